@@ -46,9 +46,9 @@ FEW = 4
 """Cores up to which one less to compute with costs more than a server that has to wait for one."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class EngineNeed:
-    """An engine that is to run.
+    """An engine that is to run; no other one, even if it needs the same for the same model.
 
     Attributes:
         parallel: what the user's arguments say.
@@ -118,7 +118,7 @@ Places = dict[EngineNeed, Assignment]
 
 
 def choose(devices: Devices, needs: Sequence[EngineNeed], request: PlacementRequest) -> Placement:
-    """Choose where different engines run; depends on its arguments alone.
+    """Choose where engines run; depends on its arguments alone.
 
     An engine that a cluster or several machines carry is not placed here.
     """

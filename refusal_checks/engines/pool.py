@@ -64,7 +64,7 @@ def followed(before: Needs, wanted: Needs) -> Places:
     if len(wanted) != len(before) or any(process.place.turn for process in before):
         return {}
     for new, old in zip(wanted, before, strict=True):
-        needs_as_much = replace(wanted[new], model="") == replace(before[old], model="")
+        needs_as_much = asdict(wanted[new]) | {"model": ""} == asdict(before[old]) | {"model": ""}
         is_alike = needs_as_much and new.spec.engine == old.spec.engine
         if not old.is_running() or not (is_alike or new is old):
             return {}

@@ -91,6 +91,11 @@ CASES: dict[str, tuple[Devices, Sequence[EngineNeed], str]] = {
         "together: memory=0.32 shards=2 | memory=0.58 shards=2",
     ),
     "two GPUs": (gpus(2), [SMALL, LARGE], "split: devices=0 | devices=1"),
+    "one model twice": (gpus(2), [judge(40.0), judge(40.0)], "split: devices=0 | devices=1"),
+    "one model twice, one GPU": (
+        *(gpus(1), [judge(30.0), judge(30.0)]),
+        "together: memory=0.45 | memory=0.45",
+    ),
     # The larger model has the greater load on each of its devices until it has the more of them.
     "eight GPUs": (
         *(gpus(8), [SMALL, LARGE]),
