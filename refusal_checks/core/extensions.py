@@ -170,11 +170,7 @@ def _load_point(point: EntryPoint) -> Extension:
 
 
 def load_file(folder: Path, name: str) -> Extension:
-    """Import a file, once, by its path from a threshold file's folder; this runs its code.
-
-    Raises:
-        ExtensionError: it is not a Python file of the same project, or importing it failed.
-    """
+    """Import a file of the same project, once, by its path from a threshold file's folder."""
     if Path(name).is_absolute() or name.startswith("~"):
         raise ExtensionError(f"{name}: write its path from the folder of the threshold file")
     path, parents = (folder / name).resolve(), (folder.resolve(), *folder.resolve().parents)

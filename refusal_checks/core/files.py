@@ -56,15 +56,10 @@ passes it can still be too deep for the next function that descends."""
 
 
 def parse_json(text: str | bytes, unique: bool = False) -> Any:
-    """The value of a JSON text.
+    """The value of a JSON text, which must be UTF-8 and nested no more deeply than ``DEPTH``.
 
-    Lone surrogates, which JSON can spell and no file can hold, are replaced.
-
-    Args:
-        unique: refuse objects that have a key twice, of which JSON keeps the last.
-
-    Raises:
-        ValueError: it is not JSON, nested more deeply than ``DEPTH``, or not encoded in UTF-8.
+    Lone surrogates, which JSON can spell and no file can hold, are replaced. ``unique`` refuses
+    objects that have a key twice, of which JSON keeps the last. All faults are a ValueError.
     """
     if isinstance(text, bytes):
         text = text.decode("utf-8-sig")
@@ -183,12 +178,9 @@ def find_columns(
     given: Mapping[str, str],
     option: str,
 ) -> dict[str, str]:
-    """The column of each field that a file has.
+    """The column of each field that a file with the ``known`` columns has.
 
-    Args:
-        known: the file's columns.
-        usual: names that columns usually have, the best first; given: what the user's ``option``
-            says; both by field.
+    ``usual`` has names of columns, the best first, and ``given`` what the user's ``option`` says.
     """
     for field, column in given.items():
         require_known(field, usual, f"{option} {field}={column}", "field", DataError)

@@ -124,9 +124,6 @@ class Drawing(Frozen):
 
     A field says with ``Sent`` or ``Unsent`` whether requests have it. From that one declaration
     come the option with its help, the request and the keys of what is stored.
-
-    Raises:
-        TypeError: a field of a subclass does not say it.
     """
 
     _marks: ClassVar[Mapping[str, Sent]]

@@ -75,9 +75,6 @@ class Database:
         version: of the tables' format, kept as ``user_version``; an older file is upgraded.
         tables: names by which a file of any version is recognised as ours.
         create: creates the tables of this version, given the names of those that an older file has.
-
-    Raises:
-        StoreError: the file cannot be opened, is damaged, has a later version, or is not ours.
     """
 
     def __init__(
@@ -193,13 +190,9 @@ class Store:
 
     Only answers and verdicts are stored, never a failure, so that a rerun tries failures again.
 
-    Args:
-        retry_unfinished: answers that a server ended for its own reasons (``content_filter``) are
-            not there, so that a run asks for them again.
-
-    Attributes:
-        changed: how many rows were found that are not as they were written; they are deleted when
-            they are found, so a run asks for them again.
+    With ``retry_unfinished``, answers that a server ended for its own reasons (``content_filter``)
+    are not there. ``changed`` counts rows that are not as they were written; they are deleted when
+    they are found. So a run asks for both again.
     """
 
     def __init__(self, path: Path, retry_unfinished: bool = False) -> None:

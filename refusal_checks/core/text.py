@@ -100,10 +100,7 @@ def clean(text: str, limit: int = 300) -> str:
 
     What is invisible, or the fifth and later mark on one character, is shown as U+FFFD.
     ``##[command]`` and ``##name[command]`` anywhere in a line, and ``::command`` at its start, are
-    broken up, because CI systems act on them.
-
-    Args:
-        limit: most characters; an ellipsis marks what is cut.
+    broken up, because CI systems act on them. An ellipsis marks what is cut.
     """
     shown = _harmless(" ".join(_ESCAPES.sub("", text).split())[: limit + 1])
     return shown if len(shown) <= limit else shown[: limit - 1].rstrip() + "…"
@@ -202,11 +199,9 @@ def padded(text: str, width: int) -> str:
 def table(
     rows: Iterable[Sequence[str]], right: Collection[int] = (), width: int = 10_000
 ) -> Iterator[str]:
-    """Rows of harmless cells as lines with aligned columns.
+    """Rows of harmless cells as lines with aligned columns, those of ``right`` to the right.
 
-    Args:
-        right: columns that are aligned to the right, counted from 0.
-        width: in columns of a terminal; the first cell is cut where it is too narrow.
+    The first cell is cut where the width, in columns of a terminal, is too narrow.
     """
     from rich.console import Console
     from rich.table import Table

@@ -77,9 +77,7 @@ class VerdictBase:
     def combine(cls, valid: Sequence[Self], judges: int, summary: str) -> Self | None:
         """The verdict of more than half of a panel's judges, None if there is none.
 
-        Args:
-            valid: at least one; judges: how many were asked, those without a valid one included.
-            summary: who said what; it becomes the rationale.
+        ``judges`` counts those without a valid verdict too; the summary becomes the rationale.
         """
         verdict, count = Counter(vote.verdict for vote in valid).most_common(1)[0]
         if 2 * count <= judges:

@@ -89,9 +89,7 @@ def early(before: Needs, wanted: Needs) -> Places:
 class Engines(Servers):
     """Candidate's and judges' engines; one for all that name the same model and arguments.
 
-    Args:
-        folder: for the engines' logs.
-        shared: takes the engines, and has those of runs that take their turns with this one.
+    ``shared`` takes the engines, and has those of runs that take their turns with this one.
     """
 
     are_live = True

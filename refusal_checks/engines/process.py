@@ -79,11 +79,7 @@ class EngineProcess:
         return self.engine.command(self.spec, self.port, self.place)
 
     def launch(self) -> None:
-        """Start the server's process, under a guard that ends it when this process dies.
-
-        Raises:
-            EngineStartError: the process or its log cannot be created.
-        """
+        """Start the server's process, under a guard that ends it when this process dies."""
         self.stop()
         guard = [sys.executable, "-m", "refusal_checks.engines.guard"]
         cores = ",".join(map(str, self.place.cores)) or "all"
@@ -106,12 +102,7 @@ class EngineProcess:
             ) from fault
 
     def wait_ready(self, timeout: float, progress: Say = lambda line: None) -> None:
-        """Wait for the first good health check, as long as the process lives.
-
-        Raises:
-            EngineStartError: the server ended, took longer than ``timeout`` seconds, or another
-                process has its port; it has been stopped.
-        """
+        """Wait for the first good health check; without one, stop it with an EngineStartError."""
         title, begun, reported = self.engine.title, time.monotonic(), 0.0
         while self.is_running():
             elapsed = time.monotonic() - begun
@@ -159,7 +150,6 @@ class EngineProcess:
         return self._process is not None and self._process.poll() is None
 
     def require_running(self) -> None:
-        """Raise EngineDiedError if the server has ended, whatever its status."""
         if not self.is_running():
             raise EngineDiedError(self.report("ended during the run"))
 
@@ -287,8 +277,7 @@ class EngineTransport(HttpTransport):
     async def post(self, path: str, body: Mapping[str, Any]) -> Any:
         """Ask; what an engine says that is about to end is no answer.
 
-        Raises:
-            EngineDiedError: it has ended; nothing is sent to whoever listens in its place.
+        Nothing is sent to whoever listens in the place of one that has ended.
         """
         self._process.require_running()
         try:

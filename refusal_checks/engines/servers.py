@@ -55,16 +55,12 @@ class Servers:
 
         They take the places that ``before`` has until then; ``place`` and ``start`` follow once
         that run has ended. ``needed`` is called only if its engines may have room.
-
-        Raises:
-            EngineStartError: a process cannot be created, or all engines are closed.
         """
 
     def start(self, say: Say, turn: int = 0) -> None:
         """Stop all engines and start those whose turn it is; returns when all are ready.
 
-        Raises:
-            EngineStartError: one did not start; others may run until ``stop``.
+        If one does not start, others may run until ``stop``.
         """
 
     async def ready(self, models: Iterable[Model] | None = None) -> None:
@@ -80,10 +76,6 @@ class Servers:
         """Do the work; if an engine ends, start it again, once, and repeat the work.
 
         The work must itself remember what is not to be repeated.
-
-        Raises:
-            EngineDiedError: an engine has ended for the second time.
-            EngineStartError: one that has ended did not start again.
         """
         await work()
 

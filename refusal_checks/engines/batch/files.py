@@ -125,8 +125,7 @@ def _is_choice(value: Any) -> bool:
     return isinstance(value, dict) and isinstance(value.get("message"), dict)
 
 
-FORMAT = 1
-"""Of the table; raised when its meaning changes."""
+FORMAT = 1  # of the table; raised when its meaning changes
 
 
 class Inbox:
@@ -154,9 +153,8 @@ class Inbox:
     def take(self, found: Iterable[ResultLine]) -> tuple[Counter[str], list[str]]:
         """Store the lines of result files; of several for one request the first one counts.
 
-        Returns:
-            Counts of ``answered``, ``failed``, ``malformed`` and ``duplicate`` lines, and the words
-            of the first three faults, untrusted text.
+        Gives the number of ``answered``, ``failed``, ``malformed`` and ``duplicate`` lines, and the
+        words of the first three faults, untrusted text.
         """
         # A result that an earlier import left here is no duplicate.
         insert = (
@@ -189,11 +187,7 @@ class Inbox:
             self._run("UPDATE asked SET kept = 1 WHERE id = ?", request_id)
 
     def clear(self) -> Counter[str]:
-        """Remove used results that are not to be kept, and those of requests that nobody made.
-
-        Returns:
-            The number of results that were ``used``, ``kept`` and ``unasked``.
-        """
+        """Remove used results that are not to be kept, and those of requests that nobody made."""
         which = {
             "used": "id IN (SELECT id FROM asked WHERE kept = 0)",
             "kept": "id IN (SELECT id FROM asked WHERE kept = 1)",

@@ -149,11 +149,7 @@ class BatchModels(Servers):
             results.close()
 
     def finished(self, counts: Counter[str], examples: Iterable[str]) -> Iterator[str]:
-        """End a round whose import had these results: write the files; what happened, for people.
-
-        Args:
-            counts, examples: see ``Inbox.take``.
-        """
+        """End a round with what ``Inbox.take`` gave: write the files; what happened, for people."""
         transports = self._transports.values()
         published = list(self._published())
         left, unfit = self.results.clear(), sum(len(each.unfit) for each in transports)

@@ -49,8 +49,6 @@ _BINDING = "VLLM_CPU_OMP_THREADS_BIND"
 _ELSEWHERE = ("--config", "--log-config-file", "--uvicorn-log-level")
 """Arguments that set its logging in a file, out of sight, or make uvicorn log requests."""
 
-_LOGS_ANSWERS = "VLLM_DEBUG_LOG_API_SERVER_RESPONSE"
-
 
 def _version() -> str:
     """The installed vLLM's, with "cpu" in that of a CPU build; empty if there is none."""
@@ -173,12 +171,16 @@ class Vllm(Engine):
                 raise ModelError(
                     f"--redact: leave out {flag}: it may make vLLM log prompts or answers"
                 )
-        if os.environ.get(_LOGS_ANSWERS, "").lower() == "true":
-            raise ModelError(f"--redact: unset ${_LOGS_ANSWERS}: it makes vLLM log answers")
         quiet = ("", "INFO", "WARNING", "ERROR", "CRITICAL")
-        for name in ("VLLM_LOGGING_CONFIG_PATH", "VLLM_LOGGING_LEVEL"):
-            if os.environ.get(name, "").upper() not in quiet:
-                raise ModelError(f"--redact: unset ${name}: it may make vLLM log prompts")
+        for name, silent in (
+            ("VLLM_DEBUG_LOG_API_SERVER_RESPONSE", ("", "0", "FALSE")),
+            ("VLLM_LOGGING_CONFIG_PATH", quiet),
+            ("VLLM_LOGGING_LEVEL", quiet),
+        ):
+            if os.environ.get(name, "").upper() not in silent:
+                raise ModelError(
+                    f"--redact: unset ${name}: it may make vLLM log prompts or answers"
+                )
 
     def _in_one_process(self, spec: EngineSpec) -> bool:
         """True if model and scheduler can share a process, which starts fastest on a CPU.

@@ -107,36 +107,34 @@ def test_an_import_error_names_the_extension_and_spares_the_others(
         extensions.require_sound()
 
 
+SAME, SMOKE = BENCHMARK.format(name="same"), BENCHMARK.format(name="smoke_safe")
+PAGE = "OPTION = '--html'\nVARIABLE = HELP = ''\ndef write(runs, path): ..."
+RATE = METRIC.format(name="rejection_rate")
+OWN = "one of refusal-checks"
+
+
 @pytest.mark.parametrize(
     ("texts", "discover", "reason"),
     [
         (
-            {"one": BENCHMARK.format(name="same"), "two": BENCHMARK.format(name="same")},
-            benchmarks.discover,
+            *({"one": SAME, "two": SAME}, benchmarks.discover),
             'benchmarks are called "same", one of .*words_one.*, one of .*words_two',
         ),
         (
-            {"one": BENCHMARK.format(name="smoke_safe")},
-            benchmarks.discover,
-            'benchmarks are called "smoke_safe", one of refusal-checks, one of .*words_one',
+            *({"one": SMOKE}, benchmarks.discover),
+            f'benchmarks are called "smoke_safe", {OWN}, one of .*words_one',
         ),
         (
-            {"refusal": "def build(setup): ..."},
-            judges.discover,
-            'ways of judging are called "refusal", one of refusal-checks, one of .*words_refusal',
+            *({"refusal": "def build(setup): ..."}, judges.discover),
+            f'ways of judging are called "refusal", {OWN}, one of .*words_refusal',
         ),
-        ({"vllm": "ENGINE = 1"}, kinds.names, 'engines are called "vllm", one of refusal-checks'),
-        (
-            {"page": "OPTION = '--html'\nVARIABLE = HELP = ''\ndef write(runs, path): ..."},
-            formats.discover,
-            'options of reports are called "--html", one of refusal-checks',
-        ),
+        ({"vllm": "ENGINE = 1"}, kinds.names, f'engines are called "vllm", {OWN}'),
+        ({"page": PAGE}, formats.discover, f'options of reports are called "--html", {OWN}'),
         ({"page": "OPTION = '--page'"}, formats.discover, "also needs VARIABLE, HELP, write"),
         ({"one": "BENCHMARKS = ['smoke']"}, benchmarks.discover, "Benchmark values, not str"),
         (
-            {"one": METRIC.format(name="rejection_rate")},
-            extensions.require_sound,
-            'metrics are called "rejection_rate", one of refusal-checks, one of .*words_one',
+            *({"one": RATE}, extensions.require_sound),
+            f'metrics are called "rejection_rate", {OWN}, one of .*words_one',
         ),
     ],
 )

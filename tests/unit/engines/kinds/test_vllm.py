@@ -149,15 +149,19 @@ def test_arguments_that_log_texts_are_refused(argument: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "value"),
-    [("VLLM_LOGGING_CONFIG_PATH", "logging.json"), ("VLLM_LOGGING_LEVEL", "debug")],
+    ("name", "quiet", "loud"),
+    [
+        ("VLLM_LOGGING_CONFIG_PATH", "", "logging.json"),
+        ("VLLM_LOGGING_LEVEL", "INFO", "debug"),
+        ("VLLM_DEBUG_LOG_API_SERVER_RESPONSE", "", "True"),
+    ],
 )
 def test_variables_that_log_texts_are_refused(
-    monkeypatch: pytest.MonkeyPatch, name: str, value: str
+    monkeypatch: pytest.MonkeyPatch, name: str, quiet: str, loud: str
 ) -> None:
-    monkeypatch.setenv(name, "INFO" if name.endswith("LEVEL") else "")
+    monkeypatch.setenv(name, quiet)
     ENGINE.require_silent([])
-    monkeypatch.setenv(name, value)
+    monkeypatch.setenv(name, loud)
     with pytest.raises(ModelError, match=f"unset .{name}"):
         ENGINE.require_silent([])
 
