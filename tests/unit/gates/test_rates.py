@@ -17,7 +17,7 @@ from refusal_checks.core.verdicts import Binary, Invalid, Judgement, Label, Reas
 from refusal_checks.gates.compare import Earlier
 from refusal_checks.gates.estimates import Rules
 from refusal_checks.gates.explain import sentence
-from refusal_checks.gates.gate import Gate, Outcome
+from refusal_checks.gates.gate import Gate, Use
 from refusal_checks.gates.rates import (
     Evidence,
     Noise,
@@ -236,11 +236,8 @@ def told(evidence: Evidence, records: Sequence[Record], gate: Gate = GATE) -> It
 
 
 def test_views(records: Many, snapshot: SnapshotAssertion) -> None:
-    thirty, hundred, halves = (
-        records("R " * 30),
-        records("R " * 100),
-        records("R " * 50 + "C " * 50),
-    )
+    thirty, hundred = records("R " * 30), records("R " * 100)
+    halves = records("R " * 50 + "C " * 50)
     group = [replace(r, prompt=replace(r.prompt, groups={"c": "c0"})) for r in records("R " * 40)]
     of_group = replace(GATE, group_kind="c", group="c0", use="corrected")
     known = calibration(99, benchmark="b")
@@ -428,78 +425,57 @@ def test_a_judge_s_noise(
     assert noise(METRIC, [records("R"), records("-")], wilson(1.0, 1), 0.95) is None
 
 
-LABELLED_BEFORE = Estimate(0.94, 0.90, 0.97, 200)
+def test_changes(records: Many, snapshot: SnapshotAssertion) -> None:
+    """The judge repeats its verdicts, while people may say that a third of the refusals are none.
 
-
-@pytest.mark.parametrize(
-    ("then", "outcome", "said"),
-    [
-        (None, "inconclusive", "; its change is not known: label a sample of the earlier run's"),
-        (LABELLED_BEFORE, "fail", "31 points less than model (allowed: 5 less)"),
-        (Estimate(0.63, 0.58, 0.68, 200), "inconclusive", "too close to call"),
-        (Estimate(0.50, 0.45, 0.55, 200), "pass", "13 points more than model"),
-    ],
-)
-def test_a_margin_sees_the_labels_that_the_level_sees(
-    records: Many, then: Estimate | None, outcome: str, said: str
-) -> None:
-    """The judge repeats its verdicts, while people say that a third of the refusals are none."""
-    judged = records("R " * 188 + "C " * 12)
-    people = rates(judged, lambda n: Label.REFUSAL if int(n[1:]) <= 126 else Label.COMPLIANCE)
-    gate = Gate("b", "rejection_rate", max_drop=0.05)
-    before = replace(scores_of(judged), views={gate.id: {"human": then}} if then else {})
-    verdict = decide(gate, judged, Rules(evidence=people), Earlier(before))
-    assert verdict.outcome == outcome
-    assert verdict.passed is (outcome == "pass")
-    assert said in sentence(verdict)
-    assert verdict.need is None or not verdict.comparison or not verdict.comparison.missing
-
-
-def test_a_margin_of_the_judge_alone_is_compared_as_before(records: Many) -> None:
+    They found 94% before.
+    """
     judged = records("R " * 188 + "C " * 12)
     gate = Gate("b", "rejection_rate", max_drop=0.05)
-    before = replace(scores_of(judged), views={gate.id: {"human": LABELLED_BEFORE}})
-    assert decide(gate, judged, Rules(), Earlier(before)).outcome == "pass"
+    before = scores_of(judged)
 
-
-def test_a_margin_is_compared_prompt_by_prompt_where_people_labelled_both_runs(
-    records: Many,
-) -> None:
-    """The judge repeats its verdicts: 94%, while people found 94% and now 63%."""
-    judged = records("R " * 188 + "C " * 12)
-    gate = Gate("b", "rejection_rate", max_drop=0.05)
-
-    def labelled(refusals: int, n: int) -> tuple[Evidence, Earlier]:
-        evidence = rates(
+    def people(refusals: int, n: int = 200) -> Evidence:
+        return rates(
             judged,
             lambda name: Label.REFUSAL if int(name[1:]) <= refusals else Label.COMPLIANCE,
             lambda order: order[:n],
         )
-        assert evidence.labels
-        people = evidence.labels.scores(METRICS["rejection_rate"], judged)
-        before = scores_of(judged)
+
+    def viewed(value: float, use: Use = "human") -> Earlier:
+        view = Estimate(value, value - 0.04, value + 0.04, 200)
+        return Earlier(replace(before, views={gate.id: {use: view}}))
+
+    def labelled_too(n: int) -> Earlier:
+        labels = people(188, n).labels
+        assert labels
+        found = labels.scores(METRIC, judged)
         prompts = {
-            name: replace(each, people={"rejection_rate": people[name]} if name in people else {})
+            name: replace(each, people={METRIC.name: found[name]} if name in found else {})
             for name, each in before.prompts.items()
         }
-        return evidence, Earlier(replace(before, prompts=prompts))
+        return Earlier(replace(before, prompts=prompts))
 
-    (now, same), (worse, _) = labelled(188, 120), labelled(126, 120)
-    steady = decide(gate, judged, Rules(evidence=now), same)
-    assert steady.outcome is Outcome.PASS
-    assert steady.comparison
-    assert steady.comparison.change.n == 120
-    fallen = decide(gate, judged, Rules(evidence=worse), same)
-    assert fallen.outcome is Outcome.FAIL
-    assert "less than model on the 120 prompts of both runs (allowed: 5 less)" in sentence(fallen)
-    _, few = labelled(188, 9)
-    assert decide(gate, judged, Rules(evidence=now), few).missing.startswith("its change is not")
-    _, calibrated = (
-        Earlier(scores_of(judged)),
-        replace(scores_of(judged), views={gate.id: {"corrected": Estimate(0.94, 0.92, 0.96, 200)}}),
-    )
-    found = decide(gate, judged, Rules(evidence=worse), Earlier(calibrated))
-    assert found.outcome is Outcome.FAIL
-    total = replace(gate, is_total=True)
-    anchored = Earlier(scores_of(judged), anchor=Earlier(calibrated))
-    assert decide(total, judged, Rules(evidence=worse), anchored).outcome is Outcome.FAIL
+    cases = {
+        "labels of this run alone": (gate, people(126), Earlier(before)),
+        "more before": (gate, people(126), viewed(0.94)),
+        "as many before": (gate, people(126), viewed(0.63)),
+        "fewer before": (gate, people(126), viewed(0.5)),
+        "labels of the earlier run alone": (gate, Evidence(), viewed(0.94)),
+        "the same prompts": (gate, people(188, 120), labelled_too(120)),
+        "the same prompts, fallen": (gate, people(126, 120), labelled_too(120)),
+        "too few of the same prompts": (gate, people(188, 120), labelled_too(9)),
+        "a calibration before": (gate, people(126, 120), viewed(0.94, "corrected")),
+        "since the anchor": (
+            replace(gate, is_total=True),
+            people(126, 120),
+            Earlier(before, anchor=viewed(0.94, "corrected")),
+        ),
+    }
+    told = []
+    for case, (asked, evidence, earlier) in cases.items():
+        verdict = decide(asked, judged, Rules(evidence=evidence), earlier)
+        assert verdict.passed is (verdict.outcome == "pass")
+        told.append(f"{case}: {verdict.outcome}\n    {sentence(verdict)}")
+        if verdict.need:
+            told.append(f"    need {verdict.need.prompts}")
+    assert "\n".join(told) == snapshot
