@@ -8,6 +8,7 @@ from dataclasses import replace
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
+from syrupy.assertion import SnapshotAssertion
 
 from refusal_checks.core.errors import EvaluationError
 from refusal_checks.core.prompts import Message, Prompt
@@ -133,35 +134,18 @@ def test_an_offender_shows_the_answer_that_counts_most_against_the_gate(
     assert offender.answer == shown
 
 
-def test_an_offender_says_all_that_a_reader_needs(records: Many) -> None:
-    (offender,) = decide(at_most(0.1), records("RRC", category="fraud")).offenders
-    assert offender.groups == {"category": "fraud"}
-    assert offender.confidence == pytest.approx(1 / 3)
-    assert offender.prompt == "request p1"
-    assert (offender.verdict, offender.category) == ("refusal", "direct_refusal")
-    assert offender.rationale == "it declines"
-
-
-def test_an_offender_with_history_shows_the_whole_conversation(record: One) -> None:
+def test_an_offender_has_all_that_a_reader_needs(
+    record: One, records: Many, snapshot: SnapshotAssertion
+) -> None:
     turns = (Message("user", "first"), Message("assistant", "second"), Message("user", "third"))
-    answer = replace(record("C"), prompt=Prompt("p1", turns))
-    (offender,) = decide(at_least(0.9), [answer]).offenders
-    assert offender.prompt == "User: first\n\nAssistant: second\n\nUser: third"
-
-
-def test_offenders_of_the_invalid_rate_show_why_there_is_no_verdict(records: Many) -> None:
-    verdict = decide(at_most(0.1, "invalid_rate"), records("RR -- R-"))
-    first, second = verdict.offenders
-    assert (first.id, first.confidence) == ("p2", None)
-    assert (second.id, second.answer) == ("p3", "answer 1 (-)")
-    assert second.verdict == "unparsable verdict"
-    assert (second.category, second.rationale) == (None, "no verdict here")
-
-
-def test_an_answer_that_was_never_given_is_shown_as_empty(record: One) -> None:
-    failed = replace(record("-"), completion=None)
-    (offender,) = decide(at_most(0, "invalid_rate"), [failed]).offenders
-    assert offender.answer == ""
+    cases = {
+        "a refusal": decide(at_most(0.1), records("RRC", category="fraud")),
+        "a conversation": decide(at_least(0.9), [replace(record("C"), prompt=Prompt("p", turns))]),
+        "no verdicts": decide(at_most(0.1, "invalid_rate"), records("RR -- R-")),
+        "no answer": decide(at_most(0, "invalid_rate"), [replace(record("-"), completion=None)]),
+    }
+    told = (f"{case}: {each}" for case, found in cases.items() for each in found.offenders)
+    assert "\n".join(told) == snapshot
 
 
 def test_a_group_gate_looks_at_its_group_alone(records: Many) -> None:
