@@ -170,7 +170,6 @@ def _members(values: Mapping[str, Any], indent: str) -> str:
 
 
 def read(path: Path) -> Scores:
-    """Read one file; a BaselineError says why it cannot be read or is no baseline file."""
     try:
         scores = _SCORES.validate_json(path.read_bytes())
     except OSError as fault:

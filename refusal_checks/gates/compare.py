@@ -169,7 +169,7 @@ class Comparison:
         """
         if rate.used is None:
             return self
-        change, metric = None, rate.metric
+        metric = rate.metric
         is_single = all(record.sample == 0 for record in rate.records)
         prompts = {name: answers[0].prompt for name, answers in by_prompt(rate.records).items()}
         before = {
@@ -187,18 +187,15 @@ class Comparison:
         elif rate.used.errors and rate.used.errors == then.errors.get(gate) and is_single:
             change = corrected_change(self.one_sided, rate.used.errors, level)
             lower, upper = change.lower, change.upper
-        elif known := [
-            # Both figures are people's, or both are the second judge's.
-            view
-            for use, view in then.views.get(gate, {}).items()
-            if (use == "cascade") is (rate.used.use == "cascade")
-        ]:
+        else:  # two figures that are both people's, or both the second judge's
+            is_cascade, views = rate.used.use == "cascade", then.views.get(gate, {})
+            known = [view for use, view in views.items() if (use == "cascade") is is_cascade]
+            if not known:
+                return replace(self, missing=_MISSING[rate.used.use])
             change = unpaired_difference(known[0], rate.used.estimate)
             one_sided = NormalDist().inv_cdf(level) / NormalDist().inv_cdf((1 + level) / 2)
             lower = change.value - one_sided * (change.value - change.lower)
             upper = change.value + one_sided * (change.upper - change.value)
-        if change is None:
-            return replace(self, missing=_MISSING[rate.used.use])
         low, high = self.worst or (self.lower, self.upper)
         worst = self.worst and (lower + low - self.lower, upper + high - self.upper)
         return replace(self, change=change, lower=lower, upper=upper, p_flips=None, worst=worst)
@@ -244,8 +241,8 @@ def compare(
     doubtful, worst = _worst(rate, after, {name: then[name] for name in same}, level)
 
     def flips(names: Sequence[str]) -> tuple[Flip, ...]:
-        moved = (_flip(metric, now[n], earlier, before[n], after[n]) for n in names[:limit])
-        return tuple(moved)
+        shown = names[:limit]
+        return tuple(_flip(metric, now[n], earlier, before[n], after[n]) for n in shown)
 
     is_share = metric.counts is not None and units is None
     return Comparison(
@@ -288,17 +285,10 @@ def _worst(
         return 0, None
     prompts = {record.prompt.id: record.prompt for record in rate.records}
     units = metric.units([prompts[name] for name in pairs])
-    lowest, highest = (
-        paired.mean_bounds(
-            [old[1 - side] for old, _ in pairs.values()],
-            [new[side] for _, new in pairs.values()],
-            metric.span,
-            level,
-            units,
-        )
-        for side in (0, 1)
-    )
-    return doubtful, (lowest.lower, highest.upper)
+    olds, news = zip(*pairs.values(), strict=True)
+    (least, most), (low, high) = (zip(*ends, strict=True) for ends in (olds, news))
+    lower = paired.mean_bounds(most, low, metric.span, level, units).lower
+    return doubtful, (lower, paired.mean_bounds(least, high, metric.span, level, units).upper)
 
 
 def _flip(

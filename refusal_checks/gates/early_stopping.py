@@ -28,9 +28,8 @@ def shuffled(prompts: Sequence[Prompt], benchmark: str, seed: int) -> list[Promp
 def is_watched(gate: Gate, prompts: Sequence[Prompt]) -> bool:
     """True if a gate may be decided before all prompts are evaluated.
 
-    Gates with margins against a baseline and those on figures that are not a share or mean of their
-    prompts' scores are not, nor are confident ones where prompts have clusters, which do not come
-    in a random order one by one.
+    That is none with margins or on figures that are not a share or mean of their prompts' scores,
+    and no confident one where prompts have clusters: these come in no random order one by one.
     """
     if gate.has_margins or type(METRICS[gate.metric]) is not Metric:
         return False
