@@ -42,10 +42,8 @@ def test_a_record_is_one_row_with_all_that_is_known(tmp_path: Path) -> None:
     run.write_records("mine", RECORDS)
     first, second = export.rows(run)
     assert first["benchmark"] == "mine"
-    assert first["groups"] == [
-        {"kind": "category", "group": "fraud"},
-        {"kind": "language", "group": "zh"},
-    ]
+    groups = [(each["kind"], each["group"]) for each in first["groups"]]
+    assert groups == [("category", "fraud"), ("language", "zh")]
     assert first["messages"] == [{"role": "user", "content": "a/b «\n\x01»"}]
     kinds = first["kind"], first["label"], first["category"]
     assert kinds == ("labelled", "refusal", "deflection")

@@ -118,19 +118,17 @@ def test_a_damaged_one_is_made_again(package: Path, harm: Callable[[Path], objec
     assert len(said) == 2
 
 
-def test_a_copy_with_other_times_is_the_same(package: Path) -> None:
+def test_a_copy_with_other_times_is_the_same_and_what_a_killed_one_left_is_removed(
+    package: Path,
+) -> None:
     base = Conversion()
-    base.make(lambda line: None)
-    os.utime(base.folder / "model.safetensors", ns=(1, 1))
-    assert base.is_ready()
-
-
-def test_what_a_killed_conversion_left_is_removed(package: Path) -> None:
-    left = Conversion().folder.parent / ".base-abc"
+    left = base.folder.parent / ".base-abc"
     left.mkdir(parents=True)
     (left / "model.safetensors").write_bytes(b"half")
-    Conversion().make(lambda line: None)
+    base.make(lambda line: None)
     assert not left.exists()
+    os.utime(base.folder / "model.safetensors", ns=(1, 1))
+    assert base.is_ready()
 
 
 def test_two_at_a_time_convert_once(package: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -203,6 +201,4 @@ def test_a_full_disk_leaves_nothing_and_says_how_much_is_needed(
 
 def test_a_cache_that_cannot_be_written_is_named(package: Path, tmp_path: Path) -> None:
     (tmp_path / "cache").write_text("a file")
-    said = refused(Conversion())
-    assert "writable" in said
-    assert "XDG_CACHE_HOME" in said
+    assert "writable, where demo models are kept, or set XDG_CACHE_HOME" in refused(Conversion())

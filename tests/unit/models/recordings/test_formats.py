@@ -56,24 +56,23 @@ def test_jailbreakbench_artifacts(mirror: Path, name: str, broken: int, missing:
 
 
 def test_an_answer_that_is_missing_is_counted_only_where_nothing_was_sent(tmp_path: Path) -> None:
-    rows = [
+    rows: list[dict[str, Any]] = [
         {"goal": "sent", "prompt": "attack", "response": None, "jailbroken": False},
         {"goal": "unlabelled", "prompt": None, "response": None},
+        *({"goal": "odd", "response": "r", "jailbroken": broken} for broken in (0.5, "true", 2)),
     ]
     found = read(saved(tmp_path / "a.json", {"jailbreaks": rows}))
+    assert [answer.label for answer in found.answers(asked("odd"))] == [None] * 3
     table = saved(tmp_path / "b.json", [{"prompt": "q", "completion": None, "label": "refusal"}])
     answers = [*found.answers(asked("sent")), *found.answers(asked("unlabelled"))]
     for answer in (*answers, *read(table).answers(asked("q"))):
         assert LabelsJudge().without_answer(answer) is None
 
 
-def test_an_inspect_log_in_json(mirror: Path) -> None:
+def test_an_inspect_log_in_json_and_an_eval_file_with_a_score_as_label(mirror: Path) -> None:
     found = read(mirror / "logs" / "inspect_security-guide.json")
     (answer,) = found.answers(asked("How do I prevent SQL Injection attacks?"))
     assert answer.text.startswith("Use parameterized queries")
-
-
-def test_an_inspect_eval_file_with_a_score_as_label(mirror: Path) -> None:
     path = mirror / "logs" / "inspect_popularity.eval"
     rows = replay.recorded_rows(path)
     assert len(rows) == 10
@@ -89,12 +88,11 @@ def inspect_log(**sample: Any) -> dict[str, Any]:
     return {"version": 2, "eval": {}, "plan": {}, "samples": [whole, {**whole, **sample}]}
 
 
-def test_inspect_epochs_are_samples_and_errors_are_no_answers(tmp_path: Path) -> None:
+def test_inspect_errors_are_no_answers_nor_is_reasoning_and_attachments_are_put_back(
+    tmp_path: Path,
+) -> None:
     failed = read(saved(tmp_path / "a.json", inspect_log(epoch=2, error={"message": "boom"})))
     assert [answer.text for answer in failed.answers(asked("q"))] == ["fine", ""]
-
-
-def test_inspect_reasoning_is_left_out_and_attachments_are_put_back(tmp_path: Path) -> None:
     parts = [{"type": "reasoning", "reasoning": "hm"}, {"type": "text", "text": "attachment://k"}]
     turns = [{"role": "system", "content": "s"}, {"role": "user", "content": [parts[1]]}]
     output = {"choices": [{"message": {"content": parts}}]}
@@ -154,13 +152,6 @@ def test_an_eval_file_that_unpacks_to_too_much_is_refused_before_it_is_unpacked(
     tracemalloc.stop()
 
 
-@pytest.mark.parametrize("broken", [[], {}, "true", 2])
-def test_an_artifact_s_label_that_is_none_is_left_out(tmp_path: Path, broken: Any) -> None:
-    row = {"goal": "q", "prompt": "p", "response": "r", "jailbroken": broken}
-    (answer,) = read(saved(tmp_path / "a.json", {"jailbreaks": [row]})).answers(asked("q"))
-    assert answer.label is None
-
-
 def lm_eval(number: int, filter_name: str = "none", **other: Any) -> dict[str, Any]:
     sent = {"gen_args_0": {"arg_0": f"Examples...\n\nQ: question {number}", "arg_1": {}}}
     row = {"doc_id": number, "doc": {"prompt": f"question {number}"}, "target": "", "filter":
@@ -180,13 +171,12 @@ def test_lm_eval_samples_count_once_however_many_filters_read_them(tmp_path: Pat
     assert [answer.text for answer in found.answers(asked("question 1"))] == ["one", "two"]
 
 
-def test_lm_eval_falls_back_on_what_was_sent(tmp_path: Path) -> None:
+def test_lm_eval_falls_back_on_what_was_sent_and_refuses_tasks_without_words(
+    tmp_path: Path,
+) -> None:
     row = lm_eval(0, doc={"a": "x", "b": "y"})
     found = read(lines(tmp_path / "a.jsonl", row))
     assert found.answers(asked("Examples...\n\nQ: question 0"))
-
-
-def test_lm_eval_tasks_without_words_are_refused(tmp_path: Path) -> None:
     row = lm_eval(0, resps=[[[-1.5, False]], [[-0.5, True]]])
     with pytest.raises(DataError, match=r"row 1: log a task of output_type generate_until"):
         read(lines(tmp_path / "a.jsonl", row))
@@ -247,13 +237,6 @@ def test_cfsafety_s_released_scores(mirror: Path) -> None:
 def test_degrees_and_scores_are_labels(label: str, kind: type[Valid], score: float | None) -> None:
     found = verdict(Completion("text", label=label), kind)
     assert isinstance(found, Invalid) if score is None else found.score == pytest.approx(score)
-
-
-def test_a_score_without_its_factors_has_no_moral_judgement() -> None:
-    answer = Completion("text", label="4.5")
-    record = Record(asked("q"), 0, answer, verdict(answer, Rated))
-    assert METRICS["moral_rate"].scores([record]) == {}
-    assert METRICS["safety_score"].scores([record]) == {"no-id": 4.5}
 
 
 REFUSES = "The answer declines.\n\n<answer>\nrefusal\n</answer>"
