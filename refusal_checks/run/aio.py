@@ -61,7 +61,7 @@ class Saver:
     """Stores everything that arrives during one turn of the event loop in one transaction.
 
     A transaction costs more than what it writes. Whoever saves something goes on only once it is
-    stored, so what has been counted is never lost. Keys are content keys.
+    stored, so what has been counted is never lost.
     """
 
     def __init__(self, store: Store) -> None:
@@ -70,16 +70,14 @@ class Saver:
         self._judgements: dict[str, Valid] = {}
         self._waiting: list[asyncio.Future[None]] = []
 
-    async def completions(self, completions: Mapping[str, Completion]) -> None:
+    async def save(
+        self, completions: Mapping[str, Completion] = {}, judgements: Mapping[str, Valid] = {}
+    ) -> None:
+        """Store answers and verdicts by content key."""
+        if not (completions or judgements):
+            return
         self._completions |= completions
-        if completions:
-            await self._turn_end()
-
-    async def judgement(self, key: str, judgement: Valid) -> None:
-        self._judgements[key] = judgement
-        await self._turn_end()
-
-    async def _turn_end(self) -> None:
+        self._judgements |= judgements
         loop = asyncio.get_running_loop()
         if not self._waiting:
             loop.call_soon(self._save)

@@ -150,7 +150,11 @@ def load_plan(
             values = {each.get(gate.group_kind, "") for each in groups} - {""}
             require_known(str(gate.group), values, _table(gate), gate.group_kind)
     if recording:
-        whole = _recorded(recording, known, gates, whole, note)
+        whole = _recorded(recording, whole, note)
+        if empty := _without_prompts(known, gates, whole):
+            raise DataError(
+                f"{recording.path}: deselect {empty.id}: its group has no recorded answer"
+            )
     plan: dict[str, Sequence[Prompt]] = {
         name: stratified(prompts, known[name].limit) for name, prompts in whole.items()
     }
@@ -195,13 +199,7 @@ def _without_prompts(
     return None
 
 
-def _recorded(
-    recording: Recording,
-    known: Mapping[str, Benchmark],
-    gates: Sequence[Gate],
-    whole: Plan,
-    note: Note,
-) -> Plan:
+def _recorded(recording: Recording, whole: Plan, note: Note) -> Plan:
     """The prompts that have a recorded answer; the user is told how many these are."""
     plan = {name: tuple(filter(recording.answers, prompts)) for name, prompts in whole.items()}
     for name, prompts in plan.items():
@@ -215,8 +213,6 @@ def _recorded(
                 f"{name}: its figures are of the {len(prompts)} prompts of {len(whole[name])} "
                 f"that {recording.path.name} has answers to"
             )
-    if gate := _without_prompts(known, gates, plan):
-        raise DataError(f"{recording.path}: deselect {gate.id}: its group has no recorded answer")
     return plan
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import math
 from collections import deque
-from collections.abc import Callable, Coroutine, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import groupby
@@ -211,50 +211,44 @@ class Evaluation:
         }
         whole = task.whole or task.plan
         self._drawn = {name: drawn(task.judges[name], name, whole[name]) for name in task.plan}
-        self._may_judge = may_judge
+        self._queue = ((name, prompt) for name, prompts in task.plan.items() for prompt in prompts)
+        self._may_judge = may_judge or asyncio.Event()
+        if may_judge is None:
+            self._may_judge.set()
         self._keeps_answering = enough is None
         self._unjudged: deque[tuple[str, Prompt, list[Answer]]] = deque()
         self._answered = Once[list[Answer]]()
         self._verdicts = Once[Judgement]()
 
     async def run(self) -> None:
-        """Evaluate everything; the first exception that is not one answer's fault ends it."""
-        if self._may_judge and not self._may_judge.is_set():
-            await self._all(self._work, self._catch_up)
-        else:
-            await self._all(self._work)
+        """Evaluate everything, once; an exception that is not one answer's fault ends it."""
+        kinds = self._work, self._catch_up
+        await together(*(work() for work in kinds for _ in range(self._in_flight)))
 
     async def answer(self) -> None:
         """Ask for all answers that are missing, and judge none."""
-        await self._all(self._ask)
+        await together(*(self._ask() for _ in range(self._in_flight)))
 
-    async def _all(
-        self, *kinds: Callable[[Iterator[tuple[str, Prompt]]], Coroutine[Any, Any, None]]
-    ) -> None:
-        queue = ((name, prompt) for name, prompts in self._task.plan.items() for prompt in prompts)
-        await together(*(work(queue) for work in kinds * self._in_flight))
-
-    async def _ask(self, queue: Iterator[tuple[str, Prompt]]) -> None:
-        for name, prompt in queue:
+    async def _ask(self) -> None:
+        for name, prompt in self._queue:
             await _despite_warnings(self._answers, prompt)
             self._progress.answered(name)
 
-    async def _work(self, queue: Iterator[tuple[str, Prompt]]) -> None:
-        for name, prompt in queue:
+    async def _work(self) -> None:
+        for name, prompt in self._queue:
             if not self._benchmarks[name].start():
                 continue
             answers = await _despite_warnings(self._answers, prompt)
             self._progress.answered(name)
-            if self._may_judge and not self._may_judge.is_set():
+            if not self._may_judge.is_set():
                 if self._keeps_answering:
                     self._unjudged.append((name, prompt, answers))
                     continue
                 await self._may_judge.wait()
             await self._finish(name, prompt, answers)
 
-    async def _catch_up(self, queue: Iterator[tuple[str, Prompt]]) -> None:
+    async def _catch_up(self) -> None:
         """Judge what was answered before judges could be asked."""
-        assert self._may_judge, "else nothing was left"
         await self._may_judge.wait()
         while self._unjudged:
             await self._finish(*self._unjudged.popleft())
@@ -324,7 +318,7 @@ class Evaluation:
     ) -> Judgement:
         judgement = await judge.judge(prompt, answer)
         if not isinstance(judgement, Invalid):
-            await self._saver.judgement(key, judgement)
+            await self._saver.save(judgements={key: judgement})
         return judgement
 
     async def _answers(self, prompt: Prompt) -> list[Answer]:
@@ -339,7 +333,7 @@ class Evaluation:
                 samples = [sample for _, sample in run]
                 given = await self._candidate.answer(prompt, samples[0], len(samples))
                 new = dict(zip([keys[sample] for sample in samples], given, strict=True))
-                await self._saver.completions(self._final(new))
+                await self._saver.save(self._final(new))
                 answers |= new
             return [answers[key] for key in keys]
 

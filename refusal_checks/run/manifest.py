@@ -56,7 +56,7 @@ def manifest(options: Options, parts: Parts, store: Path) -> Manifest:
         with suppress(importlib.metadata.PackageNotFoundError):
             versions[package] = importlib.metadata.version(package)
     return Manifest(
-        started=now(),
+        started=datetime.now(UTC).isoformat(timespec="seconds"),
         candidate=answering.model.name,
         title=answering.title,
         judge=", ".join(judge.name for judge in judging.judges),
@@ -160,10 +160,6 @@ def facts(found: Manifest) -> dict[str, str]:
             properties[f"part/{name}"] = f"only {data.prompts} of {data.usual} prompts"
         properties[f"judge_prompt_sha256/{name}"] = ", ".join(found.judge_prompts[name].values())
     return properties
-
-
-def now() -> str:
-    return datetime.now(UTC).isoformat(timespec="seconds")
 
 
 def _git_commit() -> str | None:

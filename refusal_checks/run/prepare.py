@@ -212,8 +212,7 @@ def prepare(
     redaction.require_silent(models)
     for line in options.notes:
         summary.note(line)
-    names = (answering.model.name, *(judge.name for judge in judging.judges))
-    if any(name.startswith("demo:") for name in names):
+    if any(model.name.startswith("demo:") for model in models):
         summary.note(demo.catalogue().note)
     if servers is None:
         convert(models, say)

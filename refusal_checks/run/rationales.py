@@ -155,7 +155,7 @@ class Afterwards:
                 except InfrastructureError as fault:  # no reason to lose verdicts
                     return Invalid(Reason.JUDGE_ERROR, str(fault))
             if not isinstance(found, Invalid):
-                await self._saver.judgement(key, found)
+                await self._saver.save(judgements={key: found})
             return found
 
         return await self._later.get(key, work)

@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from contextlib import AsyncExitStack, suppress
+from datetime import UTC, datetime
 
 from refusal_checks.core.errors import EngineStartError, reason
 from refusal_checks.engines.servers import Work
@@ -23,7 +24,7 @@ from refusal_checks.run.aio import together
 from refusal_checks.run.assembly import prompts_of
 from refusal_checks.run.evaluate import Pending
 from refusal_checks.run.forecast import attempts, changes, forecast
-from refusal_checks.run.manifest import effort, facts, now
+from refusal_checks.run.manifest import effort, facts
 from refusal_checks.run.phases import Phases
 from refusal_checks.run.prepare import Prepared
 
@@ -324,8 +325,8 @@ class Run:
         if not keep_engines:
             self._engines.close()
         self._run.store.close()
-        account = self._engines.account()
-        self.summary.manifest = self.summary.manifest.extended(**account, finished=now())
+        account, now = self._engines.account(), datetime.now(UTC).isoformat(timespec="seconds")
+        self.summary.manifest = self.summary.manifest.extended(**account, finished=now)
         if not (self._run.is_complete or self.summary.failure):
             self.summary.failure = reason(asyncio.CancelledError())
         try:

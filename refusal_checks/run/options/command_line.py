@@ -248,7 +248,6 @@ def read(config: Call, thresholds: Thresholds) -> tuple[Options, ...]:
         multiple_choice=read_settings(config, settings.MultipleChoice, {}, "mcq_"),
         limits=read_settings(config, settings.Limits, {}),
         placement=model_options.read_placement(config),
-        trust=trust,
         rules=Rules(
             thresholds.settings.confidence,
             thresholds.settings.multiple_testing,
@@ -263,7 +262,6 @@ def read(config: Call, thresholds: Thresholds) -> tuple[Options, ...]:
         threshold_files=threshold_files(config),
         stop_early=stop_early,
         redact=is_redacted(config.getoption("redact")),
-        notes=thresholds.notes,
     )
     found = []
     titled = zip(candidates, model_options.titles(config), strict=True)

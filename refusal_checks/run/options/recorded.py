@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from pathlib import Path
-from typing import NamedTuple
 
 import pytest
 
@@ -14,12 +13,8 @@ from refusal_checks.models.recordings.replay import ReplayOptions, pairs
 from refusal_checks.models.spec import CandidateModel, Replay
 from refusal_checks.run.options.call import Call
 
-
-class BatchFiles(NamedTuple):
-    """A file to write with the pending requests, if any, and those with results of earlier ones."""
-
-    export: Path | None
-    results: tuple[Path, ...]
+BatchFiles = tuple[Path | None, tuple[Path, ...]]
+"""A file to write with the pending requests, if any, and those with results of earlier ones."""
 
 
 def add_batch(group: pytest.OptionGroup) -> None:
@@ -70,7 +65,7 @@ def read_batch(config: Call) -> BatchFiles | None:
         )
     if config.getoption("stop_early"):
         raise UserError("--stop-early with a batch: a batch asks for everything at once")
-    return BatchFiles(export, results)
+    return export, results
 
 
 def add_replay(group: pytest.OptionGroup) -> None:

@@ -128,8 +128,8 @@ def store(tmp_path: Path) -> Counted:
 def test_what_comes_during_one_turn_is_written_at_once(store: Counted) -> None:
     async def run() -> None:
         saver = Saver(store)
-        await asyncio.gather(*(saver.judgement(f"k{i}", REFUSAL) for i in range(10)))
-        await saver.judgement("late", REFUSAL)
+        await asyncio.gather(*(saver.save(judgements={f"k{i}": REFUSAL}) for i in range(10)))
+        await saver.save(judgements={"late": REFUSAL})
 
     asyncio.run(run())
     assert store.written == [10, 1]
@@ -138,8 +138,8 @@ def test_what_comes_during_one_turn_is_written_at_once(store: Counted) -> None:
 def test_who_stops_waiting_stops_nobody_else(store: Counted) -> None:
     async def run() -> None:
         saver = Saver(store)
-        gone = asyncio.create_task(saver.judgement("gone", REFUSAL))
-        here = asyncio.create_task(saver.completions({"here": Completion("x")}))
+        gone = asyncio.create_task(saver.save(judgements={"gone": REFUSAL}))
+        here = asyncio.create_task(saver.save({"here": Completion("x")}))
         await asyncio.sleep(0)  # both wait
         gone.cancel()
         await here
@@ -160,9 +160,9 @@ def test_a_fault_reaches_all_who_wait_and_the_next_is_stored(
         saver = Saver(store)
         with monkeypatch.context() as patch:
             patch.setattr(store, "add_judgements", full)
-            waiting = [saver.judgement(f"k{i}", REFUSAL) for i in range(3)]
+            waiting = [saver.save(judgements={f"k{i}": REFUSAL}) for i in range(3)]
             found = await asyncio.gather(*waiting, return_exceptions=True)
-        await saver.judgement("k0", REFUSAL)
+        await saver.save(judgements={"k0": REFUSAL})
         return found
 
     assert {str(fault) for fault in asyncio.run(run())} == {"disk full"}
