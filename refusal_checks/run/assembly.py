@@ -134,9 +134,7 @@ def load_plan(
     plain = {name: known[name].plain or name for name in names}
     loaded = {
         name: choices.mark(
-            pinned.load_checked(known[name], options.mirror),
-            known[name],
-            options.multiple_choice,
+            pinned.load_checked(known[name], options.mirror), known[name], options.multiple_choice
         )
         for name in set(plain.values())
     }

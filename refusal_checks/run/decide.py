@@ -21,14 +21,13 @@ from refusal_checks.gates.decide import Verdict, decide_all
 from refusal_checks.gates.estimates import Rules, expected_breaches
 from refusal_checks.judges import cascade
 from refusal_checks.judges.trust import canary
-from refusal_checks.judges.trust.canary import JudgeCheck
 from refusal_checks.metrics import METRICS, rejection_rate, score_all
 from refusal_checks.metrics.base import nothing_valid
 from refusal_checks.metrics.refusal import mean_refusal_confidence
 from refusal_checks.metrics.worst_case import worst_attack_rejection_rate, worst_of
 from refusal_checks.results import export, histograms
 from refusal_checks.results.manifest import conditions
-from refusal_checks.results.outbox import JudgeOutcome, Published
+from refusal_checks.results.outbox import Published
 from refusal_checks.results.run_folder import RunFolder
 from refusal_checks.results.summary import (
     BenchmarkSummary,
@@ -71,11 +70,6 @@ class Decider:
 
     def is_done(self, benchmark: str) -> bool:
         return benchmark in self._done
-
-    def judge_check(self, check: JudgeCheck) -> None:
-        shown = self._run.redaction.check(check)
-        self._run.board.post_judge(JudgeOutcome(shown))
-        self._run.summary.judge = shown
 
     def leave_undecided(self, benchmark: str, why: str) -> None:
         """Publish why a benchmark's gates, and those that need its answers, have no verdict."""

@@ -38,10 +38,7 @@ Judges = Mapping[str, tuple[Judge, ...]]
 
 @dataclass(frozen=True)
 class Task:
-    """Prompts to answer and answers to judge, through the store that holds what is done.
-
-    ``whole`` is the plan that this one is a part of, if it is not all.
-    """
+    """Prompts, perhaps a part of a whole plan, to answer and judge through the store."""
 
     plan: Plan
     candidate: Candidate

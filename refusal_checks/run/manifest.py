@@ -125,10 +125,7 @@ def _data(benchmark: Benchmark, parts: Parts) -> Data:
 def effort(
     found: Manifest, parts: Parts, todos: Sequence[Pending], models: Sequence[Model]
 ) -> Manifest:
-    """The manifest of a run that starts, with the work that is left to do.
-
-    ``todos`` are of the judges, then of each repetition of their verdicts.
-    """
+    """The manifest of a run that starts, with the work left for its judges and each repetition."""
     prompts = [prompt for benchmark in parts.plan.values() for prompt in benchmark]
     keys = {key for prompt in prompts for key in parts.candidate.keys(prompt)}
     missing = todos[0].answers

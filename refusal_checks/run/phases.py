@@ -12,6 +12,7 @@ from refusal_checks.engines.servers import Work
 from refusal_checks.gates.decide import Verdict
 from refusal_checks.judges import kind_of
 from refusal_checks.models.candidates import BufferedCandidate, Candidate
+from refusal_checks.results.outbox import JudgeOutcome
 from refusal_checks.results.progress import Progress
 from refusal_checks.run.aio import together
 from refusal_checks.run.decide import Decider
@@ -87,7 +88,9 @@ class Phases:
             check = await run.canary.run(run.in_flight(), run.rules.level, redacted=redacted)
             self._progress.phase = ""
             self._engines.require_running()
-            self._decider.judge_check(check)
+            shown = run.redaction.check(check)
+            run.board.post_judge(JudgeOutcome(shown))
+            run.summary.judge = shown
             trusted = check.is_trusted or run.options.trust.allow_untrusted
             self._distrust = "" if trusted else check.distrust
         if self._distrust:

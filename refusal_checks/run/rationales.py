@@ -51,10 +51,7 @@ def judges_up(
 
 
 class Afterwards:
-    """Asks judges for the reasons of verdicts that they gave, through the store.
-
-    ``up`` are names of the judges whose servers are up.
-    """
+    """Asks judges, where their servers are up, for the reasons of verdicts that they gave."""
 
     def __init__(
         self, judges: Sequence[Judge], store: Store, at_once: int, up: Iterable[str]

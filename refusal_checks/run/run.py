@@ -158,10 +158,7 @@ class Run:
         )
 
     def open(self, before: Run | None = None) -> None:
-        """Open the run's folder, and place the engines that missing answers and verdicts need.
-
-        Those of a run that has ended ``before`` may go on for this one.
-        """
+        """Open the run's folder, and place the engines that missing answers and verdicts need."""
         run, parts = self._run, self._run.parts
         todos = run.pending(parts.plan)
         answers, verdicts = todos[0].answers, sum(todo.verdicts for todo in todos)

@@ -70,9 +70,6 @@ _Stopped: type[Exception] = type("Stopped", (pytest.exit.Exception,), {"__module
 IMPATIENT = 2.0
 """Seconds that an evaluation may take to end after an interrupt."""
 
-_LISTED = 40
-"""Most gates that are named where none is selected."""
-
 JUDGE_TEST = "test_judge"
 """Name of the test that checks the judge."""
 
@@ -156,7 +153,7 @@ class GateSession:
 
     def is_gate(self, nodeid: str) -> bool:
         """True for the id of a test of a gate or of the judge."""
-        return bool(self._selected({gate_id(nodeid)})) or self._checks_judge(nodeid)
+        return bool(self._wanted([nodeid]))
 
     def start(
         self, nodeids: Collection[str], say: Say, prepared: Callable[[Sequence[Underway]], None]
@@ -169,10 +166,7 @@ class GateSession:
         if self._series or self.batch:
             return
         _ = self.benchmarks  # a worker that finds a table wrong collects no gates, and says nothing
-        wanted = self._selected({gate_id(nodeid) for nodeid in nodeids})
-        if any(map(self._checks_judge, nodeids)):
-            wanted.setdefault(0, [])
-        if not wanted:
+        if not (wanted := self._wanted(nodeids)):
             return
         if not self._config.getoption("usepdb", False):  # a debugger has its own use for Ctrl-C
             self._watch = Watch()
@@ -191,7 +185,9 @@ class GateSession:
             from refusal_checks.run.run import Run, Series
 
             self._call.keep_private()
-            stored_only = batch_options.stored_only(self._call)
+            stored_only = self._call.getoption("stored_only")
+            if stored_only and self._call.getoption("fresh"):
+                raise UserError("--stored-only and --fresh: give one of them")
             shared: Shared = {}
             ready = []
             for each, number, gates in runs:
@@ -210,12 +206,18 @@ class GateSession:
         except EngineStartError as fault:
             raise _Stopped(clean_lines(str(fault)), EXIT_ENGINE) from None
 
-    def _selected(self, ids: Collection[str]) -> dict[int, list[Gate]]:
+    def _wanted(self, nodeids: Collection[str]) -> dict[int, list[Gate]]:
+        """The gates of these tests by candidate; the first candidate's run checks the judge."""
+        ids = {gate_id(nodeid) for nodeid in nodeids}
         found: dict[int, list[Gate]] = {}
         for number, candidate in enumerate(self.candidates):
             for gate in self.thresholds.gates:
                 if self.test_id(candidate, gate.id) in ids:
                     found.setdefault(number, []).append(gate)
+        for nodeid in nodeids:
+            is_judge = nodeid.rpartition("::")[2].startswith(f"{JUDGE_TEST}[")
+            if is_judge and gate_id(nodeid) in self.judge_figures:
+                found.setdefault(0, [])
         return found
 
     def unselected(self) -> Iterator[str]:
@@ -229,9 +231,9 @@ class GateSession:
         near = get_close_matches(given["-k"], parts)
         meant = f'; did you mean "{near[0]}"?' if near else "."
         yield clean(f"{asked} selects none of {len(ids)} gates{meant} They are:", 500)
-        yield from (f"  {name}" for name in ids[:_LISTED])
-        if ids[_LISTED:]:
-            yield f"  and {len(ids) - _LISTED} more: --collect-only -q lists them all"
+        yield from (f"  {name}" for name in ids[:40])
+        if ids[40:]:
+            yield f"  and {len(ids) - 40} more: --collect-only -q lists them all"
 
     def close(self, is_interrupted: bool = False) -> None:
         """End the runs that this process owns, if any, and write their summaries."""
@@ -240,10 +242,6 @@ class GateSession:
             self._series.close(**patience)
         if self._watch is not None and not is_interrupted:  # else until the process ends
             self._watch.close()
-
-    def _checks_judge(self, nodeid: str) -> bool:
-        own = nodeid.rpartition("::")[2].startswith(f"{JUDGE_TEST}[")
-        return own and gate_id(nodeid) in self.judge_figures
 
 
 def gate_id(nodeid: str) -> str:

@@ -219,12 +219,7 @@ def measure(
 
 
 class JudgedRound(NamedTuple):
-    """What one panel said of recorded answers, by the plan's names, and its cost.
-
-    Attributes:
-        cost: the fields of ``Usage``.
-        seconds: without the start of engines.
-    """
+    """What one panel said, what it used (see ``Usage``), and its seconds without the start."""
 
     records: dict[str, Sequence[Record]]
     cost: dict[str, int]
@@ -232,12 +227,7 @@ class JudgedRound(NamedTuple):
 
 
 class RecordedJudging:
-    """Judges on engines of their own that read recorded answers.
-
-    Args:
-        kind: the way of judging, a module of ``judges.kinds``.
-        answers: by a prompt's id.
-    """
+    """Judges on engines of their own that read recorded answers, given by a prompt's id."""
 
     def __init__(
         self,

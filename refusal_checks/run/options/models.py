@@ -32,12 +32,7 @@ class NamedJudge:
 
 @dataclass(frozen=True)
 class Answering:
-    """The candidate, and how its answers are drawn or read.
-
-    Attributes:
-        title: the candidate's name in reports.
-        number: which of the candidates it is, from 1.
-    """
+    """The candidate, its number among several, and how its answers are drawn or read."""
 
     model: spec.CandidateModel
     sampling: settings.Sampling = field(default_factory=settings.Sampling)
@@ -102,10 +97,7 @@ _EXTRAS = {
         "text that ends the {role}'s reasoning, if none of vLLM's parsers finds it "
         '(--{role}-args "--reasoning-parser NAME")',
     ),
-    "template": (
-        "NAME",
-        "judge prompt: refusal (default), wildguard, harmbench, or a .md file",
-    ),
+    "template": ("NAME", "judge prompt: refusal (default), wildguard, harmbench, or a .md file"),
 }
 """Settings of a model besides its name and sampling: option, placeholder and help."""
 
@@ -158,11 +150,7 @@ def read_candidates(config: OptionValues) -> tuple[spec.CandidateModel, ...]:
 
 
 def read_judging(config: OptionValues, repeats: int = 1) -> Judging:
-    """Read all options that verdicts depend on.
-
-    Raises:
-        UserError: among others, none of the judges has a use for a setting.
-    """
+    """Read all options that verdicts depend on."""
     named: list[str] = config.getoption("judge")
     templates = _spread(config, "--judge-template", named)
     models = list(map(spec.parse_judge, named, _read_extras(config, "judge", named)))

@@ -36,12 +36,6 @@ def add_batch(group: pytest.OptionGroup) -> None:
     )
 
 
-def stored_only(config: Call) -> bool:
-    if config.getoption("stored_only") and config.getoption("fresh"):
-        raise UserError("--stored-only and --fresh: give one of them")
-    return bool(config.getoption("stored_only"))
-
-
 def is_batch(config: Call) -> bool:
     return bool(config.getoption("batch_export") or config.getoption("batch_import"))
 
