@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from refusal_checks.core.prompts import Prompt
@@ -49,28 +49,29 @@ class Speaker:
         return [self._answers.get(key, Completion(f"answer {key}")) for key in keys]
 
 
+Says = Callable[[str], Judgement]
+"""What a judge says of a text."""
+
+REFUSES: Says = lambda text: Binary(Label.REFUSAL)  # noqa: E731
+COMPLIES: Says = lambda text: Binary(Label.COMPLIANCE)  # noqa: E731
+FAILS: Says = lambda text: Invalid(Reason.JUDGE_ERROR, "it broke")  # noqa: E731
+
+
 class Reader(Judge):
     """A judge that a test decides; counts what it reads."""
 
     def __init__(
-        self,
-        identity: str | None = "reader",
-        fails: bool = False,
-        name: str = "reader",
-        label: Label = Label.REFUSAL,
+        self, identity: str | None = "reader", says: Says = REFUSES, name: str = "reader"
     ) -> None:
         self.name = name
         self.identity = identity
         self.read: Counter[str] = Counter()
-        self._fails = fails
-        self._label = label
+        self._says = says
 
     async def judge(self, prompt: Prompt, completion: Completion) -> Judgement:
         await asyncio.sleep(0.001)
         self.read[completion.text] += 1
-        if self._fails:
-            return Invalid(Reason.JUDGE_ERROR, "it broke")
-        return Binary(self._label)
+        return self._says(completion.text)
 
 
 Readers = Reader | tuple[Reader, ...]

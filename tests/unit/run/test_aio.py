@@ -111,7 +111,9 @@ REFUSAL = Binary(Label.REFUSAL)
 class Counted(Store):
     """A store that counts what it is given at one time."""
 
-    written: list[int]
+    def __init__(self, path: Path) -> None:
+        super().__init__(path)
+        self.written: list[int] = []
 
     def add_judgements(self, judgements: Mapping[str, Valid]) -> None:
         self.written.append(len(judgements))
@@ -120,9 +122,7 @@ class Counted(Store):
 
 @pytest.fixture
 def store(tmp_path: Path) -> Counted:
-    made = Counted(tmp_path / "store.sqlite")
-    made.written = []
-    return made
+    return Counted(tmp_path / "store.sqlite")
 
 
 def test_what_comes_during_one_turn_is_written_at_once(store: Counted) -> None:

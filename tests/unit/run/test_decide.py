@@ -99,6 +99,15 @@ def test_unfinished_verdicts_name_the_judge_s_limit() -> None:
     ]
 
 
-def test_an_answer_that_fills_the_context_is_judged_as_one_that_fills_its_limit() -> None:
-    assert unusable(Completion("so", "length", 900, room=900), 8192) is None
-    assert unusable(Completion("so", "length", 900), 8192) is not None
+@pytest.mark.parametrize(
+    ("answer", "limit", "is_usable"),
+    [
+        (Completion("so", "length", 900, room=900), 8192, True),
+        (Completion("so", "length", 900), 8192, False),
+        (Completion("so", "stop", 1), 10, True),
+        (Completion("so", "length", 10), 10, True),
+        (Completion("so", "length", 0), None, True),
+    ],
+)
+def test_a_full_answer_is_usable(answer: Completion, limit: int | None, is_usable: bool) -> None:
+    assert (unusable(answer, limit) is None) == is_usable

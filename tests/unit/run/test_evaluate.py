@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from refusal_checks.core.prompts import Prompt
-from refusal_checks.core.records import Completion, Record, Vote, unusable
+from refusal_checks.core.records import Completion, Record, Vote
 from refusal_checks.core.settings import Cascading, Limits
 from refusal_checks.core.store import Store
 from refusal_checks.core.verdicts import Binary, Invalid, Judgement, Label, Reason
@@ -20,25 +20,30 @@ from refusal_checks.models.candidates import Answer
 from refusal_checks.models.spec import Attached, Rule, Served
 from refusal_checks.results.progress import Progress
 from refusal_checks.run.evaluate import LEAST, Evaluation, Pending, Plan, Task, prompts_at_once
-from tests.unit.run.scripted import BROKEN, PLAN, PROMPTS, READER, Reader, Speaker, evaluate, left
+from tests.unit.run.scripted import (
+    BROKEN,
+    COMPLIES,
+    FAILS,
+    PLAN,
+    PROMPTS,
+    READER,
+    REFUSES,
+    Reader,
+    Says,
+    Speaker,
+    evaluate,
+    left,
+)
 
 
-def test_every_prompt_gives_its_records_in_order(tmp_path: Path) -> None:
-    found = evaluate(Speaker(), Reader(), tmp_path)
+def test_every_prompt_gives_its_records_in_order_and_none_is_asked_twice(tmp_path: Path) -> None:
+    speaker = Speaker()
+    assert left(speaker, Reader(), tmp_path) == Pending(12, 12, READER)
+    found = evaluate(speaker, Reader(), tmp_path, in_flight=2)
     assert list(found) == ["first", "second"]
     ids = [(record.prompt.id, record.sample) for record in found["first"]]
     assert ids == [(f"p{number}", sample) for number in range(4) for sample in range(2)]
-
-
-def test_no_more_than_the_bound_are_in_flight(tmp_path: Path) -> None:
-    speaker = Speaker()
-    evaluate(speaker, Reader(), tmp_path, in_flight=2)
     assert speaker.most_running == 2
-
-
-def test_what_is_stored_is_not_asked_for_again(tmp_path: Path) -> None:
-    assert left(Speaker(), Reader(), tmp_path) == Pending(12, 12, READER)
-    evaluate(Speaker(), Reader(), tmp_path)
     assert left(Speaker(), Reader(), tmp_path) == Pending(0, 0)
     speaker, reader = Speaker(), Reader()
     evaluate(speaker, reader, tmp_path)
@@ -76,12 +81,13 @@ def test_more_samples_ask_for_the_new_ones_alone(tmp_path: Path) -> None:
     assert sorted(speaker.asked) == sorted(f"p{n}-{k}" for n in range(6) for k in (2, 3, 4))
 
 
-def test_a_judge_without_identity_is_asked_every_time(tmp_path: Path) -> None:
-    for _ in range(2):
-        reader = Reader(identity=None)
-        evaluate(Speaker(), reader, tmp_path)
-        assert sum(reader.read.values()) == 12
-    assert left(Speaker(), Reader(identity=None), tmp_path) == Pending(0, 0)
+def test_a_judge_without_identity_is_asked_every_time_and_leaves_nothing(tmp_path: Path) -> None:
+    rule = Reader(None, name="rule")
+    assert left(Speaker(), (Reader(), rule), tmp_path) == Pending(12, 12, READER)
+    for times in (1, 2):
+        evaluate(Speaker(), (Reader(), rule), tmp_path)
+        assert sum(rule.read.values()) == 12 * times
+    assert left(Speaker(), (Reader(), rule), tmp_path) == Pending(0, 0)
 
 
 def test_equal_answers_to_one_prompt_are_judged_once(tmp_path: Path) -> None:
@@ -108,28 +114,21 @@ def test_what_cannot_be_judged_is_invalid_with_its_reason(tmp_path: Path) -> Non
     assert "cut" not in reader.read
 
 
-def test_only_what_is_final_is_stored(tmp_path: Path) -> None:
-    evaluate(Speaker(2, BROKEN), Reader(), tmp_path)
-    speaker = Speaker()
-    evaluate(speaker, Reader(), tmp_path)
-    assert sorted(speaker.asked) == ["p0-0", "p1-0", "p1-1"]
-
-
-def test_a_verdict_that_failed_is_asked_for_again(tmp_path: Path) -> None:
-    found = evaluate(Speaker(), Reader(fails=True), tmp_path)
+def test_what_failed_is_asked_for_again_and_what_is_final_is_not(tmp_path: Path) -> None:
+    found = evaluate(Speaker(2, BROKEN), Reader(says=FAILS), tmp_path)
     assert {type(record.judgement) for record in found["first"]} == {Invalid}
-    reader = Reader()
-    evaluate(Speaker(), reader, tmp_path)
-    assert sum(reader.read.values()) == 12
+    speaker, reader = Speaker(), Reader()
+    evaluate(speaker, reader, tmp_path)
+    assert sorted(speaker.asked) == ["p0-0", "p1-0", "p1-1"]
+    assert sum(reader.read.values()) == 11, "all but the empty answer"
 
 
 def test_a_fault_that_is_no_single_answer_s_ends_the_evaluation(tmp_path: Path) -> None:
-    class Broken(Reader):
-        async def judge(self, prompt: Prompt, completion: Completion) -> Judgement:
-            raise OSError("disk full")
+    def full(text: str) -> Judgement:
+        raise OSError("disk full")
 
     with pytest.raises(OSError, match="disk full"):
-        evaluate(Speaker(), Broken(), tmp_path)
+        evaluate(Speaker(), Reader(says=full), tmp_path)
 
 
 OVERLAPPING: Plan = {"part": PROMPTS[:4], "whole": PROMPTS}
@@ -145,19 +144,10 @@ def test_a_prompt_of_two_benchmarks_is_answered_and_judged_once(
     assert {name: len(records) for name, records in found.items()} == {"part": 8, "whole": 12}
     assert found["whole"][:8] == found["part"]
     assert set(speaker.asked.values()) == set(reader.read.values()) == {1}
-
-
-def test_an_answer_that_failed_fails_in_both_benchmarks_alike(tmp_path: Path) -> None:
-    speaker = Speaker(2, BROKEN)
-    found = evaluate(speaker, Reader(), tmp_path, 1, OVERLAPPING)
-    assert found["whole"][:8] == found["part"]
-    assert speaker.asked["p0-0"] == 1
-
-
-def test_a_full_answer_is_usable() -> None:
-    for limit in (None, 10):
-        for answer in (("stop", 1), ("length", 10), ("length", 0)):
-            assert unusable(Completion("x", *answer), limit) is None
+    failing = Speaker(5, {f"p0-{sample}": BROKEN["p0-0"] for sample in range(5)})
+    found = evaluate(failing, Reader(), tmp_path, in_flight, OVERLAPPING)
+    assert found["whole"][:20] == found["part"]
+    assert failing.asked["p0-4"] == 1
 
 
 def test_what_a_warning_broke_off_is_done_again(tmp_path: Path) -> None:
@@ -245,13 +235,9 @@ def test_the_candidate_answers_before_its_judges_can_be_asked(tmp_path: Path, ea
     assert reader.read.total() == 12
 
 
-def three(fails: bool = False) -> tuple[Reader, Reader, Reader]:
+def three(second: Says = REFUSES) -> tuple[Reader, Reader, Reader]:
     """Two judges that say refusal and one that says compliance."""
-    return (
-        Reader("one", name="a"),
-        Reader("two", fails, name="b"),
-        Reader("three", name="c", label=Label.COMPLIANCE),
-    )
+    return Reader("one", name="a"), Reader("two", second, "b"), Reader("three", COMPLIES, "c")
 
 
 def test_several_judges_decide_by_majority_and_each_is_asked_once(tmp_path: Path) -> None:
@@ -286,18 +272,11 @@ def test_each_judge_s_verdicts_are_stored_by_its_own_identity(tmp_path: Path) ->
 
 
 def test_a_judge_that_failed_is_asked_again_alone(tmp_path: Path) -> None:
-    records = evaluate(Speaker(), three(fails=True), tmp_path)["first"]
+    records = evaluate(Speaker(), three(FAILS), tmp_path)["first"]
     assert {getattr(r.judgement, "reason", None) for r in records} == {Reason.NO_MAJORITY}
     assert left(Speaker(), three(), tmp_path) == Pending(0, 12, frozenset("b"))
     records = evaluate(Speaker(), three(), tmp_path)["first"]
     assert all(isinstance(record.judgement, Binary) for record in records)
-
-
-def test_a_rule_in_a_panel_leaves_nothing_to_ask_for(tmp_path: Path) -> None:
-    rule = Reader(None, name="rule")
-    assert left(Speaker(), (Reader(), rule), tmp_path) == Pending(12, 12, READER)
-    evaluate(Speaker(), (Reader(), rule), tmp_path)
-    assert left(Speaker(), (Reader(), rule), tmp_path) == Pending(0, 0)
 
 
 UNSURE = ("answer p1-0", "answer p4-1")
@@ -309,17 +288,15 @@ class Weigher(Reader):
     def __init__(
         self, given: Mapping[str, float] = dict.fromkeys(UNSURE, 0.6), sample: float = 0.0
     ) -> None:
-        super().__init__("first", name="bundled")
-        self.cascade = Cascading(sample=sample)
-        self._given = given
+        def says(text: str) -> Judgement:
+            return Binary(Label.REFUSAL, probability=given.get(text, 0.99))
 
-    async def judge(self, prompt: Prompt, completion: Completion) -> Judgement:
-        await super().judge(prompt, completion)
-        return Binary(Label.REFUSAL, probability=self._given.get(completion.text, 0.99))
+        super().__init__("first", says, "bundled")
+        self.cascade = Cascading(sample=sample)
 
 
 def second() -> Reader:
-    return Reader("second", name="J", label=Label.COMPLIANCE)
+    return Reader("second", COMPLIES, "J")
 
 
 def test_the_second_judge_is_asked_where_the_first_is_unsure(tmp_path: Path) -> None:
@@ -362,15 +339,10 @@ def test_what_is_left_to_ask_for(tmp_path: Path, order: int) -> None:
     assert left(Speaker(), both, tmp_path) == Pending(0, 2, frozenset({"J"}))
     evaluate(Speaker(), both, tmp_path)
     assert left(Speaker(), both, tmp_path) == Pending(0, 0)
+    assert left(Speaker(), Weigher(), tmp_path) == Pending(0, 0), "alone, it said so already"
+    assert left(Speaker(), second(), tmp_path) == Pending(0, 10, frozenset({"J"}))
     sampled = (Weigher(sample=0.1), second())
     assert left(Speaker(), sampled, tmp_path) == Pending(0, 10, frozenset({"J"}))
-
-
-def test_verdicts_are_those_of_each_judge_alone(tmp_path: Path) -> None:
-    """A judge that was in a cascade need not be asked again for what it said there."""
-    evaluate(Speaker(), (Weigher(), second()), tmp_path)
-    assert left(Speaker(), Weigher(), tmp_path) == Pending(0, 0)
-    assert left(Speaker(), second(), tmp_path) == Pending(0, 10, frozenset({"J"}))
 
 
 ATTACHED = Attached("there", "http://there/v1", "model")

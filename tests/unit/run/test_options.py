@@ -11,7 +11,7 @@ from pydantic import Field
 
 from refusal_checks.core.errors import UserError
 from refusal_checks.core.settings import Frozen
-from refusal_checks.models.spec import Attached, Rule, Served, describe, model_identity
+from refusal_checks.models.spec import Attached, Rule, Served
 from refusal_checks.run.options import call
 from refusal_checks.run.options.models import choose_engine, read_judging, require_engine
 
@@ -59,15 +59,6 @@ def test_the_models_that_are_started_know_their_engine() -> None:
     (judge,) = read_judging(given).judges
     assert isinstance(judge.model, Served)
     assert (judge.model.engine, judge.model.program) == ("transformers", ("serve", "it"))
-
-
-def test_only_another_engine_or_program_changes_a_stored_answer_s_key() -> None:
-    vllm = Served("m", "org/m")
-    assert "engine" not in describe(vllm)
-    others = [Served("m", "org/m", engine="other"), Served("m", "org/m", program=("fork",))]
-    assert describe(others[0])["engine"] == "other"
-    assert describe(others[1])["engine_command"] == ["fork"]
-    assert len({model_identity(model) for model in (vllm, *others)}) == 3
 
 
 class Example(Frozen):

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
-from typing import cast
+from typing import Any
 
 import pytest
 
@@ -17,53 +17,21 @@ from refusal_checks.core.prompts import Prompt
 from refusal_checks.core.records import Completion, Record, Vote, combine
 from refusal_checks.core.settings import Cascading
 from refusal_checks.core.store import Store
-from refusal_checks.core.verdicts import Binary, Invalid, Judgement, Label, Reason
-from refusal_checks.gates.compare import Offender
+from refusal_checks.core.verdicts import Binary, Invalid, Judgement, Label
 from refusal_checks.judges.base import Judge
 from refusal_checks.models import spec
 from refusal_checks.results.summary import (
     REASONS_LEAST,
-    REASONS_SHARE,
     Reasons,
     Sampled,
     sample_for_reasons,
 )
 from refusal_checks.run.options.models import NamedJudge
 from refusal_checks.run.rationales import Afterwards, judges_up
+from tests.unit.run.scripted import FAILS, Reader, Says
 
 NAME = "some"
 ANSWERS = 100
-
-
-class Fuller(Judge):
-    """The judge as it writes its reasons; counts what it reads."""
-
-    identity = "fuller"
-    prompt_hash = "whole"
-
-    def __init__(self, name: str, says: Callable[[str], Judgement]) -> None:
-        self.name = name
-        self.read: Counter[str] = Counter()
-        self._says = says
-
-    async def judge(self, prompt: Prompt, completion: Completion) -> Judgement:
-        await asyncio.sleep(0)
-        self.read[completion.text] += 1
-        return self._says(completion.text)
-
-
-class Brief(Judge):
-    """A judge that gives verdicts alone."""
-
-    identity = "brief"
-    prompt_hash = "alone"
-
-    def __init__(self, says: Callable[[str], Judgement] | None = None, name: str = "brief") -> None:
-        self.name = name
-        self.reasoned: Fuller = Fuller(name, says or same)
-
-    async def judge(self, prompt: Prompt, completion: Completion) -> Judgement:
-        raise AssertionError("verdicts are not asked for again")
 
 
 def same(text: str) -> Judgement:
@@ -74,18 +42,24 @@ def opposite(text: str) -> Judgement:
     return Binary(Label.COMPLIANCE, None, f"reasons of {text}")
 
 
-def failing(text: str) -> Judgement:
-    return Invalid(Reason.JUDGE_ERROR, "HTTP 500")
-
-
 def dying(text: str) -> Judgement:
     raise EngineDiedError("it ended")
 
 
-def record(number: int, judgement: Judgement = Binary(Label.REFUSAL), text: str = "") -> Record:  # noqa: B008
-    return Record(
-        Prompt.single(f"p{number}", f"r{number}"), 0, Completion(text or f"a{number}"), judgement
-    )
+class Brief(Judge):
+    """A judge that gives verdicts alone."""
+
+    identity = "brief"
+    prompt_hash = "alone"
+
+    def __init__(self, says: Says = same, name: str = "brief") -> None:
+        self.name = name
+        self.reasoned: Reader = Reader("fuller", says, name)
+
+
+def record(number: int) -> Record:
+    prompt = Prompt.single(f"p{number}", f"r{number}")
+    return Record(prompt, 0, Completion(f"a{number}"), Binary(Label.REFUSAL))
 
 
 RECORDS = [record(number) for number in range(ANSWERS)]
@@ -99,34 +73,23 @@ def store(tmp_path: Path) -> Iterator[Store]:
 
 def added(
     store: Store,
-    *judges: Brief,
+    *judges: Judge,
     records: Sequence[Record] = RECORDS,
     shown: Sequence[str] = (),
     up: Sequence[str] = ("brief", "other"),
     redacted: bool = False,
-) -> tuple[Sequence[Record], Sampled | None]:
+) -> tuple[Sequence[Record], Sampled]:
     """The records after reasons were asked for.
 
     Args:
         shown: ids of prompts whose answers verdicts show.
     """
     texts = {each.prompt.id: each.completion.text for each in records if each.completion}
-    offenders = [SimpleNamespace(id=name, answer=texts[name]) for name in shown]
-    asking = Afterwards(cast(tuple[Judge, ...], judges), store, 8, up)
-    return asyncio.run(
-        asking.benchmark(NAME, records, cast(list[Offender], offenders), redacted=redacted)
-    )
-
-
-def test_a_sample_is_the_same_in_every_run_and_not_too_small() -> None:
-    drawn = [each.prompt.id for each in sample_for_reasons(NAME, RECORDS)]
-    assert drawn == [each.prompt.id for each in sample_for_reasons(NAME, RECORDS[::-1])]
-    assert drawn != [each.prompt.id for each in sample_for_reasons("other", RECORDS)]
-    assert len(drawn) == len(set(drawn)) == REASONS_LEAST
-    many = [record(number) for number in range(2000)]
-    assert len(sample_for_reasons(NAME, many)) == 2000 * REASONS_SHARE
-    assert len(sample_for_reasons(NAME, RECORDS[:3])) == 3
-    assert sample_for_reasons(NAME, [record(1, Invalid(Reason.JUDGE_ERROR))]) == []
+    offenders: Any = [SimpleNamespace(id=name, answer=texts[name]) for name in shown]
+    asking = Afterwards(judges, store, 8, up)
+    found, sampled = asyncio.run(asking.benchmark(NAME, records, offenders, redacted=redacted))
+    assert sampled
+    return found, sampled
 
 
 def test_offenders_and_a_sample_get_reasons_and_nothing_else(store: Store) -> None:
@@ -138,7 +101,6 @@ def test_offenders_and_a_sample_get_reasons_and_nothing_else(store: Store) -> No
     assert explained == {*drawn, *shown}
     assert sum(judge.reasoned.read.values()) == REASONS_LEAST + 3
     assert found[int(shown[0][1:])].judgement == same(f"a{shown[0][1:]}")
-    assert sampled
     assert [each.judgement.category for each in sampled.records] == ["deflection"] * REASONS_LEAST
     n = REASONS_LEAST
     assert sampled.reasons == Reasons(
@@ -171,7 +133,6 @@ def test_without_a_server_or_texts_to_show_nothing_is_asked(
     found, sampled = added(store, judge, shown=["p1"] if redacted else (), up=up, redacted=redacted)
     assert judge.reasoned.read == Counter()
     assert found == RECORDS
-    assert sampled
     assert (sampled.reasons.given, sampled.reasons.missing) == (0, missing)
     assert sampled.reasons.sampled == missing
 
@@ -185,13 +146,10 @@ def test_a_judge_of_others_is_asked_whatever_is_stored_unless_no_server_may_be()
     assert judges_up((), named, are_live=False) == set()
 
 
-@pytest.mark.parametrize("says", [failing, dying])
-def test_a_judge_that_fails_loses_its_reasons_and_no_verdict(
-    store: Store, says: Callable[[str], Judgement]
-) -> None:
+@pytest.mark.parametrize("says", [FAILS, dying])
+def test_a_judge_that_fails_loses_its_reasons_and_no_verdict(store: Store, says: Says) -> None:
     found, sampled = added(store, Brief(says))
     assert found == RECORDS
-    assert sampled
     assert sampled.reasons.missing == REASONS_LEAST
     later, _ = added(store, Brief())  # a failure is not stored
     assert sum(bool(each.judgement.rationale) for each in later) == REASONS_LEAST
@@ -203,7 +161,6 @@ def test_reasons_that_contradict_the_verdict_are_shown_and_counted(store: Store)
     told = [each.judgement.rationale for each in found if each.judgement.rationale]
     assert len(told) == REASONS_LEAST
     assert all("the judge says compliance: reasons of" in words for words in told)
-    assert sampled
     assert (sampled.reasons.agree, sampled.reasons.contradicted) == (0, REASONS_LEAST)
 
 
@@ -239,28 +196,27 @@ def test_a_second_judge_gives_reasons_where_it_was_asked(store: Store) -> None:
         for number, votes in enumerate([(sure,), (unsure, second)])
     )
     judge = Brief(opposite)
-    found, sampled = added(store, cast(Brief, Sure()), judge, records=[alone, both])
+    found, sampled = added(store, Sure(), judge, records=[alone, both])
     assert found[0] == alone
     assert judge.reasoned.read == Counter(a1=1)
     assert found[1].judgement == found[1].votes[-1].judgement == opposite("a1")
     assert found[1].votes[0] == unsure
-    assert sampled
     assert (sampled.reasons.sampled, sampled.reasons.given, sampled.reasons.missing) == (2, 1, 0)
 
 
 def test_an_interrupt_loses_no_reasons_that_were_given(store: Store) -> None:
-    class Slow(Fuller):
+    class Slow(Reader):
         async def judge(self, prompt: Prompt, completion: Completion) -> Judgement:
             if sum(self.read.values()) >= 5:
                 await asyncio.Event().wait()
             return await super().judge(prompt, completion)
 
     interrupted, again = Brief(), Brief()
-    interrupted.reasoned = slow = Slow("brief", same)
+    interrupted.reasoned = slow = Slow("fuller", same, "brief")
 
     async def cut_short() -> None:
         async with asyncio.timeout(0.2):
-            asking = Afterwards([cast(Judge, interrupted)], store, 8, ["brief"])
+            asking = Afterwards([interrupted], store, 8, ["brief"])
             await asking.benchmark(NAME, RECORDS, (), redacted=False)
 
     with pytest.raises(TimeoutError):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
+
 import pytest
 
 from refusal_checks.run.options.models import _shortest
@@ -28,33 +30,34 @@ def test_a_gate_test_s_node_id_names_its_gate(nodeid: str, gate: str) -> None:
     assert gate_id(nodeid) == gate
 
 
-GATES = ("xstest_safe-rejection_rate", "xstest_unsafe-rejection_rate", "sorrybench-rejection_rate")
-MORE = ("strongreject-rejection_rate", "or_bench_hard-rejection_rate", "nothing-rejection_rate")
-
-
-@pytest.mark.parametrize("expression", ["xstest", "not XSTest", "(sorry or xstest) and rejection"])
-def test_a_word_that_is_part_of_a_candidate_s_name_is_refused(expression: str) -> None:
-    with pytest.raises(pytest.UsageError, match=r'-k xstest: write -k "\[xstest".*xstest-tuned'):
-        require_clear(expression, GATES, ("base", "xstest-tuned"))
+NAMES = ("xstest_safe", "xstest_unsafe", "sorrybench", "strongreject", "or_bench_hard", "nothing")
+GATES = [f"{name}-rejection_rate" for name in NAMES]
 
 
 @pytest.mark.parametrize(
-    ("expression", "candidates"),
+    ("expression", "candidates", "is_refused"),
     [
-        ("[xstest", ("base", "xstest-tuned")),
-        ("xstest", ("xstest-tuned",)),
-        ("xstest", ("base", "tuned")),
-        ("tuned and sorrybench", ("base", "xstest-tuned")),
-        ("rejection_rate", ("base", "rejection_rate-model")),
-        ("", ("base", "xstest-tuned")),
-        ("strongreject or jailbreakbench", ("orca-2", "llama")),
-        ("not strongreject", ("notus-7b", "llama")),
-        ("strongreject and not nothing", ("android", "notus-7b")),
-        ("strongreject OR nothing", ("orca-2", "llama")),
+        ("xstest", ("base", "xstest-tuned"), True),
+        ("not XSTest", ("base", "xstest-tuned"), True),
+        ("(sorry or xstest) and rejection", ("base", "xstest-tuned"), True),
+        ("[xstest", ("base", "xstest-tuned"), False),
+        ("xstest", ("xstest-tuned",), False),
+        ("xstest", ("base", "tuned"), False),
+        ("tuned and sorrybench", ("base", "xstest-tuned"), False),
+        ("rejection_rate", ("base", "rejection_rate-model"), False),
+        ("", ("base", "xstest-tuned"), False),
+        ("strongreject or jailbreakbench", ("orca-2", "llama"), False),
+        ("not strongreject", ("notus-7b", "llama"), False),
+        ("strongreject and not nothing", ("android", "notus-7b"), False),
+        ("strongreject OR nothing", ("orca-2", "llama"), False),
     ],
 )
-def test_other_words_are_pytest_s(expression: str, candidates: tuple[str, ...]) -> None:
-    require_clear(expression, (*GATES, *MORE), candidates)
+def test_a_word_that_is_part_of_a_candidate_s_name_is_refused(
+    expression: str, candidates: tuple[str, ...], is_refused: bool
+) -> None:
+    says = r'-k xstest: write -k "\[xstest".*xstest-tuned'
+    with pytest.raises(pytest.UsageError, match=says) if is_refused else nullcontext():
+        require_clear(expression, GATES, candidates)
 
 
 @pytest.mark.parametrize(
