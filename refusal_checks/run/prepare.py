@@ -202,7 +202,7 @@ def prepare(
     servers: Servers | None = None,
     shared: Shared | None = None,
 ) -> Prepared:
-    """Read and check all that a run needs; starts nothing. Servers stand in for engines."""
+    """Read and check all that a run needs; starts nothing. ``servers`` replace engines."""
     answering, judging, known = options.answering, options.judging, options.benchmarks
     models = (answering.model, *judging.models)
     summary, redaction = RunSummary(), Redaction(options.redact)

@@ -219,7 +219,7 @@ def measure(
 
 
 class JudgedRound(NamedTuple):
-    """What one panel said, what it used (see ``Usage``), and its seconds without the start."""
+    """What one panel said, what it used (see ``Usage``), and its seconds on running engines."""
 
     records: dict[str, Sequence[Record]]
     cost: dict[str, int]

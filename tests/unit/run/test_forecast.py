@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from copy import deepcopy
 from pathlib import Path
 from typing import Any
@@ -53,29 +52,26 @@ def test_the_newest_run_of_the_same_models_tells(tmp_path: Path) -> None:
     )
 
 
-def test_without_an_earlier_run_only_the_requests_are_known(tmp_path: Path) -> None:
-    (tmp_path / "20260102-100000-1").mkdir()
-    for root in (tmp_path, tmp_path / "none"):
-        assert forecast(manifest(), *WORK, root) == (
-            "to expect: about 1,200 requests; tokens and time will be known once a run of these "
-            "models has finished here"
-        )
-
-
 @pytest.mark.parametrize(
     "lacking",
     [
+        {"models": {}},
         {"asked": {"answers": 0, "verdicts": 0, "reused": 9}},
         {"evaluation_s": None},
         {"tokens": {}},
         {"tokens": {"candidate": {"requests": 3}, "judge": {"requests": 3}}},
     ],
 )
-def test_a_run_that_asked_for_nothing_tells_nothing(
+def test_without_an_earlier_run_only_the_requests_are_known(
     tmp_path: Path, lacking: dict[str, Any]
 ) -> None:
     run(tmp_path, "20260102-100000-1", {"manifest": THEN | lacking})
-    assert "will be known" in forecast(manifest(), *WORK, tmp_path)
+    (tmp_path / "20260103-100000-1").mkdir()
+    for root in (tmp_path, tmp_path / "none"):
+        assert forecast(manifest(), *WORK, root) == (
+            "to expect: about 1,200 requests; tokens and time will be known once a run of these "
+            "models has finished here"
+        )
     assert forecast(manifest(), 0, 0, tmp_path) == ""
 
 
@@ -133,19 +129,15 @@ def remember(runs: Path, manifest: dict[str, Any], *completed: str, evaluated: i
     (folder / "scores" / "mine.json").write_text(baseline.dump(scores))
 
 
-def counted(answers: int, verdicts: int) -> Callable[[Plan], Pending]:
-    """So much to do a prompt."""
+def said(
+    runs: Path, manifest: dict[str, Any], answers: int, verdicts: int, *names: str
+) -> list[str]:
+    """What a run says that has so much to do for each prompt."""
 
     def count(plan: Plan) -> Pending:
         prompts = sum(map(len, plan.values()))
         return Pending(answers * prompts, verdicts * prompts)
 
-    return count
-
-
-def said(
-    runs: Path, manifest: dict[str, Any], count: Callable[[Plan], Pending], *names: str
-) -> list[str]:
     plan = {name: PLAN[name] for name in names or ("mine",)}
     return list(changes(Manifest.model_validate(manifest), plan, runs / "20270101-000000-7", count))
 
@@ -175,23 +167,23 @@ def test_the_condition_that_is_another_is_named(
 ) -> None:
     remember(runs, MANIFEST, "mine")
     answers = 2 if line.endswith(ANSWERS) else 0
-    assert said(runs, changed(path, value), counted(answers, 1)) == [line]
+    assert said(runs, changed(path, value), answers, 1) == [line]
 
 
 def test_what_is_no_reason_is_not_named(runs: Path) -> None:
     other = changed("sampling:temperature", 1.0)
     for completed in ((), ("other",)):
-        assert said(runs, other, counted(2, 1)) == []
+        assert said(runs, other, 2, 1) == []
         remember(runs, MANIFEST, *completed)
-    assert said(runs, other, counted(2, 1)) == []
+    assert said(runs, other, 2, 1) == []
     remember(runs, MANIFEST, "mine")
-    assert said(runs, MANIFEST, counted(2, 1)) == []
-    assert said(runs, other, counted(0, 0)) == []
-    assert said(runs, other, counted(0, 1)) == [], "all answers are stored"
+    assert said(runs, MANIFEST, 2, 1) == []
+    assert said(runs, other, 0, 0) == []
+    assert said(runs, other, 0, 1) == [], "all answers are stored"
     other["judge_prompts"]["mine"] = {"org/judge": "dead"}
-    assert said(runs, other, counted(0, 1)) == [f"judge prompt changed: {VERDICTS}"]
+    assert said(runs, other, 0, 1) == [f"judge prompt changed: {VERDICTS}"]
     model = changed("models:candidate", {"version": "2", "args": ["-x"], "template_kwargs": {}})
-    assert said(runs, model, counted(2, 1)) == [f"candidate changed: {ANSWERS}"]
+    assert said(runs, model, 2, 1) == [f"candidate changed: {ANSWERS}"]
 
 
 def test_the_earlier_run_that_is_most_like_this_one_is_compared(runs: Path) -> None:
@@ -200,16 +192,16 @@ def test_the_earlier_run_that_is_most_like_this_one_is_compared(runs: Path) -> N
     both["candidate"] = "org/other"
     remember(runs, both, "mine")
     remember(runs, both)
-    assert said(runs, MANIFEST, counted(2, 1)) == []
+    assert said(runs, MANIFEST, 2, 1) == []
 
 
 def test_prompts_that_are_new_are_counted_apart(runs: Path) -> None:
     remember(runs, MANIFEST, "mine", evaluated=1)
     other = changed("data:mine:sha256", "dead")
-    assert said(runs, other, counted(2, 1)) == ["data of mine changed: 3 prompts are new"]
+    assert said(runs, other, 2, 1) == ["data of mine changed: 3 prompts are new"]
     other["data"]["mine"]["limit"] = 4
     other["judge_prompts"]["mine"] = {"org/judge": "dead"}
-    assert said(runs, other, counted(0, 1)) == [
+    assert said(runs, other, 0, 1) == [
         "judge prompt changed: 1 verdicts to redo, 0 answers to regenerate",
         "limit of mine changed: 3 prompts are new",
     ]
@@ -218,11 +210,11 @@ def test_prompts_that_are_new_are_counted_apart(runs: Path) -> None:
 def test_benchmarks_with_other_changes_have_lines_of_their_own(runs: Path) -> None:
     remember(runs, MANIFEST, "mine", "other")
     one = changed("judge_prompts:mine", {"org/judge": "dead"})
-    assert said(runs, one, counted(0, 1), "mine", "other") == [
+    assert said(runs, one, 0, 1, "mine", "other") == [
         "judge prompt of mine changed: 4 verdicts to redo, 0 answers to regenerate"
     ]
     one["judge_prompts"]["other"] = {"org/judge": "dead"}
-    assert said(runs, one, counted(0, 1), "mine", "other") == [
+    assert said(runs, one, 0, 1, "mine", "other") == [
         "judge prompt changed: 5 verdicts to redo, 0 answers to regenerate"
     ]
 
@@ -252,6 +244,6 @@ def test_a_run_of_another_version_is_passed_over(runs: Path, summary: Any) -> No
     else:
         remember(runs, MANIFEST | summary, "mine")
     other = changed("candidate", "org/other")
-    assert said(runs, MANIFEST, counted(2, 1)) == []
+    assert said(runs, MANIFEST, 2, 1) == []
     remember(runs, MANIFEST, "mine")
-    assert said(runs, other, counted(2, 1)) == [f"candidate changed: {ANSWERS}"]
+    assert said(runs, other, 2, 1) == [f"candidate changed: {ANSWERS}"]
