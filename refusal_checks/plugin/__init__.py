@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from refusal_checks.plugin.inconclusive import InconclusiveWarning as InconclusiveWarning
 from refusal_checks.plugin.xdist import Controller
 from refusal_checks.run.options.call import INI, PREFIX
 
@@ -23,6 +22,10 @@ if TYPE_CHECKING:
 
 _GATES = pytest.StashKey["Gates"]()
 _UNDER_TEST = {"--candidate", "--refusal-candidate"}
+
+
+class InconclusiveWarning(UserWarning):
+    """A gate is inconclusive, and its threshold file asks for a warning."""
 
 
 def pytest_addoption(parser: pytest.Parser, pluginmanager: pytest.PytestPluginManager) -> None:
@@ -64,7 +67,7 @@ def pytest_load_initial_conftests(
 @pytest.hookimpl(tryfirst=True)
 def pytest_configure(config: pytest.Config) -> None:
     """Do the work from the start if options of gates are known."""
-    controller = Controller(lambda: _GATES in config.stash, lambda ids: activate(config).start(ids))
+    controller = Controller(lambda: config.stash.get(_GATES, None), lambda: activate(config))
     config.pluginmanager.register(controller, "refusal_checks.controller")
     if hasattr(config.option, f"{PREFIX}candidate"):
         activate(config).check_thresholds()

@@ -1,4 +1,9 @@
-"""pytest's hooks in a session with gates: parametrisation, runs and reports."""
+"""pytest's hooks in a session with gates: parametrisation, runs, failures and reports.
+
+A gate that fails under a waiver has neither passed nor failed. Its report stays that of a failed
+test, so that no plugin, JUnit file or dashboard takes the gate for passed, and its message begins
+with the waiver. Only the counts that decide the exit code, and whether ``-x`` stops, leave it out.
+"""
 
 from __future__ import annotations
 
@@ -9,17 +14,15 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from _pytest._code.code import ExceptionRepr
 
-from refusal_checks.benchmarks import Benchmark
 from refusal_checks.core.errors import DataError, EvaluationError, UserError
 from refusal_checks.core.text import clean, clean_lines
 from refusal_checks.gates import explain
 from refusal_checks.gates.decide import Verdict
 from refusal_checks.gates.gate import Gate
 from refusal_checks.judges.trust.canary import Figure
-from refusal_checks.plugin import failures, junit, options, xdist
-from refusal_checks.plugin.failures import Discreet
-from refusal_checks.plugin.inconclusive import InconclusiveWarning
+from refusal_checks.plugin import InconclusiveWarning, junit, options, xdist
 from refusal_checks.reports import formats, messages
 from refusal_checks.reports.explain import doubt, select
 from refusal_checks.reports.formats import github
@@ -30,7 +33,7 @@ from refusal_checks.results.shipping import shipping
 from refusal_checks.run.options import command_line
 from refusal_checks.run.options import recorded as batch_options
 from refusal_checks.run.options.call import Call
-from refusal_checks.run.session import GateSession
+from refusal_checks.run.session import GateSession, gate_id
 
 if TYPE_CHECKING:
     from refusal_checks.results.progress import Underway
@@ -39,6 +42,10 @@ if TYPE_CHECKING:
 
 _HEADLINE, _WAIVED = pytest.StashKey[str](), pytest.StashKey[bool]()
 _GATE, _CANDIDATE, _FIGURE = "refusal_gate", "refusal_candidate", "refusal_judge_figure"
+_IS_WAIVED = "refusal_checks_waived"
+"""An attribute of reports, which workers send with them."""
+
+_NOTE = "gates of refusal-checks"
 
 
 class Gates:
@@ -46,85 +53,69 @@ class Gates:
 
     def __init__(self, config: pytest.Config) -> None:
         options.fill(config)
-        self._config = config
+        self.config = config
         self._call = Call(config)
-        if command_line.is_redacted(self._call.getoption("redact")):
-            config.pluginmanager.register(Discreet(config), "refusal_checks.discreet")
-        config.pluginmanager.register(failures.Waived(config), "refusal_checks.waived")
+        self._redacts = command_line.is_redacted(self._call.getoption("redact"))
+        if self._redacts:
+            config.option.showlocals = config.option.fulltrace = False
         self._session = GateSession(config, self._call, xdist.shared(config).run)
-        config.pluginmanager.register(
-            xdist.Crashes(config, self._session.is_gate), "refusal_checks.crashes"
-        )
+        self.is_gate = self._session.is_gate
+        self.check_thresholds = self._session.check_thresholds
         self._live: Live | None = None
         self._fault: pytest.UsageError | None = None
         self._written: list[str] = []
         self._followers: list[formats.Follower] = []
-
-    def check_thresholds(self) -> None:
-        """Read the threshold files, if any are named, so that errors end the session early."""
-        self._session.check_thresholds()
 
     def parametrize(self, metafunc: pytest.Metafunc) -> None:
         """Give a test its gates or figures.
 
         A wrong threshold file is reported later, where pytest takes it for the user's mistake.
         """
-        if xdist.is_worker(self._config):
-            xdist.shared(self._config).say_gates()
+        xdist.say_gates(self.config)
         try:
-            gates, figures = self._gate_params(), self._judge_params()
+            gates, figures = self._gate_params(), self._session.judge_figures or (None,)
         except pytest.UsageError as fault:
-            self._fault, gates, figures = fault, [], []
+            self._fault, gates, figures = fault, [], ()
         if _FIGURE in metafunc.fixturenames:
-            metafunc.parametrize(_FIGURE, figures)
+            marks = self._marks("judge")
+            params = [pytest.param(each, id=each or "none", marks=marks) for each in figures]
+            metafunc.parametrize(_FIGURE, params)
         if "refusal_verdict" in metafunc.fixturenames:
             metafunc.parametrize((_GATE, _CANDIDATE), gates)
 
     def _gate_params(self) -> list[Any]:
-        session, known = self._session, self._session.benchmarks
-        return [
-            pytest.param(
-                gate,
-                candidate,
-                id=session.test_id(candidate, gate.id),
-                marks=self._gate_marks(known[gate.benchmark]),
-            )
-            for candidate in session.candidates
-            for gate in session.thresholds.gates
-        ]
-
-    def _gate_marks(self, benchmark: Benchmark) -> list[pytest.MarkDecorator]:
-        return self._marks(benchmark.kind) + (self._marks("attack") if benchmark.attack else [])
-
-    def _judge_params(self) -> list[Any]:
-        figures: tuple[str | None, ...] = self._session.judge_figures or (None,)
-        marks = self._marks("judge")
-        return [pytest.param(figure, id=figure or "none", marks=marks) for figure in figures]
+        params = []
+        for candidate in self._session.candidates:
+            for gate in self._session.thresholds.gates:
+                benchmark = self._session.benchmarks[gate.benchmark]
+                kinds = (benchmark.kind, "attack") if benchmark.attack else (benchmark.kind,)
+                marks = [mark for kind in kinds for mark in self._marks(kind)]
+                name = self._session.test_id(candidate, gate.id)
+                params.append(pytest.param(gate, candidate, id=name, marks=marks))
+        return params
 
     def _marks(self, kind: str) -> list[pytest.MarkDecorator]:
         """The markers of a gate's test: ``refusal_safety`` and ``safety``.
 
         The short one stays the repository's own if its configuration declares it.
         """
-        declared = self._config.getini("markers")
-        own = {re.split(r"[:(]", line)[0].strip() for line in declared if self._NOTE not in line}
+        declared = self.config.getini("markers")
+        own = {re.split(r"[:(]", line)[0].strip() for line in declared if _NOTE not in line}
         names = [f"refusal_{kind}", *([] if str(kind) in own else [str(kind)])]
         for name in names:
-            line = f"{name}: {self._NOTE} ({kind})"
+            line = f"{name}: {_NOTE} ({kind})"
             if line not in declared:
-                self._config.addinivalue_line("markers", line)
+                self.config.addinivalue_line("markers", line)
         # The evaluation goes on while gate tests run: a library's warning must not end it, even in
         # a project that turns warnings into errors.
         return [getattr(pytest.mark, name) for name in names] + [
             pytest.mark.filterwarnings("default")
         ]
 
-    _NOTE = "gates of refusal-checks"
-
     @pytest.hookimpl(tryfirst=True)
     def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
         """Drop the judge's test if no floors are set; skip all gates if the run is a batch."""
-        if self._fault and not xdist.is_worker(self._config):
+        if self._fault and not xdist.is_worker(self.config):
             raise self._fault
         items[:] = [item for item in items if _params(item).get(_FIGURE, "") is not None]
         for item in items:
@@ -140,10 +131,13 @@ class Gates:
 
     def start(self, nodeids: Sequence[str]) -> None:
         """Start the runs that the selected tests need. See ``GateSession.start``."""
-        if xdist.is_worker(self._config):
+        if xdist.is_worker(self.config):
             return
-        _check_reports(self._call)
-        self._live = self._live or Live(self._config, lambda: self._session.current)
+        try:
+            formats.check(self._call)  # before anything is started
+        except UserError as fault:
+            raise pytest.UsageError(clean_lines(str(fault))) from None
+        self._live = self._live or Live(self.config, lambda: self._session.current)
         self._session.start(nodeids, self._live.say, self._follow)
 
     def _follow(self, runs: Sequence[Underway]) -> None:
@@ -156,17 +150,17 @@ class Gates:
             outcome, provenance = self._session.verdict(gate, candidate)
         except EvaluationError as fault:
             board = self._session.boards[self._session.candidates.index(candidate)]
-            found = junit.of_error(gate, fault, board)
-            request.node.user_properties.extend(found)
+            facts: dict[str, str] = {}
+            with suppress(EvaluationError):  # what the run knows of itself by then
+                facts = board.provenance()
+            why = str(fault).partition("\n")[0]
+            request.node.user_properties.extend(messages.of_error(gate, why, facts))
             raise _first_line(fault) from None
         request.node.user_properties.extend(messages.properties(outcome, provenance))
         return outcome
 
     def pass_check(self, request: pytest.FixtureRequest, verdict: Verdict) -> Callable[[], None]:
-        """A function that fails the test, with the gate's message, unless the gate passed.
-
-        The failure of a gate that is waived does not count, see ``plugin.waived``.
-        """
+        """A function that fails the test, with the gate's message, unless the gate passed."""
 
         def check() -> None:
             if verdict.is_idle:
@@ -210,9 +204,37 @@ class Gates:
         crash = getattr(report.longrepr, "reprcrash", None)
         if crash is not None and _HEADLINE in item.stash:
             crash.message = item.stash[_HEADLINE]
-            if item.stash.get(_WAIVED, False):
-                failures.mark(report)
+            setattr(report, _IS_WAIVED, item.stash.get(_WAIVED, False))
         return report
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_logreport(
+        self, report: pytest.TestReport
+    ) -> Generator[None, object, object]:
+        """Take the failure of a waived gate off the counts before it is added."""
+        if getattr(report, _IS_WAIVED, False):
+            session: Any = self.config.pluginmanager.get_plugin("session")
+            session.testsfailed -= 1
+            xdist.uncount_failure(self.config)
+        return (yield)
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_report_teststatus(
+        self, report: pytest.TestReport
+    ) -> tuple[str, str, tuple[str, dict[str, bool]]] | None:
+        """The category, the letter and the word of a waived gate."""
+        is_waived = getattr(report, _IS_WAIVED, False)
+        return ("waived", "W", ("WAIVED", {"yellow": True})) if is_waived else None
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_internalerror(
+        self, excrepr: ExceptionRepr, excinfo: pytest.ExceptionInfo[BaseException]
+    ) -> None:
+        """Under ``--redact`` say where it happened only: an error may quote a text, also in XML."""
+        if self._redacts:
+            place = excinfo.traceback[-1]
+            where = f"{excinfo.typename} in {place.path}:{place.lineno + 1} (--redact hides more)"
+            excrepr.toterminal = lambda tw: tw.line(where)  # type: ignore[method-assign]
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
@@ -231,9 +253,23 @@ class Gates:
         self._written = list(_write_reports(self._call, self._session.runs))
         is_stopped = session.exitstatus == pytest.ExitCode.INTERRUPTED
         left = [*self._left()] if is_stopped else []
-        junit.complete(self._config, [run.summary for run in self._session.runs], left)
-        if self._config.getoption("verbose", 1) < 1:  # without a terminal report there is none
-            failures.shorten(self._config, self._session)
+        junit.complete(self.config, [run.summary for run in self._session.runs], left)
+        if self.config.getoption("verbose", 1) < 1:  # without a terminal report there is none
+            self._shorten()
+
+    def _shorten(self) -> None:
+        """Shorten the failures that pytest is about to print; JUnit has had them in full."""
+        verdicts = {
+            self._session.test_id(run.summary.manifest.title, gate): verdict
+            for run in self._session.runs
+            for gate, verdict in run.summary.verdicts.items()
+        }
+        reporter: Any = self.config.pluginmanager.get_plugin("terminalreporter")
+        shown: set[tuple[str, str]] = set()
+        for report in reporter.stats.get("failed", ()) if reporter else ():
+            verdict = verdicts.get(gate_id(report.nodeid))
+            if verdict and str(report.longrepr) == messages.message(verdict):
+                report.longrepr = messages.brief_message(verdict, shown)
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)
     def pytest_terminal_summary(
@@ -254,10 +290,10 @@ class Gates:
         terminalreporter.write_sep("=", "refusal checks")
         for text in github.commands([run.summary for run in runs]):
             terminalreporter.write_line(text)
-        writer = self._config.get_terminal_writer()
-        screen = end.Screen(end.fitting(writer.fullwidth), max(0, self._config.option.verbose))
+        writer = self.config.get_terminal_writer()
+        screen = end.Screen(end.fitting(writer.fullwidth), max(0, self.config.option.verbose))
         folders = [(run.summary, run.folder) for run in runs]
-        notes = (*self._left(), *self._written, *options.misread(self._config))
+        notes = (*self._left(), *self._written, *options.misread(self.config))
         for line in end.lines(folders, screen, notes):
             for text, markup in line.pieces:
                 terminalreporter.write(text, **markup)
@@ -289,18 +325,6 @@ def _params(item: pytest.Item) -> dict[str, Any]:
 def _first_line(fault: EvaluationError) -> BaseException:
     """The start of a failure; the summary has the rest, which may be an engine's log."""
     return pytest.fail.Exception(clean(str(fault).partition("\n")[0], 500), pytrace=False)
-
-
-def _check_reports(call: Call) -> None:
-    """Refuse reports that could not be written, before anything is started.
-
-    Raises:
-        pytest.UsageError: says what is missing.
-    """
-    try:
-        formats.check(call)
-    except UserError as fault:
-        raise pytest.UsageError(clean_lines(str(fault))) from None
 
 
 def _write_reports(call: Call, runs: Sequence[Run]) -> Iterator[str]:

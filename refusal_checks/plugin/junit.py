@@ -6,19 +6,14 @@ pytest completes an entry when its test ends; what only the end of the session k
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Mapping, Sequence
 from typing import Any
 from xml.etree.ElementTree import Element  # made by pytest, never read from a file
 
 import pytest
 
-from refusal_checks.core.errors import EvaluationError
-from refusal_checks.gates.gate import Gate
 from refusal_checks.judges.trust.canary import JudgeCheck
-from refusal_checks.reports import messages
 from refusal_checks.reports.messages import FILE, LINE, TAG
-from refusal_checks.results.outbox import Board
 from refusal_checks.results.summary import RunSummary
 from refusal_checks.run.session import JUDGE_TEST
 
@@ -43,7 +38,7 @@ def complete(config: pytest.Config, runs: Sequence[RunSummary], stopped: Sequenc
     for reporter in xml.node_reporters_ordered:
         element = reporter.to_xml()
         if _complete(element, xml, seconds, checked):
-            reporter.to_xml = _always(element)
+            reporter.to_xml = lambda element=element: element
     if stopped:
         entry = xml.node_reporter(f"{CLASS}.stopped")
         entry.attrs = {"classname": _class(xml, "run"), "name": "stopped", "time": "0.000"}
@@ -51,33 +46,20 @@ def complete(config: pytest.Config, runs: Sequence[RunSummary], stopped: Sequenc
         xml.stats["error"] += 1
 
 
-def of_error(gate: Gate, fault: EvaluationError, board: Board) -> list[tuple[str, str]]:
-    """The properties of a gate without a verdict, with what the run knows of itself by then."""
-    facts: dict[str, str] = {}
-    with suppress(EvaluationError):
-        facts = board.provenance()
-    return messages.of_error(gate, str(fault).partition("\n")[0], facts)
-
-
-def _always(element: Element) -> Callable[[], Element]:
-    return lambda: element
-
-
 def _complete(
     element: Element, xml: Any, seconds: Mapping[str, float], checked: JudgeCheck | None
 ) -> bool:
     """Complete one entry; False if it is of another test."""
     known = {each.get("name"): each.get("value", "") for each in element.iter("property")}
-    benchmark, name = known.get("benchmark"), element.get("name", "")
-    if benchmark is not None and TAG.format("metric") in known:  # others may have a "metric"
-        element.set("classname", _class(xml, benchmark))
-        element.set("time", f"{seconds.get(benchmark, 0.0):.3f}")
-    elif name.startswith(f"{JUDGE_TEST}[") and "canary_sha256" in known:
-        element.set("classname", _class(xml, "judge"))
-        share = checked.seconds / len(checked.checks) if checked else 0.0
-        element.set("time", f"{share:.3f}")
+    name = known.get("benchmark")
+    if name is not None and TAG.format("metric") in known:  # others may have a "metric"
+        took = seconds.get(name, 0.0)
+    elif element.get("name", "").startswith(f"{JUDGE_TEST}[") and "canary_sha256" in known:
+        name, took = "judge", checked.seconds / len(checked.checks) if checked else 0.0
     else:
         return False
+    element.set("classname", _class(xml, name))
+    element.set("time", f"{took:.3f}")
     if xml.family == "xunit1" and FILE in known:  # xunit2 has no such attributes
         element.set("file", known[FILE])
         element.set("line", known.get(LINE, "1"))
@@ -90,16 +72,12 @@ def _class(xml: Any, benchmark: str) -> str:
 
 def _seconds(runs: Sequence[RunSummary]) -> dict[str, float]:
     """Seconds per gate by benchmark: the evaluation's, shared by answers and then by gates."""
-    return {name: sum(found) / len(found) for name, found in _shares(runs)}
-
-
-def _shares(runs: Sequence[RunSummary]) -> Iterator[tuple[str, list[float]]]:
-    by_name: dict[str, list[float]] = {}
+    shares: dict[str, list[float]] = {}
     for run in runs:
         gates = Counter(verdict.gate.benchmark for verdict in run.verdicts.values())
         answers = sum(found.answers for found in run.benchmarks.values())
         for name, found in run.benchmarks.items():
             if answers and gates[name]:
                 took = (run.manifest.evaluation_s or 0.0) * found.answers / answers
-                by_name.setdefault(name, []).append(took / gates[name])
-    yield from by_name.items()
+                shares.setdefault(name, []).append(took / gates[name])
+    return {name: sum(each) / len(each) for name, each in shares.items()}

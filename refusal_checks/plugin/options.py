@@ -44,10 +44,9 @@ class Option(NamedTuple):
         """The name under which pytest keeps its value."""
         return PREFIX + self.name.removeprefix("--").replace("-", "_")
 
-    @property
-    def takes_value(self) -> bool:
-        """False if it is a switch."""
-        return self.settings.get("action") != "store_true"
+    def names(self, taken: frozenset[str] = frozenset()) -> list[str]:
+        """Its names, the alias last; the usual one only if nobody else has taken it."""
+        return [self.alias] if self.name in taken else [self.name, self.alias]
 
 
 class Recorder:
@@ -57,7 +56,6 @@ class Recorder:
         self.options: list[Option] = []
 
     def addoption(self, name: str, **settings: Any) -> None:
-        """Keep one option's declaration."""
         self.options.append(Option(name, settings))
 
 
@@ -81,11 +79,18 @@ def declare(parser: pytest.Parser, stash: pytest.Stash) -> None:
     group = parser.getgroup("refusal-checks", "release gates on refusal behaviour")
     for option in known():
         settings = {**option.settings, "dest": option.dest}
-        if option.name in taken:
-            group.addoption(option.alias, **settings)
-        else:
-            group.addoption(option.name, **settings)
-            group.addoption(option.alias, **settings | {"help": argparse.SUPPRESS})
+        *usual, alias = option.names(taken)
+        for name in usual:
+            group.addoption(name, **settings)
+            settings["help"] = argparse.SUPPRESS
+        group.addoption(alias, **settings)
+
+
+def _is_known(parser: pytest.Parser, name: str) -> bool:
+    try:
+        return name not in parser.parse_known_and_unknown_args([name])[1]
+    except pytest.UsageError:  # it lacks its value
+        return True
 
 
 _GONE = {
@@ -96,14 +101,7 @@ _GONE = {
 
 
 def suggest(words: Iterable[str]) -> None:
-    """Answer a misspelt option with the right one.
-
-    Args:
-        words: of the command line, which nobody knows.
-
-    Raises:
-        pytest.UsageError: one is nearly an option of gates.
-    """
+    """Answer a misspelt option, among words that nobody knows, with the right one."""
     names = [option.name for option in known()]
     for word in words:
         name = word.partition("=")[0]
@@ -117,51 +115,35 @@ _KINDS = {"invalid int value": "a whole number", "invalid float value": "a numbe
 """What argparse says of a value of the wrong type, and what to write."""
 
 
-def require_values(words: Sequence[str], stash: pytest.Stash) -> None:
-    """Answer an option without its value, or with one of another type, in plain words.
-
-    Raises:
-        pytest.UsageError: there is one among these words of the command line.
-    """
+def _parser(taken: frozenset[str] = frozenset()) -> argparse.ArgumentParser:
+    """A parser of these options alone."""
     parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False, exit_on_error=False)
-    forms = {}
     for option in known():
-        names = [option.alias] if option.name in stash[_TAKEN] else [option.name, option.alias]
-        parser.add_argument(*names, dest=option.dest, **option.settings)
-        forms["/".join(names)] = f"{option.name} {option.settings.get('metavar', '')}".strip()
+        parser.add_argument(*option.names(taken), dest=option.dest, **option.settings)
+    return parser
+
+
+def require_values(words: Sequence[str], stash: pytest.Stash) -> None:
+    """Answer an option without its value, or with one of another type, in plain words."""
     try:
-        parser.parse_known_args(words)
+        _parser(stash[_TAKEN]).parse_known_args(words)
     except argparse.ArgumentError as fault:
-        form = forms[str(fault.argument_name)]
-        raise pytest.UsageError(clean_lines(_plainly(form, fault.message))) from None
-
-
-def _plainly(form: str, fault: str) -> str:
-    """What to write, and what is wrong.
-
-    Args:
-        form: the option as it is written, ``--samples N``.
-    """
-    kind, _, value = fault.partition(": ")
-    if kind in _KINDS:
-        return f"{form.partition(' ')[0]}: write {_KINDS[kind]}, not {value}"
-    return f"write {form}: {fault}" if "expected" in fault else f"{form.partition(' ')[0]}: {fault}"
-
-
-def _is_known(parser: pytest.Parser, name: str) -> bool:
-    try:
-        return name not in parser.parse_known_and_unknown_args([name])[1]
-    except pytest.UsageError:  # it lacks its value
-        return True
+        names = str(fault.argument_name).split("/")
+        option = next(each for each in known() if each.alias in names)
+        kind, _, value = fault.message.partition(": ")
+        if kind in _KINDS:
+            said = f"{option.name}: write {_KINDS[kind]}, not {value}"
+        elif "expected" in fault.message:
+            form = f"{option.name} {option.settings.get('metavar', '')}".strip()
+            said = f"write {form}: {fault.message}"
+        else:
+            said = f"{option.name}: {fault.message}"
+        raise pytest.UsageError(clean_lines(said)) from None
 
 
 def fill(config: pytest.Config) -> None:
     """Give all options their defaults if none was declared, because none was given."""
-    parser = argparse.ArgumentParser(add_help=False)
-    for option in known():
-        settings = {key: value for key, value in option.settings.items() if key != "metavar"}
-        parser.add_argument(option.name, dest=option.dest, **settings)
-    for name, value in vars(parser.parse_args([])).items():
+    for name, value in vars(_parser().parse_args([])).items():
         if not hasattr(config.option, name):
             setattr(config.option, name, value)
 
@@ -177,17 +159,12 @@ def misread(config: pytest.Config) -> Iterator[str]:
             yield f"{option.name} is an option of another plugin here; write {option.alias}"
 
 
-#
 # pytest chooses its root folder, and the conftest.py files that it loads first, before it knows the
 # options of plugins: in ``--candidate /models/new`` the folder looks like one with tests.
 
 
 def join_paths(config: pytest.Config, parser: pytest.Parser, args: list[str]) -> None:
-    """Keep such paths from being searched for conftest.py files.
-
-    Raises:
-        pytest.UsageError: they led to another root folder; the message has the line to write.
-    """
+    """Keep such paths from being searched for conftest.py files, and from moving the root."""
     joined = list(_joined(args))
     if joined == args:
         return
@@ -206,8 +183,8 @@ def join_paths(config: pytest.Config, parser: pytest.Parser, args: list[str]) ->
 
 def _joined(args: Sequence[str]) -> Iterator[str]:
     """The arguments, with ``--name=path`` for ``--name path`` where the path exists."""
-    valued = [option for option in known() if option.takes_value]
-    names = {option.name for option in valued} | {option.alias for option in valued}
+    valued = [option for option in known() if option.settings.get("action") != "store_true"]
+    names = {name for option in valued for name in option.names()}
     words = iter(args)
     for word in words:
         value = next(words, None) if word in names else None

@@ -8,15 +8,18 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from datetime import datetime
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
 import pytest
+
+if TYPE_CHECKING:
+    from refusal_checks.plugin.hooks import Gates
 
 KEY = "refusal_checks"
 """Key of ``workerinput``."""
@@ -38,23 +41,6 @@ class Shared:
     run: str
     signal: str
 
-    def say_gates(self) -> None:
-        """Tell the controller that there are gates, if it does not expect any."""
-        if self.signal:
-            Path(self.signal).touch()
-
-    def has_gates(self) -> bool:
-        """True, once, if a worker collected gates."""
-        try:
-            Path(self.signal).unlink()
-        except OSError:
-            return False
-        return True
-
-    def as_input(self, *, expects_gates: bool) -> dict[str, str]:
-        """For a worker, in a form that xdist can send."""
-        return asdict(replace(self, signal="") if expects_gates else self)
-
 
 def is_worker(config: pytest.Config) -> bool:
     """True in a worker of an xdist run."""
@@ -64,65 +50,60 @@ def is_worker(config: pytest.Config) -> bool:
 def shared(config: pytest.Config) -> Shared:
     """What this process shares: as the controller says, else new."""
     if _SHARED not in config.stash:
+        name = f"{datetime.now().astimezone():%Y%m%d-%H%M%S}-{os.getpid()}"
+        signal = Path(tempfile.gettempdir()) / f"refusal-checks-{uuid4().hex}"
         sent = getattr(config, "workerinput", {}).get(KEY)
-        config.stash[_SHARED] = Shared(**sent) if sent else _new()
+        config.stash[_SHARED] = Shared(**sent) if sent else Shared(name, str(signal))
     return config.stash[_SHARED]
 
 
-def _new() -> Shared:
-    name = f"{datetime.now().astimezone():%Y%m%d-%H%M%S}-{os.getpid()}"
-    return Shared(name, str(Path(tempfile.gettempdir()) / f"refusal-checks-{uuid4().hex}"))
+def say_gates(config: pytest.Config) -> None:
+    """In a worker, tell the controller that there are gates, if it does not expect any."""
+    if is_worker(config) and (signal := shared(config).signal):
+        Path(signal).touch()
 
 
 class Controller:
     """A plugin of every session: what the process does that starts workers, if it does.
 
     Args:
-        is_active: whether gates or their options are known already.
-        start: starts the runs that tests need, by their ids.
+        active: what handles gates, once there are any or their options are known.
+        activate: the same, made if need be.
     """
 
-    def __init__(
-        self, is_active: Callable[[], bool], start: Callable[[Sequence[str]], None]
-    ) -> None:
-        self._is_active = is_active
-        self._start = start
+    def __init__(self, active: Callable[[], Gates | None], activate: Callable[[], Gates]) -> None:
+        self._active = active
+        self._activate = activate
+        self._again: set[str] = set()
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_configure_node(self, node: Any) -> None:
         """Tell a worker where outcomes are published."""
-        node.workerinput[KEY] = shared(node.config).as_input(expects_gates=self._is_active())
+        sent = asdict(shared(node.config))
+        node.workerinput[KEY] = sent | {"signal": ""} if self._active() else sent
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_xdist_node_collection_finished(self, node: Any, ids: list[str]) -> None:
         """Start the runs: all workers collect the same gates, so the first one's are enough."""
-        if self._is_active() or shared(node.config).has_gates():
-            self._start(ids)
-
-
-class Crashes:
-    """A plugin of the controller: a worker that dies says nothing about the gate it waited for.
-
-    Args:
-        is_gate: whether a test, by its id, is one of a gate or of the judge.
-    """
-
-    def __init__(self, config: pytest.Config, is_gate: Callable[[str], bool]) -> None:
-        self._config = config
-        self._is_gate = is_gate
-        self._again: set[str] = set()
+        if not self._active():
+            try:
+                Path(shared(node.config).signal).unlink()
+            except OSError:  # no worker has collected gates
+                return
+        self._activate().start(ids)
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_handlecrashitem(self, crashitem: str, report: pytest.TestReport, sched: Any) -> None:
-        """Wait for the verdict again, once, and report the test as skipped until then.
+        """A worker that dies says nothing about the gate it waited for.
 
-        If its next worker dies too, or no other worker takes it over (``--dist each``), it is an
-        error.
+        The verdict is waited for again, once, and the test reported as skipped until then. If its
+        next worker dies too, or no other worker takes it over (``--dist each``), it is an error.
         """
-        if not self._is_gate(crashitem):
+        gates = self._active()
+        if gates is None or not gates.is_gate(crashitem):
             return
         report.when = "setup"  # a failure there is an error
-        if crashitem in self._again or self._config.getoption("dist") == "each":
+        if crashitem in self._again or gates.config.getoption("dist") == "each":
             return
         self._again.add(crashitem)
         with suppress(NotImplementedError):  # other schedulers do it by themselves
