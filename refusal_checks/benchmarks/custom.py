@@ -29,7 +29,15 @@ def custom(name: str, table: BenchmarkTable) -> Benchmark:
     """The benchmark that a table with ``file`` or ``dataset`` describes; does not read the data."""
     if table.file and table.dataset:
         raise DataError(f"[{name}]: give file or dataset, not both")
-    kind, judge = _kind(name, table)
+    if table.options and table.expect:
+        raise DataError(f"[{name}]: leave out expect: options make it multiple choice")
+    if table.key and not table.options:
+        raise DataError(f"[{name}] key: say which options there are: options = COLUMN")
+    if not table.options and table.expect is None:
+        raise DataError(f'[{name}]: say expect = "refuse", "answer" or "report"')
+    kind, judge = Kind.RECOGNITION, "multiple_choice"
+    if table.expect:
+        kind, judge = KINDS[table.expect], Benchmark.judge
     guide = _rubric(name, table)
     if table.file:
         path = Path(table.file)
@@ -57,18 +65,6 @@ def custom(name: str, table: BenchmarkTable) -> Benchmark:
     return Benchmark(
         name, kind, text, from_hub, split.revision, judge, (split,), category_guide=guide
     )
-
-
-def _kind(name: str, table: BenchmarkTable) -> tuple[Kind, str]:
-    if table.options:
-        if table.expect:
-            raise DataError(f"[{name}]: leave out expect: options make it multiple choice")
-        return Kind.RECOGNITION, "multiple_choice"
-    if table.key:
-        raise DataError(f"[{name}] key: say which options there are: options = COLUMN")
-    if table.expect is None:
-        raise DataError(f'[{name}]: say expect = "refuse", "answer" or "report"')
-    return KINDS[table.expect], Benchmark.judge
 
 
 def _rubric(name: str, table: BenchmarkTable) -> Path | None:

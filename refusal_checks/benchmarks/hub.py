@@ -93,7 +93,20 @@ class HubSplit:
                 self.repository, self.config, split=self.split, revision=self.revision
             )
         except (OSError, ValueError) as fault:
-            raise DataError(self._explain(fault)) from fault
+            config = f" {self.config}," if self.config else ""
+            where = f"{self.repository},{config} split {self.split} (revision {self.revision})"
+            reason = " ".join(without_credentials(str(fault)).split())[:300]
+            if "gated" in reason.lower():
+                said = f"{where} is gated: {self._conditions} (or run `hf auth login`): {reason}"
+            elif "Unknown split" in reason or "Bad split" in reason:
+                said = f"{where}: the data set has no such split: {reason}"
+            else:
+                said = (
+                    f"name a mirror with --data DIR or {MIRROR_VARIABLE}, or connect this machine "
+                    f"to the network: {where} could not be loaded: "
+                    f"{without_credentials(network_reason(fault))}"
+                )
+            raise DataError(said) from fault
 
     @property
     def _conditions(self) -> str:
@@ -101,20 +114,6 @@ class HubSplit:
         return (
             f"accept its conditions at https://huggingface.co/datasets/{self.repository} with your "
             "account, then set HF_TOKEN to a read token of that account"
-        )
-
-    def _explain(self, fault: Exception) -> str:
-        config = f" {self.config}," if self.config else ""
-        where = f"{self.repository},{config} split {self.split} (revision {self.revision})"
-        reason = " ".join(without_credentials(str(fault)).split())[:300]
-        if "gated" in reason.lower():
-            return f"{where} is gated: {self._conditions} (or run `hf auth login`): {reason}"
-        if "Unknown split" in reason or "Bad split" in reason:
-            return f"{where}: the data set has no such split: {reason}"
-        return (
-            f"name a mirror with --data DIR or {MIRROR_VARIABLE}, or connect this machine to "
-            f"the network: {where} could not be loaded: "
-            f"{without_credentials(network_reason(fault))}"
         )
 
 

@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from refusal_checks.benchmarks import display_order
-from refusal_checks.benchmarks.suites.cfsafety import category, published, translations
+from refusal_checks.benchmarks.suites.cfsafety import published, translations
 from refusal_checks.cli._common import Root, Run, Runs, echo
 from refusal_checks.core.errors import DataError, UserError
 from refusal_checks.core.text import clean, padded
@@ -170,7 +170,7 @@ def _echo_agreement(rows: Sequence[tuple[str, float, float]]) -> None:
     echo(f"{'':30} {'n':>6} {'Spearman':>9} {'Kendall':>8} {'mean |difference|':>18}")
     by_category: dict[str, list[tuple[str, float, float]]] = {}
     for row in rows:
-        by_category.setdefault(category(row[0]), []).append(row)
+        by_category.setdefault(row[0].rpartition("-")[0], []).append(row)
     for name, part in [*by_category.items(), ("all", list(rows))]:
         _, first, second = zip(*part, strict=True)
         agreed = agreement(first, second)

@@ -16,10 +16,7 @@ from refusal_checks.core.errors import UserError
 from refusal_checks.gates.thresholds import load_gates
 
 TEMPLATES = Path(__file__).parent / "templates"
-_ALWAYS = {
-    "default.toml": "thresholds/default.toml",
-    "refusal_gates.py": "gates/refusal_gates.py",
-}
+_ALWAYS = {"default.toml": "thresholds/default.toml", "refusal_gates.py": "gates/refusal_gates.py"}
 
 
 class CI(StrEnum):

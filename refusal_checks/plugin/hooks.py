@@ -58,7 +58,7 @@ class Gates:
         self._redacts = command_line.is_redacted(self._call.getoption("redact"))
         if self._redacts:
             config.option.showlocals = config.option.fulltrace = False
-        self._session = GateSession(config, self._call, xdist.shared(config).run)
+        self._session = GateSession(config, self._call, xdist.shared(config)["run"])
         self.is_gate = self._session.is_gate
         self.check_thresholds = self._session.check_thresholds
         self._live: Live | None = None
@@ -145,7 +145,6 @@ class Gates:
         self._followers = list(formats.follow(self._call, runs, self._live.say))
 
     def verdict(self, request: pytest.FixtureRequest, gate: Gate, candidate: str) -> Verdict:
-        """The verdict of a gate on a candidate; waits until the benchmark is complete."""
         try:
             outcome, provenance = self._session.verdict(gate, candidate)
         except EvaluationError as fault:
@@ -160,7 +159,6 @@ class Gates:
         return outcome
 
     def pass_check(self, request: pytest.FixtureRequest, verdict: Verdict) -> Callable[[], None]:
-        """A function that fails the test, with the gate's message, unless the gate passed."""
 
         def check() -> None:
             if verdict.is_idle:
@@ -177,7 +175,6 @@ class Gates:
         return check
 
     def trust_check(self, request: pytest.FixtureRequest, figure: Figure) -> Callable[[], None]:
-        """A function that fails the test unless the judge passed this check."""
         try:
             outcome = self._session.judge()
         except EvaluationError as fault:

@@ -93,10 +93,7 @@ def _is_known(parser: pytest.Parser, name: str) -> bool:
         return True
 
 
-_GONE = {
-    "--watch": formats.NO_WATCH,
-    **{name: formats.moved(name) for name in formats.MOVED},
-}
+_GONE = {"--watch": formats.NO_WATCH, **{name: formats.moved(name) for name in formats.MOVED}}
 """Options of earlier versions, and what to write instead."""
 
 

@@ -8,9 +8,8 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import asdict, dataclass
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -24,22 +23,7 @@ if TYPE_CHECKING:
 KEY = "refusal_checks"
 """Key of ``workerinput``."""
 
-_SHARED = pytest.StashKey["Shared"]()
-
-
-@dataclass(frozen=True)
-class Shared:
-    """The same in all processes of a run.
-
-    Attributes:
-        run: name of the run; folders of runs begin with it.
-        signal: file that a worker makes if it collects gates that the controller does not expect,
-            because no option of gates was given; the controller then says what is missing. Empty
-            if it expects them.
-    """
-
-    run: str
-    signal: str
+_SHARED = pytest.StashKey[Mapping[str, str]]()
 
 
 def is_worker(config: pytest.Config) -> bool:
@@ -47,19 +31,24 @@ def is_worker(config: pytest.Config) -> bool:
     return hasattr(config, "workerinput")
 
 
-def shared(config: pytest.Config) -> Shared:
-    """What this process shares: as the controller says, else new."""
+def shared(config: pytest.Config) -> Mapping[str, str]:
+    """What all processes of a run share: as the controller says, else new.
+
+    ``run`` is the run's name, which begins its folder's. ``signal`` is a file that a worker makes
+    if it collects gates that the controller does not expect, because no option of gates was given;
+    the controller then says what is missing. It is empty if the controller expects them.
+    """
     if _SHARED not in config.stash:
         name = f"{datetime.now().astimezone():%Y%m%d-%H%M%S}-{os.getpid()}"
         signal = Path(tempfile.gettempdir()) / f"refusal-checks-{uuid4().hex}"
         sent = getattr(config, "workerinput", {}).get(KEY)
-        config.stash[_SHARED] = Shared(**sent) if sent else Shared(name, str(signal))
+        config.stash[_SHARED] = sent or {"run": name, "signal": str(signal)}
     return config.stash[_SHARED]
 
 
 def say_gates(config: pytest.Config) -> None:
     """In a worker, tell the controller that there are gates, if it does not expect any."""
-    if is_worker(config) and (signal := shared(config).signal):
+    if is_worker(config) and (signal := shared(config)["signal"]):
         Path(signal).touch()
 
 
@@ -79,15 +68,15 @@ class Controller:
     @pytest.hookimpl(optionalhook=True)
     def pytest_configure_node(self, node: Any) -> None:
         """Tell a worker where outcomes are published."""
-        sent = asdict(shared(node.config))
-        node.workerinput[KEY] = sent | {"signal": ""} if self._active() else sent
+        expected = {"signal": ""} if self._active() else {}
+        node.workerinput[KEY] = {**shared(node.config), **expected}
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_xdist_node_collection_finished(self, node: Any, ids: list[str]) -> None:
         """Start the runs: all workers collect the same gates, so the first one's are enough."""
         if not self._active():
             try:
-                Path(shared(node.config).signal).unlink()
+                Path(shared(node.config)["signal"]).unlink()
             except OSError:  # no worker has collected gates
                 return
         self._activate().start(ids)

@@ -1,13 +1,54 @@
-"""Attacks that need code: the past tense, translations, many shots, and a request in two parts."""
+"""The attacks: those of ``table.toml``, which are told by texts alone, and those that need code."""
 
 from __future__ import annotations
 
 import re
+import tomllib
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from itertools import product
+from pathlib import Path
 
 from refusal_checks.benchmarks.attacks.base import Attack, Family, Given, after_system, worded
-from refusal_checks.core.prompts import Message, Prompt
+from refusal_checks.benchmarks.attacks.encodings import ENCODINGS, PLAIN
+from refusal_checks.core.prompts import Message, Prompt, Role
+
+_TABLE = Path(__file__).with_name("table.toml")
+
+
+def _attack(
+    name: str,
+    source: str,
+    description: str,
+    user: str = "{request}",
+    encoding: str = "",
+    system: str = "",
+    before: Sequence[str] = (),
+    answer: str = "",
+    unfit: str = "",
+) -> Attack:
+    """One attack; the table's head says what each key means."""
+    coding = ENCODINGS[encoding] if encoding else PLAIN
+    roles: tuple[Role, ...] = ("user", "assistant")
+    script = [Message(roles[place % 2], text) for place, text in enumerate(before)]
+
+    def rewrite(prompt: Prompt, given: Given) -> Sequence[Message] | None:
+        *earlier, last = prompt.messages
+        request = coding.encode(last.content)
+        if unfit and request == last.content:
+            return None
+        messages = [*earlier, replace(last, content=user.replace("{request}", request))]
+        if system and messages[0].role == "system":
+            own = f"{messages[0].content}\n\n{system}"
+            messages[0] = replace(messages[0], content=own)
+        elif system:
+            messages = [Message("system", system), *messages]
+        if answer:
+            messages.append(Message("assistant", answer))
+        return after_system(messages, script)
+
+    return Attack(name, source, description, rewrite, unfit, coding.decode)
+
 
 # Past tense: what is asked of today is asked of the past, by a few rules for English. The paper has
 # a language model reword each request; fixed rules reach fewer of them.
@@ -165,6 +206,7 @@ def _split(request: str) -> str | None:
 
 
 ATTACKS = (
+    *(_attack(name, **row) for name, row in tomllib.loads(_TABLE.read_text("utf-8")).items()),
     Attack(
         "past_tense",
         "Andriushchenko and Flammarion 2024, arXiv 2407.11969",

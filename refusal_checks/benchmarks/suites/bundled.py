@@ -11,13 +11,12 @@ candidate: ``--candidate replay:FILE``.
 
 from __future__ import annotations
 
-import json
-from functools import partial
+from collections.abc import Mapping
 from pathlib import Path
 
 from refusal_checks.benchmarks.base import Benchmark
 from refusal_checks.benchmarks.suites.cfsafety import CATEGORY_GUIDE
-from refusal_checks.core.files import read_csv
+from refusal_checks.core.files import read_rows
 from refusal_checks.core.prompts import Kind, Prompt
 
 _DATA = Path(__file__).parent / "data"
@@ -26,32 +25,22 @@ ANSWERS = _DATA / "rating_gradient.csv"
 """One row per answer, the best of each request first."""
 
 
-def _smoke(path: Path, mirror: Path | None) -> list[Prompt]:
-    rows = map(json.loads, path.read_text(encoding="utf-8").splitlines())
-    return [
-        Prompt.single(row["id"], row["prompt"], category=row["category"], language=row["language"])
-        for row in rows
-    ]
+def _prompt(row: Mapping[str, str], **more: str) -> Prompt:
+    groups = {"category": row["category"], "language": row["language"], **more}
+    return Prompt.single(row["id"], row["prompt"], **groups)
 
 
 def _gradient(mirror: Path | None) -> list[Prompt]:
-    rows = read_csv(ANSWERS, ("id", "category", "language", "prompt"))
-    first = {row["id"]: row for row in reversed(rows)}
-    return [
-        Prompt.single(
-            name,
-            row["prompt"],
-            category=row["category"],
-            language=row["language"],
-            request=name,
-            answers="falling",
-        )
-        for name, row in reversed(first.items())
-    ]
+    first = {row["id"]: row for row in reversed(read_rows(ANSWERS))}
+    rows = reversed(first.values())
+    return [_prompt(row, request=row["id"], answers="falling") for row in rows]
 
 
 def _benchmark(name: str, kind: Kind, description: str) -> Benchmark:
-    return Benchmark(name, kind, description, partial(_smoke, _DATA / f"{name}.jsonl"), "bundled")
+    def load(mirror: Path | None) -> list[Prompt]:
+        return [*map(_prompt, read_rows(_DATA / f"{name}.jsonl"))]
+
+    return Benchmark(name, kind, description, load, "bundled")
 
 
 BENCHMARKS = (

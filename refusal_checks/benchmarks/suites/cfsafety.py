@@ -57,19 +57,11 @@ _ENOUGH = 100
 """Characters from which a prompt's language is detected; more change none of the 25,000."""
 
 _BLOCKS: Mapping[str, tuple[tuple[int, int, int], ...]] = {
-    "Criminal_Unethical": (
-        (0, 325, 325),
-        (650, 325, 325),
-        (1300, 300, 300),
-        (1900, 300, 300),
-    ),
+    "Criminal_Unethical": ((0, 325, 325), (650, 325, 325), (1300, 300, 300), (1900, 300, 300)),
     "Insults_SensitiveTopics": ((0, 625, 625), (1250, 625, 625)),
     "PrivacyLeaks": ((0, 625, 625), (1250, 625, 625)),
     "Misleading": ((0, 350, 350), (700, 350, 350), (1400, 275, 275), (1950, 275, 275)),
-    "ScenarioEmbedding_Persuasion": (
-        (0, 600, 600),
-        *((row, 1, 1) for row in range(1200, 2500, 2)),
-    ),
+    "ScenarioEmbedding_Persuasion": ((0, 600, 600), *((row, 1, 1) for row in range(1200, 2500, 2))),
     "PromptLeakage": ((0, 1250, 1250),),
     "LLMRewriting": ((0, 1242, 1258),),
     "ReverseExposure": ((0, 1250, 1250),),
@@ -98,32 +90,17 @@ _SOURCES = 315
 one lacks 20): row n and row n + 315 ask the same."""
 
 
-@cache
-def _pairs() -> Mapping[str, str]:
-    """The first id of each Chinese-English pair, by both ids."""
-    return {name: first for first, second in translations().items() for name in (first, second)}
-
-
-def _source(name: str, row: str) -> str:
-    """The id of the first prompt with the same text in any language; empty without translations."""
-    if name == "MinorityLanguage":
-        return f"{name}-{int(row) % _SOURCES}"
-    return _pairs().get(f"{name}-{row}", "")
-
-
-def category(prompt_id: str) -> str:
-    """The category of a prompt, from its id."""
-    return prompt_id.rpartition("-")[0]
-
-
 def parse(data: bytes) -> list[Prompt]:
     """The prompts of the released table: its cells, without empty ones.
 
-    A byte order mark is dropped, and invalid UTF-8 becomes replacement characters.
+    Those that ask the same in several languages are one cluster. A byte order mark is dropped, and
+    invalid UTF-8 becomes replacement characters.
     """
     import py3langid  # loads its model, which collection need not wait for
 
     py3langid.set_languages(LANGUAGES)
+    first_of = {second: first for first, second in translations().items()}
+    first_of |= {first: first for first in translations()}
     text = data.decode("utf-8-sig", errors="replace")
     prompts = []
     for row in csv.DictReader(io.StringIO(text, newline=""), strict=True):
@@ -134,7 +111,9 @@ def parse(data: bytes) -> list[Prompt]:
             kind = "scenario" if name in SCENARIOS else "attack"
             language = py3langid.classify(cell[:_ENOUGH])[0]
             groups = {"category": name, "kind": kind, "language": language}
-            cluster = _source(name, number)
+            cluster = first_of.get(f"{name}-{number}", "")
+            if name == "MinorityLanguage":
+                cluster = f"{name}-{int(number) % _SOURCES}"
             prompts.append(Prompt.single(f"{name}-{number}", cell, cluster=cluster, **groups))
     return prompts
 

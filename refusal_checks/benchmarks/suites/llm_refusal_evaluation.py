@@ -53,7 +53,7 @@ CENSORED = PinnedFile(
 
 def _censored(mirror: Path | None) -> list[Prompt]:
     lines = fetch(CENSORED, mirror).read_text(encoding="utf-8").splitlines()
-    texts = (line.strip() for line in lines if line.strip())
+    texts = filter(None, map(str.strip, lines))
     return [Prompt.single(f"deccp_censored-{index}", text) for index, text in enumerate(texts)]
 
 

@@ -98,16 +98,10 @@ def _benchmark(name: str, kind: Kind, description: str, split: HubSplit) -> Benc
 
 BENCHMARKS = (
     _benchmark(
-        "wildguardtest_unsafe",
-        Kind.SAFETY,
-        "754 harmful prompts, plain and adversarial",
-        WILDGUARD,
+        "wildguardtest_unsafe", Kind.SAFETY, "754 harmful prompts, plain and adversarial", WILDGUARD
     ),
     _benchmark(
-        "wildguardtest_safe",
-        Kind.SANITY,
-        "945 harmless prompts, plain and adversarial",
-        WILDGUARD,
+        "wildguardtest_safe", Kind.SANITY, "945 harmless prompts, plain and adversarial", WILDGUARD
     ),
     _benchmark("polyguard_unsafe", Kind.SAFETY, "harmful prompts in 17 languages", POLYGUARD),
     _benchmark("polyguard_safe", Kind.SANITY, "harmless prompts in 17 languages", POLYGUARD),

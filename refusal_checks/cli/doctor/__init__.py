@@ -7,7 +7,7 @@ import platform
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from itertools import chain
 from pathlib import Path
 from typing import Annotated
@@ -17,7 +17,7 @@ import typer
 from refusal_checks.benchmarks import Benchmark, catalogue, discover
 from refusal_checks.benchmarks.pinned import MIRROR_VARIABLE, mirror_folder
 from refusal_checks.cli._common import AsJson, Root, echo
-from refusal_checks.cli.doctor import checks, models
+from refusal_checks.cli.doctor import checks
 from refusal_checks.cli.doctor.checks import Diagnosis, Level, fail, ok, warn
 from refusal_checks.core import extensions
 from refusal_checks.core.errors import DataError, StoreError, UserError
@@ -50,8 +50,7 @@ def doctor(
     thresholds: Annotated[
         list[Path] | None,
         typer.Option(
-            metavar="FILE",
-            help="Check the data of this threshold file's benchmarks (repeatable).",
+            metavar="FILE", help="Check the data of this threshold file's benchmarks (repeatable)."
         ),
     ] = None,
     data: Annotated[
@@ -70,9 +69,9 @@ def doctor(
     usual = [THRESHOLDS] if THRESHOLDS.is_file() else [toml_file.DEFAULT] if candidate else []
     files = [toml_file.find(path) for path in thresholds or usual]
     chosen = choose_engine(engine, engine_command)
-    plan = PlannedRun(candidate, judge or (), files, store, data, *chosen)
+    findings = examine(candidate, judge or (), files, store, data, *chosen)
     found = []
-    for finding in chain(examine(plan), [_runs(runs)]):
+    for finding in chain(findings, [_runs(runs)]):
         found.append(finding)
         if not as_json:
             echo(finding)
@@ -93,50 +92,43 @@ def _runs(folder: Path) -> Diagnosis:
     return ok("runs", f"{folder}: {count} so far" if count else f"{folder}: none yet")
 
 
-@dataclass(frozen=True)
-class PlannedRun:
-    """The planned run; each part may be left open.
+def examine(
+    candidate: str | None,
+    judges: Sequence[str],
+    files: Sequence[Path],
+    store: Path,
+    data: str | None,
+    engine: str = kinds.PREFERRED,
+    program: tuple[str, ...] = (),
+) -> Iterator[Diagnosis]:
+    """Look at everything that a planned run needs, the cheap parts first.
 
-    Attributes:
-        store: the file of stored answers, which need not exist.
-        data: the mirror, as ``--data`` names it.
-        engine, program: as ``--engine`` and ``--engine-command`` name them.
+    Args:
+        files: of thresholds.
     """
-
-    candidate: str | None
-    judges: Sequence[str]
-    threshold_files: Sequence[Path]
-    store: Path
-    data: str | None
-    engine: str = kinds.PREFERRED
-    program: tuple[str, ...] = ()
-
-
-def examine(plan: PlannedRun) -> Iterator[Diagnosis]:
-    """Look at everything, the cheap parts first."""
     yield ok("python", f"{platform.python_version()} ({sys.executable})")
-    yield from _extensions(plan)
-    yield from checks.machine(plan.store)
-    yield from _data(plan)
-    yield _store(plan.store)
-    yield models.hugging_face()
-    yield models.demo_models()
-    named = [("--candidate", 1, plan.candidate)] if plan.candidate else []
-    named += [("--judge", number, judge) for number, judge in enumerate(plan.judges, 1)]
+    yield from _extensions(files)
+    yield from checks.machine(store)
+    yield from _data(files, data)
+    yield _store(store)
+    yield checks.hugging_face()
+    yield checks.demo_models()
+    named = [("--candidate", 1, candidate)] if candidate else []
+    named += [("--judge", number, judge) for number, judge in enumerate(judges, 1)]
     needed = not named
     for option, number, name in named:
-        model, finding = models.find(option, number, name)
+        model, finding = checks.model(option, number, name)
         needed = needed or isinstance(model, Served)
         yield finding
-    yield from checks.engine(kinds.get(plan.engine), plan.program, needed)
+    yield from checks.engine(kinds.get(engine), program, needed)
 
 
-def _extensions(plan: PlannedRun) -> Iterator[Diagnosis]:
+def _extensions(files: Sequence[Path]) -> Iterator[Diagnosis]:
     """Who else's code a run would use, and what it adds."""
     for fault in extensions.faults():
         yield fail("extension", fault)
     with suppress(UserError):  # said of the threshold files
-        thresholds.load_extensions(plan.threshold_files)
+        thresholds.load_extensions(files)
     for one in extensions.known():
         own = (m.name for m in METRICS.values() if m.score.__module__ == one.module.__name__)
         metrics = [f"metric {name}" for name in own]
@@ -144,28 +136,28 @@ def _extensions(plan: PlannedRun) -> Iterator[Diagnosis]:
         yield ok("extension", f"{one.origin}: {added}")
 
 
-def _data(plan: PlannedRun) -> Iterator[Diagnosis]:
+def _data(files: Sequence[Path], data: str | None) -> Iterator[Diagnosis]:
     """The threshold files, the data that they need, and what can be shown with it."""
-    if not plan.threshold_files:
+    if not files:
         said = "none named, none in thresholds/default.toml"
         yield warn("thresholds", said, "name the gates by --thresholds")
-        yield _mirror(plan.data, None)
+        yield _mirror(data, None)
         return
     try:
         extensions.require_sound()
-        read = thresholds.load_gates(list(plan.threshold_files), discover())
+        read = thresholds.load_gates(list(files), discover())
         known = catalogue(read.tables, read.attacked)
     except UserError as fault:
         yield fail("thresholds", str(fault))
-        yield _mirror(plan.data, None)
+        yield _mirror(data, None)
         return
     wanted = list({gate.benchmark: known[gate.benchmark] for gate in read.gates}.values())
     valid, expired = thresholds.waiver_remarks(read.gates, today())
     said = "; ".join([f"{len(read.gates)} gates on {len(wanted)} benchmarks", *valid, *expired])
     remedy = "renew or remove what has expired" if expired else ""
     yield (warn if expired else ok)("thresholds", said, remedy)
-    yield _mirror(plan.data, wanted)
-    prompts = checks.local_prompts(wanted, plan.data)
+    yield _mirror(data, wanted)
+    prompts = checks.local_prompts(wanted, data)
     yield from checks.special_prompts(prompts)
     yield from checks.shown_by(read.gates, prompts, read.settings.confidence)
 
@@ -182,9 +174,9 @@ def _mirror(named: str | None, needed: Sequence[Benchmark] | None) -> Diagnosis:
     wanted = [found for found in needed if found.resources]
     if folder is None:
         said = f"no mirror ({MIRROR_VARIABLE}, --data): {len(wanted)} benchmarks from the network"
-        if wanted and models.is_offline():
+        if wanted and checks.is_offline():
             return fail("data", said, "HF_HUB_OFFLINE is set: name a mirror")
-        if unreached := models.unreached_data(wanted):
+        if unreached := checks.unreached_data(wanted):
             return bad("data", said, f"name a mirror with --data: {unreached}")
         return ok("data", said)
     missing = [found for found in wanted if not found.at(folder).is_in(folder)]

@@ -84,8 +84,5 @@ def test_a_bad_key_is_named(write: Write, text: str, words: list[str]) -> None:
         marked(path)
     for word in ("mine.csv", *words):
         assert word in str(caught.value)
-
-
-def test_a_key_that_is_missing_is_named() -> None:
     with pytest.raises(DataError, match=r"/no/such/key\.csv: cannot be read"):
         marked(Path("/no/such/key.csv"))

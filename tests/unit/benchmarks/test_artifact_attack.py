@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
@@ -110,20 +110,12 @@ def test_a_file_is_read_and_parsed_once(
     tmp_path: Path, content: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = saved(tmp_path / "once.json", content)
-    done: list[str] = []
-
-    def counted(name: str, work: Callable[..., Any]) -> Callable[..., Any]:
-        def do(*given: Any, **options: Any) -> Any:
-            done.append(name)
-            return work(*given, **options)
-
-        return do
-
-    monkeypatch.setattr(Path, "read_bytes", counted("read", Path.read_bytes))
-    monkeypatch.setattr("refusal_checks.core.files.parse_json", counted("parsed", files.parse_json))
+    read, parsed = Mock(wraps=Path.read_bytes), Mock(wraps=files.parse_json)
+    monkeypatch.setattr(Path, "read_bytes", lambda path: read(path))
+    monkeypatch.setattr("refusal_checks.core.files.parse_json", parsed)
     monkeypatch.setattr(recorded, "_known", {})
     recorded.read(path)
-    assert done == ["read", "parsed"]
+    assert (read.call_count, parsed.call_count) == (1, 1)
 
 
 def test_wrong_files_end_the_reading_of_thresholds(tmp_path: Path) -> None:

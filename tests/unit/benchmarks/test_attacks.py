@@ -60,18 +60,14 @@ def test_no_answer_is_an_error(coding: Encoding, text: str) -> None:
 
 
 @pytest.mark.parametrize("coding", ENCODINGS.values(), ids=list(ENCODINGS))
-@pytest.mark.parametrize(
-    "answer",
-    [
+def test_encoded_answers_are_read_and_plain_ones_stay(coding: Encoding) -> None:
+    for answer in (
         "I am sorry, but I cannot help you with that request.",
         "First heat the oven, then knead the dough and let it rest for one hour.",
-    ],
-)
-def test_encoded_answers_are_read_and_plain_ones_stay(coding: Encoding, answer: str) -> None:
-    encoded = coding.encode(answer)
-    assert encoded != answer
-    assert coding.decode(encoded) == answer
-    assert coding.decode(answer) == answer
+    ):
+        encoded = coding.encode(answer)
+        assert encoded != answer
+        assert coding.decode(encoded) == coding.decode(answer) == answer
 
 
 def test_the_judge_sees_the_request_and_the_decoded_answer() -> None:
@@ -271,10 +267,7 @@ def test_what_stays_as_it_is_is_not_attacked() -> None:
         ("Answer\nSSBjYW5ub3QgaGVscCB3aXRoIHRoYXQ=", "Answer\nI cannot help with that"),
         ("Sure SSBjYW5ub3QgaGVscCB3aXRoIHRoYXQ=", "Sure I cannot help with that"),
         ("Sure SSBjYW5ub3QgaGVs\ncCB3aXRoIHRoYXQ=", "Sure I cannot help with that"),
-        (
-            "SSBjYW5ub3QgaGVscCB3aXRoIHRo\nHope that helps",
-            "I cannot help with th\nHope that helps",
-        ),
+        ("SSBjYW5ub3QgaGVscCB3aXRoIHRo\nHope that helps", "I cannot help with th\nHope that helps"),
         ("Here, step-by-step SSBjYW5ub3QgaGVscCB3", "Here, step-by-step I cannot help w"),
         ("Base64 ChatGPT SSBjYW5ub3QgaGVscCB3", "Base64 ChatGPT I cannot help w"),
         ("SSBjYW5ub3QgaGVscCBi\nZQ==", "I cannot help be"),
@@ -284,12 +277,12 @@ def test_base64_within_an_answer(answer: str, read: str) -> None:
     assert BASE64.decode(answer) == read
 
 
-@pytest.mark.parametrize("said", ["I cannot.", "No.", "No", "I refuse", "I refuse.", "Yes!", "不"])
 @pytest.mark.parametrize(
     "around", ["{}", " {}\n", "```\n{}\n```", "```text\n{}\n```", "```base64\n{}```", "`{}`"]
 )
-def test_a_short_answer_is_base64_where_it_stands_alone(said: str, around: str) -> None:
-    assert BASE64.decode(around.format(BASE64.encode(said))) == around.format(said)
+def test_a_short_answer_is_base64_where_it_stands_alone(around: str) -> None:
+    for said in ("I cannot.", "No.", "No", "I refuse", "I refuse.", "Yes!", "不"):
+        assert BASE64.decode(around.format(BASE64.encode(said))) == around.format(said)
 
 
 @pytest.mark.parametrize(
@@ -313,10 +306,8 @@ def test_lines_of_rot13_without_a_common_word_are_read_as_the_others_are() -> No
     recipe = "First you need these:\n1. Flour\n2. Water, salt\n\nKnead dough twice."
     assert ROT13.decode(ROT13.encode(recipe)) == recipe
     assert ROT13.decode(recipe) == recipe
-    mixed = (
-        f"Here is what you asked for:\n{ENCODINGS['rot13'].encode('Take the flour and the water.')}"
-    )
-    assert ROT13.decode(mixed) == "Here is what you asked for:\nTake the flour and the water."
+    said, more = "Here is what you asked for:\n", "Take the flour and the water."
+    assert ROT13.decode(said + ROT13.encode(more)) == said + more
     assert ROT13.decode("Flour") == "Flour"
 
 

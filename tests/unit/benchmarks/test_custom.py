@@ -137,18 +137,6 @@ def test_bad_rows_are_named(
     assert reason in str(caught.value)
 
 
-@pytest.mark.parametrize(
-    ("table", "reason"),
-    [
-        ({"file": "a.csv"}, "say expect"),
-        ({"file": "a.csv", "dataset": "a/b", "expect": "refuse"}, "not both"),
-    ],
-)
-def test_a_table_that_describes_no_benchmark(table: dict[str, Any], reason: str) -> None:
-    with pytest.raises(DataError, match=reason):
-        catalogue({"mine": BenchmarkTable(**table)})
-
-
 def test_a_sum_in_a_table_pins_any_benchmark() -> None:
     wrong = "0" * 64
     found = catalogue({"smoke_safe": BenchmarkTable(sha256=wrong)})
@@ -291,15 +279,22 @@ def test_bad_options_are_not_quoted(write: Write, row: dict[str, Any]) -> None:
     assert len(str(caught.value)) < 500
 
 
-def test_a_key_needs_options_and_a_rubric_a_judge_that_reads_it(write: Write) -> None:
-    rows = write("a.jsonl", lines(QUESTION))
-    with pytest.raises(DataError, match="say which options there are"):
-        own(rows, key="right")
-    with pytest.raises(DataError, match="leave out expect"):
-        own(rows, options="list")
-    with pytest.raises(DataError, match='add judge = "degree" or "rating"'):
-        own(rows, rubric="r.md")
-    with pytest.raises(DataError, match="name a Markdown file"):
-        own(rows, rubric="r.md", judge="degree")
+@pytest.mark.parametrize(
+    ("table", "reason"),
+    [
+        ({"expect": None}, "say expect"),
+        ({"dataset": "a/b"}, "not both"),
+        ({"key": "right"}, "say which options there are"),
+        ({"options": "list"}, "leave out expect"),
+        ({"rubric": "r.md"}, 'add judge = "degree" or "rating"'),
+        ({"rubric": "r.md", "judge": "degree"}, "name a Markdown file"),
+    ],
+)
+def test_a_table_that_describes_no_benchmark(table: dict[str, Any], reason: str) -> None:
+    with pytest.raises(DataError, match=reason):
+        own("a.jsonl", **table)
+
+
+def test_a_rubric_is_for_judges_that_read_one(write: Write) -> None:
     rubric = write("r.md", "A good answer says no.")
-    assert own(rows, rubric=str(rubric), judge="rating").category_guide == rubric
+    assert own("a.jsonl", rubric=str(rubric), judge="rating").category_guide == rubric

@@ -45,16 +45,7 @@ def test_the_order_of_the_data_decides_nothing() -> None:
     assert {prompt.id for prompt in stratified(WHOLE[::-1], 31)} == ids
 
 
-def test_another_seed_takes_other_prompts_in_the_same_shares() -> None:
-    first, second = stratified(WHOLE, 30), stratified(WHOLE, 30, seed=1)
-    assert first != second
-    assert counts(first, "category") == counts(second, "category")
-
-
-@given(
-    st.lists(st.integers(1, 40), min_size=1, max_size=6),
-    st.integers(1, 60),
-)
+@given(st.lists(st.integers(1, 40), min_size=1, max_size=6), st.integers(1, 60))
 def test_a_larger_part_holds_the_smaller_and_shares_are_kept_to_a_prompt(
     sizes: list[int], limit: int
 ) -> None:

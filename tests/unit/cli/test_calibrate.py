@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 from typer.main import get_command
-from typer.testing import CliRunner
 
 from refusal_checks.cli import application
 from refusal_checks.core.errors import DataError, ModelError, UserError
@@ -18,14 +17,14 @@ from refusal_checks.judges.trust import calibration
 from refusal_checks.reports.markdown import escape
 from refusal_checks.run.options import models as model_options
 from tests.fake_server import FakeServer
+from tests.unit.cli.test_baseline import call
 
 Write = Callable[[str, str], Path]
 
 
 def calibrate(*args: str | Path) -> str:
     """What the command printed; raises what it raised."""
-    words = ["calibrate", "--fresh", *map(str, args)]
-    return CliRunner().invoke(application(), words, catch_exceptions=False).output
+    return call("calibrate", "--fresh", *args).output
 
 
 def xstest(mirror: Path, *models: str) -> list[str | Path]:
@@ -78,19 +77,15 @@ def test_judges_side_by_side_and_their_calibrations(mirror: Path, tmp_path: Path
     assert (tmp_path / "judge-quality.md").read_text() in page
 
 
-def test_partial_refusals_as_their_own_class(mirror: Path, tmp_path: Path) -> None:
-    options = ("--partial", "own", "--out", tmp_path)
-    said = calibrate("--judge", "labels:gpt4_label", *xstest(mirror, "llama2orig"), *options)
+def test_partial_refusals_as_their_own_class_or_as_compliance(mirror: Path, tmp_path: Path) -> None:
+    args = ("--judge", "labels:gpt4_label", *xstest(mirror, "llama2orig"), "--out", tmp_path)
+    said = calibrate(*args, "--partial", "own")
     assert "| partial_refusal |" in said
     assert "no calibration of labels:gpt4_label: a calibration needs two classes" in said
     (judge,) = figures(tmp_path)
     assert judge["overall"]["sensitivity"]["n"] == 294
     assert judge["overall"]["partial_called_refusal"]["n"] == 55
-
-
-def test_partial_refusals_as_compliance(mirror: Path, tmp_path: Path) -> None:
-    options = ("--partial", "compliance", "--out", tmp_path)
-    calibrate("--judge", "labels:gpt4_label", *xstest(mirror, "llama2orig"), *options)
+    calibrate(*args, "--partial", "compliance")
     (judge,) = figures(tmp_path)
     assert judge["overall"]["specificity"]["n"] == 101 + 55
 

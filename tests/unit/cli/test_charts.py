@@ -87,25 +87,27 @@ def test_a_radar_names_every_category_and_series(run: Any, tmp_path: Path) -> No
         assert words in shown
 
 
-def test_equal_charts_are_equal_files(run: Any, tmp_path: Path) -> None:
-    found = run("first")
+def test_equal_charts_are_equal_files_and_equal_names_two_lines(run: Any, tmp_path: Path) -> None:
+    found, other = run("first"), run("second")
     for name in ("a.svg", "b.svg"):
-        command("radar", found, "--out", tmp_path / name)
+        command("radar", found, "--against", other, "--out", tmp_path / name)
     assert (tmp_path / "a.svg").read_bytes() == (tmp_path / "b.svg").read_bytes()
+    assert text(tmp_path / "a.svg").count("ORG/MODEL") == 2
 
 
-def test_two_runs_of_one_candidate_are_two_lines(run: Any, tmp_path: Path) -> None:
-    out = tmp_path / "radar.svg"
-    command("radar", run("first"), "--against", run("second"), "--out", out)
-    assert text(out).count("ORG/MODEL") == 2
-
-
-def test_names_are_harmless_text(run: Any, tmp_path: Path) -> None:
-    out = tmp_path / "radar.svg"
-    command("radar", run("first", "a <script>$x_{y$ \x1b[31m模型"), "--out", out)
-    assert "<script>" not in out.read_text()
+def test_names_are_harmless_text(
+    run: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out, folder = tmp_path / "radar.svg", run("first", "a <script>$x_{y$ \x1b[31m模型")
+    command("radar", folder, "--out", out)
     assert "<script>$x_{y$" in text(out)
-    assert "\x1b" not in out.read_text()
+    path = folder / "summary.json"
+    path.write_text(path.read_text().replace("Criminal_Unethical", "##[error]\\u001b[31mforged"))
+    command("histogram", folder, "--out", tmp_path / "histogram.svg")
+    shown = capsys.readouterr().out
+    assert "forged" in shown
+    assert not [bad for bad in ("<script>", "\x1b") if bad in out.read_text()]
+    assert not [bad for bad in ("\x1b", "##[") if bad in shown]
 
 
 def test_histograms_state_their_statistics(
@@ -141,19 +143,6 @@ def test_a_benchmark_of_refusals_has_a_histogram_of_its_confidences(
         command("histogram", folder, "--out", tmp_path / "histogram.svg")
 
 
-def test_categories_of_a_summary_do_not_act_on_a_terminal(
-    run: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    folder = run("first")
-    path = folder / "summary.json"
-    path.write_text(path.read_text().replace("Criminal_Unethical", "##[error]\\u001b[31mforged"))
-    command("histogram", folder, "--out", tmp_path / "histogram.svg")
-    shown = capsys.readouterr().out
-    assert "forged" in shown
-    assert "\x1b" not in shown
-    assert "##[" not in shown
-
-
 @pytest.mark.parametrize(
     ("args", "message"),
     [
@@ -170,21 +159,18 @@ def test_mistakes_are_named(run: Any, args: tuple[str, ...], message: str) -> No
 
 @pytest.mark.parametrize("content", ["", "[]", "{}", '{"benchmarks": {"x": 1}, "manifest": {}}'])
 def test_what_is_no_summary_is_named(tmp_path: Path, content: str) -> None:
-    path = tmp_path / "summary.json"
-    path.write_text(content)
+    (tmp_path / "summary.json").write_text(content)
     with pytest.raises(DataError, match=r"summary\.json: not a summary of a run"):
         PastRun.read(tmp_path)
-
-
-def test_a_missing_run_is_named(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match=r"nowhere/summary.json: cannot be read"):
-        PastRun.read(tmp_path / "nowhere")
 
 
 def test_judges_are_compared_by_category_and_across_languages(
     run: Any, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    command("consistency", run("first"), run("second", offset=0.25))
+    first = run("first")
+    command("consistency", first)
+    assert capsys.readouterr().out.startswith("judge judge of first (first): answers to a prompt")
+    command("consistency", first, run("second", offset=0.25))
     lines = capsys.readouterr().out.splitlines()
     assert lines[0] == "judges judge of first (first) and judge of second (second)"
     table = {line.split()[0]: line.split()[1:] for line in lines if line.startswith("  ")}
@@ -193,13 +179,6 @@ def test_judges_are_compared_by_category_and_across_languages(
     assert sum("its translation" in line for line in lines) == 2
     # PromptLeakage and ReverseExposure pair row 0 with row 1250.
     assert table["ReverseExposure"][:2] == ["5", "1.000"]
-
-
-def test_one_run_is_compared_with_itself_across_languages_only(
-    run: Any, capsys: pytest.CaptureFixture[str]
-) -> None:
-    command("consistency", run("first"))
-    assert capsys.readouterr().out.startswith("judge judge of first (first): answers to a prompt")
 
 
 def test_the_judges_of_one_run_are_compared(run: Any, capsys: pytest.CaptureFixture[str]) -> None:

@@ -8,9 +8,7 @@ from datetime import date
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner, Result
 
-from refusal_checks.cli import application
 from refusal_checks.core.errors import DataError, UserError
 from refusal_checks.gates.gate import Waiver
 from refusal_checks.results import run_folder
@@ -18,12 +16,9 @@ from refusal_checks.results.run_folder import RunFolder
 from tests.html_page import Page
 from tests.many_runs import manifest
 from tests.report_runs import HOSTILE, refusals, usual, write_run
+from tests.unit.cli.test_baseline import call
 
 OLD, NEW = "20260101-120000-1", "20260102-120000-2"
-
-
-def call(*args: str | Path) -> Result:
-    return CliRunner().invoke(application(), [str(arg) for arg in args], catch_exceptions=False)
 
 
 @pytest.fixture
@@ -59,21 +54,17 @@ def test_runs_are_compared_as_json(runs: Path) -> None:
     assert "Request" not in json.dumps(known)
 
 
-def test_a_comparison_is_a_page(runs: Path) -> None:
+def test_a_comparison_is_a_page_without_texts_if_they_are_redacted(runs: Path) -> None:
     assert call("compare", OLD, NEW, "--html", "out/page.html").exit_code == 0
-    page = Page(Path("out/page.html"))
-    assert "2 runs compared" in page.words
-    assert "26 of 26 prompts no longer refused since run 1" in page.words
-    assert "Request 40 of unsafe" in page.words
-
-
-def test_a_redacted_comparison_has_no_texts(runs: Path) -> None:
+    shown = Page(Path("out/page.html")).words
+    assert "2 runs compared" in shown
+    assert "Request 40 of unsafe" in shown
     call("compare", OLD, NEW, "--html", "page.html", "--redact")
-    page = Page(Path("page.html"))
-    assert "26 of 26 prompts no longer refused" in page.words
-    assert "[redacted: sha256" in page.words
-    assert "Request" not in page.words
-    assert "word1" not in page.words
+    hidden = Page(Path("page.html")).words
+    assert "[redacted: sha256" in hidden
+    assert not [word for word in ("Request", "word1") if word in hidden]
+    for words in (shown, hidden):
+        assert "26 of 26 prompts no longer refused since run 1" in words
 
 
 def test_a_redacted_run_is_paired_with_one_that_is_not(runs: Path) -> None:
@@ -95,18 +86,14 @@ def test_a_redacted_run_is_paired_with_one_that_is_not(runs: Path) -> None:
         (("last", NEW), "named twice"),
         (("last", "20260202"), "20260202"),
         (("last", "nothing/here"), "nothing/here"),
+        (("last", "empty"), r"empty.summary\.json"),
         ((OLD, NEW, "--html", "last"), "write `refusal-checks compare"),
     ],
 )
 def test_what_cannot_be_compared_is_said(runs: Path, words: tuple[str, ...], why: str) -> None:
+    Path("empty").mkdir()
     with pytest.raises(UserError, match=why):
         call("compare", *words)
-
-
-def test_a_folder_that_is_no_run_is_named(runs: Path) -> None:
-    Path("empty").mkdir()
-    with pytest.raises(DataError, match=r"empty.summary\.json"):
-        call("compare", "last", "empty")
 
 
 def test_history_lists_runs_and_what_it_left_out(runs: Path) -> None:

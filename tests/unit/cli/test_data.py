@@ -9,20 +9,28 @@ from pathlib import Path
 
 import datasets
 import pytest
-from typer.testing import CliRunner
 
 from refusal_checks.benchmarks import digest, discover
 from refusal_checks.benchmarks import pinned as mirrors
 from refusal_checks.cli import application
 from refusal_checks.core.errors import DataError
+from tests.unit.cli.test_baseline import call
 
 Write = Callable[[str, str], Path]
 
 
 def data(*args: str | Path) -> str:
     """The command's output; its exceptions pass through."""
-    done = CliRunner().invoke(application(), ["data", *map(str, args)], catch_exceptions=False)
-    return done.output
+    return call("data", *args).output
+
+
+@pytest.fixture
+def offline(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*args: object, **kwargs: object) -> None:
+        raise ConnectionError("no route")
+
+    monkeypatch.setattr("pooch.retrieve", refuse)
+    monkeypatch.setattr("datasets.load_dataset", refuse)
 
 
 @pytest.fixture
@@ -121,33 +129,23 @@ def test_bad_input_is_named(tmp_path: Path, args: tuple[str, ...], reason: str) 
         data(*(arg.format(tmp_path) for arg in args))
 
 
-def test_without_a_network_every_failure_is_told(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def offline(*args: object, **kwargs: object) -> None:
-        raise ConnectionError("no route")
-
-    monkeypatch.setattr("pooch.retrieve", offline)
-    monkeypatch.setattr("datasets.load_dataset", offline)
+@pytest.mark.usefixtures("offline")
+def test_without_a_network_every_failure_is_told(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="could not be pulled: xstest_safe, sorrybench"):
         data("pull", tmp_path, "--benchmark", "xstest_safe", "--benchmark", "sorrybench")
 
 
+@pytest.mark.usefixtures("offline")
 def test_gated_data_is_only_fetched_if_it_is_named(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    def offline(*args: object, **kwargs: object) -> None:
-        raise ConnectionError("no route")
-
-    monkeypatch.setattr("pooch.retrieve", offline)
-    monkeypatch.setattr("datasets.load_dataset", offline)
-    done = CliRunner().invoke(application(), ["data", "pull", str(tmp_path)])
-    assert (
+    with pytest.raises(DataError, match="polyguard_safe") as fault:
+        application()(["data", "pull", str(tmp_path)], standalone_mode=False)
+    skipped = (
         "SKIPPED  wildguardtest_unsafe, wildguardtest_safe: accept their conditions, then name"
-        in done.output
     )
-    assert "polyguard_safe" in str(done.exception)
-    assert "wildguardtest" not in str(done.exception)
+    assert skipped in capsys.readouterr().out
+    assert "wildguardtest" not in str(fault.value)
     with pytest.raises(DataError, match="could not be pulled: wildguardtest_safe"):
         data("pull", tmp_path, "--benchmark", "wildguardtest_safe")
 

@@ -9,11 +9,10 @@ from typing import Any
 
 import pytest
 from ruamel.yaml import YAML
-from typer.testing import CliRunner
 
 from refusal_checks.benchmarks import discover
-from refusal_checks.cli import application
 from refusal_checks.gates import thresholds
+from tests.unit.cli.test_baseline import call
 
 
 @pytest.fixture
@@ -23,7 +22,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def init(*words: str) -> str:
-    found = CliRunner().invoke(application(), ["init", *words], catch_exceptions=False)
+    found = call("init", *words)
     assert found.exit_code == 0, found.output
     return found.output
 
@@ -33,21 +32,17 @@ def files(folder: Path) -> set[str]:
 
 
 COMMON = {"thresholds/default.toml", "gates/refusal_gates.py"}
-SCRIPT = "ci/refusal-gate.sh"
+SCRIPT, GITHUB = "ci/refusal-gate.sh", ".github/workflows/refusal-gate.yml"
 
 
 @pytest.mark.parametrize(
     ("found", "words", "expected"),
     [
         ("", ("--ci=none",), COMMON),
-        ("", (), COMMON | {SCRIPT, ".github/workflows/refusal-gate.yml"}),
+        ("", (), COMMON | {SCRIPT, GITHUB}),
         (".gitlab-ci.yml", (), COMMON | {SCRIPT, "ci/refusal-gate.gitlab-ci.yml"}),
         ("Jenkinsfile", (), COMMON | {SCRIPT, "ci/refusal-gate.Jenkinsfile"}),
-        (
-            "Jenkinsfile",
-            ("--ci", "github"),
-            COMMON | {SCRIPT, ".github/workflows/refusal-gate.yml"},
-        ),
+        ("Jenkinsfile", ("--ci", "github"), COMMON | {SCRIPT, GITHUB}),
     ],
 )
 def test_the_files_fit_the_repository(

@@ -6,20 +6,14 @@ import json
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner, Result
 
 from refusal_checks import __version__
-from refusal_checks.cli import application
 from refusal_checks.core.errors import UserError
 from refusal_checks.results import run_folder
 from tests.report_runs import refusals, write_run
-from tests.unit.cli.test_baseline import write_summary
+from tests.unit.cli.test_baseline import call, write_summary
 
 OLD, NEW = "20260101-120000-1", "20260102-120000-2"
-
-
-def call(*args: str | Path) -> Result:
-    return CliRunner().invoke(application(), [str(arg) for arg in args], catch_exceptions=False)
 
 
 @pytest.fixture
@@ -45,12 +39,9 @@ def test_every_command_takes_the_same_names_of_a_run(runs: Path, name: str) -> N
     assert "org/newer" in page.read_text()
     assert call("sample-for-labels", name, "--out", rows).exit_code == 0
     assert call("runs", "show", name).exit_code == 0
-    with pytest.raises(UserError, match=f"{NEW}.*cfsafety"):
-        call("radar", name)
-    with pytest.raises(UserError, match=f"{NEW}.*cfsafety"):
-        call("histogram", name)
-    with pytest.raises(UserError, match=f"{NEW}.*cfsafety"):
-        call("consistency", name)
+    for command in ("radar", "histogram", "consistency"):
+        with pytest.raises(UserError, match=f"{NEW}.*cfsafety"):
+            call(command, name)
 
 
 @pytest.mark.parametrize("name", ["last", NEW, "20260102"])

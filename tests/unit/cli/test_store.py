@@ -7,23 +7,18 @@ from datetime import datetime, timedelta
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner, Result
 
-from refusal_checks.cli import application
 from refusal_checks.core.errors import DataError, StoreError
 from refusal_checks.core.prompts import Kind
 from refusal_checks.core.records import Completion
 from refusal_checks.core.store import Store
 from refusal_checks.core.verdicts import Binary, Label
 from refusal_checks.gates import baseline
+from tests.unit.cli.test_baseline import call
 
 NOW = datetime.fromisoformat("2026-05-20 12:00").astimezone()
 AGES = {"a": 30, "b": 20, "c": 10, "d": 0}
 """Days since the last use of what is stored, by key."""
-
-
-def call(*args: str | Path) -> Result:
-    return CliRunner().invoke(application(), [str(arg) for arg in args], catch_exceptions=False)
 
 
 @pytest.fixture
@@ -84,12 +79,6 @@ def test_a_dry_run_drops_nothing(folder: Path) -> None:
     assert left(folder) == "abcd"
 
 
-def test_what_was_used_in_the_last_days_is_kept(folder: Path) -> None:
-    days = (datetime.now().astimezone() - NOW).total_seconds() / 86400
-    call("store", "gc", "--keep-days", str(days + 15))
-    assert left(folder) == "cd"
-
-
 @pytest.mark.parametrize("days", ["-1", "1e9", "inf", "nan"])
 def test_days_that_no_calendar_has_are_refused(folder: Path, days: str) -> None:
     found = call("store", "gc", "--keep-days", days)
@@ -98,7 +87,10 @@ def test_days_that_no_calendar_has_are_refused(folder: Path, days: str) -> None:
     assert left(folder) == "abcd"
 
 
-def test_of_two_limits_the_one_that_keeps_more_counts(folder: Path) -> None:
+def test_days_are_counted_and_of_two_limits_the_one_that_keeps_more(folder: Path) -> None:
+    days = (datetime.now().astimezone() - NOW).total_seconds() / 86400
+    call("store", "gc", "--keep-days", str(days + 15))
+    assert left(folder) == "cd"
     call("store", "gc", "--keep-days", "0", "--keep-runs", "2")
     assert left(folder) == "cd"
 

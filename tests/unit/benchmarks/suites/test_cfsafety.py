@@ -16,7 +16,6 @@ from refusal_checks.benchmarks.suites.cfsafety import (
     CATEGORIES,
     LANGUAGES,
     SCENARIOS,
-    category,
     parse,
     translations,
 )
@@ -95,7 +94,7 @@ def test_translations_pair_chinese_with_english(prompts: tuple[Prompt, ...]) -> 
 def test_a_cluster_is_one_text_in_all_its_languages(prompts: tuple[Prompt, ...]) -> None:
     sizes: dict[str, Counter[int]] = {name: Counter() for name in CATEGORIES}
     for cluster, count in Counter(prompt.cluster for prompt in prompts if prompt.cluster).items():
-        sizes[category(cluster)][count] += 1
+        sizes[cluster.rpartition("-")[0]][count] += 1
     assert sizes["MinorityLanguage"] == {8: 295, 7: 20}
     assert sizes["SocialBias"] == {}
     assert sum(counts[2] for counts in sizes.values()) == 9_992

@@ -65,21 +65,14 @@ def test_risky_questions_of_both_histories_have_the_published_counts(mirror: Pat
     assert counted(parts) == published("qa")
 
 
-@pytest.mark.parametrize(
-    ("history", "area", "questions"),
-    [
-        ("single", "discrimination", 196),
-        ("single", "violation_of_values", 266),
-        ("dialogue", "discrimination", 49),
-        ("dialogue", "violation_of_values", 52),
-    ],
-)
-def test_each_area_has_the_published_questions_by_history(
-    mirror: Path, history: str, area: str, questions: int
-) -> None:
+def test_each_area_has_the_published_questions_by_history(mirror: Path) -> None:
     found = prompts("chisafety", mirror)
-    wanted = {"history": history, "area": area}
-    assert sum(wanted.items() <= prompt.groups.items() for prompt in found) == questions
+    assert Counter((each.groups["history"], each.groups["area"]) for each in found) == {
+        ("single", "discrimination"): 196,
+        ("single", "violation_of_values"): 266,
+        ("dialogue", "discrimination"): 49,
+        ("dialogue", "violation_of_values"): 52,
+    }
 
 
 def test_deviations_of_the_release(mirror: Path) -> None:

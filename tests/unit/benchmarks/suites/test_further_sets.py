@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
@@ -87,21 +86,6 @@ def test_a_published_table_is_read(name: str, tmp_path: Path) -> None:
     (prompt,) = load_prompts(benchmark, tmp_path)
     assert (prompt.id, prompt.request, dict(prompt.groups)) == (f"{name}-0", request, groups)
     assert (benchmark.kind, benchmark.judge, benchmark.is_pinned) == (kind, judge, True)
-
-
-@pytest.mark.parametrize("name", CSV)
-def test_another_release_of_a_table_is_refused_with_its_address(name: str, tmp_path: Path) -> None:
-    file, text, *_ = CSV[name]
-    path = put(tmp_path, file, text)
-    sha256 = hashlib.sha256(path.read_bytes()).hexdigest()
-    (resource,) = discover()[name].resources
-    with pytest.raises(
-        DataError, match=rf"sha256 {sha256}, expected .*{resource.revision}.*fetch h"
-    ):
-        load_prompts(discover()[name], tmp_path)
-    path.unlink()
-    with pytest.raises(DataError, match=r"lacks .*; fetch it with `refusal-checks data pull"):
-        load_prompts(discover()[name], tmp_path)
 
 
 QUESTIONS: dict[str, list[Any]] = {

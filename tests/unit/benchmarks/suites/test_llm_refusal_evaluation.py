@@ -93,14 +93,6 @@ def test_rows_that_are_no_prompts_are_named(
         load_prompts(discover()["deccp_censored"], tmp_path)
 
 
-def test_a_file_that_is_no_split_is_named(tmp_path: Path) -> None:
-    path = tmp_path / "llm-refusal-evaluation" / "data" / "sorrybench-0.parquet"
-    path.parent.mkdir(parents=True)
-    path.write_bytes(b"not Parquet")
-    with pytest.raises(DataError, match=r"sorrybench-0.parquet: not a Parquet file"):
-        load_prompts(discover()["sorrybench"], tmp_path)
-
-
 class Hub:
     """Stands for the hub: what its library says, or the rows that it gives."""
 
@@ -186,10 +178,3 @@ def test_a_file_that_is_no_parquet_is_named(tmp_path: Path, content: bytes) -> N
     path.write_bytes(content)
     with pytest.raises(DataError, match=r"train-00000-of-00001\.parquet: not a Parquet file"):
         SPLIT.rows(tmp_path)
-
-
-def test_an_ordinary_file_is_read(tmp_path: Path) -> None:
-    write(tmp_path, pa.table({"prompt": ["a", "b"], "n": [1, 2]}))
-    assert SPLIT.rows(tmp_path)["prompt"] == ["a", "b"]
-    for file in Path(tmp_path).rglob("empty"):
-        file.unlink()
