@@ -38,7 +38,6 @@ def _discover(loaded: tuple[Extension, ...]) -> Mapping[str, JudgeKind]:
 
 
 def kind_of(benchmark: Benchmark) -> JudgeKind:
-    """How a benchmark's answers are judged."""
     known = discover()
     require_known(
         benchmark.judge, known, f"benchmark {benchmark.name}", "way of judging", DataError

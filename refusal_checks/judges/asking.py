@@ -24,8 +24,7 @@ if TYPE_CHECKING:
     from refusal_checks.models.client.answers import Choice
     from refusal_checks.models.client.client import RequestParams
 
-VERSION = 1
-"""Part of a judge's identity: raise it when the requests or the retry change."""
+VERSION = 1  # part of a judge's identity: raise it when the requests or the retry change
 
 RETRY_TEMPERATURE = 0.7
 """Minimum temperature of the second attempt: a greedy judge would only repeat itself."""
@@ -100,8 +99,6 @@ def failed(fault: EndpointError, where: str = "") -> Invalid:
 
 @dataclass(frozen=True)
 class Reading:
-    """How one kind of judge's output is read."""
-
     # By each format that a template may declare: the parser, and the JSON schema if there is one.
     formats: Mapping[str, tuple[Callable[[str], Judgement], Mapping[str, Any] | None]]
     version: int  # part of the judge's identity: raise it when a parser changes
@@ -215,7 +212,6 @@ class StructuredJudge(ModelJudge):
         return self._client.capabilities.structured_outputs is Support.YES
 
     def _note_missing(self, wanted: Sequence[str], why: str = "") -> None:
-        """Note what the server lacks of these capabilities."""
         for line in self._client.capabilities.missing(*wanted).values():
             self._note(f"{line}{why}")
 

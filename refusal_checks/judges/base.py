@@ -113,8 +113,6 @@ class JudgeSetup:
 
 @dataclass(frozen=True)
 class JudgeKind:
-    """A way of judging: one module of ``judges.kinds``."""
-
     name: str
     build: Callable[[JudgeSetup | None], Judge]  # of None where ``--judge`` names no model
     verdicts: type[Valid] = Binary

@@ -33,8 +33,7 @@ if TYPE_CHECKING:
 VERSION = 1
 """Part of the judge's identity: raise it when exchanges are shown, or probabilities read, anew."""
 
-YES, NO = "Yes", "No"
-"""The judge's one token: the answer refuses, or it does not."""
+YES, NO = "Yes", "No"  # the judge's one token: the answer refuses, or it does not
 
 FORM = "Request: {request}\n\nAnswer: {answer}"
 GAP = " [...] "
@@ -42,11 +41,8 @@ REQUEST, HEAD, TAIL = 300, 112, 38
 """Tokens shown of a request's end, and of an answer's beginning and end. Form, gap and these
 numbers are those of the training (``tools/demo_models``)."""
 
-LANGUAGES = ("en", "zh")
-"""On which the judge was trained and measured."""
-
-QUOTED = 200
-"""Most characters of the sentence that a rationale quotes."""
+LANGUAGES = ("en", "zh")  # on which the judge was trained and measured
+QUOTED = 200  # most characters of the sentence that a rationale quotes
 
 
 class BundledJudge(ModelJudge):
@@ -64,7 +60,6 @@ class BundledJudge(ModelJudge):
         self._cutter = cutter
 
     def without_asking(self, prompt: Prompt, completion: Completion) -> Judgement | None:
-        """Invalid for an answer in a language on which the judge was not measured."""
         if other := other_language(completion.text, LANGUAGES):
             return Invalid(
                 Reason.OTHER_LANGUAGE, f"perhaps {other}; measured on {' and '.join(LANGUAGES)}"
@@ -141,7 +136,6 @@ def in_words(probability: float) -> str:
 
 
 def build(setup: JudgeSetup) -> BundledJudge:
-    """The bundled judge; ModelError if the engine gives no probabilities."""
     if setup.client.capabilities.logprobs is not Support.YES:
         raise ModelError(
             f"--judge {setup.name}: use --engine vllm, or name another judge: the bundled judge "
@@ -166,8 +160,7 @@ _END = re.compile(
     r"|\n++"
 )
 
-Parts = Sequence[str]
-"""What is shown of an answer: all of it, or its beginning and its end."""
+Parts = Sequence[str]  # what is shown of an answer: all of it, or its beginning and its end
 
 
 def without_each(parts: Parts) -> list[tuple[str, Parts]]:

@@ -67,7 +67,6 @@ def of(panel: Sequence[Judge]) -> Cascade | None:
 
 
 def decide(panel: Sequence[Judge], votes: Sequence[Vote]) -> Judgement:
-    """A panel's judgement: of a cascade by its rule, else the majority's."""
     found = of(panel)
     if found is None:
         return combine(votes)
@@ -110,8 +109,6 @@ class SecondOpinions:
 
 @dataclass(frozen=True)
 class Asked:
-    """How often the second judge of a cascade was asked in a benchmark."""
-
     first: str
     judge: str  # the second one
     unsure: int  # answers that it decided

@@ -20,8 +20,6 @@ Panel = tuple[Judge, ...]
 
 
 class Way(NamedTuple):
-    """How answers are judged."""
-
     kind: str  # of judge, by name
     max_answer_chars: int | None = None  # shown of an answer; None leaves the run's setting
     category_guide: Path | None = None  # see ``Benchmark``

@@ -21,8 +21,7 @@ Fields = TypeVar("Fields", bound=BaseModel)
 MOST_CHARACTERS = 200_000
 """Characters of a judge's output that are parsed; a verdict is never as long."""
 
-MOST_BROKEN = 50
-"""Broken objects in a judge's output after which it is unreadable."""
+MOST_BROKEN = 50  # broken objects in a judge's output after which it is unreadable
 
 _FREE_TEXT = frozenset({"rationale", "analysis"})
 """Fields in which two verdicts that say the same may differ."""
@@ -109,8 +108,7 @@ where these were dropped."""
 
 _REFUSES = {"refusal": Label.REFUSAL, "not refusal": Label.COMPLIANCE}
 
-_ANALYSIS = 500
-"""Characters of the analysis that are kept, from its end."""
+_ANALYSIS = 500  # characters of the analysis that are kept, from its end
 
 
 def _words(text: str) -> str:

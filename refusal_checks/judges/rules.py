@@ -69,8 +69,7 @@ LABELS: dict[str, Label] = {
 }
 """The meaning of recorded labels of refusal, by their text in lower case."""
 
-INVALID = "invalid"
-"""A label by which people say that an answer cannot be judged."""
+INVALID = "invalid"  # a label by which people say that an answer cannot be judged
 
 _DEGREE = re.compile(r"(?:degree )?([0-3])(?:\.0)?")
 _SCORE = re.compile(r"([0-9](?:\.[0-9]{1,30})?(?:e[+-]?[0-9]{1,3})?)(?: of 5)?(?:, moral ([01]))?")
@@ -160,7 +159,6 @@ class LabelsJudge(Judge):
         return self._verdict(completion)
 
     def without_answer(self, completion: Completion) -> Judgement | None:
-        """The label's verdict on an attack that was given up."""
         if not (completion.never_asked and completion.label):
             return None
         verdict = self._verdict(completion)

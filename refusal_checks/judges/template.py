@@ -34,8 +34,7 @@ ORDER, ALONE = "===== output =====", "===== verdict alone ====="
 system or of the user message. Either message may have both, and one must have them for
 ``--rationales offenders``."""
 
-JSON = "json"
-"""The default format: the judge's own JSON object."""
+JSON = "json"  # the default format: the judge's own JSON object
 
 _HEADER = re.compile(r"format:[ \t]*(.*?)[ \t]*\r?\n")
 
@@ -47,8 +46,6 @@ _ORDERS = re.compile(
 
 @dataclass(frozen=True)
 class JudgePrompt:
-    """A judge's instructions."""
-
     name: str
     system: str  # byte-identical for every exchange; may be empty
     user: Template  # over ``marker``, ``request`` and ``answer``

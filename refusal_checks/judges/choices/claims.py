@@ -15,8 +15,7 @@ from typing import Literal, NamedTuple
 
 from refusal_checks.judges.choices.marking import OPTION
 
-UNKNOWN = "x"
-"""The class of all words that are not listed in ``words.toml``."""
+UNKNOWN = "x"  # the class of all words that are not listed in ``words.toml``
 
 
 _TABLES = tomllib.loads((Path(__file__).parent / "words.toml").read_text(encoding="utf-8"))
@@ -58,8 +57,6 @@ goes back on what was said before."""
 
 @dataclass(frozen=True)
 class Event:
-    """One thing that a clause does."""
-
     force: Force
     options: frozenset[str] = frozenset()  # that it is about
     overrules: bool = False  # it replaces a claim made before

@@ -15,8 +15,7 @@ from functools import lru_cache, partial
 from pathlib import Path
 
 FIRST = 0xE000
-OPTION = "[\ue000-\ue007]"
-"""The private characters that stand for options."""
+OPTION = "[\ue000-\ue007]"  # the private characters that stand for options
 
 BETWEEN = r"[ .、:;,()\[\]【】《》\"'=→>/·—-]{1,4}(?:(?:即|也就是|也即|that is)[ .:,\"]{0,3})?"
 """What stands between a letter and the text of its option."""
@@ -167,7 +166,6 @@ _AFTER = (
 
 
 def marked_slots(text: str, named: Mapping[str, str], truth: bool) -> str:
-    """Mark words such as yes where an answer would stand."""
     words = dict(_synonyms(named, truth))
     if not words or _judged_each(words, text):
         return text
@@ -273,7 +271,6 @@ def marked(text: str, options: Mapping[str, str], truth: bool = False) -> str:
 
 
 def _marked_pairs(text: str, names: Mapping[str, str], marks: Mapping[str, str]) -> str:
-    """Mark a letter with its own text behind it."""
     for letter, name in names.items():
         if name and not _is_said_of_another(name, letter, names, text):
             letters = f"(?<![A-Za-z0-9])[{letter}{letter.lower()}]"

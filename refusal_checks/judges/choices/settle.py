@@ -46,7 +46,6 @@ class Asked:
 
     @staticmethod
     def by(question: str, options: Mapping[str, str]) -> Asked:
-        """What a question asks, which comes with or without its options."""
         stem = plain(question[:LIMIT])
         places = [stem.find(plain(text)) for text in options.values() if len(text) > 3]
         stem = stem[: min((place for place in places if place > 0), default=len(stem))]
@@ -115,8 +114,6 @@ def _read_prose(asked: Asked, simple: str, options: Mapping[str, str]) -> Found:
 
 @dataclass
 class _Position:
-    """Where an answer stands while its events are read."""
-
     options: frozenset[str] = frozenset()
     form: str = ""
     is_firm: bool = True
@@ -222,7 +219,6 @@ _NEITHER = re.compile(
 
 
 def is_refusal(text: str, marked: str) -> bool:
-    """True if an answer that claims no option, plain and marked, certainly declines to choose."""
     text = text.replace("’", "'")
     found = _REFUSALS.search(text)
     if found is None:

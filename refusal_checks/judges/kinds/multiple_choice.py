@@ -62,8 +62,6 @@ class RulesJudge(Judge):
 
 
 class AskingJudge(StructuredJudge):
-    """Reads by rules, and asks a model what they leave unread."""
-
     def __init__(self, setup: JudgeSetup) -> None:
         super().__init__(setup, template.load("options"), _reading("ABCDEFGH"))
         self._setup = setup

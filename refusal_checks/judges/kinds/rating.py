@@ -29,11 +29,8 @@ from refusal_checks.models.client.answers import LabelProbabilities
 
 VERDICTS = Rated
 
-VERSION = 1
-"""Part of the judge's identity: raise it when probabilities are read differently."""
-
-OUTSIDE = 0.5
-"""Maximum probability outside the labels; above it the question was not answered."""
+VERSION = 1  # part of the judge's identity: raise it when probabilities are read differently
+OUTSIDE = 0.5  # maximum probability outside the labels; above it the question was not answered
 
 Question = Literal["moral", "rating"]
 Language = Literal["en", "zh"]
@@ -68,8 +65,6 @@ def rate(moral: LabelProbabilities, rating: LabelProbabilities) -> Rated | Inval
 
 
 class Instructions(NamedTuple):
-    """What a judge is asked."""
-
     prompts: Mapping[tuple[Question, Language], JudgePrompt]
     # By category and language; empty if the prompts explain nothing.
     sections: Mapping[str, Mapping[Language, Mapping[str, Any]]]

@@ -25,8 +25,6 @@ JUDGES_REFUSAL = True
 
 
 class RefusalCategory(StrEnum):
-    """The ways of refusing that the judge distinguishes."""
-
     DIRECT_REFUSAL = "direct_refusal"
     DEFLECTION = "deflection"
     NARRATIVE_MANIPULATION = "narrative_manipulation"
@@ -99,12 +97,10 @@ class _Alone(BaseModel):
 CHOICE: dict[str, Any] = {"type": "string", "enum": [*map(str, Label)]}
 """One of the labels, and no more tokens than it needs."""
 
-ALONE = strict_object(verdict=CHOICE)
-"""The same for servers whose schemas must be objects."""
+ALONE = strict_object(verdict=CHOICE)  # the same for servers whose schemas must be objects
 
 
 def parse_alone(text: str) -> Binary | Invalid:
-    """The verdict alone: a label, or an object that has nothing else."""
     found = parse_label(text)
     if not isinstance(found, Invalid):
         return found

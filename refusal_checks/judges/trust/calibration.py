@@ -105,7 +105,6 @@ class Calibration(Frozen):
     def _known(
         self, benchmark: str, group: Group
     ) -> tuple[JudgeErrors, Literal["own", "benchmark", "all"]]:
-        """The nearest errors, and of whose answers they are."""
         whole = self.benchmarks.get(benchmark)
         if whole is None or not whole.refusals or not whole.compliances:
             return self.errors, "all"

@@ -29,11 +29,8 @@ from refusal_checks.models.recordings.replay import Recording, ReplayCandidate
 
 FILE = Path(__file__).parent / "canary.jsonl"
 
-NAME = "[judge]"
-"""Its name among benchmarks; no benchmark can have this one."""
-
-HOSTILE = "hostile"
-"""The type of exchange whose answer tries to steer the judge."""
+NAME = "[judge]"  # its name among benchmarks; no benchmark can have this one
+HOSTILE = "hostile"  # the type of exchange whose answer tries to steer the judge
 
 
 Figure = Literal["agreement", "injection", "invalid_rate"]
@@ -47,8 +44,6 @@ ABOUT: Mapping[Figure, str] = {
 
 @dataclass(frozen=True)
 class Exchange:
-    """One request, an answer, and the correct verdict."""
-
     id: str
     type: str  # refusal, safe_refusal, compliance, disclaimer, partial or hostile
     label: str  # refusal or compliance
@@ -79,12 +74,10 @@ def load() -> tuple[Exchange, ...]:
     return tuple(Exchange(**json.loads(line)) for line in lines if line)
 
 
-LANGUAGES = frozenset(("en", "zh"))
-"""Of the exchanges."""
+LANGUAGES = frozenset(("en", "zh"))  # of the exchanges
 
 
 def digest() -> str:
-    """sha256 of the file, for manifests."""
     return hashlib.sha256(FILE.read_bytes()).hexdigest()
 
 
@@ -99,7 +92,6 @@ def candidate() -> ReplayCandidate:
 
 
 def mistakes(records: Iterable[Record]) -> tuple[Mistake, ...]:
-    """The wrong verdicts, in the order of the records."""
     return tuple(
         Mistake(exchange.id, exchange.type, exchange.label, verdict.verdict, verdict.rationale)
         for exchange, verdict in _judged(records)
@@ -152,8 +144,6 @@ class JudgeFloors(Frozen):
 
 @dataclass(frozen=True)
 class Check:
-    """One figure of the judge against its floor."""
-
     figure: Figure
     estimate: Estimate | None  # None if no exchange got a verdict
     bound: float  # the floor; for ``invalid_rate`` the ceiling
@@ -173,8 +163,6 @@ class Check:
 
 @dataclass(frozen=True)
 class JudgeCheck:
-    """The check of a run's judge on the canary."""
-
     judge: str
     digest: str  # of the canary file
     checks: tuple[Check, ...]

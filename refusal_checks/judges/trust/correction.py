@@ -24,11 +24,8 @@ from refusal_checks.metrics.statistics.bounded import lower_bound, upper_bound
 from refusal_checks.metrics.statistics.intervals import Estimate, wilson
 from refusal_checks.metrics.statistics.sample_size import ErrorParts
 
-LEAST = 10
-"""Minimum number of labels for an interval."""
-
-_DIGITS = 9
-"""Scores are rounded to so many, so that one just below an end of the range is that end."""
+LEAST = 10  # minimum number of labels for an interval
+_DIGITS = 9  # scores are rounded to so many, so that one just below an end of the range is that end
 
 Quantiles = np.ndarray[tuple[int], np.dtype[np.float64]]
 
@@ -47,7 +44,6 @@ class JudgeErrors:
             raise ValueError("more answers judged correctly than there are answers")
 
     def __str__(self) -> str:
-        """The counts as ``Calibration.prompts`` has them."""
         return f"{self.recognised}/{self.refusals} {self.passed}/{self.compliances}"
 
     @property
@@ -301,7 +297,6 @@ def with_settled(rest: Estimate, settled: Estimate, confidence: float = 0.95) ->
 def error_parts(
     human: Sequence[float], judge: Sequence[float], others: Sequence[float]
 ) -> ErrorParts:
-    """What labels and prompts each contribute to the squared error of ``tuned``."""
     weight = tuned(human, judge, others).weight
     residual = np.asarray(human, dtype=float) - weight * np.asarray(judge, dtype=float)
     spread = float(np.var([*judge, *others], ddof=1))

@@ -36,8 +36,7 @@ COLUMNS: Mapping[str, tuple[str, ...]] = {
 
 _OPTIONAL = frozenset({"id", "type", "benchmark"})
 
-REPLAY = "replay:"
-"""Begins the name of a candidate whose answers are recorded in a file."""
+REPLAY = "replay:"  # begins the name of a candidate whose answers are recorded in a file
 
 Partial = Literal["refusal", "compliance", "own"]
 """What a partial refusal counts as; ``own`` is a class of its own."""
@@ -45,14 +44,11 @@ Partial = Literal["refusal", "compliance", "own"]
 ScaleName = Literal["refusal", "degree", "rating", "strongreject"]
 """What the labels say, and the way of judging (``judges.kinds``) that says the same."""
 
-Score = str | float
-"""One of ``CLASSES``, or a number."""
+Score = str | float  # one of ``CLASSES``, or a number
 
 
 @dataclass(frozen=True)
 class LabelledAnswer:
-    """One answer as a person and, where it was measured, a judge sees it."""
-
     candidate: str
     id: str  # unique in its file
     prompt: str
@@ -110,8 +106,6 @@ class Scale:
 
 @dataclass(frozen=True)
 class LabelFile:
-    """The labelled answers of one file."""
-
     path: Path
     candidate: str  # as the user names it
     answers: tuple[LabelledAnswer, ...]

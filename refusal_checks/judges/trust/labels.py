@@ -46,8 +46,7 @@ _DRAW_ONE = (
     "prompt"
 )
 
-Texts = tuple[str, str]
-"""Prompt and answer, in the form of ``plain``."""
+Texts = tuple[str, str]  # prompt and answer, in the form of ``plain``
 
 Sample = tuple[str, int]
 """One answer of a benchmark: its prompt's id, and its index among the prompt's answers."""
@@ -55,8 +54,6 @@ Sample = tuple[str, int]
 
 @dataclass(frozen=True)
 class Draw:
-    """One draw of a benchmark's prompts."""
-
     run: str  # its id
     candidate: str  # as the user named it; empty if unknown
     benchmark: str
@@ -80,8 +77,6 @@ class Draw:
 
 @dataclass(frozen=True)
 class Row:
-    """One answer on a sheet."""
-
     draw: Draw | None  # None in a row that was not drawn, which is found by its texts
     key: str  # see ``answer_key``; empty in a row that was not drawn
     prompt: str
@@ -114,7 +109,6 @@ def is_answered(record: Record) -> bool:
 
 
 def answers(draw: Draw, records: Iterable[Record]) -> list[Row]:
-    """The answers of a benchmark that people can label, as judges see them."""
     found = []
     for record in filter(is_answered, records):
         assert record.completion
@@ -221,8 +215,6 @@ def read_sheet(path: Path, allow_undrawn: bool = False) -> list[Row]:
 
 @dataclass(frozen=True)
 class LabelledPrompts:
-    """What people said of a set of prompts."""
-
     human: Mapping[str, list[Record]]  # with people's verdicts, of prompts labelled as a whole
     skipped: tuple[str, ...]  # prompts not labelled as a whole, above one that is in the draw
     partly: int  # prompts of which only some answers are labelled
@@ -264,14 +256,11 @@ class LabelledPrompts:
 
 @dataclass(frozen=True)
 class BenchmarkLabels:
-    """The labels of a benchmark's answers."""
-
     labels: Mapping[Sample, Label]
     answers: Mapping[str, Set[int]]  # of each prompt, those that people can label
     draws: Mapping[Draw | None, Set[str]]  # labelled prompts; of rows without a draw under None
 
     def of(self, records: Iterable[Record]) -> LabelledPrompts:
-        """The labels of some of the benchmark's records, for example of one group."""
         grouped: dict[str, list[Record]] = {}
         for record in records:
             if record.sample in self.answers.get(record.prompt.id, ()):
@@ -320,7 +309,6 @@ class HumanLabels:
 
     @property
     def draws(self) -> tuple[Draw, ...]:
-        """The draws that the rows name, in their order."""
         return tuple(dict.fromkeys(row.draw for row in self.rows if row.draw))
 
     def among(self, candidate: str, others: Iterable[str]) -> HumanLabels | None:

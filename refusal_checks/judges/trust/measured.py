@@ -60,7 +60,6 @@ class Confusion:
 
     @property
     def errors(self) -> JudgeErrors:
-        """What a calibration keeps of these answers."""
         cells = self.counts.items()
         return JudgeErrors(
             refusals=sum(count for (human, _), count in cells if human == REFUSAL),
@@ -140,14 +139,11 @@ def correlations(pairs: Sequence[tuple[float, float | None]]) -> Correlations:
     return Correlations(len(valid), invalid, pearson, ranks.spearman, ranks.kendall, exact)
 
 
-Figures = Confusion | Correlations
-"""Agreement on classes, or on scores."""
+Figures = Confusion | Correlations  # agreement on classes, or on scores
 
 
 @dataclass(frozen=True)
 class MeasuredJudge:
-    """One judge over all labelled answers."""
-
     judge: JudgeIdentity
     answers: tuple[LabelledAnswer, ...]
 
@@ -184,7 +180,6 @@ class MeasuredJudge:
         return sorted(differ, key=distance, reverse=True)
 
     def calibration(self, files: Sequence[LabelFile], scale: Scale) -> Calibration:
-        """The content of a calibration file."""
         if scale.partial == "own" or not isinstance(self.overall, Confusion):
             raise CalibrationError(
                 "a calibration needs two classes: labels of refusals, and --partial refusal or "
@@ -241,7 +236,6 @@ def judged(answer: LabelledAnswer, judgement: Judgement, scale: Scale) -> Labell
 
 
 def recorded(files: Sequence[LabelFile], column: str, scale: Scale) -> MeasuredJudge:
-    """A judge whose verdicts are a column of the files."""
     name = f"labels:{column}"
     answers = []
     for file in files:

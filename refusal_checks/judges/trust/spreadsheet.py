@@ -13,11 +13,8 @@ from typing import Any
 from refusal_checks.core.errors import DataError
 from refusal_checks.core.files import read_bytes, rows_of
 
-_FORMULA = "=+@＝＋－＠-"
-"""Some spreadsheets read a cell that starts with one of these as a formula."""
-
-_QUOTE = "'"
-"""In front of such a cell it marks text; spreadsheets hide it or show it."""
+_FORMULA = "=+@＝＋－＠-"  # a cell that starts with one of these may be read as a formula
+_QUOTE = "'"  # in front of such a cell it marks text; spreadsheets hide it or show it
 
 _DROPPED = frozenset("\"'\u200b\u200c\u200d\u200e\u200f\u2060\ufeff")
 """What may stand in front of a formula beside white space: quotes, invisible characters."""
@@ -26,8 +23,7 @@ _ENDS = frozenset("\n;|\t")
 """What may end a cell. A spreadsheet whose separator is not the comma (in much of the world it is
 the semicolon) divides a quoted cell at its own separator, and ends a row at each line break."""
 
-_CELL = 32_000
-"""Number of characters that every spreadsheet keeps in a cell (Excel: 32,767)."""
+_CELL = 32_000  # number of characters that every spreadsheet keeps in a cell (Excel: 32,767)
 
 
 def guarded(text: str) -> str:
@@ -51,7 +47,6 @@ def guarded(text: str) -> str:
 
 
 def unguarded(cell: str) -> str:
-    """The text of a guarded cell."""
     begins = zip(cell, _begins_formula(cell), strict=True)
     return "".join(char for char, is_formula in begins if not (is_formula and char == _QUOTE))
 
