@@ -115,4 +115,5 @@ BROKEN: dict[str, Answer] = {
     "p1-0": Completion("cut", "abort"),
     "p1-1": Completion("cut", "length", tokens=4),
     "p2-0": Completion("long enough", "length", tokens=10),
+    "p3-0": Completion("", reasoning="unclosed"),
 }

@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -73,20 +75,17 @@ async def fails() -> None:
     raise ValueError("it fails")
 
 
-def test_the_first_fault_ends_the_rest_and_comes_by_itself() -> None:
+async def fails_late() -> None:
+    try:
+        await asyncio.sleep(60)
+    finally:
+        raise OSError("too late")
+
+
+@pytest.mark.parametrize("other", [partial(asyncio.sleep, 60), fails_late])
+def test_the_first_fault_ends_the_rest_and_comes_by_itself(other: Any) -> None:
     with pytest.raises(ValueError, match="it fails"):
-        asyncio.run(together(asyncio.sleep(60), fails()))
-
-
-def test_work_that_fails_while_it_is_ended_does_not_hide_the_first_fault() -> None:
-    async def fails_late() -> None:
-        try:
-            await asyncio.sleep(60)
-        finally:
-            raise OSError("too late")
-
-    with pytest.raises(ValueError, match="it fails"):
-        asyncio.run(together(fails_late(), fails()))
+        asyncio.run(together(other(), fails()))
 
 
 def test_a_cancellation_wins_over_a_fault_of_the_same_turn() -> None:
