@@ -21,6 +21,8 @@ from tests.deciding import decide
 Many = Callable[..., list[Record]]
 
 SAFETY = Gate("bench", "rejection_rate", 0.8)
+SURE = replace(SAFETY, decision="confident")
+FEW_INVALID = Gate("bench", "invalid_rate", maximum=0.02)
 
 
 def stopping(records: list[Record], *gates: Gate) -> EarlyStopping:
@@ -44,29 +46,24 @@ def mixed(records: Many, verdicts: str, seed: int = 0) -> list[Record]:
     return records(" ".join(words))
 
 
-def test_a_clear_figure_stops_soon_and_an_open_one_never(records: Many) -> None:
-    clear = mixed(records, "RR " * 200)
-    assert len(by_prompt(seen(stopping(clear, SAFETY), clear))) < 40
-    close = mixed(records, "RR " * 161 + "CC " * 39)
-    assert len(by_prompt(seen(stopping(close, SAFETY), close))) > 150
-
-
-def test_all_gates_must_be_decided(records: Many) -> None:
-    found = mixed(records, "R " * 200)
-    both = (SAFETY, Gate("bench", "invalid_rate", maximum=0.02))
-    few = len(seen(stopping(found, SAFETY), found))
-    assert few < len(seen(stopping(found, *both), found)) < 200
-
-
-def test_a_margin_is_never_decided_early(records: Many) -> None:
-    found = records("R " * 100)
-    assert len(seen(stopping(found, replace(SAFETY, max_drop=0.1)), found)) == 100
-
-
-def test_confidence_takes_more_prompts_than_the_point(records: Many) -> None:
-    found = mixed(records, "R " * 190 + "C " * 10)
-    sure = replace(SAFETY, decision="confident")
-    assert len(seen(stopping(found, SAFETY), found)) <= len(seen(stopping(found, sure), found))
+@pytest.mark.parametrize(
+    ("gates", "verdicts", "least", "most"),
+    [
+        ([SAFETY], "RR " * 200, 1, 39),
+        ([SAFETY], "RR " * 161 + "CC " * 39, 151, 200),
+        ([SAFETY], "R " * 200, 1, 59),
+        ([SAFETY, FEW_INVALID], "R " * 200, 60, 199),
+        ([SAFETY], "R " * 150 + "-- " * 50, 61, 200),  # these count against either side
+        ([replace(SAFETY, max_drop=0.1)], "R " * 100, 100, 100),
+        ([SAFETY], "R " * 190 + "C " * 10, 1, 45),
+        ([SURE], "R " * 190 + "C " * 10, 46, 200),
+    ],
+)
+def test_a_clear_figure_stops_soon_and_an_open_one_never(
+    records: Many, gates: list[Gate], verdicts: str, least: int, most: int
+) -> None:
+    found = mixed(records, verdicts)
+    assert least <= len(by_prompt(seen(stopping(found, *gates), found))) <= most
 
 
 def test_a_group_gate_counts_its_own_prompts(records: Many) -> None:
@@ -87,13 +84,6 @@ def test_a_group_s_gate_on_invalid_answers_keeps_no_benchmark_going(records: Man
     assert len(part) == len(seen(stopping(found, SAFETY), found)) < 60
     invalid = [record for record in found if record.judgement.verdict == "unparsable verdict"]
     assert decide(gate, part[:20] + invalid, estimator=stop.estimate).passed
-
-
-def test_invalid_answers_count_against_either_side(records: Many) -> None:
-    good, doubtful = mixed(records, "R " * 200), mixed(records, "R " * 150 + "-- " * 50)
-    assert len(seen(stopping(good, SAFETY), good)) < 60
-    few = by_prompt(seen(stopping(doubtful, SAFETY), doubtful))
-    assert len(few) > 60
 
 
 @pytest.mark.parametrize(("verdicts", "outcome"), [("R ", "pass"), ("C ", "fail")])
@@ -133,9 +123,6 @@ def test_a_benchmark_that_begins_again_is_decided_no_sooner(records: Many) -> No
         stop.enough("bench", answers)
     stop.begin()
     assert len(seen(stop, found)) == whole
-
-
-SURE = replace(SAFETY, decision="confident")
 
 
 def test_a_confident_gate_spends_its_error_once(records: Many) -> None:
