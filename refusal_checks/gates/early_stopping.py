@@ -77,11 +77,7 @@ class EarlyStopping:
         return benchmark not in self._in_full and all(watch.is_decided for watch in watches)
 
     def estimate(self, gate: Gate, records: Sequence[Record]) -> Estimate:
-        """A gate's figure so far, with bounds that hold whenever one stops.
-
-        Prompts without a score count as the lowest value in the lower bound, as the highest in
-        the upper one.
-        """
+        """A gate's figure so far, with bounds that hold whenever one stops."""
         metric, watch = METRICS[gate.metric], self._watches[gate.id]
         estimate = metric.estimate(records, self._level)
         lows, highs = zip(*map(watch.values, by_prompt(records).values()), strict=True)

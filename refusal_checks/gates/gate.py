@@ -74,7 +74,6 @@ class AllowedRange:
         return Outcome.INCONCLUSIVE if overlaps else Outcome.FAIL
 
     def nearest(self, value: float) -> float:
-        """The end that is nearest to a value."""
         return min(self.ends, key=lambda end: abs(end - value))
 
     def spanned(self, lower: float, upper: float, value: float) -> float:
@@ -238,5 +237,4 @@ class Gate:
         return next((found[name] for name in names if name in found), None)
 
     def looks_at(self, prompt: Prompt) -> bool:
-        """True if the gate looks at a prompt of its benchmark."""
         return self.group_kind is None or prompt.groups.get(self.group_kind) == self.group

@@ -385,7 +385,6 @@ class Noise:
     """How much a judge that judges the same answers again disagrees with itself.
 
     Attributes:
-        repeats: how often each answer was judged.
         answers: number of answers with a verdict in at least two repeats.
         flipped: number of these with differing verdicts.
         deviation: standard deviation of the figure over the repeats.

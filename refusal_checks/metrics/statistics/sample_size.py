@@ -44,8 +44,7 @@ class ErrorParts:
     """Where the uncertainty of a figure comes from: parts of its squared standard error.
 
     Attributes:
-        labels: the part that more labels reduce.
-        prompts: the part that more prompts reduce.
+        labels, prompts: the parts that more of these reduce.
         count: how many labels there are.
         most: the highest number of labels that these prompts can have; None for labels of others.
     """
