@@ -36,13 +36,6 @@ def content_key(*parts: Any) -> str:
 MEMORY = Path(":memory:")
 """A database without a file; it is gone when it is closed."""
 
-_CHECKED = 2 * 2**30
-"""Most bytes of a file that is checked for damage when it is opened; this takes a second or two."""
-
-_AUTOCHECKPOINT = 8000
-"""Pages of the write-ahead log before it is copied into the file; with SQLite's default of 1000,
-writing 125,000 answers takes 60% longer."""
-
 _RERUN = "run the same command again; it continues where this one stopped"
 
 _REMEDIES = {
@@ -142,8 +135,10 @@ class Database:
         # A file system that cannot hold a write-ahead log keeps SQLite's rollback journal instead.
         self.execute("PRAGMA journal_mode=WAL")
         self.execute("PRAGMA synchronous=NORMAL")
-        self.execute(f"PRAGMA wal_autocheckpoint={_AUTOCHECKPOINT}")
-        is_small = self.path.is_file() and self.path.stat().st_size <= _CHECKED
+        # With SQLite's default of 1000 pages, writing 125,000 answers takes 60% longer.
+        self.execute("PRAGMA wal_autocheckpoint=8000")
+        # The check for damage takes a second or two for 2 GiB.
+        is_small = self.path.is_file() and self.path.stat().st_size <= 2 * 2**30
         if is_small and self.execute("PRAGMA quick_check(1)").fetchone()[0] != "ok":
             raise self.error("database disk image is malformed")
         if version < self._latest:
@@ -166,12 +161,6 @@ TABLES: Mapping[str, TypeAdapter[Any]] = {
     "completions": TypeAdapter(Completion),
     "judgements": TypeAdapter(Annotated[Valid, Field(discriminator="kind")]),
 }
-
-_KEEP = (
-    "ON CONFLICT (key) DO UPDATE SET value = excluded.value, digest = excluded.digest "
-    "WHERE json_extract(value, '$.finish_reason') NOT IN ('stop', 'length')"
-)
-"""What is stored stays, but for an answer that a server ended for its own reasons."""
 
 _CHUNK = 500  # SQLite's oldest limit on variables in a statement is 999
 
@@ -240,14 +229,18 @@ class Store:
             rows = ((now, key) for key in sorted(keys))
             self._db.executemany("UPDATE uses SET time = ? WHERE key = ?", rows)
 
-    def contents(self) -> Contents:
-        return self._contents("")
+    def contents(self, which: str = "") -> Contents:
+        with self._db.faults():
+            query = f"SELECT count(*), total(length(CAST(value AS BLOB))) FROM {{}} {which}"
+            rows = [self._db.execute(query.format(table)).fetchone() for table in TABLES]
+        (completions, texts), (judgements, verdicts) = rows
+        return Contents(completions, judgements, int(texts + verdicts))
 
     def unused(self, since: float, keep: Collection[str] = ()) -> Contents:
         """How much of it no run has needed since a time (seconds since 1970), besides ``keep``."""
         with self._db.faults():
             self._choose(since, keep)
-        return self._contents("WHERE key IN unused")
+        return self.contents("WHERE key IN unused")
 
     def drop(self, since: float, keep: Collection[str] = ()) -> None:
         """Delete what is ``unused``, and give its space back to the disk."""
@@ -263,13 +256,6 @@ class Store:
         """Bytes that the store takes on disk, with its write-ahead log."""
         files = self.path, self.path.with_name(f"{self.path.name}-wal")
         return sum(file.stat().st_size for file in files if file.is_file())
-
-    def _contents(self, which: str) -> Contents:
-        with self._db.faults():
-            query = f"SELECT count(*), total(length(CAST(value AS BLOB))) FROM {{}} {which}"
-            rows = [self._db.execute(query.format(table)).fetchone() for table in TABLES]
-        (completions, texts), (judgements, verdicts) = rows
-        return Contents(completions, judgements, int(texts + verdicts))
 
     def _choose(self, since: float, keep: Collection[str]) -> None:
         self._db.execute("DROP TABLE IF EXISTS temp.unused")
@@ -313,7 +299,13 @@ class Store:
         dumped = {key: TABLES[table].dump_json(value) for key, value in values.items()}
         rows = [(key, value.decode(), _digest(key, value)) for key, value in dumped.items()]
         with self._db.faults(), self._db.transaction():
-            self._db.executemany(f"INSERT INTO {table} VALUES (?, ?, ?) {_KEEP}", rows)
+            # What is stored stays, but for an answer that a server ended for its own reasons.
+            self._db.executemany(
+                f"INSERT INTO {table} VALUES (?, ?, ?) "
+                "ON CONFLICT (key) DO UPDATE SET value = excluded.value, digest = excluded.digest "
+                "WHERE json_extract(value, '$.finish_reason') NOT IN ('stop', 'length')",
+                rows,
+            )
             now = int(time.time())
             self._db.executemany("REPLACE INTO uses VALUES (?, ?)", ((key, now) for key in values))
 

@@ -17,9 +17,6 @@ _ESCAPES = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|[@-Z\\-_])")
 """Terminal control sequences: CSI, and two-character ones. Those that carry text (OSC: titles and
 links; DCS, APC) lose their first two characters only, so that no text hides in them."""
 
-_COMMANDS = re.compile(r"##(?=[\w.]*\[)")
-"""The start of a CI system's command."""
-
 BLANK = frozenset(
     chr(code)
     for first, last in (
@@ -121,7 +118,8 @@ def _harmless(line: str) -> str:
         # No ordinary orthography stacks more than four marks.
         shown.append("�" if is_blank or marks > 4 else char)
         before = char
-    return _no_command(_COMMANDS.sub("# #", "".join(shown)))
+    # "##" may start a CI system's command.
+    return _no_command(re.sub(r"##(?=[\w.]*\[)", "# #", "".join(shown)))
 
 
 def _no_command(line: str) -> str:

@@ -14,9 +14,6 @@ from typing import Literal, NamedTuple
 
 import psutil
 
-_BUSY = 0.2
-"""A GPU of which a greater share of the memory is in use counts as taken by others."""
-
 _CGROUPS = Path("/sys/fs/cgroup")
 """Where Linux shows a container its own limits."""
 
@@ -104,7 +101,8 @@ def gpus() -> Devices:
     found, limit = _query(), os.environ.get("CUDA_VISIBLE_DEVICES")
     busy: tuple[str, ...] = ()
     if limit is None:
-        free = [gpu for gpu in found if gpu.share_used <= _BUSY] or found
+        # One of which more is in use counts as taken by others.
+        free = [gpu for gpu in found if gpu.share_used <= 0.2] or found
         busy = tuple(gpu.number for gpu in found if gpu not in free)
         chosen = {gpu.number: gpu for gpu in free}
     else:

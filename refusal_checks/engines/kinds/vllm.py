@@ -15,9 +15,6 @@ from typing import NoReturn
 from refusal_checks.core.errors import ModelError, UserError
 from refusal_checks.engines.base import Assignment, Engine, EngineSpec, Parallel
 
-STRUCTURED_OUTPUTS = '{"backend": "xgrammar", "disable_any_whitespace": true}'
-"""vLLM's settings for constrained answers; forbidding white space needs a named backend."""
-
 SEQUENCES = {True: 256, False: 1024}
 """Answers that vLLM generates at one time unless told otherwise: on a CPU (True), and on the
 largest GPUs; what a smaller one cannot take waits in its queue."""
@@ -39,15 +36,8 @@ _FLAGS = {
 }
 """vLLM's names of the arguments that matter here."""
 
-_SHUTDOWN_SINCE = (0, 32)
-"""The first version that is known to have ``--shutdown-timeout``; all other flags are older than
-0.20. An engine without it is stopped as before, only less gently."""
-
 _BINDING = "VLLM_CPU_OMP_THREADS_BIND"
 """Variable that says which cores the threads of each rank are bound to."""
-
-_ELSEWHERE = ("--config", "--log-config-file", "--uvicorn-log-level")
-"""Arguments that set its logging in a file, out of sight, or make uvicorn log requests."""
 
 
 def _version() -> str:
@@ -108,10 +98,13 @@ class Vllm(Engine):
         found = ["--generation-config", "vllm"]
         numbers = re.match(r"(\d+)\.(\d+)", _version())
         version = (int(numbers[1]), int(numbers[2])) if numbers else (0, 0)
-        if version == (0, 0) or version >= _SHUTDOWN_SINCE:  # (0, 0): a build from a checkout
+        # All other flags are older than 0.20. Without this one an engine is stopped less gently.
+        if version == (0, 0) or version >= (0, 32):  # (0, 0): a build from a checkout
             found += ["--shutdown-timeout", "3"]
-        # A weak judge can otherwise spend its whole budget on white space between JSON tokens.
-        found += ["--structured-outputs-config", STRUCTURED_OUTPUTS]
+        # A weak judge can otherwise spend its whole budget on white space between JSON tokens;
+        # to forbid that needs a named backend.
+        constrained = '{"backend": "xgrammar", "disable_any_whitespace": true}'
+        found += ["--structured-outputs-config", constrained]
         found += ["--enable-prompt-tokens-details"]  # else it does not say what its cache held
         # Else it does not start if the cache has no room for the longest prompt of the model.
         found += ["--max-model-len", "auto"]
@@ -167,7 +160,9 @@ class Vllm(Engine):
         for argument in args:
             flag = argument.partition("=")[0].replace("_", "-")
             # The switches that put prompts and answers into its log are off by default.
-            if flag.startswith("--enable-log-") or flag in _ELSEWHERE:
+            # These set its logging in a file, out of sight, or make uvicorn log requests.
+            unseen = ("--config", "--log-config-file", "--uvicorn-log-level")
+            if flag.startswith("--enable-log-") or flag in unseen:
                 raise ModelError(
                     f"--redact: leave out {flag}: it may make vLLM log prompts or answers"
                 )
