@@ -104,14 +104,14 @@ class EngineProcess:
     def wait_ready(self, timeout: float, progress: Say = lambda line: None) -> None:
         """Wait for the first good health check; without one, stop it with an EngineStartError."""
         title, begun, reported = self.engine.title, time.monotonic(), 0.0
+        address = f"127.0.0.1:{self.port}"
         while self.is_running():
             elapsed = time.monotonic() - begun
-            if is_healthy(f"http://127.0.0.1:{self.port}{self.engine.health}"):
+            if is_healthy(f"http://{address}{self.engine.health}"):
                 if not self._has_port():
                     problem = (
                         "did not get its port: a process that is not this engine's answers on "
-                        f"127.0.0.1:{self.port}; run the same command again, which chooses another "
-                        "port"
+                        f"{address}; run the same command again, which chooses another port"
                     )
                     break
                 progress(f"{title} is ready after {elapsed:.0f} s: {self.spec.model}")
@@ -179,16 +179,14 @@ class EngineProcess:
         every = (line[:LOG_WIDTH] for line in text.splitlines())
         lines = [line for line in every if not noise.search(line)][-LOG_LINES:]
         cause, remedy = _cause(lines)
-        return "\n".join(
-            [
-                f"{remedy and f'{remedy}: '}{self.engine.title} {what}: {self.spec.model}",
-                *([cause] if cause else []),
-                f"command: {' '.join(self.command)}",
-                f"exit status: {self._exit_status()}",
-                f"log: {self.log}",
-                *(f"  {line}" for line in lines),
-            ]
-        )
+        said = [
+            f"{remedy and f'{remedy}: '}{self.engine.title} {what}: {self.spec.model}",
+            *filter(None, [cause]),
+            f"command: {' '.join(self.command)}",
+            f"exit status: {self._exit_status()}",
+            f"log: {self.log}",
+        ]
+        return "\n".join([*said, *(f"  {line}" for line in lines)])
 
     def _exit_status(self) -> str:
         if self.is_running() or self._process is None or self._process.stdout is None:

@@ -220,9 +220,8 @@ def test_each_role_s_requests_are_added_up(tmp_path: Path) -> None:
         usage.retries, usage.verdicts = 2, int(option == "--judge")
         usage.count({"usage": {"prompt_tokens": 10, "completion_tokens": 4}})
     account = found.account()
-    assert account["tokens"]["candidate"] == asdict(
-        Usage(requests=1, retries=2, prompt=10, output=4)
-    )
+    one = Usage(requests=1, retries=2, prompt=10, output=4)
+    assert account["tokens"]["candidate"] == asdict(one)
     assert account["tokens"]["judge"] == asdict(Usage(2, 4, 20, 0, 8, 2))
     assert account["capabilities"] == {}, "vLLM can do all"
     judge = found.connect(JUDGE, "--judge")

@@ -124,16 +124,14 @@ def test_a_start_that_the_system_refuses_is_an_error_with_its_words(
         make().launch()
 
 
-def test_a_start_that_takes_too_long_is_ended(tag: str, make: Make) -> None:
+def test_a_start_that_takes_too_long_or_that_another_thread_ends_says_so(
+    tag: str, make: Make
+) -> None:
     server = make(sleeping(tag))
     server.launch()
     with pytest.raises(EngineStartError, match="not ready after 1 s"):
         server.wait_ready(0.8)
     assert running(tag) == []
-
-
-def test_a_start_that_another_thread_ends_is_an_error_that_says_so(tag: str, make: Make) -> None:
-    server = make(sleeping(tag))
     server.launch()
     threading.Timer(0.1, server.stop).start()
     with pytest.raises(EngineStartError, match="ended before it was ready"):
