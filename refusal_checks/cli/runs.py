@@ -72,7 +72,7 @@ def show(
         facts = {"run": found.path.absolute().name, "folder": str(found.path)}
         echo(json_text(facts | run_folder.dump_summary(found.summary())))
         return
-    for line in end.lines([(found.summary(), found.path)], end.Screen(end.fitting(), verbose)):
+    for line in end.lines([(found.summary(), found.path)], end.fitting(), verbose):
         echo(str(line))
 
 

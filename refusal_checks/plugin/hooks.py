@@ -288,10 +288,10 @@ class Gates:
         for text in github.commands([run.summary for run in runs]):
             terminalreporter.write_line(text)
         writer = self.config.get_terminal_writer()
-        screen = end.Screen(end.fitting(writer.fullwidth), max(0, self.config.option.verbose))
+        width, verbosity = end.fitting(writer.fullwidth), max(0, self.config.option.verbose)
         folders = [(run.summary, run.folder) for run in runs]
         notes = (*self._left(), *self._written, *options.misread(self.config))
-        for line in end.lines(folders, screen, notes):
+        for line in end.lines(folders, width, verbosity, notes):
             for text, markup in line.pieces:
                 terminalreporter.write(text, **markup)
             terminalreporter.line("")

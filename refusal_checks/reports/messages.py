@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from refusal_checks.core.records import Record
 from refusal_checks.core.text import clean, count
-from refusal_checks.gates.compare import Flip, Offender, counts_against
+from refusal_checks.gates.compare import Offender, counts_against
 from refusal_checks.gates.decide import Verdict
 from refusal_checks.gates.explain import sentence
 from refusal_checks.gates.gate import AllowedRange, Gate
@@ -65,6 +65,7 @@ def brief_message(verdict: Verdict, shown: set[tuple[str, str]]) -> str:
 
 def _prompts(verdict: Verdict, shown: set[tuple[str, str]]) -> Iterator[str]:
     """The prompts that count against the gate, and those that moved; each of them once."""
+    flips = {flip.now.id: flip for moves in moved(verdict) for flip in moves.flips}
 
     def unseen(ids: Iterable[str]) -> set[str]:
         """Those that were not shown; they are then."""
@@ -72,7 +73,15 @@ def _prompts(verdict: Verdict, shown: set[tuple[str, str]]) -> Iterator[str]:
         shown.update(new)
         return {each for _, each in new}
 
-    flips = {flip.now.id: flip for moves in moved(verdict) for flip in moves.flips}
+    def told(number: int, prompt: Offender, score: str) -> Iterator[str]:
+        groups = ", ".join(clean(value, 60) for value in prompt.groups.values())
+        yield from ("", f"  {number}. {clean(prompt.id, 80)}  {groups}{score}")
+        yield from (f"     {line}" for line in exchange(prompt))
+        if flip := flips.get(prompt.id):
+            before = "(no longer stored)" if flip.answer_before is None else flip.answer_before
+            was = f"{clean(flip.verdict_before, 60)}: {clean(before) or '(none)'}"
+            yield f"     before:    {was}"
+
     new = unseen(each.id for each in verdict.offenders)
     offenders = [each for each in verdict.offenders if each.id in new]
     if verdict.offenders:
@@ -80,36 +89,17 @@ def _prompts(verdict: Verdict, shown: set[tuple[str, str]]) -> Iterator[str]:
         counts = f"{count(total, 'prompt')} that {'counts' if total == 1 else 'count'}"
         number = len(offenders or verdict.offenders)
         yield f"worst {number} of {counts} against this gate{rest}"
-    for number, offender in enumerate(offenders, 1):
-        confidence = offender.confidence
-        score = "" if confidence is None else f"  refusal confidence {confidence:+.2f}"
-        yield from ("", _title(number, offender) + score)
-        yield from (f"     {line}" for line in exchange(offender))
-        if flip := flips.get(offender.id):
-            yield f"     before:    {_before(flip)}"
+    for number, each in enumerate(offenders, 1):
+        known = each.confidence
+        yield from told(number, each, "" if known is None else f"  refusal confidence {known:+.2f}")
     for moves in moved(verdict):
         new = unseen(flip.now.id for flip in moves.flips)
         moves = moves._replace(flips=[flip for flip in moves.flips if flip.now.id in new])
         if moves.flips:
             yield from ("", f"{moves.heading}:")
         for number, flip in enumerate(moves.flips, 1):
-            scores = f"score {flip.before:+.2f} then, {flip.after:+.2f} now"
-            yield from ("", f"{_title(number, flip.now)}  {scores}")
-            yield f"     prompt:    {clean(flip.now.prompt)}"
-            yield f"     then:      {_before(flip)}"
-            yield f"     now:       {flip.now.verdict}: {clean(flip.now.answer) or '(none)'}"
-            yield f"     rationale: {clean(flip.now.rationale) or '(none)'}"
-
-
-def _before(flip: Flip) -> str:
-    """The earlier answer and its verdict."""
-    before = "(no longer stored)" if flip.answer_before is None else flip.answer_before
-    return f"{clean(flip.verdict_before, 60)}: {clean(before) or '(none)'}"
-
-
-def _title(number: int, offender: Offender) -> str:
-    groups = ", ".join(clean(value, 60) for value in offender.groups.values())
-    return f"  {number}. {clean(offender.id, 80)}  {groups}"
+            scores = f"  score {flip.before:+.2f} then, {flip.after:+.2f} now"
+            yield from told(number, flip.now, scores)
 
 
 def exchange(offender: Offender, limit: int = 300) -> Iterator[str]:

@@ -163,10 +163,6 @@ class Report:
     radars: Sequence[Radar] = ()
 
     @property
-    def wrong(self) -> list[str]:
-        return [text for text, _ in remarks.wrong(self.run.summary)]
-
-    @property
     def invalid(self) -> int:
         """Answers without a verdict."""
         found = [each for each in self.run.summary.benchmarks.values() if not each.is_repeated]
@@ -229,6 +225,7 @@ def write(path: Path, title: str, **views: Any) -> None:
         "notes": remarks.beside_the_gates,
         "scatter_of": charts.scatter,
         "spurious_failures": explain.spurious_failures,
+        "wrong": remarks.wrong,
     }
     written = datetime.now(UTC).isoformat(timespec="seconds")
     write_text(path, "".join(document(title=title, written=written, **tools, **empty | views)))

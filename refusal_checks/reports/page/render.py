@@ -23,8 +23,6 @@ from refusal_checks.core.text import BLANK, clean, is_style, pathless
 
 TEMPLATES = Path(__file__).parent / "templates"
 
-REPLACEMENT = "\ufffd"
-
 _KEPT = {"\n", "\t", "\u200c", "\u200d"}
 """Line breaks, and the joiners that Persian, Bengali and emoji are spelled with."""
 
@@ -49,7 +47,7 @@ def _shown(before: str, char: str) -> str:
         return char
     if char < " ":
         return chr(0x2400 + ord(char))
-    return "\u2421" if char == "\x7f" else REPLACEMENT
+    return "\u2421" if char == "\x7f" else "\ufffd"
 
 
 def embed(value: object) -> str:

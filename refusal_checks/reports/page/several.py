@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path
@@ -36,18 +36,14 @@ MOVED = 50
 _UNKNOWN = "conditions that one of the runs did not record"
 
 
-@dataclass(frozen=True)
-class SideBySide:
-    """Several runs.
+class SideBySide(NamedTuple):
+    """Several runs, and their gates by id: None where a run lacks one.
 
-    Attributes:
-        apart: for each run, why it is not comparable with the first one, by benchmark.
-        gates: by id: a row per run, None where it lacks the gate. A verdict has the comparison with
-            the first run, if prompts could be paired.
+    A verdict has the comparison with the first run, if prompts could be paired.
     """
 
     runs: Sequence[RunView]
-    apart: Sequence[Mapping[str, Sequence[str]]]
+    apart: Sequence[Mapping[str, Sequence[str]]]  # why a run is not comparable, by benchmark
     gates: Mapping[str, Sequence[GateRow | None]]
 
     def differences(self, number: int) -> list[str]:
@@ -57,13 +53,12 @@ class SideBySide:
     @property
     def moves(self) -> list[tuple[GateRow, Sequence[Moved]]]:
         """Where prompts moved, on gates of whole benchmarks that say something of the candidate."""
-        rows = [
-            row for n in range(len(self.runs)) for cells in self.gates.values() if (row := cells[n])
-        ]
-        own = [row for row in rows if not (row.is_of_a_group or row.is_of_judging)]
-        return [
-            (row, found) for row in own if row.verdict and (found := moved(row.verdict, "run 1"))
-        ]
+        found = []
+        for cells in zip(*self.gates.values(), strict=True):
+            for row in cells:
+                if row and row.verdict and not (row.is_of_a_group or row.is_of_judging):
+                    found.append((row, moved(row.verdict, "run 1")))
+        return [(row, moves) for row, moves in found if moves]
 
     @property
     def in_common(self) -> bool:
@@ -75,10 +70,11 @@ def side_by_side(past: Sequence[PastRun]) -> SideBySide:
     """Compare runs with the first one; UserError if there are not two, or one is named twice."""
     if len(past) < 2:
         raise UserError("name two runs or more: the first is what the others are compared with")
-    paths = [each.folder.summary_file for each in past]
-    for n, path in enumerate(paths):
-        if path.resolve() in [other.resolve() for other in paths[:n]]:
+    seen: set[Path] = set()
+    for path in (each.folder.summary_file for each in past):
+        if path.resolve() in seen:
             raise UserError(f"{path}: name another run; this one is named twice")
+        seen.add(path.resolve())
     runs = [RunView(number, *run) for number, run in enumerate(past)]
     apart = [_apart(runs[0], run) for run in runs]
     answers = [_Answers(run) for run in runs]

@@ -41,13 +41,6 @@ def fitting(columns: int | None = None) -> int:
     return max(_LEAST, min(WIDTH, known - 1))
 
 
-class Screen(NamedTuple):
-    """How many columns to fill, and how many ``-v`` were given."""
-
-    width: int
-    verbosity: int = 0
-
-
 COLOURS = {
     **dict.fromkeys(("pass", "yes"), "green"),
     **dict.fromkeys(("pass?", "warn?", "skip", "doubt"), "yellow"),
@@ -78,24 +71,26 @@ class Line(NamedTuple):
         return (self.mark, dict.fromkeys(looks, True)), (self.text, {"bold": self.is_bold})
 
 
-def lines(runs: Runs, screen: Screen, reports: Iterable[str] = ()) -> Iterator[Line]:
+def lines(
+    runs: Runs, width: int, verbosity: int = 0, reports: Iterable[str] = ()
+) -> Iterator[Line]:
     """All that the terminal shows about runs that have ended, reports' places too, answer last."""
-    summaries, width = [summary for summary, _ in runs], screen.width
+    summaries = [summary for summary, _ in runs]
     names = [f"{name}: " if name else "" for name in table_rows.candidate_names(summaries)]
     named = list(zip(names, summaries, strict=True))
     for name, run in named:
         yield from (Line(name + clean(line, 1000)) for line in run.failure.splitlines())
-    shown = table_rows.rows(summaries, screen.verbosity > 0)
+    shown = table_rows.rows(summaries, verbosity > 0)
     folded: list[Row] = []
-    if not screen.verbosity and len(shown) > ROWS:
+    if not verbosity and len(shown) > ROWS:
         folded = [row for row in shown if not row.is_main and row.mark in ("pass", "pass?")]
         shown = [row for row in shown if row not in folded]
     yield from table_lines(shown, width)
     if folded:
         yield Line(f"{count(len(folded), 'gate')} on groups passed too (shown with -v)")
-    if screen.verbosity:
+    if verbosity:
         for name, run in named:
-            for text in remarks.full_lines(run, screen.verbosity):
+            for text in remarks.full_lines(run, verbosity):
                 yield from map(Line, remarks.fitted(name + text, width))
         yield from map(Line, footer(runs, width))
     else:

@@ -182,9 +182,6 @@ the first answers come late and together, so that the first figures mislead."""
 NAMED = 3
 """Most benchmarks named in a line."""
 
-BAR = 24
-"""Columns of a bar."""
-
 
 class _Sample(NamedTuple):
     seconds: float
@@ -278,7 +275,7 @@ def progress_bars(title: str, progress: Progress, pace: Speed, height: int) -> R
         done = "done" if count.done else f"{count.answered} answered"
         grid.add_row(
             Text(name),
-            ProgressBar(total=max(count.planned, 1), completed=count.judged, width=BAR),
+            ProgressBar(total=max(count.planned, 1), completed=count.judged, width=24),
             Text(f"{count.judged}/{count.planned} judged, {done}"),
             Text(f"{count.invalid} invalid" if count.invalid else ""),
         )

@@ -30,7 +30,6 @@ from refusal_checks.reports.terminal import end
 from refusal_checks.reports.terminal.end import (
     WIDTH,
     Line,
-    Screen,
     fitting,
     footer,
     tokens,
@@ -60,7 +59,7 @@ def run(*verdicts: Verdict, candidate: str = "org/model", **errors: str) -> RunS
 def shown_lines(*runs: RunSummary, verbosity: int = 0, width: int = WIDTH) -> list[Line]:
     """What is shown above the reports and the answer."""
     folders = [(each, Path("runs")) for each in runs]
-    found = list(end.lines(folders, Screen(width, verbosity)))
+    found = list(end.lines(folders, width, verbosity))
     return found[: [str(line) for line in found].index("run folder runs")]
 
 
@@ -278,8 +277,8 @@ FOLDER = Path("runs/one")
 
 
 def shown(*runs: RunSummary, width: int = 80, verbosity: int = 0, report: str = "") -> list[str]:
-    screen, reports = Screen(width, verbosity), [report] * bool(report)
-    return [str(line) for line in end.lines([(each, FOLDER) for each in runs], screen, reports)]
+    folders, reports = [(each, FOLDER) for each in runs], [report] * bool(report)
+    return [str(line) for line in end.lines(folders, width, verbosity, reports)]
 
 
 def of_group(verdict: Verdict, group: str) -> Verdict:
@@ -327,7 +326,7 @@ def test_where_no_page_is_written_a_command_for_one_is_named(records: Many) -> N
 def test_the_answer_is_the_last_line_of_each_candidate_s_and_has_its_colour(records: Many) -> None:
     good, bad = run(decide(STRICT, records("R " * 60))), run(decide(STRICT, records("C " * 60)))
     runs = [replace(good, manifest=Manifest(candidate="good")), bad]
-    *_, first, last = end.lines([(each, FOLDER) for each in runs], Screen(80))
+    *_, first, last = end.lines([(each, FOLDER) for each in runs], 80)
     assert str(first) == "good: May it ship? YES: the gate passed"
     assert str(last) == "model: May it ship? NO: 1 of 1 gate failed"
     assert first.pieces[1][1] == {"bold": True}
@@ -434,7 +433,7 @@ def test_the_command_that_is_shown_finds_the_run(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv(run_folder.RUNS_VARIABLE, "kept")
-    told = map(str, end.lines([(breach(records), Path(folder))], Screen(80)))
+    told = map(str, end.lines([(breach(records), Path(folder))], 80))
     (line,) = (line for line in told if "refusal-checks report" in line)
     assert line.endswith(f" report html report.html {named}")
 
