@@ -163,7 +163,9 @@ def _words(row: GateRow | None) -> str:
     if row.change is None:
         return shown
     span = row.metric.show_change(row.change.value, row.change.lower, row.change.upper)
-    return f"{shown} ({span.removesuffix(' points')}{'' if row.is_paired else ', unpaired'})"
+    return (
+        f"{shown} ({span.removesuffix(' points')}{'' if row.verdict.comparison else ', unpaired'})"
+    )
 
 
 def _side_by_side_facts(found: SideBySide) -> dict[str, Any]:
@@ -188,7 +190,7 @@ def _gate_facts(row: GateRow) -> dict[str, Any]:
     known = _verdict_facts(row.verdict)
     if change := row.change:
         known |= {"change": change.value, "change_interval": [change.lower, change.upper]}
-        known |= {"paired": row.is_paired}
+        known |= {"paired": bool(row.verdict.comparison)}
     if compared := row.verdict.comparison:
         known |= {"fell": compared.lost, "rose": compared.gained}
     return known

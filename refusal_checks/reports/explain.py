@@ -71,7 +71,7 @@ def headline(verdict: Verdict) -> str:
     """The finding in one short line."""
     gate, estimate, compared = verdict.gate, verdict.estimate, verdict.comparison
     subject = clean(f"{gate.benchmark} {gate.group or ''}", 120)
-    shown = f"{spanned(gate, estimate)}, n = {estimate.n}"
+    shown = f"{figure(gate, estimate.value)} {interval(gate, estimate)}, n = {estimate.n}"
     required = f"must be {gate.threshold}"
     if compared and gate.has_margins and gate.limits.holds(estimate.value):
         change = METRICS[gate.metric].show_change(compared.change.value)
@@ -130,7 +130,8 @@ def remarks_on(verdict: Verdict) -> Iterator[Remark]:
     views = ""
     for view in verdict.views:
         note = f" ({clean(view.note)})" if view.note else ""
-        views += f"{spanned(gate, view.estimate)} {_USES[view.use]}{note}; "
+        shown = f"{figure(gate, view.estimate.value)} {interval(gate, view.estimate)}"
+        views += f"{shown} {_USES[view.use]}{note}; "
     if views:
         yield Remark("view", f"{views}the figure {_USES[verdict.use]} decides")
     if noise := verdict.noise:
@@ -288,8 +289,3 @@ def figure(gate: Gate, value: float) -> str:
 def interval(gate: Gate, estimate: Estimate) -> str:
     """The interval alone, for example ``[71.1%, 86.7%]``."""
     return f"[{figure(gate, estimate.lower)}, {figure(gate, estimate.upper)}]"
-
-
-def spanned(gate: Gate, estimate: Estimate) -> str:
-    """The figure with its interval, for example ``80.0% [71.1%, 86.7%]``."""
-    return f"{figure(gate, estimate.value)} {interval(gate, estimate)}"

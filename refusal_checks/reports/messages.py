@@ -121,15 +121,6 @@ SHOWN = 10
 """Maximum number of mistakes that a message names."""
 
 
-def judge_lines(checked: JudgeCheck) -> Iterator[str]:
-    """Lines of the summary: is the judge trusted, what did the check cost, and its figures."""
-    trusted = "is trusted" if checked.is_trusted else "is NOT trusted"
-    cost = f"at most {checked.asked} verdicts asked for, {checked.seconds:.1f} s"
-    yield f"judge {clean(checked.judge, 60)} {trusted} by its own check ({cost}):"
-    for check in checked.checks:
-        yield f"  {'pass' if check.passed else 'FAIL'}  {check.headline}"
-
-
 def judge_message(check: Check) -> Iterator[str]:
     """Lines of a failed check: its result and the judge's mistakes, made harmless."""
     yield check.headline
@@ -169,10 +160,6 @@ def properties(verdict: Verdict, provenance: Mapping[str, str]) -> list[tuple[st
     if waiver and not verdict.is_idle:
         holds = "holds" if verdict.waived else "not needed" if verdict.passed else "expired"
     figures: dict[str, object] = {
-        "summary": sentence(verdict),
-        "benchmark": gate.benchmark,
-        "metric": gate.metric,
-        "group": gate.group,
         "value": estimate.value,
         "interval_lower": estimate.lower,
         "interval_upper": estimate.upper,
@@ -213,21 +200,13 @@ def properties(verdict: Verdict, provenance: Mapping[str, str]) -> list[tuple[st
         figures[f"{view.use}_value"] = view.estimate.value
         figures[f"{view.use}_interval"] = f"{view.estimate.lower:.6g} {view.estimate.upper:.6g}"
         figures[f"{view.use}_note"] = view.note or None
-    return _pairs(gate, figures, provenance)
+    return _pairs(gate, sentence(verdict), figures, provenance)
 
 
 def of_error(gate: Gate, error: str, provenance: Mapping[str, str]) -> list[tuple[str, str]]:
     """Name and value pairs of a gate that has no figure; the run's facts may not be known yet."""
-    facts: dict[str, object] = {
-        "summary": f"Could not be evaluated: {clean(error, 500)}",
-        "benchmark": gate.benchmark,
-        "metric": gate.metric,
-        "group": gate.group,
-        **_bounds(gate),
-        "outcome": "error",
-        "result": "error",
-    }
-    return _pairs(gate, facts, provenance)
+    facts = {**_bounds(gate), "outcome": "error", "result": "error"}
+    return _pairs(gate, f"Could not be evaluated: {clean(error, 500)}", facts, provenance)
 
 
 def _bounds(gate: Gate) -> dict[str, object]:
@@ -247,10 +226,11 @@ def _bounds(gate: Gate) -> dict[str, object]:
 
 
 def _pairs(
-    gate: Gate, figures: Mapping[str, object], provenance: Mapping[str, str]
+    gate: Gate, summary: str, figures: Mapping[str, object], provenance: Mapping[str, str]
 ) -> list[tuple[str, str]]:
     """What is known, and the facts of the run and the benchmark: by name, then all as tags."""
-    facts = dict(figures)
+    about = {"benchmark": gate.benchmark, "metric": gate.metric, "group": gate.group}
+    facts = {"summary": summary, **about, **figures}
     for fact, value in provenance.items():
         name, _, benchmark = fact.partition("/")
         if benchmark in ("", gate.benchmark):

@@ -44,7 +44,7 @@ def weighty(run: RunSummary) -> Iterator[str]:
     for check in run.judge.checks if run.judge else ():
         if not check.passed:
             yield clean(f"the judge failed its check: {check.headline}", 500)
-    yield from _notes(run)
+    yield from (clean(f"note: {note}", 300) for note in run.notes)
     yield from dict.fromkeys(
         f"{clean(verdict.gate.benchmark, 60)}: not comparable: {clean(difference)}"
         for verdict in run.verdicts.values()
@@ -88,11 +88,6 @@ def lighter(run: RunSummary) -> Iterator[str]:
         yield "?: too few prompts to be sure of the outcome"
     yield from _skipped(run)
     yield from _benchmarks(run)
-
-
-def _notes(run: RunSummary) -> Iterator[str]:
-    """What the user must know about how the verdicts came about; paths are not cut."""
-    yield from (clean(f"note: {note}", 300) for note in run.notes)
 
 
 def _skipped(run: RunSummary) -> Iterator[str]:
@@ -231,7 +226,7 @@ def fitted(text: str, width: int) -> list[str]:
 def full_lines(summary: RunSummary, verbosity: int = 1) -> Iterator[str]:
     """All remarks on one run, in lines of any length; from ``-vv`` on, spurious failures too."""
     verdicts = summary.verdicts
-    yield from _notes(summary)
+    yield from (clean(f"note: {note}", 300) for note in summary.notes)
     yield from dict.fromkeys(
         f"{verdict.gate.benchmark}: {text}"
         for verdict in verdicts.values()

@@ -31,7 +31,6 @@ if TYPE_CHECKING:
 
 FILE = "FILE"
 
-_EXTENSIONS = "refusal-checks-extensions"
 MOVED = ("--mlflow", "--wandb", "--model-card")
 """Options that were in this package until 0.1; a distribution of their own has them now."""
 
@@ -45,7 +44,7 @@ _MOVED_VARIABLES = ("REFUSAL_CHECKS_MLFLOW", "REFUSAL_CHECKS_WANDB", "REFUSAL_CH
 
 def moved(name: str) -> str:
     """What to do about an option or a variable that another distribution has now."""
-    return f"install {_EXTENSIONS}, which has {name} now (docs/how-to/elsewhere.md)"
+    return f"install refusal-checks-extensions, which has {name} now (docs/how-to/elsewhere.md)"
 
 
 class Format(Protocol):
@@ -86,11 +85,7 @@ class Follower(Protocol):
 
 
 def discover() -> Mapping[str, Format]:
-    """All formats of this package and of extensions by module name.
-
-    Raises:
-        ExtensionError: two have the same name or option, or one is incomplete.
-    """
+    """All formats by module name; ExtensionError if names or options clash, or one lacks a part."""
     found: dict[str, Format] = {}
     names, options = extensions.Names("report formats"), extensions.Names("options of reports")
     for one in extensions.providers(__name__, __path__, "OPTION"):

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
-from itertools import chain, islice
+from itertools import chain
 from pathlib import Path
 
 from refusal_checks.core.text import clean, count
@@ -78,30 +78,25 @@ def commands(runs: Sequence[RunSummary]) -> Iterator[str]:
     """Annotations, one line per gate that failed or warns; none outside GitHub Actions."""
     if os.environ.get("GITHUB_ACTIONS") != "true":
         return
-    for kind, found in (("error", _errors(runs)), ("warning", _warnings(runs))):
-        for title, message in islice(found, ANNOTATIONS):
+    checks = (check for run in runs if run.judge for check in run.judge.checks)
+    failed = {check.headline: check.figure for check in checks if not check.passed}
+    # A check of the judge that several runs share is told once.
+    errors = [(f"test_judge[{figure}]", text) for text, figure in failed.items()]
+    warnings = []
+    for title, verdict in rows.titled(runs):
+        if verdict.fails:
+            errors.append((title, sentence(verdict)))
+        elif verdict.waived:
+            told = [*select(verdict, "waiver"), sentence(verdict)]
+            warnings.append((title, "; ".join(told)))
+        elif verdict.passed and verdict.warns:
+            warnings.append((title, doubt(verdict)))
+    for run, name in zip(runs, rows.candidate_names(runs), strict=True):
+        for gate, error in run.errors.items():
+            errors.append((f"{gate}, {name}" if name else gate, error))
+    for kind, found in (("error", errors), ("warning", warnings)):
+        for title, message in found[:ANNOTATIONS]:
             # One harmless line each, escaped as commands are.
             head, text = (clean(each, 500).replace("%", "%25") for each in (title, message))
             escaped = head.replace(":", "%3A").replace(",", "%2C")
             yield f"::{kind} title={escaped}::{text}"
-
-
-def _errors(runs: Sequence[RunSummary]) -> Iterator[tuple[str, str]]:
-    checks = (check for run in runs if run.judge for check in run.judge.checks)
-    failed = {check.headline: check for check in checks if not check.passed}
-    for text, check in failed.items():  # one that several runs share, once
-        yield f"test_judge[{check.figure}]", text
-    for title, verdict in rows.titled(runs):
-        if verdict.fails:
-            yield title, sentence(verdict)
-    for run, name in zip(runs, rows.candidate_names(runs), strict=True):
-        for gate_id, error in run.errors.items():
-            yield f"{gate_id}, {name}" if name else gate_id, error
-
-
-def _warnings(runs: Sequence[RunSummary]) -> Iterator[tuple[str, str]]:
-    for title, verdict in rows.titled(runs):
-        if verdict.waived:
-            yield title, "; ".join([*select(verdict, "waiver"), sentence(verdict)])
-        elif verdict.passed and verdict.warns:
-            yield title, doubt(verdict)

@@ -40,10 +40,7 @@ CASE = 400
 ALL = 6_000_000
 """Most characters of all texts together; CI systems refuse larger files."""
 
-_NO_GATE = (
-    "This case is a prompt, shown for browsing; it is not a failed gate. The gates are in the file "
-    "of --junitxml."
-)
+_NO_GATE = "This case is a prompt, not a failed gate. The gates are in the file of --junitxml."
 """Stands in each failed case, since few pages show a suite's properties."""
 
 

@@ -264,8 +264,8 @@ def _by_group(
     benchmark: str, groups: Mapping[str, Mapping[str, Estimate]], metric: Metric
 ) -> dict[str, Estimate]:
     """A metric by group, in the benchmark's order."""
-    names = (group for group in display_order(benchmark, groups) if metric.name in groups[group])
-    return {group: groups[group][metric.name] for group in names}
+    ordered = {group: groups[group] for group in display_order(benchmark, groups)}
+    return {group: each[metric.name] for group, each in ordered.items() if metric.name in each}
 
 
 class Spoke(NamedTuple):

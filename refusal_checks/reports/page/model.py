@@ -138,11 +138,6 @@ class GateRow:
         return ", ".join(shown) or self.gate.margins
 
     @property
-    def is_paired(self) -> bool:
-        """True if the change is that of single prompts."""
-        return bool(self.verdict and self.verdict.comparison)
-
-    @property
     def since_baseline(self) -> tuple[str, str]:
         """The change against the baseline, and its interval; empty without one."""
         compared = self.verdict and self.verdict.comparison
@@ -156,11 +151,6 @@ class GateRow:
     def reasons(self) -> Sequence[str]:
         """Why it needs attention, in plain words."""
         return select(self.verdict, "page") if self.verdict else [self.error] * bool(self.error)
-
-    @property
-    def details(self) -> Sequence[str]:
-        """What else no column shows."""
-        return select(self.verdict, "details") if self.verdict else ()
 
     @property
     def needs_attention(self) -> bool:

@@ -224,6 +224,7 @@ def write(path: Path, title: str, **views: Any) -> None:
         "moved": explain.moved,
         "notes": remarks.beside_the_gates,
         "scatter_of": charts.scatter,
+        "select": explain.select,
         "spurious_failures": explain.spurious_failures,
         "wrong": remarks.wrong,
     }

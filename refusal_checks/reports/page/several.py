@@ -33,8 +33,6 @@ from refusal_checks.results.run_folder import SUMMARY, PastRun, RunFolder
 MOVED = 50
 """Most prompts to list that moved in one direction."""
 
-_UNKNOWN = "conditions that one of the runs did not record"
-
 
 class SideBySide(NamedTuple):
     """Several runs, and their gates by id: None where a run lacks one.
@@ -94,7 +92,8 @@ def _apart(first: RunView, run: RunView) -> dict[str, list[str]]:
     found = {}
     for name in first.summary.benchmarks.keys() & run.summary.benchmarks.keys():
         then, now = (known_conditions(each.summary.manifest, name) for each in (first, run))
-        found[name] = [_UNKNOWN] if then is None or now is None else baseline.differences(then, now)
+        unknown = ["conditions that one of the runs did not record"]
+        found[name] = unknown if then is None or now is None else baseline.differences(then, now)
     return {name: why for name, why in sorted(found.items()) if why and run is not first}
 
 

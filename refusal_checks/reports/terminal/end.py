@@ -15,7 +15,7 @@ from refusal_checks.core.text import clean, columns, count, cut, padded, wrapped
 from refusal_checks.core.verdicts import Reason
 from refusal_checks.judges.trust.canary import Check
 from refusal_checks.models.client.answers import Usage
-from refusal_checks.reports import messages, remarks
+from refusal_checks.reports import remarks
 from refusal_checks.reports import rows as table_rows
 from refusal_checks.reports.rows import HEADER, Row
 from refusal_checks.results import run_folder
@@ -188,7 +188,11 @@ def footer(runs: Runs, width: int = WIDTH) -> Iterator[str]:
         yield clean(f"candidate {manifest.candidate}, {named}", 1000)
         if judge and judge.checks not in seen:
             seen.append(judge.checks)
-            for line in messages.judge_lines(judge):
+            trusted = "is trusted" if judge.is_trusted else "is NOT trusted"
+            cost = f"at most {judge.asked} verdicts asked for, {judge.seconds:.1f} s"
+            head = f"judge {clean(judge.judge, 60)} {trusted} by its own check ({cost}):"
+            marks = {True: "pass", False: "FAIL"}
+            for line in (head, *(f"  {marks[x.passed]}  {x.headline}" for x in judge.checks)):
                 yield from wrapped(line, width)
         yield from _readings(summary, folder)
         if engines := manifest.engines:
@@ -197,7 +201,18 @@ def footer(runs: Runs, width: int = WIDTH) -> Iterator[str]:
             times = " and ".join(f"{seconds:.0f} s" for seconds in engines.ready_s)
             ready = f", ready after {times}" if times and engines.started else ""
             yield f"engine {'; '.join(used) or 'none: no model was needed'}{ready}"
-        for line in (*tokens(manifest.tokens), *_time(summary)):
+        for line in tokens(manifest.tokens):
+            yield from wrapped(line, width)
+        asked, seconds = manifest.asked, manifest.evaluation_s
+        if asked and seconds is not None:
+            found = [each for each in summary.benchmarks.values() if not each.is_repeated]
+            answers = sum(each.answers for each in found)
+            rate = f", {answers / seconds:.0f} per second" if seconds else ""
+            line = (
+                f"time {seconds:.1f} s for {answers} answers with verdicts{rate}; {asked.reused} "
+                f"answers were stored already, at most {asked.answers} were generated and "
+                f"{asked.verdicts} verdicts requested"
+            )
             yield from wrapped(line, width)
         if rows := [name for name, data in manifest.data.items() if data.pinned is False]:
             where = "see docs/how-to/data.md, How it is pinned"
@@ -244,20 +259,6 @@ def _cost(usage: Usage, share: int) -> str:
     prompt, cached, output = (round(number / share) for number in counts)
     from_cache = f" ({cached:,} cached)" if cached else ""
     return f"{prompt:,} prompt{from_cache}, {output:,} output"
-
-
-def _time(summary: RunSummary) -> Iterator[str]:
-    """How long the answers took, and how many of them were stored already."""
-    asked, seconds = summary.manifest.asked, summary.manifest.evaluation_s
-    if seconds is None or not asked:
-        return
-    answers = sum(one.answers for one in summary.benchmarks.values() if not one.is_repeated)
-    rate = f", {answers / seconds:.0f} per second" if seconds else ""
-    yield (
-        f"time {seconds:.1f} s for {answers} answers with verdicts{rate}; {asked.reused} "
-        f"answers were stored already, at most {asked.answers} were generated and "
-        f"{asked.verdicts} verdicts requested"
-    )
 
 
 def unfinished(

@@ -16,7 +16,7 @@ from refusal_checks.gates.decide import Verdict
 from refusal_checks.gates.gate import Gate
 from refusal_checks.metrics.statistics.intervals import Estimate, wilson
 from refusal_checks.reports.attack_matrix import lines, matrix
-from refusal_checks.reports.explain import moved
+from refusal_checks.reports.explain import moved, select
 from refusal_checks.reports.page import model
 from refusal_checks.reports.page.model import GateRow, RunView, Section, facts
 from refusal_checks.reports.page.render import environment
@@ -73,8 +73,8 @@ def test_a_gate_says_what_changed(records: Many) -> None:
     assert change == "-66.7 points"
     assert interval.startswith("[-7")
     assert interval.endswith("n = 60")
-    assert "not comparable: other judge" in row.details
     assert row.verdict
+    assert "not comparable: other judge" in select(row.verdict, "details")
     assert [each.heading for each in moved(row.verdict)] == [
         "5 of 40 prompts no longer refused since the baseline"
     ]

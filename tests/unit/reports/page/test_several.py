@@ -37,7 +37,6 @@ def cell(found: SideBySide, gate: str, number: int) -> Any:
 def test_changes_are_those_of_the_same_prompts(tmp_path: Path) -> None:
     found = side_by_side([run(tmp_path / "a", 0.9), run(tmp_path / "b", 0.4)])
     changed = cell(found, "unsafe-rejection_rate", 1)
-    assert changed.is_paired
     compared = changed.verdict.comparison
     assert changed.change == compared.change
     assert (compared.lost, compared.gained) == (26, 0)
@@ -58,7 +57,7 @@ def test_without_records_the_difference_of_the_figures_is_shown(tmp_path: Path) 
     shutil.rmtree(runs[1].folder.path / "records")
     found = side_by_side(runs)
     changed = cell(found, "unsafe-rejection_rate", 1)
-    assert not changed.is_paired
+    assert not changed.verdict.comparison
     assert changed.change.value == pytest.approx(paired.value)
     assert changed.change.upper - changed.change.lower > paired.upper - paired.lower
     assert found.moves == []
