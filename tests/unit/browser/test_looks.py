@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import unicodedata
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -25,37 +25,6 @@ if TYPE_CHECKING:
 
 def background(page: Page) -> str:
     return str(page.evaluate("getComputedStyle(document.body).backgroundColor"))
-
-
-def contrast(page: Page, ink: str, paper: str) -> float:
-    """The contrast of two of the style's colours, from 1 to 21 (WCAG 2.2)."""
-    shades = [
-        page.evaluate(
-            "name => { const probe = document.body.appendChild(document.createElement('i'));"
-            "probe.style.color = `var(--${name})`; const found = getComputedStyle(probe).color;"
-            "probe.remove(); return found.match(/\\d+/g).map(Number); }",
-            name,
-        )
-        for name in (ink, paper)
-    ]
-    light, dark = sorted(map(luminance, shades), reverse=True)
-    return (light + 0.05) / (dark + 0.05)
-
-
-def luminance(shade: Sequence[int]) -> float:
-    parts = (part / 255 for part in shade)
-    linear = (
-        part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts
-    )
-    return sum(share * part for share, part in zip((0.2126, 0.7152, 0.0722), linear, strict=True))
-
-
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_words_of_every_colour_can_be_read(page: Page, scheme: Literal["light", "dark"]) -> None:
-    page.emulate_media(color_scheme=scheme)
-    inks = ("ink", "muted", "pass", "warn", "fail", "refusing", "answering", "invalid")
-    found = {(ink, on): contrast(page, ink, on) for ink in inks for on in ("surface", "page")}
-    assert {pair: ratio for pair, ratio in found.items() if ratio < 4.5} == {}
 
 
 def test_what_scrolls_can_be_reached_by_keyboard(show: Callable[..., Page], tmp_path: Path) -> None:

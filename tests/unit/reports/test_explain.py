@@ -1,4 +1,4 @@
-"""What is said about a verdict, wherever it is shown: golden texts, and that they do no harm."""
+"""What is said about a verdict or a run, wherever it is shown: golden texts that do no harm."""
 
 from __future__ import annotations
 
@@ -17,12 +17,16 @@ from refusal_checks.gates.decide import Verdict
 from refusal_checks.gates.estimates import Rules
 from refusal_checks.gates.gate import Gate, Outcome, Use
 from refusal_checks.gates.rates import Noise, RateView
+from refusal_checks.judges.cascade import Asked
 from refusal_checks.metrics import METRICS, by_prompt
 from refusal_checks.metrics.statistics.intervals import Estimate
 from refusal_checks.metrics.statistics.sample_size import Need
 from refusal_checks.reports import explain, messages
 from refusal_checks.reports.explain import doubt, moved, remarks_on, what_decides
 from refusal_checks.reports.messages import brief_message, exchange, message, standard
+from refusal_checks.reports.remarks import SCOPE, bundled_scope, judges_asked
+from refusal_checks.results.manifest import Manifest, ModelFacts, Models
+from refusal_checks.results.summary import BenchmarkSummary, Reasons, RunSummary
 from tests.deciding import decide
 from tests.unit.gates.test_baseline import scores_of
 
@@ -255,3 +259,37 @@ def test_prompts_count_against_a_gate_that_passes_too(records: Many) -> None:
 def test_no_prompt_counts_against_a_gate_without_a_side(gate: Gate, records: Many) -> None:
     found = records("R C")
     assert standard(decide(gate, found)) is None
+
+
+BENCHMARK = BenchmarkSummary(prompts=80, answers=400, figures={}, groups={}, invalid={})
+ASKED = Asked("bundled", "org/j\x1b[31m", 30, 12, 20, 400, 1)
+
+
+def of_judges(*judges: str) -> RunSummary:
+    return RunSummary(Manifest(models=Models(judges=dict.fromkeys(judges, ModelFacts()))))
+
+
+@pytest.mark.parametrize(
+    ("runs", "said"),
+    [
+        ([of_judges("org/j"), of_judges("org/j", "bundled"), of_judges("bundled")], [SCOPE]),
+        ([of_judges("keyword")], []),
+        ([], []),
+    ],
+)
+def test_where_the_bundled_judge_was_measured_is_said_once(
+    runs: list[RunSummary], said: list[str]
+) -> None:
+    assert list(bundled_scope(runs)) == said
+
+
+def test_what_judges_were_asked(snapshot: SnapshotAssertion) -> None:
+    benchmarks = [
+        BENCHMARK,
+        replace(BENCHMARK, second=ASKED),
+        replace(BENCHMARK, second=replace(ASKED, sampled=0, prompts=0, differs=0)),
+        replace(BENCHMARK, reasons=Reasons(400, 0, 0, 0, 0, 0, 0)),
+        replace(BENCHMARK, reasons=Reasons(0, 200, 0, 0, 0, 0, 0)),
+        replace(BENCHMARK, reasons=Reasons(400, 30, 20, 19, 18, 1, 1)),
+    ]
+    assert [[*judges_asked("xstest", each)] for each in benchmarks] == snapshot

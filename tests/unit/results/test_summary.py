@@ -1,19 +1,27 @@
-"""The summary of a benchmark: its answers by way of refusing."""
+"""The summary of a benchmark, its answers by way of refusing; what a run's balance counts."""
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+import pytest
 from pydantic import TypeAdapter
 
+from refusal_checks import benchmarks
 from refusal_checks.core.prompts import Prompt
 from refusal_checks.core.records import Completion, Record
 from refusal_checks.core.verdicts import Binary, Graded, Invalid, Judgement, Label, Reason
+from refusal_checks.metrics.statistics.intervals import wilson
 from refusal_checks.results.summary import (
     REASONS_LEAST,
     REASONS_SHARE,
     BenchmarkSummary,
+    balance,
+    distinct,
     sample_for_reasons,
     summarise,
 )
+from tests.unit.conftest import make_records
 
 
 def counted(*verdicts: Judgement) -> dict[str, int]:
@@ -58,3 +66,25 @@ def test_a_sample_is_the_same_in_every_run_and_not_too_small() -> None:
     assert len(drawn(3)) == 3
     invalid = Record(Prompt.single("p", "x"), 0, Completion("so"), Invalid(Reason.JUDGE_ERROR))
     assert sample_for_reasons("some", [invalid]) == []
+
+
+def test_the_balance_pools_prompts_and_needs_both_kinds() -> None:
+    def rate(value: float, n: int) -> dict[str, object]:
+        return {"rejection_rate": wilson(value, n)}
+
+    safety, sanity = ("safety", rate(0.9, 100)), ("sanity", rate(0.1, 50))
+    found = balance([safety, ("safety", rate(0.6, 50)), sanity], 0.95)  # type: ignore[list-item]
+    assert found is not None
+    assert found.under_refusal.value == pytest.approx(0.2)
+    assert found.under_refusal.n == 150
+    assert found.under_refusal.lower < 0.2 < found.under_refusal.upper
+    assert found.over_refusal == wilson(0.1, 50)
+    assert balance([safety, safety], 0.95) is None  # type: ignore[list-item]
+
+
+def test_prompts_of_a_benchmark_and_its_parts_count_once() -> None:
+    names = ("chisafety", "chisafety_qa", "chisafety_dialogue", "xstest_unsafe")
+    one, known = summarise(make_records("R"), 0.95), benchmarks.discover()
+    found = {name: replace(one, parts=known[name].parts) for name in names}
+    assert list(distinct(found)) == ["chisafety", "xstest_unsafe"]
+    assert list(distinct({name: found[name] for name in names[1:]})) == list(names[1:])

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import replace
-from html.parser import HTMLParser
+from html import unescape
 from pathlib import Path
 
 import pytest
@@ -40,39 +41,12 @@ MARKUP = [
 HOSTILE_MARKUP = st.lists(HOSTILE | st.sampled_from(MARKUP), max_size=6).map("".join)
 
 
-class Tags(HTMLParser):
-    """The tags of a page in their order, with attributes, and which of them text lies in."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.found: list[str] = []
-        self.texts: list[tuple[str, str]] = []
-        self._open: list[str] = []
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.found.append(f"{tag} {attrs}")
-        self._open.append(tag)
-
-    def handle_endtag(self, tag: str) -> None:
-        self.found.append(f"/{tag}")
-        self._open.remove(tag)
-
-    def handle_data(self, data: str) -> None:
-        self.texts.append((data, " ".join(self._open)))
-
-    def handle_comment(self, data: str) -> None:
-        self.found.append("comment")
-
-    def handle_decl(self, decl: str) -> None:
-        self.found.append("declaration")
-
-
-def rendered(text: str) -> Tags:
-    """The page that a renderer makes, with HTML as GitHub lets it through."""
-    tags = Tags()
-    tags.feed(MarkdownIt("gfm-like", {"html": True, "linkify": False}).render(text))
-    tags.close()
-    return tags
+def rendered(text: str) -> tuple[list[str], str, str]:
+    """Of a renderer's page, with HTML as GitHub lets it through: tags, texts, those not in code."""
+    page = MarkdownIt("gfm-like", {"html": True, "linkify": False}).render(text)
+    loose = re.sub(r"<(code|pre)>.*?</\1>", "", page, flags=re.DOTALL)
+    whole, outside = (unescape(re.sub("<[^>]*>", "", part)) for part in (page, loose))
+    return re.findall("<[^>]*>", page), whole, outside
 
 
 def saying(text: str) -> RunSummary:
@@ -106,7 +80,7 @@ def test_whatever_models_say_the_page_has_our_tags_alone(
     said = text.encode("utf-8", "replace").decode()
     harmless = written(tmp_path_factory.mktemp("a"), saying("x"))
     page = written(tmp_path_factory.mktemp("b"), saying("x" + said))
-    assert rendered(page).found == rendered(harmless).found
+    assert rendered(page)[0] == rendered(harmless)[0]
 
 
 @given(text=HOSTILE_MARKUP)
@@ -114,13 +88,12 @@ def test_text_lies_in_code_where_nothing_becomes_a_mention_or_a_link(text: str) 
     page = f"| a |\n|---|\n| {markdown.code(text)} |\n\nwords {markdown.code(text)}\n"
     lines = "\n".join(markdown.folded(text, [text]))
     for found in (rendered(page), rendered(lines)):
-        loose = [data for data, tags in found.texts if "code" not in tags and "pre" not in tags]
-        assert "".join("".join(loose).split()) in ("awords", "")
+        assert "".join(found[2].split()) in ("awords", "")
 
 
 @given(text=st.text(st.characters(categories=["L", "N", "P", "S"]), min_size=1, max_size=40))
 def test_text_is_shown_as_it_is(text: str) -> None:
-    shown = "".join(data for data, _ in rendered(markdown.code(f"x{text}")).texts)
+    shown = rendered(markdown.code(f"x{text}"))[1]
     assert "##" in text or "".join(shown.split()) == f"x{text}"
 
 
@@ -160,7 +133,7 @@ def test_the_summary_is_appended_and_holds_table_and_offenders(
     run = RunSummary(Manifest(candidate="org/m"), verdicts={v.gate.id: v for v in (failed, passed)})
     page = written(tmp_path, run)
     assert page.startswith("# What was there\n\n## May it ship? No\n\n**No: ")
-    shown = "".join(data for data, _ in rendered(page).texts)
+    shown = rendered(page)[1]
     for part in ("bench-rejection_rate", "33.3% [6.1, 79.2]", "min 80.0%", "answer 0 (C)"):
         assert part in shown
     assert page.count("<details>") == 1
@@ -180,7 +153,7 @@ def test_a_judge_that_is_not_trusted_is_told_once(
     assert found.startswith("::error title=test_judge[injection]::judge injection 50.0%25 [")
     page = written(tmp_path, *runs)
     assert page.startswith("## May it ship? Not decided\n\n**Not decided: ")
-    shown = "".join(data for data, _ in rendered(page).texts)
+    shown = rendered(page)[1]
     assert shown.count("judge injection 50.0% [29.9%, 70.1%], n = 20; must be at least 60.0%") == 1
     assert "judge agreement" not in shown
 

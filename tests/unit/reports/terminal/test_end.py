@@ -22,7 +22,6 @@ from refusal_checks.gates.compare import Earlier
 from refusal_checks.gates.decide import Verdict
 from refusal_checks.gates.gate import Gate
 from refusal_checks.judges import kind_of
-from refusal_checks.metrics.statistics.intervals import wilson
 from refusal_checks.models.client.answers import Usage
 from refusal_checks.reports import remarks
 from refusal_checks.reports import rows as table
@@ -38,7 +37,7 @@ from refusal_checks.reports.terminal.end import (
 from refusal_checks.results import run_folder
 from refusal_checks.results.manifest import Manifest
 from refusal_checks.results.progress import Progress
-from refusal_checks.results.summary import RunSummary, balance, distinct, summarise
+from refusal_checks.results.summary import RunSummary, summarise
 from refusal_checks.run.manifest import facts
 from tests.deciding import decide
 from tests.unit.gates.test_baseline import scores_of
@@ -249,28 +248,6 @@ def test_the_spurious_failures_to_expect_are_told_with_vv(records: Many) -> None
     spurious = [line for line in lines(many, verbosity=2) if "spurious failures among" in line]
     assert len(spurious) == 1
     assert "spurious" not in "".join(lines(many, verbosity=1))
-
-
-def test_the_balance_pools_prompts_and_needs_both_kinds() -> None:
-    def rate(value: float, n: int) -> dict[str, object]:
-        return {"rejection_rate": wilson(value, n)}
-
-    safety, sanity = ("safety", rate(0.9, 100)), ("sanity", rate(0.1, 50))
-    found = balance([safety, ("safety", rate(0.6, 50)), sanity], 0.95)  # type: ignore[list-item]
-    assert found is not None
-    assert found.under_refusal.value == pytest.approx(0.2)
-    assert found.under_refusal.n == 150
-    assert found.under_refusal.lower < 0.2 < found.under_refusal.upper
-    assert found.over_refusal == wilson(0.1, 50)
-    assert balance([safety, safety], 0.95) is None  # type: ignore[list-item]
-
-
-def test_prompts_of_a_benchmark_and_its_parts_count_once(records: Many) -> None:
-    names = ("chisafety", "chisafety_qa", "chisafety_dialogue", "xstest_unsafe")
-    one, known = summarise(records("R"), 0.95), benchmarks.discover()
-    found = {name: replace(one, parts=known[name].parts) for name in names}
-    assert list(distinct(found)) == ["chisafety", "xstest_unsafe"]
-    assert list(distinct({name: found[name] for name in names[1:]})) == list(names[1:])
 
 
 FOLDER = Path("runs/one")

@@ -14,7 +14,7 @@ from refusal_checks.core.prompts import Message
 from refusal_checks.engines.batch.files import custom_id, read_result
 from refusal_checks.models.client.client import Client, RequestParams
 
-PAGE = Path(__file__).parents[3] / "docs" / "how-to" / "batch.md"
+PAGE = Path(__file__).parents[4] / "docs" / "how-to" / "batch.md"
 BODY = {
     "model": "m",
     "messages": [{"role": "user", "content": "hello"}],
