@@ -16,7 +16,6 @@ import typer
 
 from refusal_checks.cli._common import Root, Run, echo
 from refusal_checks.core.errors import CalibrationError, DataError, ModelError, require_known
-from refusal_checks.core.records import Record
 from refusal_checks.core.settings import Cascading, JudgeSampling, Limits, Writing
 from refusal_checks.core.store import MEMORY
 from refusal_checks.core.text import clean, has_redacted
@@ -316,7 +315,8 @@ def _answers(folder: RunFolder, seed: int, wanted: list[str] | None) -> list[Row
         is_choice = any(each.prompt.worst_of for each in records)  # of other benchmarks' answers
         if is_choice or not any(isinstance(record.judgement, Binary) for record in records):
             continue
-        if summary.manifest.redacted if summary else _look_redacted(records):
+        looks_redacted = all(has_redacted(record.prompt.transcript) for record in records)
+        if summary.manifest.redacted if summary else looks_redacted:
             raise DataError(
                 f"{folder.path}: run again without --redact, which reuses stored answers: nobody "
                 "can label the texts of this run, since they are redacted"
@@ -336,7 +336,3 @@ def _answers(folder: RunFolder, seed: int, wanted: list[str] | None) -> list[Row
             f"only such verdicts can be labelled, and {', '.join(wanted or known)} has none"
         )
     return found
-
-
-def _look_redacted(records: Sequence[Record]) -> bool:
-    return all(has_redacted(record.prompt.transcript) for record in records)

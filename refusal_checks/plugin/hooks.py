@@ -239,9 +239,8 @@ class Gates:
 
         Before the hook that waits for workers: those of an interrupted run wait for verdicts.
         """
-        if self._live:
-            self._live.stop()
-        self._stop_following()
+        for shown in filter(None, (self._live, *self._followers)):
+            shown.stop()
         self._session.close(is_interrupted=session.exitstatus == pytest.ExitCode.INTERRUPTED)
         # Tests that are skipped or left out fail nothing; what they would have decided is open.
         wanted = [run.summary for run in self._session.runs if run.gates]
@@ -307,9 +306,6 @@ class Gates:
     def pytest_unconfigure(self) -> None:
         """End the runs of a session that broke off before its end."""
         self._session.close()
-        self._stop_following()
-
-    def _stop_following(self) -> None:
         for follower in self._followers:
             follower.stop()
 
