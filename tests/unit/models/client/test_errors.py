@@ -41,11 +41,6 @@ def test_what_is_no_retry_after_asks_for_nothing(text: str) -> None:
     assert seconds(text) == 0
 
 
-def test_what_a_server_says_can_be_written_to_files() -> None:
-    fault = error_for("http://x/v1", 400, '{"error": {"message": "half \\ud83d of a character"}}')
-    assert str(fault).encode() == b"http://x/v1: HTTP 400: half ? of a character"
-
-
 QUESTION = (Message("user", "hello"),)
 NO_ANSWER = '{"choices": []}'
 PATIENCE = 1.0
