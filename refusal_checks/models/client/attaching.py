@@ -6,7 +6,7 @@ import asyncio
 import json
 import os
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import Any
 
@@ -39,18 +39,18 @@ _LISTED = (
 """Names under which servers' lists of models give a context."""
 
 
+@dataclass
 class Attaching:
     """Connects to the servers of one run, and finds out once what each can do."""
 
-    def __init__(self, limits: Limits, sampling: Sampling, judge_sampling: JudgeSampling) -> None:
-        self._limits = limits
-        self._sampling = sampling
-        self._judge_sampling = judge_sampling
-        self._known: dict[tuple[str, ...], Capabilities] = {}
+    limits: Limits
+    sampling: Sampling
+    judge_sampling: JudgeSampling
+    _known: dict[tuple[str, ...], Capabilities] = field(default_factory=dict)
 
     def connect(self, model: Attached, option: str, number: int) -> Client:
         """A client for a model; see ``Servers.connect``."""
-        key, limits = api_key(option, number), self._limits
+        key, limits = api_key(option, number), self.limits
         contexts = list_contexts(model.url, key, option)
         name = choose(model.url, model.model, contexts, option)
         most, pace = limits.max_reply_mib * 2**20, limits.pace(option.lstrip("-"))
@@ -59,7 +59,7 @@ class Attaching:
         known = (model.url, name, key, option, json.dumps(model.template_kwargs, default=str))
         if known not in self._known:
             brief = replace(access, timeout=min(access.timeout, PROBE_TIMEOUT))
-            sampling = self._sampling if option == "--candidate" else self._judge_sampling
+            sampling = self.sampling if option == "--candidate" else self.judge_sampling
             try:
                 probed = Client(model.url, name, extras=model, access=brief)
                 self._known[known] = asyncio.run(probe(probed, RequestParams.of(sampling)))

@@ -35,7 +35,7 @@ class Catalogue:
     """The demo models that there are, the most useful one first."""
 
     names: tuple[str, ...] = ("aligned", "base", "regressed", "overcautious", "reasoner")
-    judge: str = "judge"  # is the persona of --judge bundled
+    judge: str = "judge"  # the persona of --judge bundled
     # the folder of ready weights, which all share; None for those that are converted
     weights: Path | None = None
     adapter: Path = ADAPTER

@@ -126,9 +126,9 @@ def read(path: Path, how: ReplayOptions | None = None) -> Recording:
         answers = tuple(_completions(where, row, names, how.labels, path.suffix))
         keys = {}
         for name in names.keys() & {"id", "prompt"}:
-            value = cell(row, names[name])
+            column = names[name]
+            value = cell(row, column)
             if value is None or isinstance(value, (list, Mapping)):
-                column = names[name]
                 why = f"no {column}" if value is None else f"{column} is not text"
                 raise DataError(f"{where}: {why}")
             keys[name] = storable(str(value))
