@@ -95,51 +95,38 @@ RATED = ("SocialBias", "Criminal_Unethical", "Misleading", "LLMRewriting", "Mino
 
 def rated(prompts: int = 30) -> list[Record]:
     """Rated answers of five categories, in Chinese."""
-    return [
-        Record(
-            Prompt.single(f"rated-{n}", f"问题 {n}", category=RATED[n % 5], language="zh"),
-            0,
-            Completion(f"回答 {n}"),
-            Rated((n % 10) / 10, 1 + n % 4, 0.01),
+    found = []
+    for n in range(prompts):
+        prompt = Prompt.single(f"rated-{n}", f"问题 {n}", category=RATED[n % 5], language="zh")
+        found.append(
+            Record(prompt, 0, Completion(f"回答 {n}"), Rated((n % 10) / 10, 1 + n % 4, 0.01))
         )
-        for n in range(prompts)
-    ]
+    return found
 
 
 def chosen(prompts: int = 20) -> list[Record]:
     """Multiple choice in two areas; one of four is wrong."""
-    options = {"A": "one", "B": "two"}
-    return [
-        Record(
-            Prompt(
-                f"mcq-{n}",
-                (Message("user", f"Question {n}"),),
-                {"area": f"area_{n % 2}"},
-                "A",
-                options,
-            ),
-            0,
-            Completion("A" if n % 4 else "B"),
-            Chosen("A", True) if n % 4 else Chosen("B", False) if n % 8 else Chosen(None, False),
+    found = []
+    for n in range(prompts):
+        asked = (Message("user", f"Question {n}"),)
+        prompt = Prompt(f"mcq-{n}", asked, {"area": f"area_{n % 2}"}, "A", {"A": "one", "B": "two"})
+        letter = "A" if n % 4 else "B" if n % 8 else None
+        found.append(
+            Record(prompt, 0, Completion("A" if n % 4 else "B"), Chosen(letter, n % 4 > 0))
         )
-        for n in range(prompts)
-    ]
+    return found
 
 
 def graded(prompts: int = 12) -> list[Record]:
     """Degrees after a dialogue."""
     turns = (Message("user", "First"), Message("assistant", "Then"), Message("user", "And?"))
-    return [
-        Record(
-            Prompt(
-                f"degree-{n}", turns, {"area": f"area_{n % 2}"}, f"as in answer {n} of the book"
-            ),
-            0,
-            Completion(f"answer {n}"),
-            Graded((0, 1, 2, 3)[n % 4], "by the rules"),
-        )
-        for n in range(prompts)
-    ]
+    found = []
+    for n in range(prompts):
+        reference = f"as in answer {n} of the book"
+        prompt = Prompt(f"degree-{n}", turns, {"area": f"area_{n % 2}"}, reference)
+        verdict = Graded((0, 1, 2, 3)[n % 4], "by the rules")
+        found.append(Record(prompt, 0, Completion(f"answer {n}"), verdict))
+    return found
 
 
 GATES = (
@@ -150,18 +137,13 @@ GATES = (
 )
 """Two fail, two pass, where ``unsafe`` is half refused and ``safe`` a tenth."""
 
+MISTAKE = Mistake("canary-1", "hostile", "refusal", "compliance", "<b>said so</b>")
 JUDGE = JudgeCheck(
     "demo:judge",
     "0" * 64,
     (
         Check("agreement", wilson(0.9, 50), 0.8, True),
-        Check(
-            "injection",
-            wilson(0.5, 20),
-            0.6,
-            False,
-            (Mistake("canary-1", "hostile", "refusal", "compliance", "<b>said so</b>"),),
-        ),
+        Check("injection", wilson(0.5, 20), 0.6, False, (MISTAKE,)),
         Check("invalid_rate", None, 0.05, True),
     ),
     73,

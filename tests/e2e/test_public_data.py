@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.e2e.conftest import RunPersona
+from refusal_checks.benchmarks.suites.cfsafety import CATEGORIES
+from tests.e2e.conftest import ROOT, RunPersona
 
 pytestmark = [
     pytest.mark.skipif(
@@ -51,3 +52,37 @@ def test_all_public_originals_run(run_persona: RunPersona, tmp_path: Path, limit
         assert "rejection_rate" in benchmark["figures"]
     data = run.summary["manifest"]["data"]
     assert all(len(data[name]["sha256"]) == 64 for name in PROMPTS)
+
+
+MIRROR = Path(os.environ.get("REFUSAL_CHECKS_DATA", "/nowhere"))
+
+
+@pytest.mark.skipif(not (MIRROR / "cfsafety").is_dir(), reason="needs CFSafety's table")
+def test_a_stratified_part_is_rated(run_persona: RunPersona) -> None:
+    gates = ROOT / "thresholds" / "cfsafety.toml"
+    few = ("--limit", "20", "--samples", "1", "--max-tokens", "48")
+    run = run_persona("aligned", "--thresholds", gates, *few, "-k", "cfsafety")
+    assert run.status in (0, 1), run.output
+    found = run.summary["benchmarks"]["cfsafety"]
+    assert found["prompts"] == found["answers"] == 20
+    assert run.summary["manifest"]["data"]["cfsafety"]["limit"] == 20
+    assert set(found["groups"]["category"]) == set(CATEGORIES)
+    assert sum(found["invalid"].values()) <= 4, found["invalid"]
+    for score in found["safety_scores"].values():
+        assert 0 <= score <= 5
+    # Probabilities, not labels: scores are no whole numbers.
+    assert any(score % 1 for score in found["safety_scores"].values())
+
+
+def test_scores_fall_along_answers_that_get_worse(run_persona: RunPersona) -> None:
+    """The figure means nothing of a toy judge; that each request has one does."""
+    answers = ROOT / "refusal_checks" / "benchmarks" / "suites" / "data" / "rating_gradient.csv"
+    gates = ROOT / "thresholds" / "rating_gradient.toml"
+    run = run_persona(
+        "aligned", "--thresholds", gates, "--candidate", f"replay:{answers}", "-k", "gradient"
+    )
+    assert run.status in (0, 1), run.output
+    requests = run.summary["benchmarks"]["rating_gradient"]["groups"]["request"]
+    assert len(requests) == 6
+    for figures in requests.values():
+        assert -1 <= figures["step_correlation"]["value"] <= 1

@@ -46,6 +46,9 @@ invalid_rate = false
 
 KEYWORD = ("--judge", "keyword")
 
+in_both_modes = pytest.mark.parametrize("mode", [(), ("-n2",)], ids=["plain", "n2"])
+"""Runs pytest alone, and with two workers: where the output or the end is another matter then."""
+
 PATIENT = """
 from refusal_checks.run import interrupts
 interrupts.PATIENCE = 60.0
@@ -214,10 +217,3 @@ def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Project]:
     """A project for all tests of a file."""
     with made(tmp_path_factory) as found:
         yield found
-
-
-@pytest.fixture(params=[(), ("-n2",)], ids=["plain", "n2"])
-def mode(request: pytest.FixtureRequest) -> tuple[str, ...]:
-    """How pytest is run: alone, and with two workers."""
-    found: tuple[str, ...] = request.param
-    return found

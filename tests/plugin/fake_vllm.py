@@ -1,13 +1,11 @@
 """Stands in for ``vllm.entrypoints.openai.api_server``: a fake server with a child process.
 
-``VLLM_FAKE`` says how it behaves: ``fail`` ends at once, ``die`` ends after some requests,
-``die-once`` does so in the first life only, ``abort-once`` breaks all
-answers off in the second before it does, ``slow`` takes its time to answer, ``hang`` never answers
-a request, ``load`` never
-gets ready but for the first one, ``late`` has the judge's engine get ready, and ``late-fail``
-end, only once the candidate has answered everything, ``wordy`` answers in several sentences.
-``starts.txt`` gets a line at each start, with the number of fake servers that run already, and
-``requests.txt`` one at each answer.
+``VLLM_FAKE`` says how it behaves: ``fail`` ends at once, ``die`` after some requests, ``die-once``
+does so in its first life only, ``abort-once`` breaks all answers off in the second before it does,
+``slow`` takes its time to answer, ``hang`` never does, ``load`` never gets ready but for the first
+one, ``late`` has the judge's engine get ready, and ``late-fail`` end, only once the candidate has
+answered everything, ``wordy`` answers in several sentences. ``starts.txt`` has a line a start,
+with the number of fake servers that run already, and ``requests.txt`` one at each answer.
 """
 
 from __future__ import annotations

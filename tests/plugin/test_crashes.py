@@ -52,6 +52,7 @@ def finish(project: Project, *args: str) -> None:
     project.run(*models(project), *args).assert_outcomes(passed=2)
 
 
+@pytest.mark.parametrize("mode", [(), pytest.param(("-n2",), marks=pytest.mark.nightly)])
 def test_a_killed_run_loses_what_was_in_flight_and_no_more(
     project: Project, mode: tuple[str, ...]
 ) -> None:

@@ -9,12 +9,13 @@ import signal
 
 import pytest
 
-from tests.plugin.conftest import PATIENT, Project, refused
+from tests.plugin.conftest import PATIENT, Project, in_both_modes, refused
 from tests.plugin.engine_project import DEMO, LOADS_EARLY, TWO, orphans, requests, starts
 from tests.processes import wait_until
 from tests.toy_model import MODEL_DIR
 
 
+@pytest.mark.parametrize("mode", [(), pytest.param(("-n2",), marks=pytest.mark.nightly)])
 def test_candidate_and_judge_of_one_model_share_an_engine(
     engines: Project, mode: tuple[str, ...]
 ) -> None:
@@ -59,6 +60,7 @@ def test_no_engine_where_no_selected_test_needs_one(engines: Project) -> None:
     assert starts(engines) == []
 
 
+@in_both_modes
 def test_a_start_that_fails_ends_the_session_once(engines: Project, mode: tuple[str, ...]) -> None:
     engines.setenv("VLLM_FAKE", "fail")
     result = engines.run(*DEMO, *mode)

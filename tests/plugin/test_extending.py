@@ -1,4 +1,4 @@
-"""The examples of ``docs/how-to/extending.md``, installed as a package or in a threshold file."""
+"""Extensions: the examples of ``docs/how-to/extending.md``, and the formats of ``extensions/``."""
 
 from __future__ import annotations
 
@@ -8,18 +8,29 @@ import shutil
 import subprocess
 import sys
 import tomllib
+from collections.abc import Mapping
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
 
-from tests.plugin.conftest import ROOT, Project
+from tests.plugin.conftest import ROOT, Project, refused
 from tests.plugin.docs import Page
-from tests.plugin.test_exports_run import install
 
 PAGE = Page(ROOT / "docs" / "how-to" / "extending.md")
 FILES = {text.splitlines()[0].removeprefix("# "): text for _, text in PAGE.blocks("python")}
 TABLES = [text for _, text in PAGE.blocks("toml")]
 OWN_FILE = "gates/acme.py"
+WEBHOOK = "REFUSAL_CHECKS_WEBHOOK"
+
+
+def install(project: Project, metadata: Mapping[str, str], modules: Mapping[str, str]) -> None:
+    """Let runs find a distribution with these entry points."""
+    folder = f"{metadata['name'].replace('-', '_')}-{metadata['version']}.dist-info"
+    known = f"Metadata-Version: 2.1\nName: {metadata['name']}\nVersion: {metadata['version']}\n"
+    project.write(f"{folder}/METADATA", known)
+    lines = [f"{name} = {module}" for name, module in modules.items()]
+    project.write(f"{folder}/entry_points.txt", "\n".join(["[refusal_checks]", *lines]))
 
 
 @pytest.fixture
@@ -100,7 +111,7 @@ def _lines_of_the_office(project: Project) -> list[str]:
     return lines
 
 
-@pytest.mark.parametrize("mode", [(), ("-n2",)], ids=["plain", "n2"])
+@pytest.mark.parametrize("mode", [(), pytest.param(("-n2",), marks=pytest.mark.nightly)])
 def test_a_gate_run_uses_what_a_package_adds(installed: Project, mode: tuple[str, ...]) -> None:
     installed.run(*_options_of_the_office(installed), *mode).assert_outcomes(passed=5)
     lines = _lines_of_the_office(installed)
@@ -195,3 +206,47 @@ def _python(code: str, *words: str) -> str:
     done = subprocess.run(command, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
+
+
+@pytest.fixture
+def exporting(project: Project) -> Project:
+    """A project that finds extensions/ as an installed distribution."""
+    folder = ROOT / "extensions"
+    metadata = tomllib.loads((folder / "pyproject.toml").read_text())["project"]
+    install(project, metadata, metadata["entry-points"]["refusal_checks"])
+    paths = (project.path, folder, ROOT)
+    project.setenv("PYTHONPATH", os.pathsep.join(map(str, paths)))
+    return project
+
+
+def test_a_chat_that_is_down_changes_no_exit_code_and_its_url_is_nowhere(
+    exporting: Project,
+) -> None:
+    exporting.setenv(WEBHOOK, "http://127.0.0.1:9/services/SECRET")
+    result = exporting.gate("--pr-comment", "comment.md", "--model-card", "README.md")
+    assert result.ret == 0
+    said = result.stdout.str() + result.stderr.str()
+    why = "check the URL in $REFUSAL_CHECKS_WEBHOOK: nothing was posted, "
+    assert f"webhook report could not be written: {why}" in said
+    assert Path("comment.md").read_text().startswith("<!-- refusal-checks -->")
+    assert "model-index" in Path("README.md").read_text()
+    everywhere = [path.read_bytes() for path in exporting.path.rglob("*") if path.is_file()]
+    assert not any(b"SECRET" in content for content in [*everywhere, said.encode()])
+
+
+def test_what_could_not_be_written_is_refused_before_anything_starts(exporting: Project) -> None:
+    if not find_spec("mlflow"):
+        result = exporting.gate("--mlflow", "refusals")
+        refused(result, 'pip install "refusal-checks-extensions[[]mlflow]"')
+    exporting.setenv(WEBHOOK, "SECRET")
+    result = exporting.gate()
+    refused(result, "REFUSAL_CHECKS_WEBHOOK: set it to a URL")
+    assert "SECRET" not in result.stdout.str() + result.stderr.str()
+    assert exporting.runs == []
+
+
+def test_without_the_extensions_an_option_and_a_variable_name_them(project: Project) -> None:
+    remedy = "install refusal-checks-extensions, which has"
+    refused(project.gate("--mlflow", "refusals"), f"{remedy} --mlflow now")
+    project.setenv(WEBHOOK, "https://example.invalid/x")
+    refused(project.gate(), f"{remedy} ${WEBHOOK} now")

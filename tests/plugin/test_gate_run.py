@@ -1,13 +1,15 @@
-"""Whole gate runs on a fake server: outcomes, selection, what is asked for, what is stored."""
+"""Gates listed and run on a fake server: outcomes, selection, what is asked for and stored."""
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections import Counter
 
 import pytest
 
 from tests.fake_server import Body, FakeServer
-from tests.plugin.conftest import KEYWORD, PATIENT, Project, careless, saying, well_behaved
+from tests.plugin.conftest import KEYWORD, PATIENT, ROOT, Project, careless, saying, well_behaved
 
 SAFE = ("-k", "smoke_safe")
 
@@ -66,7 +68,7 @@ def test_each_worker_may_run_every_gate(project: Project) -> None:
 
 def test_a_breached_gate_fails_with_figures_and_offenders(project: Project) -> None:
     project.server.answer = careless
-    result = project.gate("-n2", "--offenders", "2")
+    result = project.gate("--offenders", "2")
     result.assert_outcomes(failed=2, passed=1)
     assert result.ret == 1
     result.stdout.fnmatch_lines(
@@ -228,3 +230,38 @@ def test_an_answer_that_a_filter_ended_is_stored_and_asked_for_again_on_request(
         assert len(server.requests) == asked + 80
         project.run(*options).assert_outcomes(passed=1)
         assert len(server.requests) == asked + 80
+
+
+IDS = [
+    "test_gates.py::test_gate[smoke_unsafe-rejection_rate]",
+    "test_gates.py::test_gate[smoke_unsafe-rejection_rate-zh]",
+    "test_gates.py::test_gate[smoke_safe-rejection_rate]",
+]
+
+
+def test_gates_are_listed_without_a_candidate_and_nothing_is_written(project: Project) -> None:
+    result = project.run("--collect-only", "-q")
+    assert result.ret == 0
+    assert result.outlines[:3] == IDS
+    assert not (project.path / ".refusal-checks").exists()
+
+
+def test_a_later_threshold_file_wins_and_can_remove_a_gate(project: Project) -> None:
+    project.write(
+        "more.toml", "[smoke_safe]\nrejection_rate = false\ninvalid_rate = { max = 0.02 }\n"
+    )
+    files = ("--thresholds", "thresholds/default.toml", "--thresholds", "more.toml")
+    result = project.run("--collect-only", "-q", *files)
+    assert result.outlines[:3] == [*IDS[:2], "test_gates.py::test_gate[smoke_safe-invalid_rate]"]
+
+
+def test_the_project_s_own_gates_are_listed_and_nothing_heavy_is_imported() -> None:
+    code = (
+        "import pytest, sys; pytest.main(['--collect-only', '-q']); "
+        "print({'torch', 'vllm', 'transformers', 'datasets', 'scipy.stats'} & set(sys.modules))"
+    )
+    command = [sys.executable, "-c", code]
+    lines = subprocess.run(command, cwd=ROOT, capture_output=True, text=True).stdout.splitlines()
+    assert lines[-1] == "set()"
+    assert "tests/gates/test_gates.py::test_gate[xstest_safe-rejection_rate]" in lines
+    assert "tests/gates/test_gates.py::test_gate[xstest_unsafe-rejection_rate]" in lines

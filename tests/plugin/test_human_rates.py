@@ -14,9 +14,7 @@ from refusal_checks.cli import application
 from tests.plugin.conftest import Project, refused, shown
 
 # Of 200 answers people call 120 refusals; the judge misses every third of these.
-ROWS = [
-    (f"request {n}?", f"answer {n}", n < 120, n < 120 and n % 3 > 0) for n in range(200)
-]  # fmt: skip
+ROWS = [(f"request {n}?", f"answer {n}", n < 120, n < 120 and n % 3 > 0) for n in range(200)]
 HEADER = ("prompt", "completion", "human_label", "judge")
 
 GATE = """

@@ -55,7 +55,7 @@ def test_a_judge_that_is_wrong_decides_nothing_whichever_gates_are_selected(
     project: Project,
 ) -> None:
     project.server.answer = well_behaved
-    result = project.gate("-n2")
+    result = project.gate()
     result.assert_outcomes(failed=2, passed=1, errors=3)
     for pattern in (
         r"judge agreement .*; must be at least 95\.0%",

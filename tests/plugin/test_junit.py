@@ -8,7 +8,7 @@ import pytest
 
 from refusal_checks.benchmarks import digest, discover
 from refusal_checks.benchmarks import pinned as mirrors
-from tests.plugin.conftest import KEYWORD, Project, careless, saying
+from tests.plugin.conftest import KEYWORD, Project, careless, in_both_modes, saying
 from tests.tables import put_parquet
 
 GATES = """
@@ -40,6 +40,7 @@ def properties(case: ET.Element) -> dict[str, str]:
     return {str(one.get("name")): str(one.get("value")) for one in case.iter("property")}
 
 
+@in_both_modes
 def test_entries_are_the_same_however_tests_run(project: Project, mode: tuple[str, ...]) -> None:
     project.server.answer = careless
     found = cases(project, "-o", "junit_family=xunit1", *mode)

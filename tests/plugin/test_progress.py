@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 import pyte
 import pytest
 
-from tests.plugin.conftest import Project, careless
+from tests.plugin.conftest import Project, careless, in_both_modes
 
 COLUMNS, ROWS = 90, 14
 OFTEN = """
@@ -80,6 +80,7 @@ def slow(project: Project) -> tuple[str, ...]:
     return (*models, "--samples", "1", "--in-flight", "40")
 
 
+@in_both_modes
 def test_bars_come_and_go_below_pytest_s_own_lines(
     slow: tuple[str, ...], mode: tuple[str, ...]
 ) -> None:

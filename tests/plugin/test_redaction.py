@@ -112,7 +112,7 @@ def test_nothing_is_told_whatever_the_options(project: Project, group: int) -> N
         if ("--stop-early",) in chosen:  # which refuses repeats
             chosen = [each for each in chosen if each != ("--judge-repeats=2",)]
         mixture = [word for each in chosen for word in each]
-        result = project.run(*models, *mixture, *(["-n2"] if number == 4 else []))
+        result = project.run(*models, *mixture, *(["-n2"] if number == 4 and group else []))
         assert result.ret == 1, mixture
         assert "[redacted: sha256" in texts(project, result)["output"], mixture
         assert not leaks(project, result), mixture

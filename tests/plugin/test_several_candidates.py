@@ -27,7 +27,7 @@ def summaries(project: Project) -> list[Any]:
 def test_each_candidate_has_its_gates(project: Project) -> None:
     with FakeServer(careless, models=("bad",)) as bad:
         args = (*first(project), "--candidate", f"{bad.url}#bad", "--junitxml", "report.xml")
-        project.run(*args, "-n2").assert_outcomes(passed=4, failed=2)
+        project.run(*args).assert_outcomes(passed=4, failed=2)
         names = {case.get("name", "") for case in ET.parse("report.xml").iter("testcase")}
         assert "test_gate[smoke_unsafe-rejection_rate-bad]" in names
         assert len(names) == 6

@@ -5,9 +5,7 @@ from __future__ import annotations
 import json
 import os
 import sqlite3
-from collections.abc import Callable
 from contextlib import closing
-from pathlib import Path
 
 import pytest
 
@@ -117,33 +115,25 @@ def test_an_endpoint_that_wants_a_key_or_lacks_the_model(shared: Project) -> Non
     refused(result, "--judge labels needs recorded answers")
 
 
-def truncated(path: Path) -> None:
-    with Store(path) as store:
-        store.add_completions({f"key{i}": Completion("word " * 400) for i in range(100)})
-    os.truncate(path, 100_000)
+STORES = {
+    "": "the file is damaged; move it away",
+    "PRAGMA user_version = 99": "written by a later version of refusal-checks",
+    "CREATE TABLE bookmarks (url TEXT)": "a database of another program, with the tables bookmarks",
+}
 
 
-def later(path: Path) -> None:
-    with closing(sqlite3.connect(path)) as database:
-        database.execute("PRAGMA user_version = 99")
-
-
-def foreign(path: Path) -> None:
-    with closing(sqlite3.connect(path)) as database:
-        database.execute("CREATE TABLE bookmarks (url TEXT)")
-
-
-@pytest.mark.parametrize(
-    ("make", "said"),
-    [
-        (truncated, "the file is damaged; move it away"),
-        (later, "written by a later version of refusal-checks"),
-        (foreign, "a database of another program, with the tables bookmarks"),
-    ],
-)
-def test_a_file_that_is_no_store(project: Project, make: Callable[[Path], None], said: str) -> None:
-    make(project.path / "store.sqlite")
-    refused(project.gate("--store", "store.sqlite"), f"store.sqlite*{said}", "--store FILE")
+@pytest.mark.parametrize("sql", STORES)
+def test_a_file_that_is_no_store(project: Project, sql: str) -> None:
+    path = project.path / "store.sqlite"
+    if sql:
+        with closing(sqlite3.connect(path)) as database:
+            database.execute(sql)
+    else:
+        with Store(path) as store:
+            store.add_completions({f"key{i}": Completion("word " * 400) for i in range(100)})
+        os.truncate(path, 100_000)
+    result = project.gate("--store", "store.sqlite")
+    refused(result, f"store.sqlite*{STORES[sql]}", "--store FILE")
     assert project.server.requests == []
 
 

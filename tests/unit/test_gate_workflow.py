@@ -99,17 +99,15 @@ def test_the_script_of_gitlab_and_jenkins_gates_there(theirs: Path) -> None:
     assert "CANDIDATE: name the model under test" in done.stderr
 
 
+ALL = {"THRESHOLDS": "my gates.toml", "BASELINE": "base; touch hacked", "ARGS": "-k xstest"}
+SAID = ["--thresholds", "my gates.toml", "--baseline", "base; touch hacked", "-k", "xstest"]
+
+
 @pytest.mark.parametrize(
     ("given", "expected"),
     [
         ({}, ["org/model", "--judge", "a judge"]),
-        (
-            {"THRESHOLDS": "my gates.toml", "BASELINE": "base; touch hacked", "ARGS": "-k xstest"},
-            [
-                *("org/model", "--judge", "a judge", "--thresholds", "my gates.toml"),
-                *("--baseline", "base; touch hacked", "-k", "xstest"),
-            ],
-        ),
+        (ALL, ["org/model", "--judge", "a judge", *SAID]),
         ({"CANDIDATE": "$(touch hacked)"}, ["$(touch hacked)", "--judge"]),
     ],
 )

@@ -65,13 +65,17 @@ def test_a_judge_prompt_is_at_most_about_two_thousand_tokens(name: str) -> None:
     assert sum(rough_tokens(message.content) for message in messages) < MOST_TOKENS
 
 
-def test_the_instructions_define_every_category_and_treat_partial_answers() -> None:
-    system = load("refusal").system
-    for category in RefusalCategory:
-        (line,) = [line for line in system.splitlines() if line.startswith(f"- {category}: ")]
-        assert line.count('"') == 2
-    assert "partial" in system.lower()
-    assert "disclaimers" in system.lower()
+@pytest.mark.parametrize("category", list(RefusalCategory))
+def test_every_category_is_defined_with_an_example(category: str) -> None:
+    lines = load("refusal").system.splitlines()
+    (line,) = [line for line in lines if line.startswith(f"- {category}: ")]
+    assert line.count('"') == 2
+
+
+def test_the_instructions_treat_partial_answers_and_disclaimers() -> None:
+    system = load("refusal").system.lower()
+    assert "partial" in system
+    assert "disclaimers" in system
 
 
 @pytest.mark.parametrize("name", BUNDLED)
@@ -197,16 +201,18 @@ def test_the_first_line_may_declare_the_format(write: Write, header: str, declar
 
 
 @pytest.mark.parametrize("name", ["yaml", "", "JSON"])
-def test_a_format_that_the_judge_does_not_read_names_those_that_it_does(
-    write: Write, name: str
-) -> None:
+def test_an_unknown_format_names_the_known_ones(write: Write, name: str) -> None:
     path = write("mine.md", f"format: {name}\n{{{{ request }}}} {{{{ answer }}}}")
-    with pytest.raises(
-        ModelError, match=rf"mine\.md.*its format is '{name}'.*json, wildguard, har"
-    ):
+    with pytest.raises(ModelError, match="json, wildguard, harmbench") as caught:
         load(str(path))
-    with pytest.raises(ModelError, match=r"--judge-template wildguard: .*reads: json"):
-        template.load("wildguard")
+    assert f"its format is '{name}'" in str(caught.value)
+    assert "mine.md" in str(caught.value)
+
+
+@pytest.mark.parametrize("name", FINE_TUNED)
+def test_a_judge_that_reads_json_alone_refuses_other_formats(name: str) -> None:
+    with pytest.raises(ModelError, match=f"--judge-template {name}: .*reads: json"):
+        template.load(name)
 
 
 @pytest.mark.parametrize("name", BUNDLED)

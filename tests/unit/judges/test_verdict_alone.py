@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -97,10 +96,13 @@ def test_reasons_are_those_of_the_same_judge_that_writes_them_first() -> None:
 @pytest.mark.parametrize(
     ("name", "digest"), [("refusal", "7f6a47bfd465"), ("refusal_evaluation", "162199ca28bb")]
 )
-def test_both_ways_share_the_prompt_up_to_the_order_about_the_output(
-    name: str, digest: str
-) -> None:
-    assert load(name).sha256.startswith(digest)  # stored verdicts and calibrations hold it
+def test_prompts_of_whole_verdicts_are_as_they_were(name: str, digest: str) -> None:
+    """Stored verdicts, calibrations and baselines hold the digest."""
+    assert load(name).sha256.startswith(digest)
+
+
+@pytest.mark.parametrize("name", ["refusal", "refusal_evaluation"])
+def test_both_ways_share_the_prompt_up_to_the_order_about_the_output(name: str) -> None:
     whole = load(name)
     assert whole.alone
     texts = [
@@ -180,26 +182,27 @@ def test_a_server_without_schemas_is_read_strictly_and_asked_once_more(known: bo
     assert any("no structured outputs" in line for line in said)
 
 
-ASKED = "asked for its reasons afterwards, the judge says compliance: "
-ONE = Binary(Label.REFUSAL, cut=3)
-SEVERAL = Binary(Label.REFUSAL, rationale="3 x refusal", refusal_share=1.0)
+def test_a_later_verdict_that_says_the_opposite_changes_nothing_and_is_shown() -> None:
+    alone = Binary(Label.REFUSAL, cut=3)
+    same = Binary(Label.REFUSAL, "deflection", "it declines")
+    other = Binary(Label.COMPLIANCE, None, "it answers")
+    assert alone.explained(same) == Binary(Label.REFUSAL, "deflection", "it declines", cut=3)
+    found = alone.explained(other)
+    assert (found.label, found.category) == (Label.REFUSAL, None)
+    assert (
+        found.rationale == "asked for its reasons afterwards, the judge says compliance: it answers"
+    )
 
 
-@pytest.mark.parametrize(
-    ("verdict", "later", "found"),
-    [
-        (ONE, Binary(Label.REFUSAL, "deflection", "it declines"),
-         replace(ONE, category="deflection", rationale="it declines")),
-        (ONE, Binary(Label.COMPLIANCE, None, "it answers"),
-         replace(ONE, rationale=f"{ASKED}it answers")),
-        (SEVERAL, Binary(Label.REFUSAL, "deflection", "2 x refusal, 1 x compliance: it declines"),
-         replace(SEVERAL, category="deflection", rationale="3 x refusal; asked for reasons "
-                 "afterwards: 2 x refusal, 1 x compliance: it declines")),
-        (SEVERAL, Binary(Label.COMPLIANCE, None, "3 x compliance"),
-         replace(SEVERAL, rationale=f"3 x refusal; {ASKED}3 x compliance")),
-    ],
-)  # fmt: skip
-def test_later_reasons_change_no_verdict_and_stand_beside_what_was_said(
-    verdict: Binary, later: Binary, found: Binary
-) -> None:
-    assert verdict.explained(later) == found
+def test_what_several_verdicts_said_stays_beside_later_reasons() -> None:
+    drawn = Binary(Label.REFUSAL, rationale="3 x refusal", refusal_share=1.0)
+    later = Binary(Label.REFUSAL, "deflection", "2 x refusal, 1 x compliance: it declines")
+    found = drawn.explained(later)
+    assert (found.refusal_share, found.category) == (1.0, "deflection")
+    assert found.rationale == (
+        "3 x refusal; asked for reasons afterwards: 2 x refusal, 1 x compliance: it declines"
+    )
+    opposite = drawn.explained(Binary(Label.COMPLIANCE, None, "3 x compliance"))
+    assert opposite.rationale == (
+        "3 x refusal; asked for its reasons afterwards, the judge says compliance: 3 x compliance"
+    )

@@ -31,18 +31,20 @@ from tools.judge_intervals import (
     simulate,
 )
 
+INVALID_IN_MISTRAL = 11
+"""GPT-4's labels there that are no label; people call all of these answers compliances."""
 
-@pytest.mark.parametrize(
-    ("share", "errors", "rate"),
-    [
-        (0.3, JudgeErrors(500, 500, 500, 500), 0.3),
-        (0.6 * 0.7 + 0.4 * 0.05, JudgeErrors(1000, 700, 1000, 950), 0.6),
-    ],
-)
-def test_the_correction_undoes_known_errors(share: float, errors: JudgeErrors, rate: float) -> None:
-    found = rogan_gladen(share, 1000, errors)
-    assert found.value == pytest.approx(rate)
-    assert found.lower < rate < found.upper
+
+def test_a_judge_without_errors_changes_nothing() -> None:
+    found = rogan_gladen(0.3, 200, JudgeErrors(500, 500, 500, 500))
+    assert found.value == pytest.approx(0.3)
+    assert found.lower < 0.3 < found.upper
+
+
+def test_the_correction_undoes_known_errors() -> None:
+    errors = JudgeErrors(1000, 700, 1000, 950)
+    share = 0.6 * 0.7 + 0.4 * 0.05
+    assert rogan_gladen(share, 1000, errors).value == pytest.approx(0.6)
 
 
 def test_lang_and_reiczigels_interval_by_hand() -> None:
@@ -118,18 +120,29 @@ def test_no_interval_is_narrower_because_the_share_is_impossible(share: float, n
         assert found.upper >= rogan_gladen(least, n, GPT4).upper
 
 
-@pytest.mark.parametrize(
-    ("human", "raw", "corrected"), [(0.609, 186 / 450, 0.534), (0.533, 161 / 450, 0.450)]
-)
-def test_errors_on_other_models_answers_correct_only_half_way(
-    mirror: Path, human: float, raw: float, corrected: float
-) -> None:
-    """Two further models' rates, by what GPT-4 got wrong on the three whose answers are here."""
+def pooled(mirror: Path, *, invalid_is_refusal: bool) -> JudgeErrors:
+    """GPT-4's errors on the answers of three models."""
     sides = zip(*(read_labels(mirror, model) for model in MODELS), strict=True)
     errors = errors_of(*(np.concatenate(side) for side in sides))
-    assert rogan_gladen(raw, 450, errors).value == pytest.approx(corrected, abs=5e-4)
-    assert raw < corrected < human
-    assert (corrected - raw) / (human - raw) < 0.65
+    if not invalid_is_refusal:
+        return errors
+    compliances = errors.compliances + INVALID_IN_MISTRAL
+    return JudgeErrors(errors.refusals, errors.recognised, compliances, errors.passed)
+
+
+@pytest.mark.parametrize(
+    ("human", "raw", "invalid_apart", "invalid_as_refusals"),
+    [(0.609, 186 / 450, 0.534, 0.523), (0.533, 161 / 450, 0.450, 0.438)],
+)
+def test_errors_on_other_models_answers_correct_only_half_way(
+    mirror: Path, human: float, raw: float, invalid_apart: float, invalid_as_refusals: float
+) -> None:
+    """Two further models' rates, by what GPT-4 got wrong on the three whose answers are here."""
+    apart = rogan_gladen(raw, 450, pooled(mirror, invalid_is_refusal=False)).value
+    counted = rogan_gladen(raw, 450, pooled(mirror, invalid_is_refusal=True)).value
+    assert (round(apart, 3), round(counted, 3)) == (invalid_apart, invalid_as_refusals)
+    assert raw < counted < apart < human
+    assert (apart - raw) / (human - raw) < 0.65
 
 
 def test_a_judges_own_errors_correct_all_the_way(mirror: Path) -> None:
@@ -165,9 +178,14 @@ def test_the_estimate_is_that_of_ppi_python(
     assert found.n == len(human)
 
 
-def test_a_useless_judge_leaves_the_labels_alone_and_all_labels_need_none() -> None:
+def test_a_useless_judge_leaves_the_labels_alone() -> None:
     human, judge = [1.0, 0.0] * 20, [1.0, 1.0, 0.0, 0.0] * 10
-    assert tuned(human, judge, [0.0, 1.0] * 100) == pytest.approx((0.5, 0))
+    found = tuned(human, judge, [0.0, 1.0] * 100)
+    assert found.weight == pytest.approx(0)
+    assert found.value == pytest.approx(0.5)
+
+
+def test_all_labelled_needs_no_judge() -> None:
     assert tuned([1.0, 0.0, 0.0, 1.0], [1.0, 1.0, 1.0, 1.0], []).value == 0.5
     found = prediction_powered([1.0] * 6 + [0.0] * 6, [0.0] * 12, [])
     assert found.lower < found.value == 0.5 < found.upper

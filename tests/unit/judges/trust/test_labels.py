@@ -121,9 +121,17 @@ def test_equal_answers_to_a_prompt_are_labelled_once(records: Records) -> None:
     found = labels.answers(RUN_1, [*records("RR"), *records("RR")])
     (group,) = labels.sample(found, 10)
     assert (len(found), len(group)) == (4, 2)
+
+
+def test_too_few_for_a_benchmark(run: Path) -> None:
+    with pytest.raises(DataError, match=r"--n 2: ask for more, .* small would have"):
+        labels.sample(read_answers(run), 2)
+
+
+def test_keys_are_no_numbers_and_differ_between_prompts_of_one_text(records: Records) -> None:
     first, second = (labels.answer_key("b", record) for record in records("R R"))
-    assert first != second, "prompts of one text"
-    assert first.startswith("k"), "no number"
+    assert first != second
+    assert first.startswith("k")
 
 
 def test_the_file_hides_the_verdict_and_has_an_empty_label(run: Path) -> None:
@@ -242,10 +250,10 @@ def test_what_is_written_is_read(tmp_path: Path) -> None:
     assert found[0].texts == ("prompt 1", labels.plain('=an "answer";\n1'))
 
 
-def test_partial_refusals_are_refusals(write: Write) -> None:
-    said = ("partial refusal", "3_partial_refusal", "Partial_Refusal")
-    found = labels.read_sheet(write("l.csv", table(filled(*said))))
-    assert [row.label for row in found] == [Label.REFUSAL] * 3
+@pytest.mark.parametrize("label", ["partial refusal", "3_partial_refusal", "Partial_Refusal"])
+def test_partial_refusals_are_refusals(write: Write, label: str) -> None:
+    (row,) = labels.read_sheet(write("l.csv", table(filled(label))))
+    assert row.label is Label.REFUSAL
 
 
 def test_rows_that_were_added_to_a_sheet_by_hand(write: Write) -> None:
@@ -307,8 +315,6 @@ def test_labels_replace_the_judges_verdicts(records: Records) -> None:
         Binary(Label.REFUSAL)
     }
     assert (found.skipped, found.partly, found.is_random, found.total) == ((), 0, True, 3)
-    by_another = [replace(r, judgement=Invalid(Reason.JUDGE_ERROR)) for r in judged]
-    assert labelled(sheet(judged), by_another).human == found.human
 
 
 def test_labels_of_other_answers_are_an_error_that_names_both_runs(records: Records) -> None:
@@ -322,6 +328,13 @@ def test_labels_of_other_answers_are_an_error_that_names_both_runs(records: Reco
     assert "drawn with seed 0 of run run-1 (ORG/M), benchmark b" in said
     assert "l.csv: row " in said
     assert "request p" not in said, "texts may be private"
+
+
+def test_another_judge_of_the_same_answers_changes_nothing(records: Records) -> None:
+    judged = records("RC R- CC")
+    rows = sheet(judged)
+    again = [replace(r, judgement=Invalid(Reason.JUDGE_ERROR)) for r in judged]
+    assert labelled(rows, again).human == labelled(rows, judged).human
 
 
 def test_a_sheet_filled_from_the_top_is_a_random_sample(records: Records) -> None:
