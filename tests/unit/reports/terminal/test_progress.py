@@ -52,10 +52,12 @@ def test_a_line_names_the_run_the_phase_and_few_benchmarks() -> None:
     )
 
 
-def test_nothing_is_said_of_speed_before_anything_is_known() -> None:
+def test_nothing_is_said_of_speed_before_anything_is_known_and_another_plan_begins_anew() -> None:
     assert paced((0.0, progress(a=1))).rate("answers") is None
     assert Speed().left(progress(a=1).benchmarks) is None
     assert paced((0.0, progress(a=1)), (5.0, progress(a=1))).left(progress(a=1).benchmarks) is None
+    pace = paced((0.0, progress(a=100)), (10.0, progress(a=0)), (20.0, progress(a=10)))
+    assert pace.rate("answers") == pytest.approx(2.0)
 
 
 def test_what_the_store_held_is_forgotten_after_a_while() -> None:
@@ -75,11 +77,6 @@ def test_the_time_left_is_not_told_before_it_means_something() -> None:
         assert paced(*seen).left(progress(a=2).benchmarks) is None
     late = paced((0.0, progress(a=0)), (50.0, progress(a=0)), (90.0, progress(a=100)))
     assert late.left(progress(a=100).benchmarks) == pytest.approx(40.0)
-
-
-def test_another_plan_starts_the_clock_anew() -> None:
-    pace = paced((0.0, progress(a=100)), (10.0, progress(a=0)), (20.0, progress(a=10)))
-    assert pace.rate("answers") == pytest.approx(2.0)
 
 
 @pytest.mark.parametrize(
@@ -105,10 +102,8 @@ def test_bars_fit_a_terminal(size: tuple[int, int]) -> None:
     assert all(len(row) <= size[0] for row in shown)
     if size[0] >= 100:
         text = "\n".join(shown)
-        assert "3/200 judged" in text
-        assert "7 invalid" in text
+        assert all(part in text for part in ("3/200 judged", "7 invalid", "and 9 more"))
         assert "finished" not in text
-        assert "and 9 more" in text
 
 
 def rendered(title: str, found: Progress, pace: Speed, size: tuple[int, int]) -> list[str]:
