@@ -99,6 +99,11 @@ def _panel(way: Way, named: Sequence[JudgeSetup | Rule], is_recorded: bool) -> P
         elif kind.judges_refusal:
             seated.append(rules.JUDGES[one.name]())
     panel = tuple({judge.name: judge for judge in seated or [kind.build(None)]}.values())
+    if strangers := [judge for judge in panel if not isinstance(judge, Judge)]:
+        raise ModelError(
+            f"way of judging {kind.name}: make {type(strangers[0]).__name__} a subclass of "
+            "refusal_checks.Judge, which has defaults for all but name and judge"
+        )
     seen: dict[str, str] = {}  # one model can have two names, such as its id and its folder
     for judge in panel:
         if judge.identity is not None and seen.setdefault(judge.identity, judge.name) != judge.name:

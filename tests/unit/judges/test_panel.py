@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 
@@ -11,7 +13,7 @@ from refusal_checks import benchmarks, judges
 from refusal_checks.core.errors import DataError, ModelError
 from refusal_checks.core.settings import JudgeSampling
 from refusal_checks.core.verdicts import Binary, Chosen, Graded, Harm, Rated
-from refusal_checks.judges.base import JudgeSetup
+from refusal_checks.judges.base import JudgeKind, JudgeSetup
 from refusal_checks.judges.panel import Way, panels
 from refusal_checks.judges.rules import JUDGES, KeywordJudge
 from refusal_checks.models.client.client import Client
@@ -83,6 +85,15 @@ def test_stored_verdicts_are_found_again(case: tuple[str, str, str | None]) -> N
     setup = replace(setup, category_guide=benchmarks.discover()["cfsafety"].category_guide)
     judge = judges.discover()[kind].build(setup)
     assert (judge.identity, judge.prompt_hash[:12]) == IDENTITIES[case]
+
+
+def test_an_extension_s_judge_of_no_class_of_judges_is_named_with_the_remedy(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    kind = JudgeKind("brief", cast(Any, lambda setup: SimpleNamespace(name="brief")))
+    monkeypatch.setattr(judges, "discover", lambda: {"brief": kind})
+    with pytest.raises(ModelError, match=r"brief: make SimpleNamespace a subclass of refusal_ch"):
+        panels({"own": Way("brief")}, [], False)
 
 
 def test_rules_are_not_stored() -> None:
