@@ -12,9 +12,8 @@ from typing import Any
 
 from refusal_checks.core.errors import EngineDiedError, EngineStartError
 from refusal_checks.core.settings import JudgeSampling, Limits, Sampling
-from refusal_checks.engines import devices
+from refusal_checks.engines import devices, kinds
 from refusal_checks.engines.base import Assignment, EngineSpec
-from refusal_checks.engines.kinds import require_usable
 from refusal_checks.engines.placement import (
     EngineNeed,
     Placement,
@@ -104,7 +103,10 @@ class Engines(Servers):
         served = (model for model in self._models if isinstance(model, Served))
         specs = dict.fromkeys(map(EngineSpec.of, served))
         for spec in specs:
-            require_usable(spec)
+            engine = kinds.get(spec.engine)
+            kinds.require_program(engine, spec.program)
+            if not spec.program:
+                engine.check(spec.args)
         shared = {} if shared is None else shared
         self._logs = {spec: folder / f"engine-{index}.log" for index, spec in enumerate(specs)}
         self._engines = {

@@ -162,14 +162,12 @@ class BatchModels(Servers):
         for number, words in (
             (
                 unfit,
-                "have another number of answers than was asked for, are broken off or malformed, "
-                "or lack the log-probabilities",
+                "do not fit: wrong number of answers, broken off, malformed, no log-probabilities",
             ),
             (left["kept"], "are verdicts that cannot be read"),
             (
                 left["unasked"],
-                "answer no pending request: they are stored already, or other options made those "
-                "requests",
+                "answer no pending request: stored already, or made by other options",
             ),
         ):
             if counts and number:

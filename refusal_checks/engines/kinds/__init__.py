@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from refusal_checks.core import extensions
 from refusal_checks.core.errors import ModelError, require_known
-from refusal_checks.engines.base import Engine, EngineSpec
+from refusal_checks.engines.base import Engine
 
 PREFERRED = "vllm"
 AUTO = "auto"
@@ -38,14 +38,6 @@ def choose(name: str) -> str:
         return next(iter(installed), PREFERRED)
     require_known(name, names(), "--engine", "engine")
     return name
-
-
-def require_usable(spec: EngineSpec) -> None:
-    """Raise ModelError, with the remedy, if an engine cannot be started or lacks an argument."""
-    engine = get(spec.engine)
-    require_program(engine, spec.program)
-    if not spec.program:
-        engine.check(spec.args)
 
 
 def require_program(engine: Engine, program: Sequence[str]) -> None:

@@ -22,7 +22,7 @@ from refusal_checks.models.spec import Attached, Served
 
 TURNS = (Message("user", "hello"),)
 URL = "http://127.0.0.1:9/v1"
-UNFIT = "1 results have another number of answers than was asked for"
+UNFIT = "1 results do not fit: "
 
 
 @pytest.fixture
