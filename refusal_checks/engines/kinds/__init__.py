@@ -34,8 +34,8 @@ def get(name: str) -> Engine:
 def choose(name: str) -> str:
     """What ``--engine`` names; ``auto`` means the first installed one, or vLLM if none is."""
     if name == AUTO:
-        installed = [known for known, engine in discover().items() if engine.is_installed()]
-        return next(iter(installed), PREFERRED)
+        known = discover()
+        return next((each for each in known if known[each].is_installed()), PREFERRED)
     require_known(name, names(), "--engine", "engine")
     return name
 
