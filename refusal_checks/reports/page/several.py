@@ -19,8 +19,7 @@ from refusal_checks.core.prompts import Kind
 from refusal_checks.core.records import Record
 from refusal_checks.gates import baseline, compare
 from refusal_checks.gates.baseline import UNSTATED, Scores, score_prompts
-from refusal_checks.gates.compare import Comparison, Earlier
-from refusal_checks.gates.decide import Verdict
+from refusal_checks.gates.compare import Earlier
 from refusal_checks.gates.rates import Rate
 from refusal_checks.metrics import METRICS, by_prompt, score_all
 from refusal_checks.metrics.statistics.intervals import unpaired_difference
@@ -148,22 +147,17 @@ def _row(
     before = first.run.summary.verdicts.get(gate)
     if now is first or before is None or verdict.gate.benchmark in apart:
         return alone
-    if compared := _paired(verdict, first, now):
-        return replace(alone, verdict=replace(verdict, comparison=compared), change=compared.change)
+    own = verdict.gate
+    records = [each for each in now.of(own.benchmark) if own.looks_at(each.prompt)]
+    if records and (earlier := first.earlier(own.benchmark)):
+        rate, whole = Rate(METRICS[own.metric], records), own.group is None
+        compared = compare.compare(rate, earlier, level=verdict.level, limit=MOVED, whole=whole)
+        if compared:  # the runs share prompts
+            paired = replace(verdict, comparison=compared)
+            return replace(alone, verdict=paired, change=compared.change)
     if before.use != verdict.use:  # one as judged, the other corrected for the judge's errors
         return alone
     return replace(alone, change=unpaired_difference(before.estimate, verdict.estimate))
-
-
-def _paired(verdict: Verdict, first: _Answers, now: _Answers) -> Comparison | None:
-    """The change prompt by prompt; None if the runs share no prompt."""
-    gate = verdict.gate
-    records = [each for each in now.of(gate.benchmark) if gate.looks_at(each.prompt)]
-    earlier = first.earlier(gate.benchmark) if records else None
-    if earlier is None:
-        return None
-    rate, whole = Rate(METRICS[gate.metric], records), gate.group is None
-    return compare.compare(rate, earlier, level=verdict.level, limit=MOVED, whole=whole)
 
 
 class ManyRuns(NamedTuple):
