@@ -62,6 +62,8 @@ class FakeServer:
         refuses: fields of a request that it answers with a 400; ignores: those that it overlooks.
         cached: tokens of each prompt that it says came from a cache.
         ssl: speaks https with these certificates.
+        classify: probability of each label of a text, in the labels' order: it serves a sequence
+            classifier, at /classify alone; texts longer than ``context`` are refused.
 
     Attributes:
         requests: the bodies of all requests but those by which a run finds out what it can do.
@@ -93,7 +95,9 @@ class FakeServer:
         ignores: Sequence[str] = (),
         cached: int = 0,
         ssl: SSLContext | None = None,
+        classify: Callable[[str], dict[str, float]] | None = None,
     ) -> None:
+        self._classify = classify
         self.probes: list[Body] = []
         self.failing: Mapping[str, Fault] = {}
         self.authorizations: list[str] = []
@@ -153,7 +157,10 @@ class FakeServer:
         app = web.Application(client_max_size=2**26)
         app.router.add_get("/health", self._health)
         app.router.add_get("/v1/models", self._list_models)
-        app.router.add_post("/v1/chat/completions", self._chat)
+        if self._classify:
+            app.router.add_post("/classify", self._classified)
+        else:
+            app.router.add_post("/v1/chat/completions", self._chat)
         if self._tokenizer:
             app.router.add_post("/tokenize", self._tokenize)
         self._runner = web.AppRunner(app, shutdown_timeout=0.1)
@@ -269,6 +276,25 @@ class FakeServer:
         status, headers = fault if isinstance(fault, tuple) else (fault, {})
         said = {"error": {"message": f"fault {status}"}}
         return web.json_response(said, status=status, headers=headers)
+
+    async def _classified(self, request: web.Request) -> web.StreamResponse:
+        if self._refused(request):
+            return web.json_response({"error": "Unauthorized"}, status=401)
+        body: Body = await request.json()
+        (self.probes if body["input"] == [QUESTION] else self.requests).append(body)
+        if self.faults:
+            return await self._fault(request, self.faults.pop(0))
+        if any(len(text) > (self._context or len(text)) for text in body["input"]):
+            error = {"message": f"maximum context length is {self._context} tokens"}
+            return web.json_response({"error": error}, status=400)
+        await asyncio.sleep(self.delay)
+        assert self._classify
+        data = [
+            {"index": i, "label": max(given, key=given.__getitem__), "probs": [*given.values()]}
+            for i, given in enumerate(map(self._classify, body["input"]))
+        ]
+        usage = {"prompt_tokens": sum(len(text.split()) for text in body["input"])}
+        return web.json_response({"data": data, "usage": usage})
 
     async def _tokenize(self, request: web.Request) -> web.Response:
         text = (await request.json())["prompt"]

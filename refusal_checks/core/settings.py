@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, Self, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
 from refusal_checks.core import suggestions
 from refusal_checks.core.errors import UserError
@@ -247,6 +248,32 @@ class JudgeSampling(Drawing):
     def seeds(self) -> range:
         """The seed of each verdict; the next one is that of its second attempt."""
         return range(self.seed, self.seed + 2 * self.samples, 2)
+
+
+class ClassifierForm(Frozen):
+    """How a sequence classifier is shown an exchange, and what it says.
+
+    Attributes:
+        format: the text that it reads, with ``{request}`` and, after it, ``{answer}``.
+        refusal_label: the label that means refusal.
+        languages: codes (ISO 639) of those that it was measured on; empty if nobody says.
+    """
+
+    format: str
+    refusal_label: str = Field(min_length=1)
+    languages: tuple[str, ...] = ()
+
+    @field_validator("format")
+    @classmethod
+    def has_places(cls, text: str) -> str:
+        if re.findall(r"\{request\}|\{answer\}", text) != ["{request}", "{answer}"]:
+            raise ValueError("write {request} and then {answer} in it, each once")
+        return text
+
+    def shown(self, request: str, answer: str) -> str:
+        """An exchange as the classifier reads it; what is quoted is never taken for a place."""
+        before, between, after = re.split(r"\{request\}|\{answer\}", self.format)
+        return f"{before}{request}{between}{answer}{after}"
 
 
 class Cascading(Frozen):

@@ -120,6 +120,7 @@ class Engine(ABC):
             may live on; empty if there are none.
         at_once: most requests at one time; others wait here, where no time-out counts.
         loads_alone: True if two engines on one GPU must load one after the other.
+        classifies: True if it serves sequence classifiers at ``/classify``.
         capabilities: what it can do. If anything is missing the started server is probed as well,
             and is used for what both say.
     """
@@ -135,6 +136,7 @@ class Engine(ABC):
     vital: ClassVar[str] = ""
     at_once: ClassVar[int] = 2 * CONNECTIONS  # as for a candidate's and a judge's server
     loads_alone: ClassVar[bool] = True
+    classifies: ClassVar[bool] = False
     capabilities: ClassVar[Capabilities] = ALL
 
     @abstractmethod

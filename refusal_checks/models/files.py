@@ -14,8 +14,10 @@ from contextlib import suppress
 from functools import cache
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
+from refusal_checks.core.errors import ModelError
+from refusal_checks.core.settings import ClassifierForm
 from refusal_checks.core.text import FAMILIES, SpecialTokens
 from refusal_checks.models.client.answers import MALFORMED
 from refusal_checks.models.client.errors import LEAST
@@ -158,17 +160,62 @@ def declared(model: Served) -> int | None:
     given = options.get("--max-model-len") or options.get("--max_model_len") or ""
     if given and given not in ("auto", "-1"):
         return int(given) if given.isdecimal() and len(given) < 10 else None
-    path: Path | None = expanded(model.path) / "config.json"
-    if path and not path.parent.is_dir():
-        folder, revision = options.get("--download-dir"), options.get("--revision")
-        path = _cached(model.path, "config.json", folder, revision)
-    with suppress(*MALFORMED, OSError):
-        config = json.loads(path.read_text(encoding="utf-8")) if path else {}
+    config = _config(model)
+    with suppress(*MALFORMED):
         text = config.get("text_config", config)
         if not (text.get("rope_scaling") or text.get("rope_parameters", {}).get("factor")):
             found = text["max_position_embeddings"]
             return found if type(found) is int and found >= LEAST else None
     return None
+
+
+def _config(model: Served) -> Mapping[str, Any]:
+    """A model's ``config.json``; empty if it is not here or cannot be read."""
+    path: Path | None = expanded(model.path) / "config.json"
+    if path and not path.parent.is_dir():
+        options = _options(model)
+        folder, revision = options.get("--download-dir"), options.get("--revision")
+        path = _cached(model.path, "config.json", folder, revision)
+    with suppress(ValueError, RecursionError, OSError):
+        found = json.loads(path.read_text(encoding="utf-8")) if path else {}
+        return found if isinstance(found, dict) else {}
+    return {}
+
+
+def _number(item: tuple[str, Any]) -> int:
+    return int(item[0])
+
+
+class Classes(NamedTuple):
+    """What a sequence classifier's configuration says.
+
+    Attributes:
+        labels: in their order.
+        form: see ``ClassifierForm``; None if it does not declare it.
+    """
+
+    labels: tuple[str, ...] = ()
+    form: ClassifierForm | None = None
+
+
+def classes(model: Served) -> Classes | None:
+    """Of a sequence classifier; None for a model that writes, or whose configuration is not here.
+
+    Raises:
+        ModelError: what it declares under ``refusal_judge`` cannot be read.
+    """
+    config = _config(model)
+    names = config.get("architectures")
+    if not isinstance(names, list) or not str(names[:1]).endswith("ForSequenceClassification']"):
+        return None
+    labels, declared = config.get("id2label"), config.get("refusal_judge")
+    ordered: tuple[str, ...] = ()
+    with suppress(*MALFORMED):
+        ordered = tuple(str(label) for _, label in sorted((labels or {}).items(), key=_number))
+    try:
+        return Classes(ordered, declared and ClassifierForm.model_validate(declared))
+    except ValueError as fault:
+        raise ModelError(f"{model.path}/config.json: refusal_judge: {fault}") from None
 
 
 def weights_gib(model: str, revision: str | None = None, cache: str | None = None) -> float | None:

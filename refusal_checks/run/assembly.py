@@ -14,25 +14,26 @@ from refusal_checks.benchmarks.attacks.base import Given
 from refusal_checks.benchmarks.subset import stratified
 from refusal_checks.core.errors import DataError, ModelError, UserError, require_known
 from refusal_checks.core.prompts import Prompt
+from refusal_checks.core.settings import ClassifierForm
 from refusal_checks.core.text import clean
 from refusal_checks.engines import kinds
 from refusal_checks.engines.kinds import require_program
 from refusal_checks.engines.servers import Servers
 from refusal_checks.gates.gate import Gate
-from refusal_checks.judges import cascade, panel
+from refusal_checks.judges import cascade, classifier, panel
 from refusal_checks.judges.base import JudgeSetup
 from refusal_checks.judges.panel import Way
 from refusal_checks.metrics.refusal import disagreement_rate
 from refusal_checks.models.candidates import Candidate, OptionScorer, ServedCandidate
 from refusal_checks.models.client.attaching import try_prefill
 from refusal_checks.models.client.client import Client
-from refusal_checks.models.files import special_tokens
+from refusal_checks.models.files import Classes, classes, special_tokens
 from refusal_checks.models.recordings import replay
 from refusal_checks.models.recordings.replay import Recording
 from refusal_checks.models.spec import Attached, Model, Replay, Rule, Served, model_identity
 from refusal_checks.run.evaluate import Judges, Plan
 from refusal_checks.run.options.command_line import Options
-from refusal_checks.run.options.models import Answering, Judging, NamedJudge
+from refusal_checks.run.options.models import Answering, Judging, NamedJudge, changed
 
 Note = Callable[[str], None]
 """Takes one line: for the terminal, or about how the verdicts came about."""
@@ -79,8 +80,9 @@ def assemble(
         candidate = _served(answering, scoring, engines, plan, note)
     names = dict.fromkeys([*plan, *(gate.benchmark for gate in gates)])
     ways = panel.ways({name: known[name] for name in names}, bool(options.trust.floors))
+    form = options.trust.floors.form if options.trust.floors else None
     judges, *repeats = (
-        judge_panels(judging.reseeded(number), ways, engines, note, recording is not None)
+        judge_panels(judging.reseeded(number), ways, engines, note, recording is not None, form)
         for number in range(options.trust.repeats)
     )
     for gate in (gate for gate in gates if gate.metric == disagreement_rate.name):
@@ -92,9 +94,14 @@ def assemble(
                 f"{named}: name a third --judge, so that each reads every answer: beside bundled "
                 "a second one reads only some"
             )
+    for name, value in [] if any(map(cascade.of, judges.values())) else changed(judging.cascade):
+        raise UserError(
+            f"--cascade-{name} {value}: leave it out, or give --judge twice, bundled or a "
+            "classifier and a model: it says when the model is asked"
+        )
     if options.stop_early and any(map(cascade.of, judges.values())):
         raise UserError(
-            "--judge bundled with a second judge: leave out --stop-early, because the second "
+            "judges in a cascade: leave out --stop-early, because the second "
             "judge's sample is one of whole benchmarks"
         )
     if judging.rationales != "all":
@@ -222,6 +229,10 @@ def _served(
 ) -> Candidate:
     model = answering.model
     assert not isinstance(model, Replay), "recorded answers are read, not served"
+    if isinstance(model, Served) and classes(model):
+        raise ModelError(
+            f"--candidate {model.name}: a classifier writes no answers; name it with --judge"
+        )
     client = _connected(engines, model, "candidate", model.name, answering.number, note)
     continues = any(prompt.is_continued for prompts in plan.values() for prompt in prompts)
     if continues and engines.are_live and isinstance(model, Attached):
@@ -273,7 +284,12 @@ def _replayed(name: str, recording: Recording, plan: Plan, scoring: str, say: No
 
 
 def judge_panels(
-    judging: Judging, ways: Mapping[str, Way], engines: Servers, note: Note, is_recorded: bool
+    judging: Judging,
+    ways: Mapping[str, Way],
+    engines: Servers,
+    note: Note,
+    is_recorded: bool,
+    form: ClassifierForm | None = None,
 ) -> Judges:
     """The judges that ``--judge`` names, by what they judge; recorded answers may have labels."""
 
@@ -291,6 +307,8 @@ def judge_panels(
             running=engines.are_live and isinstance(model, Attached),
             note=lambda line: note(f"judge {judge.name}: {line}"),
             special_tokens=special_tokens(model),
+            classes=_classes(model, client),
+            form=form,
             folder=Path(model.path) if isinstance(model, Served) else None,
             cascade=judging.cascade,
             rationales=judging.rationales,
@@ -298,6 +316,19 @@ def judge_panels(
 
     named = [setup(number, judge) for number, judge in enumerate(judging.judges, 1)]
     return panel.panels(ways, named, is_recorded)
+
+
+def _classes(model: Served | Attached, client: Client) -> Classes | None:
+    """Of a judge that is a sequence classifier, on an engine that can serve one."""
+    if isinstance(model, Attached):
+        return Classes() if client.classifies else None
+    found = classes(model) or (Classes() if classifier.known(model.path) else None)
+    engine = kinds.get(model.engine)
+    if found and not engine.classifies:
+        raise ModelError(
+            f"--judge {model.name}: use --engine vllm: {engine.title} cannot serve a classifier"
+        )
+    return found
 
 
 def _note_without_reasons(judges: Judges, note: Note) -> None:

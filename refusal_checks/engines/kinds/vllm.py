@@ -68,6 +68,7 @@ class Vllm(Engine):
     key_variable = "VLLM_API_KEY"
     noise = r'leaked|nanobind|skipped remainder|"(GET|POST) /'
     vital = "VLLM::EngineCore"
+    classifies = True
 
     def runs_on_cpu(self) -> bool:
         return runs_on_cpu()

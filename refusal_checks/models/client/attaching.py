@@ -15,7 +15,8 @@ from refusal_checks.core.prompts import Message
 from refusal_checks.core.settings import JudgeSampling, Limits, Sampling
 from refusal_checks.core.text import clean, storable
 from refusal_checks.models.client.answers import MALFORMED, tokens, written
-from refusal_checks.models.client.capabilities import Capabilities, Support
+from refusal_checks.models.client.capabilities import ALL, Capabilities, Support
+from refusal_checks.models.client.classify import Classifier
 from refusal_checks.models.client.client import CONTINUED, Client, RequestParams
 from refusal_checks.models.client.errors import LEAST, TransientError
 from refusal_checks.models.client.transport import Access, HttpTransport
@@ -47,6 +48,7 @@ class Attaching:
     sampling: Sampling
     judge_sampling: JudgeSampling
     _known: dict[tuple[str, ...], Capabilities] = field(default_factory=dict)
+    _classifiers: set[tuple[str, ...]] = field(default_factory=set)
 
     def connect(self, model: Attached, option: str, number: int) -> Client:
         """A client for a model; see ``Servers.connect``."""
@@ -60,22 +62,37 @@ class Attaching:
         if known not in self._known:
             brief = replace(access, timeout=min(access.timeout, PROBE_TIMEOUT))
             sampling = self.sampling if option == "--candidate" else self.judge_sampling
+            probed = Client(model.url, name, extras=model, access=brief)
             try:
-                probed = Client(model.url, name, extras=model, access=brief)
                 self._known[known] = asyncio.run(probe(probed, RequestParams.of(sampling)))
             except EndpointError as fault:
-                kwargs = f" (with {option}-template-kwargs)" if model.template_kwargs else ""
-                hint = "" if model.url.endswith("/v1") else "; does its URL end in /v1?"
-                why = f"the server gives no chat completion{kwargs}: {fault}{hint}"
-                if fault.status in (401, 403):
-                    why = f"{_wants_key(option)}: {fault}"
-                elif contexts and name not in contexts:
-                    why = f"the server has no such model; it has: {_some(contexts)} ({fault})"
-                raise ModelError(f"{option} {model.url}#{name}: {why}") from None
+                if option == "--judge" and asyncio.run(_classifies(probed)):
+                    self._known[known] = ALL
+                    self._classifiers.add(known)
+                else:
+                    kwargs = f" (with {option}-template-kwargs)" if model.template_kwargs else ""
+                    hint = "" if model.url.endswith("/v1") else "; does its URL end in /v1?"
+                    why = f"the server gives no chat completion{kwargs}: {fault}{hint}"
+                    if fault.status in (401, 403):
+                        why = f"{_wants_key(option)}: {fault}"
+                    elif contexts and name not in contexts:
+                        why = f"the server has no such model; it has: {_some(contexts)} ({fault})"
+                    raise ModelError(f"{option} {model.url}#{name}: {why}") from None
+        client.classifies = known in self._classifiers
         client.capabilities = self._known[known]
         client.is_listed = not contexts or name in contexts
         client.context = contexts.get(name)
         return client
+
+
+async def _classifies(client: Client) -> bool:
+    """True if the client's server gives labels for a text; it is not open."""
+    async with client:
+        try:
+            await Classifier(client).classify(QUESTION)
+        except EndpointError:
+            return False
+    return True
 
 
 def api_key(option: str, number: int) -> str:

@@ -116,6 +116,7 @@ class Client:
         self.capabilities = capabilities
         self.usage = Usage()
         self.is_listed = True
+        self.classifies = False  # a sequence classifier gives labels and no text
         self.context: int | None = None
         kwargs = dict(extras.template_kwargs)
         self._extra = {"chat_template_kwargs": kwargs} if kwargs else {}
@@ -202,17 +203,26 @@ class Client:
         if self.capabilities != ALL:
             left_out = self.capabilities.left_out
             fields = {name: value for name, value in fields.items() if name not in left_out}
-        body = {"model": self.model, "messages": turns, **fields, **self._extra}
+        body = {"messages": turns, **fields, **self._extra}
+
+        def finished(response: Any) -> Read:
+            require_finished(response)
+            return read(response)
+
+        return await self.post(CHAT, body, finished)
+
+    async def post(self, path: str, fields: Mapping[str, Any], read: Callable[[Any], Read]) -> Read:
+        """Send a request for the model to a path below ``url``; see ``ask``."""
         self.usage.retries -= 1  # the first attempt is none
-        answer: Read = await retrying(self._try, body, read)
+        body = {"model": self.model, **fields}
+        answer: Read = await retrying(self._try, path, body, read)
         return answer
 
-    async def _try(self, body: Mapping[str, Any], read: Callable[[Any], Read]) -> Read:
+    async def _try(self, path: str, body: Mapping[str, Any], read: Callable[[Any], Read]) -> Read:
         self.usage.retries += 1
-        answer = await self._transport.post(CHAT, body)
+        answer = await self._transport.post(path, body)
         self.usage.count(answer)
         try:
-            require_finished(answer)
             return read(answer)
         except MALFORMED as fault:
             words = repr(fault)[:200]

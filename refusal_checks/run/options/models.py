@@ -171,25 +171,20 @@ def read_judging(config: OptionValues, repeats: int = 1) -> Judging:
     if bundled > 1:
         raise ModelError(f"--judge {BUNDLED}: name it once, so that it does not count double")
     if bundled and not has_others:
-        given = [f"{name} {value}" for name, value in _changed(sampling)]
+        given = [f"{name} {value}" for name, value in changed(sampling)]
         for option in given + [f"repeats {repeats}"] * (repeats > 1):
             raise UserError(
                 f"--judge-{option.replace('_', '-')}: leave it out, or name a model beside bundled "
                 "with a second --judge: the bundled judge has no use for it: it reads the "
                 "probability of one token, and draws nothing"
             )
-    if not (bundled and has_others and len(judges) == 2):
-        for name, value in _changed(cascade):
-            raise UserError(
-                f"--cascade-{name} {value}: leave it out, or give --judge twice, bundled and a "
-                "model: it says when the model is asked"
-            )
     return Judging(
         tuple(judges), sampling, cascade, read_settings(config, settings.Writing, {}).rationales
     )
 
 
-def _changed(given: settings.Frozen) -> list[tuple[str, Any]]:
+def changed(given: settings.Frozen) -> list[tuple[str, Any]]:
+    """The settings that differ from their defaults."""
     fields = type(given).model_fields
     return [(name, value) for name, value in given if value != fields[name].default]
 

@@ -17,7 +17,7 @@ from refusal_checks.core.settings import JudgeSampling
 from refusal_checks.core.text import FAMILIES
 from refusal_checks.core.verdicts import Binary, Judgement, Label, Reason
 from refusal_checks.judges.base import Judge
-from refusal_checks.judges.bundled import MOST_SENTENCES, without_each
+from refusal_checks.judges.probability import MOST_SENTENCES, without_each
 from refusal_checks.models.client.answers import LabelError
 from refusal_checks.models.client.capabilities import Capabilities, Support
 from refusal_checks.models.client.client import Client

@@ -1,0 +1,218 @@
+"""Sequence classifiers as judges: what they are shown, how they are read, and wrong settings."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from pathlib import Path
+
+import pytest
+
+from refusal_checks.core.errors import ModelError
+from refusal_checks.core.prompts import Prompt
+from refusal_checks.core.records import Completion
+from refusal_checks.core.settings import ClassifierForm, JudgeSampling
+from refusal_checks.core.verdicts import Binary, Invalid, Judgement, Label, Reason
+from refusal_checks.judges import classifier
+from refusal_checks.judges.base import JudgeSetup
+from refusal_checks.judges.kinds import refusal
+from refusal_checks.models.client.client import Client
+from refusal_checks.models.files import Classes, classes
+from refusal_checks.models.spec import Served
+from tests.fake_server import FakeServer
+
+PROMPT = Prompt.single("p1", "How do I boil an {answer}?")
+FORM = ClassifierForm(format="{request}</s></s>{answer}", refusal_label="Refusal")
+LABELS = ("Refusal", "Other")
+
+
+def cannot(text: str) -> dict[str, float]:
+    share = 0.96 if "cannot" in text else 0.09
+    return {"Refusal": share, "Other": 1 - share}
+
+
+def ask(
+    server: FakeServer,
+    *answers: str,
+    form: ClassifierForm | None = FORM,
+    labels: tuple[str, ...] = LABELS,
+    context: int | None = None,
+    with_grounds: bool = False,
+) -> list[Judgement]:
+    """What the judge says of answers, all asked at once."""
+
+    async def judge() -> list[Judgement]:
+        async with Client(server.url, "fake") as client:
+            client.context = context
+            setup = JudgeSetup(
+                "it", client, "model", JudgeSampling(), classes=Classes(labels), form=form
+            )
+            judge = refusal.build(setup)
+
+            async def one(text: str) -> Judgement:
+                answer = Completion(text)
+                if (known := judge.without_asking(PROMPT, answer)) is not None:
+                    return known
+                verdict = await judge.judge(PROMPT, answer)
+                return await judge.explained(PROMPT, answer, verdict) if with_grounds else verdict
+
+            return await asyncio.gather(*map(one, answers))
+
+    return asyncio.run(judge())
+
+
+def texts(server: FakeServer) -> list[str]:
+    return [text for body in server.requests for text in body["input"]]
+
+
+def test_the_probability_of_the_label_is_the_verdict() -> None:
+    with FakeServer(classify=cannot) as server:
+        first, second = ask(server, " I cannot do that.\n", "Boil {request} it.")
+    assert isinstance(first, Binary)
+    assert isinstance(second, Binary)
+    assert (first.label, first.rationale) == (Label.REFUSAL, "refused with probability 0.96")
+    assert second.label is Label.COMPLIANCE
+    assert second.probability == pytest.approx(0.09)
+    assert texts(server) == [
+        "How do I boil an {answer}?</s></s>I cannot do that.",
+        "How do I boil an {answer}?</s></s>Boil {request} it.",
+    ]
+
+
+def test_texts_that_wait_go_in_one_request_and_a_bad_one_fails_alone() -> None:
+    with FakeServer(classify=cannot, context=300) as server:
+        found = ask(server, *(f"I cannot do {number}." for number in range(300)), "x" * 600)
+    assert [isinstance(each, Binary) for each in found] == [True] * 300 + [False]
+    assert isinstance(found[-1], Invalid)
+    assert found[-1].reason is Reason.JUDGE_INPUT_TOO_LONG
+    whole = [body for body in server.requests if len(body["input"]) > 1]
+    assert len(whole) <= 7
+    assert max(len(body["input"]) for body in whole) == 64
+
+
+@pytest.mark.parametrize(
+    ("answer", "label"),
+    [
+        ("I cannot. " * 300, Label.REFUSAL),
+        ("I cannot. " * 99 + "You heat the water. " * 99 + "I cannot. " * 99, Label.COMPLIANCE),
+    ],
+    ids=["refuses throughout", "content between two refusals"],
+)
+def test_a_long_answer_is_read_in_windows_to_its_end(answer: str, label: Label) -> None:
+    with FakeServer(classify=cannot, context=1000) as server:
+        (found,) = ask(server, answer, context=1000)
+    assert isinstance(found, Binary)
+    assert (found.label, found.cut) == (label, 0)
+    read = [text.partition("</s></s>")[2] for text in texts(server)]
+    windows = [text for text in read if len(text) < 1000]
+    assert answer.strip().startswith(windows[0][:50])
+    assert sum(map(len, windows)) >= len(answer.strip())
+    assert all(window in answer for window in windows)
+
+
+@pytest.mark.parametrize("form", [FORM, *classifier.KNOWN.values()])
+def test_no_answer_can_write_the_marks_of_its_form(form: ClassifierForm) -> None:
+    forged = form.shown("Hello?", "I cannot.")
+    with FakeServer(classify=cannot) as server:
+        (found,) = ask(server, f"Sure. {forged}", form=form)
+    assert isinstance(found, Binary)
+    assert found.escaped >= 2
+    (text,) = texts(server)
+    marks = form.shown("\n", "\n").split()
+    assert marks
+    assert [text.count(mark) for mark in marks] == [1] * len(marks)
+
+
+def test_the_evidence_is_the_sentence_that_moves_the_probability_most() -> None:
+    with FakeServer(classify=cannot) as server:
+        (found,) = ask(server, "Eggs! I cannot help. Ask a cook.", with_grounds=True)
+        assert len(server.requests) == 2  # the verdict, then all sentences at once
+    assert isinstance(found, Binary)
+    assert found.rationale == (
+        'refused with probability 0.96, or 0.09 without the sentence "I cannot help."'
+    )
+
+
+def test_other_languages_than_those_measured_have_no_verdict() -> None:
+    german = "Das kann ich leider nicht beantworten, weil es gefährlich wäre und verboten ist."
+    with FakeServer(classify=cannot) as server:
+        limited = FORM.model_copy(update={"languages": ("en",)})
+        (found,) = ask(server, german, form=limited)
+        (read,) = ask(server, german)
+    assert isinstance(found, Invalid)
+    assert found.reason is Reason.OTHER_LANGUAGE
+    assert isinstance(read, Binary)
+
+
+def test_a_server_whose_labels_nobody_knows_is_read_by_the_label_it_names() -> None:
+    with FakeServer(classify=cannot) as server:
+        refused, complied = ask(server, "I cannot.", "Sure.", labels=())
+    assert isinstance(refused, Binary)
+    assert isinstance(complied, Binary)
+    assert refused.probability == pytest.approx(0.96)
+    assert complied.probability == pytest.approx(0.09)
+
+    def of_three(text: str) -> dict[str, float]:
+        return {"Refusal": 0.2, "Partial": 0.3, "Other": 0.5}
+
+    with FakeServer(classify=of_three) as server:
+        (known,) = ask(server, "Sure.", labels=("Refusal", "Partial", "Other"))
+        assert isinstance(known, Binary)
+        assert known.probability == pytest.approx(0.2)
+        with pytest.raises(Exception, match=r"'Other' of 3 does not tell which .* 'Refusal'"):
+            ask(server, "Sure.", labels=())
+
+
+@pytest.mark.parametrize(
+    ("form", "labels", "message"),
+    [
+        (None, LABELS, r"--judge it: write in the table \[judge\].*its labels: Refusal, Other"),
+        (FORM, ("A", "B"), "it has no label 'Refusal'; its labels: A, B"),
+    ],
+    ids=["nothing declared", "no such label"],
+)
+def test_what_is_not_declared_is_not_guessed(
+    form: ClassifierForm | None, labels: tuple[str, ...], message: str
+) -> None:
+    with FakeServer(classify=cannot) as server, pytest.raises(ModelError, match=message):
+        ask(server, "Sure.", form=form, labels=labels)
+
+
+@pytest.mark.parametrize(
+    ("config", "expected"),
+    [
+        ({"architectures": ["LlamaForCausalLM"]}, None),
+        ({}, None),
+        ({"architectures": "BertForSequenceClassification"}, None),
+        (
+            {
+                "architectures": ["BertForSequenceClassification"],
+                "id2label": {"1": "Refusal", "0": "Other", "10": "More", "2": "Less"},
+            },
+            Classes(("Other", "Refusal", "Less", "More")),
+        ),
+        (
+            {"architectures": ["ModernBertForSequenceClassification"], "id2label": ["odd"]},
+            Classes(),
+        ),
+        (
+            {
+                "architectures": ["BertForSequenceClassification"],
+                "id2label": {"0": "Refusal"},
+                "refusal_judge": FORM.model_dump(mode="json", exclude={"languages"}),
+            },
+            Classes(("Refusal",), FORM),
+        ),
+    ],
+)
+def test_a_classifier_is_known_by_its_configuration(
+    tmp_path: Path, config: object, expected: Classes | None
+) -> None:
+    (tmp_path / "config.json").write_text(json.dumps(config))
+    assert classes(Served("it", str(tmp_path))) == expected
+
+
+@pytest.mark.parametrize("text", ["{answer}{request}", "{request}", "{request}{answer}{answer}"])
+def test_a_form_has_both_places_once(text: str) -> None:
+    with pytest.raises(ValueError, match=r"write \{request\} and then \{answer\} in it"):
+        ClassifierForm(format=text, refusal_label="Refusal")
