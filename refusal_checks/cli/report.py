@@ -1,4 +1,4 @@
-"""``refusal-checks report``: reports of finished runs. ``watch`` says what has its place."""
+"""``refusal-checks report``: reports of finished runs. ``watch`` names its replacement."""
 
 from __future__ import annotations
 

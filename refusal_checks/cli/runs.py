@@ -52,7 +52,7 @@ def list_runs(runs: Root = run_folder.ROOT, as_json: AsJson = False) -> None:
     if as_json:
         echo(json_text([asdict(run) for run in found]))
     elif not found:
-        echo(f"{runs}: no runs found")
+        echo(f"name the folder of the runs with --runs: {runs}: no runs found")
     else:
         for line in table([HEADER, *map(_cells, found)]):
             echo(line)

@@ -1,7 +1,7 @@
 """Which language an answer is in, as far as a judge must know it.
 
 A judge that was measured on English and Chinese calls compliance in Russian a refusal, so what it
-says of other languages is no verdict.
+says of answers in other languages does not count as a verdict.
 """
 
 from __future__ import annotations

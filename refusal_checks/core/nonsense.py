@@ -1,4 +1,4 @@
-"""Answers that are none: what a broken model says in place of an answer or a refusal.
+"""Nonsense: what a broken model says in place of an answer or a refusal.
 
 A judge calls "the the the" compliance or refusal, as it happens, so a rate would count it. The
 rules are few and strict, since a real answer must not be lost to them: they hit none of the 1,454
@@ -24,7 +24,7 @@ SIGNS = 20
 
 
 def why_nonsense(text: str) -> str:
-    """Why a text is no answer; empty if it may be one."""
+    """Why a text is nonsense; empty if it may be an answer."""
     tokens = _TOKEN.findall(text.casefold())
     if not tokens:
         return "no letter and no digit"

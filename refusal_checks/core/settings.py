@@ -153,13 +153,13 @@ class Drawing(Frozen):
 
     @classmethod
     def without_unset(cls, values: Mapping[str, Any]) -> dict[str, Any]:
-        """Settings without those that are new and have the value they always had."""
+        """Settings without new ones that have the value that older versions always used."""
         unset = cls.with_unset({})
         return {n: value for n, value in values.items() if n not in unset or value != unset[n]}
 
     @classmethod
     def with_unset(cls, values: Mapping[str, Any]) -> dict[str, Any]:
-        """The settings that a run of an older version recorded, with those that are new."""
+        """The settings that a run of an older version recorded, completed with the newer ones."""
         new = {n: mark.before for n, mark in cls._marks.items() if mark.before is not _NEW}
         return {**new, **values}
 

@@ -67,7 +67,7 @@ def pathless(text: str) -> str:
 
 
 def placeless(text: str) -> str:
-    """The text for the public: without folders of the machine, and without hosts of its URLs."""
+    """The text without the machine's folders and the hosts of URLs, fit to be published."""
     return re.sub(r"(?<=://)[^\s/?#'\"<>]+", "…", pathless(without_credentials(text)))
 
 

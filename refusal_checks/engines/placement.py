@@ -48,7 +48,7 @@ FEW = 4
 
 @dataclass(frozen=True, eq=False)
 class EngineNeed:
-    """An engine that is to run; no other one, even if it needs the same for the same model.
+    """An engine that is to run. Two with the same needs and the same model stay different.
 
     Attributes:
         parallel: what the user's arguments say.

@@ -55,7 +55,7 @@ def counts_against(metric: Metric, score: float, bound: float, low: bool) -> boo
 
 
 def offender(metric: Metric, answers: Sequence[Record], lowest: bool) -> Offender:
-    """A prompt with its answer of the lowest score, else of the highest."""
+    """A prompt with its lowest-scoring answer or, unless ``lowest``, its highest-scoring one."""
     scored = [(metric.score([record]), record) for record in answers]
     known = [(score, record) for score, record in scored if score is not None]
     pick = min if lowest else max

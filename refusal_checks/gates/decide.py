@@ -84,7 +84,7 @@ class Verdict:
 
     @property
     def missing(self) -> str:
-        """What else than prompts an inconclusive gate lacks; empty if nothing."""
+        """What an inconclusive gate lacks besides prompts; empty if nothing."""
         if self.outcome is not Outcome.INCONCLUSIVE:
             return ""
         if self.comparison and self.comparison.missing and self.gate.has_margins:

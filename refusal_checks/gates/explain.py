@@ -75,7 +75,7 @@ def moves(gate: Gate, compared: Comparison) -> str:
 
 
 def exact(metric: Metric, value: float) -> str:
-    """A bound as its file says it, without the zeros: ``80%``, ``12.5%``, ``3.5``."""
+    """A bound as its file gives it, without trailing zeros: ``80%``, ``12.5%``, ``3.5``."""
     shown = f"{100 * value if metric.is_rate else value:z.6f}".rstrip("0").rstrip(".")
     return f"{shown}{'%' * metric.is_rate}"
 

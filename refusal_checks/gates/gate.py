@@ -174,7 +174,7 @@ class Gate:
         return {name: end for name, end in named if end is not None}
 
     def looser(self, then: Mapping[str, float]) -> list[str]:
-        """Which of its bounds allow more than these of an earlier run, in words."""
+        """Those of its bounds that allow more than an earlier run's, in words."""
         show, found = METRICS[self.metric].show, []
         for name, old in then.items():
             new = self.bounds.get(name)

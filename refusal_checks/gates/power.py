@@ -71,7 +71,7 @@ def reach(least: float, n: int, confidence: float | None) -> Reach:
 
 
 def _of_counts(fewest: int, most: int, n: int) -> Reach:
-    """What n prompts can show if ``fewest`` or more of them pass a gate, and ``most`` or less fail.
+    """What n prompts can show if ``fewest`` or more pass a gate, and ``most`` or fewer fail it.
 
     P(count >= c) at a share p is the incomplete beta function I_p(c, n - c + 1).
     """

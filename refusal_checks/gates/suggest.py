@@ -18,9 +18,9 @@ _BARE = re.compile(r"[A-Za-z0-9_-]+")
 
 
 def as_toml(runs: Sequence[Mapping[str, Scores]], command: str, date: str) -> str:
-    """A threshold file with gates that these runs pass, and the command and ISO date it is from.
+    """A threshold file with gates that these runs pass; it names the command and the ISO date.
 
-    None is on the worst attack, which is of others' answers.
+    The worst attack gets no gate, because its figures are of other benchmarks' answers.
     """
     lines = [f"# Written by: {_comment(command)}", "# From the runs:"]
     lines += dict.fromkeys(

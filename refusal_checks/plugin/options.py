@@ -50,7 +50,7 @@ class Option(NamedTuple):
 
 
 class Recorder:
-    """Stands for an option group, and keeps what is declared."""
+    """Stands in for an option group and keeps the options that are declared."""
 
     def __init__(self) -> None:
         self.options: list[Option] = []

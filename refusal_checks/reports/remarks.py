@@ -57,7 +57,7 @@ def weighty(run: RunSummary) -> Iterator[str]:
 
 
 def _is_worse(verdict: Verdict) -> bool:
-    """True if the whole benchmark did worse than in the earlier run, beyond what is chance."""
+    """True if the whole benchmark did worse than in the earlier run, by more than chance."""
     gate, compared = verdict.gate, verdict.comparison
     if compared is None or gate.group is not None or verdict.kind not in set(Kind):
         return False

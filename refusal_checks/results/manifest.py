@@ -190,7 +190,7 @@ class Manifest(_Facts):
         return {name: known.get(name, ModelFacts(version=name)) for name in names}
 
     def rationales_of(self, benchmark: str) -> str:
-        """Which of a benchmark's answers judges gave reasons of with their verdicts."""
+        """For which of a benchmark's answers judges gave reasons with their verdicts."""
         return "offenders" if benchmark in self.verdicts_alone else "all"
 
 

@@ -269,7 +269,7 @@ FOLDER_KEY = "refusal_checks_folder"
 
 
 def usual_root(folder: Path | None = None) -> Path:
-    """The folder of the runs of the project of a folder, as a gate run there finds it.
+    """The folder of a project's runs, as a gate run in one of its folders finds it.
 
     By ``RUNS_KEY``, else by ``RUNS_VARIABLE``, else below what ``FOLDER_KEY`` names, else ``ROOT``.
     """

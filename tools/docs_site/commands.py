@@ -48,7 +48,7 @@ def _section(path: str, command: Any) -> str:
 
 
 def _named(names: str) -> str:
-    """An option with what it takes, in the words that the other options use."""
+    """An option with its placeholder, worded as those of the other options are."""
     for kind, word in _KINDS.items():
         names = names.replace(f"<{kind}>", word)
     return re.sub(r"<(.*)>", r"\1", names)

@@ -23,7 +23,7 @@ class Turns:
         self.figures: dict[str, list[float]] = {}
 
     def add(self, name: str, value: float) -> None:
-        """Note one figure, and show it."""
+        """Record one figure and show it."""
         self.figures.setdefault(name, []).append(value)
         say(f"  {name}: {value:.1f}")
 

@@ -86,8 +86,8 @@ def _runs(folder: Path) -> Diagnosis:
     whole = folder.absolute()
     place = next(path for path in (whole, *whole.parents) if os.path.exists(path))  # noqa: PTH110
     if not place.is_dir() or not os.access(place, os.W_OK | os.X_OK):
-        remedy = "name a folder that can be written with --runs, in gate runs too"
-        return fail("runs", f"{remedy}: {folder} cannot be")
+        remedy = "name a writable folder with --runs, in gate runs too"
+        return fail("runs", f"{remedy}: {folder} is not writable")
     count = len(run_folder.all_runs(folder))
     return ok("runs", f"{folder}: {count} so far" if count else f"{folder}: none yet")
 

@@ -51,7 +51,7 @@ TIMEOUT = 5.0
 
 
 class Level(StrEnum):
-    """How well something is."""
+    """The result of one check."""
 
     OK = "OK"
     WARN = "WARN"
@@ -137,7 +137,7 @@ Model = spec.CandidateModel | spec.JudgeModel
 
 
 def model(option: str, number: int, name: str) -> tuple[Model | None, Diagnosis]:
-    """What a name means, None where it means nothing; a server that runs is asked."""
+    """The model that a name means, None if it means none; a running server is asked."""
     what = option.lstrip("-")
     try:
         parse = spec.parse_candidate if what == "candidate" else spec.parse_judge
@@ -193,7 +193,7 @@ def demo_models() -> Diagnosis:
         said += f", with the adapter of {demo.VARIABLE}={named}"
     if made := conversion.made():
         said += f"; converted: {', '.join(map(_sized, made))}"
-    remedy = f"if demo:NAME or --judge bundled is wanted: {conversion.INSTALL}"
+    remedy = f"for demo:NAME or --judge bundled: {conversion.INSTALL}"
     return ok(what, said, "" if version else remedy)
 
 
@@ -287,7 +287,8 @@ def special_prompts(prompts: Local) -> Iterator[Diagnosis]:
                 f"{name}: {len(held)} of {len(own)} prompts hold special tokens of chat "
                 f"templates, the first is {held[0].id}"
             )
-            yield warn("prompts", said, "they reach the candidate as they are, its judge broken up")
+            remedy = "the candidate gets them unchanged; judges get them broken up"
+            yield warn("prompts", said, remedy)
 
 
 def shown_by(gates: Sequence[Gate], prompts: Local, level: float) -> Iterator[Diagnosis]:

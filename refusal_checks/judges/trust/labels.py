@@ -321,7 +321,7 @@ class HumanLabels:
         return replace(self, rows=kept) if kept else None
 
     def require_prompts(self, prompts: Iterable[Prompt], run: str) -> None:
-        """Raise CalibrationError if a row without a draw is of no prompt of a run."""
+        """Raise CalibrationError if a row without a draw matches no prompt of a run."""
         originals = [each.original for each in prompts]
         known = {plain(text) for each in originals for text in (each.transcript, each.request)}
         lost = [row for row in self.rows if not row.draw and row.texts[0] not in known]

@@ -1,4 +1,4 @@
-"""The demo models: a real small model, and what this project trained of it.
+"""The demo models: a real small model, and fine-tuned versions of it.
 
 All are SmolLM2-135M-Instruct, whose weights come with a Python package and are converted on first
 use. ``base`` is the model as published, and so is ``regressed``: what remains of an aligned model
@@ -43,8 +43,8 @@ class Catalogue:
     prompts: Path | None = None
     # a remark on runs with these models
     note: str = (
-        "demo models show how a gate works: SmolLM2-135M, or what this project trained of it; "
-        "these figures are of no other model"
+        "demo models (SmolLM2-135M, or a fine-tuned version of it) show how a gate works; "
+        "their figures say nothing about other models"
     )
 
     def find(self, name: str) -> tuple[str, Mapping[str, Any], Conversion | None]:

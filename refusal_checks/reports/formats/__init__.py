@@ -8,7 +8,7 @@ A module is a format if it defines what ``Format`` lists. If it has an option, i
 - ``check()``: raises UserError before an engine starts if the report could not be written.
 - ``follow(runs, path, say)``: shows runs (``results.progress.Underway``) while they go on, until
   ``stop()`` of what it returns is called; ``say`` prints a line. It must not fail.
-- ``written()``: what became of the report, in a few words, where METAVAR is another word than FILE.
+- ``written()``: what became of the report, in a few words, if METAVAR is not FILE.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ _MOVED_VARIABLES = ("REFUSAL_CHECKS_MLFLOW", "REFUSAL_CHECKS_WANDB", "REFUSAL_CH
 
 
 def moved(name: str) -> str:
-    """What to do about an option or a variable that another distribution has now."""
+    """What to do about an option or a variable that has moved to another distribution."""
     return f"install refusal-checks-extensions, which has {name} now (docs/how-to/elsewhere.md)"
 
 
@@ -143,7 +143,7 @@ def check(call: Invocation) -> None:
 
 
 def written(name: str, module: Format, path: Path) -> str:
-    """What is said of a report that was written; a target that is no file may be a secret."""
+    """The line about a report that was written; a target other than a file may be a secret."""
     if metavar(module) == FILE:
         return f"{name} report {path}"
     return f"{name} report {getattr(module, 'written', lambda: 'passed on')()}"

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 OPTION = "--html"
 VARIABLE = "REFUSAL_CHECKS_HTML"
-HELP = "write an HTML report of the runs to this file, which shows a run while it goes on, too"
+HELP = "write an HTML report of the runs to this file, from the first answer on"
 
 
 def follow(runs: Sequence[Underway], path: Path, say: Callable[[str], None]) -> LivePage:

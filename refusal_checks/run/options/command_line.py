@@ -58,7 +58,7 @@ in a test file that imports refusal_checks.suite:
 
 @dataclass(frozen=True)
 class Baseline:
-    """The earlier run to compare with, if any, which every gate with a margin may require."""
+    """The earlier run to compare with, if any; ``is_required`` by every gate with a margin."""
 
     path: Path | None = None
     allow_incomparable: bool = False

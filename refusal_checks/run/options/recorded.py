@@ -27,7 +27,7 @@ def add_batch(group: pytest.OptionGroup) -> None:
         "--batch-import",
         metavar="FILE",
         action="append",
-        help="store the results of such requests (repeatable); no gate is decided",
+        help="store the results of --batch-export's requests (repeatable); no gate is decided",
     )
     group.addoption(
         "--stored-only",

@@ -301,8 +301,8 @@ def test_the_folder_of_the_runs_is_looked_at(tmp_path: Path) -> None:
     assert said("new/runs").endswith("none yet")
     assert not (tmp_path / "new").exists()
     assert said("file").startswith("FAIL")
-    remedy = "name a folder that can be written with --runs, in gate runs too"
-    assert said("file").endswith(f"{remedy}: {tmp_path / 'file'} cannot be")
+    remedy = "name a writable folder with --runs, in gate runs too"
+    assert said("file").endswith(f"{remedy}: {tmp_path / 'file'} is not writable")
 
 
 def test_a_folder_of_runs_that_may_not_be_looked_into_is_named(tmp_path: Path) -> None:
@@ -317,7 +317,7 @@ def test_a_folder_of_runs_that_may_not_be_looked_into_is_named(tmp_path: Path) -
     )
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout.startswith("FAIL")
-    assert f"{closed / 'runs'} cannot be" in done.stdout
+    assert f"{closed / 'runs'} is not writable" in done.stdout
 
 
 class Hub(BaseHTTPRequestHandler):
