@@ -62,7 +62,7 @@ def _card(path: Path) -> ModelCard:
 
 
 def _about(result: EvalResult) -> tuple[object, ...]:
-    """What a result is of; a new one of the same takes its place."""
+    """What a result is about; a new result about the same replaces it."""
     return tuple(getattr(result, name) for name in _SAME)
 
 

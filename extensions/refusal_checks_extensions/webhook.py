@@ -57,7 +57,7 @@ def _post(url: str, body: bytes) -> str:
     from urllib.request import HTTPRedirectHandler, Request, build_opener
 
     class Stay(HTTPRedirectHandler):
-        """Follows no redirect: who answers with one would be sent the message."""
+        """Follows no redirect, because its target would get the message."""
 
         def redirect_request(self, *_: object) -> None: ...
 

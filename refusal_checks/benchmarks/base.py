@@ -84,7 +84,7 @@ class Benchmark:
 
     @property
     def is_pinned(self) -> bool:
-        """True if other rows than the known ones are refused, wherever they come from."""
+        """True if rows other than the known ones are refused, wherever they come from."""
         return bool(self.sha256) or all(resource.is_pinned for resource in self.resources)
 
     @property

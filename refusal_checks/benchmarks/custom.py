@@ -110,7 +110,7 @@ def _prompts(
 
 
 def _identifies(ids: Sequence[Any]) -> bool:
-    """True if the cells of a column can be the rows' ids: short, and each another."""
+    """True if the cells of a column can be the rows' ids: short and distinct."""
     texts = {str(each) for each in ids if each not in (None, "")}
     return len(texts) == len(ids) and max(map(len, texts), default=0) <= 100
 

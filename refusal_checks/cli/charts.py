@@ -141,7 +141,7 @@ def consistency(runs: Runs, root: Root = run_folder.ROOT) -> None:
 
 
 def _require_same_answers(runs: Sequence[PastRun]) -> None:
-    """Raise DataError unless all runs are of one candidate, sampling and set of prompts."""
+    """Raise DataError unless all runs have the same candidate, sampling and prompts."""
     answers = []
     for run in runs:
         if not run.benchmark(CFSAFETY).safety_scores:

@@ -129,7 +129,7 @@ def blamed(one: Extension) -> Iterator[None]:
 
 
 class Names:
-    """Who brought each name of one sort, in the plural: there must be one only."""
+    """Who brought each name; ``what`` is the sort of name, in the plural. Names must differ."""
 
     def __init__(self, what: str) -> None:
         self._what = what

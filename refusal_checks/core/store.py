@@ -181,7 +181,7 @@ class Store:
 
     With ``retry_unfinished``, answers that a server ended for its own reasons (``content_filter``)
     are not there. ``changed`` counts rows that are not as they were written; they are deleted when
-    they are found. So a run asks for both again.
+    they are found. A run asks for both again.
     """
 
     def __init__(self, path: Path, retry_unfinished: bool = False) -> None:

@@ -68,7 +68,7 @@ class Assignment:
     turn: int = 0
 
     def shown(self, count: int) -> str:
-        """Its part of this number of devices, for people."""
+        """Its part of the ``count`` devices, in words."""
         own = self.devices or (self.cores if len(self.cores) < count else ())
         parts = [
             own and f"on {','.join(map(str, own))}",

@@ -81,7 +81,7 @@ def _children(server: int, vital: str) -> set[psutil.Process]:
 
 
 def _lives(process: psutil.Process) -> bool:
-    """Return True unless the process has ended, even if its name cannot be read right now."""
+    """True unless the process has ended, even if its name cannot be read right now."""
     try:
         return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
     except psutil.NoSuchProcess:

@@ -101,7 +101,7 @@ class Placement:
 
     @property
     def turns(self) -> int:
-        """Their number, one after the other."""
+        """How many groups of engines run one after the other."""
         return 1 + max((place.turn for place in self.places), default=0)
 
     @property
@@ -282,7 +282,7 @@ def _weights(need: EngineNeed, cut: int) -> float:
 
 
 class _Cores:
-    """The cores of a CPU; to share them is to have some each."""
+    """The cores of a CPU; if engines share them, each has some of its own."""
 
     def __init__(self, devices: Devices) -> None:
         self._devices = devices

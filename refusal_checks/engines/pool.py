@@ -168,7 +168,7 @@ class Engines(Servers):
         return self.placement
 
     def _take_places(self, before: Engines, wanted: Needs) -> Places:
-        """Stop what is not wanted; what is, in the places of the run before, if some of it runs."""
+        """Stop engines that are not wanted; the others keep the places of the run before."""
         places = followed(before._settled, wanted)
         self._kept = [process for process in places if process.is_running()]
         for engines in (before, self):  # so that there is room

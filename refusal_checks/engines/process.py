@@ -102,7 +102,7 @@ class EngineProcess:
             ) from fault
 
     def wait_ready(self, timeout: float, progress: Say = lambda line: None) -> None:
-        """Wait for the first good health check; without one, stop it with an EngineStartError."""
+        """Wait for the first good health check; without one, stop it and raise EngineStartError."""
         title, begun, reported = self.engine.title, time.monotonic(), 0.0
         address = f"127.0.0.1:{self.port}"
         while self.is_running():
@@ -273,9 +273,9 @@ class EngineTransport(HttpTransport):
         return client
 
     async def post(self, path: str, body: Mapping[str, Any]) -> Any:
-        """Ask; what an engine says that is about to end is no answer.
+        """Ask; what a dying engine says does not count as an answer.
 
-        Nothing is sent to whoever listens in the place of one that has ended.
+        Nothing is sent to another process that listens on the port of an engine that has ended.
         """
         self._process.require_running()
         try:

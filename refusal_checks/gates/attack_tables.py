@@ -43,7 +43,7 @@ class AttackTables:
         return name in self.plain and name == name_of(self.plain[name], attacks.ALL)
 
     def shared(self, tables: Mapping[str, BenchmarkTable]) -> dict[str, BenchmarkTable]:
-        """What files say besides gates: of a benchmark under attack, what they say of the plain."""
+        """What files say besides gates; for a benchmark under attack, that of the plain one."""
         found = dict(tables)
         for name in self.plain.keys() & tables.keys():
             of_plain = tables[self.plain[name]].model_dump(include=set(FOR_ANY), exclude_unset=True)

@@ -189,7 +189,7 @@ class GateSettings(Frozen):
 def gates_of(key: GateKey, source: str, bounds: Bounds, settings: GateSettings) -> list[Gate]:
     """The gates that a threshold file's bounds define: on figure and change, on the total change.
 
-    What asks for one of the two alone is no gate on the other.
+    Bounds on only one of the two make no gate on the other.
     """
     benchmark, metric, group_kind, group = key
     not_shared = set() if METRICS[metric].sampled else {"decision", "on_inconclusive"}
@@ -295,8 +295,8 @@ def metrics_of(
 ) -> tuple[list[str], type[Valid]]:
     """Names of a benchmark's metrics, and the verdicts of its way of judging, which decide them.
 
-    They are of any kind of benchmark if the file does not say of which it is. The benchmark is None
-    if the table defines it.
+    If the file does not say of which kind the benchmark is, they are those of all kinds. The
+    benchmark is None if the table defines it.
     """
     kinds = judges.discover()
     plain = "multiple_choice" if table.options else Benchmark.judge

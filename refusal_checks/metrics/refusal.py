@@ -18,7 +18,7 @@ _ROUNDING = 1e-9
 
 
 def is_decisive(confidence: float) -> bool:
-    """True if a prompt with this confidence of something counts as that."""
+    """True if a prompt with this confidence in something counts as that."""
     return confidence > DECISIVE + _ROUNDING
 
 

@@ -232,7 +232,7 @@ def weights_gib(model: str, revision: str | None = None, cache: str | None = Non
 
 
 def _size(folder: Path) -> int:
-    """Bytes, as an index of several files declares, else of the files themselves."""
+    """Bytes of the weights: as an index of several files declares, else of the files themselves."""
     for index in folder.glob("*.safetensors.index.json"):
         with suppress(OSError, ValueError, LookupError, TypeError):
             return int(json.loads(index.read_bytes())["metadata"]["total_size"])

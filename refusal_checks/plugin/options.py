@@ -1,4 +1,4 @@
-"""The options of gates, declared beside those of everybody else.
+"""The options of gates, declared beside those of pytest and other plugins.
 
 Every option has a second name, ``--refusal-NAME``, which is accepted even if ``--NAME`` belongs to
 another plugin or a conftest.py. Values are kept under names of their own (``PREFIX``).

@@ -53,7 +53,7 @@ def say_gates(config: pytest.Config) -> None:
 
 
 class Controller:
-    """A plugin of every session: what the process does that starts workers, if it does.
+    """Registered in every session; acts in the process that starts workers, if any.
 
     Args:
         active: what handles gates, once there are any or their options are known.

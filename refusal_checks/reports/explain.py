@@ -178,7 +178,7 @@ def _why_open(verdict: Verdict) -> str:
 
 
 def _worst_cases(verdict: Verdict) -> Iterator[str]:
-    """What the interval and the bounds of the change are with invalid answers counted against."""
+    """The interval and the bounds of the change with invalid answers counted against the gate."""
     gate, compared = verdict.gate, verdict.comparison
     if verdict.worst and gate.limits.outcome(*verdict.worst) is not Outcome.PASS:
         low, high = (figure(gate, end) for end in verdict.worst)

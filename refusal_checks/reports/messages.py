@@ -68,7 +68,7 @@ def _prompts(verdict: Verdict, shown: set[tuple[str, str]]) -> Iterator[str]:
     flips = {flip.now.id: flip for moves in moved(verdict) for flip in moves.flips}
 
     def unseen(ids: Iterable[str]) -> set[str]:
-        """Those that were not shown; they are then."""
+        """Those that have not been shown yet; from now on they count as shown."""
         new = {(verdict.gate.benchmark, each) for each in ids} - shown
         shown.update(new)
         return {each for _, each in new}

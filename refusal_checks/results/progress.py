@@ -68,7 +68,7 @@ class Progress:
 
 @dataclass(frozen=True)
 class Underway:
-    """A run that goes on, for those who show it; other threads fill summary and progress."""
+    """A run in progress, for those who show it; other threads fill summary and progress."""
 
     folder: Path
     summary: RunSummary

@@ -73,7 +73,7 @@ def verdict(original: Verdict) -> Verdict:
 
 
 def _offender(original: Offender) -> Offender:
-    """The offender without its texts; an option's letter is none."""
+    """The offender without its texts; the letter of an option stays."""
     letter = original.expected if len(original.expected) == 1 else ""
     return replace(_hide(original, "prompt", "answer", "rationale"), expected=letter)
 

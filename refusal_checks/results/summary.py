@@ -254,7 +254,7 @@ REASONS_SHARE, REASONS_LEAST = 0.05, 20
 
 @dataclass(frozen=True)
 class Reasons:
-    """Of which answers to a benchmark judges were asked for their reasons (``--rationales``).
+    """For which answers to a benchmark judges were asked for reasons (``--rationales``).
 
     A judge that writes its reasons first may give another verdict; the first one stays. How often
     that is so in the sample says how far its two ways agree on these answers.
@@ -281,7 +281,7 @@ class Sampled:
 
 
 def sample_for_reasons(benchmark: str, records: Sequence[Record]) -> list[Record]:
-    """The answers of which a judge is asked for its reasons in any case; another run draws them."""
+    """The answers for which a judge gives its reasons in any case; every run draws the same."""
     judged = [record for record in records if isinstance(record.judgement, Binary)]
     count = max(REASONS_LEAST, math.ceil(REASONS_SHARE * len(judged)))
     return sorted(

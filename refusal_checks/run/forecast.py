@@ -189,5 +189,5 @@ def _named(what: str, values: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _text(values: Mapping[str, Any]) -> dict[str, str]:
-    """Values as text, which is the same whether or not they were in a file in between."""
+    """Values as text, the same before they are written to a file and after they are read."""
     return {name: json.dumps(value, sort_keys=True) for name, value in values.items()}

@@ -37,7 +37,7 @@ PATIENT = 10.0
 
 
 class Series:
-    """Runs in turn: one's engines stop before the next one's work, or go on for it."""
+    """Runs in turn: a run's engines stop before the next run works, or go on for it."""
 
     def __init__(self, runs: Sequence[Run]) -> None:
         self.runs = tuple(runs)

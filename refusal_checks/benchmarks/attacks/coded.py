@@ -1,4 +1,4 @@
-"""The attacks: those of ``table.toml``, which are told by texts alone, and those that need code."""
+"""The attacks: those of ``table.toml``, which need texts alone, and those that need code."""
 
 from __future__ import annotations
 

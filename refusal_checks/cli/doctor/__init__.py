@@ -104,7 +104,7 @@ def examine(
     """Look at everything that a planned run needs, the cheap parts first.
 
     Args:
-        files: of thresholds.
+        files: threshold files.
     """
     yield ok("python", f"{platform.python_version()} ({sys.executable})")
     yield from _extensions(files)
@@ -124,7 +124,7 @@ def examine(
 
 
 def _extensions(files: Sequence[Path]) -> Iterator[Diagnosis]:
-    """Who else's code a run would use, and what it adds."""
+    """The extensions that a run would use, and what they add."""
     for fault in extensions.faults():
         yield fail("extension", fault)
     with suppress(UserError):  # said of the threshold files

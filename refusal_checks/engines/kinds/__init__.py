@@ -32,7 +32,7 @@ def get(name: str) -> Engine:
 
 
 def choose(name: str) -> str:
-    """What ``--engine`` names; ``auto`` means the first installed one, or vLLM if none is."""
+    """The engine of this name; ``auto`` means the first installed one, or vLLM if none is."""
     if name == AUTO:
         known = discover()
         return next((each for each in known if known[each].is_installed()), PREFERRED)

@@ -89,7 +89,7 @@ class Calibration(Frozen):
         return self._known(benchmark, group)[1] == "own"
 
     def foreign(self, candidate: str, benchmark: str, group: Group = None) -> str:
-        """Whose answers to what the errors are of; empty if they are a run's own."""
+        """Whose answers, to which prompts, the errors are about; empty if a run's own."""
         other = set(self.candidates) != {candidate}
         whose = f"answers of {', '.join(self.candidates)}" if other else "answers"
         match self._known(benchmark, group)[1]:

@@ -169,7 +169,7 @@ class MeasuredJudge:
 
     @property
     def disagreements(self) -> list[LabelledAnswer]:
-        """Answers on which judge and person disagree; of scores, the farthest apart first."""
+        """Answers on which judge and person disagree; of scores, the largest differences first."""
 
         def distance(answer: LabelledAnswer) -> float:
             if isinstance(answer.human, str) or isinstance(answer.judge, str | None):

@@ -1,4 +1,4 @@
-"""The page of runs that go on, written again every few seconds by a thread of its own."""
+"""The page of runs in progress, written again every few seconds by a thread of its own."""
 
 from __future__ import annotations
 

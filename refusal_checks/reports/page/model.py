@@ -114,7 +114,7 @@ class GateRow:
 
     @property
     def estimate(self) -> Estimate | None:
-        """The figure that decides, or that so far."""
+        """The figure that decides, or the figure so far."""
         return self.verdict.estimate if self.verdict else self.early
 
     @property

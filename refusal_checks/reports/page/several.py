@@ -59,7 +59,7 @@ class SideBySide(NamedTuple):
 
     @property
     def in_common(self) -> bool:
-        """True if a gate of the first run is another one's, too."""
+        """True if another run has a gate of the first run, too."""
         return any(cells[0] and any(cells[1:]) for cells in self.gates.values())
 
 
@@ -237,7 +237,7 @@ def trends(runs: Sequence[RunView]) -> list[Trend]:
 
 
 def report_file(run: RunFolder, path: Path) -> Path:
-    """Where the report of a run lies that is written for the page, apart if it shows no texts."""
+    """Where a run's report is written for the page; another place if it shows no texts."""
     named = run.path.name if is_file_name(run.path.name) else "run"
     digest = hashlib.sha256(f"{type(run).__name__} {run.path.absolute()}".encode()).hexdigest()[:8]
     return path.parent / f"{path.stem}-reports" / f"{named}-{digest}.html"

@@ -36,7 +36,7 @@ WIDTH, _LEAST = 100, 40
 
 
 def fitting(columns: int | None = None) -> int:
-    """The columns to fill, of a terminal or of the one that there is (80 without one, as in CI)."""
+    """The columns to fill: of this terminal, else of the current one (80 without any, as in CI)."""
     known = shutil.get_terminal_size().columns if columns is None else columns
     return max(_LEAST, min(WIDTH, known - 1))
 
@@ -264,9 +264,9 @@ def _cost(usage: Usage, share: int) -> str:
 def unfinished(
     progress: Progress, summary: RunSummary, gates: int, store: Path, fresh: bool
 ) -> Iterator[str]:
-    """What an interrupted run of so many gates has done, and how to continue it, if it has a rest.
+    """What an interrupted run has done and, if anything is left to do, how to continue it.
 
-    A ``fresh`` run's store, where the finished work is, is its own.
+    A ``fresh`` run has a store of its own, which holds the finished work.
     """
     counts = progress.benchmarks
     if not counts or all(done.done for done in counts.values()):
