@@ -88,7 +88,8 @@ class Afterwards:
         fuller = [changed.get(_place(record), record) for record in records]
         if not alone:
             return fuller, None
-        of_sample = [agrees for place, agrees in self._said if place in frozenset(drawn)]
+        in_sample = frozenset(drawn)
+        of_sample = [agrees for place, agrees in self._said if place in in_sample]
         agreed = [agrees for _, agrees in self._said]
         reasons = Reasons(
             answers=sum(isinstance(record.judgement, Binary) for record in records),

@@ -64,9 +64,9 @@ def _choice(choice: Mapping[str, Any], reasoning_end: str, total: int) -> Choice
     text, reasoning = split_reasoning(choice["message"], reasoning_end)
     listed = (choice.get("logprobs") or {}).get("content") or []
     values = answer_logprobs(listed, text, reasoning)
+    if not math.isfinite(sum(values)):
+        raise ValueError(f"the sum of the log-probabilities is {sum(values)}")
     mean = min(0.0, sum(values) / len(values)) if values else None
-    if mean is not None and not math.isfinite(sum(values)):
-        raise ValueError(f"the mean log-probability is {mean}")
     reason = _reason(choice.get("finish_reason"))
     return Choice(text, reason, total or len(listed), mean, reasoning)
 

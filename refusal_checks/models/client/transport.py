@@ -124,6 +124,9 @@ class HttpTransport:
                     text = (await _body(reply, most)).decode("utf-8", errors="replace")
                     return self._read(reply, text, self.url if url == own else url)
             raise EndpointError(f"{url}: redirected more than {_HOPS} times; name another URL")
+        except EndpointError as fault:  # also of a header, or where JSON was quoted in JSON
+            fault.args = (self._keys.hidden(str(fault)),)
+            raise
         except aiohttp.ClientSSLError as fault:
             raise EndpointError(
                 f"{self._explained(fault)}; if an authority of your own signed the server's "
@@ -138,14 +141,12 @@ class HttpTransport:
         hidden = self._keys.hidden
         if reply.status != 200:
             after = reply.headers.get("Retry-After", "")
-            refusal = error_for(url, reply.status, hidden(text), after)
-            refusal.args = (hidden(str(refusal)),)  # where JSON was quoted in JSON
-            raise refusal
+            raise error_for(url, reply.status, hidden(text), after)
         text = hidden(text, is_answer=True)
         try:
             return decoded(text)
         except (ValueError, RecursionError):
-            said = hidden(f"not valid JSON but {reply.content_type[:60]}: {text[:200]}")
+            said = f"not valid JSON but {reply.content_type[:60]}: {text[:200]}"
             raise TransientError(f"{self.url}: {said}", reply.status) from None
 
     def _explained(self, fault: Exception) -> str:

@@ -151,6 +151,13 @@ def test_a_redirect_shows_no_credentials_and_may_be_malformed(where: str) -> Non
     assert "PW" not in str(caught.value)
 
 
+def test_a_redirect_that_repeats_a_key_does_not_publish_it() -> None:
+    with FakeServer() as server:
+        server.failing = {"hello": (307, {"Location": "http://127.0.0.1:1/sk-CAND-123456"})}
+        with pytest.raises(EndpointError, match=r"redirects to http://127.0.0.1:1/\[API key\]"):
+            post(server.url, api_key="sk-CAND-123456")
+
+
 def test_a_redirect_within_a_server_is_followed_if_it_keeps_the_request() -> None:
     with FakeServer() as server:
         server.faults = [(307, {"Location": "/v1/chat/completions"})]

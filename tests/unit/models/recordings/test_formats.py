@@ -177,9 +177,9 @@ def test_lm_eval_falls_back_on_what_was_sent_and_refuses_tasks_without_words(
     row = lm_eval(0, doc={"a": "x", "b": "y"})
     found = read(lines(tmp_path / "a.jsonl", row))
     assert found.answers(asked("Examples...\n\nQ: question 0"))
-    row = lm_eval(0, resps=[[[-1.5, False]], [[-0.5, True]]])
-    with pytest.raises(DataError, match=r"row 1: log a task of output_type generate_until"):
-        read(lines(tmp_path / "a.jsonl", row))
+    for resps in ([[[-1.5, False]], [[-0.5, True]]], [[{"text": "one"}, "two"]], [[{}, "two"]]):
+        with pytest.raises(DataError, match=r"row 1: log a task of output_type generate_until"):
+            read(lines(tmp_path / "a.jsonl", lm_eval(0, resps=resps)))
 
 
 def promptfoo(text: str, output: Any, **other: Any) -> dict[str, Any]:
