@@ -373,10 +373,8 @@ def _seconded(
     beside = metric.estimate(decided, level)
     share = beside.n / (beside.n + found.estimate.n)
     low, high = (share * beside.value + (1 - share) * end for end in found.extremes or (0.0, 0.0))
-    ends, whole = (
-        (low, high) if found.extremes else None,
-        correction.with_settled(found.estimate, beside, level),
-    )
+    whole = correction.with_settled(found.estimate, beside, level)
+    ends = (low, high) if found.extremes else None
     return replace(found, estimate=whole, extremes=ends, need=None)
 
 

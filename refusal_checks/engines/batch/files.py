@@ -166,7 +166,8 @@ class Inbox:
         for line in found:
             if line.fault:
                 counts[line.fault] += 1
-                examples += [f"{line.id} {line.words}".strip()] if len(examples) < 3 else []
+                if len(examples) < 3:
+                    examples.append(f"{line.id} {line.words}".strip())
             else:
                 is_first = self._run(insert, line.id, json.dumps(line.body)).rowcount > 0
                 counts["answered" if is_first else "duplicate"] += 1

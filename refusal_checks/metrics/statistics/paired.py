@@ -133,9 +133,11 @@ def mean_bounds(
     if (losses, gains) == (whole_losses, whole_gains):
         return OneSidedBounds(span * least.lower, span * least.upper)
     most = share_bounds(whole_losses, gains, n, confidence)
-    ends = (bound(changes, -span, span, tail) for bound in (lower_bound, upper_bound))
-    bounds = zip(ends, least, most, strict=True)
-    return OneSidedBounds(*(min(max(e, span * low), span * high) for e, low, high in bounds))
+    lower, upper = (bound(changes, -span, span, tail) for bound in (lower_bound, upper_bound))
+    return OneSidedBounds(
+        min(max(lower, span * least.lower), span * most.lower),
+        min(max(upper, span * least.upper), span * most.upper),
+    )
 
 
 def _changes(before: Sequence[float], after: Sequence[float]) -> Numbers:

@@ -242,8 +242,8 @@ def refusal_evaluation(document: Document) -> list[Row] | None:
             "completion": [answer.get("text") for answer in row["answers"]],
             "label": labels,
             "mean_logprob": [
-                math.log(found) if isinstance(found, int | float) and found > 0 else None
-                for found in (answer["answer_prob"] for answer in row["answers"])
+                math.log(known) if isinstance(known, int | float) and known > 0 else None
+                for known in (answer["answer_prob"] for answer in row["answers"])
             ],
         }
         for row, labels in zip(found, judged, strict=True)
