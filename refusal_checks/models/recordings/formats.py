@@ -171,23 +171,23 @@ def lm_eval(document: Document) -> list[Row] | None:
     for number, row in enumerate(read_rows(document.path), 1):
         if row.get("filter") != first.get("filter"):
             continue
-        answers = list(_flat(row.get("resps") or row.get("filtered_resps"), list))
+        answers = list(_flat(row.get("resps") or row.get("filtered_resps")))
         if any(answer is not None and not isinstance(answer, str) for answer in answers):
             raise DataError(
                 f"{document.path}: row {number}: log a task of output_type generate_until: this "
                 "one compares probabilities (loglikelihood) and records no answer in words"
             )
-        sent = (one for one in _flat(row.get("arguments"), list, dict) if isinstance(one, str))
+        sent = (text for text in _flat(row.get("arguments"), True) if isinstance(text, str))
         prompt = prompt_in(row.get("doc")) or next(sent, None)
         rows.append({**row, "prompt": prompt, "completion": answers or None})
     return rows
 
 
-def _flat(value: Any, *kinds: type) -> Iterator[Any]:
-    """What is in values of these kinds within each other, in order."""
-    if isinstance(value, kinds):
-        for one in value.values() if isinstance(value, dict) else value:
-            yield from _flat(one, *kinds)
+def _flat(value: Any, in_objects: bool = False) -> Iterator[Any]:
+    """The values in nested lists, and in objects if wanted, in order."""
+    if isinstance(value, list) or (in_objects and isinstance(value, Mapping)):
+        for one in value.values() if isinstance(value, Mapping) else value:
+            yield from _flat(one, in_objects)
     else:
         yield value
 
