@@ -76,8 +76,8 @@ def test_an_outcome_is_the_same_everywhere(
                 "smoke_unsafe: rejection_rate 85.0% [[]75.6%, 91.2%], n = 80; must be at least 80*",
                 "inconclusive at 95% confidence: the interval contains the threshold 80.0%; "
                 "471 prompts (391 more) would decide it 4 times in 5, if this is the true figure",
-                "invalid: none of 160 answers",
                 "why this gate: agreed (board, 2026-01-31)",
+                "invalid: none of 160 answers",
             ],
         )
 
@@ -90,7 +90,7 @@ def test_doubt_is_a_visible_warning_however_tests_run_and_however_strict_a_proje
     result = decide(project, 12, 0.8, settings, "-n2")
     result.assert_outcomes(passed=1, warnings=1)
     assert result.ret == 0
-    result.stdout.fnmatch_lines(["note: *gates.toml: [[]settings]: rename correction to*"])
+    result.stdout.fnmatch_lines(["note: *gates.toml: [[]settings]: rename correction*"])
     result.stdout.fnmatch_lines(
         ["*InconclusiveWarning: smoke_unsafe: rejection_rate 85.0%*would decide*"]
     )
