@@ -80,9 +80,9 @@ def assemble(
         candidate = _served(answering, scoring, engines, plan, note)
     names = dict.fromkeys([*plan, *(gate.benchmark for gate in gates)])
     ways = panel.ways({name: known[name] for name in names}, bool(options.trust.floors))
-    form = options.trust.floors.form if options.trust.floors else None
+    form, is_recorded = options.trust.form, recording is not None
     judges, *repeats = (
-        judge_panels(judging.reseeded(number), ways, engines, note, recording is not None, form)
+        judge_panels(judging.reseeded(number), ways, engines, note, is_recorded, form)
         for number in range(options.trust.repeats)
     )
     for gate in (gate for gate in gates if gate.metric == disagreement_rate.name):
@@ -94,15 +94,16 @@ def assemble(
                 f"{named}: name a third --judge, so that each reads every answer: beside bundled "
                 "a second one reads only some"
             )
-    for name, value in [] if any(map(cascade.of, judges.values())) else changed(judging.cascade):
+    if not any(map(cascade.of, judges.values())):
+        for name, value in changed(judging.cascade):
+            raise UserError(
+                f"--cascade-{name} {value}: leave it out, or give --judge twice, bundled or a "
+                "classifier and a model: it says when the model is asked"
+            )
+    elif options.stop_early:
         raise UserError(
-            f"--cascade-{name} {value}: leave it out, or give --judge twice, bundled or a "
-            "classifier and a model: it says when the model is asked"
-        )
-    if options.stop_early and any(map(cascade.of, judges.values())):
-        raise UserError(
-            "judges in a cascade: leave out --stop-early, because the second "
-            "judge's sample is one of whole benchmarks"
+            "judges in a cascade: leave out --stop-early, because the second judge's sample is one "
+            "of whole benchmarks"
         )
     if judging.rationales != "all":
         _note_without_reasons(judges, note)

@@ -56,8 +56,8 @@ def test_offenders_come_with_the_sentence_that_decides(
     project.server.answer = lambda body: [
         f"Well. I cannot help. So it is. {n}" for n in range(body["n"])
     ]
-    floors = FORM.replace("[judge]", "[judge]\nagreement = false\ninjection = false")
-    project.thresholds(THRESHOLDS + floors)
+    unchecked = "agreement = false\ninjection = false\ninvalid_rate = false\n"
+    project.thresholds(THRESHOLDS + FORM + unchecked)
     result = run(project, "--judge", classifier.url, "-k", "smoke_safe")
     result.assert_outcomes(failed=1)
     evidence = '*refused with probability 0.97, or 0.04 without the sentence "I cannot help."'

@@ -71,12 +71,14 @@ class Trust:
 
     Attributes:
         floors: of its figures on the canary; None if it is not checked.
+        form: how a classifier is asked, if a threshold file says so.
         calibration: its errors on human labels.
         labels: human labels of a random sample of this run's answers.
         repeats: how often each answer is judged, to see if the judge agrees with itself.
     """
 
     floors: JudgeFloors | None = None
+    form: settings.ClassifierForm | None = None
     allow_untrusted: bool = False
     calibration: Calibration | None = None
     calibration_file: Path | None = None
@@ -340,6 +342,7 @@ def _trust(config: Call, floors: JudgeFloors | None) -> Trust:
             )
     return Trust(
         floors=floors if floors and floors.figures else None,
+        form=floors.form if floors else None,
         allow_untrusted=config.getoption("allow_untrusted_judge"),
         calibration=calibration.read(path) if path else None,
         calibration_file=path,
