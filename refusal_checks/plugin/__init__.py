@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from refusal_checks.core.errors import InconclusiveWarning as InconclusiveWarning  # for filters
 from refusal_checks.plugin.xdist import Controller
 from refusal_checks.run.options.call import INI, PREFIX
 
@@ -22,10 +23,6 @@ if TYPE_CHECKING:
 
 _GATES = pytest.StashKey["Gates"]()
 _UNDER_TEST = {"--candidate", "--refusal-candidate"}
-
-
-class InconclusiveWarning(UserWarning):
-    """A gate is inconclusive, and its threshold file asks for a warning."""
 
 
 def pytest_addoption(parser: pytest.Parser, pluginmanager: pytest.PytestPluginManager) -> None:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from refusal_checks.core.errors import DataError
 from refusal_checks.core.records import Record, is_disputed
@@ -15,9 +15,18 @@ from refusal_checks.core.records import Record, is_disputed
 if TYPE_CHECKING:
     import datasets
 
-    from refusal_checks.results.run_folder import RunFolder
-
 Row = dict[str, Any]
+
+
+class Answers(Protocol):
+    """What a table needs of a run's folder."""
+
+    @property
+    def path(self) -> Path: ...
+    @property
+    def benchmarks(self) -> Sequence[str]: ...
+    def records(self, benchmark: str) -> Iterable[Record]: ...
+
 
 _COLUMNS = {
     "large_string": """
@@ -44,14 +53,14 @@ _LISTS = {
 COLUMNS = (*_EMPTY, *_LISTS)  # names of all columns
 
 
-def rows(run: RunFolder) -> Iterator[Row]:
+def rows(run: Answers) -> Iterator[Row]:
     """All answers of a run, benchmark by benchmark; a value that an answer lacks is None."""
     for benchmark in run.benchmarks:
         for record in run.records(benchmark):
             yield _row(record) | {"benchmark": benchmark}
 
 
-def write_table(run: RunFolder, path: Path) -> int:
+def write_table(run: Answers, path: Path) -> int:
     """Write the table as .jsonl or .parquet and return the number of its rows."""
     import datasets  # takes seconds; no other command needs it
     from datasets import Features, List, Value
