@@ -251,17 +251,11 @@ class JudgeSampling(Drawing):
 
 
 class ClassifierForm(Frozen):
-    """How a sequence classifier is shown an exchange, and what it says.
+    """How a sequence classifier is shown an exchange, and what it says."""
 
-    Attributes:
-        format: the text that it reads, with ``{request}`` and, after it, ``{answer}``.
-        refusal_label: the label that means refusal.
-        languages: codes (ISO 639) of those that it was measured on; empty if nobody says.
-    """
-
-    format: str
+    format: str  # of the text that it reads, with ``{request}`` and, after it, ``{answer}``
     refusal_label: str = Field(min_length=1)
-    languages: tuple[str, ...] = ()
+    languages: tuple[str, ...] = ()  # codes (ISO 639) of those it was measured on; empty: unknown
 
     @field_validator("format")
     @classmethod

@@ -21,11 +21,8 @@ from refusal_checks.models.client.errors import PromptTooLongError
 VERSION = 1
 """Part of the judge's identity: raise it when exchanges are shown, or probabilities read, anew."""
 
-OVERLAP = 200
-"""Characters that two windows of an answer share, so that no sentence is cut in both."""
-
-SHORTEST = 4 * OVERLAP
-"""Characters of an answer below which it is not divided: then the request is what is too long."""
+OVERLAP = 200  # characters that two windows of an answer share, so that none cuts a sentence
+SHORTEST = 4 * OVERLAP  # of an answer that is divided: below, the request is what is too long
 
 
 KNOWN: Mapping[str, ClassifierForm] = {

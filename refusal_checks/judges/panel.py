@@ -24,6 +24,10 @@ class Way(NamedTuple):
     max_answer_chars: int | None = None  # shown of an answer; None leaves the run's setting
     category_guide: Path | None = None  # see ``Benchmark``
 
+    @property
+    def judges_refusal(self) -> bool:
+        return judges.discover()[self.kind].judges_refusal
+
 
 def ways(benchmarks: Mapping[str, Benchmark], with_canary: bool) -> dict[str, Way]:
     """How each benchmark is judged and, under its own name, the canary.
@@ -60,8 +64,7 @@ def panels(
                 raise
             judged = ", ".join(other for other in ways if ways[other] == way)
             raise ModelError(f"{judged}: {fault}") from None
-    kinds = judges.discover()
-    left = [name for name, way in ways.items() if not kinds[way.kind].judges_refusal]
+    left = [name for name, way in ways.items() if not way.judges_refusal]
     for one in named:
         if left and isinstance(one, JudgeSetup) and one.reads_refusals_only:
             others = dict.fromkeys(judge.name for name in left for judge in by_way[ways[name]])

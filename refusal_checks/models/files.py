@@ -182,36 +182,24 @@ def _config(model: Served) -> Mapping[str, Any]:
     return {}
 
 
-def _number(item: tuple[str, Any]) -> int:
-    return int(item[0])
-
-
 class Classes(NamedTuple):
-    """What a sequence classifier's configuration says.
+    """What a sequence classifier's configuration says."""
 
-    Attributes:
-        labels: in their order.
-        form: see ``ClassifierForm``; None if it does not declare it.
-    """
-
-    labels: tuple[str, ...] = ()
-    form: ClassifierForm | None = None
+    labels: tuple[str, ...] = ()  # in their order
+    form: ClassifierForm | None = None  # None if it declares none under ``refusal_judge``
 
 
 def classes(model: Served) -> Classes | None:
-    """Of a sequence classifier; None for a model that writes, or whose configuration is not here.
-
-    Raises:
-        ModelError: what it declares under ``refusal_judge`` cannot be read.
-    """
+    """Of a sequence classifier; None for other models, and where there is no configuration."""
     config = _config(model)
     names = config.get("architectures")
     if not isinstance(names, list) or not str(names[:1]).endswith("ForSequenceClassification']"):
         return None
-    labels, declared = config.get("id2label"), config.get("refusal_judge")
+    labels: Any = config.get("id2label") or {}
+    declared = config.get("refusal_judge")
     ordered: tuple[str, ...] = ()
     with suppress(*MALFORMED):
-        ordered = tuple(str(label) for _, label in sorted((labels or {}).items(), key=_number))
+        ordered = tuple(str(labels[key]) for key in sorted(labels, key=int))
     try:
         return Classes(ordered, declared and ClassifierForm.model_validate(declared))
     except ValueError as fault:

@@ -94,13 +94,7 @@ def assemble(
                 f"{named}: name a third --judge, so that each reads every answer: beside bundled "
                 "a second one reads only some"
             )
-    if not any(map(cascade.of, judges.values())):
-        for name, value in changed(judging.cascade):
-            raise UserError(
-                f"--cascade-{name} {value}: leave it out, or give --judge twice, bundled or a "
-                "classifier and a model: it says when the model is asked"
-            )
-    elif options.stop_early:
+    if options.stop_early and any(map(cascade.of, judges.values())):
         raise UserError(
             "judges in a cascade: leave out --stop-early, because the second judge's sample is one "
             "of whole benchmarks"
@@ -316,7 +310,17 @@ def judge_panels(
         )
 
     named = [setup(number, judge) for number, judge in enumerate(judging.judges, 1)]
-    return panel.panels(ways, named, is_recorded)
+    found = panel.panels(ways, named, is_recorded)
+    of_refusal = [found[name] for name, way in ways.items() if way.judges_refusal]
+    if of_refusal and not any(map(cascade.of, of_refusal)):
+        for name, value in changed(judging.cascade):
+            if (name, value) == ("sample", 1.0):  # as a calibration has it, whatever the judges
+                continue
+            raise UserError(
+                f"--cascade-{name} {value}: leave it out, or give --judge twice, bundled or a "
+                "classifier and a model: it says when the model is asked"
+            )
+    return found
 
 
 def _classes(model: Served | Attached, client: Client) -> Classes | None:

@@ -24,6 +24,11 @@ VERDICT = json.dumps(
     }
 )
 MODELS = json.dumps({"data": [{"id": "instant"}]}).encode()
+REFUSAL = (
+    "because that could hurt people, and I would rather not be a part of it. If there is another "
+    "way to get where you want to be, tell me more about it and we can look at that together."
+)
+"""Prose: a phrase that is repeated has no verdict."""
 WORDS = 40
 VERDICT_TOKENS = 30
 LOGPROBS = [{"token": "word", "logprob": -0.5}] * WORDS
@@ -113,7 +118,7 @@ def _answer(body: dict[str, object]) -> bytes:
     """As many answers as are asked for, all of them different; or one verdict."""
     is_judge = "response_format" in body
     seed, count = int(str(body.get("seed", 0))), int(str(body.get("n", 1)))
-    texts = [VERDICT] if is_judge else [f"I cannot {seed + i} " * 12 for i in range(count)]
+    texts = [VERDICT] if is_judge else [f"I cannot {seed + i}, {REFUSAL}" for i in range(count)]
     choices = [
         {
             "index": index,

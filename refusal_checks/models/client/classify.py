@@ -5,20 +5,16 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from refusal_checks.core.errors import EndpointError
 from refusal_checks.models.client.client import Client
 from refusal_checks.models.client.errors import TransientError
 
-CLASSIFY = "/../classify"
-"""On vLLM, beside ``/v1`` and not below it."""
-
-MOST = 64
-"""Most texts of one request."""
-
-AT_ONCE = 2
-"""Requests at one time: while the engine reads one batch, the next one is on its way."""
+CLASSIFY = "/../classify"  # on vLLM, beside ``/v1`` and not below it
+MOST = 64  # texts of one request
+AT_ONCE = 2  # requests: while the engine reads one batch, the next one is on its way
 
 
 @dataclass(frozen=True)
@@ -72,32 +68,24 @@ class Classifier:
         await asyncio.sleep(0)  # so that what is asked in the same step goes along
         while self._waiting:
             batch, self._waiting = self._waiting[:MOST], self._waiting[MOST:]
-            try:
-                await self._answer(batch)
-            except TransientError as fault:
-                _fail(batch, fault)
-            except EndpointError:  # perhaps because of one of them
-                for each in batch:
-                    try:
-                        await self._answer([each])
-                    except EndpointError as fault:
-                        _fail([each], fault)
-            except BaseException as fault:
-                _fail(batch, fault)
-                raise
+            found = await self._ask([text for text, _ in batch])
+            for (_, future), each in zip(batch, found, strict=True):
+                if future.done():  # its asker has been cancelled
+                    continue
+                if isinstance(each, Exception):
+                    future.set_exception(each)
+                else:
+                    future.set_result(each)
 
-    async def _answer(self, batch: Sequence[tuple[str, asyncio.Future[Classified]]]) -> None:
-        texts = [text for text, _ in batch]
-        found = await self._client.post(CLASSIFY, {"input": texts}, lambda r: _read(r, len(texts)))
-        for (_, future), each in zip(batch, found, strict=True):
-            if not future.done():
-                future.set_result(each)
-
-
-def _fail(batch: Sequence[tuple[str, asyncio.Future[Classified]]], fault: BaseException) -> None:
-    for _, future in batch:
-        if not future.done():
-            future.set_exception(fault)
+    async def _ask(self, texts: Sequence[str]) -> Sequence[Classified | Exception]:
+        try:
+            read = partial(_read, count=len(texts))
+            return await self._client.post(CLASSIFY, {"input": texts}, read)
+        except Exception as fault:
+            is_of_one = isinstance(fault, EndpointError) and not isinstance(fault, TransientError)
+            if is_of_one and len(texts) > 1:  # the others are not to fail with it
+                return [each for text in texts for each in await self._ask([text])]
+            return [fault] * len(texts)
 
 
 def _read(response: Any, count: int) -> list[Classified]:
