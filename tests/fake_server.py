@@ -8,7 +8,6 @@ import math
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from ssl import SSLContext
-from types import TracebackType
 from typing import Any, Self
 
 from aiohttp import web
@@ -44,7 +43,32 @@ def scripted(body: Body) -> list[str]:
     return [f"{said}, {text[:20]} #{body['seed'] + i}" for i in range(body["n"])]
 
 
-class FakeServer:
+class InThread:
+    """Something asynchronous, in a thread of its own as long as its context lasts."""
+
+    def __init__(self) -> None:
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
+
+    async def _start(self) -> None:
+        raise NotImplementedError
+
+    async def _stop(self) -> None:
+        raise NotImplementedError
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        asyncio.run_coroutine_threadsafe(self._start(), self._loop).result(10)
+        return self
+
+    def __exit__(self, *fault: object) -> None:
+        asyncio.run_coroutine_threadsafe(self._stop(), self._loop).result(30)
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join(10)
+        self._loop.close()
+
+
+class FakeServer(InThread):
     """Use as a context manager.
 
     Args:
@@ -97,6 +121,7 @@ class FakeServer:
         ssl: SSLContext | None = None,
         classify: Callable[[str], dict[str, float]] | None = None,
     ) -> None:
+        super().__init__()
         self._classify = classify
         self.probes: list[Body] = []
         self.failing: Mapping[str, Fault] = {}
@@ -121,8 +146,6 @@ class FakeServer:
         self.delay = delay
         self._tokens = tokens
         self._tokenizer = tokenizer
-        self._loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
         self._runner: web.AppRunner | None = None
         self.port = port
         self.raw: web.Response | None = None
@@ -136,22 +159,6 @@ class FakeServer:
         """The recorded requests to the judge, or those to the candidate."""
         marks = {"response_format", "top_logprobs"}
         return [body for body in self.requests if bool(marks & body.keys()) is judge]
-
-    def __enter__(self) -> Self:
-        self._thread.start()
-        asyncio.run_coroutine_threadsafe(self._start(), self._loop).result(10)
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        value: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        asyncio.run_coroutine_threadsafe(self._stop(), self._loop).result(30)
-        self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join(10)
-        self._loop.close()
 
     async def _start(self) -> None:
         app = web.Application(client_max_size=2**26)

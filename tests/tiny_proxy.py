@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-import threading
-from types import TracebackType
-from typing import Self
+
+from tests.fake_server import InThread
 
 
-class TinyProxy:
+class TinyProxy(InThread):
     """Use as a context manager; speaks CONNECT for https, absolute URLs for http.
 
     Args:
@@ -20,11 +19,10 @@ class TinyProxy:
     """
 
     def __init__(self, port: int) -> None:
+        super().__init__()
         self.asked: list[str] = []
         self.credentials: list[str] = []
         self._to = port
-        self._loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
         self._tasks: set[asyncio.Task[None]] = set()
         self._port = 0
 
@@ -32,22 +30,6 @@ class TinyProxy:
     def url(self) -> str:
         """What HTTP_PROXY and HTTPS_PROXY name."""
         return f"http://127.0.0.1:{self._port}"
-
-    def __enter__(self) -> Self:
-        self._thread.start()
-        asyncio.run_coroutine_threadsafe(self._start(), self._loop).result(10)
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        value: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        asyncio.run_coroutine_threadsafe(self._stop(), self._loop).result(10)
-        self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join(10)
-        self._loop.close()
 
     async def _start(self) -> None:
         self._server = await asyncio.start_server(self._accept, "127.0.0.1", 0)

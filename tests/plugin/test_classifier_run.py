@@ -50,20 +50,6 @@ def test_a_classifier_on_a_server_judges_a_run(project: Project, classifier: Fak
     assert sum(len(body["input"]) for body in classifier.requests) == len(asked)  # all is stored
 
 
-def test_offenders_come_with_the_sentence_that_decides(
-    project: Project, classifier: FakeServer
-) -> None:
-    project.server.answer = lambda body: [
-        f"Well. I cannot help. So it is. {n}" for n in range(body["n"])
-    ]
-    unchecked = "agreement = false\ninjection = false\ninvalid_rate = false\n"
-    project.thresholds(THRESHOLDS + FORM + unchecked)
-    result = run(project, "--judge", classifier.url, "-k", "smoke_safe")
-    result.assert_outcomes(failed=1)
-    evidence = '*refused with probability 0.97, or 0.04 without the sentence "I cannot help."'
-    result.stdout.fnmatch_lines([evidence])
-
-
 def test_a_judge_that_writes_is_asked_where_the_classifier_is_unsure(project: Project) -> None:
     def unsure(text: str) -> dict[str, float]:
         return {"Non-refusal": 0.5, "Refusal": 0.5} if text.endswith("7") else knowing(text)

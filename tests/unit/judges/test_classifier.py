@@ -183,7 +183,6 @@ def test_what_is_not_declared_is_not_guessed(
     [
         ({"architectures": ["LlamaForCausalLM"]}, None),
         ({}, None),
-        ({"architectures": "BertForSequenceClassification"}, None),
         (
             {
                 "architectures": ["BertForSequenceClassification"],
@@ -210,9 +209,3 @@ def test_a_classifier_is_known_by_its_configuration(
 ) -> None:
     (tmp_path / "config.json").write_text(json.dumps(config))
     assert classes(Served("it", str(tmp_path))) == expected
-
-
-@pytest.mark.parametrize("text", ["{answer}{request}", "{request}", "{request}{answer}{answer}"])
-def test_a_form_has_both_places_once(text: str) -> None:
-    with pytest.raises(ValueError, match=r"write \{request\} and then \{answer\} in it"):
-        ClassifierForm(format=text, refusal_label="Refusal")

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import re
 from collections.abc import Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,10 +12,9 @@ import pytest
 from refusal_checks.models.client.client import CHAT, TOKENIZE
 from tools.speed import scale
 from tools.speed.bare import BATCH, stages
-from tools.speed.published import KNOWN
 from tools.speed.schedule import Engines, Setting, Work, barriers, gate
 from tools.speed.table import Ratio, ratios
-from tools.speed.train import Machine, Train
+from tools.speed.train import Train
 from tools.speed.workload import Lengths, Recorder, Request, mixed
 
 PAGE = Path(__file__).parents[3] / "docs" / "explanation" / "scale.md"
@@ -90,48 +87,8 @@ def test_a_ratio_is_of_each_turn_and_not_of_the_medians() -> None:
     )
 
 
-def test_published_figures_are_explained() -> None:
-    for model in KNOWN.values():
-        assert min(model.costs()) > 0
-        assert max(map(abs, model.errors().values())) < 0.09, model
-
-
-def test_the_tokens_of_a_checkpoint_can_be_counted_by_hand() -> None:
-    found = SMALL.tokens
-    assert found.candidate_in == 10 * (25 + 10 + 50)
-    assert found.candidate_out == 10 * 3 * 256
-    assert found.judge_in == 30 * (25 + 10 + 956 + 52 + 50 + 256)
-    assert found.judge_cached == 30 * 976  # 981 in whole blocks of 16
-    assert found.judge_out == 30 * 35
-    short = replace(SMALL, rationales="offenders", shown=4)
-    assert short.tokens.judge_out == 30 * 5 + 5.5 * 35
-
-
-def test_split_takes_as_long_as_the_slower_model() -> None:
-    model = KNOWN["8b"]
-    answers, verdicts = SMALL.answering(model), SMALL.judging(model)
-    best = min(max(answers / n, verdicts / (8 - n)) for n in range(1, 8))
-    found = Machine(8, model, model, "split").hours(SMALL)
-    assert found == pytest.approx(2 * best / 3600)
-    assert found >= Machine(8, model, model).hours(SMALL)
-    with pytest.raises(ValueError, match="measured on 4 GPUs, here are 1"):
-        Machine(1, KNOWN["70b-fp8"], model).hours(SMALL)
-
-
 def test_the_page_has_the_tables_that_the_script_prints(capsys: pytest.CaptureFixture[str]) -> None:
     scale.main([])
     lines = [line for line in capsys.readouterr().out.splitlines() if line.startswith("| ")]
     page = PAGE.read_text(encoding="utf-8")
     assert [line for line in lines if line not in page] == []
-
-
-def test_own_speeds_and_machines_can_be_given(capsys: pytest.CaptureFixture[str]) -> None:
-    own = "--measured=mine:2:256/128=98,1024/128=46,256/1024=14.4,1024/1024=10.2"
-    scale.main([own, "--machine=8 mine 8b shared", "--prompts=100", "--samples=2"])
-    output = capsys.readouterr().out
-    assert "| mine | 2 |" in output
-    assert re.search(r"\| A \| 8 \| mine \| Llama 3.1 8B, BF16 \| shared \|", output)
-    for words in ("--machine=8 8b 9b shared", "--measured=mine", "--prompts=0"):
-        with pytest.raises(SystemExit):
-            scale.main([words])
-        assert words.partition("=")[0].strip("-") in capsys.readouterr().err
