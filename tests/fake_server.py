@@ -6,6 +6,7 @@ import asyncio
 import json
 import math
 import threading
+from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from ssl import SSLContext
 from typing import Any, Self
@@ -50,11 +51,10 @@ class InThread:
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
 
-    async def _start(self) -> None:
-        raise NotImplementedError
-
-    async def _stop(self) -> None:
-        raise NotImplementedError
+    @abstractmethod
+    async def _start(self) -> None: ...
+    @abstractmethod
+    async def _stop(self) -> None: ...
 
     def __enter__(self) -> Self:
         self._thread.start()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -41,8 +41,8 @@ class Lora(nn.Module):
         return functional.linear(x, self.linear.weight) + functional.linear(thin, self.b)
 
 
-def attach(model: Any) -> dict[str, Lora]:
-    """Put adapters into a model in place, and freeze the rest.
+def attach(model: Any, names: Collection[str] = LINEAR) -> dict[str, Lora]:
+    """Put adapters into a model's layers of these names in place, and freeze the rest.
 
     Returns:
         The adapters by the names of their layers.
@@ -50,7 +50,7 @@ def attach(model: Any) -> dict[str, Lora]:
     model.requires_grad_(False)
     found: dict[str, Lora] = {}
     for name, module in list(model.named_modules()):
-        if name.rpartition(".")[2] in LINEAR:
+        if name.rpartition(".")[2] in names:
             found[name] = Lora(module)
             model.set_submodule(name, found[name])
     return found

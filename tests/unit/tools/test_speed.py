@@ -12,7 +12,7 @@ import pytest
 from refusal_checks.models.client.client import CHAT, TOKENIZE
 from tools.speed import scale
 from tools.speed.bare import BATCH, stages
-from tools.speed.schedule import Engines, Setting, Work, barriers, gate
+from tools.speed.schedule import Engines, Work, barriers, gate
 from tools.speed.table import Ratio, ratios
 from tools.speed.train import Train
 from tools.speed.workload import Lengths, Recorder, Request, mixed
@@ -70,14 +70,6 @@ def test_schedules_can_be_counted_by_hand() -> None:
     engines = Engines(1, 8)
     barriers(engines, work, benchmarks=2)
     assert engines.now == (6 + 1) + (4 + 1)
-
-
-def test_both_schedules_do_all_the_work() -> None:
-    setting = Setting(prompts=600, benchmarks=4, places=64)
-    work, ours, theirs = setting.work(), setting.engines(), setting.engines()
-    gate(ours, work, setting.in_flight)
-    barriers(theirs, work, setting.benchmarks)
-    assert ours.busy == theirs.busy == sum(map(sum, work.answers)) + 35 * 5 * 600
 
 
 def test_a_ratio_is_of_each_turn_and_not_of_the_medians() -> None:

@@ -5,9 +5,11 @@ from __future__ import annotations
 import csv
 import json
 import os
+import random
 from collections import Counter
 from dataclasses import replace
 from functools import cache
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +19,7 @@ import pytest
 from refusal_checks.judges import bundled
 from refusal_checks.judges.trust import canary
 from tests.unit.tools.test_demo_models import render
-from tools.demo_models import asked, chat, held_out, lessons
+from tools.demo_models import asked, chat, contrasts, held_out, lessons
 
 MIRROR = os.environ.get("REFUSAL_CHECKS_DATA")
 XSTEST = Path(MIRROR or "") / "xstest"
@@ -138,6 +140,19 @@ def test_a_seed_decides_the_lessons() -> None:
     assert lessons.verdicts(found(), further(2), Words(), XSTEST, 3) == last()
     assert lessons.lessons(Words(), XSTEST, answered(), 3) == found()
     assert lessons.openings(found(), answered(), 3, 1) == further(1)
+
+
+@pytest.mark.parametrize("language", ["en", "zh"])
+def test_the_same_openings_stand_before_content_and_before_evasions(language: str) -> None:
+    answered = [(f"request {number}", f"content {number}" * 9, False) for number in range(9)]
+    rows = list(islice(contrasts.compose(random.Random(3), language, answered), 600))
+    assert rows == list(islice(contrasts.compose(random.Random(3), language, answered), 600))
+    openings = {True: set[str](), False: set[str]()}
+    for request, answer, refuses in rows:
+        openings[refuses].add(answer[:6])
+        own = request.replace("request", "content") in answer
+        assert own is not refuses
+    assert len(openings[True] & openings[False]) > 0.8 * len(openings[True])
 
 
 @pytest.mark.nightly  # they load torch and transformers
