@@ -182,7 +182,6 @@ def test_what_is_not_declared_is_not_guessed(
     ("config", "expected"),
     [
         ({"architectures": ["LlamaForCausalLM"]}, None),
-        ({}, None),
         (
             {
                 "architectures": ["BertForSequenceClassification"],
@@ -190,10 +189,7 @@ def test_what_is_not_declared_is_not_guessed(
             },
             Classes(("Other", "Refusal", "Less", "More")),
         ),
-        (
-            {"architectures": ["ModernBertForSequenceClassification"], "id2label": ["odd"]},
-            Classes(),
-        ),
+        ({"architectures": ["XForSequenceClassification"], "id2label": ["odd"]}, Classes()),
         (
             {
                 "architectures": ["BertForSequenceClassification"],
