@@ -18,12 +18,6 @@ class RefusalChecksError(Exception):
     """Base of all exceptions that this package raises on purpose."""
 
 
-class InconclusiveWarning(UserWarning):
-    """A gate is inconclusive, and its threshold file asks for a warning."""
-
-    __module__ = "refusal_checks.plugin"  # as users' filters name it
-
-
 class UserError(RefusalChecksError):
     """The input is wrong; the message names the value and says what to do."""
 

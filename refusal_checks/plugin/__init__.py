@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from refusal_checks.core.errors import InconclusiveWarning as InconclusiveWarning  # for filters
+from refusal_checks.plugin.inconclusive import InconclusiveWarning as InconclusiveWarning
 from refusal_checks.plugin.xdist import Controller
 from refusal_checks.run.options.call import INI, PREFIX
 

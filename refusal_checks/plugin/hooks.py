@@ -16,13 +16,14 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from _pytest._code.code import ExceptionRepr
 
-from refusal_checks.core.errors import DataError, EvaluationError, InconclusiveWarning, UserError
+from refusal_checks.core.errors import DataError, EvaluationError, UserError
 from refusal_checks.core.text import clean, clean_lines
 from refusal_checks.gates import explain
 from refusal_checks.gates.decide import Verdict
 from refusal_checks.gates.gate import Gate
 from refusal_checks.judges.trust.canary import Figure
 from refusal_checks.plugin import junit, options, xdist
+from refusal_checks.plugin.inconclusive import InconclusiveWarning
 from refusal_checks.reports import formats, messages
 from refusal_checks.reports.explain import doubt, select
 from refusal_checks.reports.formats import github
