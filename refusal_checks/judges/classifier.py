@@ -52,7 +52,7 @@ class ClassifierJudge(ProbabilityJudge):
         key = content_key(form.format, form.refusal_label, OVERLAP)
         super().__init__(setup, key, VERSION)
         self.languages = form.languages
-        self._form, self._labels = form, labels
+        self._form, self._labels, self._said = form, labels, set[str | None]()
         self._classifier = Classifier(self._client)
 
     async def probability(self, request: str, parts: Parts) -> float:
@@ -70,10 +70,12 @@ class ClassifierJudge(ProbabilityJudge):
             halves = answer[: middle + OVERLAP // 2], answer[middle - OVERLAP // 2 :]
             return min(await asyncio.gather(*(self._least(request, half) for half in halves)))
         probability = found.of(self._form.refusal_label, self._labels)
-        if probability is None:
+        self._said.add(found.label)  # of two labels that are another's, neither is the one declared
+        is_other = len(self._said) > 1 and self._form.refusal_label not in self._said
+        if probability is None or (is_other and not self._labels):
             raise LabelError(
-                f"{self._client.url}: its label {found.label!r} of {len(found.probabilities)} does "
-                f"not tell which of the others is {self._form.refusal_label!r}"
+                f"{self._client.url}: declare one of its own labels as refusal_label: its answer "
+                f"{found.label!r} does not tell how probable {self._form.refusal_label!r} is"
             )
         return probability
 

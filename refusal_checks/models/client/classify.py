@@ -34,7 +34,7 @@ class Classified:
             return self.probabilities[known.index(label)]
         if self.label == label:
             return max(self.probabilities)
-        return 1 - max(self.probabilities) if len(self.probabilities) == 2 else None
+        return 1 - max(self.probabilities) if self.label and len(self.probabilities) == 2 else None
 
 
 class Classifier:

@@ -159,8 +159,14 @@ def test_a_server_whose_labels_nobody_knows_is_read_by_the_label_it_names() -> N
         (known,) = ask(server, "Sure.", labels=("Refusal", "Partial", "Other"))
         assert isinstance(known, Binary)
         assert known.probability == pytest.approx(0.2)
-        with pytest.raises(Exception, match=r"'Other' of 3 does not tell which .* 'Refusal'"):
+        with pytest.raises(Exception, match=r"'Other' does not tell how probable 'Refusal' is"):
             ask(server, "Sure.", labels=())
+
+
+def test_a_label_that_the_server_never_says_is_not_taken_for_its_other_one() -> None:
+    misspelt = FORM.model_copy(update={"refusal_label": "Refused"})
+    with FakeServer(classify=cannot) as server, pytest.raises(Exception, match="declare one of"):
+        ask(server, "I cannot.", "Sure.", labels=(), form=misspelt)
 
 
 @pytest.mark.parametrize(
