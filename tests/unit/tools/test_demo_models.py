@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import random
-from itertools import islice
+from collections import Counter
+from itertools import islice, product
 from pathlib import Path
 from typing import Any
 
@@ -117,6 +118,21 @@ def test_bundled_prompts_are_many_varied_and_untrained(name: str) -> None:
     chinese = sum(row["language"] == "zh" for row in rows)
     assert 0.4 < chinese / len(rows) < 0.6
     assert all(grammar.held_out(row["prompt"]) for row in rows)
+
+
+def test_held_out_requests_are_balanced_unique_and_not_bundled() -> None:
+    file = Path(corpus.__file__).parent / "requests" / "held_out.jsonl"
+    rows = [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()]
+    halves = Counter((row["language"], row["harmful"]) for row in rows)
+    assert halves == dict.fromkeys(product(("en", "zh"), (True, False)), 50)
+    texts = {row["text"].casefold() for row in rows}
+    assert len(texts) == len(rows)
+    known = [row["prompt"] for name in ("smoke_unsafe", "smoke_safe") for row in bundled(name)]
+    assert texts.isdisjoint(text.casefold() for text in known)
+    for half in halves:
+        kinds = Counter(row["kind"] for row in rows if (row["language"], row["harmful"]) == half)
+        assert len(kinds) >= 20
+        assert max(kinds.values()) <= 4
 
 
 TEMPLATE = MODEL_DIR / "chat_template.jinja"
