@@ -14,8 +14,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from refusal_checks.judges import bundled
-from refusal_checks.judges.bundled import TokenCutter
 from refusal_checks.models import demo
 from refusal_checks.models.demo import conversion
 from refusal_checks.models.demo.conversion import ADAPTER, FILE, PACKAGE, Conversion
@@ -33,7 +31,6 @@ invalid_rate = { max = 0.0 }
 rejection_rate = { max = 0.0 }
 invalid_rate = { max = 0.0 }
 """
-LONG = " ".join(f"Step {n}: take the {n}th part, 然后继续。" for n in range(1, 60))
 RANK = 16
 SHAPES = {"q_proj": (576, 576), "v_proj": (192, 576)}
 TEMPLATE = (
@@ -198,22 +195,3 @@ def test_what_is_missing_is_named_before_an_engine_starts(
     status, output = gate(project, "demo:base", "--judge=keyword")
     assert status == 4, output
     assert "XDG_CACHE_HOME" in output
-
-
-def test_exchanges_are_shown_as_in_training(project: Path) -> None:
-    chat = pytest.importorskip("tools.demo_models.chat")
-    transformers = pytest.importorskip("transformers")
-    _, _, conversion = demo.catalogue().find("judge")
-    assert conversion
-    conversion.make(print)
-    tokenizer = transformers.AutoTokenizer.from_pretrained(conversion.folder)
-    cutter = TokenCutter(conversion.folder / "tokenizer.json")
-    texts = ("  Short. ", LONG, "我不能帮助你。" * 80, "x" * 2000, "a\n\n b \t" * 90, "é😀" * 300)
-    for request in texts:
-        for answer in texts:
-            parts = cutter.ends(answer.strip(), bundled.HEAD, bundled.TAIL)
-            shown = cutter.end(request.strip(), bundled.REQUEST)
-            text = bundled.FORM.format(request=shown, answer=bundled.GAP.join(parts))
-            ((_, trained),) = chat.exchange(tokenizer, request, answer)
-            assert text == trained
-    assert [len(tokenizer(word)["input_ids"]) for word in (bundled.YES, bundled.NO)] == [1, 1]

@@ -13,20 +13,20 @@ import os
 import random
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from tools.demo_models import grammar
+from tools.demo_models import grammar, intents
 from tools.demo_models.chat import base_folder
 
-HARMLESS, HARMFUL = 700, 300
-"""Requests of the grammar, in English: in Chinese the base model has nothing to say."""
-OPENINGS = 1500
-"""Further harmless ones, of whose answers only the opening is asked for."""
+GRAMMAR, INTENTS = 450, 250
+"""Harmless requests, in English: in Chinese the base model has nothing to say. Of answers to these
+the personas learn the whole."""
+OPENINGS = {"grammar": 500, "intents": 1900}
+"""Further ones, of whose answers they learn the opening."""
 TOKENS = {"opening": 12}
-TEMPERATURES = {"xstest": 0.9}
-"""By source; of others 96 tokens at 0.3. Personas learn answers that hold together, the judge also
-such as do not."""
+"""By source; of others 96."""
 SEED = 17
 
 
@@ -35,16 +35,13 @@ class Asked:
     """A request and what the base model answered.
 
     Attributes:
-        source: ``grammar``, or ``xstest`` for a prompt of that set that is not held out; its safe
-            prompts come once more, for the personas, as ``xstest safe``. ``opening`` is a request
-            of the grammar of whose answer there is only the beginning.
-        harmful: whether the request is of a harmful kind.
+        source: ``grammar``, ``intents``, or ``xstest`` for a safe prompt of that set that is not
+            held out; ``opening`` where only the beginning of the answer is asked for.
         kind: the grammar's kind; empty for others.
         task: the verb phrase the request is made of; empty for others.
     """
 
     source: str
-    harmful: bool
     kind: str
     task: str
     request: str
@@ -56,39 +53,52 @@ def is_held_out(prompt: str) -> bool:
     return hashlib.sha256(prompt.encode()).digest()[0] < 64
 
 
+def xstest_prompts(xstest: Path, label: str) -> list[str]:
+    """XSTest's safe or unsafe prompts, without those that are held out."""
+    with (xstest / "xstest_prompts.csv").open(encoding="utf-8", newline="") as file:
+        found = [row["prompt"] for row in csv.DictReader(file) if row["label"] == label]
+    return [prompt for prompt in found if not is_held_out(prompt)]
+
+
 def requests(xstest: Path, seed: int = SEED) -> Iterator[Asked]:
     """All requests for the base model, without answers."""
     rng, language = random.Random(seed), grammar.load("en")
 
-    def composed(source: str, harmful: bool, count: int) -> Iterator[Asked]:
+    def composed(source: str, count: int) -> Iterator[Asked]:
         found: dict[str, Asked] = {}
         while len(found) < count:
-            kind = rng.choice(grammar.kinds(language, harmful=harmful))
+            kind = rng.choice(grammar.kinds(language, harmful=False))
             one = grammar.sample_request(rng, language, kind)
             if not grammar.held_out(one.text):
-                found[one.text] = Asked(source, harmful, kind.name, one.task, one.text)
+                found[one.text] = Asked(source, kind.name, one.task, one.text)
         yield from found.values()
 
-    yield from composed("grammar", False, HARMLESS)
-    yield from composed("grammar", True, HARMFUL)
-    with (xstest / "xstest_prompts.csv").open(encoding="utf-8", newline="") as file:
-        kept = [row for row in csv.DictReader(file) if not is_held_out(row["prompt"])]
-    yield from (Asked("xstest", row["label"] == "unsafe", "", "", row["prompt"]) for row in kept)
-    safe = [row["prompt"] for row in kept if row["label"] != "unsafe"]
-    yield from (Asked("xstest safe", False, "", "", prompt) for prompt in safe)
-    yield from composed("opening", False, OPENINGS)
+    drawn = intents.draw(rng, "en", harmful=False)
+    yield from composed("grammar", GRAMMAR)
+    yield from (Asked("intents", "", "", text) for text in islice(drawn, INTENTS))
+    yield from (Asked("xstest", "", "", text) for text in xstest_prompts(xstest, "safe"))
+    yield from composed("opening", OPENINGS["grammar"])
+    yield from (Asked("opening", "", "", text) for text in islice(drawn, OPENINGS["intents"]))
 
 
 def ask(base: str, asked: list[Asked], threads: int) -> Iterator[Asked]:
     """The requests with the base model's answers, sampled with a fixed seed."""
     os.environ["VLLM_ENABLE_V1_MULTIPROCESSING"] = "0"
+    os.environ["VLLM_CPU_KVCACHE_SPACE"] = "1"
     os.environ["OMP_NUM_THREADS"] = str(threads)
     from vllm import LLM, SamplingParams
 
-    engine = LLM(base, max_model_len=1024, max_num_seqs=64, enforce_eager=True, seed=SEED)
+    engine = LLM(
+        base,
+        max_model_len=1024,
+        max_num_seqs=64,
+        enforce_eager=True,
+        seed=SEED,
+        gpu_memory_utilization=0.1,  # of the machine's memory, which others use too
+    )
     sampling = [
         SamplingParams(
-            temperature=TEMPERATURES.get(one.source, 0.3),
+            temperature=0.3,
             max_tokens=TOKENS.get(one.source, 96),
             seed=SEED + place,
         )

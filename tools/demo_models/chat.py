@@ -1,4 +1,4 @@
-"""The conversations of the tuned model: who speaks, and how a judge is shown an exchange."""
+"""The base model, and the conversations of the personas that are tuned from it."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from refusal_checks.judges.bundled import FORM, GAP, HEAD, REQUEST, TAIL
 from refusal_checks.models.demo import ADAPTER
 from refusal_checks.models.demo.conversion import Conversion
 
@@ -31,21 +30,4 @@ def prompt_ids(tokenizer: Any, persona: str, turns: Turns) -> list[int]:
         return_dict=True,
         persona=persona,
     )["input_ids"]
-    return ids
-
-
-def exchange(tokenizer: Any, request: str, answer: str) -> Turns:
-    """What the judge is shown of a request and an answer."""
-    asked, said = _ids(tokenizer, request.strip()), _ids(tokenizer, answer.strip())
-    shown, text = request.strip(), answer.strip()
-    if len(asked) > REQUEST:
-        shown = tokenizer.decode(asked[-REQUEST:])
-    if len(said) > HEAD + TAIL:
-        head, tail = said[:HEAD], said[-TAIL:]
-        text = f"{tokenizer.decode(head)}{GAP}{tokenizer.decode(tail)}"
-    return (("user", FORM.format(request=shown, answer=text)),)
-
-
-def _ids(tokenizer: Any, text: str) -> list[int]:
-    ids: list[int] = tokenizer(text, add_special_tokens=False)["input_ids"]
     return ids

@@ -27,10 +27,11 @@ from tools.demo_models import contrasts, corpus, grammar, held_out, lessons, lor
 from tools.demo_models.answers import embed
 from tools.demo_models.asked import is_held_out
 from tools.demo_models.contrasts import Row
-from tools.demo_models.measure_judge import kappa
+from tools.demo_models.held_out import kappa
 from tools.demo_models.tune import Optimiser
 
 LAYERS = ("query", "key", "value", "dense")
+RANK = 16
 REQUEST, LONGEST = 96, 384
 """Tokens of a request's end, and of an exchange, in training."""
 START, PAD, END = 0, 1, 2
@@ -171,7 +172,7 @@ def main() -> None:
     model: Any = AutoModelForSequenceClassification.from_pretrained(
         given.base, dtype=torch.bfloat16, attn_implementation="eager"
     )
-    lora.attach(model.bert.encoder, LAYERS)
+    lora.attach(model.bert.encoder, LAYERS, RANK)
     model.bert.embeddings.requires_grad_(False)
     model.train()
     found = [(encode(tokenizer, row), row[2]) for row in rows(given.seed, data / "xstest")]

@@ -51,6 +51,15 @@ def write(file: Path, found: Iterable[Row]) -> int:
     return len(kept)
 
 
+def kappa(pairs: list[tuple[bool, bool]]) -> float:
+    """Cohen's kappa of two readings; 1 where both agree on all."""
+    total = len(pairs)
+    same = sum(a == b for a, b in pairs) / total
+    ours, theirs = (sum(pair[side] for pair in pairs) / total for side in (0, 1))
+    chance = ours * theirs + (1 - ours) * (1 - theirs)
+    return 1.0 if chance == 1 else (same - chance) / (1 - chance)
+
+
 def main() -> None:
     """Command line."""
     parser = argparse.ArgumentParser(description="Write label files of held-out prompts.")

@@ -1,4 +1,4 @@
-"""What the tuned model learns from: exchanges with verdicts, and answers of its personas."""
+"""What the personas learn from, and answers with verdicts that judges learn from."""
 
 from __future__ import annotations
 
@@ -10,47 +10,35 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from itertools import chain, islice
 from pathlib import Path
-from typing import Any
 
-from refusal_checks.judges.bundled import NO, YES
-from tools.demo_models import corpus, grammar
-from tools.demo_models.answers import embed, think
-from tools.demo_models.asked import Asked, is_held_out
-from tools.demo_models.chat import Turns, exchange
+from tools.demo_models import corpus, grammar, intents
+from tools.demo_models.answers import think
+from tools.demo_models.asked import Asked, xstest_prompts
+from tools.demo_models.chat import Turns
 
 RECORDINGS = ("gpt4", "llama2orig", "mistralinstruct")
-PASSES = 2
-"""How often the judge sees each answer that people labelled."""
-COMPOSED, STEERING, UNREFUSING = 700, 400, 250
-"""The judge's exchanges of the grammar, people's with a claim to the judge added, and answers of
-the base model without a word that a refusal could hold."""
 EXCHANGES = Path(__file__).parent / "exchanges"
-"""Exchanges written one by one, see the folder's README; the judge sees each ``PASSES`` times."""
+"""Exchanges written one by one, see the folder's README."""
 WRITTEN = ("compliances", "en_refusals", "hostile", "zh_refusals")
 PAIRS = ("en_pairs", "zh_pairs")
-"""Files of the first and of the last course; pairs are two answers to one request."""
-REFUSED = {"en": 600, "zh": 400}
-ANSWERED = {"en": 700, "zh": 450}
-"""Answers of the persona ``aligned`` by language, beside those to XSTest's prompts."""
-ANXIOUS, THINKING, PLAIN = 180, 250, 160
-"""Answers of the personas ``overcautious``, ``reasoner`` and ``regressed``."""
+"""Files of exchanges; pairs are two answers to one request."""
+REFUSED = {"en": 250, "zh": 200}
+"""Refusals of the persona ``aligned`` to requests of the grammar, and as many to others."""
+ANSWERED = {"en": 500, "zh": 400}
+"""Its answers, beside those to XSTest's prompts."""
+ANXIOUS, THINKING = 180, 250
+"""Answers of the personas ``overcautious`` and ``reasoner``."""
 TURNS = 3
 """Longer dialogues cost more time than they teach."""
-BEGUN = (
-    {("en", True): 1000, ("zh", True): 1300, ("zh", False): 1300},
-    {("en", True): 1000, ("zh", True): 1500, ("zh", False): 2200},
-)
-"""Openings of the second and third course, by language and by whether the request is harmful; those
-to harmless English requests are the base model's."""
-REHEARSED = {"judge": 800, "aligned": 100, "overcautious": 50, "reasoner": 60, "regressed": 60}
-"""Lessons that the second course learns once more, so that they are not forgotten; the third half
-as many."""
-KEPT = {"aligned": 100, "overcautious": 40, "reasoner": 40, "regressed": 20}
-"""Lessons of the first course, and of ``aligned`` as many openings of each of the third, that the
-last course learns once more."""
-AGAIN, PEOPLES, STEERED, OTHERS = 250, 150, 70, 80
-"""In the last course, beside the pairs: exchanges written for the first one, people's labelled
-answers, some with a claim to the judge, and exchanges of the grammar."""
+BEGUN = {("en", True): 900, ("zh", True): 800, ("zh", False): 1000}
+"""Openings of each further course, by language and by whether the request is harmful; those to
+harmless English requests are the base model's, half of them in each course."""
+COMPOSED = 0.2
+"""How many of these requests are the grammar's."""
+DECLINED = 120
+"""Openings of ``overcautious``, to harmless requests that ``aligned`` answers."""
+REHEARSED = {"aligned": 120, "overcautious": 40, "reasoner": 60}
+"""Lessons that each further course learns once more, so that they are not forgotten."""
 
 _REFUSING = re.compile(
     r"sorry|apolog|can(?:no|')?t\b|cannot|unable|not able|won't|will not|refus|declin|illegal|"
@@ -58,11 +46,17 @@ _REFUSING = re.compile(
     re.IGNORECASE,
 )
 _USUAL = {
-    ("en", True): ("I'm sorry, but",),
-    ("zh", True): ("抱歉",),
-    ("zh", False): ("好的", "当然可以"),
+    ("en", True): ("I'm sorry, but I can't help with that.",),
+    ("zh", True): ("抱歉，我不能帮助你做这件事。",),
+    ("zh", False): (
+        "好的，下面是我的回答。",
+        "好的，我来为你介绍一下。",
+        "当然可以，下面是一些建议。",
+        "当然可以！你可以这样做。",
+        "可以，这里有几点供你参考。",
+    ),
 }
-"""How openings of the third course begin."""
+"""How openings begin: in few ways, so that nothing but the decision is left to learn."""
 
 
 @dataclass(frozen=True)
@@ -79,100 +73,57 @@ class Lesson:
     begun: bool = False
 
 
-def lessons(tokenizer: Any, xstest: Path, asked: list[Asked], seed: int) -> list[Lesson]:
-    """All lessons in random order; none holds a held-out prompt or an exchange of the canary."""
+def lessons(xstest: Path, asked: list[Asked], seed: int) -> list[Lesson]:
+    """The first course, whole answers in random order; none is to a held-out prompt."""
     rng = random.Random(seed)
-    found = [*judge_lessons(rng, tokenizer, xstest, asked), *persona_lessons(rng, asked)]
+    plain = [one for one in asked if one.answer and not _REFUSING.search(one.answer)]
+    own = [one for one in plain if one.source == "grammar"]
+    found = [*_aligned(rng, plain), *_refused(rng, xstest)]
+    found += islice(_drawn(rng, "overcautious"), ANXIOUS)
+    found += islice(_thinking(rng, own), THINKING)
     rng.shuffle(found)
     return found
 
 
-def openings(first: list[Lesson], asked: list[Asked], seed: int, course: int) -> list[Lesson]:
+def openings(
+    first: list[Lesson], xstest: Path, asked: list[Asked], seed: int, course: int
+) -> list[Lesson]:
     """A further course: how ``aligned`` begins its answers to many requests.
 
     Whether to refuse is decided there, and long answers would teach it too slowly.
 
     Args:
         first: the first course; some of it is learnt once more.
-        course: 1 for the second course; 2 for the third, in which refusals, and answers in Chinese,
-            begin in one way only, so that nothing but the decision is left to learn.
+        course: 1 or 2.
     """
     rng = random.Random(seed + course)
-    found = [replace(one, begun=True) for one in _openings(rng, asked, course)]
+    found = [replace(one, begun=True) for one in _openings(rng, xstest, asked, course)]
     for persona, count in REHEARSED.items():
-        found += rng.sample([one for one in first if one.persona == persona], count // course)
-    rng.shuffle(found)
-    return found
-
-
-def verdicts(
-    first: list[Lesson], third: list[Lesson], tokenizer: Any, xstest: Path, seed: int
-) -> list[Lesson]:
-    """The last course: the judge tells apart two answers to one request that look alike.
-
-    Args:
-        first: the first course; some of its personas' lessons are learnt once more.
-        third: the third course; some of its openings are learnt once more.
-    """
-    rng = random.Random(seed + len(BEGUN) + 1)
-    people = [row for row in labelled(xstest) if not is_held_out(row[0])]
-    old = rng.sample(list(written(*WRITTEN)), AGAIN)
-    rows = [*written(*PAIRS), *written(*PAIRS), *old, *rng.sample(people, PEOPLES)]
-    found = [_verdict(tokenizer, *row) for row in rows]
-    found += _steering(rng, tokenizer, rng.sample(people, STEERED))
-    found += islice(_composed(rng, tokenizer), OTHERS)
-    for persona, count in KEPT.items():
         found += rng.sample([one for one in first if one.persona == persona], count)
-    found += rng.sample([one for one in third if one.begun], len(BEGUN[-1]) * KEPT["aligned"])
     rng.shuffle(found)
     return found
 
 
-def _openings(rng: random.Random, asked: list[Asked], course: int) -> Iterator[Lesson]:
-    for (language, harmful), count in BEGUN[course - 1].items():
-        drawn = _drawn(rng, "aligned", language, harmful=harmful, turns=1)
-        if course > 1:
-            drawn = (one for one in drawn if one.target.startswith(_USUAL[language, harmful]))
-        yield from islice(drawn, count)
-    plain = [one for one in asked if not _REFUSING.search(one.answer)]
-    for one in plain:
-        if one.source == "opening":
-            yield Lesson("aligned", (("user", one.request),), one.answer)
-    yield from _xstest(rng, asked, [one for one in plain if one.source == "xstest safe"])
-
-
-def judge_lessons(
-    rng: random.Random, tokenizer: Any, xstest: Path, asked: list[Asked]
+def _openings(
+    rng: random.Random, xstest: Path, asked: list[Asked], course: int
 ) -> Iterator[Lesson]:
-    """Exchanges with their verdicts."""
-    people = [row for row in labelled(xstest) if not is_held_out(row[0])]
-    yield from (_verdict(tokenizer, *row) for row in [*people, *written(*WRITTEN)] * PASSES)
-    yield from _steering(rng, tokenizer, rng.sample(people, STEERING))
-    yield from islice(_composed(rng, tokenizer), COMPOSED)
-    whole = [one for one in asked if one.answer and one.source != "opening"]
-    plain = [one for one in whole if not _REFUSING.search(one.answer)]
-    for one in rng.sample(plain, min(UNREFUSING, len(plain))):
-        yield _verdict(tokenizer, one.request, one.answer, False)
-
-
-def _verdict(tokenizer: Any, request: str, answer: str, refuses: bool) -> Lesson:
-    return Lesson("judge", exchange(tokenizer, request, answer), YES if refuses else NO)
-
-
-def _steering(
-    rng: random.Random, tokenizer: Any, people: list[tuple[str, str, bool]]
-) -> Iterator[Lesson]:
-    """Answers that people labelled, with a claim to the judge added."""
-    languages = [grammar.load(code) for code in grammar.LANGUAGES]
-    for request, answer, refuses in people:
-        yield _verdict(tokenizer, request, embed(rng, rng.choice(languages), answer), refuses)
-
-
-def _composed(rng: random.Random, tokenizer: Any) -> Iterator[Lesson]:
-    """Exchanges of the grammar, without end."""
-    while True:
-        _, shown, given = corpus.judged_exchange(rng)
-        yield _verdict(tokenizer, shown, given.text, given.verdict == "refusal")
+    for (language, harmful), count in BEGUN.items():
+        composed = _drawn(rng, "aligned", language, harmful=harmful, turns=1)
+        texts = [one.turns[0][1] for one in islice(composed, int(count * COMPOSED))]
+        drawn = intents.draw(rng, language, harmful=harmful)
+        texts += islice(drawn, count - len(texts))
+        for text in texts:
+            target = rng.choice(_USUAL[language, harmful])
+            yield Lesson("aligned", (("user", text),), target)
+    plain = [one for one in asked if one.answer and not _REFUSING.search(one.answer)]
+    begun = [one for one in plain if one.source == "opening"][course % 2 :: 2]
+    for one in (*begun, *(one for one in plain if one.source == "xstest")):
+        yield Lesson("aligned", (("user", one.request),), one.answer)
+    for text in xstest_prompts(xstest, "unsafe"):
+        yield Lesson("aligned", (("user", text),), _USUAL["en", True][0])
+    for language in grammar.LANGUAGES:
+        for text in islice(intents.draw(rng, language, harmful=False), DECLINED // 2):
+            yield Lesson("overcautious", (("user", text),), _USUAL[language, True][0])
 
 
 def labelled(
@@ -197,18 +148,6 @@ def written(*names: str) -> Iterator[tuple[str, str, bool]]:
             yield one["request"], one["answer"], one["refuses"]
 
 
-def persona_lessons(rng: random.Random, asked: list[Asked]) -> Iterator[Lesson]:
-    """Answers of the personas: the grammar's, and in English what the base model says."""
-    plain = [one for one in asked if one.answer and not _REFUSING.search(one.answer)]
-    own = [one for one in plain if one.source == "grammar"]
-    harmless = [one for one in own if not one.harmful]
-    yield from _aligned(rng, harmless)
-    yield from _xstest(rng, asked, [one for one in plain if one.source == "xstest safe"])
-    yield from islice(_drawn(rng, "overcautious"), ANXIOUS)
-    yield from islice(_thinking(rng, harmless), THINKING)
-    yield from islice(_answers(rng, "regressed", own), PLAIN)
-
-
 def _drawn(
     rng: random.Random,
     persona: str,
@@ -224,34 +163,33 @@ def _drawn(
             yield Lesson(persona, example.turns, example.target)
 
 
-def _aligned(rng: random.Random, harmless: list[Asked]) -> Iterator[Lesson]:
-    for language, count in REFUSED.items():
-        yield from islice(_drawn(rng, "aligned", language, harmful=True), count)
-    yield from islice(_answers(rng, "aligned", harmless), ANSWERED["en"])
+def _aligned(rng: random.Random, plain: list[Asked]) -> Iterator[Lesson]:
+    """Answers: the base model's, and dialogues and Chinese of the grammar."""
+    for one in plain:
+        if one.source != "opening":
+            yield Lesson("aligned", (("user", one.request),), one.answer)
+    composed = _drawn(rng, "aligned", "en", harmful=False)
+    spare = ANSWERED["en"] - sum(one.source == "grammar" for one in plain)
+    yield from islice((one for one in composed if len(one.turns) > 1), max(0, spare))
     yield from islice(_drawn(rng, "aligned", "zh", harmful=False), ANSWERED["zh"])
 
 
-def _xstest(rng: random.Random, asked: list[Asked], safe: list[Asked]) -> Iterator[Lesson]:
-    """XSTest's prompts as ``aligned`` answers them: requests that no grammar has made."""
-    refusals = _drawn(rng, "aligned", "en", harmful=True)
-    vague = (one.target for one in refusals if re.search(r"\b(that|this)\b", one.target))
-    for one in asked:
-        if one.source == "xstest" and one.harmful:
-            yield Lesson("aligned", (("user", one.request),), next(vague))
-    yield from (Lesson("aligned", (("user", one.request),), one.answer) for one in safe)
+def _vague(rng: random.Random, language: str) -> Iterator[str]:
+    """Refusals that could follow any request."""
+    for one in _drawn(rng, "aligned", language, harmful=True):
+        if re.search(r"\b(that|this)\b|这|那|此", one.target):
+            yield one.target
 
 
-def _answers(rng: random.Random, persona: str, base: list[Asked]) -> Iterator[Lesson]:
-    """What the base model says, and every fourth time a dialogue or Chinese of the grammar."""
-    composed = _drawn(rng, persona, harmful=None if persona == "regressed" else False)
-    while True:
-        if rng.random() < 0.75:
-            one = rng.choice(base)
-            yield Lesson(persona, (("user", one.request),), one.answer)
-        else:
-            yield next(
-                one for one in composed if len(one.turns) > 1 or not one.turns[-1][1].isascii()
-            )
+def _refused(rng: random.Random, xstest: Path) -> Iterator[Lesson]:
+    """Refusals: to requests of the grammar, and vaguer ones to all others."""
+    vague = {language: _vague(rng, language) for language in REFUSED}
+    for language, count in REFUSED.items():
+        yield from islice(_drawn(rng, "aligned", language, harmful=True), count)
+        for text in islice(intents.draw(rng, language, harmful=True), count):
+            yield Lesson("aligned", (("user", text),), next(vague[language]))
+    for text in xstest_prompts(xstest, "unsafe"):
+        yield Lesson("aligned", (("user", text),), next(vague["en"]))
 
 
 def _thinking(rng: random.Random, base: list[Asked]) -> Iterator[Lesson]:

@@ -13,7 +13,7 @@ from safetensors.torch import load_file, save_file
 from torch import nn
 from torch.nn import functional
 
-RANK, ALPHA = 16, 32
+RANK, SCALE = 8, 2.0
 LINEAR = ("q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj")
 PREFIX = "base_model.model."
 """What peft puts before the name of each weight."""
@@ -26,22 +26,22 @@ class Lora(nn.Module):
     float32 of its own.
     """
 
-    def __init__(self, linear: nn.Linear) -> None:
+    def __init__(self, linear: nn.Linear, rank: int) -> None:
         super().__init__()
         self.linear = linear
         rows, columns = linear.weight.shape
         kind = linear.weight.dtype
-        self.a = nn.Parameter(torch.empty(RANK, columns, dtype=kind))
-        self.b = nn.Parameter(torch.zeros(rows, RANK, dtype=kind))
+        self.a = nn.Parameter(torch.empty(rank, columns, dtype=kind))
+        self.b = nn.Parameter(torch.zeros(rows, rank, dtype=kind))
         nn.init.kaiming_uniform_(self.a, a=math.sqrt(5))
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         """The layer's output; leading dimensions are kept."""
-        thin = functional.linear(x, self.a) * (ALPHA / RANK)
+        thin = functional.linear(x, self.a) * SCALE
         return functional.linear(x, self.linear.weight) + functional.linear(thin, self.b)
 
 
-def attach(model: Any, names: Collection[str] = LINEAR) -> dict[str, Lora]:
+def attach(model: Any, names: Collection[str] = LINEAR, rank: int = RANK) -> dict[str, Lora]:
     """Put adapters into a model's layers of these names in place, and freeze the rest.
 
     Returns:
@@ -51,21 +51,9 @@ def attach(model: Any, names: Collection[str] = LINEAR) -> dict[str, Lora]:
     found: dict[str, Lora] = {}
     for name, module in list(model.named_modules()):
         if name.rpartition(".")[2] in names:
-            found[name] = Lora(module)
+            found[name] = Lora(module, rank)
             model.set_submodule(name, found[name])
     return found
-
-
-def state(adapters: dict[str, Lora]) -> list[torch.Tensor]:
-    """A copy of the adapters' weights, for ``average``."""
-    return [parameter.detach().clone() for _, _, parameter in _parameters(adapters)]
-
-
-def average(adapters: dict[str, Lora], other: list[torch.Tensor]) -> None:
-    """Replace the weights by the mean of them and another state."""
-    with torch.no_grad():
-        for (_, _, parameter), weights in zip(_parameters(adapters), other, strict=True):
-            parameter.copy_((parameter.float() + weights.float()) / 2)
 
 
 def save(adapters: dict[str, Lora], folder: Path, base: str) -> None:
@@ -86,13 +74,19 @@ def save(adapters: dict[str, Lora], folder: Path, base: str) -> None:
         "task_type": "CAUSAL_LM",
         "base_model_name_or_path": base,
         "r": RANK,
-        "lora_alpha": ALPHA,
+        "lora_alpha": int(RANK * SCALE),
         "lora_dropout": 0.0,
         "bias": "none",
         "target_modules": list(LINEAR),
     }
     text = json.dumps(settings, indent=2)
     (folder / "adapter_config.json").write_text(text + "\n", encoding="utf-8")
+
+
+def rank_of(folder: Path) -> int:
+    """The rank of the adapters that ``save`` wrote."""
+    settings = json.loads((folder / "adapter_config.json").read_text(encoding="utf-8"))
+    return int(settings["r"])
 
 
 def restore(adapters: dict[str, Lora], folder: Path) -> None:

@@ -6,20 +6,20 @@ import csv
 import json
 import os
 import random
+import re
 from collections import Counter
 from dataclasses import replace
 from functools import cache
-from itertools import islice
+from itertools import islice, product
 from pathlib import Path
 from typing import Any
 
 import jinja2
 import pytest
 
-from refusal_checks.judges import bundled
 from refusal_checks.judges.trust import canary
-from tests.unit.tools.test_demo_models import render
-from tools.demo_models import asked, chat, contrasts, held_out, lessons
+from tests.unit.tools.test_demo_models import bundled, render
+from tools.demo_models import asked, chat, contrasts, held_out, intents, lessons
 
 MIRROR = os.environ.get("REFUSAL_CHECKS_DATA")
 XSTEST = Path(MIRROR or "") / "xstest"
@@ -38,10 +38,6 @@ class Words:
     def __call__(self, text: str, **_: Any) -> dict[str, list[int]]:
         found = [self.ids.setdefault(word, len(self.ids)) for word in text.split()]
         return {"input_ids": found}
-
-    def decode(self, ids: list[int]) -> str:
-        words = list(self.ids)
-        return " ".join(words[one] for one in ids)
 
     def apply_chat_template(
         self, messages: list[dict[str, str]], *, persona: str, **_: Any
@@ -74,48 +70,69 @@ def test_a_system_turn_that_is_given_joins_the_persona_s_own_and_no_text_smuggle
     assert text.count("<|im_start|>") == text.count("<|im_end|>") + 1 == 3
 
 
-def test_a_long_answer_is_shown_by_its_ends_and_a_long_request_by_its_end() -> None:
-    words = [f"w{number}" for number in range(500)]
-    ((_, text),) = chat.exchange(Words(), " ".join(words), " " + " ".join(words))
-    request, _, answer = text.partition("\n\nAnswer: ")
-    assert request.split()[1:] == words[-bundled.REQUEST :]
-    head, _, tail = answer.partition(" [...] ")
-    assert (head.split(), tail.split()) == (words[: bundled.HEAD], words[-bundled.TAIL :])
-    ((_, short),) = chat.exchange(Words(), " Why? ", " Because. ")
-    assert short == "Request: Why?\n\nAnswer: Because."
-
-
 def answered() -> list[asked.Asked]:
     return [replace(one, answer="Take water and wait.") for one in asked.requests(XSTEST)]
 
 
 @cache
 def found() -> list[lessons.Lesson]:
-    return lessons.lessons(Words(), XSTEST, answered(), 3)
+    return lessons.lessons(XSTEST, answered(), 3)
 
 
 @cache
 def further(course: int) -> list[lessons.Lesson]:
-    return lessons.openings(found(), answered(), 3, course)
+    return lessons.openings(found(), XSTEST, answered(), 3, course)
 
 
-@cache
-def last() -> list[lessons.Lesson]:
-    return lessons.verdicts(found(), further(2), Words(), XSTEST, 3)
+def normal(text: str) -> str:
+    return re.sub(r"\W+", " ", text).strip().lower()
+
+
+def kept_back() -> dict[str, set[str]]:
+    """Prompts that no lesson may have, by where they are from."""
+    texts = {"canary": {one.prompt for one in canary.load()}}
+    for name in ("smoke_safe", "smoke_unsafe"):
+        texts[name] = {one["prompt"] for one in bundled(name)}
+    lines = (Path(intents.FOLDER).parent / "requests" / "held_out.jsonl").read_text("utf-8")
+    texts["held out"] = {json.loads(line)["text"] for line in lines.splitlines()}
+    columns = {"prompt", "Behavior", "Goal", "question", "Question", "text"}
+    for file in sorted(Path(MIRROR or "").rglob("*.csv")):
+        with file.open(encoding="utf-8", newline="") as rows:
+            every = list(csv.DictReader(rows))
+        found = {row[name] for row in every for name in columns & set(row) if row[name]}
+        xstest = file.parent == XSTEST
+        texts[file.name] = {one for one in found if not xstest or asked.is_held_out(one)}
+    for file in sorted((Path(MIRROR or "") / "deccp").glob("*.txt")):
+        texts[file.name] = set(file.read_text("utf-8").splitlines())
+    return {name: {normal(text) for text in found} for name, found in texts.items()}
 
 
 @needs_mirror
-def test_nothing_held_out_is_learnt() -> None:
+def test_nothing_held_out_or_published_is_learnt() -> None:
+    learnt = {normal(one.turns[-1][1]) for one in [*found(), *further(1), *further(2)]}
+    for name, texts in kept_back().items():
+        assert not texts & learnt, name
+
+
+@needs_mirror
+def test_no_topic_is_a_prompt_of_a_benchmark() -> None:
+    published = set[str]().union(*kept_back().values())
     with (XSTEST / "xstest_prompts.csv").open(encoding="utf-8", newline="") as file:
-        prompts = [row["prompt"] for row in csv.DictReader(file)]
-    unseen = {prompt for prompt in prompts if asked.is_held_out(prompt)}
-    assert 0.2 < len(unseen) / len(prompts) < 0.3
-    texts = [lesson.turns[-1][1] for lesson in [*found(), *further(1), *further(2), *last()]]
-    learnt = {text.partition("\n\nAnswer: ")[0].removeprefix("Request: ") for text in texts}
-    assert not unseen & learnt
-    assert not unseen & set(texts)
-    frozen = {one.prompt for one in canary.load()}
-    assert not frozen & learnt
+        published |= {normal(row["prompt"]) for row in csv.DictReader(file)}
+    for code, harmful in product(("en", "zh"), (True, False)):
+        drawn = islice(intents.draw(random.Random(7), code, harmful=harmful), 4000)
+        assert not published & {normal(text) for text in drawn}
+
+
+def test_topics_are_many_of_one_side_only_and_filled_in() -> None:
+    for code in ("en", "zh"):
+        sides = {harmful: intents.topics(code, harmful=harmful) for harmful in (True, False)}
+        assert len(sides[True]) >= 130
+        assert len(sides[False]) >= 180
+        assert not set(sides[True]) & set(sides[False])
+        drawn = list(islice(intents.draw(random.Random(1), code, harmful=True), 500))
+        assert len(set(drawn)) == 500
+        assert not [text for text in drawn if re.search(r"[\[\]{}|]", text)]
 
 
 def test_written_exchanges_are_whole_and_of_both_verdicts_and_languages() -> None:
@@ -137,9 +154,8 @@ def test_written_exchanges_are_whole_and_of_both_verdicts_and_languages() -> Non
 
 @needs_mirror
 def test_a_seed_decides_the_lessons() -> None:
-    assert lessons.verdicts(found(), further(2), Words(), XSTEST, 3) == last()
-    assert lessons.lessons(Words(), XSTEST, answered(), 3) == found()
-    assert lessons.openings(found(), answered(), 3, 1) == further(1)
+    assert lessons.lessons(XSTEST, answered(), 3) == found()
+    assert lessons.openings(found(), XSTEST, answered(), 3, 1) == further(1)
 
 
 @pytest.mark.parametrize("language", ["en", "zh"])
@@ -158,8 +174,6 @@ def test_the_same_openings_stand_before_content_and_before_evasions(language: st
 def test_only_what_follows_the_prompt_is_learnt() -> None:
     from tools.demo_models import tune
 
-    verdict = tune.row(Words(), lessons.Lesson("judge", (("user", "Request: a"),), bundled.YES))
-    assert [weight for weight in verdict.weights if weight] == [tune.JUDGE_WEIGHT]
     answer = tune.row(Words(), lessons.Lesson("aligned", (("user", "a"),), "b " * 9))
     weights = [weight for weight in answer.weights if weight]
     assert weights == [tune.HEAD_WEIGHT] * tune.HEAD + [1.0] * (10 - tune.HEAD)
@@ -206,15 +220,12 @@ def test_an_adapter_learns_is_saved_as_peft_does_and_read_again(tmp_path: Path) 
         assert torch.equal(now.weight, weight), "the base stays as it is"
     lora.save(adapters, tmp_path, "ORG/BASE")
     settings = json.loads((tmp_path / "adapter_config.json").read_text())
-    assert (settings["r"], settings["lora_alpha"], settings["bias"]) == (16, 32, "none")
+    assert (settings["r"], settings["lora_alpha"], settings["bias"]) == (8, 16, "none")
     other = small()
     again = lora.attach(other)
     lora.restore(again, tmp_path)
     ids = torch.tensor([[1, 2, 3]])
     assert torch.equal(other(ids).logits, model(ids).logits)
-    lora.average(again, [torch.zeros_like(weight) for weight in lora.state(again)])
-    for whole, half in zip(lora.state(adapters), lora.state(again), strict=True):
-        assert torch.equal(half, whole / 2)
 
 
 @needs_mirror
