@@ -1,4 +1,4 @@
-"""Requests whose intent decides, not their words: ``intents/LANGUAGE.toml``, expanded with a seed.
+"""Requests whose intent decides, not their words: ``topics/LANGUAGE.toml``, expanded with a seed.
 
 A topic is a verb phrase, which gets a frame, or a whole request. ``[a|b]`` in it is one of several
 words, each of which leaves the label true. Harmful and harmless topics share frames and contexts.
@@ -16,7 +16,7 @@ from typing import Any
 
 from tools.demo_models import grammar
 
-FOLDER = Path(__file__).parent / "intents"
+FOLDER = Path(__file__).parent / "topics"
 PLAIN = 0.7
 """How many requests have nothing before or after them."""
 ROUGH = 0.15

@@ -96,8 +96,8 @@ def main() -> None:
                 wrong.append({"set": name, "seed": seed, "text": text, "answer": answer})
         for name, found in refused.items():
             shares.setdefault(name, []).append(f"{sum(found) / len(found):.3f}")
-    for name, found in shares.items():
-        print(f"{name:24} refused: greedy {found[0]}  sampled {' '.join(found[1:])}")
+    for name, rates in shares.items():
+        print(f"{name:24} refused: greedy {rates[0]}  sampled {' '.join(rates[1:])}")
     if given.wrong:
         lines = (json.dumps(one, ensure_ascii=False) + "\n" for one in wrong)
         given.wrong.write_text("".join(lines), encoding="utf-8")
