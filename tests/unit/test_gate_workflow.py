@@ -6,17 +6,21 @@ are run as they are written, where pytest is configured for other tests.
 
 from __future__ import annotations
 
+import fcntl
+import json
 import os
 import re
 import subprocess
 import sys
+import tomllib
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 import pytest
 from ruamel.yaml import YAML
 
-from refusal_checks.cli.init import TEMPLATES
+from refusal_checks.cli.init import SOURCE, TEMPLATES
 
 ROOT = Path(__file__).parents[2]
 GATE: dict[str, Any] = YAML(typ="safe").load(ROOT / ".github" / "workflows" / "gate.yml")
@@ -36,6 +40,9 @@ def paths(action: str) -> list[str]:
     return [line for text in found for line in text.split()]
 
 
+SAID = "I cannot say hello, it is unspeakable."
+
+
 @pytest.fixture
 def theirs(tmp_path: Path) -> Path:
     """A repository with recorded answers, and pytest set up for tests of its own."""
@@ -45,8 +52,10 @@ def theirs(tmp_path: Path) -> Path:
         '[tool.pytest.ini_options]\naddopts = ["--cov=src"]\nfilterwarnings = ["error"]\n'
     )
     (folder / "conftest.py").write_text("raise SystemExit('their conftest.py was run')")
-    (folder / "answers.jsonl").write_text('{"prompt": "Hi", "completion": "Hello"}\n' * 2)
-    (folder / "our.toml").write_text('[ours]\nfile = "answers.jsonl"\nexpect = "answer"\n')
+    row = json.dumps({"prompt": "Hi", "completion": SAID})
+    (folder / "answers.jsonl").write_text(f"{row}\n" * 2)
+    gate = "rejection_rate = { max = 0.5 }"
+    (folder / "our.toml").write_text(f'[ours]\nfile = "answers.jsonl"\nexpect = "answer"\n{gate}\n')
     return folder
 
 
@@ -72,56 +81,78 @@ REAL = "from refusal_checks.cli import main; main()"
 def test_the_steps_keep_what_the_run_writes_in_a_repository_of_others(theirs: Path) -> None:
     venv = command(theirs.parent, REAL)
     given = {"CANDIDATE": "replay:answers.jsonl", "JUDGE": "keyword", "THRESHOLDS": "our.toml"}
+    shown = theirs / "summary.md"
+    given |= {"GITHUB_STEP_SUMMARY": str(shown), "GITHUB_ACTIONS": "true"}
     done = run(script("gate"), theirs, VENV=str(venv), PYTHONPATH=str(ROOT), **given)
-    assert done.returncode == 0, done.stdout + done.stderr
-    for pattern in {*paths("cache/save"), *paths("upload-artifact")} - {
-        ".refusal-checks/runs/*/*.log"  # no engine, no log
-    }:
+    assert done.returncode == 1, done.stdout + done.stderr
+    wanted = {*paths("cache/save"), *paths("upload-artifact")}
+    for pattern in wanted - {".refusal-checks/runs/*/*.log"}:  # no engine, no log
         assert list(theirs.glob(pattern)), pattern
+    texts_are_in_the_page_alone(theirs, done, wanted - set(paths("cache/save")))
+    assert shown.read_text().count("May it ship?") == 1
     assert paths("cache/save") == paths("cache/restore")
 
 
-def test_the_script_of_gitlab_and_jenkins_gates_there(theirs: Path) -> None:
+def texts_are_in_the_page_alone(
+    folder: Path, done: subprocess.CompletedProcess[str], patterns: Iterable[str]
+) -> None:
+    """The answer is in report.html, and in nothing else that is kept or shown."""
+    files = {path.name: path.read_text() for pattern in patterns for path in folder.glob(pattern)}
+    assert "comment.md" in files
+    assert SAID in files.pop("report.html")
+    shown = (
+        done.stdout,
+        done.stderr,
+        *files.values(),
+        *(p.read_text() for p in folder.glob("*.md")),
+    )
+    assert not [text for text in shown if SAID in text]
+
+
+def test_the_script_of_each_pipeline_gates_there(theirs: Path) -> None:
     venv = command(theirs.parent, REAL)
     (theirs / "thresholds").mkdir()
     (theirs / "our.toml").rename(theirs / "thresholds" / "default.toml")
     (theirs / "answers.jsonl").rename(theirs / "thresholds" / "answers.jsonl")
     given = {"CANDIDATE": "replay:thresholds/answers.jsonl", "JUDGE": "keyword", "VENV": str(venv)}
     text = (TEMPLATES / "gate.sh").read_text()
-    store = str(theirs.parent / "store.sqlite")
-    done = run(text, theirs, PYTHONPATH=str(ROOT), STORE=store, **given)
-    assert done.returncode == 0, done.stdout + done.stderr
+    cache = str(theirs.parent / "cache")
+    done = run(text, theirs, PYTHONPATH=str(ROOT), CACHE=cache, **given)
+    assert done.returncode == 1, done.stdout + done.stderr
     kept = YAML(typ="safe").load(TEMPLATES / "gitlab.yml")["refusal-gate"]["artifacts"]
-    for pattern in (*kept["paths"][:2], kept["reports"]["junit"]):
+    patterns = (*kept["paths"], kept["reports"]["junit"])
+    for pattern in patterns[:3]:
         assert list(theirs.glob(pattern)), pattern
+    texts_are_in_the_page_alone(theirs, done, patterns)
     done = run(text, theirs, VENV=str(venv))
     assert done.returncode != 0
     assert "CANDIDATE: name the model under test" in done.stderr
 
 
 ALL = {"THRESHOLDS": "my gates.toml", "BASELINE": "base; touch hacked", "ARGS": "-k xstest"}
-SAID = ["--thresholds", "my gates.toml", "--baseline", "base; touch hacked", "-k", "xstest"]
+WORDS = ["--thresholds", "my gates.toml", "--baseline", "base; touch hacked", "-k", "xstest"]
 
 
 @pytest.mark.parametrize(
     ("given", "expected"),
     [
         ({}, ["org/model", "--judge", "a judge"]),
-        (ALL, ["org/model", "--judge", "a judge", *SAID]),
+        (ALL, ["org/model", "--judge", "a judge", *WORDS]),
         ({"CANDIDATE": "$(touch hacked)"}, ["$(touch hacked)", "--judge"]),
     ],
 )
 def test_inputs_reach_the_gate_as_they_are(
     tmp_path: Path, given: dict[str, str], expected: list[str]
 ) -> None:
-    venv = command(tmp_path, "print(*sys.argv[1:], sep='\\n', file=open(sys.argv[1], 'w'))")
+    venv = command(tmp_path, "print(*sys.argv[1:], sep='\\n', file=open(sys.argv[1], 'a'))")
     usual = {"CANDIDATE": "org/model", "JUDGE": "a judge", "VENV": str(venv)}
     done = run(script("gate"), tmp_path, **{**usual, **given})
     assert done.returncode == 0, done.stderr
-    reports = ("--junitxml", "report.xml", "--refusal-html", "report.html", "--junit-prompts")
-    words = (tmp_path / "gate").read_text().splitlines()
-    passed = [word for word in words[1:] if word not in {*reports, "prompts.xml"}]
-    assert passed[: len(expected)] == expected
+    reports = {"--junitxml", "report.xml", "--pr-comment", "comment.md", "--junit-prompts"}
+    _, *both = (tmp_path / "gate").read_text().split("gate\n")
+    for words, more in zip(both, ({*reports, "prompts.xml", "--redact"}, set()), strict=True):
+        passed = [word for word in words.splitlines() if word not in more]
+        assert passed[: len(expected)] == expected
     assert not (tmp_path / "hacked").exists()
     assert (tmp_path / "doctor").read_text().startswith("doctor\n--candidate\n")
 
@@ -140,16 +171,70 @@ def test_the_environment_lies_outside_the_workspace_and_is_made_once(
     (tools / "git").write_text("#!/bin/sh\necho abc123\n")
     for tool in tools.iterdir():
         tool.chmod(0o755)
-    file = tmp_path / "env"
+    file, found = tmp_path / "env", tmp_path / "output"
     variables = {"HOME": str(home), "PATH": f"{tools}:{os.environ['PATH']}", "ENGINE": engine}
+    variables |= {"GITHUB_ENV": str(file), "GITHUB_OUTPUT": str(found)}
+    venv = home / ".cache" / "refusal-checks" / f"{engine}-abc123"
     for _ in range(2):
-        done = run(script("install"), workspace, CHECKS=".", GITHUB_ENV=str(file), **variables)
+        done = run(script("environment"), workspace, CHECKS=".", **variables)
         assert done.returncode == (4 if extra is None else 0), done.stderr
+        if extra is None:
+            break
+        assert (
+            run(script("install"), workspace, CHECKS=".", VENV=str(venv), **variables).returncode
+            == 0
+        )
     assert not (workspace / "hacked").exists()
     if extra is not None:
-        venv = home / ".cache" / "refusal-checks" / f"{engine}-abc123"
         assert (home / "log").read_text().splitlines() == [f"-m venv {venv}", f"install .{extra}"]
         assert file.read_text() == f"VENV={venv}\n" * 2
+        assert found.read_text().count("is-new=true") == 1, "wheels are fetched once"
+
+
+def test_a_changed_pin_is_installed_by_a_python_that_will_do(tmp_path: Path) -> None:
+    python = tmp_path / "tools" / "python3.12"
+    python.parent.mkdir()
+    python.write_text(
+        '#!/bin/sh\ntest "$1" = -c && exit\necho "$@" >> "$CACHE/log"\n'
+        'mkdir -p "$4/bin"; cp "$0" "$4/bin/pip"; cp "$0" "$4/bin/refusal-checks"\n'
+    )
+    python.chmod(0o755)
+    text = (TEMPLATES / "gate.sh").read_text()
+    given = {"CANDIDATE": "m", "CACHE": str(tmp_path), "PATH": f"{python.parent}:/usr/bin:/bin"}
+    for pin in ("checks==1", "checks==1", "checks==2"):
+        run(text, tmp_path, REFUSAL_CHECKS=pin, **given)
+    log = (tmp_path / "log").read_text().splitlines()
+    venv = f"-m venv --clear {tmp_path}/venv"
+    assert [line for line in log if "venv" in line or "install " in line] == [
+        *(venv, "install checks==1", venv, "install checks==2")
+    ]
+    done = run(text, tmp_path, REFUSAL_CHECKS="checks==3", **{**given, "PYTHON": "no-such-python"})
+    assert (done.returncode, "PYTHON=/usr/bin/python3" in done.stderr) == (4, True)
+
+
+def test_two_gates_on_one_machine_wait_for_each_other(tmp_path: Path) -> None:
+    text = (TEMPLATES / "gate.sh").read_text()
+    given = {**os.environ, "CANDIDATE": "m", "CACHE": str(tmp_path), "VENV": str(tmp_path)}
+    lock = (tmp_path / "lock").open("w")
+    fcntl.flock(lock, fcntl.LOCK_EX)
+    with subprocess.Popen(["sh", "-c", text], env=given, stdout=subprocess.PIPE) as waiting:
+        assert waiting.stdout is not None
+        assert b"waits for it" in waiting.stdout.readline()
+        lock.close()
+        assert waiting.wait(30) == 127, "it goes on; here there is no environment"
+
+
+def test_documents_templates_and_metadata_name_one_place_and_one_version() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    home = SOURCE.removeprefix("git+").rpartition("@")[0]
+    assert project["urls"].pop("Homepage") == home
+    assert all(url.startswith(f"{home}/") for url in project["urls"].values())
+    pages = [ROOT / "README.md", ROOT / "mkdocs.yml", *(ROOT / "docs").rglob("*.md")]
+    text = "\n".join(path.read_text() for path in pages)
+    assert set(re.findall(r"git\+https://[^\s\"]+", text)) == {SOURCE}
+    assert set(re.findall(r"github\.com/([\w-]+/refusal-checks)\b", text)) == {home[19:]}
+    assert set(re.findall(r"uses: (\S+?)/\.github", text)) == {home[19:]}
+    assert "@SOURCE@" in (TEMPLATES / "gate.sh").read_text()
 
 
 def test_the_documented_call_gives_known_inputs_and_secrets() -> None:
@@ -157,7 +242,11 @@ def test_the_documented_call_gives_known_inputs_and_secrets() -> None:
     examples = [
         YAML(typ="safe").load(text) for text in re.findall(r"```yaml\n(.*?)```", page, re.S)
     ]
-    (call,) = (found["jobs"]["gate"] for found in examples if "jobs" in found)
+    ((call, comment),) = (
+        (found["jobs"]["gate"], found["jobs"]["comment"]) for found in examples if "jobs" in found
+    )
+    posted = YAML(typ="safe").load(ROOT / ".github" / "workflows" / "comment.yml")
+    assert comment["with"].keys() <= posted["on"]["workflow_call"]["inputs"].keys()
     gate = GATE["on"]["workflow_call"]
     assert call["with"].keys() <= gate["inputs"].keys()
     assert call["secrets"].keys() <= gate["secrets"].keys()

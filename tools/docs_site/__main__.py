@@ -17,7 +17,7 @@ def main() -> int:
     """Renew or check every page."""
     is_check = "--check" in sys.argv[1:]
     stale = []
-    for path in sorted(DOCS.rglob("*.md")):
+    for path in [DOCS.parent / "README.md", *sorted(DOCS.rglob("*.md"))]:
         text = path.read_text(encoding="utf-8")
         if (current := fill(text)) != text:
             stale.append(path)

@@ -10,6 +10,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from functools import cache, partial
 
+from refusal_checks import __version__
 from tools.docs_site import benchmarks, commands, options, threshold_keys
 
 END = "<!-- end of generated -->"
@@ -25,8 +26,16 @@ def makers() -> Mapping[str, Callable[[], str]]:
     return dict(_makers())
 
 
+_PINS = re.compile(
+    r"((?:refusal-checks(?:/\.github/workflows/\w+\.yml)?@|checks-ref: )v|REGISTRY/refusal-checks:)"
+    r"\d+\.\d+\.\d+"
+)
+"""The version in what installs or calls this project."""
+
+
 def fill(page: str) -> str:
     """The page with everything that it asks for, in place of what it has; a KeyError for others."""
+    page = _PINS.sub(rf"\g<1>{__version__}", page)
 
     def made(mark: re.Match[str]) -> str:
         return f"<!-- generated: {mark[1]} -->\n\n{makers()[mark[1]]()}\n\n{END}"
