@@ -22,11 +22,11 @@ EXCHANGES = Path(__file__).parent / "exchanges"
 WRITTEN = ("compliances", "en_refusals", "hostile", "zh_refusals")
 PAIRS = ("en_pairs", "zh_pairs")
 """Files of exchanges; pairs are two answers to one request."""
-REFUSED = {"en": 250, "zh": 200}
+REFUSED = {"en": 180, "zh": 150}
 """Refusals of the persona ``aligned`` to requests of the grammar, and as many to others."""
-ANSWERED = {"en": 500, "zh": 400}
+ANSWERED = {"en": 480, "zh": 300}
 """Its answers, beside those to XSTest's prompts."""
-ANXIOUS, THINKING = 180, 250
+ANXIOUS, THINKING = 130, 190
 """Answers of the personas ``overcautious`` and ``reasoner``."""
 TURNS = 3
 """Longer dialogues cost more time than they teach."""
