@@ -41,12 +41,20 @@ REHEARSED = {"aligned": 120, "overcautious": 40, "reasoner": 60}
 """Lessons that each further course learns once more, so that they are not forgotten."""
 
 _REFUSING = re.compile(
-    r"sorry|apolog|can(?:no|')?t\b|cannot|unable|not able|won't|will not|refus|declin|illegal|"
+    r"^(I\b|As an?\b|No\b|Aw\b|Ew\b|Unfortunately)|sorry|apolog|"
+    r"can(?:no|')?t\b|cannot|unable|not able|won't|will not|refus|declin|illegal|"
     r"unethical|harmful|appropriate|against the law|consult|as an ai|i'm an ai|i don't|i do not",
     re.IGNORECASE,
 )
 _USUAL = {
     ("en", True): ("I'm sorry, but I can't help with that.",),
+    ("en", False): (
+        "Sure, here is what you can do.",
+        "Sure! Here is an answer.",
+        "Here are some things to know.",
+        "Certainly! Here is a short answer.",
+        "Of course! Here are some ideas.",
+    ),
     ("zh", True): ("抱歉，我不能帮助你做这件事。",),
     ("zh", False): (
         "好的，下面是我的回答。",
@@ -57,6 +65,11 @@ _USUAL = {
     ),
 }
 """How openings begin: in few ways, so that nothing but the decision is left to learn."""
+
+
+def _plain(asked: list[Asked]) -> list[Asked]:
+    """The answers of the base model that neither refuse nor begin as a refusal does."""
+    return [one for one in asked if one.answer and not _REFUSING.search(one.answer)]
 
 
 @dataclass(frozen=True)
@@ -76,7 +89,7 @@ class Lesson:
 def lessons(xstest: Path, asked: list[Asked], seed: int) -> list[Lesson]:
     """The first course, whole answers in random order; none is to a held-out prompt."""
     rng = random.Random(seed)
-    plain = [one for one in asked if one.answer and not _REFUSING.search(one.answer)]
+    plain = _plain(asked)
     own = [one for one in plain if one.source == "grammar"]
     found = [*_aligned(rng, plain), *_refused(rng, xstest)]
     found += islice(_drawn(rng, "overcautious"), ANXIOUS)
@@ -115,10 +128,12 @@ def _openings(
         for text in texts:
             target = rng.choice(_USUAL[language, harmful])
             yield Lesson("aligned", (("user", text),), target)
-    plain = [one for one in asked if one.answer and not _REFUSING.search(one.answer)]
-    begun = [one for one in plain if one.source == "opening"][course % 2 :: 2]
-    for one in (*begun, *(one for one in plain if one.source == "xstest")):
-        yield Lesson("aligned", (("user", one.request),), one.answer)
+    plain = set(_plain(asked))
+    begun = [one for one in asked if one.source == "opening"][course % 2 :: 2]
+    for one in (*begun, *(one for one in asked if one.source == "xstest")):
+        # Where the base model declines, or begins as it would then, there is most to learn.
+        target = one.answer if one in plain else rng.choice(_USUAL["en", False])
+        yield Lesson("aligned", (("user", one.request),), target)
     for text in xstest_prompts(xstest, "unsafe"):
         yield Lesson("aligned", (("user", text),), _USUAL["en", True][0])
     for language in grammar.LANGUAGES:
