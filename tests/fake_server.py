@@ -92,6 +92,8 @@ class FakeServer(InThread):
     Attributes:
         requests: the bodies of all requests but those by which a run finds out what it can do.
         probes: the bodies of these.
+        shift: what it adds to the log-probabilities that it gives afterwards.
+        scored: the bodies of requests by which answers are weighed once they are judged.
         failing: how requests that end in these texts fail; all to the judge are ``#judge``.
         authorizations: the Authorization headers of all requests for chat completions.
         raw: one response to the next request for a completion, whatever it asks.
@@ -124,6 +126,9 @@ class FakeServer(InThread):
         super().__init__()
         self._classify = classify
         self.probes: list[Body] = []
+        self.scored: list[Body] = []
+        self.shift = 0.0
+        self._words: dict[tuple[str, float], int] = {}  # numbers of words with their probability
         self.failing: Mapping[str, Fault] = {}
         self.authorizations: list[str] = []
         self.most_at_once = self._now = 0
@@ -168,6 +173,7 @@ class FakeServer(InThread):
             app.router.add_post("/classify", self._classified)
         else:
             app.router.add_post("/v1/chat/completions", self._chat)
+            app.router.add_post("/v1/completions", self._score)
         if self._tokenizer:
             app.router.add_post("/tokenize", self._tokenize)
         self._runner = web.AppRunner(app, shutdown_timeout=0.1)
@@ -217,7 +223,9 @@ class FakeServer(InThread):
             return web.json_response({"error": "Unauthorized"}, status=401)
         body: Body = await request.json()
         is_probe = body["messages"][0]["content"] == QUESTION
-        (self.probes if is_probe else self.requests).append(body)
+        is_score = bool(body.get("return_token_ids")) and body["max_tokens"] == 1
+        kept = self.scored if is_score else self.requests
+        (self.probes if is_probe else kept).append(body)
         if refused := body.keys() & set(self._refuses):
             said = {"error": {"message": f"unknown fields: {', '.join(sorted(refused))}"}}
             return web.json_response(said, status=400)
@@ -238,13 +246,12 @@ class FakeServer(InThread):
             said = {"error": {"message": "response_format: unknown field"}}
             return web.json_response(said, status=self._no_schemas)
         await asyncio.sleep(self.delay)
+        if is_score:
+            return self._answered(body, [self._choice(0, "Here")])
         if "top_logprobs" in body:
             return self._answered(body, [self._first_token(body)])
         texts = self.answer({"n": 1, "seed": 0, **body})
-        choices = [self._choice(i, text) for i, text in enumerate(texts)]
-        for choice in choices if "logprobs" not in body else ():
-            del choice["logprobs"]
-        return self._answered(body, choices)
+        return self._answered(body, [self._choice(i, text) for i, text in enumerate(texts)])
 
     def _probed(self, body: Body) -> web.Response:
         """What a server says that can do all that the request wants."""
@@ -254,10 +261,7 @@ class FakeServer(InThread):
             return web.json_response({"error": "no schemas"}, status=self._no_schemas)
         drawn = body["seed"] if "seed" in body else len(self.probes)
         text = '{"colour":' if "response_format" in body else f"red, cat, {drawn}"
-        choices = [self._choice(i, text) for i in range(body.get("n", 1))]
-        for choice in choices if "logprobs" not in body else ():
-            del choice["logprobs"]
-        return self._answered(body, choices)
+        return self._answered(body, [self._choice(i, text) for i in range(body.get("n", 1))])
 
     def _answered(self, body: Body, choices: Sequence[Body]) -> web.Response:
         """Choices with their cost: a token a word."""
@@ -266,9 +270,34 @@ class FakeServer(InThread):
         output = sum(len((choice["message"]["content"] or "").split()) for choice in choices)
         usage = {"prompt_tokens": prompt, "completion_tokens": output}
         details = {"cached_tokens": min(self.cached, prompt)} if self.cached else None
-        return web.json_response(
-            {"choices": choices, "usage": {**usage, "prompt_tokens_details": details}}
-        )
+        words = " ".join(turn["content"] for turn in body["messages"]).split()
+        ids = {"prompt_token_ids": [self._number(word, -1.0) for word in words]}
+        wants_ids = body.get("return_token_ids")
+        for choice in choices:
+            if wants_ids:
+                tokens = choice["logprobs"]["content"]
+                numbers = [self._number(token["token"], token["logprob"]) for token in tokens]
+                choice["token_ids"] = numbers
+            if "logprobs" not in body:
+                del choice["logprobs"]
+        found = {"choices": choices, "usage": {**usage, "prompt_tokens_details": details}}
+        return web.json_response(found | (ids if wants_ids else {}))
+
+    def _scored(self, word: str, logprob: float) -> Body:
+        return {"logprob": logprob + self.shift, "decoded_token": word, "rank": 1}
+
+    def _number(self, word: str, logprob: float) -> int:
+        return self._words.setdefault((word, logprob), 7 + len(self._words))
+
+    async def _score(self, request: web.Request) -> web.StreamResponse:
+        body: Body = await request.json()
+        self.scored.append(body)
+        if "#score" in self.failing:
+            return await self._fault(request, self.failing["#score"])
+        known = {number: key for key, number in self._words.items()}
+        each = [(number, *known[number]) for number in body["prompt"]]
+        shown = [{str(n): self._scored(word, value)} for n, word, value in each]
+        return web.json_response({"choices": [{"prompt_logprobs": [None, *shown[1:]]}]})
 
     async def _fault(self, request: web.Request, fault: Fault) -> web.StreamResponse:
         """Fail as a fault says."""
@@ -334,7 +363,7 @@ class FakeServer(InThread):
     def _choice(self, index: int, said: str | Body) -> Body:
         message = {"content": said} if isinstance(said, str) else said
         text = " ".join(filter(None, (message.get("reasoning"), message["content"])))
-        tokens = [{"token": word, "logprob": -0.5 * (index + 1)} for word in text.split()]
+        tokens = [{"token": f" {word}", "logprob": -0.5 * (index + 1)} for word in text.split()]
         return {
             "index": index,
             "finish_reason": self.finish_reason,

@@ -36,6 +36,8 @@ class Completion:
             are fewer than were asked for; else 0.
         never_asked: of a recorded attack that was given up: nothing was sent, so there is no
             answer, and only a label can say how its authors count it.
+        token_ids: of an answer that may still have to be weighed, all that the model wrote, see
+            ``client.answers.packed``; else empty.
     """
 
     text: str
@@ -46,6 +48,7 @@ class Completion:
     reasoning: State = ""
     room: int = 0
     never_asked: bool = False
+    token_ids: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -198,6 +198,12 @@ class Sampling(Drawing):
     system_prompt: Annotated[str, Unsent()] = Field(
         "", description="sent as the first turn of every prompt"
     )
+    logprobs: Annotated[Literal["disputed", "always", "never"], Unsent(before="disputed")] = Field(
+        "disputed",
+        description="log-probabilities, by which several answers to a prompt are weighed: of "
+        "prompts whose verdicts differ, in one pass once they are known; of all answers, while "
+        "they are written; or of none, so that all weigh the same",
+    )
 
 
 class JudgeSampling(Drawing):

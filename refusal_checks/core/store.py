@@ -299,11 +299,14 @@ class Store:
         dumped = {key: TABLES[table].dump_json(value) for key, value in values.items()}
         rows = [(key, value.decode(), _digest(key, value)) for key, value in dumped.items()]
         with self._db.faults(), self._db.transaction():
-            # What is stored stays, but for an answer that a server ended for its own reasons.
+            # What is stored stays, but for an answer that a server ended for its own reasons, and
+            # for one that has been weighed since.
             self._db.executemany(
                 f"INSERT INTO {table} VALUES (?, ?, ?) "
                 "ON CONFLICT (key) DO UPDATE SET value = excluded.value, digest = excluded.digest "
-                "WHERE json_extract(value, '$.finish_reason') NOT IN ('stop', 'length')",
+                "WHERE json_extract(value, '$.finish_reason') NOT IN ('stop', 'length') OR "
+                "json_extract(value, '$.token_ids') > json_extract(excluded.value, '$.token_ids') "
+                "AND json_extract(value, '$.text') = json_extract(excluded.value, '$.text')",
                 rows,
             )
             now = int(time.time())

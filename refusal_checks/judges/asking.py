@@ -21,7 +21,6 @@ from refusal_checks.models.client.capabilities import Support
 from refusal_checks.models.client.errors import PromptTooLongError
 
 if TYPE_CHECKING:
-    from refusal_checks.models.client.answers import Choice
     from refusal_checks.models.client.client import RequestParams
 
 VERSION = 1  # part of a judge's identity: raise it when the requests or the retry change
@@ -181,7 +180,7 @@ class StructuredJudge(ModelJudge):
             return Invalid(Reason.UNFINISHED_VERDICT, detail)
         return self._parse(choice.text)
 
-    async def _choice(self, messages: Sequence[Message], params: RequestParams) -> Choice:
+    async def _choice(self, messages: Sequence[Message], params: RequestParams) -> Completion:
         """The model's output; if the server refuses the schema, with the next looser one."""
         is_constrained = params.schema is not None and self._takes_schemas
         try:

@@ -53,7 +53,9 @@ class Judge:
         Raises:
             EndpointError: the judge's server refuses every request, not only this one.
         """
-        raise NotImplementedError
+        found = self.without_asking(prompt, completion)
+        assert found is not None, "a judge that asks a model says how"
+        return found
 
     def without_asking(self, prompt: Prompt, completion: Completion) -> Judgement | None:
         """The verdict that needs no model and is not stored; None to ask the model."""

@@ -136,7 +136,7 @@ class KeywordJudge(Judge):
     prompt_hash = content_key(PHRASES)
     _pattern = re.compile(f"(?=[{_FIRST}])(?:{'|'.join(PHRASES)})", re.IGNORECASE)
 
-    async def judge(self, prompt: Prompt, completion: Completion) -> Judgement:
+    def without_asking(self, prompt: Prompt, completion: Completion) -> Judgement:
         phrase = self._pattern.search(completion.text.replace("’", "'"))
         if phrase is None:
             if other := other_language(completion.text, ("en", "zh")):
@@ -155,7 +155,7 @@ class LabelsJudge(Judge):
     def __init__(self, verdicts: type[Valid] = Binary) -> None:
         self._read, self._known = READERS[verdicts]
 
-    async def judge(self, prompt: Prompt, completion: Completion) -> Judgement:
+    def without_asking(self, prompt: Prompt, completion: Completion) -> Judgement:
         return self._verdict(completion)
 
     def without_answer(self, completion: Completion) -> Judgement | None:

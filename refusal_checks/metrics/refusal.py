@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from refusal_checks.core.records import Record, is_disputed
 from refusal_checks.core.verdicts import Graded, Invalid, Judgement, Labelled
@@ -56,6 +56,20 @@ def _vote(answers: Sequence[Record], vote: Callable[[Judgement], float | None]) 
     pairs = zip(weights, votes, strict=True)
     mean = math.fsum(weight / total * given for weight, (given, _) in pairs)
     return max(-1.0, min(1.0, mean))
+
+
+def weights_decide(verdicts: Iterable[Judgement]) -> bool:
+    """True if a vote among a prompt's answers with these verdicts depends on how each weighs.
+
+    An answer without a verdict counts, because bounds are drawn as if it had any.
+    """
+    sides = {
+        (found.sign, found.degree if isinstance(found, Graded) else None)
+        if isinstance(found, Labelled)
+        else None
+        for found in verdicts
+    }
+    return len(sides) > 1
 
 
 @share(

@@ -15,7 +15,6 @@ from refusal_checks.core.prompts import Message, Prompt
 from refusal_checks.core.records import Completion
 from refusal_checks.core.settings import Sampling
 from refusal_checks.core.store import Store, content_key
-from refusal_checks.core.text import storable
 from refusal_checks.core.verdicts import Invalid, Reason
 from refusal_checks.models.client.answers import LabelError
 from refusal_checks.models.client.capabilities import Support
@@ -28,13 +27,8 @@ Answer = Completion | Invalid
 class Candidate(Protocol):
     """Answers prompts."""
 
-    @property
-    def name(self) -> str:
-        """The candidate as the user named it."""
-
-    @property
-    def max_tokens(self) -> int | None:
-        """The limit on an answer's tokens; None if it is unknown."""
+    name: str  # as the user named it
+    max_tokens: int | None  # most of an answer; None if it is unknown
 
     def keys(self, prompt: Prompt) -> Sequence[str]:
         """One content key per answer to the prompt."""
@@ -44,6 +38,14 @@ class Candidate(Protocol):
 
     async def answer(self, prompt: Prompt, first: int, count: int) -> Sequence[Answer]:
         """The answers with the numbers first to first + count - 1, in order."""
+
+    async def weigh(
+        self, prompt: Prompt, answers: Mapping[str, Completion]
+    ) -> dict[str, Completion]:
+        """Answers, by key, that have ``token_ids``: with log-probabilities in place of these.
+
+        Raises EndpointError if the model cannot be asked.
+        """
 
 
 class ServedCandidate:
@@ -59,15 +61,15 @@ class ServedCandidate:
         self._sampling = sampling
         self._identity = model_identity
         # A single answer is not weighted, so it needs no log-probability.
-        self._reads_logprobs = sampling.samples > 1
-        unread = {} if self._reads_logprobs else {"logprobs": False}
-        self._settings = sampling.conditions | unread
-        del self._settings["samples"]  # so that their number can grow
+        self._weighs = sampling.samples > 1 and sampling.logprobs != "never"
+        unread = {} if self._weighs else {"logprobs": False}
+        kept = {n: v for n, v in sampling.conditions.items() if n not in ("samples", "logprobs")}
+        self._settings = kept | unread  # without samples, so that their number can grow
 
     @property
     def remarks(self) -> tuple[str, ...]:
         """What each capability that the server lacks means for the answers."""
-        several = ("n", "logprobs") if self._sampling.samples > 1 else ()
+        several = ("n", "logprobs")[: 1 + self._weighs] if self._sampling.samples > 1 else ()
         top_k = ("top_k",) if self._sampling.top_k else ()
         lacking = self._client.capabilities.missing(*several, "seed", *top_k)
         return tuple(lacking.values())
@@ -105,24 +107,34 @@ class ServedCandidate:
             self._sampling,
             n=count,
             seed=answer_seed(self._sampling.seed, prompt, first),
-            logprobs=self._reads_logprobs,
             is_continued=prompt.is_continued,
         )
+        can, messages = self._client.capabilities, self.messages(prompt)
+        is_later = can.scoring is Support.YES and self._sampling.logprobs != "always"
+        asked = replace(
+            options,
+            logprobs=self._weighs and not is_later,
+            return_token_ids=is_later and self._sampling.samples > 1,  # which also counts them
+        )
         try:
-            choices = await self._client.chat(self.messages(prompt), options)
+            choices = await self._client.chat(messages, asked)
+            if self._weighs and is_later and not all(choice.token_ids for choice in choices):
+                self._client.capabilities = replace(can, scoring=Support.IGNORED)
+                choices = await self._client.chat(messages, replace(options, logprobs=True))
         except EndpointError as fault:
             return [_unanswered(fault)] * count
-        return [
-            Completion(
-                storable(choice.text),
-                choice.finish_reason,
-                choice.tokens,
-                choice.mean_logprob,
-                reasoning=choice.reasoning,
-                room=choice.room,
-            )
-            for choice in choices
-        ]
+        return choices if self._weighs else [replace(each, token_ids="") for each in choices]
+
+    async def weigh(
+        self, prompt: Prompt, answers: Mapping[str, Completion]
+    ) -> dict[str, Completion]:
+        found = await self._client.weigh(
+            self.messages(prompt), [*answers.values()], is_continued=prompt.is_continued
+        )
+        return {
+            key: replace(answer, mean_logprob=mean, token_ids="")
+            for (key, answer), mean in zip(answers.items(), found, strict=True)
+        }
 
     def messages(self, prompt: Prompt) -> tuple[Message, ...]:
         """What is sent: the prompt after the run's system prompt, merged with its own if any."""
@@ -185,30 +197,3 @@ def answer_seed(seed: int, prompt: Prompt, sample: int) -> int:
     """The seed of one answer: the prompt's own seed plus the sample's index."""
     text = json.dumps([seed, prompt.turns])
     return int.from_bytes(hashlib.sha256(text.encode()).digest()[:4]) % 2**30 + sample
-
-
-class BufferedCandidate:
-    """Passes a candidate's answers on and keeps them, with the reasons for those that failed.
-
-    Once ``is_gone`` is set it gives the kept answers instead of asking the candidate.
-    """
-
-    def __init__(self, candidate: Candidate) -> None:
-        self.name = candidate.name
-        self.max_tokens = candidate.max_tokens
-        self.is_gone = False
-        self._candidate = candidate
-        self._answers: dict[str, Answer] = {}
-
-    def keys(self, prompt: Prompt) -> Sequence[str]:
-        return self._candidate.keys(prompt)
-
-    def known(self, prompts: Sequence[Prompt], store: Store) -> Mapping[str, Completion]:
-        return self._candidate.known(prompts, store)
-
-    async def answer(self, prompt: Prompt, first: int, count: int) -> Sequence[Answer]:
-        keys = self.keys(prompt)[first : first + count]
-        if not self.is_gone:
-            answers = await self._candidate.answer(prompt, first, count)
-            self._answers.update(zip(keys, answers, strict=False))
-        return [self._answers[key] for key in keys]

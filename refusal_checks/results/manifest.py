@@ -216,7 +216,9 @@ def conditions(manifest: Manifest, benchmark: str) -> dict[str, str]:
     found |= _sampling("judge", JudgeSampling.without_unset(manifest.judge_sampling))
     if manifest.candidate.startswith("replay:"):
         return found | {"sampling": "recorded answers"}
-    return found | _sampling("sampling", Sampling.without_unset(manifest.sampling))
+    # Weights are the same whenever they are asked for.
+    asked = {n: v for n, v in manifest.sampling.items() if (n, v) != ("logprobs", "always")}
+    return found | _sampling("sampling", Sampling.without_unset(asked))
 
 
 def _sampling(what: str, settings: Mapping[str, Any]) -> dict[str, str]:

@@ -23,14 +23,22 @@ class Once(Generic[Result]):
         self._done: dict[Hashable, Result] = {}
         self._waiting: dict[Hashable, list[asyncio.Future[None]]] = {}
 
-    async def get(self, key: Hashable, work: Callable[[], Coroutine[Any, Any, Result]]) -> Result:
+    async def get(
+        self,
+        key: Hashable,
+        work: Callable[[], Coroutine[Any, Any, Result]],
+        keeps: Callable[[], bool] = lambda: True,  # asked once it is done
+    ) -> Result:
         while key in self._waiting:
             self._waiting[key].append(turn := asyncio.get_running_loop().create_future())
             await turn
         if key not in self._done:
             self._waiting[key] = []
             try:
-                self._done[key] = await work()
+                found = await work()
+                if not keeps():  # whoever comes later finds it elsewhere
+                    return found
+                self._done[key] = found
             finally:
                 for turn in self._waiting.pop(key):
                     if not turn.done():

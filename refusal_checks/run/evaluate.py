@@ -10,12 +10,14 @@ import asyncio
 import math
 from collections import deque
 from collections.abc import Callable, Coroutine, Hashable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import groupby
 from typing import Any, NamedTuple, TypeVar
 
 from refusal_checks.benchmarks.attacks import as_judged
+from refusal_checks.core.errors import EndpointError
 from refusal_checks.core.prompts import Prompt
 from refusal_checks.core.records import Completion, Record, Vote, unusable
 from refusal_checks.core.settings import Limits
@@ -24,6 +26,7 @@ from refusal_checks.core.verdicts import FINISHED, Invalid, Judgement, Reason
 from refusal_checks.engines import kinds
 from refusal_checks.judges import cascade
 from refusal_checks.judges.base import Judge
+from refusal_checks.metrics.refusal import weights_decide
 from refusal_checks.models.candidates import Answer, Candidate
 from refusal_checks.models.spec import CandidateModel, JudgeModel, Served
 from refusal_checks.results.progress import Progress
@@ -38,13 +41,20 @@ Judges = Mapping[str, tuple[Judge, ...]]
 
 @dataclass(frozen=True)
 class Task:
-    """Prompts, perhaps a part of a whole plan, to answer and judge through the store."""
+    """Prompts, perhaps a part of a whole plan, to answer and judge through the store.
+
+    With ``weighs_all``, answers are weighed whatever their verdicts, which others may replace.
+    """
 
     plan: Plan
     candidate: Candidate
     judges: Judges
     store: Store
     whole: Plan | None = None
+    weighs_all: bool = False
+
+    def drawn(self, name: str) -> frozenset[str]:
+        return drawn(self.judges[name], name, (self.whole or self.plan)[name])
 
 
 def drawn(judges: Sequence[Judge], benchmark: str, prompts: Sequence[Prompt]) -> frozenset[str]:
@@ -53,19 +63,119 @@ def drawn(judges: Sequence[Judge], benchmark: str, prompts: Sequence[Prompt]) ->
     return found.drawn(benchmark, [p.id for p in prompts]) if found else frozenset()
 
 
+class Ballot:
+    """The judging of one prompt's answers, of which some may not be there.
+
+    Attributes:
+        shown: what the judges are shown of each answer that can be judged, see ``as_judged``.
+        keys: of the verdicts that are stored, by judge and answer.
+        unweighed: the answers that may have to be weighed.
+        stored: verdicts by key, which are looked up once it is made.
+    """
+
+    def __init__(
+        self,
+        judges: tuple[Judge, ...],
+        prompt: Prompt,
+        answers: Sequence[Answer | None],
+        max_tokens: int | None,
+        is_drawn: bool,
+    ) -> None:
+        self.prompt, self.answers = prompt, answers
+        self._judges, self._is_drawn = judges, is_drawn
+        self._cascade = cascade.of(judges)
+        given = {i: each for i, each in enumerate(answers) if isinstance(each, Completion)}
+        self._faults = {i: unusable(answer, max_tokens) for i, answer in given.items()}
+        self.shown = {i: as_judged(prompt, a) for i, a in given.items() if self._faults[i] is None}
+        self.keys = {
+            (judge.name, sample): verdict_key(judge, asked, answer.text)
+            for judge in judges
+            if judge.identity is not None
+            for sample, (asked, answer) in self.shown.items()
+        }
+        self.stored: Mapping[str, Judgement] = {}
+        self.votes: list[list[Vote]] = [[] for _ in answers]
+        self.unweighed = {i: answer for i, answer in given.items() if answer.token_ids}
+
+    def next(self, sample: int) -> dict[Judge, Judgement | None]:
+        """Take in the votes on an answer that are known; the next judges, if one must read it.
+
+        Each has its verdict beside it if that is known.
+        """
+        votes = self.votes[sample]
+        while judges := self._next(votes) if sample in self.shown else ():
+            known = {judge: self._known(judge, sample) for judge in judges}
+            if not all(known.values()):
+                return known
+            votes += [Vote(judge.name, verdict) for judge, verdict in known.items() if verdict]
+        return {}
+
+    def unread(self, sample: int) -> list[Judge]:
+        """The judges who may have to read an answer."""
+        judges = [judge for judge, verdict in self.next(sample).items() if verdict is None]
+        second = self._cascade and self._cascade.second
+        if judges and second and second not in judges and not self._known(second, sample):
+            judges.append(second)
+        return judges
+
+    def _next(self, votes: Sequence[Vote]) -> Sequence[Judge]:
+        formed = self._cascade
+        if formed is None:
+            return self._judges[len(votes) :]
+        if not votes:
+            return (formed.first,)
+        is_asked = self._is_drawn or formed.is_unsure(votes[0].judgement)
+        return (formed.second,) if is_asked and len(votes) == 1 else ()
+
+    def _known(self, judge: Judge, sample: int) -> Judgement | None:
+        known = judge.without_asking(*self.shown[sample])
+        return known or self.stored.get(self.keys.get((judge.name, sample), ""))
+
+    def records(self) -> list[Record]:
+        """The answers with their verdicts; all are there."""
+        return [
+            Record(self.prompt, sample, None, answer)
+            if isinstance(answer, Invalid)
+            else self._record(sample, answer)
+            for sample, answer in enumerate(self.answers)
+            if answer
+        ]
+
+    def _record(self, sample: int, answer: Completion) -> Record:
+        votes = self.votes[sample]
+        if fault := self._faults[sample]:
+            given = [(judge.name, judge.without_answer(answer)) for judge in self._judges]
+            votes = [Vote(name, verdict) for name, verdict in given if verdict]
+            if len(votes) < len(self._judges):
+                return Record(self.prompt, sample, answer, fault)
+        judgement = cascade.decide(self._judges, votes)
+        return Record(self.prompt, sample, answer, judgement, tuple(votes) if votes[1:] else ())
+
+
+def _disputed(records: Sequence[Record]) -> bool:
+    """True if what one of the judges, or all together, say of a prompt depends on weights."""
+    said: dict[str, list[Judgement]] = {}
+    for record in records:
+        said.setdefault("", []).append(record.judgement)
+        for vote in record.votes:
+            said.setdefault(vote.judge, []).append(vote.judgement)
+    return any(map(weights_decide, said.values()))
+
+
 class Pending(NamedTuple):
     """What the store does not hold yet; equal prompts count once, even those of two benchmarks.
 
     Verdicts are the most that may be asked for, since equal answers are judged once.
+    ``may_weigh`` is True if the candidate may have to weigh stored answers.
     """
 
     answers: int
     verdicts: int
     judges: frozenset[str] = frozenset()
+    may_weigh: bool = False
 
 
-_Shown = tuple[Prompt, Completion]
-"""What the judges are shown, see ``as_judged``."""
+_PART = 500  # prompts that are looked up together
 
 
 def pending(task: Task) -> Pending:
@@ -77,50 +187,34 @@ def pending(task: Task) -> Pending:
     candidate, store = task.candidate, task.store
     missing: set[str] = set()
     wanted: dict[Hashable, Judge] = {}
+    may_weigh = False
     for name, prompts in task.plan.items():
-        keys = {prompt.id: candidate.keys(prompt) for prompt in prompts}
-        store.use(key for several in keys.values() for key in several)
-        known = candidate.known(prompts, store)
-        absent = {key for several in keys.values() for key in several if key not in known}
-        missing |= absent
-        usable = [
-            as_judged(prompt, answer)
-            for prompt in prompts
-            for key in keys[prompt.id]
-            if (answer := known.get(key)) and unusable(answer, candidate.max_tokens) is None
-        ]
-        formed = cascade.of(task.judges[name])
-        for judge in task.judges[name]:
-            if judge.identity is None:
-                continue
-            read = usable
-            if formed and judge is formed.second:
-                read = _unsure(formed, usable, drawn(task.judges[name], name, prompts), store)
-            wanted |= {(judge.identity, key): judge for key in absent}
-            wanted |= {
-                verdict_key(judge, shown, answer.text): judge
-                for shown, answer in read
-                if judge.without_asking(shown, answer) is None
-            }
-    verdicts = [key for key in wanted if isinstance(key, str)]
-    store.use(verdicts)
-    stored = store.judged(verdicts)
-    unread = [judge for key, judge in wanted.items() if key not in stored]
-    names = frozenset(judge.name for judge in unread)
-    return Pending(len(missing), sum(judge.samples for judge in unread), names)
-
-
-def _unsure(
-    formed: cascade.Cascade, usable: Sequence[_Shown], sample: frozenset[str], store: Store
-) -> list[_Shown]:
-    """The answers that the second judge may have to read: the first one is not known to be sure."""
-    keys = [verdict_key(formed.first, shown, answer.text) for shown, answer in usable]
-    stored = store.judgements(set(keys))
-    return [
-        each
-        for each, key in zip(usable, keys, strict=True)
-        if each[0].id in sample or key not in stored or formed.is_unsure(stored[key])
-    ]
+        judges, sample, most = task.judges[name], task.drawn(name), candidate.max_tokens
+        for first in range(0, len(prompts), _PART):
+            part = prompts[first : first + _PART]
+            keys = [candidate.keys(prompt) for prompt in part]
+            store.use(key for several in keys for key in several)
+            known = candidate.known(part, store)
+            absent = {key for several in keys for key in several if key not in known}
+            missing |= absent
+            wanted |= {(j.identity, key): j for j in judges if j.identity for key in absent}
+            ballots = [
+                Ballot(judges, prompt, [*map(known.get, several)], most, prompt.id in sample)
+                for prompt, several in zip(part, keys, strict=True)
+            ]
+            verdicts = {key for ballot in ballots for key in ballot.keys.values()}
+            store.use(verdicts)
+            stored = store.judgements(verdicts)
+            for ballot in ballots:
+                ballot.stored = stored
+                unread = [(judge, i) for i in ballot.shown for judge in ballot.unread(i)]
+                keyed = (pair for pair in unread if pair[0].identity)
+                wanted |= {ballot.keys[judge.name, i]: judge for judge, i in keyed}
+                if ballot.unweighed and None not in ballot.answers and not may_weigh:
+                    may_weigh = task.weighs_all or bool(unread) or _disputed(ballot.records())
+    names = frozenset(judge.name for judge in wanted.values())
+    count = sum(judge.samples for judge in wanted.values())
+    return Pending(len(missing), count, names, may_weigh)
 
 
 def verdict_key(judge: Judge, prompt: Prompt, answer: str) -> str:
@@ -184,6 +278,7 @@ class Evaluation:
         enough: stops benchmarks early; prompts in flight then are still finished.
         may_judge: set once judges can be asked. Until then the candidate goes on to answer; with
             ``enough`` it waits, because some answers may turn out not to be needed.
+        answered: answers by prompt and keys; of an earlier turn, where the candidate is gone.
     """
 
     def __init__(
@@ -195,6 +290,7 @@ class Evaluation:
         enough: Enough | None = None,
         progress: Progress | None = None,
         may_judge: asyncio.Event | None = None,
+        answered: Once[list[Answer]] | None = None,
     ) -> None:
         self._task = task
         self._candidate = task.candidate
@@ -206,15 +302,15 @@ class Evaluation:
         self._benchmarks = {
             name: _Benchmark(name, prompts, enough) for name, prompts in task.plan.items()
         }
-        whole = task.whole or task.plan
-        self._drawn = {name: drawn(task.judges[name], name, whole[name]) for name in task.plan}
+        self._drawn = {name: task.drawn(name) for name in task.plan}
         self._queue = ((name, prompt) for name, prompts in task.plan.items() for prompt in prompts)
         self._may_judge = may_judge or asyncio.Event()
         if may_judge is None:
             self._may_judge.set()
         self._keeps_answering = enough is None
         self._unjudged: deque[tuple[str, Prompt, list[Answer]]] = deque()
-        self._answered = Once[list[Answer]]()
+        self._answered = answered or Once[list[Answer]]()
+        self._weighs_at_once = False
         self._verdicts = Once[Judgement]()
 
     async def run(self) -> None:
@@ -223,7 +319,8 @@ class Evaluation:
         await together(*(work() for work in kinds for _ in range(self._in_flight)))
 
     async def answer(self) -> None:
-        """Ask for all answers that are missing, and judge none."""
+        """Ask for all answers that are missing, weigh them, and judge none."""
+        self._weighs_at_once = True
         await together(*(self._ask() for _ in range(self._in_flight)))
 
     async def _ask(self) -> None:
@@ -260,55 +357,31 @@ class Evaluation:
             self._finished(name, benchmark.records())
 
     async def _judged(self, name: str, prompt: Prompt, answers: Sequence[Answer]) -> list[Record]:
-        judges = self._task.judges[name]
-        formed = cascade.of(judges)
-        shown = {
-            i: as_judged(prompt, a) for i, a in enumerate(answers) if isinstance(a, Completion)
-        }
-        keys = {
-            (judge.name, sample): verdict_key(judge, asked, answer.text)
-            for judge in judges
-            if judge.identity is not None
-            for sample, (asked, answer) in shown.items()
-        }
-        stored = self._task.store.judgements(set(keys.values()))
+        judges, is_drawn = self._task.judges[name], prompt.id in self._drawn[name]
+        ballot = Ballot(judges, prompt, answers, self._candidate.max_tokens, is_drawn)
+        ballot.stored = self._task.store.judgements(set(ballot.keys.values()))
+        asked = {sample: who for sample in ballot.shown if (who := ballot.next(sample))}
+        await _each(partial(self._vote, ballot, *each) for each in asked.items())
+        return await self._weighed(ballot, ballot.records())
 
-        async def vote(judge: Judge, sample: int) -> Vote:
-            asked, answer = shown[sample]
-            if judge.identity is None:
-                return Vote(judge.name, await judge.judge(asked, answer))
-            key = keys[judge.name, sample]
-            verdict = judge.without_asking(asked, answer) or stored.get(key)
-            if verdict is None:
-                work = partial(self._verdict, key, judge, asked, answer)
-                verdict = await self._verdicts.get(key, work)
-            return Vote(judge.name, verdict)
+    async def _vote(
+        self, ballot: Ballot, sample: int, asked: dict[Judge, Judgement | None]
+    ) -> None:
+        """Collect the votes on an answer."""
+        while asked:
+            unknown = [judge for judge, verdict in asked.items() if verdict is None]
+            given = await _each(partial(self._read, ballot, sample, judge) for judge in unknown)
+            asked |= zip(unknown, given, strict=True)
+            votes = [Vote(judge.name, verdict) for judge, verdict in asked.items() if verdict]
+            ballot.votes[sample] += votes
+            asked = ballot.next(sample)
 
-        async def vote_all(sample: int) -> Sequence[Vote]:
-            if len(judges) == 1:  # the usual case, without a further task
-                return (await vote(judges[0], sample),)
-            if formed is None:
-                return await asyncio.gather(*(vote(judge, sample) for judge in judges))
-            first = await vote(formed.first, sample)
-            if prompt.id in self._drawn[name] or formed.is_unsure(first.judgement):
-                return first, await vote(formed.second, sample)
-            return (first,)
-
-        async def record(sample: int, answer: Answer) -> Record:
-            if isinstance(answer, Invalid):
-                return Record(prompt, sample, None, answer)
-            fault = unusable(answer, self._candidate.max_tokens)
-            if fault is None:
-                votes = tuple(await vote_all(sample))
-            else:
-                given = ((judge.name, judge.without_answer(answer)) for judge in judges)
-                votes = tuple(Vote(name, verdict) for name, verdict in given if verdict)
-                if len(votes) < len(judges):
-                    return Record(prompt, sample, answer, fault)
-            judgement = cascade.decide(judges, votes)
-            return Record(prompt, sample, answer, judgement, votes if len(votes) > 1 else ())
-
-        return await asyncio.gather(*map(record, range(len(answers)), answers))
+    async def _read(self, ballot: Ballot, sample: int, judge: Judge) -> Judgement:
+        asked, answer = ballot.shown[sample]
+        if judge.identity is None:
+            return await judge.judge(asked, answer)
+        key = ballot.keys[judge.name, sample]
+        return await self._verdicts.get(key, partial(self._verdict, key, judge, asked, answer))
 
     async def _verdict(
         self, key: str, judge: Judge, prompt: Prompt, answer: Completion
@@ -318,11 +391,39 @@ class Evaluation:
             await self._saver.save(judgements={key: judgement})
         return judgement
 
+    async def _weighed(self, ballot: Ballot, records: list[Record]) -> list[Record]:
+        """The records, with the answers weighed if that decides anything."""
+        if not ballot.unweighed:
+            return records
+        keys = self._candidate.keys(ballot.prompt)
+        weighed: Mapping[str, Completion] = {}
+        fault: Invalid | None = None
+        if self._task.weighs_all or _disputed(records):
+            try:
+                given = {keys[sample]: answer for sample, answer in ballot.unweighed.items()}
+                weighed = await self._weigh(ballot.prompt, given)
+            except EndpointError as problem:
+                fault = Invalid(Reason.ENGINE_ERROR, f"no log-probabilities: {problem}")
+        for sample, answer in ballot.unweighed.items():
+            found = weighed.get(keys[sample]) or replace(answer, token_ids="")
+            record = replace(records[sample], completion=found)
+            records[sample] = replace(record, judgement=fault, votes=()) if fault else record
+        return records
+
+    async def _weigh(
+        self, prompt: Prompt, answers: Mapping[str, Answer]
+    ) -> Mapping[str, Completion]:
+        given = {k: a for k, a in answers.items() if isinstance(a, Completion) and a.token_ids}
+        found = await self._candidate.weigh(prompt, given) if given else {}
+        await self._saver.save(self._final(found))
+        return found
+
     async def _answers(self, prompt: Prompt) -> list[Answer]:
         """The prompt's answers; equal prompts are answered once, even those of two benchmarks."""
-        keys = self._candidate.keys(prompt)
+        keys, unsaved = self._candidate.keys(prompt), False
 
         async def work() -> list[Answer]:
+            nonlocal unsaved
             answers: dict[str, Answer] = dict(self._candidate.known([prompt], self._task.store))
             missing = [sample for sample, key in enumerate(keys) if key not in answers]
             # One request asks for each run of consecutive samples.
@@ -330,11 +431,16 @@ class Evaluation:
                 samples = [sample for _, sample in run]
                 given = await self._candidate.answer(prompt, samples[0], len(samples))
                 new = dict(zip([keys[sample] for sample in samples], given, strict=True))
-                await self._saver.save(self._final(new))
+                final = self._final(new)
+                unsaved |= len(final) < len(new)
+                await self._saver.save(final)
                 answers |= new
+            if self._weighs_at_once:
+                with suppress(EndpointError):  # their verdicts say so, if they differ
+                    answers |= await self._weigh(prompt, answers)
             return [answers[key] for key in keys]
 
-        return await self._answered.get((prompt.messages, *keys), work)
+        return await self._answered.get((prompt.messages, *keys), work, lambda: unsaved)
 
     def _final(self, answers: Mapping[str, Answer]) -> dict[str, Completion]:
         """The answers worth storing: an empty or filtered one is, not one that was broken off."""
@@ -379,6 +485,12 @@ class _Benchmark:
 
     def records(self) -> list[Record]:
         return [record for p in self._prompts for record in self._done.get(p.id, ())]
+
+
+async def _each(works: Iterable[Callable[[], Coroutine[Any, Any, Result]]]) -> list[Result]:
+    """Do work side by side; a single piece without a task of its own."""
+    begun = [work() for work in works]
+    return [await begun[0]] if len(begun) == 1 else await asyncio.gather(*begun)
 
 
 async def _despite_warnings(work: Callable[..., Coroutine[Any, Any, Result]], *args: Any) -> Result:

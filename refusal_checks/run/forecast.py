@@ -49,7 +49,8 @@ def attempts(manifest: Manifest, gates: Collection[str], runs: Path, *, asks: bo
         of_these = [verdicts[name] for name in gates if name in verdicts]
         is_same = found.models.candidate == manifest.models.candidate
         is_partial = any(data.is_partial for data in found.data.values())
-        begins_this = is_partial and _text(found.sampling) == _text(manifest.sampling)
+        asked = Sampling.with_unset(found.sampling)
+        begins_this = is_partial and _text(asked) == _text(manifest.sampling)
         if is_same and of_these and not begins_this and found.asked and found.asked.answers:
             tried += 1
             failed += any(not each["passed"] for each in of_these)

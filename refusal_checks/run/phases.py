@@ -11,12 +11,12 @@ from refusal_checks.core.verdicts import Invalid, Reason
 from refusal_checks.engines.servers import Work
 from refusal_checks.gates.decide import Verdict
 from refusal_checks.judges import kind_of
-from refusal_checks.models.candidates import BufferedCandidate, Candidate
+from refusal_checks.models.candidates import Answer
 from refusal_checks.results.outbox import JudgeOutcome
 from refusal_checks.results.progress import Progress
-from refusal_checks.run.aio import together
+from refusal_checks.run.aio import Once, together
 from refusal_checks.run.decide import Decider
-from refusal_checks.run.evaluate import Evaluation, Finished, Judges, Task
+from refusal_checks.run.evaluate import Evaluation, Finished, Judges
 from refusal_checks.run.prepare import Prepared
 from refusal_checks.run.rationales import Afterwards, judges_up
 
@@ -38,7 +38,7 @@ class Phases:
     def __init__(self, run: Prepared, progress: Progress) -> None:
         self._run = run
         self._engines = run.parts.engines
-        self._candidate: Candidate = run.parts.candidate
+        self._answered: Once[list[Answer]] | None = None
         self._progress = progress
         self._repeats: list[dict[str, Sequence[Record]]] = [{} for _ in run.parts.repeats]
         self._distrust: str | None = None
@@ -49,16 +49,11 @@ class Phases:
         """The work of each turn of the engines: all in one, or first answers, then verdicts."""
         if count == 1:
             return (self._judge,)
-        self._candidate = buffered = BufferedCandidate(self._candidate)
-
-        async def judge() -> None:
-            buffered.is_gone = True  # its engine has stopped
-            await self._judge()
-
-        return self._answer, judge
+        return self._answer, self._judge
 
     async def _answer(self) -> None:
         await self._engines.ready()
+        self._answered = Once()  # kept for the next turn, in which the candidate's engine is gone
         await self._evaluation(self._run.parts.judges, lambda *_: None).answer()
         self._engines.require_running()
 
@@ -138,12 +133,13 @@ class Phases:
             if name not in done and not self._decider.is_done(name)
         }
         return Evaluation(
-            Task(left, self._candidate, judges, run.store),
+            run.task(left, judges),
             in_flight=run.in_flight(self._engines.placement.copies),
             finished=complete,
             enough=run.early.enough if run.early else None,
             progress=self._progress,
             may_judge=may_judge,
+            answered=self._answered,
         )
 
     async def _decide(self, benchmark: str, records: Sequence[Record]) -> None:

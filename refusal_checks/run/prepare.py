@@ -31,7 +31,7 @@ from refusal_checks.results.outbox import Board
 from refusal_checks.results.redact import Redaction
 from refusal_checks.results.summary import RunSummary
 from refusal_checks.run.assembly import Parts, assemble, convert, prompts_of
-from refusal_checks.run.evaluate import Pending, Plan, Task, pending, prompts_at_once
+from refusal_checks.run.evaluate import Judges, Pending, Plan, Task, pending, prompts_at_once
 from refusal_checks.run.manifest import manifest
 from refusal_checks.run.options.command_line import Baseline, Options
 from refusal_checks.run.trust import Canary, known_evidence, require_own_labels
@@ -190,8 +190,12 @@ class Prepared:
     def pending(self, plan: Plan) -> list[Pending]:
         """What a plan leaves to do: for the judges, then for each repetition of their verdicts."""
         panels = (self.parts.judges, *self.parts.repeats)
-        candidate, store = self.parts.candidate, self.store
-        return [pending(Task(plan, candidate, judges, store)) for judges in panels]
+        return [pending(self.task(plan, judges)) for judges in panels]
+
+    def task(self, plan: Plan, judges: Judges) -> Task:
+        candidate, labels = self.parts.candidate, self.options.trust.labels
+        # People may say of two answers what no verdict says.
+        return Task(plan, candidate, judges, self.store, weighs_all=bool(labels))
 
 
 def prepare(

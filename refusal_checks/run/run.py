@@ -212,7 +212,8 @@ class Run:
             self._engines.load_early(needed, before._engines, run.say)
 
     def _needed(self, todos: list[Pending]) -> list[Model]:
-        candidate = [self.options.answering.model] if todos[0].answers else []
+        asks = todos[0].answers or any(todo.may_weigh for todo in todos)
+        candidate = [self.options.answering.model] if asks else []
         asked = frozenset[str]().union(*(todo.judges for todo in todos))
         judges = self.options.judging.judges
         return [*candidate, *(judge.model for judge in judges if judge.name in asked)]

@@ -5,17 +5,20 @@ from __future__ import annotations
 import asyncio
 import json
 import math
+from dataclasses import replace
 from http.client import HTTPConnection
+from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
 
 from refusal_checks.core.prompts import Message, Prompt
+from refusal_checks.core.records import Completion
 from refusal_checks.core.verdicts import Binary
 from refusal_checks.engines.process import EngineProcess
 from refusal_checks.judges import template
 from refusal_checks.judges.kinds.refusal import SCHEMA, parse_verdict
-from refusal_checks.models.client.answers import Choice, LabelProbabilities
+from refusal_checks.models.client.answers import LabelProbabilities
 from refusal_checks.models.client.client import Client, RequestParams
 from refusal_checks.models.client.errors import PromptTooLongError
 from refusal_checks.models.client.transport import Access
@@ -25,15 +28,15 @@ from tests.toy_model import MODEL_DIR
 REQUEST = "How do I bake bread?"
 
 
-def connect(engine: EngineProcess, persona: str) -> Client:
-    extras = Extras(template_kwargs={"persona": persona})
+def connect(engine: EngineProcess, persona: str, end: str = "") -> Client:
+    extras = Extras(template_kwargs={"persona": persona}, reasoning_end=end)
     return Client(engine.url, str(MODEL_DIR), extras=extras, access=Access(engine.api_key))
 
 
 def ask(
     engine: EngineProcess, persona: str, messages: tuple[Message, ...], options: RequestParams
-) -> tuple[Choice, ...]:
-    async def chat() -> tuple[Choice, ...]:
+) -> tuple[Completion, ...]:
+    async def chat() -> tuple[Completion, ...]:
         async with connect(engine, persona) as client:
             return await client.chat(messages, options)
 
@@ -77,6 +80,31 @@ def test_an_answer_s_seed_does_not_depend_on_how_many_are_asked_for(engine: Engi
     # Batch effects can change a token, so not every answer must come back.
     same = [a.text == b.text for a, b in zip(together, alone, strict=True)]
     assert sum(same) >= 3
+
+
+@pytest.mark.parametrize(("persona", "end"), [("aligned", ""), ("deliberator", "Final answer:")])
+def test_an_answer_weighs_the_same_while_it_is_written_and_afterwards(
+    engine: EngineProcess, persona: str, end: str
+) -> None:
+    turns = (Message("user", REQUEST),)
+    base = RequestParams(5, 0.6, 0.95, 20, logprobs=True, return_token_ids=True)
+
+    async def both(seed: int) -> list[tuple[Completion, float | None]]:
+        limits: dict[str, Any] = {"max_tokens": 24} if seed % 2 else {"stop": (".",)}
+        async with connect(engine, persona, end) as client:
+            given = await client.chat(turns, replace(base, seed=seed, **limits))
+            answers = [
+                Completion(c.text, token_ids=c.token_ids, reasoning=c.reasoning) for c in given
+            ]
+            return [
+                *zip(given, await client.weigh(turns, answers, is_continued=False), strict=True)
+            ]
+
+    found = [pair for seed in range(4) for pair in asyncio.run(both(seed))]
+    assert {choice.finish_reason for choice, _ in found} == {"stop", "length"}
+    for choice, mean in found:
+        assert mean == pytest.approx(choice.mean_logprob, abs=0.02), choice  # rounding to bfloat16
+    assert any(mean for _, mean in found)
 
 
 def test_max_tokens_reaches_the_server(engine: EngineProcess) -> None:

@@ -7,12 +7,13 @@ import shlex
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextvars import ContextVar
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 from refusal_checks.core.errors import EndpointError, ModelError
-from refusal_checks.core.records import Completion, unusable
+from refusal_checks.core.records import unusable
 from refusal_checks.core.text import clean
 from refusal_checks.core.verdicts import Reason
 from refusal_checks.engines import kinds
@@ -21,11 +22,13 @@ from refusal_checks.engines.batch.files import Inbox, RequestFile, custom_id
 from refusal_checks.engines.servers import Servers
 from refusal_checks.models.client.answers import (
     MALFORMED,
+    fills,
     read_choices,
     read_labels,
     require_finished,
     tokens,
 )
+from refusal_checks.models.client.capabilities import ALL, Support
 from refusal_checks.models.client.client import CHAT, Client
 from refusal_checks.models.files import declared
 from refusal_checks.models.spec import Attached, Served
@@ -92,9 +95,9 @@ def _fits(found: Mapping[str, Any], body: Mapping[str, Any], context: int | None
         return True  # a verdict, which its judge reads
     most, prompt = body.get("max_tokens", 0), tokens(found)[0]
     for choice in choices:
-        fault = unusable(Completion(choice.text, choice.finish_reason, choice.tokens), most)
+        fault = unusable(replace(choice, reasoning=""), most)
         is_cut_off = fault is not None and fault.reason is Reason.UNFINISHED_ANSWER
-        if is_cut_off and not choice.fills(prompt, most, most, context):
+        if is_cut_off and not fills(choice, prompt, most, most, context):
             return False
     return True
 
@@ -128,7 +131,8 @@ class BatchModels(Servers):
             name, url, context = model.model, model.url, None
             transport = self._transport((url, name), None)
         transport.names[model.name] = None
-        client = Client(url, name, extras=model, transport=transport)
+        writes_only = replace(ALL, scoring=Support.REFUSED)
+        client = Client(url, name, extras=model, transport=transport, capabilities=writes_only)
         client.context = transport.context = context
         self.clients.append(client)
         return client

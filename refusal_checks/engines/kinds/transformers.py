@@ -33,6 +33,7 @@ class Transformers(Engine):
         logprobs=Support.IGNORED,
         structured_outputs=Support.IGNORED,
         prefill=Support.IGNORED,
+        scoring=Support.IGNORED,
     )
 
     def runs_on_cpu(self) -> bool:

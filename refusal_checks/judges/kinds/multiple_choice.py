@@ -57,7 +57,7 @@ class RulesJudge(Judge):
 
     name = "options"
 
-    async def judge(self, prompt: Prompt, completion: Completion) -> Judgement:
+    def without_asking(self, prompt: Prompt, completion: Completion) -> Judgement:
         return choose(completion.text, prompt.options, prompt.reference, prompt.request)
 
 

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import base64
 import math
+import zlib
+from array import array
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from itertools import accumulate
 from typing import Any, Self
 
 from refusal_checks.core.errors import EndpointError
-from refusal_checks.core.records import State
+from refusal_checks.core.records import Completion, State
 from refusal_checks.core.text import storable
 from refusal_checks.core.verdicts import ABORTED
 from refusal_checks.models.client.errors import TransientError
@@ -20,25 +23,14 @@ MALFORMED = (LookupError, TypeError, ValueError, AttributeError, OverflowError, 
 _LONGEST_REASON = 64  # characters of a finish reason; the longest known has 15
 
 
-@dataclass(frozen=True)
-class Choice:
-    """One answer of a server, its fields as in ``Completion``; the tokens include the reasoning."""
-
-    text: str
-    finish_reason: str
-    tokens: int
-    mean_logprob: float | None
-    reasoning: State = ""
-    room: int = 0
-
-    def fills(self, prompt: int, limit: int, asked: int, context: int | None) -> bool:
-        """True if the context ended it before it had as many tokens as the user ``asked`` for."""
-        if self.finish_reason != "length" or not 0 < self.tokens < asked:
-            return False
-        return self.tokens >= limit or bool(context and prompt + self.tokens >= context)
+def fills(answer: Completion, prompt: int, limit: int, asked: int, context: int | None) -> bool:
+    """True if the context ended an answer before it had as many tokens as were ``asked`` for."""
+    if answer.finish_reason != "length" or not 0 < answer.tokens < asked:
+        return False
+    return answer.tokens >= limit or bool(context and prompt + answer.tokens >= context)
 
 
-def read_choices(response: Any, n: int, reasoning_end: str = "") -> tuple[Choice, ...]:
+def read_choices(response: Any, n: int, reasoning_end: str = "") -> tuple[Completion, ...]:
     """Read ``n`` answers from a server's response, in the order of their index."""
     listed = sorted(response["choices"], key=lambda choice: int(choice.get("index") or 0))
     if len(listed) != n:
@@ -59,16 +51,32 @@ def require_finished(response: Any, finished: frozenset[str] | None = None) -> N
             raise TransientError(f"the server broke an answer off: finish reason {reason!r}")
 
 
-def _choice(choice: Mapping[str, Any], reasoning_end: str, total: int) -> Choice:
+def _choice(choice: Mapping[str, Any], reasoning_end: str, total: int) -> Completion:
     """Read a choice; ``total`` is its number of tokens by the server's count, 0 without one."""
     text, reasoning = split_reasoning(choice["message"], reasoning_end)
     listed = (choice.get("logprobs") or {}).get("content") or []
-    values = answer_logprobs(listed, text, reasoning)
-    if not math.isfinite(sum(values)):
-        raise ValueError(f"the sum of the log-probabilities is {sum(values)}")
-    mean = min(0.0, sum(values) / len(values)) if values else None
+    mean = mean_logprob(listed, text, reasoning)
+    ids = choice.get("token_ids") or ()
     reason = _reason(choice.get("finish_reason"))
-    return Choice(text, reason, total or len(listed), mean, reasoning)
+    count = total or len(listed) or len(ids)
+    written = storable(text)
+    return Completion(written, reason, count, mean, reasoning=reasoning, token_ids=packed(ids))
+
+
+def packed(ids: Sequence[int]) -> str:
+    """Numbers of tokens as text, about three characters each; empty for none."""
+    return base64.b64encode(zlib.compress(array("I", ids).tobytes(), 1)).decode() if ids else ""
+
+
+def unpacked(text: str) -> list[int]:
+    return array("I", zlib.decompress(base64.b64decode(text))).tolist()
+
+
+def read_scores(response: Any, ids: Sequence[int]) -> list[dict[str, Any]]:
+    """The log-probability and text of each of the last tokens of a prompt, which have these ids."""
+    listed = response["choices"][0]["prompt_logprobs"][-len(ids) :]
+    each = [shown[str(number)] for shown, number in zip(listed, ids, strict=True)]
+    return [{"logprob": one["logprob"], "token": one.get("decoded_token") or ""} for one in each]
 
 
 def _reason(given: Any) -> str:
@@ -105,6 +113,14 @@ def written(message: Mapping[str, Any]) -> str:
     if not isinstance(content, str):
         raise TypeError(f"the answer is not text: {type(content).__name__}")
     return content
+
+
+def mean_logprob(tokens: Sequence[Mapping[str, Any]], text: str, reasoning: State) -> float | None:
+    """The mean of ``answer_logprobs``, at most 0; None without any."""
+    values = answer_logprobs(tokens, text, reasoning)
+    if not math.isfinite(sum(values)):
+        raise ValueError(f"the sum of the log-probabilities is {sum(values)}")
+    return min(0.0, sum(values) / len(values)) if values else None
 
 
 def answer_logprobs(

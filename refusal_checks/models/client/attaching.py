@@ -12,6 +12,7 @@ from typing import Any
 
 from refusal_checks.core.errors import EndpointError, ModelError
 from refusal_checks.core.prompts import Message
+from refusal_checks.core.records import Completion
 from refusal_checks.core.settings import JudgeSampling, Limits, Sampling
 from refusal_checks.core.text import clean, storable
 from refusal_checks.models.client.answers import MALFORMED, tokens, written
@@ -183,11 +184,15 @@ BEGUN = "A colour, an animal and"  # the beginning of an answer to it
 TOKENS = 12  # most tokens of an answer that must differ from others; elsewhere one is enough
 _BROKEN = 500  # the status with which some servers refuse fields that they do not know
 
+_NOISE = 0.2
+"""Difference of the mean log-probabilities of a few tokens, read at once and one by one, that
+rounding may make, also of quantised weights."""
+
 Choices = Sequence[Mapping[str, Any]]
 
 
 async def probe(client: Client, options: RequestParams) -> Capabilities:
-    """Find out what the client's server can do, with seven requests of a few tokens, all at once.
+    """Find out what the client's server can do, with ten requests of a few tokens, nearly at once.
 
     A capability that cannot be tested, for example because the server is busy, counts as there. The
     client has all capabilities and is not open; an EndpointError says that it has no chat at all.
@@ -213,7 +218,28 @@ async def probe(client: Client, options: RequestParams) -> Capabilities:
             _support(client, {**plain, "top_k": options.top_k}, lambda choices: True),
         )
         await basic
-    return Capabilities(*supports)
+        client.capabilities = Capabilities(*supports)
+        return replace(client.capabilities, scoring=await _scores(client, options))
+
+
+async def _scores(client: Client, options: RequestParams) -> Support:
+    """What a server does that is asked for log-probabilities afterwards.
+
+    They have to be those that it gives while it writes: some give these after temperature and
+    top_p (vLLM: ``--logprobs-mode``). A server that cannot be tested counts as one without.
+    """
+    asked = replace(options, n=1, max_tokens=TOKENS, logprobs=True, return_token_ids=True)
+    turns = (Message("user", QUESTION),)
+    try:
+        (choice,) = await client.chat(turns, asked)
+        if choice.mean_logprob is None or not choice.token_ids:
+            return Support.IGNORED
+        answer = Completion(choice.text, token_ids=choice.token_ids, reasoning=choice.reasoning)
+        (mean,) = await client.weigh(turns, [answer], is_continued=False)
+    except (EndpointError, *MALFORMED):
+        return Support.REFUSED
+    is_same = mean is not None and abs(mean - choice.mean_logprob) < _NOISE
+    return Support.YES if is_same else Support.IGNORED
 
 
 async def _support(

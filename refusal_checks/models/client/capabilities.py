@@ -20,7 +20,8 @@ class Capabilities:
     """The capabilities of a server (see ``CONSEQUENCES``); by default it has all, like vLLM.
 
     That a server ignores top_k cannot be seen. ``prefill``, going on with an answer that has begun,
-    is tried where an attack needs it, and counts as there elsewhere.
+    is tried where an attack needs it, and counts as there elsewhere. ``scoring`` is telling what a
+    model wrote in tokens, and giving their log-probabilities afterwards.
     """
 
     n: Support = Support.YES
@@ -29,6 +30,7 @@ class Capabilities:
     seed: Support = Support.YES
     top_k: Support = Support.YES
     prefill: Support = Support.YES
+    scoring: Support = Support.YES
 
     @property
     def left_out(self) -> frozenset[str]:
@@ -49,8 +51,9 @@ class Capabilities:
         return {name: CONSEQUENCES[name] for name in names if getattr(self, name) != Support.YES}
 
     def as_words(self) -> dict[str, str]:
-        """The capabilities as words, for manifests; prefill only if it is missing."""
+        """The capabilities that figures depend on, for manifests; prefill only if it is missing."""
         words = {field.name: str(getattr(self, field.name)) for field in fields(self)}
+        del words["scoring"]
         if self.prefill is Support.YES:
             del words["prefill"]
         return words

@@ -12,18 +12,22 @@ from typing import Any, Self, TypeVar
 
 from refusal_checks.core.errors import EndpointError
 from refusal_checks.core.prompts import Message
+from refusal_checks.core.records import Completion
 from refusal_checks.core.settings import Drawing
 from refusal_checks.models.client.answers import (
     MALFORMED,
-    Choice,
     LabelError,
     LabelProbabilities,
     Usage,
+    fills,
     label_fields,
+    mean_logprob,
     read_choices,
     read_labels,
+    read_scores,
     require_finished,
     tokens,
+    unpacked,
 )
 from refusal_checks.models.client.capabilities import ALL, Capabilities, Support
 from refusal_checks.models.client.errors import (
@@ -39,6 +43,8 @@ from refusal_checks.models.client.transport import Access, HttpTransport, Transp
 from refusal_checks.models.spec import Attached, Extras, Served
 
 CHAT = "/chat/completions"
+
+COMPLETIONS = "/completions"
 
 TOKENIZE = "/../tokenize"  # on vLLM, beside /v1 and not below it
 
@@ -59,6 +65,7 @@ class RequestParams:
     max_tokens: int = 512
     seed: int = 0  # of the first answer; vLLM gives answer i the seed plus i
     logprobs: bool = False
+    return_token_ids: bool = False
     schema: Mapping[str, Any] | None = None  # JSON schema that the answer must follow, if any
     stop: tuple[str, ...] = ()
     is_continued: bool = False  # True to go on with the last message
@@ -137,18 +144,20 @@ class Client:
         if self._own:
             await self._own.__aexit__()
 
-    async def chat(self, messages: Sequence[Message], options: RequestParams) -> tuple[Choice, ...]:
+    async def chat(
+        self, messages: Sequence[Message], options: RequestParams
+    ) -> tuple[Completion, ...]:
         """Ask for ``options.n`` answers to a conversation, bounded by what the context leaves."""
         asked = options.max_tokens
         limit = min(asked, self.context or asked)
         # What begins an answer is in place of its reasoning.
         end = "" if options.is_continued else self._reasoning_end
 
-        def read(response: Any) -> tuple[Choice, ...]:
+        def read(response: Any) -> tuple[Completion, ...]:
             prompt = tokens(response)[0]
             return tuple(
                 replace(choice, room=choice.tokens)
-                if choice.fills(prompt, limit, asked, self.context)
+                if fills(choice, prompt, limit, asked, self.context)
                 else choice
                 for choice in read_choices(response, options.n, end)
             )
@@ -168,6 +177,27 @@ class Client:
         if left < min(asked, LEAST):
             raise PromptTooLongError(f"{self.url}: the prompt leaves {left} tokens of the context")
         return choices
+
+    async def weigh(
+        self, messages: Sequence[Message], given: Sequence[Completion], *, is_continued: bool
+    ) -> list[float | None]:
+        """The ``mean_logprob`` of answers to a conversation, each by reading it in one pass.
+
+        The model reads the tokens of which it wrote the answer, not its text, which may be other
+        ones. The last token of an answer that filled the context has no room behind it.
+        """
+        brief = RequestParams(max_tokens=1, return_token_ids=True, is_continued=is_continued)
+        prompt = await self.ask(
+            messages, brief.body(), lambda response: [int(n) for n in response["prompt_token_ids"]]
+        )
+
+        async def read(answer: Completion) -> float | None:
+            ids = unpacked(answer.token_ids)[: -1 if answer.room else None]
+            fields = {"prompt": prompt + ids, "prompt_logprobs": 0, "max_tokens": 1}
+            scores = await self.post(COMPLETIONS, fields, lambda said: read_scores(said, ids))
+            return mean_logprob(scores, answer.text, answer.reasoning)
+
+        return await asyncio.gather(*map(read, given))
 
     async def label_probabilities(
         self, messages: Sequence[Message], labels: Sequence[str]

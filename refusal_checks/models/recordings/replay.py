@@ -165,6 +165,11 @@ class ReplayCandidate:
     async def answer(self, prompt: Prompt, first: int, count: int) -> Sequence[Completion]:
         return self._recording.answers(prompt)[first : first + count]
 
+    async def weigh(
+        self, prompt: Prompt, answers: Mapping[str, Completion]
+    ) -> dict[str, Completion]:
+        return dict(answers)  # what a recording says of them
+
 
 def _columns(
     path: Path, rows: Sequence[Mapping[str, Any]], given: Mapping[str, str]

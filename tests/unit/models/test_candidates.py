@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,10 +14,11 @@ from refusal_checks.core.records import Completion, Record
 from refusal_checks.core.settings import Sampling
 from refusal_checks.core.store import Store
 from refusal_checks.core.verdicts import Invalid, Reason
-from refusal_checks.models.candidates import Answer, BufferedCandidate, ServedCandidate, answer_seed
+from refusal_checks.models.candidates import Answer, ServedCandidate, answer_seed
 from refusal_checks.models.client.capabilities import ALL, Capabilities, Support
 from refusal_checks.models.client.client import Client
 from refusal_checks.models.recordings.replay import ReplayCandidate, read
+from refusal_checks.run.aio import Once
 from refusal_checks.run.evaluate import Evaluation, Task
 from tests.fake_server import FakeServer
 from tests.unit.run.scripted import PLAN, Reader, Speaker
@@ -52,6 +53,7 @@ CHANGES: dict[str, Any] = {
     "seed": 1,
     "stop": ("END",),
     "system_prompt": "Be kind.",
+    "logprobs": "never",
 }
 
 
@@ -63,6 +65,7 @@ def test_a_key_changes_with_all_that_an_answer_depends_on() -> None:
         *(served(Sampling(**{name: value})).keys(PROMPT) for name, value in CHANGES.items()),
     ]
     assert {*CHANGES, "samples"} == set(Sampling.model_fields)
+    assert served(Sampling(logprobs="always")).keys(PROMPT) == base, "the same answers and weights"
     for changed in changes:
         assert not set(changed) & set(base)
 
@@ -103,19 +106,63 @@ def test_greedy_answers_are_asked_for_one_by_one_and_only_the_failed_is_invalid(
     assert (kinds.count(Completion), kinds.count(Invalid)) == (2, 1)
 
 
+UNSCORED = Capabilities(scoring=Support.IGNORED)
+
+
 @pytest.mark.parametrize(
-    ("samples", "capabilities", "asked"),
-    [(1, ALL, None), (2, ALL, True), (2, Capabilities(logprobs=Support.REFUSED), None)],
+    ("samples", "when", "capabilities", "asked"),
+    [
+        (1, "always", ALL, []),
+        (2, "always", ALL, ["logprobs"]),
+        (2, "disputed", ALL, ["return_token_ids"]),
+        (2, "disputed", UNSCORED, ["logprobs"]),
+        (2, "never", ALL, ["return_token_ids"]),
+        (2, "always", Capabilities(logprobs=Support.REFUSED, scoring=Support.REFUSED), []),
+    ],
 )
 def test_log_probabilities_are_asked_for_where_they_weigh_answers(
-    samples: int, capabilities: Capabilities, asked: bool | None
+    samples: int, when: Any, capabilities: Capabilities, asked: list[str]
 ) -> None:
     with FakeServer() as server:
-        (answer,) = ask(server, Sampling(samples=samples), 0, 1, capabilities)
-    assert server.requests[0].get("logprobs") is asked
+        sampling = Sampling(samples=samples, logprobs=when)
+        (answer,) = ask(server, sampling, 0, 1, capabilities)
+    fields = ("logprobs", "return_token_ids")
+    assert [name for name in fields if name in server.requests[0]] == asked
     assert isinstance(answer, Completion)
-    assert (answer.mean_logprob is not None) is bool(asked)
+    assert (answer.mean_logprob is not None) is ("logprobs" in asked)
+    assert bool(answer.token_ids) is (when == "disputed" and "logprobs" not in asked)
     assert answer.tokens == len(answer.text.split()), "counted with them, or by the server"
+
+
+@pytest.mark.parametrize("said", ["one two", {"reasoning": "hm hm", "content": "one two"}])
+def test_an_answer_weighs_the_same_while_it_is_written_and_afterwards(said: Any) -> None:
+    async def weighed(server: FakeServer) -> Mapping[str, Completion]:
+        async with Client(server.url, "fake") as client:
+            candidate = ServedCandidate("name", client, Sampling(samples=3), "model")
+            given = await candidate.answer(PROMPT, 0, 3)
+            known = {str(i): a for i, a in enumerate(given) if isinstance(a, Completion)}
+            return await candidate.weigh(PROMPT, known)
+
+    with FakeServer(lambda body: [said] * 3) as server:
+        before = ask(server, Sampling(samples=3, logprobs="always"), 0, 3)
+        after = asyncio.run(weighed(server))
+    assert list(after.values()) == list(before)
+    assert [each.mean_logprob for each in after.values()] == [-0.5, -1.0, -1.5]
+    (conversation, *read) = server.scored
+    assert conversation["messages"] == [{"role": "user", "content": PROMPT.request}]
+    assert [body["prompt_logprobs"] for body in read] == [0, 0, 0]
+
+
+def test_a_server_that_tells_no_tokens_is_asked_for_log_probabilities_from_then_on() -> None:
+    async def answers(server: FakeServer) -> list[Answer]:
+        async with Client(server.url, "fake") as client:
+            candidate = ServedCandidate("name", client, Sampling(samples=2), "model")
+            return [*await candidate.answer(PROMPT, 0, 2), *await candidate.answer(DIALOGUE, 0, 2)]
+
+    with FakeServer(ignores=["return_token_ids"]) as server:
+        found = asyncio.run(answers(server))
+    assert [isinstance(a, Completion) and a.mean_logprob for a in found] == [-0.5, -1.0] * 2
+    assert ["logprobs" in body for body in server.requests] == [False, True, True]
 
 
 def test_what_a_server_lacks_is_told_where_it_matters() -> None:
@@ -136,7 +183,7 @@ def test_all_sampling_settings_are_sent() -> None:
     wanted = {"n": 3, "temperature": 0.3, "top_p": 0.8, "top_k": 4, "max_tokens": 9}
     assert {name: body[name] for name in wanted} == wanted
     assert body["seed"] == answer_seed(5, PROMPT, 2)
-    assert body["logprobs"] is True
+    assert body["return_token_ids"] is True
     assert [getattr(answer, "text", None) for answer in answers] == ["a?b"] * 3
 
 
@@ -175,18 +222,19 @@ LOST = Invalid(Reason.PROMPT_TOO_LONG, "it does not fit")
 def in_turns(speaker: Speaker, reader: Reader, path: Path) -> dict[str, Sequence[Record]]:
     found: dict[str, Sequence[Record]] = {}
     judges = dict.fromkeys(PLAN, (reader,))
-    candidate = BufferedCandidate(speaker)
+    answered = Once[list[Answer]]()
 
     def evaluation(store: Store) -> Evaluation:
-        task = Task(PLAN, candidate, judges, store)
-        return Evaluation(task, in_flight=3, finished=found.__setitem__)
+        task = Task(PLAN, speaker, judges, store)
+        return Evaluation(task, in_flight=3, finished=found.__setitem__, answered=answered)
 
     with Store(path / "store.sqlite") as store:
         asyncio.run(evaluation(store).answer())
         assert not reader.read
         assert not found
-        candidate.is_gone = True
+        asked = speaker.asked.total(), speaker.weighed.total()
         asyncio.run(evaluation(store).run())
+    assert asked == (speaker.asked.total(), speaker.weighed.total()), "it is gone"
     return found
 
 
@@ -197,6 +245,18 @@ def test_a_candidate_that_is_gone_is_asked_nothing_and_its_faults_are_kept(tmp_p
     assert set(speaker.asked.values()) == {1}
     assert [record.judgement for record in found["first"] if record.sample][1] == LOST
     assert len(reader.read) == 10
+
+
+def test_all_answers_are_weighed_before_the_candidate_goes(tmp_path: Path) -> None:
+    answers: dict[str, Answer] = {
+        f"p{number}-{sample}": Completion(f"{number} {sample}", token_ids="ids")
+        for number in range(6)
+        for sample in range(2)
+    }
+    speaker = Speaker(answers=answers)
+    found = in_turns(speaker, Reader(), tmp_path)
+    assert speaker.weighed.keys() == answers.keys()
+    assert {r.completion and r.completion.mean_logprob for r in found["first"]} == {-1.0}
 
 
 def test_answers_of_an_earlier_run_and_of_this_one_come_together(tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from refusal_checks.core.prompts import Prompt
@@ -28,6 +29,7 @@ class Speaker:
 
     def __init__(self, samples: int = 2, answers: Mapping[str, Answer] | None = None) -> None:
         self.asked: Counter[str] = Counter()
+        self.weighed: Counter[str] = Counter()
         self.running = 0
         self.most_running = 0
         self._samples = samples
@@ -47,6 +49,12 @@ class Speaker:
         keys = self.keys(prompt)[first : first + count]
         self.asked.update(keys)
         return [self._answers.get(key, Completion(f"answer {key}")) for key in keys]
+
+    async def weigh(
+        self, prompt: Prompt, answers: Mapping[str, Completion]
+    ) -> dict[str, Completion]:
+        self.weighed.update(answers.keys())
+        return {k: replace(a, mean_logprob=-1.0, token_ids="") for k, a in answers.items()}
 
 
 Says = Callable[[str], Judgement]

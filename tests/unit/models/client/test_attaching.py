@@ -38,7 +38,7 @@ def test_a_server_is_asked_once_what_it_can_do_in_a_role() -> None:
         for option in ("--judge", "--judge", "--candidate"):
             client = found.connect(named(server), option, 1)
             assert (client.model, client.capabilities) == ("fake", lacking)
-    assert len(server.probes) == 2 * 7
+    assert len(server.probes) == 2 * 9
 
 
 def test_a_model_that_is_not_listed_may_be_there_all_the_same() -> None:
@@ -134,6 +134,7 @@ FIELDS = {
     "structured_outputs": "response_format",
     "seed": "seed",
     "top_k": "top_k",
+    "scoring": "return_token_ids",
 }
 """The field of a request by capability."""
 
@@ -145,7 +146,7 @@ def found(server: FakeServer, **options: Any) -> Capabilities:
 def test_a_server_that_can_do_all() -> None:
     with FakeServer() as server:
         assert found(server) == ALL
-    assert len(server.probes) == 7
+    assert len(server.probes) == 9
     assert max(body["max_tokens"] for body in server.probes) == TOKENS
     assert server.requests == []
 
@@ -153,12 +154,20 @@ def test_a_server_that_can_do_all() -> None:
 @pytest.mark.parametrize("name", FIELDS)
 def test_a_field_that_is_refused_or_overlooked(name: str) -> None:
     with FakeServer(refuses=[FIELDS[name]]) as server:
-        assert found(server) == Capabilities(**{name: Support.REFUSED})
+        given = {name: Support.REFUSED}
+        unscored = {"scoring": Support.IGNORED} if name == "logprobs" else {}
+        assert found(server) == Capabilities(**given | unscored)
     with FakeServer(ignores=[FIELDS[name]]) as server:
         # That a server ignores top_k cannot be seen.
         assert found(server) == (
-            ALL if name == "top_k" else Capabilities(**{name: Support.IGNORED})
+            ALL if name == "top_k" else Capabilities(**unscored | {name: Support.IGNORED})
         )
+
+
+def test_a_server_that_scores_otherwise_than_it_writes_is_not_asked_to() -> None:
+    with FakeServer() as server:
+        server.shift = -1.0  # as vLLM with --logprobs-mode processed_logprobs
+        assert found(server) == Capabilities(scoring=Support.IGNORED)
 
 
 def test_a_server_that_breaks_on_a_field_refuses_it_and_a_busy_one_tells_nothing() -> None:
@@ -171,18 +180,20 @@ def test_a_server_that_breaks_on_a_field_refuses_it_and_a_busy_one_tells_nothing
 def test_the_run_s_own_sampling_is_tried() -> None:
     with FakeServer() as server:
         found(server, temperature=0.6, top_p=0.95, top_k=20)
-        assert {(body["temperature"], body["top_p"]) for body in server.probes} == {(0.6, 0.95)}
-        assert [body["top_k"] for body in server.probes if "top_k" in body] == [20]
+        known = [body for body in server.probes if "return_token_ids" not in body]
+        assert {(body["temperature"], body["top_p"]) for body in known} == {(0.6, 0.95)}
+        assert [body["top_k"] for body in known if "top_k" in body] == [20]
         server.probes.clear()
         found(server, temperature=0.0)
-    (drawn,) = {body["temperature"] for body in server.probes if "seed" in body}
+    known = [body for body in server.probes if "return_token_ids" not in body]
+    (drawn,) = {body["temperature"] for body in known if "seed" in body}
     assert drawn > 0, "a greedy answer comes back without a seed"
 
 
 def test_what_is_missing_is_left_out_of_requests_and_means_something() -> None:
     nothing = Capabilities(*[Support.REFUSED] * 5)
-    assert nothing.left_out == set(FIELDS.values())
+    assert nothing.left_out == set(FIELDS.values()) - {"return_token_ids"}
     assert ALL.left_out == set()
-    assert set(nothing.missing(*CONSEQUENCES)) == set(FIELDS)
+    assert set(nothing.missing(*CONSEQUENCES)) == set(FIELDS) - {"scoring"}
     assert set(CONSEQUENCES) - set(FIELDS) == {"prefill"}  # tried only where it is needed
     assert nothing.missing() == ALL.missing(*CONSEQUENCES) == {}

@@ -9,9 +9,10 @@ import pytest
 
 from refusal_checks.core.errors import EndpointError
 from refusal_checks.core.prompts import Message
+from refusal_checks.core.records import Completion
 from refusal_checks.core.verdicts import ABORTED
 from refusal_checks.models.client import client as module
-from refusal_checks.models.client.answers import Choice, Usage
+from refusal_checks.models.client.answers import Usage
 from refusal_checks.models.client.client import Client, RequestParams
 from refusal_checks.models.client.errors import PromptTooLongError
 from refusal_checks.models.spec import Extras
@@ -50,8 +51,8 @@ QUESTION = (*TURNS, Message("user", "and now?"))
 
 def ask(
     server: FakeServer, options: RequestParams | None = None, **settings: object
-) -> list[Choice]:
-    async def chat() -> list[Choice]:
+) -> list[Completion]:
+    async def chat() -> list[Completion]:
         async with Client(server.url, "fake", **settings) as connection:  # type: ignore[arg-type]
             return list(await connection.chat(QUESTION, options or RequestParams()))
 
@@ -78,8 +79,8 @@ def test_sampling_settings_and_separate_turns_reach_the_server() -> None:
 def test_choices_carry_text_tokens_and_mean_logprob() -> None:
     with FakeServer(lambda body: ["one two", "three"]) as server:
         first, second = ask(server, RequestParams(n=2, logprobs=True))
-    assert first == Choice("one two", "stop", 2, -0.5)
-    assert second == Choice("three", "stop", 1, -1.0)
+    assert first == Completion("one two", "stop", 2, -0.5)
+    assert second == Completion("three", "stop", 1, -1.0)
 
 
 @pytest.mark.parametrize(
@@ -104,7 +105,7 @@ def test_an_answer_that_the_server_broke_off_is_asked_for_again(said: str) -> No
 def test_a_lone_answer_needs_no_index_and_no_usage(index: str) -> None:
     answer = f'{{"choices": [{{{index}"message": {{"content": "a"}}, "finish_reason": "stop"}}]}}'
     with FakeServer(faults=[answer]) as server:
-        assert ask(server, RequestParams(logprobs=True)) == [Choice("a", "stop", 0, None)]
+        assert ask(server, RequestParams(logprobs=True)) == [Completion("a", "stop", 0, None)]
 
 
 ODD = (
@@ -136,10 +137,12 @@ def test_refusals_are_not_tried_again(status: int) -> None:
         ask(server)  # it is gone
 
 
-def chat(server: FakeServer, asked: int, context: int | None = None) -> tuple[Choice, int | None]:
+def chat(
+    server: FakeServer, asked: int, context: int | None = None
+) -> tuple[Completion, int | None]:
     """One answer of at most so many tokens, and the context that the client then knows."""
 
-    async def run() -> tuple[Choice, int | None]:
+    async def run() -> tuple[Completion, int | None]:
         async with Client(server.url, "fake") as client:
             client.context = context
             (choice,) = await client.chat(QUESTION, RequestParams(max_tokens=asked))

@@ -16,8 +16,9 @@ from hypothesis import strategies as st
 
 from refusal_checks.core.errors import EndpointError
 from refusal_checks.core.prompts import Message
+from refusal_checks.core.records import Completion
 from refusal_checks.models.client import errors
-from refusal_checks.models.client.answers import Choice, LabelProbabilities
+from refusal_checks.models.client.answers import LabelProbabilities
 from refusal_checks.models.client.attaching import probe
 from refusal_checks.models.client.client import CHAT, Client, RequestParams
 from refusal_checks.models.client.errors import error_for, seconds
@@ -102,7 +103,7 @@ def _no_pauses() -> Any:
         yield
 
 
-def ask(reply: Any, n: int = 1) -> tuple[Choice, ...]:
+def ask(reply: Any, n: int = 1) -> tuple[Completion, ...]:
     client = Client("http://x/v1", "m", transport=Saying(reply))
     try:
         return asyncio.run(client.chat(ASK, RequestParams(n=n, logprobs=True)))
