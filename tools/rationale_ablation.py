@@ -10,7 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Annotated
+from time import perf_counter
+from typing import Annotated, Any, NamedTuple
 
 import typer
 
@@ -26,8 +27,9 @@ from refusal_checks.judges.trust import canary
 from refusal_checks.metrics.statistics.intervals import wilson
 from refusal_checks.models.recordings import replay
 from refusal_checks.reports.markdown import escape
+from refusal_checks.run.evaluate import Task
 from refusal_checks.run.options.models import read_judging
-from refusal_checks.run.trust import JudgedRound, RecordedJudging
+from refusal_checks.run.trust import RecordedJudging
 
 CANARY = "canary"
 
@@ -48,7 +50,7 @@ def main(
     given = JudgeOptions({**judge_options.values, "judge": [judge], "rationales": "offenders"})
     plan, answers = exchanges(recording or ())
     with TemporaryDirectory() as folder:
-        judging = RecordedJudging(
+        judging = Measuring(
             read_judging(given),
             Limits(in_flight=in_flight),
             "refusal",
@@ -62,9 +64,37 @@ def main(
         if first is None:
             raise ModelError(f"--judge {alone.name}: name a judge that writes reasons")
         panels = [dict.fromkeys(plan, (each,)) for each in (first, alone)]
-        whole, brief = judging.rounds(panels, MEMORY)
+        judging.rounds(panels, MEMORY)
+        whole, brief = judging.judged
     for line in table(alone.name, whole, brief, differences):
         typer.echo(line)
+
+
+class JudgedRound(NamedTuple):
+    """What one panel said, what it used (see ``Usage``), and its seconds on running engines."""
+
+    records: dict[str, Sequence[Record]]
+    cost: dict[str, int]
+    seconds: float
+
+
+class Measuring(RecordedJudging):
+    """Keeps each round with what it cost."""
+
+    def __init__(self, *settings: Any) -> None:
+        super().__init__(*settings)
+        self.judged: list[JudgedRound] = []
+
+    async def _round(self, task: Task) -> dict[str, Sequence[Record]]:
+        before, start = self._usage(), perf_counter()
+        records = await super()._round(task)
+        seconds, after = perf_counter() - start, self._usage()
+        cost = {name: after[name] - before.get(name, 0) for name in after}
+        self.judged.append(JudgedRound(records, cost, seconds))
+        return records
+
+    def _usage(self) -> dict[str, int]:
+        return dict(self._engines.account()["tokens"].get("judge", {}))
 
 
 def exchanges(

@@ -181,19 +181,15 @@ def calibrate(
             raise ModelError("--judge labels: name the column: --judge labels:COLUMN")
         judging = model_options.read_judging(given)
         each = judging.cascade.model_copy(update={"sample": 1.0})  # each is measured alone, too
-        limits: dict[str, Any] = {
-            "in_flight": in_flight,
-            "start_timeout": start_timeout,
-            "request_timeout": request_timeout,
-        }
-        servers = {"judge_rpm": judge_rpm, "judge_concurrency": judge_concurrency}
-        limits |= {name: value for name, value in servers.items() if value is not None}
+        limits: dict[str, Any] = {"judge_rpm": judge_rpm, "judge_concurrency": judge_concurrency}
+        limits = {name: value for name, value in limits.items() if value is not None}
+        limits |= {"start_timeout": start_timeout, "request_timeout": request_timeout}
         folder = run_folder.usual_root() / f"{datetime.now().astimezone():%Y%m%d-%H%M%S}-calibrate"
         with closing(Watch()):
             measured += measure(
                 files,
                 replace(judging, cascade=each),
-                Limits.read(limits, "command line"),
+                Limits.read({"in_flight": in_flight, **limits}, "command line"),
                 meaning,
                 MEMORY if fresh else store,
                 folder,

@@ -45,6 +45,7 @@ class Verdict:
         skipped: what could not be checked, and why; empty if all could.
         views: the figure in all the ways it is known; empty if the judge's is the only one.
         use: the view that decides.
+        misread: which of its answers the judge misreads, and what to do; mostly empty.
         kind: of the benchmark: safety, sanity or another; empty where the run did not record it.
     """
 
@@ -71,6 +72,7 @@ class Verdict:
     worst: tuple[float, float] | None = None
     open_by_invalid: bool = False
     kind: str = ""
+    misread: str = ""
     waived: bool = False
 
     @property
@@ -94,7 +96,8 @@ class Verdict:
     @property
     def caution(self) -> str:
         """What to do about a figure that rests on too little evidence of its own; mostly empty."""
-        return next((view.caution for view in self.views if view.use == self.use), "")
+        own = (view.caution for view in self.views if view.use == self.use)
+        return self.misread or next(own, "")
 
     @property
     def shown(self) -> tuple[Offender, ...]:
@@ -208,6 +211,7 @@ def _verdict(figures: GateFigures, rules: Rules, repeats: Sequence[Sequence[Reco
         else None,
         open_by_invalid=open_by_invalid,
         kind=str(records[0].prompt.kind or ""),
+        misread=rate.misread,
         noise=noise(rate.metric, sets, estimate, rules.level) if repeats else None,
     )
 
@@ -230,7 +234,7 @@ def _is_open_by_invalid(figures: GateFigures) -> bool:
     if estimates.worst(check.outcome for check in figures.checks) is not Outcome.INCONCLUSIVE:
         return False
     gate, compared = figures.gate, figures.comparison
-    if figures.rate.is_borrowed or (figures.change and compared and compared.missing):
+    if figures.rate.is_doubtful or (figures.change and compared and compared.missing):
         return False
     if figures.figure and not _passes(gate.limits, figures.estimate):
         return False

@@ -220,7 +220,7 @@ def find(
             met = figure.met or spared
             figure = BoundCheck(Outcome.PASS if met else Outcome.FAIL, met, True, float(met))
         figure = figure.in_worst_cases([check_figure(gate, e).outcome for e in cases.values()])
-        if rate.is_borrowed and figure.outcome is Outcome.PASS:
+        if rate.is_doubtful and figure.outcome is Outcome.PASS:
             figure = replace(figure, outcome=Outcome.INCONCLUSIVE)
     compared = change = None
     if gate.is_total:
@@ -237,6 +237,8 @@ def find(
         if compared is None:
             raise EvaluationError(f"{gate.metric}: no prompt in common with the baseline")
         change = check_change(compared, gate.change_limits, rules.level)
+        if rate.misread and change.outcome is Outcome.PASS:
+            change = replace(change, outcome=Outcome.INCONCLUSIVE)
     return GateFigures(gate, rate, estimate, cases, figure, change, compared)
 
 

@@ -23,6 +23,7 @@ from refusal_checks.gates.gate import CORRECTED, Gate, Use
 from refusal_checks.judges.cascade import SecondOpinions
 from refusal_checks.judges.trust import correction
 from refusal_checks.judges.trust.calibration import Calibration
+from refusal_checks.judges.trust.canary import JudgeCheck
 from refusal_checks.judges.trust.correction import LEAST, JudgeErrors
 from refusal_checks.judges.trust.labels import is_answered, prompt_keys
 from refusal_checks.metrics import METRICS, Metric, by_prompt
@@ -66,6 +67,7 @@ class Rate:
         views: in all the ways it is known; empty if the judge's is the only one.
         used: the view that decides, unless that is the judge's figure.
         people: the scores of the prompts in a random sample that people labelled.
+        misread: what the judge misreads of the records, where its figure decides; mostly empty.
     """
 
     metric: Metric
@@ -73,6 +75,7 @@ class Rate:
     views: tuple[RateView, ...] = ()
     used: RateView | None = None
     people: Mapping[str, float] = field(default_factory=dict)
+    misread: str = ""
 
     @property
     def is_share(self) -> bool:
@@ -83,9 +86,10 @@ class Rate:
         return self.used.estimate if self.used else self.metric.estimate(self.records, level)
 
     @property
-    def is_borrowed(self) -> bool:
-        """True for a group's figure that is corrected by a judge's errors on other prompts."""
-        return self.used is not None and self.used.use == "corrected" and bool(self.used.caution)
+    def is_doubtful(self) -> bool:
+        """True if it rests on a judge that misreads such answers, or on its errors on others."""
+        of_others = self.used and self.used.use == "corrected" and self.used.caution
+        return bool(self.misread or of_others)
 
     def require_decided(self, gate: Gate) -> None:
         """Raise EvaluationError if prompts that labellers skipped alone decide the figure."""
@@ -106,12 +110,14 @@ class Evidence:
     Attributes:
         candidate: whose answers they are, as calibrations name it.
         second: what the second judge of a cascade says of a sample of the prompts.
+        check: of the judge, on the canary.
     """
 
     calibration: Calibration | None = None
     candidate: str = ""
     labels: BenchmarkLabels | None = None
     second: SecondOpinions | None = None
+    check: JudgeCheck | None = None
 
     def rate(self, gate: Gate, records: Sequence[Record], level: float = 0.95) -> Rate:
         """A gate's figure over the records that it looks at, with the view that decides it."""
@@ -121,7 +127,9 @@ class Evidence:
         deciding = (v for use in uses for v in views if use != "raw" and v.use == use and v.decides)
         used = next(deciding, None)
         people = self.labels.scores(metric, records) if self.labels and used else {}
-        return Rate(metric, records, views, used, people)
+        trusts = self.check and metric.blurred and not used
+        misread = self.check.misread(records) if self.check and trusts else ""
+        return Rate(metric, records, views, used, people, misread)
 
     def _views(
         self, metric: Metric, gate: Gate, records: Sequence[Record], level: float

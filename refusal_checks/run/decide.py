@@ -20,7 +20,6 @@ from refusal_checks.gates.baseline import Scores
 from refusal_checks.gates.decide import Verdict, decide_all
 from refusal_checks.gates.estimates import Rules, expected_breaches
 from refusal_checks.judges import cascade
-from refusal_checks.judges.trust import canary
 from refusal_checks.metrics import METRICS, rejection_rate, score_all
 from refusal_checks.metrics.base import nothing_valid
 from refusal_checks.metrics.refusal import mean_refusal_confidence
@@ -137,7 +136,7 @@ class Decider:
     def _rules(self, name: str, records: Records) -> Rules:
         """The rules of a benchmark, with what people and a second judge say of its answers."""
         run = self._run
-        evidence = run.rules.evidence
+        evidence = replace(run.rules.evidence, check=run.summary.judge)
         if labels := run.options.trust.labels:
             this = f"run {run.board.folder.name} of {run.parts.candidate.name}"
             found = labels.find(name, records, this)
@@ -175,9 +174,8 @@ class Decider:
 
     def _unmeasured(self, records: Records) -> dict[str, int]:
         """Answers judged for refusal in languages in which nothing measured the judge."""
-        calibration = self._run.rules.evidence.calibration
-        known = calibration.measured if calibration else frozenset()
-        known |= canary.LANGUAGES if self._run.summary.judge else frozenset()
+        measures = self._run.rules.evidence.calibration, self._run.summary.judge
+        known = frozenset[str]().union(*(each.measured for each in measures if each))
         if not known:
             return {}
         judged = (
@@ -246,8 +244,10 @@ class Decider:
         if calibration:
             errors = calibration.errors_on(name)
             shown = errors.sensitivity + errors.specificity - 1
-        elif check and (agreement := check.agreement):
-            shown, where = 2 * agreement.value - 1, "the canary"
+        elif (
+            found := [e.estimate for e in check.checks if e.figure == "agreement"] if check else ()
+        ):
+            shown, where = 2 * (found[0].value if found[0] else 0.5) - 1, "the canary"
         if not margins or shown > 1 - 1e-9:
             return ""
         return (

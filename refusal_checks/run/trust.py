@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AsyncExitStack
+from functools import partial
 from pathlib import Path
 from time import perf_counter
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from refusal_checks.benchmarks import discover
 from refusal_checks.core.errors import CalibrationError
@@ -194,36 +195,21 @@ def measure(
     answers = {answer.as_prompt.id: (Completion(answer.answer),) for answer in labelled}
     recorded = RecordedJudging(judging, limits, scale.name, plan, answers, folder, say)
     (found,) = recorded.rounds([recorded.judges], store)
-    records = [record for file in files for record in found.records[file.candidate]]
+    records = [record for file in files for record in found[file.candidate]]
     panel = next(iter(recorded.judges.values()))
     reading = ReplayOptions()
     said: dict[JudgeIdentity, list[Judgement]] = {}
     for judge in panel:  # a judge that decides alone leaves no votes
-        votes = [{vote.judge: vote.judgement for vote in record.votes} for record in records]
         said[identify(judge, reading)] = [
-            given.get(judge.name, record.judgement)
-            for given, record in zip(votes, records, strict=True)
+            next((v.judgement for v in r.votes if v.judge == judge.name), r.judgement)
+            for r in records
         ]
     if len(panel) > 1:
         said[identify_panel(panel, reading)] = [record.judgement for record in records]
     return [
-        MeasuredJudge(
-            judge,
-            tuple(
-                judged(answer, judgement, scale)
-                for answer, judgement in zip(labelled, judgements, strict=True)
-            ),
-        )
+        MeasuredJudge(judge, tuple(map(partial(judged, scale), labelled, judgements)))
         for judge, judgements in said.items()
     ]
-
-
-class JudgedRound(NamedTuple):
-    """What one panel said, what it used (see ``Usage``), and its seconds on running engines."""
-
-    records: dict[str, Sequence[Record]]
-    cost: dict[str, int]
-    seconds: float
 
 
 class RecordedJudging:
@@ -253,7 +239,7 @@ class RecordedJudging:
         ways = dict.fromkeys(plan, Way(kind, category_guide=guides.get(kind)))
         self.judges: Judges = judge_panels(judging, ways, self._engines, say, is_recorded=True)
 
-    def rounds(self, several: Sequence[Judges], path: Path) -> list[JudgedRound]:
+    def rounds(self, several: Sequence[Judges], path: Path) -> list[dict[str, Sequence[Record]]]:
         """The same answers read by several panels in turn, all of the models of the options."""
         with Store(path) as store:
             tasks = [Task(self._plan, self._candidate, judges, store) for judges in several]
@@ -268,24 +254,14 @@ class RecordedJudging:
             finally:
                 self._engines.stop()
 
-    async def _evaluate(self, tasks: Sequence[Task]) -> list[JudgedRound]:
+    async def _evaluate(self, tasks: Sequence[Task]) -> list[dict[str, Sequence[Record]]]:
         async with AsyncExitStack() as stack:
             for client in self._engines.clients:
                 await stack.enter_async_context(client)
             return [await self._round(task) for task in tasks]
 
-    async def _round(self, task: Task) -> JudgedRound:
+    async def _round(self, task: Task) -> dict[str, Sequence[Record]]:
         records: dict[str, Sequence[Record]] = {}
-
-        def evaluation() -> Coroutine[None, None, None]:
-            finished = records.__setitem__
-            return Evaluation(task, in_flight=self._in_flight, finished=finished).run()
-
-        before, start = self._usage(), perf_counter()
-        await self._engines.guard(evaluation, self._say)
-        seconds, after = perf_counter() - start, self._usage()
-        cost = {name: after[name] - before.get(name, 0) for name in after}
-        return JudgedRound({name: records[name] for name in self._plan}, cost, seconds)
-
-    def _usage(self) -> dict[str, int]:
-        return dict(self._engines.account()["tokens"].get("judge", {}))
+        work = partial(Evaluation, task, in_flight=self._in_flight, finished=records.__setitem__)
+        await self._engines.guard(lambda: work().run(), self._say)
+        return {name: records[name] for name in self._plan}

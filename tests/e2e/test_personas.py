@@ -109,7 +109,7 @@ def test_the_demo_judge_passes_its_own_floors(run_persona: RunPersona) -> None:
     found = run.summary["judge"]
     assert found["digest"] == canary.digest()
     figures = {check["figure"]: check["estimate"] for check in found["checks"]}
-    assert figures["agreement"]["n"] + figures["injection"]["n"] == len(canary.load())
+    assert sum(each["n"] for each in figures.values()) == len(canary.load()) + 93
     assert figures["invalid_rate"]["value"] == 0
 
     again = run_persona("aligned", "-m", "judge")

@@ -322,17 +322,12 @@ class HumanLabels:
 
     def require_prompts(self, prompts: Iterable[Prompt], run: str) -> None:
         """Raise CalibrationError if a row without a draw matches no prompt of a run."""
-        originals = [each.original for each in prompts]
-        known = {plain(text) for each in originals for text in (each.transcript, each.request)}
-        lost = [row for row in self.rows if not row.draw and row.texts[0] not in known]
+        known = prompt_keys(prompts)
+        lost = [row for row in self.rows if not row.draw and prompt_key(row.prompt) not in known]
         self.require_none(lost, run)
 
     def find(self, benchmark: str, records: Sequence[Record], run: str) -> BenchmarkLabels:
-        """The labels of all of a benchmark's records; CalibrationError if a row matches none.
-
-        Args:
-            run: this run, for messages.
-        """
+        """The labels of all of a benchmark's records; CalibrationError if a row matches none."""
         found, lost = self.match(benchmark, records)
         self.require_none(lost, run)
         return found

@@ -12,7 +12,7 @@ from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from functools import cached_property
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from refusal_checks.core.errors import CalibrationError
 from refusal_checks.core.files import require_in_data
@@ -188,11 +188,8 @@ class MeasuredJudge:
         errors = self.overall.errors
         if not errors.refusals or not errors.compliances:
             raise CalibrationError("the judged answers must hold human refusals and compliances")
-        benchmarks: dict[str, JudgeErrors] = {}
         prompts: dict[str, dict[str, str]] = {}
-        for benchmark, part in self._by(lambda answer: answer.benchmark).items():
-            if benchmark and isinstance(part, Confusion):
-                benchmarks[benchmark] = part.errors
+        by_benchmark = self._by(lambda answer: answer.benchmark).items()
         by_prompt = self._by(lambda answer: (answer.benchmark, prompt_key(answer.prompt)))
         for (benchmark, key), part in by_prompt.items():
             if benchmark and isinstance(part, Confusion):
@@ -210,24 +207,20 @@ class MeasuredJudge:
             invalid=self.overall.invalid,
             sensitivity=errors.sensitivity,
             specificity=errors.specificity,
-            benchmarks=benchmarks,
+            benchmarks={n: p.errors for n, p in by_benchmark if n and isinstance(p, Confusion)},
             prompts=prompts,
             languages=dict(Counter(language_of(each.answer) for each in self.answers)),
         )
 
 
 def _figures(answers: Iterable[LabelledAnswer]) -> Figures:
-    pairs = [(each.human, each.judge) for each in answers]
+    pairs: list[Any] = [(each.human, each.judge) for each in answers]
     if all(isinstance(human, str) for human, _ in pairs):
-        return confusion(
-            (str(human), None if judge is None else str(judge)) for human, judge in pairs
-        )
-    return correlations(
-        [(float(human), None if judge is None else float(judge)) for human, judge in pairs]
-    )
+        return confusion(pairs)
+    return correlations(pairs)
 
 
-def judged(answer: LabelledAnswer, judgement: Judgement, scale: Scale) -> LabelledAnswer:
+def judged(scale: Scale, answer: LabelledAnswer, judgement: Judgement) -> LabelledAnswer:
     """An answer with a judge's verdict beside the human label."""
     words = judgement.rationale
     if isinstance(judgement, Invalid):

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from refusal_checks.core.text import clean, columns, count, cut, padded, wrapped
 from refusal_checks.core.verdicts import Reason
-from refusal_checks.judges.trust.canary import Check
+from refusal_checks.judges.trust.canary import KINDS, Check
 from refusal_checks.models.client.answers import Usage
 from refusal_checks.reports import remarks
 from refusal_checks.reports import rows as table_rows
@@ -191,8 +191,8 @@ def footer(runs: Runs, width: int = WIDTH) -> Iterator[str]:
             trusted = "is trusted" if judge.is_trusted else "is NOT trusted"
             cost = f"at most {judge.asked} verdicts asked for, {judge.seconds:.1f} s"
             head = f"judge {clean(judge.judge, 60)} {trusted} by its own check ({cost}):"
-            marks = {True: "pass", False: "FAIL"}
-            for line in (head, *(f"  {marks[x.passed]}  {x.headline}" for x in judge.checks)):
+            shown = (x for x in judge.checks if x.figure not in KINDS or not x.passed)
+            for line in (head, *(f"  {x.mark}  {x.headline}" for x in shown)):
                 yield from wrapped(line, width)
         yield from _readings(summary, folder)
         if engines := manifest.engines:

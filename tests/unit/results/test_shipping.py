@@ -5,9 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-from refusal_checks.core.records import Record
+from refusal_checks.core.records import Completion, Record
 from refusal_checks.gates.decide import Verdict
-from refusal_checks.gates.gate import Gate
+from refusal_checks.gates.estimates import Rules
+from refusal_checks.gates.gate import Gate, Outcome
+from refusal_checks.gates.rates import Evidence
+from refusal_checks.judges.trust.canary import Check, JudgeCheck
+from refusal_checks.metrics.statistics.intervals import wilson
 from refusal_checks.results.shipping import shipping
 from refusal_checks.results.summary import RunSummary
 from tests.deciding import decide
@@ -76,3 +80,27 @@ def test_a_run_of_some_of_the_gates_is_no_plain_yes(records: Many) -> None:
     run.manifest = run.manifest.extended(gates={"selected": 1, "known": 16})
     assert shipping(run).headline == "Yes, with reservations"
     assert shipping(run).reasons[0] == "15 of 16 gates in the threshold files were not run"
+
+
+def test_a_judge_that_misreads_a_kind_decides_no_gate_of_it_and_the_run_says_so(
+    records: Many,
+) -> None:
+    weak = [Check(kind, wilson(0.5, 8), 0.75, False) for kind in ("sandwich", "long")]
+    judge = JudgeCheck("J", "0", tuple(weak), 16, 1.0)
+    rules = Rules(evidence=Evidence(check=judge))
+    long = [replace(each, completion=Completion("word " * 500)) for each in records("R " * 50)]
+    told = "use another judge or --human-labels: judge J misreads {} (4 of 8 right), and decides"
+    for answers, outcome, misread in (
+        (records("R " * 50), Outcome.PASS, "what stands between two refusals"),
+        (long, Outcome.INCONCLUSIVE, "long answers"),
+    ):
+        verdict = decide(UNSAFE, answers, rules)
+        assert verdict.passed, "its figure decides, as its file asks"
+        assert verdict.outcome is outcome
+        assert decide(replace(UNSAFE, decision="confident"), answers, rules).passed is (
+            outcome is Outcome.PASS
+        )
+        found = shipping(replace(summary(verdict), judge=judge))
+        assert found.headline == "Yes, with reservations"
+        assert told.format(misread) in "; ".join(found.reasons)
+        assert decide(UNSAFE, [*records("C " * 50)], rules).fails
