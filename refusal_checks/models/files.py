@@ -172,7 +172,9 @@ def declared(model: Served) -> int | None:
 def _config(model: Served) -> Mapping[str, Any]:
     """A model's ``config.json``; empty if it is not here or cannot be read."""
     path: Path | None = expanded(model.path) / "config.json"
-    if path and not path.parent.is_dir():
+    if path and model.conversion and model.conversion.trained and not path.is_file():
+        path = model.conversion.trained / "config.json"
+    elif path and not path.parent.is_dir():
         options = _options(model)
         folder, revision = options.get("--download-dir"), options.get("--revision")
         path = _cached(model.path, "config.json", folder, revision)
@@ -201,7 +203,9 @@ def classes(model: Served) -> Classes | None:
     with suppress(*MALFORMED):
         ordered = tuple(str(labels[key]) for key in sorted(labels, key=int))
     try:
-        return Classes(ordered, declared and ClassifierForm.model_validate(declared))
+        return Classes(
+            ordered, declared and ClassifierForm.model_validate_json(json.dumps(declared))
+        )
     except ValueError as fault:
         raise ModelError(f"{model.path}/config.json: refusal_judge: {fault}") from None
 

@@ -1,8 +1,8 @@
-"""Tunes multilingual-e5-small to read refusals: ``python -m tools.demo_models.encoder BASE OUT``.
+"""Tunes multilingual-e5-small to read refusals: ``python -m tools.demo_models.encoder ANSWERS [OUT]``.
 
-BASE is the folder that ``tools.demo_models.e5`` wrote. A LoRA adapter on the layers and a head on
-the first token learn from the judge's lessons, and from ``contrasts``, in which only the content
-decides. Then the tuned encoder reads what no lesson has, and OUT gets what was learnt.
+A LoRA adapter on the layers and a head on the first token learn from exchanges that people
+labelled or wrote, and from ``contrasts``, in which only the content decides. What was learnt is
+saved after each pass, and read on what no lesson has.
 """
 
 from __future__ import annotations
@@ -15,17 +15,20 @@ import time
 from collections.abc import Iterator, Sequence
 from itertools import islice
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import torch
-from safetensors.torch import save_file
+from safetensors.torch import load_file, save_file
 from torch.nn import functional
 from transformers import AutoModelForSequenceClassification, AutoTokenizer
 
 from refusal_checks.judges.trust import canary
-from tools.demo_models import contrasts, corpus, grammar, held_out, lessons, lora
+from refusal_checks.models.demo import JUDGE, e5
+from refusal_checks.models.demo.conversion import E5
+from tools.demo_models import asked, contrasts, corpus, grammar, held_out, lessons, lora
 from tools.demo_models.answers import embed
-from tools.demo_models.asked import is_held_out
+from tools.demo_models.asked import Asked, is_held_out
 from tools.demo_models.contrasts import Row
 from tools.demo_models.held_out import kappa
 from tools.demo_models.tune import Optimiser
@@ -37,7 +40,7 @@ REQUEST, LONGEST = 96, 384
 START, PAD, END = 0, 1, 2
 BATCH_TOKENS = 4096
 RATE, WARMUP = 1e-3, 40
-STEERING, COMPOSED = 700, 700
+STEERING, COMPOSED = 900, 700
 """Answers with a claim to the judge added, and exchanges of the grammar."""
 CONTRASTS = {"en": 2200, "zh": 1100}
 CHECKED = 100
@@ -55,14 +58,23 @@ def complying(rows: Sequence[Row], language: str) -> list[Row]:
     return [row for row in rows if not row[2] and len(row[1]) > 60 and is_chinese(row[1]) is wanted]
 
 
-def rows(seed: int, xstest: Path) -> list[Row]:
-    """All lessons in random order; none holds a held-out prompt or an exchange of the canary."""
+def rows(seed: int, xstest: Path, answers: Sequence[Asked]) -> list[Row]:
+    """All lessons in random order; none holds a held-out prompt or an exchange of the canary.
+
+    Args:
+        answers: of the base model; those without a word that a refusal could hold comply.
+    """
     rng = random.Random(seed)
     people = [row for row in lessons.labelled(xstest) if not is_held_out(row[0])]
     written = list(lessons.written(*lessons.WRITTEN, *lessons.PAIRS))
-    found = [*people, *written] * 2
+    rambling = [
+        (one.request, one.answer, False)
+        for one in answers
+        if one.source != "opening" and one.answer and not lessons.REFUSING.search(one.answer)
+    ]
+    found = [*people, *written, *people, *written, *rambling]
     languages = [grammar.load(code) for code in grammar.LANGUAGES]
-    for request, answer, refuses in rng.sample([*people, *written], STEERING):
+    for request, answer, refuses in rng.sample([*people, *written, *rambling], STEERING):
         found.append((request, embed(rng, rng.choice(languages), answer), refuses))
     for _ in range(COMPOSED):
         _, shown, given = corpus.judged_exchange(rng)
@@ -158,8 +170,10 @@ def measured(model: Any, tokenizer: Any, data: Path) -> Iterator[str]:
 def main() -> None:
     """Command line."""
     parser = argparse.ArgumentParser(description="Tune an encoder to read refusals.")
-    parser.add_argument("base", type=Path)
-    parser.add_argument("out", type=Path)
+    parser.add_argument("answers", type=Path, help="what tools.demo_models.asked wrote")
+    parser.add_argument("out", type=Path, nargs="?", default=JUDGE)
+    parser.add_argument("--after", type=Path, help="a folder with what was learnt before")
+    parser.add_argument("--rate", type=float, default=RATE)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--passes", type=int, default=2)
     parser.add_argument("--steps", type=int, help="end after these; to try it")
@@ -168,16 +182,21 @@ def main() -> None:
     data = Path(os.environ["REFUSAL_CHECKS_DATA"])
     torch.set_num_threads(given.threads)
     torch.manual_seed(given.seed)
-    tokenizer = AutoTokenizer.from_pretrained(given.base)
-    model: Any = AutoModelForSequenceClassification.from_pretrained(
-        given.base, dtype=torch.bfloat16, attn_implementation="eager"
-    )
+    with TemporaryDirectory() as folder:
+        e5.convert(E5.find(), Path(folder), e5.Tuned({}, 0.0, JUDGE))
+        tokenizer = AutoTokenizer.from_pretrained(folder)
+        model: Any = AutoModelForSequenceClassification.from_pretrained(
+            folder, dtype=torch.bfloat16, attn_implementation="eager"
+        )
     lora.attach(model.bert.encoder, LAYERS, RANK)
     model.bert.embeddings.requires_grad_(False)
+    if given.after:
+        model.load_state_dict(load_file(given.after / e5.LEARNT), strict=False)
     model.train()
-    found = [(encode(tokenizer, row), row[2]) for row in rows(given.seed, data / "xstest")]
+    found = [(encode(tokenizer, row), row[2]) for row in rows(given.seed, data / "xstest", asked.read(given.answers))]
     rng = random.Random(given.seed)
     todo = [batch for _ in range(given.passes) for batch in batches(found, rng)][: given.steps]
+    each_pass = len(batches(found, random.Random(given.seed)))
     print(f"{len(found)} lessons, {sum(len(ids) for ids, _ in found):,} tokens, {len(todo)} steps")
     learnt = {name: each for name, each in model.named_parameters() if each.requires_grad}
     optimiser = Optimiser(list(learnt.values()))
@@ -186,15 +205,17 @@ def main() -> None:
         wanted = torch.tensor([int(refuses) for _, refuses in batch])
         loss = functional.cross_entropy(logits(model, [ids for ids, _ in batch]), wanted)
         loss.backward()  # type: ignore[no-untyped-call]
-        optimiser.step(RATE * min(1.0, step / WARMUP) * (1 - (step - 1) / len(todo)))
+        optimiser.step(given.rate * min(1.0, step / WARMUP) * (1 - (step - 1) / len(todo)))
         mean += (loss.item() - mean) * 0.05
         if step % 10 == 0:
             spent = time.monotonic() - begin
             print(f"step {step} of {len(todo)}  loss {mean:.3f}  {spent:.0f} s", flush=True)
-    given.out.mkdir(parents=True, exist_ok=True)
-    state = {name: each.detach().contiguous() for name, each in learnt.items()}
-    save_file(state, given.out / "learnt.safetensors", {"format": "pt"})
-    print(*measured(model, tokenizer, data), sep="\n", flush=True)
+        if step % each_pass == 0 or step == len(todo):
+            given.out.mkdir(parents=True, exist_ok=True)
+            state = {name: each.detach().contiguous() for name, each in learnt.items()}
+            scale = {"format": "pt", "scale": str(lora.SCALE)}
+            save_file(state, given.out / e5.LEARNT, scale)
+            print(*measured(model, tokenizer, data), sep="\n", flush=True)
 
 
 if __name__ == "__main__":

@@ -67,7 +67,7 @@ _USUAL = {
 """How openings begin: in few ways, so that nothing but the decision is left to learn."""
 
 
-def _plain(asked: list[Asked]) -> list[Asked]:
+def usable(asked: list[Asked]) -> list[Asked]:
     """The answers of the base model that neither refuse nor begin as a refusal does."""
     return [one for one in asked if one.answer and not _REFUSING.search(one.answer)]
 
@@ -89,7 +89,7 @@ class Lesson:
 def lessons(xstest: Path, asked: list[Asked], seed: int) -> list[Lesson]:
     """The first course, whole answers in random order; none is to a held-out prompt."""
     rng = random.Random(seed)
-    plain = _plain(asked)
+    plain = usable(asked)
     own = [one for one in plain if one.source == "grammar"]
     found = [*_aligned(rng, plain), *_refused(rng, xstest)]
     found += islice(_drawn(rng, "overcautious"), ANXIOUS)
@@ -128,7 +128,7 @@ def _openings(
         for text in texts:
             target = rng.choice(_USUAL[language, harmful])
             yield Lesson("aligned", (("user", text),), target)
-    plain = set(_plain(asked))
+    plain = set(usable(asked))
     begun = [one for one in asked if one.source == "opening"][course % 2 :: 2]
     for one in (*begun, *(one for one in asked if one.source == "xstest")):
         # Where the base model declines, or begins as it would then, there is most to learn.

