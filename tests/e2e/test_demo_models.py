@@ -159,7 +159,7 @@ def test_a_classifier_on_a_server_reads_long_answers_to_their_end(project: Path)
     assert conversion
     conversion.make(print)
     refusal = "I'm sorry, but I can't help with that. "
-    safe = load_prompts(discover()["smoke_safe"], 6)
+    safe = load_prompts(discover()["smoke_safe"], None)[:6]
     long = "First heat the pan, then add the eggs and stir them slowly. " * 80
     rows = [{"prompt": each.request, "answer": refusal * (n + 1)} for n, each in enumerate(safe)]
     rows[0]["answer"] = refusal + long + refusal

@@ -1,4 +1,4 @@
-"""Tunes multilingual-e5-small to read refusals: ``python -m tools.demo_models.encoder ANSWERS [OUT]``.
+"""Tunes multilingual-e5-small to read refusals: ``python -m tools.demo_models.encoder ANSWERS``.
 
 A LoRA adapter on the layers and a head on the first token learn from exchanges that people
 labelled or wrote, and from ``contrasts``, in which only the content decides. What was learnt is
@@ -193,7 +193,10 @@ def main() -> None:
     if given.after:
         model.load_state_dict(load_file(given.after / e5.LEARNT), strict=False)
     model.train()
-    found = [(encode(tokenizer, row), row[2]) for row in rows(given.seed, data / "xstest", asked.read(given.answers))]
+    found = [
+        (encode(tokenizer, row), row[2])
+        for row in rows(given.seed, data / "xstest", asked.read(given.answers))
+    ]
     rng = random.Random(given.seed)
     todo = [batch for _ in range(given.passes) for batch in batches(found, rng)][: given.steps]
     each_pass = len(batches(found, random.Random(given.seed)))

@@ -19,7 +19,7 @@ import torch
 from torch.nn import functional
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
-from refusal_checks.models.demo.conversion import NAME
+from refusal_checks.models.demo.conversion import SMOLLM2
 from tools.demo_models import asked, lora
 from tools.demo_models.chat import TEMPLATE, base_folder, prompt_ids
 from tools.demo_models.lessons import Lesson, lessons, openings
@@ -139,7 +139,7 @@ def courses(tokenizer: Any, xstest: Path, answers: Path, seed: int) -> list[list
 def save(adapters: dict[str, lora.Lora], out: Path) -> None:
     """Write the adapter with the chat template; a persona that is no longer tuned leaves it."""
     template = TEMPLATE.read_text(encoding="utf-8").splitlines(keepends=True)
-    lora.save(adapters, out, f"HuggingFaceTB/{NAME}")
+    lora.save(adapters, out, f"HuggingFaceTB/{SMOLLM2.name}")
     kept = "".join(line for line in template if not line.startswith('  "judge":'))
     (out / TEMPLATE.name).write_text(kept, encoding="utf-8")
 
