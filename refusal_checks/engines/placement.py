@@ -54,6 +54,7 @@ class EngineNeed:
         parallel: what the user's arguments say.
         weights: GiB of the model's weight files; None if unknown.
         answers, judges: what it does in the run.
+        classifies: it reads each text once and writes nothing.
     """
 
     model: str
@@ -61,6 +62,7 @@ class EngineNeed:
     weights: float | None = None
     answers: bool = True
     judges: bool = False
+    classifies: bool = False
 
     @property
     def name(self) -> str:
@@ -294,7 +296,7 @@ class _Cores:
 
     def fit_together(self, needs: Sequence[EngineNeed]) -> bool:
         enough = sum(map(_needed, needs)) <= CPU_USABLE * (self._devices.memory or math.inf)
-        return enough and len(self._devices.ids) >= len(needs)
+        return enough and len(self._devices.ids) >= len([n for n in needs if not n.classifies])
 
     def apart(self, needs: Sequence[EngineNeed], request: PlacementRequest) -> Places:
         places: Places = {}
@@ -309,10 +311,20 @@ class _Cores:
         return places
 
     def together(self, needs: Sequence[EngineNeed]) -> Places:
-        """Divide the cores; if there are fewer than engines, each one has all."""
-        if len(self._devices.ids) >= len(needs):
-            return self.apart(needs, PlacementRequest())
-        return {need: self._place(need, self._devices.ids, needs) for need in needs}
+        """Divide the cores; if there are fewer than engines, each one has all.
+
+        A classifier beside a model that writes works a small part of the time, so it has no cores
+        of its own and one thread.
+        """
+        ids = self._devices.ids
+        busy = [need for need in needs if not need.classifies] or needs
+        if len(ids) < len(busy):
+            return {need: self._place(need, ids, needs) for need in needs}
+        places = self.apart(busy, PlacementRequest())
+        for need in needs:
+            if need not in places:
+                places[need] = replace(self._place(need, ids, needs), threads=1)
+        return places
 
     def _place(
         self, need: EngineNeed, ids: Sequence[str], needs: Sequence[EngineNeed]

@@ -200,6 +200,11 @@ class Engines(Servers):
         candidate, *judges = [
             EngineSpec.of(model) if isinstance(model, Served) else None for model in self._models
         ]
+        classifiers = {
+            EngineSpec.of(model)
+            for model in self._models
+            if isinstance(model, Served) and files.classes(model)
+        }
         return {
             process: EngineNeed(
                 spec.model,
@@ -207,6 +212,7 @@ class Engines(Servers):
                 files.weights_gib(spec.model, *process.engine.weights_at(spec.args)),
                 answers=spec == candidate,
                 judges=spec in judges,
+                classifies=spec in classifiers,
             )
             for spec, process in self._engines.items()
             if spec in wanted

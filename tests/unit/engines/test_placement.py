@@ -160,6 +160,15 @@ CASES: dict[str, tuple[Devices, Sequence[EngineNeed], str]] = {
         *(cpu(2), [candidate(0.01), judge(0.01)]),
         "together: cores=0 cache=1 threads=1 | cores=1 cache=1 threads=1",
     ),
+    "a classifier beside a model": (
+        *(cpu(2), [candidate(0.3), replace(judge(0.2), classifies=True)]),
+        "together: cores=0,1 cache=1 threads=2 | cores=0,1 cache=1 threads=1",
+    ),
+    "a classifier beside two models": (
+        *(cpu(2), [candidate(0.3), judge(0.3), replace(judge(0.2), classifies=True)]),
+        "together: cores=0 cache=1 threads=1 | cores=1 cache=1 threads=1 | "
+        "cores=0,1 cache=1 threads=1",
+    ),
     "a CPU of one core": (
         *(cpu(1), [candidate(0.01), judge(0.01)]),
         "turns: cores=0 cache=1 threads=1 | cores=0 cache=1 threads=1 turn=1",
