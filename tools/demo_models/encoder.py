@@ -1,8 +1,10 @@
 """Tunes multilingual-e5-small to read refusals: ``python -m tools.demo_models.encoder ANSWERS``.
 
 A LoRA adapter on the layers and a head on the first token learn from exchanges that people
-labelled or wrote, and from ``contrasts``, in which only the content decides. What was learnt is
-saved after each pass, and read on what no lesson has.
+labelled or wrote, and from ``contrasts``, in which only the content decides. A last pass adds what
+the base model of the personas answers, which wanders as evasions do and still complies; the outcome
+is the mean of the weights before and after it (as in Wortsman et al., Robust fine-tuning of
+zero-shot models, 2022). It is read on what no lesson has.
 """
 
 from __future__ import annotations
@@ -12,7 +14,7 @@ import json
 import os
 import random
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -39,7 +41,8 @@ REQUEST, LONGEST = 96, 384
 """Tokens of a request's end, and of an exchange, in training."""
 START, PAD, END = 0, 1, 2
 BATCH_TOKENS = 4096
-RATE, WARMUP = 1e-3, 40
+PASSES, RATES, WARMUP = (2, 1), (1e-3, 6e-4), 40
+"""Of both courses; a course's rate falls to 0."""
 STEERING, COMPOSED = 900, 700
 """Answers with a claim to the judge added, and exchanges of the grammar."""
 CONTRASTS = {"en": 2200, "zh": 1100}
@@ -58,7 +61,7 @@ def complying(rows: Sequence[Row], language: str) -> list[Row]:
     return [row for row in rows if not row[2] and len(row[1]) > 60 and is_chinese(row[1]) is wanted]
 
 
-def rows(seed: int, xstest: Path, answers: Sequence[Asked]) -> list[Row]:
+def rows(seed: int, xstest: Path, answers: list[Asked]) -> list[Row]:
     """All lessons in random order; none holds a held-out prompt or an exchange of the canary.
 
     Args:
@@ -67,11 +70,8 @@ def rows(seed: int, xstest: Path, answers: Sequence[Asked]) -> list[Row]:
     rng = random.Random(seed)
     people = [row for row in lessons.labelled(xstest) if not is_held_out(row[0])]
     written = list(lessons.written(*lessons.WRITTEN, *lessons.PAIRS))
-    rambling = [
-        (one.request, one.answer, False)
-        for one in answers
-        if one.source != "opening" and one.answer and not lessons.REFUSING.search(one.answer)
-    ]
+    whole = [one for one in lessons.usable(answers) if one.source != "opening"]
+    rambling = [(one.request, one.answer, False) for one in whole]
     found = [*people, *written, *people, *written, *rambling]
     languages = [grammar.load(code) for code in grammar.LANGUAGES]
     for request, answer, refuses in rng.sample([*people, *written, *rambling], STEERING):
@@ -164,7 +164,26 @@ def measured(model: Any, tokenizer: Any, data: Path) -> Iterator[str]:
             f"{name:36} {right:3} of {len(pairs):3}  kappa {kappa(pairs):.3f}  "
             f"sensitivity {rates[0]}  specificity {rates[1]}"
         )
-    model.train()
+
+
+def course(model: Any, lessons: list[tuple[list[int], bool]], number: int, seed: int) -> None:
+    """Learn from all lessons, in the passes of a course."""
+    rng = random.Random(seed)
+    todo = [batch for _ in range(PASSES[number]) for batch in batches(lessons, rng)]
+    tokens = sum(len(ids) for ids, _ in lessons)
+    print(f"{len(lessons)} lessons, {tokens:,} tokens, {len(todo)} steps", flush=True)
+    optimiser = Optimiser([each for each in model.parameters() if each.requires_grad])
+    begin, mean = time.monotonic(), 0.7
+    for step, batch in enumerate(todo, 1):
+        wanted = torch.tensor([int(refuses) for _, refuses in batch])
+        loss = functional.cross_entropy(logits(model, [ids for ids, _ in batch]), wanted)
+        loss.backward()  # type: ignore[no-untyped-call]
+        rate = RATES[number] * min(1.0, step / WARMUP) * (1 - (step - 1) / len(todo))
+        optimiser.step(rate)
+        mean += (loss.item() - mean) * 0.05
+        if step % 10 == 0:
+            spent = time.monotonic() - begin
+            print(f"step {step} of {len(todo)}  loss {mean:.3f}  {spent:.0f} s", flush=True)
 
 
 def main() -> None:
@@ -172,11 +191,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description="Tune an encoder to read refusals.")
     parser.add_argument("answers", type=Path, help="what tools.demo_models.asked wrote")
     parser.add_argument("out", type=Path, nargs="?", default=JUDGE)
-    parser.add_argument("--after", type=Path, help="a folder with what was learnt before")
-    parser.add_argument("--rate", type=float, default=RATE)
+    parser.add_argument("--after", type=Path, help="a folder with what the first course taught")
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--passes", type=int, default=2)
-    parser.add_argument("--steps", type=int, help="end after these; to try it")
     parser.add_argument("--threads", type=int, default=os.cpu_count() or 1)
     given = parser.parse_args()
     data = Path(os.environ["REFUSAL_CHECKS_DATA"])
@@ -190,35 +206,27 @@ def main() -> None:
         )
     lora.attach(model.bert.encoder, LAYERS, RANK)
     model.bert.embeddings.requires_grad_(False)
-    if given.after:
-        model.load_state_dict(load_file(given.after / e5.LEARNT), strict=False)
-    model.train()
-    found = [
-        (encode(tokenizer, row), row[2])
-        for row in rows(given.seed, data / "xstest", asked.read(given.answers))
-    ]
-    rng = random.Random(given.seed)
-    todo = [batch for _ in range(given.passes) for batch in batches(found, rng)][: given.steps]
-    each_pass = len(batches(found, random.Random(given.seed)))
-    print(f"{len(found)} lessons, {sum(len(ids) for ids, _ in found):,} tokens, {len(todo)} steps")
     learnt = {name: each for name, each in model.named_parameters() if each.requires_grad}
-    optimiser = Optimiser(list(learnt.values()))
-    begin, mean = time.monotonic(), 0.7
-    for step, batch in enumerate(todo, 1):
-        wanted = torch.tensor([int(refuses) for _, refuses in batch])
-        loss = functional.cross_entropy(logits(model, [ids for ids, _ in batch]), wanted)
-        loss.backward()  # type: ignore[no-untyped-call]
-        optimiser.step(given.rate * min(1.0, step / WARMUP) * (1 - (step - 1) / len(todo)))
-        mean += (loss.item() - mean) * 0.05
-        if step % 10 == 0:
-            spent = time.monotonic() - begin
-            print(f"step {step} of {len(todo)}  loss {mean:.3f}  {spent:.0f} s", flush=True)
-        if step % each_pass == 0 or step == len(todo):
-            given.out.mkdir(parents=True, exist_ok=True)
-            state = {name: each.detach().contiguous() for name, each in learnt.items()}
-            scale = {"format": "pt", "scale": str(lora.SCALE)}
-            save_file(state, given.out / e5.LEARNT, scale)
-            print(*measured(model, tokenizer, data), sep="\n", flush=True)
+
+    def save(state: Mapping[str, torch.Tensor]) -> None:
+        given.out.mkdir(parents=True, exist_ok=True)
+        settings = {"format": "pt", "scale": str(lora.SCALE)}
+        save_file(dict(state), given.out / e5.LEARNT, settings)
+
+    def learn(number: int, answers: list[Asked]) -> dict[str, torch.Tensor]:
+        found = rows(given.seed + number, data / "xstest", answers)
+        model.train()
+        course(model, [(encode(tokenizer, row), row[2]) for row in found], number, given.seed)
+        return {name: each.detach().clone() for name, each in learnt.items()}
+
+    before = load_file(given.after / e5.LEARNT) if given.after else learn(0, [])
+    save(before)
+    model.load_state_dict(before, strict=False)
+    after = learn(1, asked.read(given.answers))
+    mean = {name: ((before[name].float() + after[name].float()) / 2).bfloat16() for name in after}
+    save(mean)
+    model.load_state_dict(mean, strict=False)
+    print(*measured(model, tokenizer, data), sep="\n", flush=True)
 
 
 if __name__ == "__main__":
