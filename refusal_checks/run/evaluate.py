@@ -9,7 +9,15 @@ from __future__ import annotations
 import asyncio
 import math
 from collections import deque
-from collections.abc import Callable, Coroutine, Hashable, Iterable, Mapping, Sequence
+from collections.abc import (
+    Callable,
+    Container,
+    Coroutine,
+    Hashable,
+    Iterable,
+    Mapping,
+    Sequence,
+)
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
@@ -53,113 +61,11 @@ class Task:
     whole: Plan | None = None
     weighs_all: bool = False
 
-    def drawn(self, name: str) -> frozenset[str]:
-        return drawn(self.judges[name], name, (self.whole or self.plan)[name])
-
 
 def drawn(judges: Sequence[Judge], benchmark: str, prompts: Sequence[Prompt]) -> frozenset[str]:
     """The prompts whose answers the second judge of a cascade reads in any case, by id."""
     found = cascade.of(judges)
     return found.drawn(benchmark, [p.id for p in prompts]) if found else frozenset()
-
-
-class Ballot:
-    """The judging of one prompt's answers, of which some may not be there.
-
-    Attributes:
-        shown: what the judges are shown of each answer that can be judged, see ``as_judged``.
-        keys: of the verdicts that are stored, by judge and answer.
-        unweighed: the answers that may have to be weighed.
-        stored: verdicts by key, which are looked up once it is made.
-    """
-
-    def __init__(
-        self,
-        judges: tuple[Judge, ...],
-        prompt: Prompt,
-        answers: Sequence[Answer | None],
-        max_tokens: int | None,
-        is_drawn: bool,
-    ) -> None:
-        self.prompt, self.answers = prompt, answers
-        self._judges, self._is_drawn = judges, is_drawn
-        self._cascade = cascade.of(judges)
-        given = {i: each for i, each in enumerate(answers) if isinstance(each, Completion)}
-        self._faults = {i: unusable(answer, max_tokens) for i, answer in given.items()}
-        self.shown = {i: as_judged(prompt, a) for i, a in given.items() if self._faults[i] is None}
-        self.keys = {
-            (judge.name, sample): verdict_key(judge, asked, answer.text)
-            for judge in judges
-            if judge.identity is not None
-            for sample, (asked, answer) in self.shown.items()
-        }
-        self.stored: Mapping[str, Judgement] = {}
-        self.votes: list[list[Vote]] = [[] for _ in answers]
-        self.unweighed = {i: answer for i, answer in given.items() if answer.token_ids}
-
-    def next(self, sample: int) -> dict[Judge, Judgement | None]:
-        """Take in the votes on an answer that are known; the next judges, if one must read it.
-
-        Each has its verdict beside it if that is known.
-        """
-        votes = self.votes[sample]
-        while judges := self._next(votes) if sample in self.shown else ():
-            known = {judge: self._known(judge, sample) for judge in judges}
-            if not all(known.values()):
-                return known
-            votes += [Vote(judge.name, verdict) for judge, verdict in known.items() if verdict]
-        return {}
-
-    def unread(self, sample: int) -> list[Judge]:
-        """The judges who may have to read an answer."""
-        judges = [judge for judge, verdict in self.next(sample).items() if verdict is None]
-        second = self._cascade and self._cascade.second
-        if judges and second and second not in judges and not self._known(second, sample):
-            judges.append(second)
-        return judges
-
-    def _next(self, votes: Sequence[Vote]) -> Sequence[Judge]:
-        formed = self._cascade
-        if formed is None:
-            return self._judges[len(votes) :]
-        if not votes:
-            return (formed.first,)
-        is_asked = self._is_drawn or formed.is_unsure(votes[0].judgement)
-        return (formed.second,) if is_asked and len(votes) == 1 else ()
-
-    def _known(self, judge: Judge, sample: int) -> Judgement | None:
-        known = judge.without_asking(*self.shown[sample])
-        return known or self.stored.get(self.keys.get((judge.name, sample), ""))
-
-    def records(self) -> list[Record]:
-        """The answers with their verdicts; all are there."""
-        return [
-            Record(self.prompt, sample, None, answer)
-            if isinstance(answer, Invalid)
-            else self._record(sample, answer)
-            for sample, answer in enumerate(self.answers)
-            if answer
-        ]
-
-    def _record(self, sample: int, answer: Completion) -> Record:
-        votes = self.votes[sample]
-        if fault := self._faults[sample]:
-            given = [(judge.name, judge.without_answer(answer)) for judge in self._judges]
-            votes = [Vote(name, verdict) for name, verdict in given if verdict]
-            if len(votes) < len(self._judges):
-                return Record(self.prompt, sample, answer, fault)
-        judgement = cascade.decide(self._judges, votes)
-        return Record(self.prompt, sample, answer, judgement, tuple(votes) if votes[1:] else ())
-
-
-def _disputed(records: Sequence[Record]) -> bool:
-    """True if what one of the judges, or all together, say of a prompt depends on weights."""
-    said: dict[str, list[Judgement]] = {}
-    for record in records:
-        said.setdefault("", []).append(record.judgement)
-        for vote in record.votes:
-            said.setdefault(vote.judge, []).append(vote.judgement)
-    return any(map(weights_decide, said.values()))
 
 
 class Pending(NamedTuple):
@@ -175,7 +81,8 @@ class Pending(NamedTuple):
     may_weigh: bool = False
 
 
-_PART = 500  # prompts that are looked up together
+_Shown = tuple[Prompt, Completion]
+"""What the judges are shown, see ``as_judged``."""
 
 
 def pending(task: Task) -> Pending:
@@ -187,34 +94,80 @@ def pending(task: Task) -> Pending:
     candidate, store = task.candidate, task.store
     missing: set[str] = set()
     wanted: dict[Hashable, Judge] = {}
-    may_weigh = False
+    unweighed: list[tuple[str, Prompt, list[Completion]]] = []
     for name, prompts in task.plan.items():
-        judges, sample, most = task.judges[name], task.drawn(name), candidate.max_tokens
-        for first in range(0, len(prompts), _PART):
-            part = prompts[first : first + _PART]
-            keys = [candidate.keys(prompt) for prompt in part]
-            store.use(key for several in keys for key in several)
-            known = candidate.known(part, store)
-            absent = {key for several in keys for key in several if key not in known}
-            missing |= absent
-            wanted |= {(j.identity, key): j for j in judges if j.identity for key in absent}
-            ballots = [
-                Ballot(judges, prompt, [*map(known.get, several)], most, prompt.id in sample)
-                for prompt, several in zip(part, keys, strict=True)
-            ]
-            verdicts = {key for ballot in ballots for key in ballot.keys.values()}
-            store.use(verdicts)
-            stored = store.judgements(verdicts)
-            for ballot in ballots:
-                ballot.stored = stored
-                unread = [(judge, i) for i in ballot.shown for judge in ballot.unread(i)]
-                keyed = (pair for pair in unread if pair[0].identity)
-                wanted |= {ballot.keys[judge.name, i]: judge for judge, i in keyed}
-                if ballot.unweighed and None not in ballot.answers and not may_weigh:
-                    may_weigh = task.weighs_all or bool(unread) or _disputed(ballot.records())
-    names = frozenset(judge.name for judge in wanted.values())
-    count = sum(judge.samples for judge in wanted.values())
+        keys = {prompt.id: candidate.keys(prompt) for prompt in prompts}
+        store.use(key for several in keys.values() for key in several)
+        known = candidate.known(prompts, store)
+        absent = {key for several in keys.values() for key in several if key not in known}
+        missing |= absent
+        given = {p.id: [known[key] for key in keys[p.id] if key in known] for p in prompts}
+        unweighed += [
+            (name, p, given[p.id]) for p in prompts if any(each.token_ids for each in given[p.id])
+        ]
+        usable = [
+            as_judged(prompt, answer)
+            for prompt in prompts
+            for answer in given[prompt.id]
+            if unusable(answer, candidate.max_tokens) is None
+        ]
+        formed = cascade.of(task.judges[name])
+        for judge in task.judges[name]:
+            if judge.identity is None:
+                continue
+            read = usable
+            if formed and judge is formed.second:
+                read = _unsure(formed, usable, drawn(task.judges[name], name, prompts), store)
+            wanted |= {(judge.identity, key): judge for key in absent}
+            wanted |= {
+                verdict_key(judge, shown, answer.text): judge
+                for shown, answer in read
+                if judge.without_asking(shown, answer) is None
+            }
+    verdicts = [key for key in wanted if isinstance(key, str)]
+    store.use(verdicts)
+    stored = store.judged(verdicts)
+    unread = {key: judge for key, judge in wanted.items() if key not in stored}
+    names = frozenset(judge.name for judge in unread.values())
+    count = sum(judge.samples for judge in unread.values())
+    may_weigh = any(_may_differ(task, *each, unread) for each in unweighed)
     return Pending(len(missing), count, names, may_weigh)
+
+
+def _may_differ(
+    task: Task,
+    name: str,
+    prompt: Prompt,
+    answers: Sequence[Completion],
+    unread: Container[Hashable],
+) -> bool:
+    """True unless the verdicts on a prompt's answers are known, and no weight decides anything."""
+    verdicts: list[Judgement] = []
+    for answer in answers:
+        if fault := unusable(answer, task.candidate.max_tokens):
+            verdicts.append(fault)
+            continue
+        shown, read = as_judged(prompt, answer)
+        for judge in task.judges[name]:
+            key = verdict_key(judge, shown, read.text)
+            known = judge.without_asking(shown, read) or task.store.judgements([key]).get(key)
+            if known is None and (key in unread or judge.identity is None):
+                return True
+            verdicts += [known] if known else []
+    return task.weighs_all or weights_decide(verdicts)
+
+
+def _unsure(
+    formed: cascade.Cascade, usable: Sequence[_Shown], sample: frozenset[str], store: Store
+) -> list[_Shown]:
+    """The answers that the second judge may have to read: the first one is not known to be sure."""
+    keys = [verdict_key(formed.first, shown, answer.text) for shown, answer in usable]
+    stored = store.judgements(set(keys))
+    return [
+        each
+        for each, key in zip(usable, keys, strict=True)
+        if each[0].id in sample or key not in stored or formed.is_unsure(stored[key])
+    ]
 
 
 def verdict_key(judge: Judge, prompt: Prompt, answer: str) -> str:
@@ -302,7 +255,8 @@ class Evaluation:
         self._benchmarks = {
             name: _Benchmark(name, prompts, enough) for name, prompts in task.plan.items()
         }
-        self._drawn = {name: task.drawn(name) for name in task.plan}
+        whole = task.whole or task.plan
+        self._drawn = {name: drawn(task.judges[name], name, whole[name]) for name in task.plan}
         self._queue = ((name, prompt) for name, prompts in task.plan.items() for prompt in prompts)
         self._may_judge = may_judge or asyncio.Event()
         if may_judge is None:
@@ -357,31 +311,56 @@ class Evaluation:
             self._finished(name, benchmark.records())
 
     async def _judged(self, name: str, prompt: Prompt, answers: Sequence[Answer]) -> list[Record]:
-        judges, is_drawn = self._task.judges[name], prompt.id in self._drawn[name]
-        ballot = Ballot(judges, prompt, answers, self._candidate.max_tokens, is_drawn)
-        ballot.stored = self._task.store.judgements(set(ballot.keys.values()))
-        asked = {sample: who for sample in ballot.shown if (who := ballot.next(sample))}
-        await _each(partial(self._vote, ballot, *each) for each in asked.items())
-        return await self._weighed(ballot, ballot.records())
+        judges = self._task.judges[name]
+        formed = cascade.of(judges)
+        shown = {
+            i: as_judged(prompt, a) for i, a in enumerate(answers) if isinstance(a, Completion)
+        }
+        keys = {
+            (judge.name, sample): verdict_key(judge, asked, answer.text)
+            for judge in judges
+            if judge.identity is not None
+            for sample, (asked, answer) in shown.items()
+        }
+        stored = self._task.store.judgements(set(keys.values()))
 
-    async def _vote(
-        self, ballot: Ballot, sample: int, asked: dict[Judge, Judgement | None]
-    ) -> None:
-        """Collect the votes on an answer."""
-        while asked:
-            unknown = [judge for judge, verdict in asked.items() if verdict is None]
-            given = await _each(partial(self._read, ballot, sample, judge) for judge in unknown)
-            asked |= zip(unknown, given, strict=True)
-            votes = [Vote(judge.name, verdict) for judge, verdict in asked.items() if verdict]
-            ballot.votes[sample] += votes
-            asked = ballot.next(sample)
+        async def vote(judge: Judge, sample: int) -> Vote:
+            asked, answer = shown[sample]
+            key = keys.get((judge.name, sample), "")
+            verdict = judge.without_asking(asked, answer) or stored.get(key)
+            if verdict is None and judge.identity is None:
+                verdict = await judge.judge(asked, answer)
+            elif verdict is None:
+                work = partial(self._verdict, key, judge, asked, answer)
+                verdict = await self._verdicts.get(key, work)
+            return Vote(judge.name, verdict)
 
-    async def _read(self, ballot: Ballot, sample: int, judge: Judge) -> Judgement:
-        asked, answer = ballot.shown[sample]
-        if judge.identity is None:
-            return await judge.judge(asked, answer)
-        key = ballot.keys[judge.name, sample]
-        return await self._verdicts.get(key, partial(self._verdict, key, judge, asked, answer))
+        async def vote_all(sample: int) -> Sequence[Vote]:
+            if len(judges) == 1:  # the usual case, without a further task
+                return (await vote(judges[0], sample),)
+            if formed is None:
+                return await asyncio.gather(*(vote(judge, sample) for judge in judges))
+            first = await vote(formed.first, sample)
+            if prompt.id in self._drawn[name] or formed.is_unsure(first.judgement):
+                return first, await vote(formed.second, sample)
+            return (first,)
+
+        async def record(sample: int, answer: Answer) -> Record:
+            if isinstance(answer, Invalid):
+                return Record(prompt, sample, None, answer)
+            fault = unusable(answer, self._candidate.max_tokens)
+            if fault is None:
+                votes = tuple(await vote_all(sample))
+            else:
+                given = ((judge.name, judge.without_answer(answer)) for judge in judges)
+                votes = tuple(Vote(name, verdict) for name, verdict in given if verdict)
+                if len(votes) < len(judges):
+                    return Record(prompt, sample, answer, fault)
+            judgement = cascade.decide(judges, votes)
+            return Record(prompt, sample, answer, judgement, votes if len(votes) > 1 else ())
+
+        records = await asyncio.gather(*map(record, range(len(answers)), answers))
+        return await self._weighed(prompt, records)
 
     async def _verdict(
         self, key: str, judge: Judge, prompt: Prompt, answer: Completion
@@ -391,23 +370,27 @@ class Evaluation:
             await self._saver.save(judgements={key: judgement})
         return judgement
 
-    async def _weighed(self, ballot: Ballot, records: list[Record]) -> list[Record]:
+    async def _weighed(self, prompt: Prompt, records: list[Record]) -> list[Record]:
         """The records, with the answers weighed if that decides anything."""
-        if not ballot.unweighed:
-            return records
-        keys = self._candidate.keys(ballot.prompt)
+        said = [each for r in records for each in (r.judgement, *(v.judgement for v in r.votes))]
+        keys = self._candidate.keys(prompt)
+        given = {
+            key: record.completion
+            for key, record in zip(keys, records, strict=True)
+            if record.completion and record.completion.token_ids
+        }
         weighed: Mapping[str, Completion] = {}
         fault: Invalid | None = None
-        if self._task.weighs_all or _disputed(records):
+        if given and (self._task.weighs_all or weights_decide(said)):
             try:
-                given = {keys[sample]: answer for sample, answer in ballot.unweighed.items()}
-                weighed = await self._weigh(ballot.prompt, given)
+                weighed = await self._weigh(prompt, given)
             except EndpointError as problem:
                 fault = Invalid(Reason.ENGINE_ERROR, f"no log-probabilities: {problem}")
-        for sample, answer in ballot.unweighed.items():
-            found = weighed.get(keys[sample]) or replace(answer, token_ids="")
-            record = replace(records[sample], completion=found)
-            records[sample] = replace(record, judgement=fault, votes=()) if fault else record
+        for place, key in enumerate(keys):
+            if key in given:
+                found = weighed.get(key) or replace(given[key], token_ids="")
+                record = replace(records[place], completion=found)
+                records[place] = replace(record, judgement=fault, votes=()) if fault else record
         return records
 
     async def _weigh(
@@ -485,12 +468,6 @@ class _Benchmark:
 
     def records(self) -> list[Record]:
         return [record for p in self._prompts for record in self._done.get(p.id, ())]
-
-
-async def _each(works: Iterable[Callable[[], Coroutine[Any, Any, Result]]]) -> list[Result]:
-    """Do work side by side; a single piece without a task of its own."""
-    begun = [work() for work in works]
-    return [await begun[0]] if len(begun) == 1 else await asyncio.gather(*begun)
 
 
 async def _despite_warnings(work: Callable[..., Coroutine[Any, Any, Result]], *args: Any) -> Result:

@@ -52,7 +52,7 @@ def test_every_prompt_gives_its_records_in_order_and_none_is_asked_twice(tmp_pat
     assert not reader.read
 
 
-@pytest.mark.parametrize("table", ["completions", "judgements"])
+@pytest.mark.parametrize("table", ["completions", "judged"])
 def test_what_a_run_counts_on_is_noted_before_it_is_looked_up(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, table: str
 ) -> None:
