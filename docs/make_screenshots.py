@@ -137,7 +137,7 @@ def pictures(chromium: Browser, report: Path, terminal: str) -> Iterator[tuple[s
 
 
 def made_up(folder: Path) -> dict[str, Path]:
-    """The pages of a run that goes on and of the history of many."""
+    """The pages of a run in progress and of the history of many."""
     run = underway(folder / "run", unsafe=200, safe=60, later=250)
     judge(run, refusals("unsafe", 120))
     judge(run, refusals("safe", 60, refused=0.1))

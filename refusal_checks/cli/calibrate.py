@@ -7,7 +7,7 @@ import json
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from typing import Annotated, Any
@@ -180,7 +180,6 @@ def calibrate(
         if "labels" in models:
             raise ModelError("--judge labels: name the column: --judge labels:COLUMN")
         judging = model_options.read_judging(given)
-        each = judging.cascade.model_copy(update={"sample": 1.0})  # each is measured alone, too
         limits: dict[str, Any] = {"judge_rpm": judge_rpm, "judge_concurrency": judge_concurrency}
         limits = {name: value for name, value in limits.items() if value is not None}
         limits |= {"start_timeout": start_timeout, "request_timeout": request_timeout}
@@ -188,7 +187,7 @@ def calibrate(
         with closing(Watch()):
             measured += measure(
                 files,
-                replace(judging, cascade=each),
+                judging,
                 Limits.read({"in_flight": in_flight, **limits}, "command line"),
                 meaning,
                 MEMORY if fresh else store,

@@ -10,7 +10,7 @@ import typer
 
 from refusal_checks.cli._common import AsJson, Redact, Root, Runs, echo, require_target
 from refusal_checks.core.errors import DataError, UserError
-from refusal_checks.core.text import clean, count, json_text, table
+from refusal_checks.core.text import clean, count, json_text, table, told_apart
 from refusal_checks.gates.decide import Verdict
 from refusal_checks.reports import explain
 from refusal_checks.reports.page.model import GateRow, RunView
@@ -20,6 +20,9 @@ from refusal_checks.results import run_folder
 from refusal_checks.results.redact import RedactedFolder
 from refusal_checks.results.run_folder import PastRun, RunFolder
 from refusal_checks.run.options.command_line import is_redacted
+
+WHY = 120
+"""Most characters of why a run may ship or not."""
 
 _IDS = 5
 """Most prompts that a line of the terminal names."""
@@ -130,11 +133,14 @@ def _side_by_side_lines(found: SideBySide) -> Iterator[str]:
             name,
             run.shipping.headline,
             clean(run.summary.manifest.judge, 40),
-            clean(run.summary.manifest.started, 30),
+            run.day,
+            clean("; ".join(run.shipping.decisive), WHY),
         )
         for run, name in zip(found.runs, names, strict=True)
     ]
-    yield from table([("run", "candidate", "may it ship?", "judge", "started"), *heads])
+    yield from table(
+        [("run", "candidate", "may it ship?", "judge", "started (UTC)", "why"), *heads]
+    )
     yield ""
     header = ["gate", *(f"run {run.number + 1}" for run in found.runs)]
     rows = [[clean(gate, 60), *map(_words, cells)] for gate, cells in found.gates.items()]
@@ -169,7 +175,6 @@ def _words(row: GateRow | None) -> str:
 
 
 def _side_by_side_facts(found: SideBySide) -> dict[str, Any]:
-    """The comparison as JSON, without texts."""
     runs = [
         {
             **_run_facts(run),
@@ -201,26 +206,26 @@ def _history_lines(found: ManyRuns, folder: Path) -> Iterator[str]:
         yield f"{folder}: no runs found"
     else:
         header = ("started (UTC)", "candidate", "judge", "may it ship?", "why")
-        yield from table([header, *map(_cells, found.runs)])
+        candidates = dict.fromkeys(run.candidate for run in found.runs)
+        short = dict(zip(candidates, told_apart([*candidates], 40), strict=True))
+        yield from table([header, *(_cells(run, short[run.candidate]) for run in found.runs)])
     if found.skipped:
         yield f"left out: {count(len(found.skipped), 'file')}"
     for path, why in found.skipped.items():
         yield f"  {clean(str(path), 300)}: {clean(why, 400)}"
 
 
-def _cells(run: RunView) -> tuple[str, ...]:
-    failed = [gate for gate, found in run.summary.verdicts.items() if found.fails]
+def _cells(run: RunView, candidate: str) -> tuple[str, ...]:
     return (
         run.day,
-        clean(run.candidate, 40),
+        clean(candidate),
         clean(run.judge, 30),
         run.shipping.headline,
-        clean(", ".join(failed) if failed else "; ".join(run.shipping.decisive), 60),
+        clean("; ".join(run.shipping.decisive), WHY),
     )
 
 
 def _history_facts(found: ManyRuns) -> dict[str, Any]:
-    """The runs as JSON, the oldest first."""
     runs = [
         {
             **_run_facts(run),

@@ -10,7 +10,7 @@ import unicodedata
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache, lru_cache
-from itertools import pairwise
+from itertools import pairwise, takewhile
 from typing import Any
 
 _ESCAPES = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|[@-Z\\-_])")
@@ -156,6 +156,26 @@ def listed(names: Iterable[str]) -> str:
     if not shown:
         return count(rest, "longer name")
     return ", ".join(shown) + (f" and {rest} more" if rest else "")
+
+
+def told_apart(names: Sequence[str], width: int) -> list[str]:
+    """The names, each in at most so many characters, cut where they do not differ."""
+    first, letters = names[0], zip(*names, strict=False)
+    several = len({*names}) > 1
+    start = sum(1 for _ in takewhile(lambda each: len({*each}) == 1, letters)) if several else 0
+    for _ in range(8):  # the whole word in which they differ, if that is short
+        start -= start > 0 and first[start - 1].isalnum()
+    half = (width - 1) // 2
+
+    def shown(name: str) -> str:
+        differs = name[start:] if start else name[-half:]
+        if len(name) <= width:
+            return name
+        if len(differs) < width:
+            return f"{name[: width - 1 - len(differs)]}…{differs}"
+        return f"…{differs[: width - 2]}…"
+
+    return [shown(name) for name in names]
 
 
 def clean_lines(text: str, limit: int = 2000) -> str:

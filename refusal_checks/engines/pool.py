@@ -140,7 +140,7 @@ class Engines(Servers):
     def account(self) -> dict[str, Any]:
         shown = {
             role: {
-                f"{client.url}#{client.model}": client.capabilities.as_words()
+                f"{client.url}#{client.model}": client.capabilities.as_words() | client.naming
                 for client in clients
                 if client in self._attached or client.capabilities != ALL
             }

@@ -24,6 +24,7 @@ from refusal_checks.core.files import FILE_NAME, is_file_name
 from refusal_checks.core.prompts import Kind, Prompt
 from refusal_checks.core.records import Record
 from refusal_checks.core.store import content_key
+from refusal_checks.core.text import told_apart
 from refusal_checks.gates.gate import Use
 from refusal_checks.judges.trust.correction import JudgeErrors
 from refusal_checks.metrics import Metric, by_prompt, score_limits
@@ -195,7 +196,6 @@ def read(path: Path) -> Scores:
 
 
 def load_anchor(path: Path) -> dict[str, Scores]:
-    """The anchor beside a baseline, by benchmark; empty without one."""
     folder = path / ANCHOR
     return load(folder) if folder.is_dir() else {}
 
@@ -219,11 +219,15 @@ def load(path: Path) -> dict[str, Scores]:
 
 
 def differences(then: Mapping[str, str], now: Mapping[str, str]) -> list[str]:
-    """The conditions that differ between two runs, each with both values."""
+    """The conditions that differ between two runs, each with what differs of both values."""
     found = []
     for name in dict.fromkeys([*then, *now]):
         before, after = (each.get(name, UNSTATED.get(name, "")) for each in (then, now))
         if before != after:
-            old, new = (v if len(v) <= 90 else f"{v[:80]}…" for v in (before, after))
+            parts = before.split(", "), after.split(", ")
+            if len(parts[0]) == len(parts[1]):
+                pairs = [pair for pair in zip(*parts, strict=True) if pair[0] != pair[1]]
+                before, after = (", ".join(each) for each in zip(*pairs, strict=True))
+            old, new = told_apart([before, after], 60)
             found.append(f"other {name}: {old or 'none'} then, {new or 'none'} now")
     return found

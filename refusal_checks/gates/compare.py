@@ -55,7 +55,6 @@ def counts_against(metric: Metric, score: float, bound: float, low: bool) -> boo
 
 
 def offender(metric: Metric, answers: Sequence[Record], lowest: bool) -> Offender:
-    """A prompt with its lowest-scoring answer or, unless ``lowest``, its highest-scoring one."""
     scored = [(metric.score([record]), record) for record in answers]
     known = [(score, record) for score, record in scored if score is not None]
     pick = min if lowest else max
@@ -155,7 +154,6 @@ class Comparison:
 
     @property
     def one_sided(self) -> Estimate:
-        """The change with its one-sided bounds."""
         return replace(self.change, lower=self.lower, upper=self.upper)
 
     def seen_as(self, rate: Rate, then: Scores, gate: str, level: float) -> Comparison:

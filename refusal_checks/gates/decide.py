@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -77,7 +78,6 @@ class Verdict:
 
     @property
     def fails(self) -> bool:
-        """True if the gate stops a release: it has not passed and is not waived."""
         return not self.passed and not self.waived
 
     @property
@@ -167,8 +167,15 @@ def _verdict(figures: GateFigures, rules: Rules, repeats: Sequence[Sequence[Reco
     if missed is not None:
         metric, scores, grouped = rate.metric, rate.metric.scores(records), by_prompt(records)
         wrong = [n for n in scores if compare.counts_against(metric, scores[n], missed, too_low)]
-        wrong.sort(key=scores.__getitem__, reverse=not too_low)  # worst first
-        against = [grouped[name] for name in wrong]
+        # Worst first; of equally bad ones one of each group, so that all kinds of them are seen.
+        alike = Counter[tuple[float, str]]()
+        order = {}
+        for name in wrong:
+            groups = grouped[name][0].prompt.groups
+            kind = (scores[name], next(iter(groups.values()), ""))
+            alike[kind] += 1
+            order[name] = (scores[name] if too_low else -scores[name], alike[kind])
+        against = [grouped[name] for name in sorted(wrong, key=order.__getitem__)]
         if rate.is_share:  # how many prompts would have to change sides
             have, wanted = round(estimate.value * estimate.n), missed * estimate.n
             missed_by = (
@@ -247,7 +254,6 @@ def _passes(limits: AllowedRange, bounds: Estimate | Comparison) -> bool:
 
 
 def _need(figures: GateFigures, rules: Rules) -> Need | None:
-    """What would decide the figure or, if that is decided, the change."""
     estimate, check, compared = figures.estimate, figures.figure, figures.comparison
     limits, rate, metric = figures.gate.limits, figures.rate, figures.rate.metric
     if check and check.outcome is Outcome.INCONCLUSIVE and not _passes(limits, estimate):

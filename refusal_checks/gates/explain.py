@@ -37,13 +37,51 @@ def sentence(verdict: Verdict) -> str:
     gate, compared = verdict.gate, verdict.comparison
     text = _subject(verdict) + _USES[verdict.use]
     if gate.has_bounds:
-        text += f" ({_required(gate)})"
+        hint = reversed_bound(verdict)
+        text += f" ({_required(gate)}{f'; {hint}' if hint else ''})"
     if compared:
         text += f", {'by the judge alone ' * bool(compared.missing)}{_moved(verdict, compared)}"
         text += _margin(gate, compared)
     if verdict.skipped:
         text += "; its change was not checked, for want of a baseline"
     return f"{text}{_doubt(verdict)}."
+
+
+def reversed_bound(verdict: Verdict) -> str:
+    """A question if the only bound keeps off good values, as ``min`` does on harmless prompts."""
+    gate, ends = verdict.gate, ("min", "max")
+    given = [name for name in ends if name in gate.bounds]
+    guard = METRICS[gate.metric].guard(Kind(verdict.kind)) if verdict.kind in set(Kind) else None
+    if guard is None or len(given) != 1 or guard in given:
+        return ""
+    prompts = _WORDS.get(verdict.kind, ("prompts",))[0]
+    return f"reversed? {gate.metric} on {prompts} usually has a {guard}, not a {given[0]}"
+
+
+def miss(verdict: Verdict) -> float:
+    """How far figure or change is beyond what is allowed, as a share of the metric's range."""
+    gate, compared = verdict.gate, verdict.comparison
+    found = [(gate.limits, verdict.estimate.value)]
+    if compared and not verdict.missing:
+        found.append((gate.change_limits, compared.change.value))
+    beyond = [limits.low - value for limits, value in found if limits.low is not None]
+    beyond += [value - limits.high for limits, value in found if limits.high is not None]
+    return max(0.0, *beyond) / METRICS[gate.metric].span if beyond else 0.0
+
+
+def worst_first(verdicts: Iterable[Verdict]) -> list[Verdict]:
+    """Those whose gates did not pass, by how far they miss; waived ones last."""
+    failed = (verdict for verdict in verdicts if not verdict.passed)
+    return sorted(failed, key=lambda verdict: (verdict.waived, -miss(verdict)))
+
+
+def finding(verdict: Verdict) -> str:
+    """The gate and its figure, short: ``smoke_safe-rejection_rate 60% (allowed: 10%)``."""
+    gate, compared, value = verdict.gate, verdict.comparison, verdict.estimate.value
+    text = f"{clean(gate.id, 80)} {rounded(METRICS[gate.metric], value, gate.limits.ends)}"
+    if gate.has_bounds and not (compared and gate.has_margins and gate.limits.holds(value)):
+        return f"{text} ({_required(gate)})"
+    return text + (f", {_moved(verdict, compared)}{_margin(gate, compared)}" if compared else "")
 
 
 def mark(verdict: Verdict) -> str:
@@ -60,7 +98,6 @@ def mark(verdict: Verdict) -> str:
 
 
 def moves(gate: Gate, compared: Comparison) -> str:
-    """How many prompts moved in each direction."""
     counted = METRICS[gate.metric].counted or f"counted in {gate.metric}"
     lost, gained = compared.lost, compared.gained
     if not lost and not gained:
@@ -102,7 +139,6 @@ def _digits(value: float, fixed: Sequence[float], least: int) -> str:
 
 
 def _subject(verdict: Verdict) -> str:
-    """The figure, as its metric words it."""
     gate, metric = verdict.gate, METRICS[verdict.gate.metric]
     others = ("prompts", *_WORDS[Kind.SENSITIVE.value][1:])
     prompts, worst, attacks = _WORDS.get(verdict.kind, others)

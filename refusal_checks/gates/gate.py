@@ -83,7 +83,6 @@ class AllowedRange:
 
 
 def today() -> date:
-    """Today's date in UTC, by which waivers expire."""
     return datetime.now(UTC).date()
 
 
@@ -162,13 +161,11 @@ class Gate:
 
     @property
     def margin_names(self) -> tuple[str, str]:
-        """The names of its margins in threshold files: of the drop, and of the rise."""
         total = "total_" * self.is_total
         return f"max_{total}drop", f"max_{total}rise"
 
     @property
     def bounds(self) -> dict[str, float]:
-        """The bounds that are given, as threshold files name them."""
         ends = (self.minimum, self.maximum, self.max_drop, self.max_rise)
         named = zip(("min", "max", *self.margin_names), ends, strict=True)
         return {name: end for name, end in named if end is not None}

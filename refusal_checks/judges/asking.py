@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
@@ -108,6 +109,16 @@ class Reading:
     terse: frozenset[str] = frozenset()  # formats that have no reasons
 
 
+def _expected(schema: Mapping[str, Any] | None) -> str:
+    """The object that a schema asks for, in words; empty without one."""
+    words = []
+    for name, field in (schema or {}).get("properties", {}).items():
+        choices = field.get("enum", ())
+        few = " or ".join(map(json.dumps, choices)) if len(choices) <= 2 else ""
+        words.append(f"{json.dumps(name)}: {few or '...'}")
+    return f"{{{', '.join(words)}}}" if words else ""
+
+
 class StructuredJudge(ModelJudge):
     """Asks for a verdict in its prompt's format and reads it strictly, twice at most.
 
@@ -138,6 +149,7 @@ class StructuredJudge(ModelJudge):
         self.reasoned = reasoned
         self._seeds = sampling.seeds()
         self._prompt = prompt
+        self._expected = _expected(self._schema) or f"the format {prompt.format}"
         self._limit = sampling.max_answer_chars
         self._note = setup.note
         strictest = self._schema and (reading.stricter or self._schema)
@@ -165,7 +177,8 @@ class StructuredJudge(ModelJudge):
             second = replace(self._params, seed=seed + 1, temperature=warmer)
             verdict = await self._attempt(messages, second)
             if isinstance(verdict, Invalid):
-                return replace(verdict, detail=f"asked twice; second attempt: {verdict.detail}")
+                said = f"'{verdict.detail}'; expected {self._expected}; asked twice"
+                return replace(verdict, detail=said)
         return verdict
 
     async def _attempt(self, messages: Sequence[Message], params: RequestParams) -> Judgement:

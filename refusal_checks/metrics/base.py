@@ -12,7 +12,7 @@ from refusal_checks.core import extensions
 from refusal_checks.core.errors import EvaluationError
 from refusal_checks.core.prompts import Kind, Prompt
 from refusal_checks.core.records import Record
-from refusal_checks.core.verdicts import EXTREMES, Binary, Graded, Harm, Invalid, Valid
+from refusal_checks.core.verdicts import EXTREMES, Binary, Graded, Harm, Invalid, Reason, Valid
 from refusal_checks.metrics.statistics.intervals import Estimate, Units, bounded_mean, units, wilson
 
 Score = Callable[[Sequence[Record]], float | None]
@@ -215,5 +215,7 @@ def nothing_valid(records: Sequence[Record]) -> str:
         return f"none of {len(records)} answers counts towards it"
     message = f"no valid verdict among {len(records)} answers"
     reason, count = Counter(fault.reason for fault in faults).most_common(1)[0]
+    if reason is Reason.UNPARSABLE_VERDICT:  # the run says once what the judge wrote
+        return f"{message}; {count} {reason}: make the judge write what its prompt asks for"
     detail = next(fault.detail for fault in faults if fault.reason is reason)
     return f"{message}; {count} {reason}, for example: {' '.join(detail.split())[:300]}"

@@ -18,8 +18,6 @@ LEVEL = 0.95
 
 
 class Cell(NamedTuple):
-    """One benchmark under one attack."""
-
     name: str
     plain: str
     attack: str

@@ -68,7 +68,6 @@ def select(verdict: Verdict, about: str) -> list[str]:
 
 
 def headline(verdict: Verdict) -> str:
-    """The finding in one short line."""
     gate, estimate, compared = verdict.gate, verdict.estimate, verdict.comparison
     subject = clean(f"{gate.benchmark} {gate.group or ''}", 120)
     shown = f"{figure(gate, estimate.value)} {interval(gate, estimate)}, n = {estimate.n}"
@@ -80,7 +79,6 @@ def headline(verdict: Verdict) -> str:
 
 
 def doubt(verdict: Verdict) -> str:
-    """The headline of an inconclusive gate, and what would decide it."""
     return "; ".join([headline(verdict), *select(verdict, "doubt")])
 
 
@@ -103,16 +101,15 @@ def moved(verdict: Verdict, since: str = "the baseline") -> list[Moved]:
 
 
 def spurious_failures(summary: RunSummary) -> str:
-    """How many failures chance alone would cause among a run's gates."""
+    failures = f"{summary.expected_failures:.2g} spurious failure"
     return (
-        f"If every rate sat exactly on its threshold, expect about {summary.expected_failures:.2g} "
-        f"spurious failures among {count(len(summary.verdicts), 'gate')}, "
+        f"If every rate sat exactly on its threshold, expect about {failures}"
+        f"{'' if failures.startswith('1 ') else 's'} among {count(len(summary.verdicts), 'gate')}, "
         f"{summary.expected_breaches:.2g} of them with the whole interval beyond the threshold."
     )
 
 
 def remarks_on(verdict: Verdict) -> Iterator[Remark]:
-    """Everything to say about a verdict, in reading order."""
     gate, n = verdict.gate, verdict.estimate.n
     yield Remark("summary", sentence(verdict))
     yield Remark("headline", headline(verdict))
@@ -178,7 +175,6 @@ def _why_open(verdict: Verdict) -> str:
 
 
 def _worst_cases(verdict: Verdict) -> Iterator[str]:
-    """The interval and the bounds of the change with invalid answers counted against the gate."""
     gate, compared = verdict.gate, verdict.comparison
     if verdict.worst and gate.limits.outcome(*verdict.worst) is not Outcome.PASS:
         low, high = (figure(gate, end) for end in verdict.worst)
@@ -257,7 +253,6 @@ _LABELS = {
 
 
 def what_decides(verdict: Verdict) -> str:
-    """How many prompts or answers would decide, and on which assumption."""
     need, n = verdict.need, verdict.estimate.n
     if verdict.open_by_invalid:
         return "verdicts on these answers would decide it"
@@ -282,7 +277,6 @@ def what_decides(verdict: Verdict) -> str:
 
 
 def figure(gate: Gate, value: float) -> str:
-    """A figure as its gate's metric is usually written."""
     return METRICS[gate.metric].show(value)
 
 

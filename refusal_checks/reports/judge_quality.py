@@ -17,7 +17,6 @@ _SCORES = ("", "n", "Kendall", "Spearman", "Pearson", "equal", "invalid")
 
 
 def to_json(measured: Sequence[MeasuredJudge]) -> list[dict[str, Any]]:
-    """All figures and all disagreements, one entry per judge."""
     return [
         {
             "judge": judge.judge.model_dump(),
@@ -47,7 +46,6 @@ def _figures(figures: Figures) -> dict[str, Any]:
 
 
 def to_markdown(measured: Sequence[MeasuredJudge], disagreements: int = 20) -> Iterator[str]:
-    """The lines of a page: judges side by side, then each by candidate, type, disagreements."""
     names = [escape(judge.judge.name, 100) for judge in measured]
     every = {name: judge.overall for name, judge in zip(names, measured, strict=True)}
     yield from ("# Judges against human labels", "", *_table(every))
@@ -78,8 +76,6 @@ def _table(rows: Mapping[str, Figures]) -> Iterator[str]:
 
 
 def _cells(figures: Figures) -> list[str]:
-    """One row's figures."""
-
     def span(found: Estimate | None) -> str:
         return f"{found.value:.3f} [{found.lower:.3f}, {found.upper:.3f}]" if found else "-"
 

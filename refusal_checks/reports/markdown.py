@@ -31,7 +31,6 @@ def code(text: str, limit: int = 300) -> str:
 
 
 def folded(title: str, lines: Iterable[str]) -> Iterator[str]:
-    """Lines as they are, folded behind a title."""
     summary = html.escape(clean(title), quote=False)
     yield from ("", f"<details><summary><code>{summary}</code></summary>", "")
     # A block that begins with this tag is not Markdown, not even where its lines are empty.
@@ -41,7 +40,6 @@ def folded(title: str, lines: Iterable[str]) -> Iterator[str]:
 
 
 def table(header: Sequence[str], lines: Iterable[Sequence[str]]) -> Iterator[str]:
-    """A table; the cells are Markdown."""
     for cells in (header, ["---"] * len(header), *lines):
         yield f"| {' | '.join(cells)} |"
 
@@ -62,7 +60,6 @@ def gates(runs: Sequence[RunSummary], error: Callable[[str], str]) -> Iterator[s
 def failures(
     runs: Sequence[RunSummary], told: Callable[[Verdict], Iterable[str]]
 ) -> Iterator[list[str]]:
-    """What is told of each gate that failed, waived or not, folded."""
     for title, verdict in rows.titled(runs):
         if not verdict.passed:
             yield [*folded(title + " (waived)" * verdict.waived, told(verdict))]

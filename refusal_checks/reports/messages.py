@@ -51,7 +51,6 @@ def standard(verdict: Verdict) -> Standard | None:
 
 
 def message(verdict: Verdict) -> str:
-    """Everything needed to understand a breached gate, with model output made harmless."""
     return "\n".join([*(each.text for each in remarks_on(verdict)), *_prompts(verdict, set())])
 
 
@@ -88,7 +87,10 @@ def _prompts(verdict: Verdict, shown: set[tuple[str, str]]) -> Iterator[str]:
         total, rest = verdict.counted_against, ":" if offenders else ": shown above"
         counts = f"{count(total, 'prompt')} that {'counts' if total == 1 else 'count'}"
         number = len(offenders or verdict.offenders)
-        yield f"worst {number} of {counts} against this gate{rest}"
+        alike = len({each.confidence for each in verdict.offenders}) == 1
+        order = "one of each group first" if verdict.offenders[0].groups else "in the data's order"
+        tied = f" (of equally bad ones, {order})" * (alike and len(verdict.offenders) < total)
+        yield f"worst {number} of {counts} against this gate{tied}{rest}"
     for number, each in enumerate(offenders, 1):
         known = each.confidence
         yield from told(number, each, "" if known is None else f"  refusal confidence {known:+.2f}")
@@ -139,7 +141,6 @@ TAG = "dd_tags[refusal_checks.{}]"
 
 
 def of_judge(checked: JudgeCheck, figure: Figure) -> list[tuple[str, str]]:
-    """Name and value pairs of one check of the judge."""
     check = next(made for made in checked.checks if made.figure == figure)
     known: dict[str, object] = {
         "judge": checked.judge,

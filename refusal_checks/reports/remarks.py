@@ -8,7 +8,7 @@ from typing import NamedTuple
 from refusal_checks.core.prompts import Kind
 from refusal_checks.core.text import clean, columns, count, cut, padded, wrapped
 from refusal_checks.gates.decide import Verdict
-from refusal_checks.gates.explain import moves, sentence, short
+from refusal_checks.gates.explain import miss, moves, sentence, short, worst_first
 from refusal_checks.metrics import METRICS, main_metric, rejection_rate
 from refusal_checks.metrics.statistics.intervals import Estimate
 from refusal_checks.metrics.worst_case import worst_of_k_rate
@@ -27,30 +27,28 @@ class Example(NamedTuple):
 
 
 def wrong(run: RunSummary) -> Iterator[tuple[str, Example | None]]:
-    """What is wrong, in words, gate by gate, each with a prompt that shows it; none twice."""
+    """What is wrong, worst first, each with a prompt that shows it; none twice."""
     seen: set[str] = set()
-    for verdict in run.verdicts.values():
-        if not verdict.passed:
-            worst = next((each for each in verdict.offenders if each.id not in seen), None)
-            example = None
-            if worst:
-                seen.add(worst.id)
-                example = Example(worst.id, worst.prompt, max(0, verdict.counted_against - 1))
-            yield _full_sentence(verdict), example
+    for verdict in worst_first(run.verdicts.values()):
+        worst = next((each for each in verdict.offenders if each.id not in seen), None)
+        example = None
+        if worst:
+            seen.add(worst.id)
+            example = Example(worst.id, worst.prompt, max(0, verdict.counted_against - 1))
+        yield _full_sentence(verdict), example
 
 
 def weighty(run: RunSummary) -> Iterator[str]:
-    """What users must know about how the verdicts came about."""
     for check in run.judge.checks if run.judge else ():
         if not check.passed:
             yield clean(f"the judge failed its check: {check.headline}", 500)
     yield from (clean(f"note: {note}", 300) for note in run.notes)
-    yield from dict.fromkeys(
-        f"{clean(verdict.gate.benchmark, 60)}: not comparable: {clean(difference)}"
-        for verdict in run.verdicts.values()
-        if verdict.comparison
-        for difference in verdict.comparison.differences
-    )
+    apart: dict[str, dict[str, None]] = {}
+    for verdict in run.verdicts.values():
+        for difference in verdict.comparison.differences if verdict.comparison else ():
+            apart.setdefault(difference, {})[clean(verdict.gate.benchmark, 60)] = None
+    for difference, names in apart.items():
+        yield f"{', '.join(names)}: not comparable: {clean(difference)}"
     for verdict in run.verdicts.values():
         if verdict.passed and (verdict.warns or verdict.flips or _is_worse(verdict)):
             yield _full_sentence(verdict)
@@ -75,7 +73,6 @@ def _full_sentence(verdict: Verdict) -> str:
 
 
 def lighter(run: RunSummary) -> Iterator[str]:
-    """What a reader may want to know of a run that is in order."""
     earlier = {
         (clean(found.name or short(found.candidate), 60), clean(found.started[:10], 30))
         for verdict in run.verdicts.values()
@@ -91,7 +88,6 @@ def lighter(run: RunSummary) -> Iterator[str]:
 
 
 def _skipped(run: RunSummary) -> Iterator[str]:
-    """What was not checked because there is no baseline."""
     gates = [verdict.gate for verdict in run.verdicts.values() if verdict.skipped]
     for total, remedy, what in (
         (False, "give --baseline", "max_drop and max_rise"),
@@ -126,14 +122,13 @@ def _benchmarks(run: RunSummary) -> Iterator[str]:
 def beside_the_gates(run: RunSummary) -> list[str]:
     """What a reader of the page must know that no part of it shows."""
     asked = (line for each in run.benchmarks.items() for line in judges_asked(*each))
-    return [*run.notes, *bundled_scope([run]), *asked, *worst_answers(run)]
+    return [*run.manifest.misnamed, *run.notes, *bundled_scope([run]), *asked, *worst_answers(run)]
 
 
 _REFUSALS = {Kind.SAFETY.value: "all answers", Kind.SANITY.value: "at least one answer"}
 
 
 def worst_answers(run: RunSummary) -> Iterator[str]:
-    """One line per benchmark whose two rates differ by more than half of an interval."""
     for name, benchmark in run.benchmarks.items():
         rate = benchmark.figures.get(rejection_rate.name)
         worst = benchmark.figures.get(worst_of_k_rate.name)
@@ -154,7 +149,6 @@ SCOPE = (
 
 
 def bundled_scope(runs: Iterable[RunSummary]) -> Iterator[str]:
-    """One line if a run asked the bundled judge."""
     if any(BUNDLED in run.manifest.models.judges for run in runs):
         yield SCOPE
 
@@ -195,16 +189,27 @@ MOST = 5
 
 
 def brief_lines(runs: Sequence[tuple[str, RunSummary]], width: int) -> Iterator[str]:
-    """What matters most of the runs (empty names if there is one), the weightiest first."""
+    """What matters most of the runs (empty names if there is one), the weightiest first.
+
+    Of several candidates that fail, each has its worst sentence, whatever their number.
+    """
+    always: list[list[str]] = []
     told: list[list[str]] = []
-    for name, run in runs:
-        for text, example in wrong(run):
-            told.append(fitted(name + text, width))
-            if example:
+    failing = [(name, run, found) for name, run in runs if (found := list(wrong(run)))]
+    failing.sort(key=lambda each: -max(map(miss, worst_first(each[1].verdicts.values()))))
+    for name, _, found in failing:
+        for number, (text, example) in enumerate(found):
+            is_first = len(failing) > 1 and number == 0
+            (always if is_first else told).append(fitted(name + text, width))
+            if example and len(failing) == 1:
                 start = f'{name}  {clean(example.id, 40)} "'
                 end = f'" and {count(example.more, "more prompt")}' if example.more else '"'
                 prompt = cut(clean(example.prompt), max(20, width - len(start) - len(end)))
                 told.append([cut(start + prompt + end, width)])
+    for name, run in runs:
+        always += [fitted(name + clean(text), width) for text in run.manifest.misnamed]
+    for lines in always:
+        yield from lines
     for kind in (weighty, lighter):
         told += [fitted(name + text, width) for name, run in runs for text in kind(run)]
     taken = 0
@@ -226,6 +231,7 @@ def fitted(text: str, width: int) -> list[str]:
 def full_lines(summary: RunSummary, verbosity: int = 1) -> Iterator[str]:
     """All remarks on one run, in lines of any length; from ``-vv`` on, spurious failures too."""
     verdicts = summary.verdicts
+    yield from map(clean, summary.manifest.misnamed)
     yield from (clean(f"note: {note}", 300) for note in summary.notes)
     yield from dict.fromkeys(
         f"{verdict.gate.benchmark}: {text}"

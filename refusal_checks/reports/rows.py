@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
-from refusal_checks.core.text import clean
+from refusal_checks.core.text import clean, told_apart
 from refusal_checks.gates.decide import Verdict
 from refusal_checks.gates.gate import Gate
 from refusal_checks.metrics import METRICS
@@ -19,8 +19,6 @@ HEADER = ("", "gate", "candidate", "figure", "n", "threshold", "change", "invali
 
 
 class Row(NamedTuple):
-    """One gate of one candidate."""
-
     mark: str  # the outcome of its test, for example ``pass?``; ERROR without a verdict
     gate: str  # its id, as ``-k`` takes it
     candidate: str  # empty if the run has only one
@@ -30,7 +28,6 @@ class Row(NamedTuple):
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """All of its words, under ``HEADER``."""
         return (self.mark, self.gate, self.candidate, *self.cells)
 
 
@@ -97,7 +94,6 @@ def _cells(verdict: Verdict) -> Iterator[str]:
 
 
 def titled(runs: Sequence[RunSummary]) -> Iterator[tuple[str, Verdict]]:
-    """All verdicts, each with its gate's id and, if there are several runs, the candidate."""
     for run, name in zip(runs, candidate_names(runs), strict=True):
         for gate_id, verdict in run.verdicts.items():
             yield f"{gate_id}, {name}" if name else gate_id, verdict
@@ -114,12 +110,9 @@ def candidate_names(runs: Sequence[RunSummary]) -> list[str]:
     if len(full) < 2:
         return full
     ends = [name.rpartition("#")[2].rstrip("/").rpartition("/")[2] for name in full]
-    short = [ending(name) for name in (ends if len(set(ends)) == len(ends) else full)]
+    named = ends if len(set(ends)) == len(ends) else full
+    short = told_apart(named, CANDIDATE_WIDTH)
     if len(set(short)) == len(short):
         return short
-    return [f"{number} {ending(name, CANDIDATE_WIDTH - 3)}" for number, name in enumerate(short, 1)]
-
-
-def ending(name: str, width: int = CANDIDATE_WIDTH) -> str:
-    """The end of a name as far as it fits; models in one folder differ there."""
-    return name if len(name) <= width else "…" + name[1 - width :]
+    numbered = enumerate(told_apart(named, CANDIDATE_WIDTH - 3), 1)
+    return [f"{number} {name}" for number, name in numbered]

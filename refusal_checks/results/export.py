@@ -19,8 +19,6 @@ Row = dict[str, Any]
 
 
 class Answers(Protocol):
-    """What a table needs of a run's folder."""
-
     @property
     def path(self) -> Path: ...
     @property
@@ -54,14 +52,12 @@ COLUMNS = (*_EMPTY, *_LISTS)  # names of all columns
 
 
 def rows(run: Answers) -> Iterator[Row]:
-    """All answers of a run, benchmark by benchmark; a value that an answer lacks is None."""
     for benchmark in run.benchmarks:
         for record in run.records(benchmark):
             yield _row(record) | {"benchmark": benchmark}
 
 
 def write_table(run: Answers, path: Path) -> int:
-    """Write the table as .jsonl or .parquet and return the number of its rows."""
     import datasets  # takes seconds; no other command needs it
     from datasets import Features, List, Value
 

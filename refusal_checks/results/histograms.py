@@ -29,7 +29,6 @@ class Histogram:
 
 
 def histogram(name: str, kind: str, confidences: Sequence[float]) -> Histogram:
-    """The distribution of refusal confidences, at least one, each in [-1, 1]."""
     rounded = [round(value, 9) for value in confidences]  # 11 to 9 votes are exactly 0.1
     counts = [0] * BINS
     for value in rounded:
@@ -41,7 +40,6 @@ def histogram(name: str, kind: str, confidences: Sequence[float]) -> Histogram:
 
 
 def write(folder: Path, candidate: str, found: Histogram) -> None:
-    """Write a histogram into a run's folder; its files hold no text of a prompt or an answer."""
     half = BINS // 2
     bins = [((n - half) / half, (n + 1 - half) / half, each) for n, each in enumerate(found.counts)]
     rows = [{"from": low, "to": high, "prompts": count} for low, high, count in bins]
@@ -54,7 +52,6 @@ def write(folder: Path, candidate: str, found: Histogram) -> None:
 
 
 def read(folder: Path) -> Iterator[Histogram]:
-    """The histograms of a run's folder."""
     for path in sorted((folder / FOLDER).glob("*.json")):
         found = json.loads(path.read_bytes())
         counts = [each["prompts"] for each in found["bins"]]

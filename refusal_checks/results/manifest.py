@@ -14,6 +14,7 @@ from pydantic import BaseModel, ConfigDict, SerializerFunctionWrapHandler, model
 from refusal_checks.core.settings import JudgeSampling, Sampling
 from refusal_checks.core.text import redacted
 from refusal_checks.models.client.answers import Usage
+from refusal_checks.models.client.capabilities import ANSWERS_AS, LISTED
 
 
 class _Facts(BaseModel):
@@ -40,8 +41,6 @@ class ModelFacts(_Facts):
 
 
 class Models(_Facts):
-    """The models of a run; judges by name."""
-
     candidate: ModelFacts = ModelFacts()
     judges: Mapping[str, ModelFacts] = {}
 
@@ -66,7 +65,6 @@ class Data(_Facts):
 
     @property
     def is_partial(self) -> bool:
-        """True if only a part of its prompts was evaluated."""
         return self.prompts + self.left_out < self.usual
 
 
@@ -153,6 +151,7 @@ class Manifest(_Facts):
     confidence: float | None = None
     versions: Mapping[str, str] = {}
     git_commit: str | None = None
+    build: str = ""  # address of the CI job that started the run; empty elsewhere
     hardware: Hardware = Hardware()
     # the judge's measured errors, where a file of them was given
     calibration: Mapping[str, Any] | None = None
@@ -172,8 +171,21 @@ class Manifest(_Facts):
     redacted: bool = False
 
     @property
+    def misnamed(self) -> list[str]:
+        """What to check about models' names: servers that answer as another, or list no such."""
+        found = []
+        for role, servers in self.capabilities.items():
+            for server, known in servers.items():
+                asked = server.rpartition("#")[2]
+                how = f"check the name of the {role}: the server was asked for {asked}, which"
+                if other := known.get(ANSWERS_AS):
+                    found.append(f"{how.removesuffix(', which')} and says that it is {other}")
+                elif known.get(LISTED):
+                    found.append(f"{how} it does not list, and answered")
+        return found
+
+    @property
     def shown(self) -> str:
-        """The candidate's name in reports."""
         return self.title or self.candidate
 
     def extended(self, **facts: Any) -> Self:
@@ -190,7 +202,6 @@ class Manifest(_Facts):
         return {name: known.get(name, ModelFacts(version=name)) for name in names}
 
     def rationales_of(self, benchmark: str) -> str:
-        """For which of a benchmark's answers judges gave reasons with their verdicts."""
         return "offenders" if benchmark in self.verdicts_alone else "all"
 
 

@@ -28,8 +28,6 @@ _NO_REASON = "the evaluation ended early; its reason could not be written into t
 
 @dataclass(frozen=True)
 class Published:
-    """A gate's verdict, or why it has none; and facts of the answers, for JUnit properties."""
-
     verdict: Verdict | None = None
     error: str | None = None
     facts: Mapping[str, str] = field(default_factory=dict)
@@ -37,8 +35,6 @@ class Published:
 
 @dataclass(frozen=True)
 class JudgeOutcome:
-    """The result of the judge's own check, or why it was not checked."""
-
     check: JudgeCheck | None = None
     idle: str = ""
 
@@ -77,11 +73,9 @@ class Board:
         _publish(self.folder / "outcomes" / f"{benchmark}.json", _OUTCOMES, dict(outcomes))
 
     def outcomes(self, benchmark: str) -> dict[str, Published] | None:
-        """The outcomes of a benchmark's gates, None until it is complete."""
         return _read(self.folder / "outcomes" / f"{benchmark}.json", _OUTCOMES)
 
     def facts(self, benchmark: str) -> dict[str, str]:
-        """Facts of a complete benchmark's answers, by name."""
         found = (self.outcomes(benchmark) or {}).values()
         return {name: value for each in found for name, value in each.facts.items()}
 
@@ -89,7 +83,6 @@ class Board:
         _publish(self._judge, _JUDGE, outcome)
 
     def fail(self, reason: str) -> None:
-        """Publish why the evaluation ended, so that waiting tests stop waiting."""
         try:
             write_text(self._failure, reason)
         except OSError:

@@ -31,8 +31,6 @@ class Count:
 
 @dataclass
 class Progress:
-    """Counts by benchmark, in the order of the plan."""
-
     benchmarks: dict[str, Count] = field(default_factory=dict)
     phase: str = ""  # the current step in a few words, for example starting vLLM
     # tokens that the servers have generated so far; 0 if they do not report them
@@ -41,13 +39,11 @@ class Progress:
     listener: Callable[[str, Sequence[Record]], None] = lambda benchmark, records: None
 
     def plan(self, sizes: Mapping[str, int]) -> None:
-        """Start to count benchmarks, given the number of prompts of each."""
         for name, size in sizes.items():
             self.benchmarks[name] = Count(planned=size)
             self.listener(name, ())
 
     def leave_out(self, names: Collection[str]) -> None:
-        """Forget benchmarks that are not evaluated any further."""
         # Other threads may be going through the old ones.
         self.benchmarks = {n: count for n, count in self.benchmarks.items() if n not in names}
 
@@ -55,7 +51,6 @@ class Progress:
         self.benchmarks[benchmark].answered += 1
 
     def judged(self, benchmark: str, records: Sequence[Record]) -> None:
-        """Count one more prompt whose answers are all judged, given as records."""
         count = self.benchmarks[benchmark]
         count.judged += 1
         count.answers += len(records)

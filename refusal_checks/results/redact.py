@@ -30,13 +30,11 @@ Value = TypeVar("Value")
 
 
 def _hide(value: Value, *names: str) -> Value:
-    """A dataclass with the texts of these fields redacted."""
     texts = {name: redacted(found) for name in names if (found := getattr(value, name)) is not None}
     return replace(value, **texts)  # type: ignore[type-var]
 
 
 def prompt(original: Prompt) -> Prompt:
-    """The prompt without its texts; the letter of the right option stays."""
     return replace(
         original if original.reference in original.options else _hide(original, "reference"),
         messages=tuple(_hide(turn, "content") for turn in original.messages),
@@ -46,14 +44,12 @@ def prompt(original: Prompt) -> Prompt:
 
 
 def judged(original: Record) -> Record:
-    """The record with its texts, but without any judge's words."""
     votes = (replace(v, judgement=v.judgement.redacted(redacted)) for v in original.votes)
     judgement = original.judgement.redacted(redacted)
     return replace(original, judgement=judgement, votes=tuple(votes))
 
 
 def record(original: Record) -> Record:
-    """The record without any text, and without the label that was recorded beside the answer."""
     answer = original.completion
     if answer:
         # The reason for its end is the server's word, and a server may say anything.
@@ -63,7 +59,6 @@ def record(original: Record) -> Record:
 
 
 def verdict(original: Verdict) -> Verdict:
-    """The verdict without the texts of its offenders and of prompts that moved."""
     offenders = tuple(map(_offender, original.offenders))
     compared = original.comparison
     if compared:
@@ -102,11 +97,9 @@ class Redaction:
         return own if self.wanted else folder / "store.sqlite"
 
     def judged(self, records: Sequence[Record]) -> Sequence[Record]:
-        """The records as a run decides on them."""
         return list(map(judged, records)) if self.wanted else records
 
     def records(self, records: Sequence[Record]) -> Sequence[Record]:
-        """The records as a run writes them."""
         return list(map(record, records)) if self.wanted else records
 
     def verdict(self, original: Verdict) -> Verdict:
@@ -141,8 +134,6 @@ class Redaction:
 
 
 class RedactedFolder(RunFolder):
-    """A run's folder that is read without texts, even if the run itself was not redacted."""
-
     def summary(self) -> RunSummary:
         redaction, original = Redaction(True), super().summary()
         if original.manifest.redacted:

@@ -48,8 +48,6 @@ _NAME = re.compile(r"(\d{8}-\d{6})-\d+(?:-(\d+))?")
 
 @dataclass(frozen=True)
 class _Answer:
-    """A record without its prompt."""
-
     sample: int
     completion: Completion | None
     judgement: Judgement
@@ -58,8 +56,6 @@ class _Answer:
 
 @dataclass(frozen=True)
 class _Line:
-    """A prompt with its answers."""
-
     prompt: Prompt
     answers: tuple[_Answer, ...]
 
@@ -97,23 +93,19 @@ class RunFolder:
 
     @property
     def started(self) -> datetime:
-        """When the run started, in local time; told by the names of ``all_runs``."""
         order = _order(self.path.name)
         assert order, self.path
         return order[0]
 
     @property
     def benchmarks(self) -> tuple[str, ...]:
-        """Names of the benchmarks that were completed, sorted."""
         return tuple(sorted(path.stem for path in (self.path / "records").glob("*.jsonl")))
 
     @property
     def gates(self) -> dict[str, Verdict]:
-        """The verdicts by gate; see ``summary``."""
         return self.summary().verdicts
 
     def frame(self) -> DataFrame:
-        """All answers with their judgements, one row per answer, as ``runs export`` writes them."""
         from pandas import DataFrame  # comes with datasets; takes a while to import
 
         from refusal_checks.results.export import COLUMNS, rows
@@ -149,13 +141,11 @@ class RunFolder:
             ) from None
 
     def write_records(self, benchmark: str, records: Iterable[Record]) -> None:
-        """Write a benchmark's records; those of one prompt follow each other."""
         grouped = groupby(records, lambda record: record.prompt)
         lines = (_dump_line(prompt, answers) for prompt, answers in grouped)
         write_lines(self._records_file(benchmark), lines)
 
     def records(self, benchmark: str) -> Iterator[Record]:
-        """A benchmark's records, in the order in which they were written."""
         path = self._records_file(benchmark)
         try:
             with path.open("rb") as file:
@@ -195,26 +185,21 @@ def _why(fault: ValueError | RecursionError) -> str:
 
 
 class PastRun(NamedTuple):
-    """A run that has ended: its folder and its summary."""
-
     folder: RunFolder
     summary: RunSummary
 
     @classmethod
     def read(cls, path: Path) -> Self:
-        """Read a run, given by its folder or its summary; see ``RunFolder.summary``."""
         folder = RunFolder.of(path)
         return cls(folder, folder.summary())
 
     def benchmark(self, name: str) -> BenchmarkSummary:
-        """The figures of one benchmark; a DataError if the run did not evaluate it."""
         known = self.summary.benchmarks
         require_known(name, known, str(self.folder.summary_file), "benchmark", DataError)
         return known[name]
 
 
 def all_runs(root: Path) -> list[RunFolder]:
-    """The runs of a project, the oldest first; none if there is no such folder."""
     ordered = ((_order(path.name), path) for path in root.glob("*") if path.is_dir())
     return [RunFolder(path) for _, path in sorted(pair for pair in ordered if pair[0])]
 

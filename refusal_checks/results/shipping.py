@@ -9,6 +9,7 @@ from typing import Literal
 from refusal_checks.core.text import clean, count
 from refusal_checks.core.verdicts import Binary
 from refusal_checks.gates.decide import Verdict
+from refusal_checks.gates.explain import finding, reversed_bound, worst_first
 from refusal_checks.gates.gate import Outcome, Waiver
 from refusal_checks.metrics import METRICS
 from refusal_checks.results.summary import RunSummary
@@ -25,6 +26,10 @@ HEADLINES: dict[Answer, str] = {
 """The weightiest answer first."""
 
 
+NAMED = 2
+"""Most failed gates that a reason names."""
+
+
 @dataclass(frozen=True)
 class Shipping:
     """Whether a candidate may ship by its gates, and why."""
@@ -38,17 +43,14 @@ class Shipping:
 
     @property
     def headline(self) -> str:
-        """The answer in a few words."""
         return f"Yes, with {self.waivers}" if self.answer == "waived" else HEADLINES[self.answer]
 
     @property
     def may_ship(self) -> bool:
-        """True if the session's exit code may be 0."""
         return self.answer in ("yes", "doubt", "waived")
 
     @property
     def line(self) -> str:
-        """The answer and what it rests on, in one line."""
         return f"{self.headline}: {'; '.join(self.decisive)}"
 
     @property
@@ -59,7 +61,6 @@ class Shipping:
 
 
 def shipping(summary: RunSummary) -> Shipping:
-    """The answer that all gates of a run give together."""
     reasons = sorted(_reasons(summary), key=lambda reason: list(HEADLINES).index(reason[0]))
     answer = reasons[0][0]
     weighty = {"no", "open"} if answer == "no" else {answer}
@@ -90,7 +91,9 @@ def _reasons(summary: RunSummary) -> Iterator[tuple[Answer, str]]:
     waived = _waived(verdicts)
     total = len(summary.verdicts) + len(summary.errors)
     if failed:
-        yield "no", f"{len(failed)} of {count(total, 'gate')} failed"
+        named = ", ".join(map(finding, worst_first(failed)[:NAMED]))
+        more = f" and {len(failed) - NAMED} more" * (len(failed) > NAMED)
+        yield "no", f"{len(failed)} of {count(total, 'gate')} failed: {named}{more}"
     if summary.errors:
         yield "open", f"{count(len(summary.errors), 'gate')} could not be evaluated"
     elif summary.failure:
@@ -126,6 +129,10 @@ def _doubts(summary: RunSummary, verdicts: Sequence[Verdict]) -> Iterator[str]:
     )
     if open_ones:
         yield f"{count(open_ones, 'gate')} passed although too close to call"
+    yield from (clean(each, 300) for each in summary.manifest.misnamed if "says that" in each)
+    for each in own:
+        if hint := reversed_bound(each):
+            yield clean(f"{each.gate.id}: {hint}", 200)
     if doubted := [each for each in own if each.passed and each.caution]:
         others = f" (and {len(doubted) - 1} more like it)" * (len(doubted) > 1)
         yield clean(f"{doubted[0].gate.id}: {doubted[0].caution}{others}", 200)

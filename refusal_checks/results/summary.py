@@ -43,8 +43,6 @@ Figures = Mapping[str, Estimate]
 
 @dataclass(frozen=True)
 class BenchmarkSummary:
-    """The results of one benchmark."""
-
     prompts: int
     answers: int
     figures: Figures
@@ -87,7 +85,6 @@ class BenchmarkSummary:
 
     @property
     def saved(self) -> float:
-        """Share of the benchmark's prompts that stopping early has saved."""
         return 1 - self.prompts / self.planned if self.planned else 0.0
 
 
@@ -109,7 +106,6 @@ class RunSummary:
     expected_failures: float = 0.0
 
     def note(self, line: str) -> None:
-        """Add a note, once."""
         if line not in self.notes:
             self.notes.append(line)
 
@@ -274,8 +270,6 @@ class Reasons:
 
 @dataclass(frozen=True)
 class Sampled:
-    """The sample of a benchmark's answers: its records with reasons, and what they tell."""
-
     reasons: Reasons
     records: tuple[Record, ...]
 

@@ -13,7 +13,7 @@ from refusal_checks.benchmarks.attacks.base import Given
 from refusal_checks.benchmarks.subset import stratified
 from refusal_checks.core.errors import DataError, ModelError, UserError, require_known
 from refusal_checks.core.prompts import Prompt
-from refusal_checks.core.settings import ClassifierForm
+from refusal_checks.core.settings import Cascading, ClassifierForm
 from refusal_checks.core.text import clean
 from refusal_checks.engines import kinds
 from refusal_checks.engines.kinds import require_program
@@ -84,6 +84,7 @@ def assemble(
         judge_panels(judging.reseeded(number), ways, engines, note, is_recorded, form)
         for number in range(options.trust.repeats)
     )
+    require_cascade(judging.cascade, ways, judges)
     for gate in (gate for gate in gates if gate.metric == disagreement_rate.name):
         named = f"{gate.source}: [{gate.benchmark}] {gate.metric}"
         if len(judges[gate.benchmark]) == 1:
@@ -227,7 +228,7 @@ def _served(
         raise ModelError(
             f"--candidate {model.name}: a classifier writes no answers; name it with --judge"
         )
-    client = _connected(engines, model, "candidate", model.name, answering.number, note)
+    client = engines.connect(model, "--candidate", answering.number)
     continues = any(prompt.is_continued for prompts in plan.values() for prompt in prompts)
     if continues and engines.are_live and isinstance(model, Attached):
         try_prefill(client)
@@ -238,18 +239,6 @@ def _served(
     for line in (*served.remarks, *lacking.values()):
         note(f"candidate {model.name}: {line}")
     return served
-
-
-def _connected(
-    engines: Servers, model: Served | Attached, role: str, name: str, number: int, note: Note
-) -> Client:
-    client = engines.connect(model, f"--{role}", number)
-    if not client.is_listed:  # some gateways answer to any name, perhaps with another model
-        note(
-            f"{role} {name}: check the name: {client.url} does not list {client.model}, but "
-            "answers to it"
-        )
-    return client
 
 
 def _replayed(name: str, recording: Recording, plan: Plan, scoring: str, say: Note) -> Candidate:
@@ -291,7 +280,7 @@ def judge_panels(
         model = judge.model
         if isinstance(model, Rule):
             return model
-        client = _connected(engines, model, "judge", judge.name, number, note)
+        client = engines.connect(model, "--judge", number)
         return JudgeSetup(
             name=judge.name,
             client=client,
@@ -308,17 +297,18 @@ def judge_panels(
         )
 
     named = [setup(number, judge) for number, judge in enumerate(judging.judges, 1)]
-    found = panel.panels(ways, named, is_recorded)
-    of_refusal = [found[name] for name, way in ways.items() if way.judges_refusal]
+    return panel.panels(ways, named, is_recorded)
+
+
+def require_cascade(given: Cascading, ways: Mapping[str, Way], judges: Judges) -> None:
+    """Refuse settings of a cascade where no two judges form one."""
+    of_refusal = [judges[name] for name, way in ways.items() if way.judges_refusal]
     if of_refusal and not any(map(cascade.of, of_refusal)):
-        for name, value in changed(judging.cascade):
-            if (name, value) == ("sample", 1.0):  # as a calibration has it, whatever the judges
-                continue
+        for name, value in changed(given):
             raise UserError(
                 f"--cascade-{name} {value}: leave it out, or give --judge twice, bundled or a "
                 "classifier and a model: it says when the model is asked"
             )
-    return found
 
 
 def _classes(model: Served | Attached, client: Client) -> Classes | None:

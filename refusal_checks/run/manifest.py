@@ -19,6 +19,7 @@ from refusal_checks import __version__
 from refusal_checks.benchmarks import Benchmark, attacks, digest
 from refusal_checks.benchmarks.attacks.base import SEED
 from refusal_checks.core import extensions
+from refusal_checks.core.text import without_credentials
 from refusal_checks.engines import kinds
 from refusal_checks.judges import cascade
 from refusal_checks.models.spec import Attached, Model, Served, describe
@@ -47,6 +48,8 @@ def manifest(options: Options, parts: Parts, store: Path) -> Manifest:
     alone = tuple(name for name, panel in judges.items() if any(judge.reasoned for judge in panel))
     # What is not set is not written.
     seldom: dict[str, Any] = {"verdicts_alone": alone} if alone else {}
+    if build := _build():
+        seldom["build"] = build
     if formed := next(filter(None, map(cascade.of, judges.values())), None):
         ends = {"first": formed.first.name, "second": formed.second.name}
         seldom["cascade"] = CascadeUsed(**ends, **formed.rule.model_dump())
@@ -157,6 +160,16 @@ def facts(found: Manifest) -> dict[str, str]:
             properties[f"part/{name}"] = f"only {data.prompts} of {data.usual} prompts"
         properties[f"judge_prompt_sha256/{name}"] = ", ".join(found.judge_prompts[name].values())
     return properties
+
+
+def _build() -> str:
+    """The address of the CI job that this is; empty elsewhere."""
+    known = os.environ
+    if run := known.get("GITHUB_RUN_ID"):
+        place = known.get("GITHUB_SERVER_URL", ""), known.get("GITHUB_REPOSITORY", "")
+        return f"{'/'.join(place)}/actions/runs/{run}"
+    names = ("CI_JOB_URL", "BUILD_URL", "BUILDKITE_BUILD_URL", "CIRCLE_BUILD_URL")
+    return without_credentials(next((known[name] for name in names if name in known), ""))
 
 
 def _git_commit() -> str | None:

@@ -56,7 +56,11 @@ def find_earlier(
                 same_candidate=(scores.title or scores.candidate)
                 in (manifest.title, manifest.candidate),
             )
-        named = [f"{name}: {each}" for name, run in found.items() for each in run.differences]
+        benchmarks: dict[str, list[str]] = {}
+        for name, run in found.items():
+            for each in run.differences:
+                benchmarks.setdefault(each, []).append(name)
+        named = [f"{', '.join(names)}: {each}" for each, names in benchmarks.items()]
         if named and not wanted.allow_incomparable:
             raise BaselineError(
                 f"--baseline {wanted.path}: not comparable with this run:\n  "

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AsyncExitStack
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from time import perf_counter
@@ -31,7 +32,7 @@ from refusal_checks.judges.trust.labels import prompt_keys
 from refusal_checks.judges.trust.measured import MeasuredJudge, judged
 from refusal_checks.models.recordings.replay import Recording, ReplayCandidate, ReplayOptions
 from refusal_checks.models.spec import Replay
-from refusal_checks.run.assembly import Parts, convert, judge_panels
+from refusal_checks.run.assembly import Parts, convert, judge_panels, require_cascade
 from refusal_checks.run.evaluate import (
     Evaluation,
     Judges,
@@ -237,7 +238,10 @@ class RecordedJudging:
         self._engines = Engines(settings, folder)
         guides = {each.judge: each.category_guide for each in discover().values()}
         ways = dict.fromkeys(plan, Way(kind, category_guide=guides.get(kind)))
-        self.judges: Judges = judge_panels(judging, ways, self._engines, say, is_recorded=True)
+        every = judging.cascade.model_copy(update={"sample": 1.0})  # each is measured alone, too
+        measured = replace(judging, cascade=every)
+        self.judges: Judges = judge_panels(measured, ways, self._engines, say, is_recorded=True)
+        require_cascade(judging.cascade, ways, self.judges)
 
     def rounds(self, several: Sequence[Judges], path: Path) -> list[dict[str, Sequence[Record]]]:
         """The same answers read by several panels in turn, all of the models of the options."""

@@ -129,7 +129,9 @@ def test_what_makes_no_sense_with_the_bundled_judge(project: Project) -> None:
     early = ("--judge", project.model, "--stop-early")
     harm = "smoke_safe: name a judge model beside bundled*-k"
     refused(project.run(*BUNDLED, *samples), "--judge-samples 3: leave it")
-    refused(project.run(*BUNDLED, "--cascade-low", "0.2"), "--cascade-low 0.2: *give --judge twice")
+    for name, value in (("low", "0.2"), ("sample", "1.0")):
+        said = f"--cascade-{name} {value}: *give --judge twice"
+        refused(project.run(*BUNDLED, f"--cascade-{name}", value), said)
     refused(project.run(*BUNDLED, *early), "leave out --stop-early")
     refused(project.run(*BUNDLED, "--thresholds", "harm.toml"), harm)
     assert starts(project) == []

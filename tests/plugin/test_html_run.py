@@ -79,7 +79,7 @@ def test_the_page_follows_the_session(project: Project, options: tuple[str, ...]
     reader.join()
     assert result.ret == 0
     last = page.read_text()
-    assert "This run goes on" in seen[0]
+    assert "This run is in progress" in seen[0]
     assert 'id="going"' in seen[0]
     assert "May it ship?" in last
     assert 'id="going"' not in last

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.fake_server import Body, FakeServer
-from tests.plugin.conftest import UNSAFE, Project, judged, refused, well_behaved
+from tests.plugin.conftest import UNSAFE, Project, judged, refused, shown, well_behaved
 
 CONTRARY = '{"mood": "contrary"}'
 PLAIN = "{}"
@@ -174,7 +174,10 @@ def test_unreadable_verdicts_are_asked_for_twice_and_counted_apart(project: Proj
     result = project.gate(*SAFE)
     result.assert_outcomes(errors=1)
     result.stdout.fnmatch_lines(["invalid in smoke_safe: 160 unparsable verdict (of 160 answers)"])
-    assert len(project.asked(judge=True)) == 2 * 160
+    example = "the judge answered, for example: 'verdict: not-refusal'; expected {"
+    assert shown(result).count(example) == 1
+    assert "for example" not in shown(project.gate(*SAFE, "--redact"))
+    assert len(project.asked(judge=True)) == 2 * 2 * 160
     assert {body["seed"] for body in project.asked(judge=True)} == {0, 1}
 
 

@@ -50,6 +50,7 @@ class Attaching:
     judge_sampling: JudgeSampling
     _known: dict[tuple[str, ...], Capabilities] = field(default_factory=dict)
     _classifiers: set[tuple[str, ...]] = field(default_factory=set)
+    _answered: dict[tuple[str, ...], set[str]] = field(default_factory=dict)
 
     def connect(self, model: Attached, option: str, number: int) -> Client:
         """A client for a model; see ``Servers.connect``."""
@@ -64,6 +65,7 @@ class Attaching:
             brief = replace(access, timeout=min(access.timeout, PROBE_TIMEOUT))
             sampling = self.sampling if option == "--candidate" else self.judge_sampling
             probed = Client(model.url, name, extras=model, access=brief)
+            self._answered[known] = probed.answered
             try:
                 self._known[known] = asyncio.run(probe(probed, RequestParams.of(sampling)))
             except EndpointError as fault:
@@ -80,7 +82,7 @@ class Attaching:
                         why = f"the server has no such model; it has: {_some(contexts)} ({fault})"
                     raise ModelError(f"{option} {model.url}#{name}: {why}") from None
         client.classifies = known in self._classifiers
-        client.capabilities = self._known[known]
+        client.capabilities, client.answered = self._known[known], self._answered[known]
         client.is_listed = not contexts or name in contexts
         client.context = contexts.get(name)
         return client

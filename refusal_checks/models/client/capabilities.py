@@ -61,6 +61,9 @@ class Capabilities:
 
 ALL = Capabilities()
 
+ANSWERS_AS, LISTED = "answers_as", "listed"
+"""Beside them in manifests: the other model that a server names, and "no" if it lists none such."""
+
 CONSEQUENCES: Mapping[str, str] = {
     "n": "one answer per request, so K answers to a prompt take K requests, with consecutive seeds",
     "logprobs": "no log-probabilities, so all answers to a prompt weigh the same in its refusal "

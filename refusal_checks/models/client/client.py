@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import json
+import re
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -14,6 +15,7 @@ from refusal_checks.core.errors import EndpointError
 from refusal_checks.core.prompts import Message
 from refusal_checks.core.records import Completion
 from refusal_checks.core.settings import Drawing
+from refusal_checks.core.text import storable
 from refusal_checks.models.client.answers import (
     MALFORMED,
     LabelError,
@@ -29,7 +31,13 @@ from refusal_checks.models.client.answers import (
     tokens,
     unpacked,
 )
-from refusal_checks.models.client.capabilities import ALL, Capabilities, Support
+from refusal_checks.models.client.capabilities import (
+    ALL,
+    ANSWERS_AS,
+    LISTED,
+    Capabilities,
+    Support,
+)
 from refusal_checks.models.client.errors import (
     LEAST,
     PromptTooLongError,
@@ -52,6 +60,9 @@ CONTINUED: Mapping[str, Any] = {"continue_final_message": True, "add_generation_
 """Fields with which vLLM goes on with the last message, an answer that has begun."""
 
 Read = TypeVar("Read")
+
+MOST_NAMES = 5
+"""Most names of models to keep of those that a server says have answered."""
 
 
 @dataclass(frozen=True)
@@ -123,6 +134,7 @@ class Client:
         self.capabilities = capabilities
         self.usage = Usage()
         self.is_listed = True
+        self.answered: set[str] = set()  # some of the models that the server says have answered
         self.classifies = False  # a sequence classifier gives labels and no text
         self.context: int | None = None
         kwargs = dict(extras.template_kwargs)
@@ -133,6 +145,16 @@ class Client:
         self._transport: Transport = transport or own
         self._label_ids: dict[tuple[str, ...], Mapping[str, int] | None] = {}
         self._lock = asyncio.Lock()
+
+    @property
+    def naming(self) -> dict[str, str]:
+        """What is odd about the model's name, for manifests; a dated version of it is not."""
+        own = self.model.rpartition("/")[2].casefold()
+        for name in sorted(self.answered):
+            rest = name.rpartition("/")[2].casefold().removeprefix(own)
+            if not re.fullmatch(r"([-@:](\d[\d.-]*|latest))?", rest):
+                return {ANSWERS_AS: name}
+        return {} if self.is_listed else {LISTED: "no"}
 
     async def __aenter__(self) -> Self:
         self._lock = asyncio.Lock()  # a lock belongs to one event loop, a client may see several
@@ -251,7 +273,7 @@ class Client:
     async def _try(self, path: str, body: Mapping[str, Any], read: Callable[[Any], Read]) -> Read:
         self.usage.retries += 1
         answer = await self._transport.post(path, body)
-        self.usage.count(answer)
+        self.count(answer)
         try:
             return read(answer)
         except MALFORMED as fault:
@@ -260,6 +282,13 @@ class Client:
                 words = error_words(json.dumps(answer)) if answer.get("error") else words
             said = f"{self.url}: malformed answer of the server: {words}"
             raise TransientError(said) from fault
+
+    def count(self, answer: Any) -> None:
+        """Add an answer's tokens, and the model that the server says has answered."""
+        self.usage.count(answer)
+        name = answer.get("model") if isinstance(answer, dict) else None
+        if isinstance(name, str) and len(self.answered) < MOST_NAMES:
+            self.answered.add(storable(name[:200]))
 
     async def _ids(self, labels: tuple[str, ...]) -> Mapping[str, int] | None:
         """Each label's token, asked for once; None if the server has no ``/tokenize``."""

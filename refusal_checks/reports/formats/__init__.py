@@ -79,8 +79,6 @@ class Invocation(Protocol):
 
 
 class Follower(Protocol):
-    """Shows runs while they go on."""
-
     def stop(self) -> None: ...
 
 
@@ -100,14 +98,12 @@ def discover() -> Mapping[str, Format]:
 
 
 def add(group: pytest.OptionGroup) -> None:
-    """Declare the formats' options."""
     for module in discover().values():
         if module.OPTION:
             group.addoption(module.OPTION, metavar=metavar(module), help=module.HELP)
 
 
 def metavar(module: Format) -> str:
-    """What a format's option takes."""
     return str(getattr(module, "METAVAR", FILE))
 
 
@@ -126,7 +122,6 @@ def targets(call: Invocation) -> Iterator[tuple[str, Format, Path]]:
 def follow(
     call: Invocation, runs: Sequence[Underway], say: Callable[[str], None]
 ) -> Iterator[Follower]:
-    """Start the formats that show runs while they go on."""
     for _, module, path in targets(call):
         if starts := getattr(module, "follow", None):
             yield starts(runs, path, say)

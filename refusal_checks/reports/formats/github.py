@@ -34,7 +34,6 @@ ANNOTATIONS = 10
 
 
 def write(runs: Sequence[RunFolder], path: Path) -> None:
-    """Append to the step's summary. See ``formats.Format.write``."""
     summaries = [run.summary() for run in runs]
     details = markdown.failures(summaries, lambda verdict: messages.message(verdict).split("\n"))
     with path.open("ab") as file:
@@ -44,7 +43,6 @@ def write(runs: Sequence[RunFolder], path: Path) -> None:
 
 
 def _head(runs: Sequence[RunSummary]) -> Iterator[str]:
-    """The answer, what is wrong in words and an answer that shows it, then the table."""
     yield f"## May it ship? {escape(together(runs))}"
     told: set[str] = set()
     for run in runs:
@@ -56,7 +54,6 @@ def _head(runs: Sequence[RunSummary]) -> Iterator[str]:
 
 
 def _points(run: RunSummary) -> Iterator[str]:
-    """What matters most of one run, as a list; the models last."""
     if run.failure:
         yield f"- {code(run.failure, 1000)}"
     wrong = list(remarks.wrong(run))

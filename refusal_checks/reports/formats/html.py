@@ -18,14 +18,12 @@ HELP = "write an HTML report of the runs to this file, from the first answer on"
 
 
 def follow(runs: Sequence[Underway], path: Path, say: Callable[[str], None]) -> LivePage:
-    """Show runs while they go on. See ``formats``."""
     from refusal_checks.reports.page.follow import LivePage
 
     return LivePage(runs, path, say)
 
 
 def write(runs: Sequence[RunFolder], path: Path) -> None:
-    """Write the report. See ``formats.Format.write``."""
     from refusal_checks.reports.page import page  # templates, which no other run needs
 
     page.write_runs(runs, path)

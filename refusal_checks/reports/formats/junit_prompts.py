@@ -45,7 +45,6 @@ _NO_GATE = "This case is a prompt, not a failed gate. The gates are in the file 
 
 
 def write(runs: Sequence[RunFolder], path: Path) -> None:
-    """Write the file. See ``formats.Format.write``."""
     from junit_xml import to_xml_report_string
 
     summaries = [run.summary() for run in runs]

@@ -31,7 +31,6 @@ LARGEST = 60_000
 
 
 def write(runs: Sequence[RunFolder], path: Path) -> None:
-    """Write the file. See ``formats.Format.write``."""
     sections = _sections([_public(run.summary()) for run in runs])
     write_text(path, markdown.within(LARGEST, sections, "report"))
 

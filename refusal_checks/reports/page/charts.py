@@ -43,6 +43,16 @@ class Point(NamedTuple):
     is_baseline: bool = False
 
 
+NEAR = 13.0
+"""Points that are nearer to each other share a label."""
+
+
+class Label(NamedTuple):
+    text: str
+    x: float
+    y: float
+
+
 class Scatter(NamedTuple):
     """Over-refusal against under-refusal, on two axes from 0 to the same end, the share ``top``."""
 
@@ -51,24 +61,30 @@ class Scatter(NamedTuple):
 
     @property
     def moves(self) -> Sequence[tuple[Point, Point]]:
-        """Each baseline with the run after it."""
         return [(before, now) for before, now in pairwise(self.points) if before.is_baseline]
 
     @property
     def labels(self) -> Sequence[Label]:
-        return labels([(self.x(p.over.value), self.y(p.under.value)) for p in self.points])
+        """The points' numbers, counted from 1; those of points that nearly touch are one label."""
+        found: list[Label] = []
+        for number, point in enumerate(self.points, 1):
+            x, y = self.x(point.over.value), self.y(point.under.value)
+            near = [each for each in found if math.dist((x, y), (each.x, each.y)) < NEAR]
+            if near:
+                place = found.index(near[0])
+                found[place] = near[0]._replace(text=f"{near[0].text}, {number}")
+            else:
+                found.append(Label(str(number), x, y))
+        return found
 
     def x(self, share: float) -> float:
-        """The position of a share on the horizontal axis, from 0 to 250."""
         return round(250 * min(1.0, share / self.top), 2)
 
     def y(self, share: float) -> float:
-        """The position of a share on the vertical axis, from 0 up to -170."""
         return round(-170 * min(1.0, share / self.top), 2)
 
 
 def scatter(runs: Sequence[RunView], baselines: bool = True) -> Scatter | None:
-    """The plot of runs, and of their baselines if wanted; None if no run has both rates."""
     points = []
     for run in runs:
         if found := run.summary.balance:
@@ -104,53 +120,6 @@ def _baseline(summary: RunSummary) -> Point | None:
     return Point(f"baseline {', '.join(sorted(names))}", over, under, is_baseline=True)
 
 
-RADIUS = 5.0
-"""Of a point of a scatter plot."""
-
-_LETTER, _LINE = 7.0, 11.0
-"""Width of a digit and height of a line."""
-
-_NEAR = 13.0
-"""From a point to the middle of its number; a number that stands farther off has a line to it."""
-
-
-class Label(NamedTuple):
-    """A number beside its point, around (x, y); a line should lead to it if ``is_far``."""
-
-    text: str
-    x: float
-    y: float
-    is_far: bool = False
-
-    def is_free(self, points: Sequence[Spot], others: Sequence[Label]) -> bool:
-        """True if it lies in the drawing, beside all points and all other numbers."""
-        boxes = [(x, y, 2 * RADIUS, 2 * RADIUS) for x, y in points]
-        boxes += [(o.x, o.y, _LETTER * len(o.text), _LINE) for o in others]
-        own = _LETTER * len(self.text)
-        return (-4 <= self.x <= 264 and -182 <= self.y <= -4) and not any(
-            abs(self.x - x) < (own + width) / 2 and abs(self.y - y) < (_LINE + height) / 2
-            for x, y, width, height in boxes
-        )
-
-
-def labels(points: Sequence[Spot]) -> list[Label]:
-    """Each point's number, counted from 1, in the nearest free place."""
-    found: list[Label] = []
-    for number, point in enumerate(points, 1):
-        free = (label for label in _around(str(number), point) if label.is_free(points, found))
-        found.append(next(free, Label(str(number), *point)))
-    return found
-
-
-def _around(text: str, point: Spot) -> Iterator[Label]:
-    """Places in widening circles, those to the right first."""
-    for distance in (_NEAR, *range(20, 180, 8)):
-        for turn in (0, 1, -1, 2, -2, 3, -3, 4):
-            angle = (turn - 0.5) * math.pi / 4
-            x, y = point[0] + distance * math.cos(angle), point[1] + distance * math.sin(angle)
-            yield Label(text, round(x, 1), round(y, 1), distance > _NEAR)
-
-
 class Span(NamedTuple):
     """An interval on an axis from 0 to 100; ``good`` is allowed, None if it is not bounded."""
 
@@ -162,8 +131,6 @@ class Span(NamedTuple):
 
 
 def span(metric: Metric, estimate: Estimate, limits: AllowedRange) -> Span:
-    """An estimate on its metric's whole range."""
-
     def at(value: float) -> float:
         return round(100 * min(1.0, max(0.0, metric.scaled(value))), 2)
 
@@ -200,7 +167,6 @@ def shape(name: str, kind: str, values: Sequence[float]) -> Columns | None:
 
 
 def confidences(found: Histogram) -> Columns:
-    """The refusal confidences of a benchmark's prompts, with the lines at -0.1 and 0.1."""
     tones = ["answering"] * 9 + ["neutral"] * 2 + ["refusing"] * 9
     totals = [
         (f"complied {found.complied:,}", "answering"),
@@ -221,14 +187,12 @@ def has_two_peaks(found: Distribution) -> bool:
 
 
 def scores(name: str, found: Distribution) -> Columns:
-    """A distribution with its statistics of bimodality, in another colour if it has two peaks."""
     tones = ["answering" if has_two_peaks(found) else "refusing"] * len(found.counts)
     shown, about = " ".join(words(name)), statistics(found)
     return Columns(shown, about, found.counts, found.lowest, found.highest, tones)
 
 
 def statistics(found: Distribution) -> str:
-    """Size and statistics of a distribution, in a few words."""
     if found.bimodality is None:
         return f"n = {found.n}, too few different scores to test"
     shown = f"n = {found.n}, bimodality {found.bimodality:.2f}"
@@ -247,7 +211,6 @@ class Bars(NamedTuple):
 
 
 def bars(name: str, summary: BenchmarkSummary, gates: Iterable[Gate]) -> Iterator[Bars]:
-    """A chart for each kind of group that has at least two groups."""
     metric = main_metric(summary.figures)
     if metric is None:
         return
@@ -263,7 +226,6 @@ def bars(name: str, summary: BenchmarkSummary, gates: Iterable[Gate]) -> Iterato
 def _by_group(
     benchmark: str, groups: Mapping[str, Mapping[str, Estimate]], metric: Metric
 ) -> dict[str, Estimate]:
-    """A metric by group, in the benchmark's order."""
     ordered = {group: groups[group] for group in display_order(benchmark, groups)}
     return {group: each[metric.name] for group, each in ordered.items() if metric.name in each}
 
@@ -279,8 +241,6 @@ class Spoke(NamedTuple):
 
 
 class Outline(NamedTuple):
-    """One series of a radar."""
-
     name: str
     spots: Sequence[tuple[Spot, str] | None]  # on each spoke, with the score in words, if any
 
@@ -294,8 +254,6 @@ class Outline(NamedTuple):
 
 
 class Radar(NamedTuple):
-    """Mean safety scores by category, from 0 to 5."""
-
     name: str
     spokes: Sequence[Spoke]
     outlines: Sequence[Outline]
@@ -330,7 +288,6 @@ def radar(name: str, series: Mapping[str, Mapping[str, float]]) -> Radar:
 
 
 def category_radar(name: str, summary: BenchmarkSummary) -> Radar | None:
-    """The radar of a rated benchmark; None if it has fewer than three categories."""
     found = _by_group(name, summary.groups.get("category", {}), safety_score)
     values = {category: estimate.value for category, estimate in found.items()}
     return radar(name, {"": values}) if len(values) >= 3 else None
@@ -351,7 +308,6 @@ class Dot(NamedTuple):
 
 
 def dots(verdicts: Sequence[Verdict]) -> list[Dot]:
-    """A gate's verdicts from left to right; a single one stands in the middle."""
     step = 320 / max(1, len(verdicts) - 1)
     found = []
     for number, verdict in enumerate(verdicts):
@@ -382,7 +338,6 @@ def write(path: Path, title: str, *charts: Radar | Columns) -> None:
 
 
 def write_histograms(folder: Path, candidate: str) -> None:
-    """Draw the histograms of a run's folder beside their figures."""
     for found in histograms.read(folder):
         path = folder / histograms.FOLDER / f"{found.name}.svg"
         write(path, f"{found.name}: {candidate}", confidences(found))

@@ -75,15 +75,12 @@ class LivePage:
             pause = max(EVERY, (time.thread_time() - busy) / SHARE)
 
     def write(self) -> None:
-        """Write the page once."""
         found = [run.report() for run in self._runs]
         title = ", ".join(f"{each.run.candidate}: {each.headline}" for each in found)
         page.write(self._path, title, reports=found, together=None, reload=EVERY)
 
 
 class _Run:
-    """One of the runs, with what its judges have said so far."""
-
     def __init__(self, number: int, run: Underway) -> None:
         self._number = number
         self._run = run
@@ -102,12 +99,10 @@ class _Run:
 
     @property
     def has_answers(self) -> bool:
-        """True if an answer is there, or the run has ended."""
         counts = [*self._run.progress.benchmarks.values()]
         return self._run.has_ended() or any(each.answered for each in counts)
 
     def report(self) -> Report:
-        """The run as it is now."""
         summary, redaction, gates = self._run.summary, self._run.redaction, self._run.gates
         summary = replace(
             summary,  # filled by another thread
@@ -148,7 +143,6 @@ class _Run:
         )
 
     def _estimate(self, gate: Gate) -> Estimate | None:
-        """The figure so far, by the judge's own verdicts."""
         judged = self._judged.get(gate.benchmark, [])
         seen, known = self._early.get(gate.id, (0, None))
         if len(judged) != seen:

@@ -57,7 +57,6 @@ class RunView:
 
     @cached_property
     def when(self) -> datetime | None:
-        """Its start in UTC; None where it is not known."""
         try:
             found = datetime.fromisoformat(self.summary.manifest.started)
         except ValueError:
@@ -66,7 +65,6 @@ class RunView:
 
     @property
     def day(self) -> str:
-        """Date and time of its start."""
         return f"{self.when:%Y-%m-%d %H:%M}" if self.when else "unknown"
 
 
@@ -97,7 +95,6 @@ class GateRow:
 
     @property
     def mark(self) -> str:
-        """The outcome in a word or two."""
         if self.verdict:
             return explain.mark(self.verdict)
         if self.error or not self.gate:
@@ -109,12 +106,10 @@ class GateRow:
 
     @property
     def tone(self) -> str:
-        """The mark's colour: ``fail``, ``warn``, ``pass`` or ``skip``."""
         return TONES[self.mark]
 
     @property
     def estimate(self) -> Estimate | None:
-        """The figure that decides, or the figure so far."""
         return self.verdict.estimate if self.verdict else self.early
 
     @property
@@ -123,14 +118,12 @@ class GateRow:
 
     @property
     def interval(self) -> str:
-        """The figure's interval, and the number of prompts."""
         if not self.gate or not self.estimate:
             return ""
         return f"{explain.interval(self.gate, self.estimate)}, n = {self.estimate.n}"
 
     @property
     def must(self) -> str:
-        """The threshold, short."""
         if not self.gate:
             return ""
         bounds = (("≥", self.gate.minimum), ("≤", self.gate.maximum))
@@ -139,7 +132,6 @@ class GateRow:
 
     @property
     def since_baseline(self) -> tuple[str, str]:
-        """The change against the baseline, and its interval; empty without one."""
         compared = self.verdict and self.verdict.comparison
         if not compared or not self.metric:
             return "", ""
@@ -149,12 +141,10 @@ class GateRow:
 
     @property
     def reasons(self) -> Sequence[str]:
-        """Why it needs attention, in plain words."""
         return select(self.verdict, "page") if self.verdict else [self.error] * bool(self.error)
 
     @property
     def needs_attention(self) -> bool:
-        """True unless the gate passed, had nothing to check, or is not yet decided."""
         return self.tone in ("fail", "warn")
 
     @property
@@ -168,7 +158,6 @@ class GateRow:
 
 
 def rows(run: RunView, undecided: Iterable[GateRow] = ()) -> list[GateRow]:
-    """All gates of a run, those that need attention first; ``undecided`` have no outcome yet."""
     summary = run.summary
     errors = [GateRow(run, gate, error=why) for gate, why in summary.errors.items()]
     decided = [
@@ -207,7 +196,6 @@ def sections(found: Sequence[GateRow]) -> list[Section]:
 
 
 def _title(found: Sequence[GateRow], about: str) -> str:
-    """How many rows are folded, and how they ended, the weightiest outcome first."""
     marks = Counter(row.mark for row in found)
     ends = ", ".join(f"{marks[mark]} {mark}" for mark in TONES if marks[mark])
     return f"{count(len(found), 'gate')} {about}: {ends}"
@@ -235,7 +223,6 @@ def facts(summary: RunSummary) -> dict[str, list[tuple[str, str]]]:
 
 
 def _flat(path: str, value: object) -> Iterator[tuple[str, str]]:
-    """The values that say something."""
     if isinstance(value, Mapping):
         for name, inner in value.items():
             shown = pathless(str(name))

@@ -161,16 +161,15 @@ class Report:
     histograms: Sequence[Columns] = ()
     bars: Mapping[str, Sequence[Bars]] = field(default_factory=dict)
     radars: Sequence[Radar] = ()
+    told: list[str] = field(default_factory=list)  # why gates are there, as far as it is said
 
     @property
     def invalid(self) -> int:
-        """Answers without a verdict."""
         found = [each for each in self.run.summary.benchmarks.values() if not each.is_repeated]
         return sum(sum(each.invalid.values()) for each in found)
 
     @property
     def gates(self) -> str:
-        """Id and failure of each of the run's gates for the script, by number of their verdicts."""
         gates = [(name, not found.passed) for name, found in self.run.summary.verdicts.items()]
         return Markup(embed(gates))  # noqa: S704  # embed() makes it safe
 
@@ -202,7 +201,6 @@ def report(run: RunView, recent: Mapping[str, Sequence[Record]] | None = None) -
 
 
 def payloads(run: RunView, records: Mapping[str, Iterable[Record]]) -> list[Payload]:
-    """Each benchmark's records for the script."""
     verdicts, known = [*run.summary.verdicts.values()], run.summary.benchmarks
     return [
         Payload(name, known[name].kind if name in known else "", verdicts, each)
@@ -249,7 +247,6 @@ def write_runs(runs: Sequence[RunFolder], path: Path) -> None:
 
 
 def write_comparison(found: SideBySide, path: Path) -> None:
-    """Write the page of several runs side by side."""
     title = ", ".join(f"{run.candidate}: {run.shipping.headline}" for run in found.runs)
     write(path, title, comparison=found)
 
@@ -265,7 +262,6 @@ def write_history(found: ManyRuns, path: Path) -> None:
 
 
 def write_reports(found: ManyRuns, path: Path) -> None:
-    """Write the report of each run beside the page of all, unless it is newer than the run."""
     for run in found.runs:
         target = report_file(run.folder, path)
         if not target.is_file() or target.stat().st_mtime < run.folder.summary_file.stat().st_mtime:

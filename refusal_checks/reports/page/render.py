@@ -62,19 +62,23 @@ def embed(value: object) -> str:
     return text
 
 
+WHOLE = 26
+"""Most characters of a name that a narrow screen shows in one line."""
+
 _PIECES = re.compile(r"\s+|[^\s/_-]{1,24}[/_-]*|[/_-]+")
 """Pieces of a name between which a line may break: after slashes, hyphens and underscores, else
 after 24 characters, so that no name makes a column wider."""
 
 
 def breaks(name: str) -> Markup:
-    """A name that breaks where a reader would break it, and within a word only if it is long."""
+    """A name that breaks where a reader would break it, a short one nowhere."""
+    if len(name) <= WHOLE:
+        return Markup('<span class="whole">{}</span>').format(name)
     return Markup("<wbr>").join(_PIECES.findall(name))
 
 
 @cache
 def environment() -> Environment:
-    """The templates, with the ways in which they show text."""
     found = Environment(
         loader=FileSystemLoader(TEMPLATES),
         autoescape=True,
@@ -99,7 +103,6 @@ def _source(name: str) -> Markup:
 
 
 def _digest(text: str) -> str:
-    """An inline style or script, as a Content-Security-Policy allows it."""
     found = hashlib.sha256(text.encode()).digest()
     return f"'sha256-{base64.b64encode(found).decode()}'"
 

@@ -44,12 +44,10 @@ class SideBySide(NamedTuple):
     gates: Mapping[str, Sequence[GateRow | None]]
 
     def differences(self, number: int) -> list[str]:
-        """Why a run is not comparable with the first one, each reason once."""
         return list(dict.fromkeys(each for why in self.apart[number].values() for each in why))
 
     @property
     def moves(self) -> list[tuple[GateRow, Sequence[Moved]]]:
-        """Where prompts moved, on gates of whole benchmarks that say something of the candidate."""
         found = []
         for cells in zip(*self.gates.values(), strict=True):
             for row in cells:
@@ -59,7 +57,6 @@ class SideBySide(NamedTuple):
 
     @property
     def in_common(self) -> bool:
-        """True if another run has a gate of the first run, too."""
         return any(cells[0] and any(cells[1:]) for cells in self.gates.values())
 
 
@@ -97,8 +94,6 @@ def _apart(first: RunView, run: RunView) -> dict[str, list[str]]:
 
 
 class _Answers:
-    """The records of a run, as far as they are there; each benchmark is read once."""
-
     def __init__(self, run: RunView) -> None:
         self.run = run
         self._there = set(run.folder.benchmarks)
@@ -168,7 +163,6 @@ class ManyRuns(NamedTuple):
 
     @property
     def choices(self) -> dict[str, list[str]]:
-        """The values of the page's filters."""
         return {
             "candidate": sorted({run.candidate for run in self.runs}),
             "suite": sorted({name for run in self.runs for name in run.summary.benchmarks}),
@@ -213,7 +207,6 @@ class Trend(NamedTuple):
 
 
 def trends(runs: Sequence[RunView]) -> list[Trend]:
-    """A trend for each gate and each set of conditions; gates on judging stand last."""
     series: dict[str, dict[tuple[tuple[str, str], ...], list[GateRow]]] = {}
     for run in runs:
         manifest, names = run.summary.manifest, run.summary.benchmarks

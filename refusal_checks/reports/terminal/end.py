@@ -54,8 +54,6 @@ MARK_WIDTH = 7
 
 
 class Line(NamedTuple):
-    """A line of the summary: a mark that may be coloured, and a text that may be bold."""
-
     text: str
     mark: str = ""  # the outcome of a gate's test, or the whole of an answer
     is_bold: bool = False
@@ -66,7 +64,6 @@ class Line(NamedTuple):
 
     @property
     def pieces(self) -> tuple[tuple[str, Mapping[str, bool]], ...]:
-        """Its parts, each with pytest's markup for it."""
         looks = COLOURS.get(self.colour or self.mark, "").split()
         return (self.mark, dict.fromkeys(looks, True)), (self.text, {"bold": self.is_bold})
 
@@ -162,7 +159,6 @@ def _fitted(grid: list[list[str]], room: int) -> tuple[list[list[str]], bool]:
 
 
 def _pieces(name: str, room: int) -> Iterator[str]:
-    """A name in as many lines as it takes."""
     from rich.cells import set_cell_size
 
     while columns(name) > room:

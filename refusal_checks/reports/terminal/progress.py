@@ -55,7 +55,6 @@ class Live:
         self._column = 0
 
     def say(self, line: str) -> None:
-        """Show a line at once, whatever is being captured."""
         if self._reporter is None:
             return
         if self._thread is None:
@@ -191,13 +190,10 @@ class _Sample(NamedTuple):
 
 
 class Speed:
-    """How fast answers are judged, and the time left at that speed."""
-
     def __init__(self) -> None:
         self._samples: deque[_Sample] = deque()
 
     def see(self, progress: Progress, now: float) -> None:
-        """Record the progress at a moment, in seconds of a monotonic clock."""
         counts = list(progress.benchmarks.values())
         answers = sum(count.answers for count in counts)
         if self._samples and answers < self._samples[-1].answers:
@@ -210,7 +206,6 @@ class Speed:
             self._samples.popleft()
 
     def rate(self, name: Literal["answers", "prompts", "tokens"]) -> float | None:
-        """How many are judged or generated per second; None while unknown."""
         if not self._samples:
             return None
         first, last = self._samples[0], self._samples[-1]
@@ -218,7 +213,6 @@ class Speed:
         return (getattr(last, name) - getattr(first, name)) / seconds if seconds > 0 else None
 
     def left(self, counts: Mapping[str, Count]) -> float | None:
-        """Seconds until all is judged; None while that would mean nothing."""
         speed = self.rate("prompts")
         if not speed:
             return None
@@ -241,13 +235,11 @@ class Speed:
 
 
 def is_active(progress: Progress) -> bool:
-    """True if there is something to show."""
     counts = progress.benchmarks.values()
     return bool(progress.phase) or any(not count.done for count in counts)
 
 
 def progress_line(title: str, progress: Progress, pace: Speed) -> str:
-    """The progress in one line; the title of a run is empty if there is only one."""
     counts = progress.benchmarks
     going = {name: count for name, count in counts.items() if not count.done}
     named = [f"{name} {count.judged}/{count.planned} judged" for name, count in going.items()]

@@ -72,7 +72,7 @@ ENDLESS: list[Any] = [{"content": "", "reasoning": VERDICT}]
     ("says", "server", "reason", "detail", "requests"),
     [
         (saying("babble", "more babble", VERDICT), {}, Reason.UNPARSABLE_VERDICT,
-         "asked twice; second attempt: more babble", 2),
+         "'more babble'; expected", 2),
         (saying(VERDICT), {"finish_reason": "length"}, Reason.UNFINISHED_VERDICT, "length", 2),
         (lambda body: ENDLESS, {}, Reason.UNFINISHED_VERDICT, "unclosed reasoning", 2),
         (saying(VERDICT), {"faults": [401]}, Reason.JUDGE_ERROR, "HTTP 401", 1),

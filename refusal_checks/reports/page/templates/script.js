@@ -189,7 +189,8 @@ function reply(entry, n) {
     make("div", "role", make("span", "", `Answer ${n + 1}`), ...said(entry, judgement),
       block("span", "", facts)),
     text ? block("div", "text", text, pattern) : make("p", "empty", "no answer"),
-    judgement[2] ? block("p", "rationale", judgement[2], pattern) : null);
+    // Several judges together have no reason but theirs, which follow.
+    judgement[2] && !votes.some(([, vote]) => vote[2]) ? block("p", "rationale", judgement[2], pattern) : null);
   for (const [judge, vote] of votes) {
     node.append(make("div", "role", block("bdi", "", entry.bench.judges[judge]), ...said(entry, vote)));
     if (vote[2]) node.append(block("p", "rationale", vote[2], pattern));

@@ -45,6 +45,24 @@ def test_one_answer_s_tokens_are_the_server_s_count_without_log_probabilities() 
         assert asyncio.run(chat(server.url, n=2)) == [0, 0]
 
 
+@pytest.mark.parametrize(
+    ("asked", "said", "naming"),
+    [
+        ("gpt-4o", "gpt-4o-2024-08-06", {}),
+        ("org/Model", "model", {}),
+        ("gpt-4o", "gpt-4o-mini", {"answers_as": "gpt-4o-mini"}),
+        ("new", "org/old", {"answers_as": "org/old"}),
+        ("new", 7, {}),
+    ],
+)
+def test_a_server_that_answers_as_another_model_is_found_out(
+    asked: str, said: object, naming: dict[str, str]
+) -> None:
+    client = Client("http://nowhere/v1", asked)
+    client.count({"model": said})
+    assert client.naming == naming
+
+
 TURNS = (Message("system", "be brief"), Message("user", "hello"), Message("assistant", "hi"))
 QUESTION = (*TURNS, Message("user", "and now?"))
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from itertools import combinations
 from pathlib import Path
 
 import pytest
@@ -16,7 +17,7 @@ from refusal_checks.gates.gate import AllowedRange, Gate
 from refusal_checks.metrics import METRICS
 from refusal_checks.metrics.statistics.intervals import Estimate
 from refusal_checks.reports.page import charts
-from refusal_checks.reports.page.charts import RADIUS, Scatter, labels, scatter
+from refusal_checks.reports.page.charts import NEAR, Point, Scatter, scatter
 from refusal_checks.reports.page.model import RunView
 from refusal_checks.results.run_folder import RunFolder
 from refusal_checks.results.summary import RunSummary, balance, summarise
@@ -143,23 +144,19 @@ def test_a_run_is_one_point_and_its_baseline_another(records: Many) -> None:
     assert [point.name for point in alone.points] == ["m"]
 
 
-POINT = st.tuples(st.floats(0, 250), st.floats(-170, 0))
+POINT = st.tuples(st.floats(0, 1), st.floats(0, 1))
 
 
 @given(st.lists(POINT, max_size=12))
-def test_numbers_of_points_cover_no_point_and_no_other_number(
+def test_every_point_has_its_number_and_no_two_labels_touch(
     points: list[tuple[float, float]],
 ) -> None:
-    found = labels(points)
-    assert [label.text for label in found] == [str(n) for n in range(1, len(points) + 1)]
-    for number, label in enumerate(found):
-        assert label.is_free(points, found[:number])
-
-
-def test_a_number_stands_next_to_its_point_where_there_is_room() -> None:
-    (label,) = labels([(100, -80)])
-    assert not label.is_far
-    assert RADIUS < math.dist((label.x, label.y), (100, -80)) < 3 * RADIUS
+    rates = [[Estimate(share, share, share, 9) for share in each] for each in points]
+    found = Scatter([Point("m", *each) for each in rates], 1.0).labels
+    numbers = [int(number) for label in found for number in label.text.split(", ")]
+    assert sorted(numbers) == list(range(1, len(points) + 1))
+    for one, other in combinations(found, 2):
+        assert math.dist((one.x, one.y), (other.x, other.y)) >= NEAR
 
 
 def test_a_baseline_of_one_benchmark_is_no_point(records: Many) -> None:

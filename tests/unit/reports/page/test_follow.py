@@ -60,7 +60,7 @@ def going(tmp_path: Path) -> Iterator[Going]:
 def test_the_page_says_how_far_the_run_is(going: Going) -> None:
     going.judge("RR RC CC R-")
     page = going.look()
-    assert "This run goes on 4% judged demo:some" in page.words
+    assert "This run is in progress 4% judged demo:some" in page.words
     assert "checking the judge; 4 of 110 prompts judged; 0 of 2 gates decided" in page.words
     assert "bench 4 4 of 100 8 1 later 0 0 of 10 0 0" in page.words
     expected = decide(GATE, make_records("RR RC CC R-")).estimate

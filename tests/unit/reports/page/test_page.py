@@ -99,8 +99,9 @@ def test_every_candidate_has_its_part(page: Page) -> None:
     "words",
     [
         "May it ship? No demo:some unsafe: Refuses 52% of prompts (required: 80%)",
-        "2 of 4 gates failed; the judge failed its check",
-        "Judge demo:judge",
+        "2 of 4 gates failed: unsafe-rejection_rate 52% (required: 80%), unsafe-invalid_rate 3% "
+        "(allowed: 2%); the judge failed its check",
+        "Judge demo:judge check failed",
         "<b>other</b>�",
         "unsafe must be refused, n = 120",
         "safe must be answered, n = 60",
@@ -250,10 +251,9 @@ def test_what_is_invisible_is_shown(text: str, shown: str) -> None:
 @pytest.mark.parametrize(
     ("name", "shown"),
     [
-        ("org/judge", "org/|judge"),
-        ("org/a_b--c, <b>", "org/|a_|b--|c,| |&lt;b&gt;"),
+        ("org/judge", '<span class="whole">org/judge</span>'),
+        ("organisation/a_b--c, <bold>", "organisation/|a_|b--|c,| |&lt;bold&gt;"),
         ("x" * 30, f"{'x' * 24}|{'x' * 6}"),
-        ("", ""),
     ],
 )
 def test_a_name_breaks_after_its_parts_and_stays_text(name: str, shown: str) -> None:

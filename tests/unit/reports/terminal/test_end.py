@@ -130,8 +130,14 @@ def test_the_table_and_what_is_below(
         (["org/model"], [""]),
         (["a/one", "b/two"], ["one", "two"]),
         (["a/one", "b/one"], ["a/one", "b/one"]),
-        (["x" * 40 + "1", "x" * 40 + "2"], ["…" + "x" * 18 + "1", "…" + "x" * 18 + "2"]),
-        (["1" + "x" * 40, "2" + "x" * 40], ["1 …" + "x" * 16, "2 …" + "x" * 16]),
+        (["run-" * 9 + "1", "run-" * 9 + "2"], ["run-run-run-run-ru…1", "run-run-run-run-ru…2"]),
+        (["1" + "-run" * 9, "2" + "-run" * 9], ["1-run-run-…n-run-run", "2-run-run-…n-run-run"]),
+        (
+            [f"of-a-day-step-{n}000-safe" for n in "12"],
+            ["of-a-day-…1000-safe", "of-a-day-…2000-safe"],
+        ),
+        (["x" * 40 + n + "x" * 40 for n in "12"], [f"…xxxxxxxx{n}xxxxxxxxx…" for n in "12"]),
+        (["a" * 30, "a" * 31, "b"], ["1 aaaaaaaa…aaaaaaaa", "2 aaaaaaaa…aaaaaaaa", "3 b"]),
     ],
 )
 def test_candidates_have_short_names_that_differ(names: list[str], shown: list[str]) -> None:
@@ -166,11 +172,11 @@ def test_a_gate_whose_name_has_no_room_has_a_line_of_its_own(records: Many) -> N
     assert [str(line).rstrip()[:35] for line in shown[:7]] == [
         "       candidate             figure",
         "       bench-rejection_rate",
-        "FAIL   …ong-name-of-a-run-1  100.0%",
-        "FAIL   …ong-name-of-a-run-2  100.0%",
+        "FAIL   long-name-of-a-run…1  100.0%",
+        "FAIL   long-name-of-a-run…2  100.0%",
         "         bench-rejection_rate-fraud",
-        "FAIL   …ong-name-of-a-run-1  100.0%",
-        "FAIL   …ong-name-of-a-run-2  100.0%",
+        "FAIL   long-name-of-a-run…1  100.0%",
+        "FAIL   long-name-of-a-run…2  100.0%",
     ]
     assert [line.is_bold for line in shown[1:5]] == [True, True, True, False]
 
@@ -294,6 +300,18 @@ def test_the_end_of_a_run(
     assert "\n".join(told) == snapshot
 
 
+def test_each_candidate_that_fails_has_its_sentence_the_worst_first(records: Many) -> None:
+    gates = [replace(RATE, benchmark=f"b{n}") for n in range(4)]
+    words = {"some": "C " * 9 + "R " * 31, "all": "C " * 40, "none": "R " * 40}
+    runs = [
+        run(*(decide(each, records(answers)) for each in gates), candidate=name)
+        for name, answers in words.items()
+    ]
+    told = [line for line in shown(*runs) if ": Refuses" in line]
+    assert [line.split(":")[0] for line in told[:2]] == ["all", "some"]
+    assert told[0] == "all: b0: Refuses 0% of prompts (required: 80%)."
+
+
 def test_where_no_page_is_written_a_command_for_one_is_named(records: Many) -> None:
     line = "to read the answers: refusal-checks report html report.html runs/one"
     assert line in shown(breach(records))
@@ -303,9 +321,9 @@ def test_where_no_page_is_written_a_command_for_one_is_named(records: Many) -> N
 def test_the_answer_is_the_last_line_of_each_candidate_s_and_has_its_colour(records: Many) -> None:
     good, bad = run(decide(STRICT, records("R " * 60))), run(decide(STRICT, records("C " * 60)))
     runs = [replace(good, manifest=Manifest(candidate="good")), bad]
-    *_, first, last = end.lines([(each, FOLDER) for each in runs], 80)
+    *_, first, last, _ = end.lines([(each, FOLDER) for each in runs], 80)
     assert str(first) == "good: May it ship? YES: the gate passed"
-    assert str(last) == "model: May it ship? NO: 1 of 1 gate failed"
+    assert str(last).startswith("model: May it ship? NO: 1 of 1 gate failed: bench-rejection_rate")
     assert first.pieces[1][1] == {"bold": True}
     assert [line.pieces[0][1] for line in (first, last)] == [
         {"green": True},
