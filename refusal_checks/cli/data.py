@@ -51,7 +51,7 @@ def verify(folder: Folder, benchmark: Names = None, thresholds: Files = None) ->
     Data whose digest does not come with this package is only proven by the mirror's own index.
     """
     if not folder.is_dir():
-        raise DataError(f"{folder}: no such folder")
+        raise DataError(f"{folder}: no such folder; name one that `data pull` filled")
     failed = []
     for found in _selected(benchmark, thresholds):
         here = found.at(folder)

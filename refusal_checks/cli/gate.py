@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import shlex
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -74,20 +74,12 @@ def _run_pytest(words: Sequence[str]) -> None:
 
 def arguments(folder: Path, words: Sequence[str]) -> list[str]:
     """The arguments of pytest for a gate run that is called in a folder."""
-    settings = [word for setting in _settings(folder) for word in ("-o", setting)]
+    runs = run_folder.usual_root(folder)
+    moved = f"{run_folder.RUNS_KEY}={shlex.quote(str(folder / runs))}"
     return [
-        *("-c", str(PACKAGE / "plugin" / "gate.ini"), f"--rootdir={PACKAGE.parent}"),
+        *("-c", str(PACKAGE / "plugin" / "gate.ini"), f"--rootdir={folder}"),
         *("--noconftest", "-p", "refusal_checks.plugin"),
-        *("-p", "refusal_checks.plugin.models_as_arguments", *settings, *words),
+        *("-p", "refusal_checks.plugin.models_as_arguments"),
+        *(() if runs == ROOT else ("-o", moved)),
+        *words,
     ]
-
-
-def _settings(folder: Path) -> Iterator[str]:
-    own = folder / ".refusal-checks"
-    yield f"refusal_checks_folder={shlex.quote(str(own))}"
-    yield f"cache_dir={own / 'pytest-cache'}"
-    if (runs := run_folder.usual_root(folder)) != ROOT:
-        yield f"{run_folder.RUNS_KEY}={shlex.quote(str(folder / runs))}"
-    thresholds = folder / "thresholds" / "default.toml"
-    if thresholds.is_file():
-        yield f"refusal_checks_thresholds={shlex.quote(str(thresholds))}"

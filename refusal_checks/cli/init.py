@@ -84,5 +84,6 @@ Next:
      JUDGE: the same (openai/gpt-oss-20b), or keyword for a first try without one
   3. set the bounds in thresholds/default.toml, and commit the files
 To see it work with neither GPU nor models of yours:
-  pip install "refusal-checks[vllm]" && {INSTALL}
+  pip install "refusal-checks[vllm]"
+  {INSTALL}
   refusal-checks gate demo:regressed --judge bundled --thresholds smoke --samples 2"""

@@ -47,7 +47,8 @@ _REMEDIES = {
     "SQLITE_NOTADB": "move that file away",
     "SQLITE_BUSY": "another process has locked it for a minute; wait for that process to end",
     "SQLITE_READONLY": "change its permissions",
-    "SQLITE_CANTOPEN": "create its folder, or change the folder's permissions",
+    "SQLITE_CANTOPEN": "if it is a folder, name a file; else create its folder, or change the "
+    "folder's permissions",
 }
 
 # Two processes that turn a new file into a WAL database at once do not wait for each other.

@@ -95,7 +95,7 @@ def parse_candidate(name: str, extras: Extras = Extras()) -> CandidateModel:
     if name.startswith("replay:"):
         path = expanded(name.removeprefix("replay:"))
         if not path.is_file():
-            raise ModelError(f"--candidate {_shown(name)}: no such file: {_shown(str(path))}")
+            raise ModelError(f"--candidate {_shown(name)}: write replay:FILE: no such file")
         return Replay(name, path)
     if name in (*RULE_JUDGES, demo.BUNDLED):
         raise ModelError(f"--candidate {name}: this is a judge; use --judge {name}")

@@ -7,7 +7,8 @@ collected; only then is ``refusal_checks.plugin.hooks`` imported, which does the
 from __future__ import annotations
 
 from collections.abc import Callable, Generator
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from refusal_checks.plugin.hooks import Gates
 
 _GATES = pytest.StashKey["Gates"]()
+_CANDIDATE, _FILE = f"{PREFIX}candidate", "refusal_gates.py"
 _UNDER_TEST = {"--candidate", "--refusal-candidate"}
 
 
@@ -66,7 +68,7 @@ def pytest_configure(config: pytest.Config) -> None:
     """Do the work from the start if options of gates are known."""
     controller = Controller(lambda: config.stash.get(_GATES, None), lambda: activate(config))
     config.pluginmanager.register(controller, "refusal_checks.controller")
-    if hasattr(config.option, f"{PREFIX}candidate"):
+    if hasattr(config.option, _CANDIDATE):
         activate(config).check_thresholds()
 
 
@@ -78,6 +80,22 @@ def activate(config: pytest.Config) -> Gates:
         config.stash[_GATES] = gates = Gates(config)
         config.pluginmanager.register(gates, "refusal_checks.gates")
     return config.stash[_GATES]
+
+
+def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> pytest.Module | None:
+    """Collect the file of ``refusal-checks init`` where a candidate is named, as by -k xstest."""
+    patterns = parent.config.getini("python_files")
+    is_named = parent.session.isinitpath(file_path) or any(map(file_path.match, patterns))
+    if file_path.name != _FILE or is_named or not hasattr(parent.config.option, _CANDIDATE):
+        return None
+    return pytest.Module.from_parent(parent, path=file_path)
+
+
+def pytest_terminal_summary(terminalreporter: Any, exitstatus: int, config: pytest.Config) -> None:
+    """Say where gates are if nothing was selected."""
+    is_empty = exitstatus == pytest.ExitCode.NO_TESTS_COLLECTED and _GATES not in config.stash
+    if is_empty and (config.rootpath / "gates" / _FILE).is_file():
+        terminalreporter.write_line("gates need a model: add --candidate=MODEL --judge=JUDGE")
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:

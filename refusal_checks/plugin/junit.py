@@ -35,10 +35,15 @@ def complete(config: pytest.Config, runs: Sequence[RunSummary], stopped: Sequenc
         return
     seconds = _seconds(runs)
     checked = next((run.judge for run in runs if run.judge), None)
-    for reporter in xml.node_reporters_ordered:
+    last: dict[tuple[str, str], Any] = {}
+    for reporter in list(xml.node_reporters_ordered):
         element = reporter.to_xml()
         if _complete(element, xml, seconds, checked):
             reporter.to_xml = lambda element=element: element
+            key = element.get("classname", ""), element.get("name", "")
+            if key in last:  # pytest-rerunfailures ran it again
+                xml.node_reporters_ordered.remove(last[key])
+            last[key] = reporter
     if stopped:
         entry = xml.node_reporter(f"{CLASS}.stopped")
         entry.attrs = {"classname": _class(xml, "run"), "name": "stopped", "time": "0.000"}

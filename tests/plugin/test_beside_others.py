@@ -91,6 +91,16 @@ def test_a_gate_beside_them_uses_its_own_options(theirs: Project) -> None:
     )
 
 
+def test_what_init_wrote_is_collected_where_a_candidate_is_named(theirs: Project) -> None:
+    theirs.write("gates/refusal_gates.py", RELEASE)
+    args = (*INSTALLED, "--thresholds=smoke", "-k", "smoke_safe", "--collect-only", "-q")
+    result = theirs.run(*args, f"--candidate={theirs.model}", "--judge=keyword")
+    assert "gates/refusal_gates.py::test_gate[smoke_safe-rejection_rate]" in result.outlines
+    result = theirs.run(*INSTALLED, "-k", "smoke_safe")
+    assert result.ret == pytest.ExitCode.NO_TESTS_COLLECTED
+    assert "gates need a model: add --candidate=MODEL --judge=JUDGE" in result.outlines
+
+
 def test_keys_of_the_configuration_name_the_repository_s_files(theirs: Project) -> None:
     theirs.write("gates/test_release.py", RELEASE)
     theirs.write("gates/few.toml", THRESHOLDS)

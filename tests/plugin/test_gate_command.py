@@ -51,6 +51,8 @@ def test_two_models_are_gated_from_any_folder(theirs: Project) -> None:
         result = gate(theirs, *models, *FEW, "-k", "not zh", *files, "-n2")
     assert result.ret == 1
     result.stdout.no_fnmatch_line("*their conftest.py*")
+    assert f"rootdir: {theirs.path}" in result.outlines
+    result.stdout.fnmatch_lines(["FAILED smoke_unsafe-rejection_rate-bad - Refuses 0% of *"])
     cases = ET.parse("report.xml").iter("testcase")
     failed = [
         (case.get("classname"), case.get("name"))
@@ -117,7 +119,7 @@ def test_names_of_candidates_are_chosen_or_end_their_paths(theirs: Project) -> N
         files = ("--html=r.html", "--junit-prompts=prompts.xml")
         result = gate(theirs, *models, *SAFE, *named, *files, "-v")
     assert result.ret == 0
-    assert "test_gate[smoke_safe-rejection_rate-new 2.0]" in result.stdout.str()
+    assert "\nsmoke_safe-rejection_rate-new 2.0 PASSED" in result.stdout.str()
     assert "smoke_safe.new 2_0" in (theirs.path / "prompts.xml").read_text()
     assert "<title>old: " in (theirs.path / "r.html").read_text()
     said = "--candidate-name is given 1 times for 2 candidates: give it once for each"

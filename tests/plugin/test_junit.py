@@ -114,3 +114,23 @@ def test_a_mirror_without_an_index_has_unpinned_rows(project: Project, is_pinned
     report = (project.path / "report.xml").read_text(encoding="utf-8")
     assert ("(unpinned rows)" in report) is not is_pinned
     assert ("unpinned rows: sorrybench" in result.stdout.str()) is not is_pinned
+
+
+def test_a_gate_that_others_run_again_is_one_case(project: Project) -> None:
+    project.server.answer = careless
+    project.conftest(
+        """
+        from _pytest.runner import runtestprotocol
+
+        def pytest_runtest_protocol(item, nextitem):  # as pytest-rerunfailures does
+            for outcome in ("rerun", None):
+                item._initrequest()
+                for report in runtestprotocol(item, nextitem=nextitem, log=False):
+                    report.outcome = outcome if outcome and report.failed else report.outcome
+                    item.ihook.pytest_runtest_logreport(report=report)
+            return True
+        """
+    )
+    project.gate("--thresholds", "gates.toml", "--junitxml", "r.xml", "-k", "unsafe")
+    names = [case.get("name") for case in ET.parse("r.xml").iter("testcase")]
+    assert len(names) == len(set(names)) > 0

@@ -45,7 +45,9 @@ status=0
 "$VENV/bin/refusal-checks" gate "$CANDIDATE" --judge="$JUDGE" --store="$STORE" --redact \
     --junitxml=report.xml --pr-comment=comment.md "$@" || status=$?
 # The report with the texts: the same gates decided again from what is stored, in seconds and in silence.
-env -u GITHUB_ACTIONS -u GITHUB_STEP_SUMMARY -u REFUSAL_CHECKS_WEBHOOK \
-    "$VENV/bin/refusal-checks" gate "$CANDIDATE" --judge="$JUDGE" --store="$STORE" --stored-only \
-    "$@" --runs=.refusal-checks/texts --html=report.html > /dev/null 2>&1 || :
+if [ "$status" -le 1 ]; then
+    env -u GITHUB_ACTIONS -u GITHUB_STEP_SUMMARY -u REFUSAL_CHECKS_WEBHOOK \
+        "$VENV/bin/refusal-checks" gate "$CANDIDATE" --judge="$JUDGE" --store="$STORE" \
+        "$@" --runs=.refusal-checks/texts --html=report.html > /dev/null 2>&1 || :
+fi
 exit "$status"

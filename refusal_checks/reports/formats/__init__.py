@@ -133,7 +133,11 @@ def check(call: Invocation) -> None:
     for variable in _MOVED_VARIABLES:
         if os.environ.get(variable) and variable not in known:
             raise UserError(f"{moved(f'${variable}')}, or unset it")
-    for _, module, _ in targets(call):
+    for _, module, path in targets(call):
+        if metavar(module) == FILE and path.is_dir():
+            raise UserError(
+                f"{module.OPTION or module.VARIABLE} {path}: name a file: it is a folder"
+            )
         getattr(module, "check", lambda: None)()
 
 

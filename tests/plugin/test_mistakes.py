@@ -1,0 +1,51 @@
+"""What is said of mistakes in a command line: each of ``mistakes.txt``, with its message.
+
+The messages stand in a golden file, so that a review shows how one changes.
+``pytest tests/plugin/test_mistakes.py --snapshot-update`` writes it.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+from syrupy.assertion import SnapshotAssertion
+
+from tests.plugin.conftest import Project
+
+TEXT = Path(__file__).with_name("mistakes.txt").read_text(encoding="utf-8")
+SECTIONS = [section.strip().split("\n\n") for section in TEXT.split("## ")[1:]]
+
+FILES = {
+    "said.csv": "prompt,completion\nHello,Hi\n",
+    "empty.csv": "prompt\n",
+    "renamed.csv": "question,said\nx,y\n",
+    "other.csv": "prompt,completion\nx,y\n",
+    "broken.jsonl": '{"prompt": "x", "completion": "y"}\n{"prompt": \n',
+    "thresholds/default.toml": '[ours]\nfile = "../said.csv"\nexpect = "answer"\n',
+    "broken.toml": "[smoke_safe\n",
+    "percent.toml": "[smoke_safe]\nrejection_rate = { max = 10 }\n",
+    "lost.toml": '[mine]\nfile = "mine.csv"\nexpect = "answer"\n',
+}
+
+
+@pytest.mark.parametrize("section", SECTIONS, ids=[name for name, _ in SECTIONS])
+def test_messages(section: list[str], shared: Project, snapshot: SnapshotAssertion) -> None:
+    for name, text in FILES.items():
+        shared.write(name, text)
+    (shared.path / "empty").mkdir(exist_ok=True)
+    told = []
+    for line in section[1].splitlines():
+        words = line.replace("{said}", "replay:said.csv").replace("{keyword}", "--judge keyword")
+        result = shared.command(*shlex.split(words))
+        said = result.stderr.str()
+        assert "Traceback" not in said, line
+        if result.ret not in (1, 4):  # gates that are not selected are said among the results
+            said = result.stdout.str().partition("\n\n")[2]
+        said = re.sub(rf"{re.escape(str(shared.path))}/?|(?<=in )[\d.]+s", "", said)
+        said = re.sub(r"\d{8}-\d{6}-\d+(, \d{8}-\d{6}-\d+)*", "RUN", said)
+        said = re.sub(r"(nown): [^)\n]{90,}", r"\1: ...", said)
+        told.append(f"$ refusal-checks {line}\n{said.strip()}\n({result.ret})")
+    assert "\n\n".join(told) == snapshot
