@@ -54,8 +54,9 @@ def mirror_folder(named: str | None = None) -> Path | None:
         return None
     folder = Path(value).expanduser()
     if not folder.is_dir():
+        option = "--data " if named else f"{MIRROR_VARIABLE}="
         raise DataError(
-            f"{'--data ' if named else MIRROR_VARIABLE + '='}{value}: no such folder; `refusal-checks data pull DIR` fills one"
+            f"{option}{value}: no such folder; `refusal-checks data pull DIR` fills one"
         )
     return folder
 

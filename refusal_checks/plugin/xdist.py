@@ -55,9 +55,7 @@ def say_gates(config: pytest.Config) -> None:
 class Controller:
     """Registered in every session; acts in the process that starts workers, if any.
 
-    Args:
-        active: what handles gates, once there are any or their options are known.
-        activate: the same, made if need be.
+    ``active`` gives what handles gates once there are any, ``activate`` makes it if need be.
     """
 
     def __init__(self, active: Callable[[], Gates | None], activate: Callable[[], Gates]) -> None:
