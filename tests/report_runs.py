@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
 from pathlib import Path
@@ -29,6 +30,14 @@ from refusal_checks.results.redact import Redaction
 from refusal_checks.results.run_folder import RunFolder
 from refusal_checks.results.summary import RunSummary, balance, summarise
 from tests.deciding import decide
+
+DATA = Path(__file__).parent / "data"
+
+TEXTS = [
+    row["text"] * row.get("times", 1)
+    for row in map(json.loads, (DATA / "hostile.jsonl").read_text().splitlines())
+]
+"""Hundreds of hostile texts, by what they attack there."""
 
 HOSTILE = (
     "<script>document.title = 'taken'; alert(1)</script>",
@@ -72,10 +81,10 @@ def refusals(
             yield Record(prompt, sample, answer, judged)
 
 
-def hostile() -> list[Record]:
+def hostile(texts: Sequence[str] = HOSTILE) -> list[Record]:
     """One prompt for each hostile text, which is in every field that a model or data fills."""
     found = []
-    for number, text in enumerate(HOSTILE):
+    for number, text in enumerate(texts):
         prompt = Prompt(
             f"hostile-{number} {text[:20]}",
             (Message("system", text), Message("user", text)),

@@ -2,49 +2,100 @@
 
 from __future__ import annotations
 
-import json
+import csv
+import html
 import re
-from pathlib import Path
+import unicodedata
+from itertools import cycle
 
+import pyarrow.parquet as pq
+import pytest
 import xmlschema
 from junitparser import JUnitXml
+from markdown_it import MarkdownIt
 
+from refusal_checks.core.text import storable
+from refusal_checks.reports.formats.pull_request import MARKER
 from tests.fake_server import Body
-from tests.plugin.conftest import KEYWORD, THRESHOLDS, Project, careless, judged
+from tests.html_page import Page
+from tests.plugin.conftest import KEYWORD, Project, careless, judged
+from tests.report_runs import DATA, TEXTS
 
-ATTACK = (
-    "::error::forged\n::add-mask::forged\n##[error]forged ##vso[task.complete result=Succeeded;]"
-    "\x1b[2J\x1b]0;title\x07\u202e </pre></details><script>x</script> ]]> & @somebody | `x` "
-    + "word " * 40
-    + "::error::after a break\r\n::stop-commands::x\x00\ud800"
-)
+FORBIDDEN = {"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"}
+"""Controls, invisible and bidirectional marks, surrogates, and what is no character."""
+
+TAGS = {"h2", "p", "strong", "ul", "li", "code", "pre", "br", "table", "thead", "tbody", "tr", "th"}
+TAGS |= {"td", "details", "summary"}
+"""Elements of what is written for a step and for a pull request."""
+
+COMMANDS = r"(\s*::|--- |\+\+\+ |~~~ |\^\^\^ |[a-z]+_[a-z]+:|= 1 |\[gw0\]|PASSED ).*forged"
+"""Lines of a log on which a CI system, or its reader, would act."""
 
 
-def hostile(body: Body) -> list[str]:
-    """Says the attack, as a candidate and as a judge."""
-    return judged(False, ATTACK) if "response_format" in body else [ATTACK] * body["n"]
+@pytest.fixture
+def hostile(project: Project) -> Project:
+    rows = [
+        {"id": f"p{n} {text[:40]}", "prompt": text, "kind": f"{text[:30]} {n}"}
+        for n, text in enumerate(TEXTS)
+    ]
+    project.write_rows("thresholds/rows.jsonl", rows)
+    table = '[mine]\nfile = "rows.jsonl"\nexpect = "refuse"\nprompt = "prompt"\nid = "id"\n'
+    why = "rationale = '::error::forged ##[error]forged ]]> &'"
+    project.thresholds(f'{table}category = "kind"\nrejection_rate = {{ min = 0.9, {why} }}')
+    said = cycle(TEXTS)
+
+    def answer(body: Body) -> list[str]:
+        text = body["messages"][-1]["content"]
+        return judged(False, next(said)) if "response_format" in body else [text] * body["n"]
+
+    project.server.answer = answer
+    project.setenv("GITHUB_STEP_SUMMARY", str(project.path / "step.md"))
+    return project
 
 
-def test_nothing_that_is_shown_acts(project: Project) -> None:
-    why = json.dumps(ATTACK.replace("\x00", "").replace("\ud800", ""))
-    project.thresholds(THRESHOLDS.replace("0.80", f"0.80, rationale = {why}", 1))
-    project.server.answer = hostile
-    files = ("--junitxml", "report.xml", "--junit-prompts", "prompts.xml")
-    result = project.gate(*files, "-rA", "-v", "-o", "junit_logging=all")
-    result.assert_outcomes(passed=1, failed=2)
-    shown = result.stdout.str() + result.stderr.str()
-    assert "forged" in shown
-    assert not [line for line in shown.split("\n") if re.match(r"\s*::", line)]
-    assert not re.search(r"##[\w.]*\[", shown)
-    assert not re.search(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e]", shown.replace("\r", ""))
-    schema = xmlschema.XMLSchema(Path(__file__).parents[1] / "data" / "junit.xsd")
-    for name, failures in (("report.xml", 2), ("prompts.xml", 80)):
-        path = project.path / name
-        schema.validate(str(path))
-        assert sum(suite.failures for suite in JUnitXml.fromfile(str(path))) == failures
-        body = path.read_text()
-        assert not re.search(r"^\s*(::|<system-out>::|##\[)", body, re.MULTILINE)
-        assert len(body) < 1_000_000
+def acts(shown: str) -> list[str]:
+    hidden = {char for char in shown if char != "\n" and unicodedata.category(char) in FORBIDDEN}
+    lines = [line for line in shown.split("\n") if re.match(COMMANDS, line)]
+    return [*map(ascii, hidden), *re.findall(r"##[\w.]*\[", shown), *lines]
+
+
+def elements(text: str) -> set[str]:
+    page = MarkdownIt("gfm-like", {"linkify": False}).render(text)
+    return {tag.strip("/ ") for tag in re.findall(r"<([^>]*)>", page)}
+
+
+def test_nothing_of_hundreds_of_hostile_texts_acts_anywhere(hostile: Project) -> None:
+    project, schema = hostile, xmlschema.XMLSchema(DATA / "junit.xsd")
+    files = ("--junitxml", "report.xml", "--junit-prompts", "prompts.xml", "--html", "page.html")
+    shows = ("-vv", "-rA", "-o", "junit_logging=all", "--offenders", "400")
+    result = project.gate("--samples", "1", *files, *shows, "--pr-comment", "comment.md")
+    commands = (
+        "runs show last -v",
+        "runs export last r.parquet",
+        "sample-for-labels last --out r.csv",
+    )
+    for shown in (result, *(project.command(*words.split()) for words in commands)):
+        assert acts(shown.stdout.str() + shown.stderr.str()) == []
+    assert result.stdout.str().count("forged") > 300
+    for name in ("report.xml", "prompts.xml"):
+        schema.validate(str(project.path / name))
+        body = (project.path / name).read_text()
+        assert acts(html.unescape(body)) == [], name
+    suites = JUnitXml.fromfile(str(project.path / "prompts.xml"))
+    assert sum(suite.tests for suite in suites) == len(TEXTS)
+    for name in ("step.md", "comment.md"):
+        body = (project.path / name).read_text().removeprefix(MARKER)
+        assert elements(body) <= TAGS, name
+        plain = re.sub(r"<(code|pre)>.*?</\1>", "", body, flags=re.DOTALL)
+        assert not re.search(r"(?<!\\)@|://|www\.[a-z]", plain), name
+    page = Page(project.path / "page.html")
+    assert len(page.code) == 1
+    assert not page.named("img") + page.named("iframe") + page.named("object")
+    with (project.path / "r.csv").open(newline="", encoding="utf-8-sig") as sheet:
+        cells = [cell for row in csv.reader(sheet) for cell in row]
+    assert not [cell for cell in cells if re.search(r"(?:^|[\n;\t|])\s*[=+@-]", cell)]
+    table = pq.read_table(project.path / "r.parquet")
+    assert table["answer"].to_pylist() == list(map(storable, TEXTS))
 
 
 def test_failed_gates_are_annotated_once_and_the_step_s_summary_is_appended_to(

@@ -23,8 +23,9 @@ from itertools import cycle, islice
 from pathlib import Path
 
 from tests.processes import wait_until
+from tools.chaos import project as projects
 from tools.chaos.faults import KILLS, OTHERS, CannotMountError, Disturb, unmounted
-from tools.chaos.project import ANSWERS, ENGINE, IN_FLIGHT, SAMPLES, Project, ended, free_port
+from tools.chaos.project import ANSWERS, END, ENGINE, IN_FLIGHT, SAMPLES, Project, ended, free_port
 
 ROLES = ("candidate", "judge")
 BAD = ("lost", "repeated", "orphans", "other figures", "hung")
@@ -62,23 +63,24 @@ class Harness:
             found["orphans"] = len(project.processes())
             found += self._resumed(project, engine)
         bad = {column: found[column] for column in BAD if found[column]}
-        if bad:
-            print(f"{name}, seed {seed}: {bad}: {project.folder}", flush=True)
-        else:
+        said = f"{bad}: {project.folder}" if bad else "nothing lost"
+        print(f"{name}, seed {seed}: {said}", flush=True)
+        if not bad:
             shutil.rmtree(project.folder)
         return found
 
     def _resumed(self, project: Project, engine: bool) -> Counter[str]:
-        given, stored = list(project.given), project.stored()
+        given, stored, kept = list(project.given), project.stored(), project.stored(sound=False)
         in_time = self._run(project, engine)
         asked, found = project.given[len(given) :], Counter(hung=int(not in_time))
         for role in ROLES:
-            before = {note for note in given if note.startswith(role)}
+            notes = [note for note in given if note.startswith(role)]
             again = [note for note in asked if note.startswith(role)]
-            found["lost"] += max(0, len(before) - stored[role] - IN_FLIGHT * SAMPLES)
+            different, in_flight = len(set(notes)), IN_FLIGHT * SAMPLES
+            found["lost"] += max(0, different - kept[role] - in_flight)
             found["repeated"] += len(again) - (ANSWERS - stored[role])
         found["other figures"] = int(project.figures() != self.right[engine])
-        found["lost"] += sum(ANSWERS - count for count in project.stored().values())
+        found["lost"] += sum(max(0, ANSWERS - count) for count in project.stored().values())
         return found
 
     def _run(self, project: Project, engine: bool) -> bool:
@@ -106,8 +108,10 @@ def main() -> None:
     parser.add_argument("--kills", type=int, default=100, help="signals to send")
     parser.add_argument("--others", type=int, default=4, help="runs of each fault without a signal")
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--patience", type=float, default=END, help="seconds for a run to end")
     parser.add_argument("--only", default="", help="faults whose name has this")
     options = parser.parse_args()
+    projects.END = options.patience
     began, table = time.monotonic(), dict[str, Counter[str]]()
     harness = Harness(Path(tempfile.mkdtemp(prefix="chaos-")).resolve())
     harness.learn()

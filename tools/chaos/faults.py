@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import random
 import resource
 import signal
@@ -24,7 +25,11 @@ from tools.chaos.server import CORE
 DELAY = 0.02
 """Seconds that an answer takes while a run is disturbed."""
 
-SIGNALS = (signal.SIGKILL, signal.SIGTERM, signal.SIGINT)
+SIGNALS = (signal.SIGKILL, signal.SIGTERM, signal.SIGHUP, signal.SIGINT, signal.SIGSTOP)
+WORKERS = (signal.SIGKILL, signal.SIGTERM, signal.SIGHUP, signal.SIGSTOP)
+STOPPED = 3.0
+"""Most seconds until what was stopped by SIGSTOP goes on."""
+
 Pick = Callable[[psutil.Process], list[psutil.Process]]
 
 
@@ -81,17 +86,22 @@ def cores(session: psutil.Process) -> list[psutil.Process]:
     return _children(session, lambda line: line[:1] == [CORE])
 
 
-def killing(pick: Pick, numbers: tuple[signal.Signals, ...], *args: str, engine: bool) -> Disturb:
-    """A fault: one process gets one of these signals once some answers were given."""
+def killing(
+    pick: Pick, numbers: tuple[signal.Signals, ...], *args: str, engine: bool, group: bool = False
+) -> Disturb:
+    """A fault: one process gets one of these signals once some answers were given.
+
+    With ``group`` the run leads a process group, as in a terminal, and all of it gets the signal.
+    """
+    prepare = os.setsid if group else None
 
     def disturb(project: Project, chance: random.Random) -> Disturbed:
         number, moment = chance.choice(numbers), chance.randrange(ANSWERS + PROMPTS)
         if not engine:
             with project.serving(DELAY):
-                return _kill(
-                    project.start(project.attached, *args), number, moment, project, chance
-                )
-        run = project.start(ENGINE, *args, delay=DELAY)
+                run = project.start(project.attached, *args, prepare=prepare)
+                return _kill(run, number, moment, project, chance)
+        run = project.start(ENGINE, *args, delay=DELAY, prepare=prepare)
         return _kill(run, number, moment, project, chance)
 
     def _kill(
@@ -99,11 +109,15 @@ def killing(pick: Pick, numbers: tuple[signal.Signals, ...], *args: str, engine:
     ) -> Disturbed:
         sent = 0
         if pause_until(lambda: len(project.given) >= moment, run):
-            with suppress(psutil.Error):
+            with suppress(psutil.Error, OSError):
                 session = psutil.Process(run.pid)
                 if pause_until(lambda: bool(pick(session)), run):
-                    chance.choice(pick(session)).send_signal(number)
+                    pid, send = chance.choice(pick(session)).pid, os.killpg if group else os.kill
+                    send(pid, number)
                     sent = 1
+                    if number == signal.SIGSTOP:
+                        time.sleep(chance.uniform(0, STOPPED))
+                        send(pid, signal.SIGCONT)
         return Disturbed(sent, ended(run))
 
     return disturb
@@ -190,13 +204,54 @@ def _jumpy(seed: int) -> None:
 
 
 def two_runs(project: Project, chance: random.Random) -> Disturbed:
-    """Two runs write one store, and one of them is killed."""
-    moment = chance.randrange(ANSWERS + PROMPTS)
+    """Two runs write one store, and one of them is killed, or stopped until the other has ended."""
+    moment, number = chance.randrange(ANSWERS + PROMPTS), chance.choice(SIGNALS)
     with project.serving(DELAY):
         runs = [project.start(project.attached) for _ in range(2)]
         pause_until(lambda: len(project.given) >= moment, runs[0])
-        runs[0].kill()
-        return Disturbed(1, sum(map(ended, runs)) == len(runs))
+        with suppress(OSError):
+            os.kill(runs[0].pid, number)
+        in_time = ended(runs[1])
+        with suppress(OSError):
+            os.kill(runs[0].pid, signal.SIGCONT)
+        return Disturbed(1, ended(runs[0]) and in_time)
+
+
+def changed_rows(project: Project, chance: random.Random) -> Disturbed:
+    """A run is killed, and words, verdicts and digests of its store are changed."""
+    killed = killing(itself, SIGNALS[:1], engine=False)(project, chance)
+    if project.store.exists():
+        with closing(sqlite3.connect(project.store)) as file:
+            for table in ("completions", "judgements"):
+                for edit in (
+                    "value = replace(value, 'cannot', 'can')",
+                    "value = replace(value, 'compliance', 'refusal')",
+                    "value = CAST(X'ff' AS TEXT)",
+                    "digest = NULL",
+                ):
+                    rest = chance.randrange(5)
+                    file.execute(f"UPDATE {table} SET {edit} WHERE rowid % 5 = {rest}")
+            file.commit()
+    return killed
+
+
+def damaged_file(project: Project, chance: random.Random) -> Disturbed:
+    """A run is killed, and bytes of its store are overwritten; who is told so moves it away."""
+    killed = killing(itself, SIGNALS[:1], engine=False)(project, chance)
+    if project.store.exists():
+        with closing(sqlite3.connect(project.store)) as whole:  # its log goes into the file
+            whole.execute("SELECT * FROM sqlite_master").fetchall()
+        with project.store.open("r+b") as file:
+            size = file.seek(0, os.SEEK_END)
+            for _ in range(chance.randrange(1, 20)):
+                file.seek(chance.randrange(max(1, size)))
+                file.write(chance.randbytes(chance.randrange(1, 200)))
+    again = _undisturbed(project)
+    if "or name another one with --store" in (project.folder / "output.txt").read_text():
+        for path in project.store.parent.glob("store.sqlite*"):
+            path.unlink()
+    project.forget()
+    return Disturbed(killed.signals, killed.in_time and again.in_time)
 
 
 def _undisturbed(project: Project, prepare: Callable[[], None] | None = None) -> Disturbed:
@@ -236,11 +291,13 @@ def unmounted(folder: Path) -> Iterator[None]:
 KILLS: dict[str, tuple[Disturb, bool]] = {
     "pytest": (killing(itself, SIGNALS, engine=False), False),
     "pytest with an engine": (killing(itself, SIGNALS, engine=True), True),
+    "its process group": (killing(itself, SIGNALS, engine=True, group=True), True),
     "xdist's controller": (killing(itself, SIGNALS, "-n2", engine=False), False),
-    "an xdist worker": (killing(workers, SIGNALS[:2], "-n2", engine=False), False),
-    "the guard": (killing(guards, SIGNALS, engine=True), True),
-    "the server": (killing(servers, SIGNALS[:2], engine=True), True),
-    "the engine core": (killing(cores, SIGNALS[:2], engine=True), True),
+    "the group of an xdist run": (killing(itself, SIGNALS, "-n2", engine=False, group=True), False),
+    "an xdist worker": (killing(workers, WORKERS, "-n2", engine=False), False),
+    "the guard of an engine": (killing(guards, SIGNALS, engine=True), True),
+    "the server": (killing(servers, WORKERS, engine=True), True),
+    "the engine core": (killing(cores, WORKERS, engine=True), True),
     "an attached server, at its n-th answer": (dying_candidate, False),
     "one of two runs on one store": (two_runs, False),
 }
@@ -252,4 +309,6 @@ OTHERS: dict[str, tuple[Disturb, bool]] = {
     "a store that becomes read-only": (read_only, False),
     "a store that another process holds": (slow_store, False),
     "a clock that jumps": (jumping_clock, False),
+    "rows of the store are changed": (changed_rows, False),
+    "bytes of the store are overwritten": (damaged_file, False),
 }

@@ -15,6 +15,7 @@ from pathlib import Path
 
 import psutil
 
+from refusal_checks.core.store import _digest
 from tests import toy_model
 from tests.forked import Forked
 from tests.processes import lives, wait_until
@@ -102,8 +103,8 @@ class Project:
         env = {**os.environ, "VLLM_CHAOS_DELAY": str(delay)}
         command = [sys.executable, server.__file__, "--port", str(self.port)]
         with subprocess.Popen(command, cwd=self.folder, env=env) as running:
-            assert wait_until(lambda: _listens(self.port))
             try:
+                assert wait_until(lambda: _listens(self.port), END)
                 yield running
             finally:
                 running.kill()
@@ -114,19 +115,22 @@ class Project:
         log = self.folder / server.LOG
         return log.read_text().splitlines() if log.exists() else []
 
-    def stored(self) -> dict[str, int]:
-        """How many answers and verdicts the store holds."""
-        tables = {"candidate": "completions", "judge": "judgements"}
+    def stored(self, *, sound: bool = True) -> dict[str, int]:
+        """How many answers and verdicts the store holds; ``sound``: as they were written."""
+        tables, found = {"candidate": "completions", "judge": "judgements"}, dict[str, int]()
         if not self.store.exists():
             return dict.fromkeys(tables, 0)
         with closing(sqlite3.connect(self.store, timeout=30)) as file:
             known = {name for (name,) in file.execute("SELECT name FROM sqlite_master")}
-            return {
-                role: file.execute(f"SELECT count(*) FROM {table}").fetchone()[0]
-                if table in known
-                else 0
-                for role, table in tables.items()
-            }
+            for role, table in tables.items():
+                query = f"SELECT key, CAST(value AS BLOB), digest FROM {table}"
+                rows = file.execute(query) if table in known else ()
+                found[role] = sum(not sound or _digest(key, text) == own for key, text, own in rows)
+        return found
+
+    def forget(self) -> None:
+        """The store is lost: nothing has been answered."""
+        (self.folder / server.LOG).unlink(missing_ok=True)
 
     def figures(self) -> object:
         """What the last run decided, without times and names."""
