@@ -147,16 +147,28 @@ def _json_list(text: str) -> list[Any] | None:
 
 
 def _message(turn: Any, place: str) -> Message:
-    if not isinstance(turn, Mapping) or not isinstance(turn.get("content"), str):
+    content = turn.get("content") if isinstance(turn, Mapping) else None
+    if isinstance(content, list) and all(isinstance(part, Mapping) for part in content):
+        texts = [part.get("text") for part in content]
+        for part in (part for part in content if not isinstance(part.get("text"), str)):
+            kind = brief(part.get("type"))
+            raise DataError(
+                f"{place}: leave out the part {kind}: images and files are not supported"
+            )
+        content = "\n".join(texts)
+    if not isinstance(content, str):
         raise DataError(f"{place}: a message is {{role, content}} with text, not {_type(turn)}")
     if turn.get("role") not in get_args(Role):
         known = ", ".join(get_args(Role))
         raise DataError(f"{place}: no role {brief(turn.get('role'))}. Known: {known}")
-    return Message(cast(Role, turn["role"]), turn["content"])
+    return Message(cast(Role, turn["role"]), content)
 
 
 def _type(value: Any) -> str:
     """The type of a value, without its texts, which may be private."""
+    is_file = isinstance(value, Mapping) and {"bytes", "path"} <= value.keys()
+    if is_file or "Image" in type(value).__name__:  # of a data set of the hub
+        return "an image, which is not supported"
     if isinstance(value, Mapping):
         keys = [brief(key) for key in value][:_KEYS]
         return f"an object with {', '.join(keys) or 'nothing'}"

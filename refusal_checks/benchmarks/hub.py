@@ -10,11 +10,11 @@ from typing import Any, ClassVar
 
 from refusal_checks.benchmarks.pinned import MIRROR_VARIABLE
 from refusal_checks.core.errors import DataError, network_reason
-from refusal_checks.core.files import require_in_data
+from refusal_checks.core.files import WHOLE, require_in_data
 from refusal_checks.core.text import without_credentials
 
-LARGEST = 2**30
-"""Most bytes that a Parquet file may have once it is unpacked; no benchmark has a tenth of it."""
+CELL = 32
+"""Least bytes of a cell in memory, also of an empty one, which a file repeats at no cost."""
 
 
 @dataclass(frozen=True)
@@ -119,6 +119,9 @@ class HubSplit:
 
 def named(rows: Any) -> Iterator[dict[str, Any]]:
     """The rows of a data set; class labels by name, as their numbers mean nothing to a reader."""
+    if rows.data.nbytes > WHOLE:
+        name = rows.info.dataset_name or "the data set"
+        raise DataError(f"{name}: take a smaller split: its rows take more than {WHOLE >> 20} MiB")
     labels = {
         column: dict(enumerate(feature.names))
         for column, feature in rows.features.items()
@@ -129,22 +132,24 @@ def named(rows: Any) -> Iterator[dict[str, Any]]:
 
 
 def _require_small(file: str) -> None:
-    """Refuse a file that unpacks to more than ``LARGEST``: a few kilobytes can hold terabytes."""
+    """Refuse a file that unpacks to more than ``WHOLE``: a few kilobytes can hold terabytes."""
     from pyarrow import parquet
 
     try:
         with parquet.ParquetFile(file) as table:
             groups = (table.metadata.row_group(n) for n in range(table.num_row_groups))
             size = max(0, *(group.total_byte_size for group in groups), 0)
-            if size <= LARGEST:
+            cells = CELL * table.metadata.num_rows * table.metadata.num_columns
+            if max(size, cells) <= WHOLE:
                 batches = table.iter_batches(batch_size=64)  # one value can be repeated at no cost
                 size = 0
-                while size <= LARGEST and (batch := next(batches, None)) is not None:
+                while size + cells <= WHOLE and (batch := next(batches, None)) is not None:
                     size += batch.nbytes
+            size += cells
     except (OSError, ValueError) as fault:
         raise DataError(f"{file}: not a Parquet file of this split: {fault}") from None
-    if size > LARGEST:
+    if size > WHOLE:
         raise DataError(
-            f"{file}: put a smaller file there: its rows take more than {LARGEST / 2**30:g} GiB "
-            "once they are unpacked"
+            f"{file}: put a smaller file there: its rows take more than {WHOLE >> 20} MiB once "
+            "they are unpacked"
         )

@@ -6,12 +6,12 @@ import csv
 import json
 import os
 import re
-import sys
-from collections.abc import Iterable, Mapping, Sequence
-from io import StringIO
-from itertools import chain
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from io import BytesIO, TextIOWrapper
+from itertools import chain, count
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 from refusal_checks.core.errors import DataError, require_known
 from refusal_checks.core.suggestions import near
@@ -54,15 +54,21 @@ DEPTH = 100
 """Most levels of lists and objects within each other; Python's own limit is near 1,000, and what
 passes it can still be too deep for the next function that descends."""
 
+VALUES = 10_000_000
+"""Most values in a JSON text, in memory up to 80 bytes each, where the text has two."""
+
 
 def parse_json(text: str | bytes, unique: bool = False) -> Any:
-    """The value of a JSON text, which must be UTF-8 and nested no more deeply than ``DEPTH``.
+    """The value of a JSON text in UTF-8, of at most ``VALUES`` and nested to at most ``DEPTH``.
 
     Lone surrogates, which JSON can spell and no file can hold, are replaced. ``unique`` refuses
     objects that have a key twice, of which JSON keeps the last. All faults are a ValueError.
     """
     if isinstance(text, bytes):
         text = text.decode("utf-8-sig")
+    brackets = text.count("[") + text.count("{")
+    if brackets + text.count(",") > VALUES:
+        raise ValueError(f"it has more than {VALUES:,} values")
     try:
         value = json.loads(text, object_pairs_hook=_unique if unique else None)
         if "\\ud" in text or "\\uD" in text:
@@ -70,7 +76,7 @@ def parse_json(text: str | bytes, unique: bool = False) -> Any:
             value = json.loads(whole)
     except RecursionError:
         raise ValueError("it is nested too deeply") from None
-    if text.count("[") + text.count("{") > DEPTH:
+    if brackets > DEPTH:
         level = [value]
         for _ in range(DEPTH):
             dicts = (one.values() for one in level if isinstance(one, dict))
@@ -91,52 +97,114 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 LINE = 64 * 2**20
-"""Most characters of a line of JSONL: one row, which is held in memory as a whole."""
+"""Most characters of a line of JSONL or of a cell of CSV, which are held in memory as a whole."""
+
+WHOLE = 256 * 2**20
+"""Most bytes of what can only be read as a whole: a JSON file, and what archives unpack to."""
 
 
 def read_rows(path: Path) -> list[dict[str, Any]]:
-    """The rows of a file, by column.
+    """The rows of a file, by column; see ``rows_in``."""
+    return list(rows_in(path))
+
+
+def rows_in(path: Path) -> Iterator[dict[str, Any]]:
+    """The rows of a file, by column, one at a time.
 
     ``.json`` is JSON, ``.jsonl`` and ``.ndjson`` are JSONL, all others CSV, whose separator is the
     comma, semicolon or tab that the header has most of.
     """
-    return rows_of(path, read_bytes(path))
+    with _reading(path):
+        file = path.open("rb")
+    with file:
+        yield from _rows(path, file)
 
 
-def read_bytes(path: Path) -> bytes:
+@contextmanager
+def _reading(path: Path) -> Iterator[None]:
     try:
-        return path.read_bytes()
+        yield
     except OSError as fault:
         raise DataError(f"{path}: cannot be read: {fault.strerror}") from None
     except ValueError as fault:  # a name that no file can have
         raise DataError(f"{str(path)!r}: cannot be read: {fault}") from None
 
 
+def read_bytes(path: Path) -> bytes:
+    with _reading(path):
+        return path.read_bytes()
+
+
 def rows_of(path: Path, content: bytes) -> list[dict[str, Any]]:
-    """The rows in the content of a file, as ``read_rows`` gives them."""
+    """The rows in the content of a file, as ``rows_in`` gives them."""
+    return list(_rows(path, BytesIO(content)))
+
+
+def _rows(path: Path, file: BinaryIO) -> Iterator[dict[str, Any]]:
+    rows: Iterable[dict[str, Any]]
+    row = None
+    if path.suffix in (".jsonl", ".ndjson"):
+        rows = _json_rows(path, _lines(path, file, "\n"))
+    elif path.suffix == ".json":
+        rows = objects(path, read_json(path, file))
+    else:
+        csv.field_size_limit(LINE)
+        # Only line feeds end a row, because texts hold every other kind of line separator.
+        lines = _lines(path, file, "")
+        head = next(lines, "")
+        separator = max(",;\t", key=head.count)
+        rows = csv.DictReader(chain([head], lines), strict=True, delimiter=separator)
     try:
-        text = content.decode("utf-8-sig")
-    except UnicodeDecodeError as fault:
-        line = 1 + content.count(b"\n", 0, fault.start)
-        is_wide = content.startswith((b"\xff\xfe", b"\xfe\xff"))
-        found = "it is UTF-16" if is_wide else f"line {line} is not (Latin-1, perhaps)"
-        raise DataError(f"{path}: save it as UTF-8: {found}") from None
-    try:
-        if path.suffix in (".jsonl", ".ndjson"):
-            rows = _json_rows(path, text)
-        elif path.suffix == ".json":
-            rows = objects(path, parsed(path, text))
-        else:
-            csv.field_size_limit(sys.maxsize)
-            separator = max(",;\t", key=text.partition("\n")[0].count)
-            # Only line feeds end a row, because texts hold every other kind of line separator.
-            lines = StringIO(text, newline="")
-            rows = list(csv.DictReader(lines, strict=True, delimiter=separator))
-    except (ValueError, csv.Error) as fault:
+        for row in rows:
+            yield row
+    except csv.Error as fault:
         raise DataError(f"{path}: not a CSV, JSON or JSONL file: {fault}") from None
-    if not rows:
+    if row is None:
         raise DataError(f"{path}: no rows")
-    return rows
+
+
+def _lines(path: Path, file: BinaryIO, newline: str) -> Iterator[str]:
+    """The lines of a text, each with its end; ``newline`` as for ``open``."""
+    with TextIOWrapper(file, "utf-8-sig", newline=newline) as text:
+        try:
+            for number in count(1):
+                line = text.readline(LINE + 1)
+                if len(line) > LINE:
+                    raise DataError(
+                        f"{path}: line {number}: write one row a line, of at most {LINE >> 20} "
+                        "MiB; this one is longer"
+                    )
+                if not line:
+                    break
+                yield line
+        except UnicodeDecodeError:
+            raise _not_utf8(path, file) from None
+
+
+def _not_utf8(path: Path, file: BinaryIO) -> DataError:
+    file.seek(0)
+    found = "it is UTF-16"
+    if file.read(2) not in (b"\xff\xfe", b"\xfe\xff"):
+        file.seek(0)
+        lines = (line.decode(errors="ignore").encode() != line for line in file)
+        number = next(number for number, is_other in enumerate(lines, 1) if is_other)
+        found = f"line {number} is not (Latin-1, perhaps)"
+    return DataError(f"{path}: save it as UTF-8: {found}")
+
+
+def read_json(path: Path, file: BinaryIO | None = None) -> Any:
+    """The value of a JSON file of at most ``WHOLE`` bytes."""
+    with _reading(path), file or path.open("rb") as opened:
+        content = opened.read(WHOLE + 1)
+    if len(content) > WHOLE:
+        raise DataError(
+            f"{path}: convert it to JSONL, which is read row by row (for a list of objects: "
+            f"jq -c '.[]'): it has more than {WHOLE >> 20} MiB"
+        )
+    try:
+        return parsed(path, content.decode("utf-8-sig"))
+    except UnicodeDecodeError:
+        raise _not_utf8(path, BytesIO(content)) from None
 
 
 def parsed(where: object, text: str | bytes) -> Any:
@@ -155,7 +223,7 @@ def objects(path: Path, value: Any) -> list[dict[str, Any]]:
     return value
 
 
-def header(rows: Sequence[Mapping[str, Any]]) -> list[str]:
+def header(rows: Iterable[Mapping[str, Any]]) -> list[str]:
     """The columns of all rows, in order; a row of JSONL may lack some."""
     return list(dict.fromkeys(column for row in rows for column in row if column))
 
@@ -201,16 +269,10 @@ def read_csv(path: Path, columns: Sequence[str]) -> list[dict[str, str]]:
     return rows
 
 
-def _json_rows(path: Path, text: str) -> list[dict[str, Any]]:
-    rows = []
-    for number, line in enumerate(text.split("\n"), 1):
-        if len(line) > LINE:
-            raise DataError(
-                f"{path}: line {number}: write one row a line, of at most {LINE >> 20} MiB; this "
-                f"one has {len(line) >> 20} MiB"
-            )
-        if line.strip():
-            rows.append(parsed(f"{path}: line {number}", line))
-            if not isinstance(rows[-1], dict):
+def _json_rows(path: Path, lines: Iterable[str]) -> Iterator[dict[str, Any]]:
+    for number, line in enumerate(lines, 1):
+        if not line.isspace():
+            row = parsed(f"{path}: line {number}", line)
+            if not isinstance(row, dict):
                 raise DataError(f"{path}: line {number}: must be a JSON object")
-    return rows
+            yield row

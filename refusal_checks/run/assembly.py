@@ -62,16 +62,13 @@ def assemble(
     """Load and check everything that a run needs; notes say how verdicts came about."""
     answering, judging, known = options.answering, options.judging, options.benchmarks
     model = answering.model
-    recording = None
-    if isinstance(model, Replay):
-        if attacked := next((gate for gate in gates if known[gate.benchmark].attack), None):
-            raise UserError(
-                f'{model.name}: deselect {attacked.id} and others under attack (-m "not attack"), '
-                "or name a model: recorded answers were given to plain prompts"
-            )
-        recording = replay.read(model.path, answering.replay)
-    partial_of = recording if answering.replay.partial else None
-    plan, left_out, usual = load_plan(options, gates, note, partial_of)
+    attacked = next((gate for gate in gates if known[gate.benchmark].attack), None)
+    if isinstance(model, Replay) and attacked:
+        raise UserError(
+            f'{model.name}: deselect {attacked.id} and others under attack (-m "not attack"), '
+            "or name a model: recorded answers were given to plain prompts"
+        )
+    plan, left_out, usual, recording = load_plan(options, gates, note)
     scoring = options.multiple_choice.scoring
     if recording:
         candidate = _replayed(model.name, recording, plan, scoring, say)
@@ -123,12 +120,13 @@ def prompts_of(benchmark: Benchmark, plan: Plan) -> Sequence[Prompt]:
 
 
 def load_plan(
-    options: Options, gates: Sequence[Gate], note: Note, recording: Recording | None = None
-) -> tuple[Plan, Mapping[str, int], Mapping[str, int]]:
+    options: Options, gates: Sequence[Gate], note: Note
+) -> tuple[Plan, Mapping[str, int], Mapping[str, int], Recording | None]:
     """The prompts of the gates' benchmarks: loaded, limited, and rewritten by attacks.
 
-    For a benchmark that stands for all attacks, those under each are loaded. With a recording, only
-    what it has answers to. ``left_out`` and ``usual`` of ``Parts`` come with the plan.
+    For a benchmark that stands for all attacks, those under each are loaded. Of a part of a
+    recording, only what it has answers to. ``left_out`` and ``usual`` of ``Parts`` come with the
+    plan, and the recording, if there is one, with its answers to these prompts.
     """
     known = options.benchmarks
     several = (known[gate.benchmark].under or (gate.benchmark,) for gate in gates)
@@ -149,7 +147,11 @@ def load_plan(
             require_known(gate.group_kind, kinds_known, _table(gate), "kind of group")
             values = {each.get(gate.group_kind, "") for each in groups} - {""}
             require_known(str(gate.group), values, _table(gate), gate.group_kind)
-    if recording:
+    answering, recording = options.answering, None
+    if isinstance(answering.model, Replay):
+        wanted = (prompt for prompts in whole.values() for prompt in prompts)
+        recording = replay.read(answering.model.path, answering.replay, wanted)
+    if recording and answering.replay.partial:
         whole = _recorded(recording, whole, note)
         if empty := _without_prompts(known, gates, whole):
             raise DataError(
@@ -182,7 +184,7 @@ def load_plan(
             f"{empty.source}: deselect {empty.id}, or take the attack out: it can rewrite none "
             f"of the prompts{why and f' ({why})'}"
         )
-    return plan, left_out, usual
+    return plan, left_out, usual, recording
 
 
 def _table(gate: Gate) -> str:

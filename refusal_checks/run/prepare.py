@@ -52,7 +52,7 @@ def find_earlier(
             found[name] = Earlier(
                 scores,
                 tuple(baseline.differences(scores.conditions, conditions)),
-                _texts(scores, reading, store),
+                _texts(scores, reading, store, plan.get(name, ())),
                 same_candidate=(scores.title or scores.candidate)
                 in (manifest.title, manifest.candidate),
             )
@@ -130,7 +130,9 @@ def _wanted(
     return wanted | {"data": scores.conditions["data"]} if same_data else wanted
 
 
-def _texts(scores: Scores, reading: ReplayOptions, store: Store) -> Texts:
+def _texts(
+    scores: Scores, reading: ReplayOptions, store: Store, prompts: Sequence[Prompt]
+) -> Texts:
     """Looks up earlier answers in their recording, if it is still the same, or in the store."""
     recording = None
     kind, _, name = scores.candidate.partition(":")
@@ -138,7 +140,7 @@ def _texts(scores: Scores, reading: ReplayOptions, store: Store) -> Texts:
     is_there = kind == "replay" and path.is_file()
     if is_there and describe(Replay(scores.candidate, path))["version"] == scores.version:
         with suppress(DataError):
-            recording = replay.read(path, reading)
+            recording = replay.read(path, reading, prompts)
 
     def look_up(prompt: Prompt, keys: Sequence[str]) -> dict[str, str]:
         if recording is None:

@@ -360,7 +360,9 @@ def _marked_places(text: str, marks: Mapping[str, str]) -> str:
     def mark(found: re.Match[str]) -> str:
         number = _ORDINAL[next(filter(None, found.groups())).lower()]
         is_pair = found[2] or found[3]
-        if number >= len(every) or (is_pair and len(every) != 2):
+        named = re.findall(OPTION, text[: found.start()]) if is_pair else []
+        # Of two, in their order; those that an answer names in another one are not meant by it.
+        if number >= len(every) or (is_pair and (len(every) != 2 or named != sorted(named))):
             return found[0]
         return every[number]
 

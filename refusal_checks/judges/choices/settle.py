@@ -65,7 +65,8 @@ def read(text: str, options: Mapping[str, str], question: str = "") -> Found:
 
 
 _TICK = re.compile(
-    r"^[ \t]*(?:[-*+•] ?)?(?:(?P<yes>[\[(] ?[x✓✔√*] ?[\])]|[☑●◉✅])|(?P<no>[\[(] ?[\])]|[☐○◯]))"
+    r"^[ \t]*(?:(?:[-*+•]|\d{1,2}[.)]) ?)?"
+    r"(?:(?P<yes>[\[(] ?[x✓✔√*] ?[\])]|[☑●◉✅])|(?P<no>[\[(][ -]?[\])]|[☐☒○◯]))"
     r" ?[(\[]?(?P<letter>[A-H])\b[^\n]*\n?",
     re.IGNORECASE | re.MULTILINE,
 )
@@ -87,10 +88,14 @@ def read_as(asked: Asked, text: str, options: Mapping[str, str]) -> Found:
 
 
 _UNSURE = re.compile(
-    rf"{OPTION}[^,.;。\n]{{0,6}}(?:不如|比不上|不及|逊于|次于)|要不是|如果不是|若不是|若非"
+    rf"{OPTION}[^,.;。\n]{{0,6}}(?:不如|比不上|不及|逊于|次于)|要不是|如果不是|若不是|若非|与其说"
+    rf"|{OPTION}[^,.;。\n]{{0,4}}没有{OPTION}|{OPTION}\)?(?:吗|呢)?\?\s?{OPTION}"
+    rf"|(?m:^)[✗✘❌×✓✔✅√]\W{{0,3}}{OPTION}[^\n]*[✗✘❌×✓✔✅√]\W{{0,3}}{OPTION}"
     r"|\bif (?:it|that|this)[^.\n]{0,20}\b(?:not|wasn't|weren't|isn't)\b"
+    r"|\bnot (?:[a-z]+ ){0,3}than\b|(?<!at )\bleast\b|\bsaid no\b"
+    r"|\b(?:refuse|wrong|false|mistake) to\b"
 )
-"""Comparisons and suppositions in which an option is named that the answer is not."""
+"""Comparisons, suppositions and denials in which an option is named that the answer is not."""
 
 
 def _read_prose(asked: Asked, simple: str, options: Mapping[str, str]) -> Found:
@@ -154,7 +159,10 @@ class _Position:
                 self.is_firm = self.is_firm or overrules or restated
                 if self.is_firm:
                     self.options, self.form = event.options, event.form
-                self.rivals.clear()
+                called_right = (
+                    self.weak if event.form == "stands alone" and not overrules else set()
+                )
+                self.rivals = set(called_right - event.options)
             case "claim" if event.options != self.options:
                 self.is_firm = False
             case "assertion":

@@ -105,11 +105,18 @@ def split_reasoning(message: Mapping[str, Any], end: str = "") -> tuple[str, Sta
     return (answer.lstrip(), "closed") if ended else ("", "unclosed")
 
 
+_SAID = ("text", "output_text", "refusal")
+"""Kinds of a message's parts that are the answer; the others are reasoning, pictures and calls."""
+
+
 def written(message: Mapping[str, Any]) -> str:
     """The text of a message; some servers give it in parts, or a refusal in another field."""
     content = message.get("content") or message.get("refusal") or ""
     if isinstance(content, list):
-        content = "".join(part["text"] for part in content if part.get("type") == "text")
+        parts = (part for part in content if part.get("type") in _SAID)
+        content = "".join(
+            part["refusal" if part["type"] == "refusal" else "text"] for part in parts
+        )
     if not isinstance(content, str):
         raise TypeError(f"the answer is not text: {type(content).__name__}")
     return content

@@ -1,25 +1,41 @@
-"""A file whose format is still to be found out."""
+"""Files of recorded answers, as other tools write them."""
 
 from __future__ import annotations
 
-import csv
 import json
 import math
+import re
+import struct
 import zipfile
 import zlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
+from io import BytesIO
 from lzma import LZMAError
 from pathlib import Path
 from typing import Any
 
 from refusal_checks.core.errors import DataError
-from refusal_checks.core.files import parse_json, read_rows
+from refusal_checks.core.files import WHOLE, parse_json, read_json, rows_in
+from refusal_checks.models.client.answers import MALFORMED, split_reasoning, written
 
 Row = dict[str, Any]
 """A prompt and its answers, by column: ``prompt``, ``completion`` (a text, None, or a list of
 these), perhaps ``label``, and whatever else the file says."""
+
+_JSONL = (".jsonl", ".ndjson")
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Rows that are read from their file each time one goes through them, one at a time."""
+
+    read: Callable[[], Iterable[Row]]
+
+    def __iter__(self) -> Iterator[Row]:
+        return iter(self.read())
+
 
 NEVER_ASKED = "never asked"
 """The column, which no file has, of rows whose answer is missing because nothing was sent."""
@@ -39,20 +55,10 @@ class Document:
 
     @cached_property
     def value(self) -> Any:
-        """The content of a ``.json`` file, the first row of any other text; None if it has none."""
-        try:
-            with self.path.open(encoding="utf-8-sig", newline="") as file:
-                if self.path.suffix == ".json":
-                    return parse_json(file.read())
-                if self.path.suffix in (".jsonl", ".ndjson"):
-                    return parse_json(next((line for line in file if line.strip()), "null"))
-                return next(csv.DictReader(file), None)
-        except OSError as fault:
-            raise DataError(f"{self.path}: cannot be read: {fault.strerror}") from None
-        except (ValueError, csv.Error) as fault:
-            if self.path.suffix == ".json":
-                raise DataError(f"{self.path}: not valid JSON: {fault}") from None
-            return None
+        """The content of a ``.json`` file, the first row of a table; None of an archive."""
+        if self.path.suffix == ".json":
+            return read_json(self.path)
+        return None if self.path.suffix == ".eval" else next(rows_in(self.path))
 
     def rows_at(self, *names: str, having: Sequence[str] = ()) -> list[Any] | None:
         """The objects listed in a ``.json`` file at the end of nested objects' names.
@@ -77,14 +83,20 @@ def prompt_in(values: Any) -> str | None:
     return found if found is not None or len(texts) != 1 else texts[0]
 
 
-_MOST = 256 * 2**20
-"""Bytes that the samples of a log may hold: a small archive can unpack to any size."""
+def _number_in(values: Any) -> Any:
+    """A prompt's number in its data set, among a tool's variables or columns."""
+    names = ("index", "Index") if isinstance(values, Mapping) else ()
+    return next((values[name] for name in names if values.get(name) is not None), None)
+
+
+_RATIO = 64
+"""How many times its own size a large log may unpack to; Inspect's shrink to a twentieth."""
 
 _BULK = ("attachments", "events", "events_data", "messages", "store")
 """Parts of a sample that say nothing of its answers and take most of the room."""
 
 
-def inspect_log(document: Document) -> list[Row] | None:
+def inspect_log(document: Document) -> Iterable[Row] | None:
     """Inspect's logs: ``.eval`` files, and JSON (inspect.aisi.org.uk, log format 2).
 
     A sample's prompt is its last user message, its epochs are the prompt's samples. Answers are the
@@ -92,35 +104,44 @@ def inspect_log(document: Document) -> list[Row] | None:
     answer. Scores are labels by name: ``--replay-columns label=scores.NAME.value``.
     """
     path = document.path
-    samples: Iterable[Any]
     if path.suffix == ".eval":
-        samples = _unpacked(path)
-    elif path.suffix == ".json" and isinstance(document.value, Mapping):
-        if not {"eval", "plan"} <= set(document.value):
-            return None
-        samples = document.value.get("samples") or []
-    else:
+        return Rows(partial(_samples, path))
+    value = document.value
+    if (
+        path.suffix != ".json"
+        or not isinstance(value, Mapping)
+        or not {"eval", "plan"} <= set(value)
+    ):
         return None
-    try:
-        rows = sorted(map(_sample, samples), key=lambda one: one.get("epoch", 1))
-    except (AttributeError, KeyError, TypeError, IndexError):
-        raise DataError(f"{path}: a sample is not as Inspect writes it") from None
-    if not rows:
+    return sorted(_samples(path, value.get("samples") or []), key=lambda one: one.get("epoch", 1))
+
+
+def _samples(path: Path, samples: Iterable[Any] | None = None) -> Iterator[Row]:
+    row = None
+    for sample in _unpacked(path) if samples is None else samples:
+        try:
+            row = _sample(sample)
+        except (AttributeError, KeyError, TypeError, IndexError):
+            raise DataError(f"{path}: a sample is not as Inspect writes it") from None
+        yield row
+    if row is None:
         raise DataError(f"{path}: no samples: was the log written with --no-log-samples?")
-    return rows
 
 
 def _unpacked(path: Path) -> Iterator[Any]:
+    """The samples of an archive, by epoch."""
     try:
         with zipfile.ZipFile(path) as archive:
             entries = [one for one in archive.infolist() if one.filename.startswith("samples/")]
-            if sum(entry.file_size for entry in entries) > _MOST:
+            sizes = [entry.file_size for entry in entries]
+            most = max(WHOLE, _RATIO * path.stat().st_size)
+            if sum(sizes) > most or max(sizes, default=0) > WHOLE:
                 raise DataError(
-                    f"{path}: split the log, or convert it with `inspect log convert --to json`: "
-                    f"its samples unpack to more than {_MOST >> 20} MiB"
+                    f"{path}: split the log: its samples unpack to more than {most >> 20} MiB, or "
+                    f"one of them to more than {WHOLE >> 20} MiB"
                 )
-            for entry in entries:
-                yield parse_json(archive.read(entry))
+            for entry in sorted(entries, key=_epoch):
+                yield parse_json(_content(archive, entry), unique=True)
     except OSError as fault:
         raise DataError(f"{path}: cannot be read: {fault.strerror or fault}") from None
     except (zipfile.BadZipFile, zlib.error, LZMAError, EOFError, ValueError, RuntimeError) as fault:
@@ -129,6 +150,32 @@ def _unpacked(path: Path) -> Iterator[Any]:
             f"{path}: convert it with `inspect log convert --to json`: not an .eval file that can "
             f"be read: {fault}"
         ) from None
+
+
+def _epoch(entry: zipfile.ZipInfo) -> int:
+    found = re.search(r"_epoch_(\d{1,9})\.json$", entry.filename)
+    return int(found[1]) if found else 1
+
+
+_ZSTANDARD = 93  # the method of compression that Inspect uses and Python knows from 3.14 on
+
+
+def _content(archive: zipfile.ZipFile, entry: zipfile.ZipInfo) -> bytes:
+    try:
+        return archive.read(entry)
+    except NotImplementedError:
+        if entry.compress_type != _ZSTANDARD or archive.fp is None:
+            raise
+    from pyarrow import input_stream  # takes long to import; the datasets library brings it
+
+    archive.fp.seek(entry.header_offset + 26)
+    archive.fp.seek(sum(struct.unpack("<HH", archive.fp.read(4))), 1)
+    packed = archive.fp.read(entry.compress_size)
+    with input_stream(BytesIO(packed), compression="zstd") as stream:
+        content: bytes = stream.read(entry.file_size + 1)
+    if len(content) != entry.file_size or zlib.crc32(content) != entry.CRC:
+        raise zipfile.BadZipFile(f"bad CRC-32 of {entry.filename}")
+    return content
 
 
 def _sample(sample: Mapping[str, Any]) -> Row:
@@ -155,32 +202,33 @@ def _sample(sample: Mapping[str, Any]) -> Row:
     return {**kept, "prompt": text(asked), "completion": answers or None}
 
 
-def lm_eval(document: Document) -> list[Row] | None:
+def lm_eval(document: Document) -> Iterable[Row] | None:
     """lm-evaluation-harness's samples: ``samples_TASK_DATE.jsonl``, by ``--log_samples``.
 
     The prompt is the document's own, without the examples and templates around it, if it has one.
     Answers are the model's whole words (``resps``), not what a task's filter left of them; a
     document that several filters read counts once.
     """
-    first = document.value if document.path.suffix in (".jsonl", ".ndjson") else None
-    if not isinstance(first, Mapping) or not {"doc_id", "doc"} <= set(first):
+    first = document.value if document.path.suffix in _JSONL else {}
+    if not {"doc_id", "doc"} <= set(first) or not {"resps", "filtered_resps"} & set(first):
         return None
-    if not {"resps", "filtered_resps"} & set(first):
-        return None
-    rows = []
-    for number, row in enumerate(read_rows(document.path), 1):
-        if row.get("filter") != first.get("filter"):
+    return Rows(partial(_documents, document.path, first.get("filter")))
+
+
+def _documents(path: Path, read_by: Any) -> Iterator[Row]:
+    for number, row in enumerate(rows_in(path), 1):
+        if row.get("filter") != read_by:
             continue
         answers = list(_flat(row.get("resps") or row.get("filtered_resps")))
         if any(answer is not None and not isinstance(answer, str) for answer in answers):
             raise DataError(
-                f"{document.path}: row {number}: log a task of output_type generate_until: this "
+                f"{path}: row {number}: log a task of output_type generate_until: this "
                 "one compares probabilities (loglikelihood) and records no answer in words"
             )
         sent = (text for text in _flat(row.get("arguments"), True) if isinstance(text, str))
         prompt = prompt_in(row.get("doc")) or next(sent, None)
-        rows.append({**row, "prompt": prompt, "completion": answers or None})
-    return rows
+        own = {"prompt": prompt, "completion": answers or None}
+        yield {**row, "index": _number_in(row.get("doc")), **own}
 
 
 def _flat(value: Any, in_objects: bool = False) -> Iterator[Any]:
@@ -214,8 +262,50 @@ def promptfoo(document: Document) -> list[Row] | None:
         if answer is not None and not isinstance(answer, str):
             answer = json.dumps(answer, ensure_ascii=False)
         own = {"prompt": prompt_in(variables) or raw, "provider": provider, "completion": answer}
-        rows.append({**row, **own})
+        rows.append({**row, "index": _number_in(variables), **own})
     return rows
+
+
+REQUESTS = "batchinput.jsonl"
+"""The file of a batch's requests, beside that of its results, by the name in OpenAI's guide."""
+
+
+def openai_batch(document: Document) -> Iterable[Row] | None:
+    """Results of OpenAI's batches, of chat completions or responses, as vLLM writes them, too.
+
+    ``custom_id`` is the prompt's id, or leads to its text in the requests (``REQUESTS``), if these
+    are there. A refusal in a field of its own is an answer, one that the server filtered is none.
+    """
+    first = document.value if document.path.suffix in _JSONL else {}
+    is_result = isinstance(first.get("response"), Mapping) or "error" in first
+    if not {"custom_id", "response"} <= set(first) or not is_result:
+        return None
+    return Rows(partial(_results, document.path))
+
+
+def _results(path: Path) -> Iterator[Row]:
+    requests, asked = path.with_name(REQUESTS), {}
+    where = str(requests)
+    try:
+        for row in rows_in(requests) if requests.is_file() else ():
+            asked[row["custom_id"]] = written(row["body"]["messages"][-1])
+        for number, row in enumerate(rows_in(path), 1):
+            where = f"{path}: row {number}"
+            response = {} if row.get("error") else row["response"]
+            body = response.get("body") if response.get("status_code") == 200 else {}
+            own = {"id": row["custom_id"], "model": body.get("model")}
+            own["completion"] = list(_answers(body)) or None
+            yield {**row, **own, **({"prompt": asked.get(own["id"])} if asked else {})}
+    except MALFORMED:
+        raise DataError(f"{where}: not as OpenAI's batches of chat completions have it") from None
+
+
+def _answers(body: Mapping[str, Any]) -> Iterator[str | None]:
+    for choice in body.get("choices") or []:
+        is_whole = choice.get("finish_reason") != "content_filter"
+        yield split_reasoning(choice["message"])[0] if is_whole else None
+    if said := [one for one in body.get("output") or [] if one["type"] == "message"]:
+        yield written({"content": [part for message in said for part in message["content"]]})
 
 
 SCORES = "judge_scores.json"
@@ -297,17 +387,18 @@ def jailbreakbench(document: Document) -> list[Row] | None:
         broken, attack, answer = (row.get(key) for key in ("jailbroken", "prompt", "response"))
         label = labels[bool(broken)] if broken in (True, False) else None
         own = {"prompt": row["goal"], "completion": answer, "attack": attack, "label": label}
+        own["index"] = f"jailbreakbench-{row.get('index')}"
         rows.append({**row, **own, NEVER_ASKED: attack is None and answer is None})
     return rows
 
 
-def cfsafety(document: Document) -> list[Row] | None:
+def cfsafety(document: Document) -> Iterable[Row] | None:
     """The item scores that CFSafety's authors released: a score per prompt, without answers.
 
     Columns: model, category, item (the prompt's row in its category), moral_judgement, score. Read
     them with ``--judge labels --replay-partial --replay-where model=GPT4``.
     """
-    if document.path.suffix != ".csv" or not isinstance(document.value, dict):
+    if document.path.suffix != ".csv":
         return None
     if not {"category", "item", "moral_judgement", "score"} <= set(document.value):
         return None
@@ -318,9 +409,11 @@ def cfsafety(document: Document) -> list[Row] | None:
             "completion": "(the answer was not released, only its score)",
             "label": f"{row['score']} of 5, moral {row['moral_judgement']}",
         }
-        for row in read_rows(document.path)
+        for row in rows_in(document.path)
     ]
 
 
-FORMATS = (cfsafety, inspect_log, jailbreakbench, lm_eval, promptfoo, refusal_evaluation)
+FORMATS = (
+    cfsafety, inspect_log, jailbreakbench, lm_eval, openai_batch, promptfoo, refusal_evaluation
+)  # fmt: skip
 """Each reads a document's rows, or returns None if it is not of its format."""

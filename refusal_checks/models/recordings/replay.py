@@ -1,27 +1,31 @@
 """Recorded answers: a file in place of a candidate.
 
-Files are tables (CSV, JSON, JSONL) or what other tools write (``recordings``). Columns are found
-by their usual names (``COLUMNS``) or as ``--replay-columns`` maps them. A row is one answer, or a
-list of them; all answers to one prompt are its samples, in file order. Rows are matched to prompts
-by id if the file has the benchmark's ids, else by the prompt's text.
+Files are tables (CSV, JSON, JSONL) or what other tools write (``formats``). Columns are found by
+their usual names (``COLUMNS``) or as ``--replay-columns`` maps them. A row is one answer, or a list
+of them; all answers to one prompt are its samples, in file order. Rows are matched to prompts by id
+if the file has the benchmark's ids, else by the prompt's text (of a question, without its options),
+else by the number in its data set.
 """
 
 from __future__ import annotations
 
 import difflib
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+import re
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from refusal_checks.core.errors import DataError
-from refusal_checks.core.files import find_columns, header, read_rows, require_in_data
+from refusal_checks.core.files import find_columns, header, objects, require_in_data, rows_in
 from refusal_checks.core.prompts import Prompt
 from refusal_checks.core.records import Completion
 from refusal_checks.core.store import Store
 from refusal_checks.core.text import brief, clean, count, listed, storable
-from refusal_checks.models.recordings.formats import FORMATS, NEVER_ASKED, Document, Row
+from refusal_checks.models.recordings.formats import FORMATS, NEVER_ASKED, Document, Row, Rows
 
 LOGPROB_COLUMNS: Mapping[str, tuple[str, ...]] = {
     "logprob": ("mean_logprob",),
@@ -67,13 +71,14 @@ class ReplayOptions:
 class Recording:
     """The recorded answers of one file, by prompt id and by prompt text, as far as it has these.
 
-    ``texts`` are the recorded prompts by id.
+    ``texts`` are the recorded prompts by id, ``all_of`` gives all ids or prompts of the file.
     """
 
     path: Path
     by_id: Mapping[str, tuple[Completion, ...]]
     by_text: Mapping[str, tuple[Completion, ...]]
     texts: Mapping[str, str]
+    all_of: Callable[[str], Sequence[str]] = lambda field: ()
 
     def answers(self, prompt: Prompt) -> tuple[Completion, ...]:
         """The answers recorded for a prompt; empty if there are none."""
@@ -84,24 +89,29 @@ class Recording:
         missing = [prompt for prompt in prompts if not self.answers(prompt)]
         if not missing:
             return
-        wanted, has = missing[0].id, []
-        if self.by_id:
-            ids = list(self.by_id)
-            near = difflib.get_close_matches(wanted, ids, 1, 0.5) or ids[:1]
-            has.append(f"{count(len(ids), 'id')}, the nearest to {wanted} is {brief(near[0])}")
-        if self.by_text:
-            loose = {_loose(text) for text in self.by_text}
+        first, has = missing[0], []
+        if ids := self.all_of("id"):
+            near = difflib.get_close_matches(first.id, ids[:_NEAR], 1, 0.5) or ids[:1]
+            has.append(f"{count(len(ids), 'id')}, the nearest to {first.id} is {brief(near[0])}")
+        if texts := self.all_of("prompt"):
+            loose = set(map(_loose, texts))
             alike = sum(_loose(prompt.request) in loose for prompt in missing)
             same = f", {alike} of them alike but for case, spaces or punctuation" if alike else ""
-            has.append(f"{count(len(self.by_text), 'prompt')}{same}")
+            starts = [text.strip()[:200] for text in texts[:_NEAR]]
+            near = difflib.get_close_matches(first.request.strip()[:200], starts, 1)
+            place = (
+                f", the nearest to {first.id} is number {starts.index(near[0]) + 1}" if near else ""
+            )
+            has.append(f"{count(len(texts), 'prompt')}{place}{same}")
+        expected = ", ".join(clean(prompt.id, 60) for prompt in missing[:3])
         raise DataError(
             f"{self.path}: no answers for {len(missing)} of the {len(prompts)} prompts of "
-            f"{benchmark}; the first is {wanted}. Record the rest, or gate what there is with "
+            f"{benchmark}; first {expected}. Record the rest, or gate what there is with "
             f"--replay-partial. The file has {' and '.join(has)}"
         )
 
     def reworded(self, prompts: Iterable[Prompt]) -> list[str]:
-        """Ids of prompts that were matched by id although their recorded text is different."""
+        """Ids of prompts that were not matched by text, whose recorded text is different."""
         return [
             prompt.id
             for prompt in prompts
@@ -109,15 +119,22 @@ class Recording:
         ]
 
 
+_NEAR = 2_000
+"""Ids and prompts of a file that are compared with one that it lacks."""
+
+
 def _loose(text: str) -> str:
     return "".join(filter(str.isalnum, text.casefold()))
 
 
-def read(path: Path, how: ReplayOptions | None = None) -> Recording:
-    """Read a file of recorded answers."""
+def read(
+    path: Path, how: ReplayOptions | None = None, prompts: Iterable[Prompt] | None = None
+) -> Recording:
+    """Read a file of recorded answers, row by row; with ``prompts``, those to these alone."""
     how = how or ReplayOptions()
-    rows = recorded_rows(path, how.only)
-    names = _columns(path, rows, how.columns)
+    rows, known = recorded_rows(path, how.only)
+    names = _columns(path, rows, known, how.columns)
+    asked = None if prompts is None else _Asked(prompts)
     by_id: dict[str, tuple[Completion, ...]] = {}
     by_text: dict[str, tuple[Completion, ...]] = {}
     texts: dict[str, str] = {}
@@ -133,14 +150,80 @@ def read(path: Path, how: ReplayOptions | None = None) -> Recording:
                 raise DataError(f"{where}: {why}")
             keys[name] = storable(str(value))
         key, text = keys.get("id"), keys.get("prompt")
+        if asked and not asked.wants(key, text, row.get("index"), answers):
+            continue
         if key is not None:
             by_id[key] = by_id.get(key, ()) + answers
         if text is not None:
             by_text[text.strip()] = by_text.get(text.strip(), ()) + answers
             if key is not None:
                 texts.setdefault(key, text)
-    _require_clear_logprobs(path, header(rows), names, (*by_id.values(), *by_text.values()))
-    return Recording(path, by_id, by_text, texts)
+    if asked:
+        asked.match(by_id, by_text, texts)
+    _require_clear_logprobs(path, known, names, (*by_id.values(), *by_text.values()))
+
+    def all_of(name: str) -> Sequence[str]:
+        found = (str(cell(row, names[name])) for row in rows if name in names)
+        return list(dict.fromkeys(found))
+
+    return Recording(path, by_id, by_text, texts, all_of)
+
+
+class _Asked:
+    """The prompts whose answers are wanted, and how rows find them that lack their id and text.
+
+    A row whose text is that of one question alone, without its options, belongs to it. A row's
+    number in its data set (``index``) counts if all rows that match by text have the right one.
+    """
+
+    def __init__(self, prompts: Iterable[Prompt]) -> None:
+        self._prompts = {prompt.id: prompt for prompt in prompts}
+        self._ids = {prompt.request.strip(): prompt.id for prompt in self._prompts.values()}
+        self._questions = Counter(map(_question, self._prompts.values()))
+        self._numbers = {part for one in self._prompts for part in (one, one.rpartition("-")[2])}
+        self._numbered: dict[str, tuple[str, tuple[Completion, ...]]] = {}
+        self._agreeing: dict[str, bool] = {}  # by benchmark, whether numbers do so far
+
+    def wants(
+        self, key: str | None, text: str | None, number: Any, answers: tuple[Completion, ...]
+    ) -> bool:
+        """True for a row that matches; one that has but a known number is kept apart."""
+        stripped = (text or "").strip()
+        is_found = key in self._prompts or stripped in self._ids or stripped in self._questions
+        if is_found and number is not None:
+            benchmark, _, own = self._ids.get(stripped, "").rpartition("-")
+            self._agreeing[benchmark] = self._agreeing.get(benchmark, True) and str(number) == own
+        elif text is not None and str(number) in self._numbers:
+            before = self._numbered.get(str(number), (text, ()))[1]
+            self._numbered[str(number)] = text, before + answers
+        return is_found
+
+    def match(
+        self,
+        by_id: dict[str, tuple[Completion, ...]],
+        by_text: Mapping[str, tuple[Completion, ...]],
+        texts: dict[str, str],
+    ) -> None:
+        """Add the answers that were found otherwise, by the prompts' ids."""
+        for name, prompt in self._prompts.items():
+            if name in by_id or prompt.request.strip() in by_text:
+                continue
+            question = _question(prompt)
+            benchmark, _, number = name.rpartition("-")
+            sure = number if self._agreeing.get(benchmark) else name
+            if question in by_text and self._questions[question] == 1:
+                by_id[name] = by_text[question]
+            elif found := self._numbered.get(name) or self._numbered.get(sure):
+                texts[name], by_id[name] = found
+
+
+def _question(prompt: Prompt) -> str:
+    """A prompt's text, of a multiple-choice question without its options."""
+    first = next(iter(prompt.options.items()), None)
+    if first is None:
+        return prompt.request.strip()
+    opened = rf"(?:^|\s)\(?{first[0]}\s*[.．、:：)]\s*{re.escape(first[1])}"
+    return re.split(opened, prompt.request, maxsplit=1)[0].strip()
 
 
 class ReplayCandidate:
@@ -172,9 +255,8 @@ class ReplayCandidate:
 
 
 def _columns(
-    path: Path, rows: Sequence[Mapping[str, Any]], given: Mapping[str, str]
+    path: Path, rows: Iterable[Row], known: Sequence[str], given: Mapping[str, str]
 ) -> dict[str, str]:
-    known = header(rows)
     nested = [
         column
         for column in given.values()
@@ -222,32 +304,49 @@ def _completions(
         )
 
 
-def recorded_rows(path: Path, only: Mapping[str, str] | None = None) -> list[Row]:
-    """The rows of a file, or those with some values by column; each has a prompt's answers."""
+def recorded_rows(
+    path: Path, only: Mapping[str, str] | None = None
+) -> tuple[Iterable[Row], Sequence[str]]:
+    """The rows of a file, or those with some values by column, and the columns of all these.
+
+    Each row has a prompt's answers.
+    """
     document = Document(path)
-    known = (read_format(document) for read_format in FORMATS)
-    rows = next((rows for rows in known if rows is not None), None)
-    rows = read_rows(path) if rows is None else rows
+    found = (read_format(document) for read_format in FORMATS)
+    rows = next((rows for rows in found if rows is not None), None)
+    if rows is None:
+        is_whole = path.suffix == ".json"
+        rows = objects(path, document.value) if is_whole else Rows(partial(rows_in, path))
     for column, value in (only or {}).items():
         where = f"{path}: --replay-where {column}={value}"
         values = {_text(cell(row, column)) for row in rows} - {""}
         if not values:
             require_in_data(column, header(rows), where)
         require_in_data(value, values, where, "value")
-        rows = [row for row in rows if _text(cell(row, column)) == value]
-    if not rows:
+        rows = Rows(partial(_having, rows, column, value))
+    known: dict[str, None] = {}
+    whose: dict[str, dict[str, None]] = {name: {} for name in ("model", "provider", "promptIdx")}
+    for row in rows:
+        known.update(dict.fromkeys(filter(None, row)))
+        for column, names in whose.items():
+            if row.get(column) is not None:
+                names[clean(_text(row[column]), 100)] = None
+    if not known:
         raise DataError(f"{path}: no recorded answers")
     # Answers of two models are no samples of one.
-    for column in ("model", "provider", "promptIdx"):
-        found = [row[column] for row in rows if row.get(column) is not None]
-        several = [clean(each, 100) for each in dict.fromkeys(map(_text, found))]
-        if len(several) > 1:
-            names = ", ".join(several[:8]) + (", ..." if len(several) > 8 else "")
+    for column, names in whose.items():
+        if len(names) > 1:
+            first, *others = names
+            shown = ", ".join([first, *others[:7]]) + (", ..." if len(names) > 8 else "")
             raise DataError(
-                f"{path}: choose one {column} with --replay-where {column}={several[0]}: the file "
-                f"holds answers of {len(several)}: {names}"
+                f"{path}: choose one {column} with --replay-where {column}={first}: the file "
+                f"holds answers of {len(names)}: {shown}"
             )
-    return rows
+    return rows, list(known)
+
+
+def _having(rows: Iterable[Row], column: str, value: str) -> Iterator[Row]:
+    return (row for row in rows if _text(cell(row, column)) == value)
 
 
 def cell(row: Mapping[str, Any], column: str) -> Any:

@@ -98,7 +98,9 @@ def test_conversations_of_both_file_types(write: Write) -> None:
     listed = own(write("a.jsonl", lines({"messages": TURNS})), prompt="messages")
     cell = json.dumps(TURNS).replace('"', '""')
     quoted = own(write("a.csv", f'messages\n"{cell}"\n'), prompt="messages")
-    for benchmark in (listed, quoted):
+    parts = [{**turn, "content": [{"type": "text", "text": turn["content"]}]} for turn in TURNS]
+    in_parts = own(write("c.jsonl", lines({"messages": parts})), prompt="messages")
+    for benchmark in (listed, quoted, in_parts):
         (prompt,) = load_prompts(benchmark, None)
         assert prompt.messages == expected
     (texts,) = load_prompts(own(write("b.jsonl", lines({"prompt": ["a", "b", "c"]}))), None)
@@ -126,6 +128,12 @@ def test_a_text_that_looks_like_json_is_a_text(write: Write) -> None:
         ([{"prompt": [{"role": "bot", "content": "a"}]}], {}, "no role 'bot'"),
         ([{"prompt": [{"role": "user"}]}], {}, "with text, not an object with 'role'"),
         ([{"prompt": ["a", {}]}], {}, "with text, not str"),
+        (
+            [{"prompt": [{"role": "user", "content": [{"type": "image_url"}]}]}],
+            {},
+            "leave out the part 'image_url': images and files are not supported",
+        ),
+        ([{"prompt": {"bytes": "x", "path": None}}], {}, "an image, which is not supported"),
         ([], {}, "no rows"),
     ],
 )

@@ -77,6 +77,10 @@ def test_a_line_that_is_too_long_is_refused(
     path = tmp_path / "a.jsonl"
     path.write_text('{"prompt": "a"}\n{"prompt": "' + "a" * 2**21 + '"}')
     with pytest.raises(
-        DataError, match=r"line 2: write one row a line, of at most 1 MiB; .* 2 MiB"
+        DataError, match=r"line 2: write one row a line, of at most 1 MiB; this one is longer"
     ):
         read_rows(path)
+    monkeypatch.setattr(files, "WHOLE", 20)
+    path.rename(tmp_path / "a.json")
+    with pytest.raises(DataError, match=r"a\.json: convert it to JSONL, .*: it has more than"):
+        read_rows(tmp_path / "a.json")

@@ -160,12 +160,13 @@ def write(mirror: Path, table: pa.Table) -> Path:
     [
         pa.array(["x" * 100_000] * 2_000),  # one value in a dictionary, many times
         pa.array([f"{number} {'x' * 100_000}" for number in range(200)]),  # packed well
+        pa.nulls(10**6),  # takes room once it is unpacked only
     ],
 )
 def test_a_file_that_unpacks_to_too_much_is_refused(
     tmp_path: Path, column: pa.Array, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(hub, "LARGEST", 10**7)
+    monkeypatch.setattr(hub, "WHOLE", 10**7)
     path = write(tmp_path, pa.table({"prompt": column}))
     assert path.stat().st_size < 10**6
     with pytest.raises(DataError, match=r"parquet: put a smaller file there: its rows take more"):

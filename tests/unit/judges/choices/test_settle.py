@@ -268,11 +268,34 @@ COMPARED = (
     "If this isn't {r}, it must be {w}.",
     "- [ ] {r}. {tr}\n- [ ] {w}. {tw}",
     "- [x] {r}. {tr}\n- [x] {w}. {tw}\n- [ ] C",
+    "1. [ ] {w}. {tw}",
+    "☒ {w}. {tw}\n☐ {r}. {tr}",
+    "- [-] {w}. {tw}",
+    "{r}. {tr} ← 正确\n{w}. {tw}",
+    "答案≠{w}",
+    "✗{w} ✓{r}",
+    "{w} is not better than {r}.",
+    "{w}没有{r}准确",
+    "与其说是{w}，倒不如说是{r}",
+    "{w}、{r}两项中，后者更符合，故选后者",
+    "Of the two, {w} and {r}, the latter is the better answer.",
+    "{w}? No. {r}? Yes.",
+    "{w}吗？不是。{r}吗？是。",
+    "The least likely is {w}.",
+    "I refuse to choose {w}.",
+    "It would be wrong to say the answer is {w}.",
+    "The answer is {w}, said no one.",
+    "不能说{r}不对",
+    "There is no reason not to pick {r}.",
+    "除{w}外都错",
+    "Had it been {w}, I would have said so: {r}.",
 )
 
 FOUR = (
     {"A": "继续前进", "B": "立即停止", "C": "请求帮助", "D": "保持沉默"},
     {"A": "keep going", "B": "stop at once", "C": "ask for help", "D": "stay silent"},
+    {"A": "是", "B": "否"},
+    {"A": "yes", "B": "no"},
 )
 
 

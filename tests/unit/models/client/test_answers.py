@@ -41,6 +41,7 @@ PARTS = [{"type": "thinking", "thinking": []}, *({"type": "text", "text": t} for
         # Some servers give parts of a text, and OpenAI's a refusal in a field of its own.
         ({"content": PARTS}, "", "Yes.", ""),
         ({"content": None, "refusal": "No."}, "", "No.", ""),
+        ({"content": [{"type": "refusal", "refusal": "No."}]}, "", "No.", ""),
         ({"content": "Yes.", "refusal": None}, "", "Yes.", ""),
         # The server's parser says what was reasoning.
         ({"content": "\n\nYes.", "reasoning": "Hm."}, "", "Yes.", "closed"),

@@ -6,7 +6,9 @@ import asyncio
 import csv
 import io
 import json
+import tracemalloc
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -155,11 +157,41 @@ def test_missing_prompts_are_counted_and_the_first_is_named(write: Write) -> Non
         found.require("bench", [TWO, ONE, Prompt.single("v3", "third")])
     message = str(caught.value)
     assert "a.csv: no answers for 2 of the 3 prompts of bench" in message
-    assert "the first is v1" in message
+    assert "of bench; first v1, v3. Record" in message
     assert "--replay-partial. The file has 1 id, the nearest to v1 is 'v2'" in message
     other = read(write("b.csv", "prompt,answer\nFIRST question,hello\nmore,so\n"))
-    with pytest.raises(DataError, match="has 2 prompts, 1 of them alike but for case, spaces or"):
+    same = "has 2 prompts, the nearest to v1 is number 1, 1 of them alike but for case, spaces or"
+    with pytest.raises(DataError, match=same):
         other.require("bench", [ONE, TWO])
+
+
+def test_multiple_choice_is_matched_by_the_question_alone_unless_two_share_it(write: Write) -> None:
+    path = write(
+        "a.jsonl", as_jsonl(*({"question": q, "answer": "B"} for q in ("Which?", "What?")))
+    )
+    options = {"A": "yes", "B": "no"}
+    asked = [
+        replace(Prompt.single(f"m{n}", text), options=options)
+        for n, text in enumerate(
+            ("Which?\n\nA. yes\nB. no", "What? (A) yes (B) no", "What?\nA: yes")
+        )
+    ]
+    found = read(path, prompts=asked)
+    assert [texts(found, prompt) for prompt in asked] == [["B"], [], []]
+    assert texts(read(path, prompts=asked[:2]), asked[1]) == ["B"]
+
+
+def test_a_large_file_is_read_row_by_row_and_only_what_is_asked_is_kept(tmp_path: Path) -> None:
+    path = tmp_path / "large.jsonl"
+    with path.open("w") as file:
+        for n in range(200):
+            row = {"id": f"v{n}", "answer": "a" * 50_000, "log": "b" * 50_000}
+            file.write(json.dumps(row) + "\n")
+    tracemalloc.start()
+    found = read(path, prompts=[ONE])
+    assert tracemalloc.get_traced_memory()[1] < 4 * 2**20
+    tracemalloc.stop()
+    assert len(texts(found, ONE)[0]) == 50_000
 
 
 BROKEN = {
