@@ -14,8 +14,8 @@ from typing import Any
 
 import pytest
 
+from refusal_checks.core import files
 from refusal_checks.core.errors import DataError
-from refusal_checks.core.files import VALUES
 from refusal_checks.core.prompts import Prompt
 from refusal_checks.core.records import Completion, Record
 from refusal_checks.core.verdicts import Binary, Graded, Invalid, Label, Rated, Valid
@@ -224,8 +224,9 @@ def packed(path: Path, method: int = zipfile.ZIP_DEFLATED) -> bytearray:
 
 @pytest.mark.parametrize("method", [zipfile.ZIP_DEFLATED, zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA])
 def test_an_eval_file_whose_samples_cannot_be_unpacked_is_a_data_error(
-    tmp_path: Path, method: int
+    tmp_path: Path, method: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(files, "VALUES", 1000)
     path = tmp_path / "a.eval"
     content = packed(path, method)
     encrypted = bytearray(content)
@@ -234,7 +235,7 @@ def test_an_eval_file_whose_samples_cannot_be_unpacked_is_a_data_error(
     content[55:75] = b"\xff" * 20
     many = tmp_path / "many.eval"
     with zipfile.ZipFile(many, "w", method) as archive:
-        archive.writestr("samples/1.json", '{"input": [' + "{}," * VALUES + "{}]}")
+        archive.writestr("samples/1.json", '{"input": [' + "{}," * 1000 + "{}]}")
     for broken in (content, encrypted, bytearray(many.read_bytes())):
         path.write_bytes(broken)
         with pytest.raises(DataError, match=r"a\.eval: (convert it|cannot be read)"):
