@@ -131,9 +131,11 @@ class Conversion:
     @cached_property
     def key(self) -> str:
         """What the weights depend on; part of what stored answers are found by."""
-        trained = self.source.trained if self.trained else ()
-        parts = [_digest(self.trained / name) for name in trained if self.trained]
-        return content_key("demo", CONVERTER, self.source.sha256, *parts)
+        return content_key("demo", CONVERTER, self.source.sha256, *map(_digest, self._files))
+
+    @property
+    def _files(self) -> list[Path]:
+        return [self.trained / name for name in self.source.trained] if self.trained else []
 
     @property
     def folder(self) -> Path:
@@ -142,9 +144,7 @@ class Conversion:
     def require(self) -> None:
         """Raise ModelError, with the remedy, if the package, a file or a library is missing."""
         self.source.find(verify=False)
-        trained = self.source.trained if self.trained else ()
-        missing = [name for name in trained if self.trained and not (self.trained / name).is_file()]
-        if missing:
+        if missing := [file.name for file in self._files if not file.is_file()]:
             raise ModelError(
                 f"install refusal-checks again: this copy has no {', no '.join(missing)} in "
                 f"{self.trained}"
