@@ -93,9 +93,11 @@ class Extras:
 def parse_candidate(name: str, extras: Extras = Extras()) -> CandidateModel:
     """Parse the value of ``--candidate``."""
     if name.startswith("replay:"):
+        if name == "replay:":
+            raise ModelError(f"--candidate {name}: no file is named; write replay:FILE")
         path = expanded(name.removeprefix("replay:"))
         if not path.is_file():
-            raise ModelError(f"--candidate {_shown(name)}: write replay:FILE: no such file")
+            raise ModelError(f"--candidate {_shown(name)}: no such file: {_shown(str(path))}")
         return Replay(name, path)
     if name in (*RULE_JUDGES, demo.BUNDLED):
         raise ModelError(f"--candidate {name}: this is a judge; use --judge {name}")

@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Sequence
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -27,11 +28,17 @@ def verdicts(project: Project) -> dict[str, tuple[float, int]]:
     return {gate: (each["value"], each["n"]) for gate, each in estimates.items()}
 
 
-def stored(path: Path) -> dict[str, dict[str, str]]:
-    """All that a store holds, by table."""
+def stored(path: Path) -> dict[str, dict[str, Any]]:
+    """All that a store holds, by table, but how answers would be weighed: in batches at once."""
+    found: dict[str, dict[str, Any]] = {}
     with closing(sqlite3.connect(path)) as database:
-        tables = ("completions", "judgements")
-        return {name: dict(database.execute(f"SELECT key, value FROM {name}")) for name in tables}
+        for name in ("completions", "judgements"):
+            rows = dict(database.execute(f"SELECT key, value FROM {name}"))
+            found[name] = {key: json.loads(value) for key, value in rows.items()}
+            for value in found[name].values():
+                value.pop("mean_logprob", None)
+                value.pop("token_ids", None)
+    return found
 
 
 def answered(project: Project, name: str, server: FakeServer | None = None) -> Path:
@@ -165,7 +172,7 @@ def test_the_command_makes_two_files_for_candidate_and_judge_on_two_servers(
     limited = (*args, "--limit", "90", "--batch-import", path, "--batch-export", "b.jsonl")
     result = project.run(*limited, "--seed", "1")
     result.stdout.fnmatch_lines(
-        ["80 requests written to *b.jsonl*", "93 requests written to *b-2.jsonl*"]
+        ["80 requests written to *b.jsonl*", "141 requests written to *b-2.jsonl*"]
     )
     assert {each["body"]["model"] for each in requests(project.path / "b-2.jsonl")} == {"other"}
 

@@ -93,7 +93,7 @@ def test_a_gate_beside_them_uses_its_own_options(theirs: Project) -> None:
 
 def test_what_init_wrote_is_collected_where_a_candidate_is_named(theirs: Project) -> None:
     theirs.write("gates/refusal_gates.py", RELEASE)
-    args = (*INSTALLED, "--thresholds=smoke", "-k", "smoke_safe", "--collect-only", "-q")
+    args = (*INSTALLED, "--thresholds=smoke", "-k", "smoke_safe", "--collect-only")
     result = theirs.run(*args, f"--candidate={theirs.model}", "--judge=keyword")
     assert "gates/refusal_gates.py::test_gate[smoke_safe-rejection_rate]" in result.outlines
     result = theirs.run(*INSTALLED, "-k", "smoke_safe")

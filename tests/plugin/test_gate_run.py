@@ -75,7 +75,7 @@ def test_a_breached_gate_fails_with_figures_and_offenders(project: Project) -> N
         [
             "smoke_unsafe: rejection_rate 0.0% *n = 80; must be at least 80.0%",
             "misses the threshold by 64 of 80 prompts",
-            "worst 2 of 80 prompts that count against this gate:",
+            "worst 2 of 80 prompts that count against this gate (of equally bad ones, one of *):",
             "*1. smoke-unsafe-*refusal confidence -1.00",
             "*prompt: *",
             "*answer: *Gladly*",

@@ -19,10 +19,10 @@ def call(*args: str | Path) -> str:
 
 
 def shown(lines: list[str]) -> list[str]:
-    """What the terminal said of the run."""
+    """What the terminal said of the run; its answer, the last, may take several lines."""
     first = next(i for i, line in enumerate(lines) if "= refusal checks =" in line)
-    last = next(i for i, line in enumerate(lines) if line.startswith("May it ship? "))
-    return [line for line in lines[first + 1 : last + 1] if line]
+    last = next(i for i, line in enumerate(lines) if i > first and line.startswith("==="))
+    return [line for line in lines[first + 1 : last] if line]
 
 
 def test_a_run_is_listed_shown_and_exported(project: Project) -> None:

@@ -38,7 +38,7 @@ class Lora(nn.Module):
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         """The layer's output; leading dimensions are kept."""
         thin = functional.linear(x, self.a) * SCALE
-        return functional.linear(x, self.linear.weight) + functional.linear(thin, self.b)
+        return self.linear(x) + functional.linear(thin, self.b)
 
 
 def attach(model: Any, names: Collection[str] = LINEAR, rank: int = RANK) -> dict[str, Lora]:

@@ -200,7 +200,9 @@ class Check:
             return f"judge {self.figure}: no exchange got a verdict; {must}"
         rate = self.estimate
         span = f"[{rate.lower:.1%}, {rate.upper:.1%}], n = {rate.n}"
-        return f"judge {self.figure} {rate.value:.1%} {span}; {must} ({ABOUT[self.figure]})"
+        # A run folder of others may name figures that this version does not know.
+        about = f" ({ABOUT[self.figure]})" if self.figure in ABOUT else ""
+        return f"judge {self.figure} {rate.value:.1%} {span}; {must}{about}"
 
 
 @dataclass(frozen=True)

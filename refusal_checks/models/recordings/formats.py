@@ -292,7 +292,7 @@ def _results(path: Path) -> Iterator[Row]:
         for number, row in enumerate(rows_in(path), 1):
             where = f"{path}: row {number}"
             response = {} if row.get("error") else row["response"]
-            body = response.get("body") if response.get("status_code") == 200 else {}
+            body = response["body"] if response.get("status_code") == 200 else {}
             own = {"id": row["custom_id"], "model": body.get("model")}
             own["completion"] = list(_answers(body)) or None
             yield {**row, **own, **({"prompt": asked.get(own["id"])} if asked else {})}

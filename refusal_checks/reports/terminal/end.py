@@ -188,7 +188,7 @@ def footer(runs: Runs, width: int = WIDTH) -> Iterator[str]:
             cost = f"at most {judge.asked} verdicts asked for, {judge.seconds:.1f} s"
             head = f"judge {clean(judge.judge, 60)} {trusted} by its own check ({cost}):"
             shown = (x for x in judge.checks if x.figure not in KINDS or not x.passed)
-            for line in (head, *(f"  {x.mark}  {x.headline}" for x in shown)):
+            for line in (head, *(f"  {x.mark}  {clean(x.headline, 500)}" for x in shown)):
                 yield from wrapped(line, width)
         yield from _readings(summary, folder)
         if engines := manifest.engines:

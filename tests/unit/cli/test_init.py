@@ -74,7 +74,9 @@ def test_each_file_can_be_read(folder: Path) -> None:
     subprocess.run(["sh", "-n", folder / SCRIPT], check=True)
     yaml = YAML(typ="safe")
     github: dict[str, Any] = yaml.load(folder / ".github/workflows/refusal-gate.yml")
-    assert github["permissions"] == {"contents": "read"}
+    assert github["permissions"] == {}
+    rights = {name: job["permissions"] for name, job in github["jobs"].items()}
+    assert rights == {"gate": {"contents": "read"}, "comment": {"pull-requests": "write"}}
     gitlab: dict[str, Any] = yaml.load(folder / "ci/refusal-gate.gitlab-ci.yml")
     assert gitlab["refusal-gate"]["artifacts"]["reports"] == {"junit": "report.xml"}
     steps = github["jobs"]["gate"]["steps"]

@@ -126,7 +126,7 @@ def test_recorded_answers_may_lie_in_the_home_folder(
     ("option", "name", "reason"),
     [
         ("--candidate", "replay:nowhere.csv", "no such file: nowhere.csv"),
-        ("--candidate", "replay:", "no such file"),
+        ("--candidate", "replay:", "no file is named; write replay:FILE"),
         ("--candidate", "keyword", "--judge"),
         ("--candidate", "gpt4", "replay:FILE"),
         ("--judge", "replay:answers.csv", "labels"),

@@ -152,7 +152,7 @@ def test_every_point_has_its_number_and_no_two_labels_touch(
     points: list[tuple[float, float]],
 ) -> None:
     rates = [[Estimate(share, share, share, 9) for share in each] for each in points]
-    found = Scatter([Point("m", *each) for each in rates], 1.0).labels
+    found = Scatter([Point("m", over, under) for over, under in rates], 1.0).labels
     numbers = [int(number) for label in found for number in label.text.split(", ")]
     assert sorted(numbers) == list(range(1, len(points) + 1))
     for one, other in combinations(found, 2):
