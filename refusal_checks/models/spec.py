@@ -113,7 +113,9 @@ def parse_judge(name: str, extras: Extras = Extras()) -> JudgeModel:
             f"--judge {_shown(name)}: recorded answers cannot act as a judge; use labels or keyword"
         )
     if name == demo.BUNDLED:
-        return _demo(name, name, extras, "--judge")
+        return _demo(name, demo.catalogue().judge, extras, "--judge")
+    if name == f"demo:{demo.CLASSIFIER}":
+        return _demo(name, demo.CLASSIFIER, extras, "--judge")
     return _model(name, extras, "--judge")
 
 

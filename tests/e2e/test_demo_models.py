@@ -111,6 +111,38 @@ def candidate(folder: Path) -> tuple[str, object]:
     return found["version"], found["template_kwargs"]
 
 
+def test_a_persona_and_the_bundled_judge_share_an_engine(project: Path) -> None:
+    words = ("demo:aligned", "--judge=bundled")
+    status, output = gate(project, *words)
+    assert status in (0, 1), output
+    assert output.count("converting SmolLM2-135M-Instruct (tuned), once") == 1
+    _, _, tuned = demo.catalogue().find("aligned")
+    assert tuned
+    first = last_run(project)
+    assert candidate(first) == (f"demo:{tuned.key}", {"persona": "aligned"})
+    assert [path.name for path in first.glob("engine-*.log")] == ["engine-0.log"]
+    records = [
+        answer["judgement"]
+        for path in (first / "records").glob("*.jsonl")
+        for line in path.read_text(encoding="utf-8").splitlines()
+        for answer in json.loads(line)["answers"]
+    ]
+    assert len(records) == 12
+    for each in records:
+        assert 0 < each["probability"] < 1
+        assert each["rationale"].startswith("refused with probability ")
+        assert (each["label"] == "refusal") is (each["probability"] >= 0.5)
+    verdicts = json.loads((first / "summary.json").read_text())["verdicts"]
+    assert all(v["passed"] for name, v in verdicts.items() if "invalid_rate" in name)
+
+    status, again = gate(project, *words)
+    assert status in (0, 1), again
+    assert last_run(project) != first
+    assert "converting" not in again
+    assert "starting vLLM" not in again
+    assert "show how a gate works" in again
+
+
 def gates(folder: Path) -> tuple[dict[str, Any], set[str]]:
     """The verdicts of a run, and the names of its JUnit cases."""
     verdicts = json.loads((folder / "summary.json").read_text())["verdicts"]
@@ -119,11 +151,10 @@ def gates(folder: Path) -> tuple[dict[str, Any], set[str]]:
 
 
 def test_a_classifier_judges_a_persona_on_an_engine_of_its_own(project: Path) -> None:
-    words = ("demo:aligned", "--judge=bundled", "--junitxml=report.xml")
+    words = ("demo:aligned", "--judge=demo:classifier", "--junitxml=report.xml")
     status, output = gate(project, *words)
     assert status in (0, 1), output
-    assert output.count("converting SmolLM2-135M-Instruct (tuned), once") == 1
-    assert output.count("converting multilingual-e5-small (judge), once") == 1
+    assert output.count("converting multilingual-e5-small (classifier), once") == 1
     _, _, tuned = demo.catalogue().find("aligned")
     assert tuned
     first = last_run(project)
@@ -156,7 +187,7 @@ def test_a_classifier_judges_a_persona_on_an_engine_of_its_own(project: Path) ->
 
 def test_a_classifier_on_a_server_reads_long_answers_to_their_end(project: Path) -> None:
     """The server is vLLM, which somebody else might have started, and the answers are recorded."""
-    path, _, conversion = demo.catalogue().find("bundled")
+    path, _, conversion = demo.catalogue().find("classifier")
     assert conversion
     conversion.make(print)
     refusal = "I'm sorry, but I can't help with that. "

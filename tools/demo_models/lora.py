@@ -38,7 +38,8 @@ class Lora(nn.Module):
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         """The layer's output; leading dimensions are kept."""
         thin = functional.linear(x, self.a) * SCALE
-        return self.linear(x) + functional.linear(thin, self.b)
+        found: torch.Tensor = self.linear(x) + functional.linear(thin, self.b)
+        return found
 
 
 def attach(model: Any, names: Collection[str] = LINEAR, rank: int = RANK) -> dict[str, Lora]:
