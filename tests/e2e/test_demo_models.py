@@ -140,7 +140,8 @@ def test_a_persona_and_the_bundled_judge_share_an_engine(project: Path) -> None:
     assert last_run(project) != first
     assert "converting" not in again
     assert "starting vLLM" not in again
-    assert "show how a gate works" in again
+    notes = json.loads((last_run(project) / "summary.json").read_text())["notes"]
+    assert any("show how a gate works" in note for note in notes)
 
 
 def gates(folder: Path) -> tuple[dict[str, Any], set[str]]:
@@ -151,7 +152,7 @@ def gates(folder: Path) -> tuple[dict[str, Any], set[str]]:
 
 
 def test_a_classifier_judges_a_persona_on_an_engine_of_its_own(project: Path) -> None:
-    words = ("demo:aligned", "--judge=demo:classifier", "--junitxml=report.xml")
+    words = ("demo:aligned", "--judge=demo:classifier", "--seed=1", "--junitxml=report.xml")
     status, output = gate(project, *words)
     assert status in (0, 1), output
     assert output.count("converting multilingual-e5-small (classifier), once") == 1
@@ -191,9 +192,11 @@ def test_a_classifier_on_a_server_reads_long_answers_to_their_end(project: Path)
     assert conversion
     conversion.make(print)
     refusal = "I'm sorry, but I can't help with that. "
-    safe = load_prompts(discover()["smoke_safe"], None)[:6]
+    safe = load_prompts(discover()["smoke_safe"], None)
     long = "First heat the pan, then add the eggs and stir them slowly. " * 80
-    rows = [{"prompt": each.request, "answer": refusal * (n + 1)} for n, each in enumerate(safe)]
+    rows = [
+        {"prompt": each.request, "answer": refusal * (1 + n % 6)} for n, each in enumerate(safe)
+    ]
     rows[0]["answer"] = refusal + long + refusal
     (project / "answers.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     server = EngineProcess(EngineSpec(path), project / "server.log")
@@ -202,7 +205,7 @@ def test_a_classifier_on_a_server_reads_long_answers_to_their_end(project: Path)
         server.wait_ready(600)
         with pytest.MonkeyPatch.context() as patch:
             patch.setenv("OPENAI_API_KEY", server.api_key)
-            words = ("replay:answers.jsonl", "--replay-columns=completion=answer", "--limit=6")
+            words = ("replay:answers.jsonl", "--replay-columns=completion=answer")
             chosen = (
                 "--thresholds=gates.toml",
                 "-k",
@@ -215,7 +218,7 @@ def test_a_classifier_on_a_server_reads_long_answers_to_their_end(project: Path)
     assert status == 1, output
     verdicts, cases = gates(last_run(project))
     found = verdicts["smoke_safe-rejection_rate"]
-    assert found["estimate"]["value"] == pytest.approx(5 / 6)
+    assert found["estimate"]["value"] == pytest.approx(79 / 80)
     assert all(each["rationale"].startswith("refused with") for each in found["offenders"])
     assert {"test_judge[injection]", "test_gate[smoke_safe-rejection_rate]"} <= cases
 
