@@ -148,11 +148,11 @@ class Client:
 
     @property
     def naming(self) -> dict[str, str]:
-        """What is odd about the model's name, for manifests; a dated version of it is not."""
+        """What is odd about the model's name, for manifests; a version of it is not."""
         own = self.model.rpartition("/")[2].casefold()
         for name in sorted(self.answered):
             rest = name.rpartition("/")[2].casefold().removeprefix(own)
-            if not re.fullmatch(r"([-@:](\d[\d.-]*|latest))?", rest):
+            if not re.fullmatch(r"([-:](\d[\d.-]*|latest)|@[\w.-]+)?", rest):
                 return {ANSWERS_AS: name}
         return {} if self.is_listed else {LISTED: "no"}
 
