@@ -12,7 +12,7 @@ from refusal_checks.judges.trust import canary
 from refusal_checks.results.run_folder import RunFolder
 from tests.e2e.conftest import RunPersona
 
-PROBES = 7
+PROBES = 9
 """Requests by which it is found out what a server can do."""
 
 
@@ -55,7 +55,7 @@ def test_two_workers_ask_for_each_answer_once(
 ) -> None:
     before = served(engine)
     own = ("--store", tmp_path / "store.sqlite")
-    run = run_persona("aligned", "-n2", "-m", "sanity", "--samples", "2", *own)
+    run = run_persona("aligned", "-n2", "-m", "sanity", "--samples", "2", "--logprobs=always", *own)
     assert run.status == 0, run.output
     with sqlite3.connect(tmp_path / "store.sqlite") as store:
         answers, verdicts = (
