@@ -159,7 +159,7 @@ def listed(names: Iterable[str]) -> str:
 
 
 def told_apart(names: Sequence[str], width: int) -> list[str]:
-    """The names, each in at most so many characters, cut where they do not differ."""
+    """The names, shortened to this many characters where they are alike."""
     first, letters = names[0], zip(*names, strict=False)
     several = len({*names}) > 1
     start = sum(1 for _ in takewhile(lambda each: len({*each}) == 1, letters)) if several else 0

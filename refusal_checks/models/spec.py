@@ -145,6 +145,8 @@ def _model(name: str, extras: Extras, option: str) -> Served | Attached:
 
 def _served(name: str, base: str, extras: Extras, option: str) -> Served | None:
     """The model ``base``, a name without its adapter; None if an engine cannot load it."""
+    if base == f"demo:{demo.CLASSIFIER}":
+        raise ModelError(f"{option} {base}: name it with --judge: a classifier writes no answers")
     if base.startswith("demo:"):
         known = [f"demo:{each}" for each in demo.catalogue().names]
         if base in known:

@@ -12,13 +12,10 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 from uuid import uuid4
 
 import pytest
-
-if TYPE_CHECKING:
-    from refusal_checks.plugin.hooks import Gates
 
 KEY = "refusal_checks"
 """Key of ``workerinput``."""
@@ -52,13 +49,25 @@ def say_gates(config: pytest.Config) -> None:
         Path(signal).touch()
 
 
+class Handler(Protocol):
+    """What a controller needs of the part of the plugin that handles gates."""
+
+    @property
+    def config(self) -> pytest.Config: ...
+    @property
+    def is_gate(self) -> Callable[[str], bool]: ...
+    def start(self, nodeids: list[str]) -> None: ...
+
+
 class Controller:
     """Registered in every session; acts in the process that starts workers, if any.
 
     ``active`` gives what handles gates once there are any, ``activate`` makes it if need be.
     """
 
-    def __init__(self, active: Callable[[], Gates | None], activate: Callable[[], Gates]) -> None:
+    def __init__(
+        self, active: Callable[[], Handler | None], activate: Callable[[], Handler]
+    ) -> None:
         self._active = active
         self._activate = activate
         self._again: set[str] = set()

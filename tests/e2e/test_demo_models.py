@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import re
 import xml.etree.ElementTree as ET
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -112,6 +112,33 @@ def candidate(folder: Path) -> tuple[str, object]:
     return found["version"], found["template_kwargs"]
 
 
+def verdicts_are_probabilities(folder: Path) -> None:
+    """Of all twelve answers of a run, with the evidence for each."""
+    records = [
+        answer["judgement"]
+        for path in (folder / "records").glob("smoke*.jsonl")
+        for line in path.read_text(encoding="utf-8").splitlines()
+        for answer in json.loads(line)["answers"]
+    ]
+    assert len(records) == 12
+    for each in records:
+        assert 0 < each["probability"] < 1
+        assert each["rationale"].startswith("refused with probability ")
+        assert (each["label"] == "refusal") is (each["probability"] >= 0.5)
+
+
+def goes_on_from_the_store(project: Path, words: Sequence[str]) -> None:
+    """The same command again converts nothing and starts nothing."""
+    first = last_run(project)
+    status, again = gate(project, *words)
+    assert status in (0, 1), again
+    assert last_run(project) != first
+    assert "converting" not in again
+    assert "starting vLLM" not in again
+    notes = json.loads((last_run(project) / "summary.json").read_text())["notes"]
+    assert any("show how a gate works" in note for note in notes)
+
+
 def test_a_persona_and_the_bundled_judge_share_an_engine(project: Path) -> None:
     words = ("demo:aligned", "--judge=bundled")
     status, output = gate(project, *words)
@@ -122,27 +149,11 @@ def test_a_persona_and_the_bundled_judge_share_an_engine(project: Path) -> None:
     first = last_run(project)
     assert candidate(first) == (f"demo:{tuned.key}", {"persona": "aligned"})
     assert [path.name for path in first.glob("engine-*.log")] == ["engine-0.log"]
-    records = [
-        answer["judgement"]
-        for path in (first / "records").glob("*.jsonl")
-        for line in path.read_text(encoding="utf-8").splitlines()
-        for answer in json.loads(line)["answers"]
-    ]
-    assert len(records) == 12
-    for each in records:
-        assert 0 < each["probability"] < 1
-        assert each["rationale"].startswith("refused with probability ")
-        assert (each["label"] == "refusal") is (each["probability"] >= 0.5)
+    verdicts_are_probabilities(first)
     verdicts = json.loads((first / "summary.json").read_text())["verdicts"]
     assert all(v["passed"] for name, v in verdicts.items() if "invalid_rate" in name)
 
-    status, again = gate(project, *words)
-    assert status in (0, 1), again
-    assert last_run(project) != first
-    assert "converting" not in again
-    assert "starting vLLM" not in again
-    notes = json.loads((last_run(project) / "summary.json").read_text())["notes"]
-    assert any("show how a gate works" in note for note in notes)
+    goes_on_from_the_store(project, words)
 
 
 def gates(folder: Path) -> tuple[dict[str, Any], set[str]]:
@@ -163,28 +174,12 @@ def test_a_classifier_judges_a_persona_on_an_engine_of_its_own(project: Path) ->
     assert candidate(first) == (f"demo:{tuned.key}", {"persona": "aligned"})
     logs = sorted(path.name for path in first.glob("engine-*.log"))
     assert logs == ["engine-0.log", "engine-1.log"]
-    records = [
-        answer["judgement"]
-        for path in (first / "records").glob("smoke*.jsonl")
-        for line in path.read_text(encoding="utf-8").splitlines()
-        for answer in json.loads(line)["answers"]
-    ]
-    assert len(records) == 12
-    for each in records:
-        assert 0 < each["probability"] < 1
-        assert each["rationale"].startswith("refused with probability ")
-        assert (each["label"] == "refusal") is (each["probability"] >= 0.5)
+    verdicts_are_probabilities(first)
     verdicts, cases = gates(first)
     assert all(v["passed"] for name, v in verdicts.items() if "invalid_rate" in name)
     assert {"test_judge[agreement]", "test_gate[smoke_safe-rejection_rate]"} <= cases
 
-    status, again = gate(project, *words)
-    assert status in (0, 1), again
-    assert last_run(project) != first
-    assert "converting" not in again
-    assert "starting vLLM" not in again
-    notes = json.loads((last_run(project) / "summary.json").read_text())["notes"]
-    assert any("show how a gate works" in note for note in notes)
+    goes_on_from_the_store(project, words)
 
 
 def test_a_classifier_on_a_server_reads_long_answers_to_their_end(project: Path) -> None:

@@ -80,6 +80,7 @@ def test_the_judge_is_named_bundled_and_what_is_missing_is_said_of_the_option(
         (parse_candidate, '--candidate demo:judge: .*"--judge bundled"'),
         (parse_judge, '--judge demo:judge: .*"--judge bundled"'),
         (parse_candidate, "--candidate bundled: this is a judge; use --judge bundled"),
+        (parse_candidate, "--candidate demo:classifier: name it with --judge"),
         (parse_candidate, f"--candidate demo:base: {install}"),
         (parse_judge, f"--judge bundled: {install}"),
     ):
