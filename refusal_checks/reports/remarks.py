@@ -41,7 +41,10 @@ def wrong(run: RunSummary) -> Iterator[tuple[str, Example | None]]:
 def weighty(run: RunSummary) -> Iterator[str]:
     for check in run.judge.checks if run.judge else ():
         if not check.passed:
-            yield clean(f"the judge failed its check: {check.headline}", 500)
+            what = "the judge failed its check"
+            if check.mark == "weak":  # it is trusted, but not with such answers
+                what = "the judge misreads a kind of answers"
+            yield clean(f"{what}: {check.headline}", 500)
     yield from (clean(f"note: {note}", 300) for note in run.notes)
     apart: dict[str, dict[str, None]] = {}
     for verdict in run.verdicts.values():
