@@ -13,7 +13,6 @@ from refusal_checks.core.records import Completion
 from refusal_checks.core.settings import Cascading, ClassifierForm, JudgeSampling, Rationales
 from refusal_checks.core.text import FAMILIES, SpecialTokens
 from refusal_checks.core.verdicts import Binary, Judgement, Valid
-from refusal_checks.models.demo import BUNDLED
 
 if TYPE_CHECKING:
     from refusal_checks.models.client.client import Client  # HTTP, which collection need not import
@@ -96,18 +95,13 @@ class JudgeSetup:
     special_tokens: SpecialTokens = FAMILIES  # of the model, broken up in all that is judged
     classes: Classes | None = None  # of a sequence classifier; None for a model that writes
     form: ClassifierForm | None = None  # as a threshold file says that a classifier is asked
-    folder: Path | None = None  # the model's files, if an engine is started for it
     cascade: Cascading = Cascading()  # noqa: RUF009 (it is frozen)
     rationales: Rationales = "all"  # when a judge of refusal writes its reasons
 
     @property
-    def is_bundled(self) -> bool:
-        """True for the judge that this package brings along."""
-        return self.name == BUNDLED
-
-    @property
-    def reads_refusals_only(self) -> bool:
-        return self.is_bundled or self.classes is not None
+    def is_classifier(self) -> bool:
+        """True for a judge that says refusal or compliance and nothing else."""
+        return self.classes is not None
 
     def prompt(self, own: str, demo: str) -> str:
         """The name of the prompt to use: the user's, else the judge's own.

@@ -66,7 +66,7 @@ def panels(
             raise ModelError(f"{judged}: {fault}") from None
     left = [name for name, way in ways.items() if not way.judges_refusal]
     for one in named:
-        if left and isinstance(one, JudgeSetup) and one.reads_refusals_only:
+        if left and isinstance(one, JudgeSetup) and one.is_classifier:
             others = dict.fromkeys(judge.name for name in left for judge in by_way[ways[name]])
             one.note(f"it judges refusals only; {', '.join(others)} alone: {', '.join(left)}")
     return {name: by_way[way] for name, way in ways.items()}
@@ -76,7 +76,7 @@ def _panel(way: Way, named: Sequence[JudgeSetup | Rule], is_recorded: bool) -> P
     """The judges of one kind, each name once; if none is named for it, one without a model."""
     kind = judges.discover()[way.kind]
     models = [one for one in named if isinstance(one, JudgeSetup)]
-    able = [one for one in models if kind.judges_refusal or not one.reads_refusals_only]
+    able = [one for one in models if kind.judges_refusal or not one.is_classifier]
     if models and not able and len(models) == len(named):
         raise ModelError(
             f"name a judge model beside {models[0].name} with a second --judge, or "

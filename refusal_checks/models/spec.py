@@ -113,9 +113,7 @@ def parse_judge(name: str, extras: Extras = Extras()) -> JudgeModel:
             f"--judge {_shown(name)}: recorded answers cannot act as a judge; use labels or keyword"
         )
     if name == demo.BUNDLED:
-        return _demo(name, demo.catalogue().judge, extras, "--judge")
-    if name == f"demo:{demo.CLASSIFIER}":
-        return _demo(name, demo.CLASSIFIER, extras, "--judge")
+        return _demo(name, name, extras, "--judge")
     return _model(name, extras, "--judge")
 
 
@@ -145,8 +143,6 @@ def _model(name: str, extras: Extras, option: str) -> Served | Attached:
 
 def _served(name: str, base: str, extras: Extras, option: str) -> Served | None:
     """The model ``base``, a name without its adapter; None if an engine cannot load it."""
-    if base == f"demo:{demo.CLASSIFIER}":
-        raise ModelError(f"{option} {base}: name it with --judge: a classifier writes no answers")
     if base.startswith("demo:"):
         known = [f"demo:{each}" for each in demo.catalogue().names]
         if base in known:
@@ -154,7 +150,7 @@ def _served(name: str, base: str, extras: Extras, option: str) -> Served | None:
         kind = base.partition("@")[0]
         if kind in known:
             return None
-        is_judge = kind == "demo:judge"
+        is_judge = kind in ("demo:judge", "demo:classifier")
         bundled = '; write "--judge bundled" for the bundled judge.' if is_judge else ""
         raise ModelError(
             f"{option} {_shown(name)}: no such demo model"

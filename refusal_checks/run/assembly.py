@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from pathlib import Path
 from types import MappingProxyType
 from typing import NamedTuple
 
@@ -295,7 +294,6 @@ def judge_panels(
             special_tokens=special_tokens(model),
             classes=_classes(model, client),
             form=form,
-            folder=Path(model.path) if isinstance(model, Served) else None,
             cascade=judging.cascade,
             rationales=judging.rationales,
         )

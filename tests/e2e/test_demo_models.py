@@ -139,23 +139,6 @@ def goes_on_from_the_store(project: Path, words: Sequence[str]) -> None:
     assert any("show how a gate works" in note for note in notes)
 
 
-def test_a_persona_and_the_bundled_judge_share_an_engine(project: Path) -> None:
-    words = ("demo:aligned", "--judge=bundled")
-    status, output = gate(project, *words)
-    assert status in (0, 1), output
-    assert output.count("converting SmolLM2-135M-Instruct (tuned), once") == 1
-    _, _, tuned = demo.catalogue().find("aligned")
-    assert tuned
-    first = last_run(project)
-    assert candidate(first) == (f"demo:{tuned.key}", {"persona": "aligned"})
-    assert [path.name for path in first.glob("engine-*.log")] == ["engine-0.log"]
-    verdicts_are_probabilities(first)
-    verdicts = json.loads((first / "summary.json").read_text())["verdicts"]
-    assert all(v["passed"] for name, v in verdicts.items() if "invalid_rate" in name)
-
-    goes_on_from_the_store(project, words)
-
-
 def gates(folder: Path) -> tuple[dict[str, Any], set[str]]:
     """The verdicts of a run, and the names of its JUnit cases."""
     verdicts = json.loads((folder / "summary.json").read_text())["verdicts"]
@@ -164,10 +147,11 @@ def gates(folder: Path) -> tuple[dict[str, Any], set[str]]:
 
 
 def test_a_classifier_judges_a_persona_on_an_engine_of_its_own(project: Path) -> None:
-    words = ("demo:aligned", "--judge=demo:classifier", "--seed=1", REPORT)
+    words = ("demo:aligned", "--judge=bundled", "--seed=1", REPORT)
     status, output = gate(project, *words)
     assert status in (0, 1), output
-    assert output.count("converting multilingual-e5-small (classifier), once") == 1
+    assert output.count("converting SmolLM2-135M-Instruct (tuned), once") == 1
+    assert output.count("converting multilingual-e5-small (judge), once") == 1
     _, _, tuned = demo.catalogue().find("aligned")
     assert tuned
     first = last_run(project)
@@ -184,7 +168,7 @@ def test_a_classifier_judges_a_persona_on_an_engine_of_its_own(project: Path) ->
 
 def test_a_classifier_on_a_server_reads_long_answers_to_their_end(project: Path) -> None:
     """The server is vLLM, which somebody else might have started, and the answers are recorded."""
-    path, _, conversion = demo.catalogue().find("classifier")
+    path, _, conversion = demo.catalogue().find("bundled")
     assert conversion
     conversion.make(print)
     refusal = "I'm sorry, but I can't help with that. "

@@ -22,6 +22,7 @@ from pathlib import Path
 
 import psutil
 
+from refusal_checks.models import demo
 from tests.fake_server import Body, FakeServer
 from tests.plugin.conftest import well_behaved
 from tests.processes import wait_until
@@ -49,13 +50,13 @@ def recorded(body: Body) -> Sequence[str]:
     return [f"Hello. {text}. Think again {mood}." for text in said]
 
 
-def refusing(body: Body) -> dict[str, float]:
+def refusing(text: str) -> dict[str, float]:
     """How probable the bundled judge finds it that an answer refuses; unsure where it says so."""
     with REQUESTS.open("a") as requests:
         requests.write("bundled\n")
-    answer = body["messages"][-1]["content"].rpartition("Answer: ")[2]
+    answer = text.rpartition("</s></s>")[2]
     share = 0.6 if "perhaps" in answer else 0.97 if "cannot" in answer else 0.02
-    return {"Yes": share / 2, "No": (1 - share) / 2, "Maybe": 0.5}
+    return {"compliance": 1 - share, "refusal": share}
 
 
 def running(folder: Path) -> int:
@@ -105,7 +106,8 @@ def main() -> None:
     key, delay = os.environ["VLLM_API_KEY"], {"slow": 0.3, "hang": 600.0}.get(behaviour, 0.0)
     dies = behaviour == "die" or (behaviour == "die-once" and is_first)
     kind = Aborting if behaviour == "abort-once" and is_first else FakeServer
-    with kind(recorded, api_key=key, port=port, delay=delay, tokens=refusing) as server:
+    classify = refusing if str(demo.catalogue().judge) in sys.argv else None
+    with kind(recorded, api_key=key, port=port, delay=delay, classify=classify) as server:
         if dies:
             server.answer = mortal
         while True:

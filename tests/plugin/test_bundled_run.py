@@ -41,7 +41,7 @@ SCOPE = "judge bundled: measured on English XSTest by people's labels*"
 
 def test_the_bundled_judge_decides_gates_and_shows_its_evidence(project: Project) -> None:
     low = ("--thresholds", "low.toml", "--offenders", "2")
-    for engines in (1, 1):  # the second time everything is stored, and no engine starts
+    for engines in (2, 2):  # the second time everything is stored, and no engine starts
         result = project.run(*BUNDLED, *low)
         result.assert_outcomes(failed=1)
         evidence = (

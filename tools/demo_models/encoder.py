@@ -26,7 +26,7 @@ from torch.nn import functional
 from transformers import AutoModelForSequenceClassification, AutoTokenizer
 
 from refusal_checks.judges.trust import canary
-from refusal_checks.models.demo import TRAINED, e5
+from refusal_checks.models.demo import JUDGE, e5
 from refusal_checks.models.demo.conversion import E5
 from tools.demo_models import asked, contrasts, corpus, grammar, held_out, lessons, lora
 from tools.demo_models.answers import embed
@@ -190,7 +190,7 @@ def main() -> None:
     """Command line."""
     parser = argparse.ArgumentParser(description="Tune an encoder to read refusals.")
     parser.add_argument("answers", type=Path, help="what tools.demo_models.asked wrote")
-    parser.add_argument("out", type=Path, nargs="?", default=TRAINED)
+    parser.add_argument("out", type=Path, nargs="?", default=JUDGE)
     parser.add_argument("--after", type=Path, help="a folder with what the first course taught")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--threads", type=int, default=os.cpu_count() or 1)
@@ -199,7 +199,7 @@ def main() -> None:
     torch.set_num_threads(given.threads)
     torch.manual_seed(given.seed)
     with TemporaryDirectory() as folder:
-        e5.convert(E5.find(), Path(folder), e5.Tuned({}, 0.0, TRAINED))
+        e5.convert(E5.find(), Path(folder), e5.Tuned({}, 0.0, JUDGE))
         tokenizer = AutoTokenizer.from_pretrained(folder)
         model: Any = AutoModelForSequenceClassification.from_pretrained(
             folder, dtype=torch.bfloat16, attn_implementation="eager"

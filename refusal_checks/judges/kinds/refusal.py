@@ -123,12 +123,8 @@ READING = Reading(
 
 
 def build(setup: JudgeSetup | None) -> Judge:
-    if setup is not None and setup.is_bundled:
-        from refusal_checks.judges import bundled  # HTTP, which collection need not import
-
-        return bundled.build(setup)
     if setup is not None and setup.classes is not None:
-        from refusal_checks.judges import classifier  # HTTP as well
+        from refusal_checks.judges import classifier  # HTTP, which collection need not import
 
         return classifier.build(setup)
     return asking.build(setup, "refusal", "demo", READING)

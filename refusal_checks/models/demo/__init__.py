@@ -1,11 +1,10 @@
-"""The demo models: a real small model, fine-tuned versions of it, and a classifier.
+"""The demo models: a real small model, fine-tuned versions of it, and a judge.
 
 The candidates are SmolLM2-135M-Instruct. ``base`` is the model as published, and so is
 ``regressed``: what remains of an aligned model that has lost its alignment. The others share one
 set of weights, the base with this project's adapter merged in, and differ by the variable
-``persona`` of its chat template; so does ``--judge bundled``, so that candidate and judge share one
-engine. ``--judge demo:classifier`` is multilingual-e5-small, fine-tuned to classify answers. The
-published weights come with Python packages and are converted on first use.
+``persona`` of its chat template. ``--judge bundled`` is multilingual-e5-small, fine-tuned to
+classify answers. The published weights come with Python packages and are converted on first use.
 """
 
 from __future__ import annotations
@@ -27,8 +26,7 @@ VARIABLE = "REFUSAL_CHECKS_DEMO_MODELS"
 BUNDLED = "bundled"  # the value of --judge that names the judge among the demo models
 
 ADAPTER = Path(__file__).parent / "adapter"
-CLASSIFIER = "classifier"  # a judge only
-TRAINED = Path(__file__).parent / CLASSIFIER
+JUDGE = Path(__file__).parent / "judge"
 SET = "demo.json"
 PUBLISHED = ("base", "regressed")  # those with the base's own weights
 
@@ -38,9 +36,9 @@ class Catalogue:
     """The demo models that there are, the most useful one first."""
 
     names: tuple[str, ...] = ("aligned", "base", "regressed", "overcautious", "reasoner")
-    judge: str = "judge"  # the persona of --judge bundled
     # the folder of ready weights, which all share; None for those that are converted
     weights: Path | None = None
+    judge: Path | None = None  # the folder of another classifier as --judge bundled
     adapter: Path = ADAPTER
     # folder with judge prompts for a model too small for others; None without any
     prompts: Path | None = None
@@ -52,14 +50,16 @@ class Catalogue:
 
     def find(self, name: str) -> tuple[str, Mapping[str, Any], Conversion | None]:
         """A model's folder, variables for its chat template, and what makes the folder, if any."""
-        if name == CLASSIFIER:
-            conversion = Conversion(TRAINED, E5)
+        if name == BUNDLED:
+            if self.judge:
+                return str(self.judge), {}, None
+            conversion = Conversion(JUDGE, E5)
         elif self.weights:
             return str(self.weights), {} if name == "base" else {"persona": name}, None
         else:
             conversion = Conversion(None if name in PUBLISHED else self.adapter)
         conversion.require()
-        own = {} if name in (CLASSIFIER, *PUBLISHED) else {"persona": name}
+        own = {} if name in (BUNDLED, *PUBLISHED) else {"persona": name}
         return str(conversion.folder), own, conversion
 
 
@@ -75,7 +75,7 @@ def catalogue() -> Catalogue:
         raise ModelError(f"{VARIABLE}={named}: neither {SET} nor adapter_config.json is there")
     try:
         found = json.loads((folder / SET).read_text("utf-8"))
-        places = {key: folder / found[key] for key in ("weights", "prompts")}
-        return Catalogue(tuple(found["models"]), found["judge"], note=found["note"], **places)
+        places = {key: folder / found[key] for key in ("weights", "judge", "prompts")}
+        return Catalogue(tuple(found["models"]), note=found["note"], **places)
     except (OSError, ValueError, KeyError, TypeError) as fault:
         raise ModelError(f"{folder / SET}: not a list of demo models: {fault!r}") from None

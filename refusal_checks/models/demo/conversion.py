@@ -125,7 +125,7 @@ class Conversion:
     @property
     def name(self) -> str:
         if self.source is E5:
-            return "classifier"
+            return "judge"
         return "tuned" if self.trained else "base"
 
     @cached_property

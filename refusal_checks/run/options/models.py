@@ -175,8 +175,8 @@ def read_judging(config: OptionValues, repeats: int = 1) -> Judging:
         for option in given + [f"repeats {repeats}"] * (repeats > 1):
             raise UserError(
                 f"--judge-{option.replace('_', '-')}: leave it out, or name a model beside bundled "
-                "with a second --judge: the bundled judge has no use for it: it reads the "
-                "probability of one token, and draws nothing"
+                "with a second --judge: the bundled judge has no use for it: it is a classifier, "
+                "and draws nothing"
             )
     return Judging(
         tuple(judges), sampling, cascade, read_settings(config, settings.Writing, {}).rationales
@@ -234,7 +234,7 @@ def _spread(config: OptionValues, option: str, named: Sequence[str]) -> list[str
         if name == BUNDLED and value not in ("", "{}") and option != "--judge-args":
             raise ModelError(
                 f"{option} {value}: leave it out for the bundled judge, or name a model beside it "
-                "with a second --judge: it was trained on one conversation and knows no other"
+                "with a second --judge: it is a classifier and has no chat template"
             )
     return values
 

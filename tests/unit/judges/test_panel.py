@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -11,12 +10,13 @@ import pytest
 
 from refusal_checks import benchmarks, judges
 from refusal_checks.core.errors import DataError, ModelError
-from refusal_checks.core.settings import JudgeSampling
+from refusal_checks.core.settings import ClassifierForm, JudgeSampling
 from refusal_checks.core.verdicts import Binary, Chosen, Graded, Harm, Rated
 from refusal_checks.judges.base import JudgeKind, JudgeSetup
 from refusal_checks.judges.panel import Way, panels
 from refusal_checks.judges.rules import JUDGES, KeywordJudge
 from refusal_checks.models.client.client import Client
+from refusal_checks.models.files import Classes
 from refusal_checks.models.spec import RULE_JUDGES, Rule
 
 
@@ -25,35 +25,32 @@ def test_the_benchmark_that_needs_a_model_is_named() -> None:
         panels({"chisafety_qa": Way("degree"), "own": Way("degree")}, [Rule("keyword")], False)
 
 
+CLASSES = Classes(("no", "yes"), ClassifierForm(format="{request} {answer}", refusal_label="yes"))
 WAYS = {"xstest": Way("refusal"), "graded": Way("degree"), "rated": Way("strongreject")}
 
 
-def setups(folder: Path, said: list[str]) -> list[JudgeSetup]:
+def setups(said: list[str]) -> list[JudgeSetup]:
     """The bundled judge, and a model."""
     client = Client("http://127.0.0.1:9/v1", "m")
     sampling = JudgeSampling()
     return [
-        JudgeSetup("bundled", client, "b", sampling, note=said.append, folder=folder),
+        JudgeSetup("bundled", client, "b", sampling, note=said.append, classes=CLASSES),
         JudgeSetup("org/j", client, "j", sampling),
     ]
 
 
 @pytest.mark.parametrize("way", ["degree", "rating", "strongreject", "multiple_choice"])
-def test_the_bundled_judge_alone_is_refused_where_more_is_asked_for(
-    way: str, tmp_path: Path
-) -> None:
-    alone = setups(tmp_path, [])[:1]
+def test_the_bundled_judge_alone_is_refused_where_more_is_asked_for(way: str) -> None:
+    alone = setups([])[:1]
     wanted = r"^own: name a judge model beside bundled with a second --judge, or leave them out"
     with pytest.raises(ModelError, match=wanted):
         panels({"xstest": Way("refusal"), "own": Way(way)}, alone, False)
 
 
 @pytest.mark.parametrize("order", [1, -1])
-def test_what_the_bundled_judge_cannot_judge_is_the_other_s_and_that_is_said(
-    tmp_path: Path, order: int
-) -> None:
+def test_what_the_bundled_judge_cannot_judge_is_the_other_s_and_that_is_said(order: int) -> None:
     said: list[str] = []
-    found = panels(WAYS, setups(tmp_path, said)[::order], False)
+    found = panels(WAYS, setups(said)[::order], False)
     names = {name: sorted(judge.name for judge in panel) for name, panel in found.items()}
     assert names == {"xstest": ["bundled", "org/j"], "graded": ["org/j"], "rated": ["org/j"]}
     assert said == ["it judges refusals only; org/j alone: graded, rated"]

@@ -32,7 +32,7 @@ def real(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("real")
-def test_personas_and_the_judge_share_weights_and_the_base_has_its_own(tmp_path: Path) -> None:
+def test_personas_share_weights_and_the_base_and_the_judge_have_their_own(tmp_path: Path) -> None:
     candidates = (parse_candidate(f"demo:{name}") for name in catalogue().names)
     served = [*candidates, parse_judge("bundled")]
     models = {each.name: each for each in served if isinstance(each, Served)}
@@ -40,14 +40,11 @@ def test_personas_and_the_judge_share_weights_and_the_base_has_its_own(tmp_path:
     assert catalogue().names == ("aligned", "base", "regressed", "overcautious", "reasoner")
     base, regressed = models.pop("demo:base"), models.pop("demo:regressed")
     assert (regressed.path, regressed.template_kwargs) == (base.path, {})
+    judge = models.pop("bundled")
     assert len({each.path for each in models.values()}) == 1
-    assert base.path not in {each.path for each in models.values()}
+    assert len({judge.path, base.path, *(each.path for each in models.values())}) == 3
     assert Path(base.path).is_relative_to(tmp_path)
-    assert base.template_kwargs == {}
-    assert models["bundled"].template_kwargs == {"persona": "judge"}
-    judge = parse_judge("demo:classifier")
-    assert isinstance(judge, Served)
-    assert judge.template_kwargs == {}
+    assert base.template_kwargs == judge.template_kwargs == {}
     form = ClassifierForm(
         format="{request}</s></s>{answer}", refusal_label="refusal", languages=("en", "zh")
     )
@@ -80,7 +77,7 @@ def test_the_judge_is_named_bundled_and_what_is_missing_is_said_of_the_option(
         (parse_candidate, '--candidate demo:judge: .*"--judge bundled"'),
         (parse_judge, '--judge demo:judge: .*"--judge bundled"'),
         (parse_candidate, "--candidate bundled: this is a judge; use --judge bundled"),
-        (parse_candidate, "--candidate demo:classifier: name it with --judge"),
+        (parse_judge, '--judge demo:classifier: .*"--judge bundled"'),
         (parse_candidate, f"--candidate demo:base: {install}"),
         (parse_judge, f"--judge bundled: {install}"),
     ):
@@ -93,9 +90,7 @@ def test_a_folder_may_hold_ready_models_or_an_adapter(
 ) -> None:
     assert catalogue().names == toy_model.PERSONAS
     assert catalogue().find("judge") == (str(toy_model.MODEL_DIR), {"persona": "judge"}, None)
-    assert parse_judge("bundled") == Served(
-        "bundled", str(toy_model.MODEL_DIR), template_kwargs={"persona": "judge"}
-    )
+    assert parse_judge("bundled") == Served("bundled", str(toy_model.FOLDER / "judge"))
     monkeypatch.setenv(VARIABLE, str(tmp_path))
     with pytest.raises(ModelError, match=r"neither demo\.json nor adapter_config\.json"):
         catalogue()
