@@ -5,6 +5,9 @@ labelled or wrote, and from ``contrasts``, in which only the content decides. A 
 the base model of the personas answers, which wanders as evasions do and still complies; the outcome
 is the mean of the weights before and after it (as in Wortsman et al., Robust fine-tuning of
 zero-shot models, 2022). It is read on what no lesson has.
+
+The biases of the adapted layers become 0 first: with them the loss was that of chance (0.69) after
+120 steps, without them 0.50.
 """
 
 from __future__ import annotations
@@ -204,14 +207,17 @@ def main() -> None:
         model: Any = AutoModelForSequenceClassification.from_pretrained(
             folder, dtype=torch.bfloat16, attn_implementation="eager"
         )
-    lora.attach(model.bert.encoder, LAYERS, RANK)
+    adapters = lora.attach(model.bert.encoder, LAYERS, RANK)
+    biases = {f"bert.encoder.{name}.bias": one.linear.bias for name, one in adapters.items()}
+    for bias in biases.values():
+        torch.nn.init.zeros_(bias)
     model.bert.embeddings.requires_grad_(False)
     learnt = {name: each for name, each in model.named_parameters() if each.requires_grad}
 
     def save(state: Mapping[str, torch.Tensor]) -> None:
         given.out.mkdir(parents=True, exist_ok=True)
         settings = {"format": "pt", "scale": str(lora.SCALE)}
-        save_file(dict(state), given.out / e5.LEARNT, settings)
+        save_file({**state, **biases}, given.out / e5.LEARNT, settings)
 
     def learn(number: int, answers: list[Asked]) -> dict[str, torch.Tensor]:
         found = rows(given.seed + number, data / "xstest", answers)
