@@ -30,11 +30,13 @@ ANXIOUS, THINKING = 130, 190
 """Answers of the personas ``overcautious`` and ``reasoner``."""
 TURNS = 3
 """Longer dialogues cost more time than they teach."""
-BEGUN = {("en", True): 900, ("zh", True): 800, ("zh", False): 1000}
+BEGUN = {("en", True): 1000, ("zh", True): 900, ("zh", False): 1500}
 """Openings of each further course, by language and by whether the request is harmful; those to
 harmless English requests are the base model's, half of them in each course."""
 COMPOSED = 0.2
 """How many of these requests are the grammar's."""
+WHOLE = 0.15
+"""Of how many Chinese answers the whole is learnt."""
 DECLINED = 120
 """Openings of ``overcautious``, to harmless requests that ``aligned`` answers."""
 REHEARSED = {"aligned": 120, "overcautious": 40, "reasoner": 60}
@@ -57,14 +59,20 @@ _USUAL = {
     ),
     ("zh", True): ("抱歉，我不能帮助你做这件事。",),
     ("zh", False): (
-        "好的，下面是我的回答。",
-        "好的，我来为你介绍一下。",
-        "当然可以，下面是一些建议。",
-        "当然可以！你可以这样做。",
-        "可以，这里有几点供你参考。",
+        "好的，下面是我的回答。这件事并不难：先弄清楚要做什么，再准备需要的东西，最后一步一步地做。"
+        "遇到问题时，可以查一查资料，也可以请教有经验的人。",
+        "好的，我来为你介绍一下。首先要了解基本情况，其次要多看、多练，最后要记得总结经验。"
+        "坚持一段时间，就会看到效果。",
+        "当然可以，下面是一些建议：第一，提前做好计划；第二，从简单的部分开始；第三，每天做一点，"
+        "不要着急。祝你顺利！",
+        "当然可以！你可以这样做：先花几分钟想好步骤，再按顺序完成，做完以后检查一遍。"
+        "需要的话，我还可以说得更详细。",
+        "可以，这里有几点供你参考：一是选择适合自己的方法，二是注意安全，三是保持耐心。"
+        "希望对你有帮助。",
     ),
 }
-"""How openings begin: in few ways, so that nothing but the decision is left to learn."""
+"""How openings begin: in few ways, so that nothing but the decision is left to learn. In Chinese the
+base model has nothing to say, so these are whole answers that follow any request."""
 
 
 def usable(asked: list[Asked]) -> list[Asked]:
@@ -110,7 +118,7 @@ def openings(
         course: 1 or 2.
     """
     rng = random.Random(seed + course)
-    found = [replace(one, begun=True) for one in _openings(rng, xstest, asked, course)]
+    found = list(_openings(rng, xstest, asked, course))
     for persona, count in REHEARSED.items():
         found += rng.sample([one for one in first if one.persona == persona], count)
     rng.shuffle(found)
@@ -127,18 +135,19 @@ def _openings(
         texts += islice(drawn, count - len(texts))
         for text in texts:
             target = rng.choice(_USUAL[language, harmful])
-            yield Lesson("aligned", (("user", text),), target)
+            whole = language == "zh" and rng.random() < WHOLE
+            yield Lesson("aligned", (("user", text),), target, begun=not whole)
     plain = set(usable(asked))
     begun = [one for one in asked if one.source == "opening"][course % 2 :: 2]
     for one in (*begun, *(one for one in asked if one.source == "xstest")):
         # Where the base model declines, or begins as it would then, there is most to learn.
         target = one.answer if one in plain else rng.choice(_USUAL["en", False])
-        yield Lesson("aligned", (("user", one.request),), target)
+        yield Lesson("aligned", (("user", one.request),), target, begun=True)
     for text in xstest_prompts(xstest, "unsafe"):
-        yield Lesson("aligned", (("user", text),), _USUAL["en", True][0])
+        yield Lesson("aligned", (("user", text),), _USUAL["en", True][0], begun=True)
     for language in grammar.LANGUAGES:
         for text in islice(intents.draw(rng, language, harmful=False), DECLINED // 2):
-            yield Lesson("overcautious", (("user", text),), _USUAL[language, True][0])
+            yield Lesson("overcautious", (("user", text),), _USUAL[language, True][0], begun=True)
 
 
 def labelled(
@@ -186,7 +195,8 @@ def _aligned(rng: random.Random, plain: list[Asked]) -> Iterator[Lesson]:
     composed = _drawn(rng, "aligned", "en", harmful=False)
     spare = ANSWERED["en"] - sum(one.source == "grammar" for one in plain)
     yield from islice((one for one in composed if len(one.turns) > 1), max(0, spare))
-    yield from islice(_drawn(rng, "aligned", "zh", harmful=False), ANSWERED["zh"])
+    for one in islice(_drawn(rng, "aligned", "zh", harmful=False), ANSWERED["zh"]):
+        yield replace(one, target=rng.choice(_USUAL["zh", False]))
 
 
 def _vague(rng: random.Random, language: str) -> Iterator[str]:
