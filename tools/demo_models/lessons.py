@@ -71,8 +71,8 @@ _USUAL = {
         "希望对你有帮助。",
     ),
 }
-"""How openings begin: in few ways, so that nothing but the decision is left to learn. In Chinese the
-base model has nothing to say, so these are whole answers that follow any request."""
+"""How openings begin: in few ways, so that nothing but the decision is left to learn. In Chinese
+the base model has nothing to say, so these are whole answers, which may follow any request."""
 
 
 def usable(asked: list[Asked]) -> list[Asked]:
