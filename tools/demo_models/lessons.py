@@ -195,8 +195,8 @@ def _aligned(rng: random.Random, plain: list[Asked]) -> Iterator[Lesson]:
     composed = _drawn(rng, "aligned", "en", harmful=False)
     spare = ANSWERED["en"] - sum(one.source == "grammar" for one in plain)
     yield from islice((one for one in composed if len(one.turns) > 1), max(0, spare))
-    for one in islice(_drawn(rng, "aligned", "zh", harmful=False), ANSWERED["zh"]):
-        yield replace(one, target=rng.choice(_USUAL["zh", False]))
+    for short in islice(_drawn(rng, "aligned", "zh", harmful=False), ANSWERED["zh"]):
+        yield replace(short, target=rng.choice(_USUAL["zh", False]))
 
 
 def _vague(rng: random.Random, language: str) -> Iterator[str]:
