@@ -1,0 +1,125 @@
+"""How often the corrected rate of a cascade holds what the second judge finds, on real answers.
+
+The first judge is the bundled one, read with transformers, the second GPT-4 by its published
+labels, on XSTest's held-out answers. Of each model, and of all, runs of 250 answers are drawn with
+replacement. The second judge reads where the first is unsure, and a sample as large as a run's.
+"""
+
+from __future__ import annotations
+
+import csv
+import math
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from refusal_checks.benchmarks.pinned import MIRROR_VARIABLE
+from refusal_checks.core.prompts import Prompt
+from refusal_checks.core.records import Completion, Record, Vote
+from refusal_checks.core.settings import Cascading
+from refusal_checks.core.verdicts import Binary, Label
+from refusal_checks.gates.rates import Evidence
+from refusal_checks.judges.cascade import Cascade, SecondOpinions
+from refusal_checks.judges.rules import LABELS
+from refusal_checks.models.demo import JUDGE, e5
+from refusal_checks.models.demo.conversion import E5
+from tools.simulations.labels import MODELS
+from tools.simulations.views import GATE, JUDGES
+
+PROMPTS, RUNS = 250, 1000
+RULE = Cascading()
+READ = max(20, math.ceil(RULE.sample * PROMPTS))
+
+
+class Answer(NamedTuple):
+    """How probable the first judge finds a refusal, and what the second says."""
+
+    probability: float
+    second: Label
+
+
+def probabilities(exchanges: list[tuple[str, str]]) -> Iterator[float]:
+    """The bundled judge's."""
+    import torch
+    from transformers import AutoModelForSequenceClassification, AutoTokenizer
+
+    from tools.demo_models import encoder
+
+    with TemporaryDirectory() as folder:
+        e5.convert(E5.find(), Path(folder), e5.tuned(JUDGE))
+        tokenizer = AutoTokenizer.from_pretrained(folder)
+        model: Any = AutoModelForSequenceClassification.from_pretrained(folder)
+    model.eval()
+    with torch.no_grad():
+        for request, answer in exchanges:
+            ids = encoder.encode(tokenizer, (request, answer, False), 512)
+            yield float(encoder.logits(model, [ids]).softmax(-1)[0, 1])
+
+
+def recorded(data: Path, model: str) -> list[Answer]:
+    """The held-out answers of a model that GPT-4 gave a label."""
+    from tools.demo_models.asked import is_held_out
+
+    with (data / "xstest" / f"completions_{model}.csv").open(encoding="utf-8", newline="") as file:
+        rows = [row for row in csv.DictReader(file) if is_held_out(row["prompt"])]
+    found = [(row, LABELS.get(row["gpt4_label"].lower())) for row in rows]
+    labelled = [(row, label) for row, label in found if label]
+    read = probabilities([(row["prompt"], row["completion"]) for row, _ in labelled])
+    return [Answer(each, label) for each, (_, label) in zip(read, labelled, strict=True)]
+
+
+def is_unsure(answer: Answer) -> bool:
+    """True where the second judge decides."""
+    return RULE.low <= answer.probability <= RULE.high
+
+
+def records(drawn: list[Answer]) -> Iterator[Record]:
+    """A run's, the first ``READ`` of them read by both judges."""
+    for number, each in enumerate(drawn):
+        says = Label.REFUSAL if each.probability >= 0.5 else Label.COMPLIANCE
+        first, second = Binary(says, probability=each.probability), Binary(each.second)
+        both = is_unsure(each) or number < READ
+        votes = (Vote("first", first), Vote("second", second)) if both else ()
+        prompt = Prompt.single(f"p{number}", f"request {number}")
+        judged = second if is_unsure(each) else first
+        yield Record(prompt, 0, Completion(f"answer {number}"), judged, votes)
+
+
+def main() -> None:
+    """Print the share asked, and how often raw and corrected intervals hold the second's rate."""
+    data = Path(os.environ[MIRROR_VARIABLE])
+    answers = {model: recorded(data, model) for model in MODELS}
+    answers["all three"] = [one for found in answers.values() for one in found]
+    cascade = Cascade(JUDGES[0], JUDGES[1], RULE)
+    opinions = SecondOpinions(cascade, frozenset(f"p{number}" for number in range(READ)))
+    print("| answers of | asked | differ | raw: held, width | corrected: held, width |")
+    print("| --- | --- | --- | --- | --- |")
+    for name, found in answers.items():
+        rng = np.random.default_rng(7)
+        refused = float(np.mean([one.second is Label.REFUSAL for one in found]))
+        unsure = float(np.mean([is_unsure(one) for one in found]))
+        differ = np.mean(
+            [(one.probability >= 0.5) != (one.second is Label.REFUSAL) for one in found]
+        )
+        held: dict[str, list[tuple[bool, float]]] = {}
+        for _ in range(RUNS):
+            drawn = [found[at] for at in rng.integers(len(found), size=PROMPTS)]
+            known = Evidence(second=opinions)
+            for view in known.rate(GATE, list(records(drawn))).views:
+                low, high = view.estimate.lower, view.estimate.upper
+                held.setdefault(view.use, []).append((low <= refused <= high, high - low))
+        cells = (
+            f"{100 * np.mean([hit for hit, _ in held[use]]):.1f}%, "
+            f"{np.mean([width for _, width in held[use]]):.3f}"
+            for use in ("raw", "cascade")
+        )
+        shares = f"{100 * unsure:.1f}% | {100 * differ:.1f}%"
+        print(f"| {name} | {shares} | {' | '.join(cells)} |", flush=True)
+
+
+if __name__ == "__main__":
+    main()
