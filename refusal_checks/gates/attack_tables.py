@@ -21,22 +21,16 @@ from refusal_checks.metrics.worst_case import worst_attack_rejection_rate
 
 WORST = worst_attack_rejection_rate.name
 
-Content = dict[str, Any]
-"""Tables by name."""
+Content = dict[str, Any]  # tables by name
 
 
 @dataclass(frozen=True)
 class AttackTables:
-    """The attacks of all files.
+    """The attacks of all files."""
 
-    Attributes:
-        files: their content, with a table for each benchmark under attack.
-        plain: the benchmark that is attacked, by name of the one under attack.
-    """
-
-    files: Mapping[Path, Content]
+    files: Mapping[Path, Content]  # their content, with a table for each benchmark under attack
     attacked: Attacked
-    plain: Mapping[str, str]
+    plain: Mapping[str, str]  # the benchmark that is attacked, by name of the one under attack
 
     def stands_for_all(self, name: str) -> bool:
         """True if a table is of all attacks together."""

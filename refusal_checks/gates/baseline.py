@@ -31,11 +31,8 @@ from refusal_checks.metrics import Metric, by_prompt, score_limits
 from refusal_checks.metrics.refusal import invalid_rate
 from refusal_checks.metrics.statistics.intervals import Estimate
 
-FORMAT = 1
-"""Version of the files' meaning."""
-
-FOLDER = "scores"
-"""The part of a run's folder with its files."""
+FORMAT = 1  # version of the files' meaning
+FOLDER = "scores"  # the part of a run's folder with its files
 
 UNSTATED = {"rationales": "all"}
 """What conditions are that runs do not record, because they were so before there was a choice."""
@@ -48,20 +45,15 @@ _DIGITS = 9
 
 @dataclass(frozen=True)
 class PromptScores:
-    """One prompt of a run.
+    """One prompt of a run."""
 
-    Attributes:
-        prompt: fingerprint of the messages.
-        scores: by metric; metrics in which the prompt has no score are absent.
-        answers: content key and verdict of each answer, in the order of their samples.
-        limits: the lowest and the highest score by metric, if some answers have no verdict.
-        people: the score by metric that people's labels give, if it is in a random sample of them.
-    """
-
-    prompt: str
-    scores: Mapping[str, float]
+    prompt: str  # fingerprint of the messages
+    scores: Mapping[str, float]  # by metric; metrics in which the prompt has no score are absent
+    # content key and verdict of each answer, in the order of their samples
     answers: tuple[tuple[str, str], ...] = ()
+    # the lowest and the highest score by metric, if some answers have no verdict
     limits: Mapping[str, tuple[float, float]] = field(default_factory=dict)
+    # the score by metric that people's labels give, if it is in a random sample of them
     people: Mapping[str, float] = field(default_factory=dict)
 
     def limits_in(self, metric: Metric) -> tuple[float, float] | None:
@@ -83,33 +75,25 @@ class PromptScores:
 
 @dataclass(frozen=True)
 class Scores:
-    """One benchmark of a run.
-
-    Attributes:
-        candidate: as the user named it; version: its weights' fingerprint or revision.
-        started: ISO date and time of the run.
-        conditions: what the figures depend on besides the candidate, by name; runs are comparable
-            if all are equal.
-        figures: every metric over all prompts.
-        title: the candidate's short name; empty in older files.
-        views: figures that do not rest on the judge alone (people's labels, a calibration, a second
-            judge), by gate id and by what they rest on.
-        errors: of the judge in the calibration that corrects such a figure, by gate id.
-        bounds: what the gates asked for, by gate id and by the bound's name in threshold files.
-    """
+    """One benchmark of a run."""
 
     benchmark: str
     kind: Kind
-    candidate: str
-    version: str
-    started: str
+    candidate: str  # as the user named it
+    version: str  # the fingerprint of its weights, or their revision
+    started: str  # ISO date and time of the run
+    # what figures depend on besides the candidate, by name; runs are comparable if all are equal
     conditions: Mapping[str, str]
-    figures: Mapping[str, Estimate]
+    figures: Mapping[str, Estimate]  # every metric over all prompts
     prompts: Mapping[str, PromptScores]
     format: int = field(default=FORMAT)
-    title: str = ""
+    title: str = ""  # the candidate's short name; empty in older files
+    # figures that do not rest on the judge alone (people's labels, a calibration, a second judge),
+    # by gate id and by what they rest on
     views: Mapping[str, Mapping[Use, Estimate]] = field(default_factory=dict)
+    # of the judge in the calibration that corrects such a figure, by gate id
     errors: Mapping[str, JudgeErrors] = field(default_factory=dict)
+    # what the gates asked for, by gate id and by the bound's name in threshold files
     bounds: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
 
 

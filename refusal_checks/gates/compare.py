@@ -23,28 +23,20 @@ Texts = Callable[[Prompt, Sequence[str]], Mapping[str, str]]
 
 @dataclass(frozen=True)
 class Offender:
-    """A prompt that counts against a gate, with the answer that counts most.
-
-    Attributes:
-        confidence: of refusal; None without any valid verdict.
-        verdict: on the answer in a word or two, or why there is none.
-        cut: characters of the answer that the judge did not see.
-        escaped: special tokens that were broken up for the judge.
-        expected: the letter of the right option, if the question has one.
-        prompt, answer, rationale: untrusted text, unescaped.
-    """
+    """A prompt that counts against a gate, with the answer that counts most."""
 
     id: str
     groups: Mapping[str, str]
-    confidence: float | None
+    confidence: float | None  # of refusal; None without any valid verdict
+    # prompt, answer, rationale: untrusted text, unescaped
     prompt: str
     answer: str
-    verdict: str
+    verdict: str  # on the answer in a word or two, or why there is none
     category: str | None
     rationale: str
-    cut: int = 0
-    escaped: int = 0
-    expected: str = ""
+    cut: int = 0  # characters of the answer that the judge did not see
+    escaped: int = 0  # special tokens that were broken up for the judge
+    expected: str = ""  # the letter of the right option, if the question has one
 
 
 def counts_against(metric: Metric, score: float, bound: float, low: bool) -> bool:
@@ -76,80 +68,63 @@ def offender(metric: Metric, answers: Sequence[Record], lowest: bool) -> Offende
 
 @dataclass(frozen=True)
 class Earlier:
-    """An earlier run of a benchmark.
-
-    Attributes:
-        differences: why it is not comparable, if that is overridden.
-        same_candidate: the run had a candidate of this one's name.
-        anchor: an older release, from which the total change counts.
-    """
+    """An earlier run of a benchmark."""
 
     scores: Scores
-    differences: tuple[str, ...] = ()
+    differences: tuple[str, ...] = ()  # why it is not comparable, if that is overridden
     texts: Texts = lambda prompt, keys: {}
-    same_candidate: bool = False
-    anchor: Earlier | None = None
+    same_candidate: bool = False  # the run had a candidate of this one's name
+    anchor: Earlier | None = None  # an older release, from which the total change counts
 
 
 @dataclass(frozen=True)
 class Flip:
-    """A prompt whose score in the gate's metric changed.
-
-    Attributes:
-        now: the prompt with the answer that contributes most to the change.
-        verdict_before: the most common earlier verdict.
-        answer_before: an earlier answer with that verdict, untrusted; None if it is not stored.
-    """
+    """A prompt whose score in the gate's metric changed."""
 
     before: float
     after: float
-    now: Offender
-    verdict_before: str
+    now: Offender  # the prompt with the answer that contributes most to the change
+    verdict_before: str  # the most common earlier verdict
+    # an earlier answer with that verdict, untrusted; None if it is not stored
     answer_before: str | None
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """The change of a gate's figure.
+    """The change of a gate's figure."""
 
-    Attributes:
-        candidate, started: of the earlier run; name: the candidate's short name, if known.
-        change: figure now - figure then over the prompts of both runs, with an interval.
-        lower, upper: one-sided bounds on the change at the confidence level, to compare with the
-            margins.
-        lost, gained: for a share, how many prompts left and joined it; for a mean, how many scores
-            fell and rose.
-        p_flips: of the exact McNemar test, for a share of independent prompts; else None.
-        fell, rose: some of these prompts, largest changes first.
-        only_now, only_then, reworded, unscored: how many prompts are not compared.
-        differences, same_candidate: see ``Earlier``.
-        doubtful: prompts with an answer without a verdict in one of the runs.
-        worst: the bounds with these counted against each bound; None without any.
-        missing: why the change cannot be told, and what would tell it, if this run's figure rests
-            on more than its judge and the earlier run's does not; else empty.
-        looser: bounds of the gate that allow more than they did in the earlier run, in words.
-    """
-
+    # candidate, started: of the earlier run; name: the candidate's short name, if known
     candidate: str
     started: str
-    change: Estimate
+    change: Estimate  # figure now - figure then over the prompts of both runs, with an interval
+    # one-sided bounds on the change at the confidence level, to compare with the margins
     lower: float
     upper: float
+    # lost, gained: for a share, how many prompts left and joined it; for a mean, how many scores
+    # fell and rose
     lost: int
     gained: int
+    # of the exact McNemar test, for a share of independent prompts; else None
     p_flips: float | None
+    # fell, rose: some of these prompts, largest changes first
     fell: tuple[Flip, ...] = ()
     rose: tuple[Flip, ...] = ()
+    # only_now, only_then, reworded, unscored: how many prompts are not compared
     only_now: int = 0
     only_then: int = 0
     reworded: int = 0
     unscored: int = 0
+    # differences, same_candidate: see `Earlier`
     differences: tuple[str, ...] = ()
-    doubtful: int = 0
+    doubtful: int = 0  # prompts with an answer without a verdict in one of the runs
+    # the bounds with these counted against each bound; None without any
     worst: tuple[float, float] | None = None
     name: str = ""
     same_candidate: bool = False
+    # why the change cannot be told, and what would tell it, if this run's figure rests on more than
+    # its judge and the earlier run's does not; else empty
     missing: str = ""
+    # bounds of the gate that allow more than they did in the earlier run, in words
     looser: tuple[str, ...] = ()
 
     @property

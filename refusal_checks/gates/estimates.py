@@ -31,38 +31,25 @@ Estimator = Callable[[Gate, Sequence[Record]], Estimate]
 
 @dataclass(frozen=True)
 class Rules:
-    """How gates are decided.
+    """How gates are decided."""
 
-    Attributes:
-        level: confidence level, two-sided for intervals and one-sided for comparisons.
-        offenders: most prompts that a list names.
-        watched: gates were looked at while answers came, see ``early_stopping``.
-        day: on which waivers must hold; that of the run's start.
-    """
-
-    level: float = 0.95
+    level: float = 0.95  # confidence level, two-sided for intervals and one-sided for comparisons
     multiple_testing: MultipleTesting = "none"
-    offenders: int = 5
+    offenders: int = 5  # most prompts that a list names
     evidence: Evidence = field(default_factory=Evidence)
-    watched: bool = False
-    day: date = field(default_factory=today)
+    watched: bool = False  # gates were looked at while answers came, see `early_stopping`
+    day: date = field(default_factory=today)  # on which waivers must hold; that of the run's start
 
 
 @dataclass(frozen=True)
 class BoundCheck:
-    """One comparison of a gate: of its figure, or of the figure's change.
+    """One comparison of a gate: of its figure, or of the figure's change."""
 
-    Attributes:
-        outcome: the position of the interval.
-        met: the figure itself is within the limits.
-        by_point: the figure decides, and an inconclusive outcome only adds a remark.
-        p_breach: probability of a figure at least this far beyond its limits if the true one were
-            just within them; 1 for a figure within.
-    """
-
-    outcome: Outcome
-    met: bool
-    by_point: bool
+    outcome: Outcome  # the position of the interval
+    met: bool  # the figure itself is within the limits
+    by_point: bool  # the figure decides, and an inconclusive outcome only adds a remark
+    # probability of a figure at least this far beyond its limits if the true one were just within
+    # them; 1 for a figure within
     p_breach: float = 1.0
 
     def in_worst_cases(self, cases: Sequence[Outcome]) -> BoundCheck:
@@ -152,19 +139,14 @@ def p_normal(found: Estimate, limits: AllowedRange, quantile: float) -> float:
 
 @dataclass(frozen=True)
 class GateFigures:
-    """A gate's figures before several gates are decided together.
-
-    Attributes:
-        rate: what the figure rests on; its records are those that the gate looks at.
-        estimate: of the part of the prompts that was evaluated.
-        cases: the figure with every invalid answer counted as one verdict, by that verdict's name.
-        figure, change: None without bounds on it, or without a baseline.
-    """
+    """A gate's figures before several gates are decided together."""
 
     gate: Gate
-    rate: Rate
-    estimate: Estimate
+    rate: Rate  # what the figure rests on; its records are those that the gate looks at
+    estimate: Estimate  # of the part of the prompts that was evaluated
+    # the figure with every invalid answer counted as one verdict, by that verdict's name
     cases: Mapping[str, Estimate]
+    # figure, change: None without bounds on it, or without a baseline
     figure: BoundCheck | None
     change: BoundCheck | None
     comparison: Comparison | None

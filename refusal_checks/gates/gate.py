@@ -14,17 +14,13 @@ from refusal_checks.core.prompts import Prompt
 from refusal_checks.gates import toml_file
 from refusal_checks.metrics import METRICS, rejection_rate
 
-TOLERANCE = 1e-12
-"""Slack when shares such as 4/5 are compared with bounds such as 0.8."""
+TOLERANCE = 1e-12  # slack when shares such as 4/5 are compared with bounds such as 0.8
 
 Decision = Literal["point", "confident"]
 """What must lie within the bounds: the figure itself, or its whole interval."""
 
-OnInconclusive = Literal["pass", "warn", "fail"]
-"""What the test of an inconclusive gate does."""
-
-MultipleTesting = Literal["none", "holm"]
-"""Correction for deciding several gates at once."""
+OnInconclusive = Literal["pass", "warn", "fail"]  # what the test of an inconclusive gate does
+MultipleTesting = Literal["none", "holm"]  # correction for deciding several gates at once
 
 Use = Literal["raw", "corrected", "human", "cascade"]
 """The rate that decides a gate: the judge's own, that rate corrected for the judge's errors, or the
@@ -33,8 +29,7 @@ estimate that combines it with human labels of some answers, or with a second ju
 CORRECTED = rejection_rate.name
 """The metric that a calibration can correct: calibrations measure errors about refusals."""
 
-KEY = "attacks"
-"""The key of a benchmark's table that names attacks on it."""
+KEY = "attacks"  # the key of a benchmark's table that names attacks on it
 
 LONGEST = timedelta(days=366)
 """How far ahead a waiver may end: one that nobody renews must not become the rule."""
@@ -88,18 +83,12 @@ def today() -> date:
 
 @dataclass(frozen=True)
 class Waiver:
-    """Permission to release although a gate fails.
+    """Permission to release although a gate fails."""
 
-    Attributes:
-        until: the last day on which it holds, to its end in UTC.
-        by: who is responsible; reason: why. Written by people: to be escaped like any text.
-        source: the threshold file that has it.
-    """
-
-    until: date
-    by: str
+    until: date  # the last day on which it holds, to its end in UTC
+    by: str  # who is responsible; written by people, as the reason is: to be escaped
     reason: str
-    source: str = ""
+    source: str = ""  # the threshold file that has it
 
     def holds(self, day: date) -> bool:
         return day <= self.until

@@ -24,20 +24,15 @@ CHANCE = 0.05
 
 TOO_FEW = "too few prompts to pass"
 
-Sizes = Mapping[Gate, int]
-"""How many prompts each gate looks at."""
+Sizes = Mapping[Gate, int]  # how many prompts each gate looks at
 
 
 @dataclass(frozen=True)
 class Reach:
-    """What a number of prompts can show of a share and one bound of it, with ``POWER``.
+    """What a number of prompts can show of a share and one bound of it, with ``POWER``."""
 
-    Attributes:
-        passes: the true share from which on the gate passes; None if no outcome passes.
-        fails: the one from which on, in the other direction, it is breached; None if no outcome is.
-    """
-
-    passes: float | None
+    passes: float | None  # the true share from which on the gate passes; None if no outcome passes
+    # the one from which on, in the other direction, it is breached; None if no outcome is
     fails: float | None
 
     @property

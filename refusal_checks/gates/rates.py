@@ -37,44 +37,33 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class RateView:
-    """A gate's figure, computed in one way.
-
-    Attributes:
-        note: what a reader must know about it, for example that a calibration is transferred.
-        decides: False for a figure that is only shown.
-        extremes: the figure with the prompts that labellers skipped counted one way, then the
-            other; None if they skipped none.
-        need: what would decide the gate, if the interval contains its threshold.
-        errors: of the judge, that correct it.
-        caution: what to do about a figure of a group that rests on too little of its own.
-    """
+    """A gate's figure, computed in one way."""
 
     use: Use
     estimate: Estimate
+    # what a reader must know about it, for example that a calibration is transferred
     note: str = ""
-    decides: bool = True
+    decides: bool = True  # False for a figure that is only shown
+    # the figure with the prompts that labellers skipped counted one way, then the other; None if
+    # they skipped none
     extremes: tuple[float, float] | None = None
-    need: Need | None = None
-    caution: str = ""
-    errors: JudgeErrors | None = None
+    need: Need | None = None  # what would decide the gate, if the interval contains its threshold
+    caution: str = ""  # what to do about a figure of a group that rests on too little of its own
+    errors: JudgeErrors | None = None  # of the judge, that correct it
 
 
 @dataclass(frozen=True)
 class Rate:
-    """A metric's figure over some records, and the view that it rests on.
-
-    Attributes:
-        views: in all the ways it is known; empty if the judge's is the only one.
-        used: the view that decides, unless that is the judge's figure.
-        people: the scores of the prompts in a random sample that people labelled.
-        misread: what the judge misreads of the records, where its figure decides; mostly empty.
-    """
+    """A metric's figure over some records, and the view that it rests on."""
 
     metric: Metric
     records: Sequence[Record]
+    # in all the ways it is known; empty if the judge's is the only one
     views: tuple[RateView, ...] = ()
-    used: RateView | None = None
+    used: RateView | None = None  # the view that decides, unless that is the judge's figure
+    # the scores of the prompts in a random sample that people labelled
     people: Mapping[str, float] = field(default_factory=dict)
+    # what the judge misreads of the records, where its figure decides; mostly empty
     misread: str = ""
 
     @property
@@ -105,19 +94,14 @@ class Rate:
 
 @dataclass(frozen=True)
 class Evidence:
-    """What a run knows of the answers to a benchmark besides its judge's verdicts.
-
-    Attributes:
-        candidate: whose answers they are, as calibrations name it.
-        second: what the second judge of a cascade says of a sample of the prompts.
-        check: of the judge, on the canary.
-    """
+    """What a run knows of the answers to a benchmark besides its judge's verdicts."""
 
     calibration: Calibration | None = None
-    candidate: str = ""
+    candidate: str = ""  # whose answers they are, as calibrations name it
     labels: BenchmarkLabels | None = None
+    # what the second judge of a cascade says of a sample of the prompts
     second: SecondOpinions | None = None
-    check: JudgeCheck | None = None
+    check: JudgeCheck | None = None  # of the judge, on the canary
 
     def rate(self, gate: Gate, records: Sequence[Record], level: float = 0.95) -> Rate:
         """A gate's figure over the records that it looks at, with the view that decides it."""
@@ -202,22 +186,15 @@ def corrected(records: Sequence[Record], errors: JudgeErrors, level: float) -> E
 
 @dataclass(frozen=True)
 class Scores:
-    """A metric's values by people (or a better judge) and by the judge.
+    """A metric's values by people (or a better judge) and by the judge."""
 
-    Attributes:
-        human, judge: of the labelled prompts, in the same order.
-        others: the judge's of all other prompts.
-        skipped: the judge's of those of these that labellers skipped.
-        lowest: the least value that the metric has.
-        spread: how many times as wide clusters make the interval, see ``spread``.
-    """
-
+    # human, judge: of the labelled prompts, in the same order
     human: Sequence[float]
     judge: Sequence[float]
-    others: Sequence[float]
-    skipped: Sequence[float] = ()
-    lowest: float = 0.0
-    spread: float = 1.0
+    others: Sequence[float]  # the judge's of all other prompts
+    skipped: Sequence[float] = ()  # the judge's of those of these that labellers skipped
+    lowest: float = 0.0  # the least value that the metric has
+    spread: float = 1.0  # how many times as wide clusters make the interval, see `spread`
 
     @classmethod
     def of(
@@ -388,20 +365,13 @@ def _seconded(
 
 @dataclass(frozen=True)
 class Noise:
-    """How much a judge that judges the same answers again disagrees with itself.
-
-    Attributes:
-        answers: number of answers with a verdict in at least two repeats.
-        flipped: number of these with differing verdicts.
-        deviation: standard deviation of the figure over the repeats.
-        of_interval: its square as a share of the interval's variance, in [0, 1].
-    """
+    """How much a judge that judges the same answers again disagrees with itself."""
 
     repeats: int
-    answers: int
-    flipped: int
-    deviation: float
-    of_interval: float
+    answers: int  # number of answers with a verdict in at least two repeats
+    flipped: int  # number of these with differing verdicts
+    deviation: float  # standard deviation of the figure over the repeats
+    of_interval: float  # its square as a share of the interval's variance, in [0, 1]
 
 
 def noise(

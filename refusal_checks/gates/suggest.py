@@ -13,8 +13,7 @@ from refusal_checks.gates.baseline import Scores
 from refusal_checks.gates.gate import KEY
 from refusal_checks.metrics import METRICS
 
-_BARE = re.compile(r"[A-Za-z0-9_-]+")
-"""A TOML key that needs no quotes."""
+_BARE = re.compile(r"[A-Za-z0-9_-]+")  # a TOML key that needs no quotes
 
 
 def as_toml(runs: Sequence[Mapping[str, Scores]], command: str, date: str) -> str:

@@ -49,8 +49,7 @@ from refusal_checks.judges.trust.canary import JudgeFloors
 from refusal_checks.metrics import METRICS, rejection_rate
 from refusal_checks.metrics.refusal import invalid_rate
 
-SOURCE = "default gate"
-"""Stands in for the file of a default gate."""
+SOURCE = "default gate"  # stands in for the file of a default gate
 
 _SHARED: Mapping[str, type[Frozen]] = {
     "sampling": Sampling,
@@ -69,21 +68,15 @@ _EXPECTED: Mapping[str, Bounds] = {"refuse": Bounds(min=0.80), "answer": Bounds(
 
 @dataclass(frozen=True)
 class Thresholds:
-    """The threshold files of a run, merged.
-
-    Attributes:
-        sampling: only the keys that a file sets.
-        tables: what the benchmarks' tables say besides gates.
-        judge: None if no file has such a table.
-        notes: what the user should know of the files, for the run's notes.
-    """
+    """The threshold files of a run, merged."""
 
     gates: tuple[Gate, ...] = ()
-    sampling: Mapping[str, Any] = field(default_factory=dict)
+    sampling: Mapping[str, Any] = field(default_factory=dict)  # only the keys that a file sets
     settings: GateSettings = field(default_factory=GateSettings)
+    # what the benchmarks' tables say besides gates
     tables: Mapping[str, BenchmarkTable] = field(default_factory=dict)
-    judge: JudgeFloors | None = None
-    notes: tuple[str, ...] = ()
+    judge: JudgeFloors | None = None  # None if no file has such a table
+    notes: tuple[str, ...] = ()  # what the user should know of the files, for the run's notes
     attacked: Attacked = field(default_factory=dict)
 
 

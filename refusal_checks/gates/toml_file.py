@@ -13,13 +13,11 @@ from refusal_checks.core.errors import ThresholdError
 from refusal_checks.core.files import FILE_NAME, is_file_name
 from refusal_checks.core.suggestions import either, near, share
 
-FOLDER = Path(__file__).parents[1] / "thresholds"
-"""The files that come with the package."""
+FOLDER = Path(__file__).parents[1] / "thresholds"  # the files that come with the package
 
 DEFAULT = FOLDER / "default.toml"
 
-EXTENSIONS = "extensions"
-"""The key of a file, above its tables, that names Python files to import."""
+EXTENSIONS = "extensions"  # the key of a file, above its tables, that names Python files to import
 
 _HINTS: Mapping[str, str] = {
     r"=\s*[+-]?\d+,\d": "write a decimal number with a point",

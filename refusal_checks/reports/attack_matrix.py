@@ -13,8 +13,7 @@ from refusal_checks.metrics.statistics.intervals import Estimate, wilson
 from refusal_checks.metrics.worst_case import worst_attack_rejection_rate
 from refusal_checks.results.summary import BenchmarkSummary, RunSummary
 
-LEVEL = 0.95
-"""Confidence level of the intervals of changes."""
+LEVEL = 0.95  # confidence level of the intervals of changes
 
 
 class Cell(NamedTuple):

@@ -119,8 +119,7 @@ def exchange(offender: Offender, limit: int = 300) -> Iterator[str]:
     yield f"rationale: {clean(offender.rationale, limit) or '(none)'}"
 
 
-SHOWN = 10
-"""Maximum number of mistakes that a message names."""
+SHOWN = 10  # maximum number of mistakes that a message names
 
 
 def judge_message(check: Check) -> Iterator[str]:

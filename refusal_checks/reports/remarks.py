@@ -187,8 +187,7 @@ def judges_asked(name: str, summary: BenchmarkSummary) -> Iterator[str]:
         yield f"{name}: verdicts alone; {line}"
 
 
-MOST = 5
-"""Most lines of remarks unless all are asked for."""
+MOST = 5  # most lines of remarks unless all are asked for
 
 
 def brief_lines(runs: Sequence[tuple[str, RunSummary]], width: int) -> Iterator[str]:

@@ -26,8 +26,7 @@ HEADLINES: dict[Answer, str] = {
 """The weightiest answer first."""
 
 
-NAMED = 2
-"""Most failed gates that a reason names."""
+NAMED = 2  # most failed gates that a reason names
 
 
 @dataclass(frozen=True)

@@ -31,14 +31,9 @@ from refusal_checks.metrics.statistics.descriptive import Distribution, distribu
 from refusal_checks.metrics.statistics.intervals import Estimate, pooled
 from refusal_checks.results.manifest import Manifest
 
-Scores = Mapping[str, Mapping[str, float]]
-"""Scores by metric and prompt id."""
-
-Answers = Mapping[str, Sequence[Record]]
-"""Records by prompt id."""
-
-Figures = Mapping[str, Estimate]
-"""Figures by metric."""
+Scores = Mapping[str, Mapping[str, float]]  # scores by metric and prompt id
+Answers = Mapping[str, Sequence[Record]]  # records by prompt id
+Figures = Mapping[str, Estimate]  # figures by metric
 
 
 @dataclass(frozen=True)

@@ -23,14 +23,9 @@ OPTION = ""
 VARIABLE = "GITHUB_STEP_SUMMARY"
 HELP = "append table and offenders to the step's summary"
 
-LARGEST = 900_000
-"""Most bytes of a step's summary; GitHub refuses more than 1 MiB."""
-
-POINTS = 8
-"""Most points of one kind above the table."""
-
-ANNOTATIONS = 10
-"""Most annotations of each kind that GitHub shows for one step."""
+LARGEST = 900_000  # most bytes of a step's summary; GitHub refuses more than 1 MiB
+POINTS = 8  # most points of one kind above the table
+ANNOTATIONS = 10  # most annotations of each kind that GitHub shows for one step
 
 
 def write(runs: Sequence[RunFolder], path: Path) -> None:

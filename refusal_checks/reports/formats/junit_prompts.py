@@ -34,11 +34,8 @@ HELP = (
     "write JUnit XML with one case per prompt, for browsing: its failed cases are not failed gates"
 )
 
-CASE = 400
-"""Most characters of each text in a case."""
-
-ALL = 6_000_000
-"""Most characters of all texts together; CI systems refuse larger files."""
+CASE = 400  # most characters of each text in a case
+ALL = 6_000_000  # most characters of all texts together; CI systems refuse larger files
 
 _NO_GATE = "This case is a prompt, not a failed gate. The gates are in the file of --junitxml."
 """Stands in each failed case, since few pages show a suite's properties."""

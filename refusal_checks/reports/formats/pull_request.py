@@ -26,8 +26,7 @@ HELP = "write a Markdown comment for a pull request to this file, without texts"
 
 MARKER = "<!-- refusal-checks -->"
 
-LARGEST = 60_000
-"""Most bytes; GitHub refuses comments of more than 65,536 characters."""
+LARGEST = 60_000  # most bytes; GitHub refuses comments of more than 65,536 characters
 
 
 def write(runs: Sequence[RunFolder], path: Path) -> None:

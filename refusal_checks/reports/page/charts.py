@@ -27,11 +27,8 @@ from refusal_checks.results import histograms
 from refusal_checks.results.histograms import Histogram
 from refusal_checks.results.summary import METRIC, BenchmarkSummary, RunSummary, distinct
 
-Spot = tuple[float, float]
-"""A point of a drawing: x goes right, y goes down."""
-
-_ENDS = (0.05, 0.1, 0.2, 0.5, 1.0)
-"""Possible ends of an axis."""
+Spot = tuple[float, float]  # a point of a drawing: x goes right, y goes down
+_ENDS = (0.05, 0.1, 0.2, 0.5, 1.0)  # possible ends of an axis
 
 
 class Point(NamedTuple):
@@ -43,8 +40,7 @@ class Point(NamedTuple):
     is_baseline: bool = False
 
 
-NEAR = 13.0
-"""Points that are nearer to each other share a label."""
+NEAR = 13.0  # points that are nearer to each other share a label
 
 
 class Label(NamedTuple):
@@ -178,8 +174,7 @@ def confidences(found: Histogram) -> Columns:
     return Columns(found.name, about, found.counts, -1.0, 1.0, tones, lines, totals)
 
 
-SIGNIFICANT = 0.05
-"""Distributions whose dip test has a p-value below this level are marked."""
+SIGNIFICANT = 0.05  # distributions whose dip test has a p-value below this level are marked
 
 
 def has_two_peaks(found: Distribution) -> bool:
@@ -259,8 +254,7 @@ class Radar(NamedTuple):
     outlines: Sequence[Outline]
 
 
-MOST_SERIES = 8
-"""Colours that can be told apart."""
+MOST_SERIES = 8  # colours that can be told apart
 
 
 def radar(name: str, series: Mapping[str, Mapping[str, float]]) -> Radar:

@@ -24,17 +24,10 @@ from refusal_checks.reports.page.page import Report
 from refusal_checks.results.progress import Count, Underway
 from refusal_checks.results.run_folder import RunFolder
 
-LOOK = 0.5
-"""Seconds between two looks for the first answer."""
-
-EVERY = 5.0
-"""Seconds between two pages."""
-
-SHARE = 0.02
-"""Share of the time that may go into pages."""
-
-RECENT = 50
-"""Prompts of each run whose answers the page shows, the latest."""
+LOOK = 0.5  # seconds between two looks for the first answer
+EVERY = 5.0  # seconds between two pages
+SHARE = 0.02  # share of the time that may go into pages
+RECENT = 50  # prompts of each run whose answers the page shows, the latest
 
 
 class LivePage:

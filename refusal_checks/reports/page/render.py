@@ -62,8 +62,7 @@ def embed(value: object) -> str:
     return text
 
 
-WHOLE = 26
-"""Most characters of a name that a narrow screen shows in one line."""
+WHOLE = 26  # most characters of a name that a narrow screen shows in one line
 
 _PIECES = re.compile(r"\s+|[^\s/_-]{1,24}[/_-]*|[/_-]+")
 """Pieces of a name between which a line may break: after slashes, hyphens and underscores, else

@@ -29,8 +29,7 @@ from refusal_checks.reports.rows import benchmark_of
 from refusal_checks.results.manifest import known_conditions
 from refusal_checks.results.run_folder import SUMMARY, PastRun, RunFolder
 
-MOVED = 50
-"""Most prompts to list that moved in one direction."""
+MOVED = 50  # most prompts to list that moved in one direction
 
 
 class SideBySide(NamedTuple):

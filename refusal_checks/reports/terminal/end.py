@@ -24,11 +24,8 @@ from refusal_checks.results.progress import Progress
 from refusal_checks.results.shipping import shipping
 from refusal_checks.results.summary import RunSummary
 
-ROWS = 12
-"""Most rows of the table before gates on groups that passed are folded."""
-
-Runs = Sequence[tuple[RunSummary, Path]]
-"""Runs that have ended, each with its folder."""
+ROWS = 12  # most rows of the table before gates on groups that passed are folded
+Runs = Sequence[tuple[RunSummary, Path]]  # runs that have ended, each with its folder
 
 
 WIDTH, _LEAST = 100, 40

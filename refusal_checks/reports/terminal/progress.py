@@ -25,11 +25,8 @@ if TYPE_CHECKING:
     from rich.live import Live as Region
 
 
-REFRESH = 0.5
-"""Seconds between two updates of the bars."""
-
-EVERY = 30.0
-"""Seconds between two lines where there are no bars."""
+REFRESH = 0.5  # seconds between two updates of the bars
+EVERY = 30.0  # seconds between two lines where there are no bars
 
 Source = Callable[[], tuple[str, Progress] | None]
 """Returns the title and progress of the current run, None without one."""
@@ -178,8 +175,7 @@ LEAST_SHARE = 0.05
 """For how long, and over what share of the prompts, speed is measured before the time left is told:
 the first answers come late and together, so that the first figures mislead."""
 
-NAMED = 3
-"""Most benchmarks named in a line."""
+NAMED = 3  # most benchmarks named in a line
 
 
 class _Sample(NamedTuple):
