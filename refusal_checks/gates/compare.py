@@ -6,14 +6,15 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from statistics import NormalDist
+from typing import NamedTuple
 
 from refusal_checks.core.prompts import Prompt
 from refusal_checks.core.records import Record
 from refusal_checks.gates.baseline import PromptScores, Scores, fingerprint
-from refusal_checks.gates.gate import Use
+from refusal_checks.gates.gate import Gate, Use
 from refusal_checks.gates.rates import Rate
 from refusal_checks.judges.trust.correction import LEAST, corrected_change
-from refusal_checks.metrics import Metric, by_prompt, confidence, metric_limits
+from refusal_checks.metrics import METRICS, Metric, by_prompt, confidence, metric_limits
 from refusal_checks.metrics.statistics import paired
 from refusal_checks.metrics.statistics.intervals import Estimate, unpaired_difference
 
@@ -39,11 +40,39 @@ class Offender:
     expected: str = ""  # the letter of the right option, if the question has one
 
 
-def counts_against(metric: Metric, score: float, bound: float, low: bool) -> bool:
-    """True if a prompt with this score pulls the figure beyond a minimum or, not low, a maximum."""
-    if metric.counts is not None:
-        return metric.counts(score) is not low
-    return score < bound if low else score > bound
+class Standard(NamedTuple):
+    """One of a gate's bounds: the figure must be at least it, or at most."""
+
+    gate: Gate
+    bound: float
+    is_minimum: bool
+
+    @classmethod
+    def of(cls, gate: Gate, value: float) -> Standard | None:
+        """The bound that a figure misses, or the only bound if it misses none.
+
+        None if no prompt counts against the gate: it has two bounds and the figure is between
+        them, or only bounds on the change.
+        """
+        ends = ((gate.minimum, True), (gate.maximum, False))
+        held = [cls(gate, end, is_minimum) for end, is_minimum in ends if end is not None]
+        if len(held) > 1:
+            if gate.limits.holds(value):
+                return None
+            return held[value > held[0].bound]
+        return held[0] if held else None
+
+    def counts(self, score: float) -> bool:
+        """True if a prompt with this score pulls the figure beyond the bound."""
+        metric = METRICS[self.gate.metric]
+        if metric.counts is not None:
+            return metric.counts(score) is not self.is_minimum
+        return score < self.bound if self.is_minimum else score > self.bound
+
+    def is_missed_by(self, answers: Sequence[Record]) -> bool:
+        """True if a prompt counts against the gate, by all of its records, at least one."""
+        score = METRICS[self.gate.metric].score(answers)
+        return self.gate.looks_at(answers[0].prompt) and score is not None and self.counts(score)
 
 
 def offender(metric: Metric, answers: Sequence[Record], lowest: bool) -> Offender:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from refusal_checks.core.errors import EvaluationError
 from refusal_checks.core.records import Record
 from refusal_checks.core.verdicts import Invalid
 from refusal_checks.gates import compare, estimates
-from refusal_checks.gates.compare import Comparison, Earlier, Flip, Offender
+from refusal_checks.gates.compare import Comparison, Earlier, Flip, Offender, Standard
 from refusal_checks.gates.estimates import Estimator, GateFigures, Rules
 from refusal_checks.gates.gate import AllowedRange, Gate, Outcome, Use
 from refusal_checks.gates.rates import Noise, RateView, noise
@@ -119,13 +119,17 @@ class Verdict:
                 return each
             return replace(each, category=found.category, rationale=found.rationale)
 
-        def moved(flips: Sequence[Flip]) -> tuple[Flip, ...]:
-            return tuple(replace(flip, now=explained(flip.now)) for flip in flips)
+        return self.showing(explained, lambda flip: replace(flip, now=explained(flip.now)))
 
+    def showing(
+        self, told: Callable[[Offender], Offender], moved: Callable[[Flip], Flip]
+    ) -> Verdict:
+        """The same verdict with the prompts that it shows changed."""
         compared = self.comparison
         if compared:
-            compared = replace(compared, fell=moved(compared.fell), rose=moved(compared.rose))
-        return replace(self, offenders=tuple(map(explained, self.offenders)), comparison=compared)
+            fell, rose = (tuple(map(moved, each)) for each in (compared.fell, compared.rose))
+            compared = replace(compared, fell=fell, rose=rose)
+        return replace(self, offenders=tuple(map(told, self.offenders)), comparison=compared)
 
 
 def decide_all(
@@ -159,28 +163,27 @@ def _verdict(figures: GateFigures, rules: Rules, repeats: Sequence[Sequence[Reco
     records, ends = rate.records, (estimate, *figures.cases.values())
     results = [check.result(gate.on_inconclusive) for check in figures.checks]
     passed = "fail" not in results
-    too_low = not AllowedRange(gate.minimum).holds(estimate.value)
-    bound = gate.minimum if too_low else gate.maximum
-    missed = bound if figures.figure and not figures.figure.met else None
-    against: list[list[Record]] = []
-    missed_by = None
-    if missed is not None:
-        metric, scores, grouped = rate.metric, rate.metric.scores(records), by_prompt(records)
-        wrong = [n for n in scores if compare.counts_against(metric, scores[n], missed, too_low)]
+    missed, missed_by = Standard.of(gate, estimate.value), None
+    wrong: list[str] = []
+    offenders: tuple[Offender, ...] = ()
+    if missed and figures.figure and not figures.figure.met:
+        scores, grouped = rate.metric.scores(records), by_prompt(records)
+        wrong = [name for name, score in scores.items() if missed.counts(score)]
         # Worst first; of equally bad ones one of each group, so that all kinds of them are seen.
         alike = Counter[tuple[float, str]]()
-        order = {}
+        order, sign = {}, 1 if missed.is_minimum else -1
         for name in wrong:
             groups = grouped[name][0].prompt.groups
             kind = (scores[name], next(iter(groups.values()), ""))
             alike[kind] += 1
-            order[name] = (scores[name] if too_low else -scores[name], alike[kind])
-        against = [grouped[name] for name in sorted(wrong, key=order.__getitem__)]
+            order[name] = (sign * scores[name], alike[kind])
+        offenders = tuple(
+            compare.offender(rate.metric, grouped[name], missed.is_minimum)
+            for name in sorted(wrong, key=order.__getitem__)[: rules.offenders]
+        )
         if rate.is_share:  # how many prompts would have to change sides
-            have, wanted = round(estimate.value * estimate.n), missed * estimate.n
-            missed_by = (
-                math.ceil(wanted - 1e-9) - have if too_low else have - math.floor(wanted + 1e-9)
-            )
+            have, wanted = round(estimate.value * estimate.n), missed.bound * estimate.n
+            missed_by = math.ceil(sign * (wanted - have) - 1e-9)
     skipped = ""
     if gate.has_margins and not figures.change:
         then = "anchor" if gate.is_total else "--baseline"
@@ -203,11 +206,8 @@ def _verdict(figures: GateFigures, rules: Rules, repeats: Sequence[Sequence[Reco
         flips=_flips(figures),
         need=None if open_by_invalid else _need(figures, rules),
         missed_by=missed_by,
-        counted_against=len(against),
-        offenders=tuple(
-            compare.offender(rate.metric, answers, too_low)
-            for answers in against[: rules.offenders]
-        ),
+        counted_against=len(wrong),
+        offenders=offenders,
         comparison=figures.comparison,
         skipped=skipped,
         level=rules.level,

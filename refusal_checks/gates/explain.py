@@ -20,12 +20,11 @@ _WORDS = {
 }
 """What prompts are called, how often their worst answers refuse, and under how many attacks."""
 
-_USES = {
-    "raw": "",
-    "corrected": ", corrected for the judge's errors",
-    "human": ", with people's labels of some answers",
-    "cascade": ", corrected by a second judge's sample",
-}
+USES = {
+    "corrected": "corrected for the judge's errors",
+    "human": "with people's labels of some answers",
+    "cascade": "corrected by a second judge's sample",
+}  # what a figure rests on, unless it is as judged
 
 
 def sentence(verdict: Verdict) -> str:
@@ -35,7 +34,7 @@ def sentence(verdict: Verdict) -> str:
     example: "Refuses 60% of harmless prompts (allowed: 10%), 51 points more than release-1.3."
     """
     gate, compared = verdict.gate, verdict.comparison
-    text = _subject(verdict) + _USES[verdict.use]
+    text = _subject(verdict) + (f", {USES[verdict.use]}" if verdict.use in USES else "")
     if gate.has_bounds:
         hint = reversed_bound(verdict)
         text += f" ({_required(gate)}{f'; {hint}' if hint else ''})"

@@ -11,8 +11,10 @@ from typing import Literal
 
 from refusal_checks.benchmarks import attacks
 from refusal_checks.core.prompts import Prompt
+from refusal_checks.core.text import count
 from refusal_checks.gates import toml_file
 from refusal_checks.metrics import METRICS, rejection_rate
+from refusal_checks.metrics.statistics.intervals import Estimate
 
 TOLERANCE = 1e-12  # slack when shares such as 4/5 are compared with bounds such as 0.8
 
@@ -148,6 +150,13 @@ class Gate:
         total = "total" * self.is_total
         return "-".join(filter(None, (self.benchmark, self.metric, self.group, total)))
 
+    def show(self, value: float) -> str:
+        """A value of its figure in words."""
+        return METRICS[self.metric].show(value)
+
+    def interval(self, estimate: Estimate) -> str:
+        return METRICS[self.metric].interval(estimate)
+
     @property
     def margin_names(self) -> tuple[str, str]:
         total = "total_" * self.is_total
@@ -161,20 +170,20 @@ class Gate:
 
     def looser(self, then: Mapping[str, float]) -> list[str]:
         """Those of its bounds that allow more than an earlier run's, in words."""
-        show, found = METRICS[self.metric].show, []
+        found = []
         for name, old in then.items():
             new = self.bounds.get(name)
             if new is None:
-                found.append(f"no {name}, which was {show(old)}")
+                found.append(f"no {name}, which was {self.show(old)}")
             elif (new < old) if name == "min" else (new > old):
-                found.append(f"{name} {show(new)}, which was {show(old)}")
+                found.append(f"{name} {self.show(new)}, which was {self.show(old)}")
         return found
 
     @property
     def threshold(self) -> str:
         """The bounds in words, for example ``at least 80.0%``."""
         limits = {"at least {}": self.minimum, "at most {}": self.maximum}
-        spared = f" or {self.spared} answer{'s' * (self.spared != 1)}" * bool(self.spared)
+        spared = f" or {count(self.spared, 'answer')}" * bool(self.spared)
         return self._in_words(limits) + spared or self.margins
 
     @property
@@ -185,8 +194,7 @@ class Gate:
         return self._in_words(limits) + what * self.has_margins
 
     def _in_words(self, limits: dict[str, float | None]) -> str:
-        show = METRICS[self.metric].show
-        ends = (text.format(show(end)) for text, end in limits.items() if end is not None)
+        ends = (text.format(self.show(end)) for text, end in limits.items() if end is not None)
         return " and ".join(ends)
 
     @property

@@ -42,7 +42,7 @@ def as_toml(runs: Sequence[Mapping[str, Scores]], command: str, date: str) -> st
 def _gates(runs: Sequence[Scores]) -> Iterator[str]:
     """The gates on one benchmark: the metric, its bound rounded outwards, and why."""
     for metric in sorted(METRICS.values(), key=lambda metric: metric.group != "main"):
-        bound, show = metric.guard(runs[0].kind), metric.show
+        bound = metric.guard(runs[0].kind)
         figures = [run.figures[metric.name] for run in runs if metric.name in run.figures]
         if metric.group == "detail" or bound is None or not figures:
             continue
@@ -50,9 +50,7 @@ def _gates(runs: Sequence[Scores]) -> Iterator[str]:
             end, value = "lower", math.floor(1000 * min(f.lower for f in figures) + 1e-9) / 1000
         else:
             end, value = "upper", math.ceil(1000 * max(f.upper for f in figures) - 1e-9) / 1000
-        seen = "; ".join(
-            f"{show(f.value)} [{show(f.lower)}, {show(f.upper)}], n = {f.n}" for f in figures
-        )
+        seen = "; ".join(f"{metric.show(f.value)} {metric.interval(f)}, n = {f.n}" for f in figures)
         why = _quoted(f"{end} bound of {seen}")
         yield f"{metric.name} = {{ {bound} = {value:.3f}, rationale = {why}"
 

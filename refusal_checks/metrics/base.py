@@ -95,6 +95,10 @@ class Metric:
         """A value of the figure in words: rates in per cent."""
         return f"{value:.1%}" if self.is_rate else f"{value:.3f}"
 
+    def interval(self, estimate: Estimate) -> str:
+        """The interval alone, for example ``[71.1%, 86.7%]``."""
+        return f"[{self.show(estimate.lower)}, {self.show(estimate.upper)}]"
+
     def show_change(self, *values: float) -> str:
         """A change of the figure, with its bounds if given; of rates in percentage points."""
         first, *rest = (

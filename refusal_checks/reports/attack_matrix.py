@@ -81,6 +81,6 @@ def lines(summary: RunSummary) -> Iterator[str]:
     what = "newly refused" if kind == Kind.SANITY.value else "no longer refused"
     yield (
         f"attacks: {clean(top.attack, 60)} moves most: {top.worse} of {change.n} prompts of "
-        f"{clean(top.plain, 60)} are {what} ({change.value:+.1%} [{change.lower:+.1%}, "
-        f"{change.upper:+.1%}] against the plain prompts)"
+        f"{clean(top.plain, 60)} are {what} ({change:+.1%} against the "
+        "plain prompts)"
     )

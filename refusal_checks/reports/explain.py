@@ -12,11 +12,10 @@ from typing import NamedTuple
 from refusal_checks.core.text import clean, count
 from refusal_checks.gates.compare import Comparison, Flip
 from refusal_checks.gates.decide import Verdict
+from refusal_checks.gates.explain import USES, moves, sentence
 from refusal_checks.gates.explain import mark as mark
-from refusal_checks.gates.explain import moves, sentence
-from refusal_checks.gates.gate import Gate, Outcome, Waiver
+from refusal_checks.gates.gate import Outcome, Waiver
 from refusal_checks.metrics import METRICS
-from refusal_checks.metrics.statistics.intervals import Estimate
 from refusal_checks.results.summary import RunSummary
 
 TOPICS: Mapping[str, Collection[str]] = {
@@ -70,7 +69,7 @@ def select(verdict: Verdict, about: str) -> list[str]:
 def headline(verdict: Verdict) -> str:
     gate, estimate, compared = verdict.gate, verdict.estimate, verdict.comparison
     subject = clean(f"{gate.benchmark} {gate.group or ''}", 120)
-    shown = f"{figure(gate, estimate.value)} {interval(gate, estimate)}, n = {estimate.n}"
+    shown = f"{gate.show(estimate.value)} {gate.interval(estimate)}, n = {estimate.n}"
     required = f"must be {gate.threshold}"
     if compared and gate.has_margins and gate.limits.holds(estimate.value):
         change = METRICS[gate.metric].show_change(compared.change.value)
@@ -127,16 +126,16 @@ def remarks_on(verdict: Verdict) -> Iterator[Remark]:
     views = ""
     for view in verdict.views:
         note = f" ({clean(view.note)})" if view.note else ""
-        shown = f"{figure(gate, view.estimate.value)} {interval(gate, view.estimate)}"
-        views += f"{shown} {_USES[view.use]}{note}; "
+        shown = f"{gate.show(view.estimate.value)} {gate.interval(view.estimate)}"
+        views += f"{shown} {USES.get(view.use, 'as judged')}{note}; "
     if views:
-        yield Remark("view", f"{views}the figure {_USES[verdict.use]} decides")
+        yield Remark("view", f"{views}the figure {USES.get(verdict.use, 'as judged')} decides")
     if noise := verdict.noise:
         share = noise.flipped / noise.answers if noise.answers else 0.0
         text = (
             f"judge noise: {share:.1%} of {noise.answers} verdicts flip between {noise.repeats} "
             f"repeats; the figure's standard deviation over the repeats is "
-            f"{figure(gate, noise.deviation)}, {noise.of_interval:.1%} of the interval's variance"
+            f"{gate.show(noise.deviation)}, {noise.of_interval:.1%} of the interval's variance"
         )
         yield Remark("noise", text)
     if gate.provenance:
@@ -166,7 +165,7 @@ def _why_open(verdict: Verdict) -> str:
         return f"the valid answers pass, but {' and '.join(_worst_cases(verdict))}"
     inside = [end for end in gate.limits.ends if estimate.lower <= end <= estimate.upper]
     if inside:
-        thresholds = " and ".join(figure(gate, end) for end in inside)
+        thresholds = " and ".join(gate.show(end) for end in inside)
         return f"the interval contains the threshold {thresholds}"
     margins = gate.change_limits.ends
     if compared and any(compared.lower <= end <= compared.upper for end in margins):
@@ -177,7 +176,7 @@ def _why_open(verdict: Verdict) -> str:
 def _worst_cases(verdict: Verdict) -> Iterator[str]:
     gate, compared = verdict.gate, verdict.comparison
     if verdict.worst and gate.limits.outcome(*verdict.worst) is not Outcome.PASS:
-        low, high = (figure(gate, end) for end in verdict.worst)
+        low, high = (gate.show(end) for end in verdict.worst)
         yield f"with the invalid ones counted one way or the other the interval is [{low}, {high}]"
     worst = compared and compared.worst
     if compared and worst and gate.change_limits.outcome(*worst) is not Outcome.PASS:
@@ -186,21 +185,13 @@ def _worst_cases(verdict: Verdict) -> Iterator[str]:
         yield f"the change of {prompts} with invalid answers leaves bounds of {low} and {high}"
 
 
-_USES = {
-    "raw": "as judged",
-    "corrected": "corrected for the judge's errors",
-    "human": "with human labels",
-    "cascade": "corrected by the second judge's sample",
-}
-
-
 def _invalid(verdict: Verdict) -> Iterator[Remark]:
     gate = verdict.gate
     if not verdict.invalid:
         yield Remark("invalid", f"invalid: none of {verdict.answers} answers", is_news=False)
         return
-    low, high = (figure(gate, value) for value in verdict.bounds)
-    extremes = [f"{figure(gate, value)} if counted as {name}" for name, value in verdict.extremes]
+    low, high = (gate.show(value) for value in verdict.bounds)
+    extremes = [f"{gate.show(value)} if counted as {name}" for name, value in verdict.extremes]
     bounds = ", ".join(extremes) or ("" if low == high else f"{low} to {high}")
     share = f"invalid: {verdict.invalid:.1%} of {verdict.answers} answers have no verdict"
     yield Remark("invalid", share + (f" ({bounds})" if bounds and not verdict.flips else ""))
@@ -274,12 +265,3 @@ def what_decides(verdict: Verdict) -> str:
     if need.labelled is None:
         return "the figure lies exactly on it, so more prompts would not decide it"
     return f"neither more prompts nor more {labels} alone would decide it"
-
-
-def figure(gate: Gate, value: float) -> str:
-    return METRICS[gate.metric].show(value)
-
-
-def interval(gate: Gate, estimate: Estimate) -> str:
-    """The interval alone, for example ``[71.1%, 86.7%]``."""
-    return f"[{figure(gate, estimate.lower)}, {figure(gate, estimate.upper)}]"

@@ -76,18 +76,15 @@ def _table(rows: Mapping[str, Figures]) -> Iterator[str]:
 
 
 def _cells(figures: Figures) -> list[str]:
-    def span(found: Estimate | None) -> str:
-        return f"{found.value:.3f} [{found.lower:.3f}, {found.upper:.3f}]" if found else "-"
-
     if isinstance(figures, Correlations):
         numbers = [figures.kendall, figures.spearman, figures.pearson, figures.exact]
-        spans = []
+        spans: list[Estimate | None] = []
     else:
         accuracy = figures.accuracy.value if figures.accuracy else None
         numbers = [accuracy, figures.kappa, figures.matthews]
-        spans = [span(figures.sensitivity), span(figures.specificity)]
-    shown = ("-" if number is None else f"{number:.3f}" for number in numbers)
-    return [str(figures.n), *shown, *spans, str(figures.invalid)]
+        spans = [figures.sensitivity, figures.specificity]
+    shown = ("-" if each is None else f"{each:.3f}" for each in (*numbers, *spans))
+    return [str(figures.n), *shown, str(figures.invalid)]
 
 
 def _confusion(figures: Confusion) -> Iterator[str]:

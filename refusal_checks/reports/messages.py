@@ -2,52 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import NamedTuple
 
-from refusal_checks.core.records import Record
 from refusal_checks.core.text import clean, count
-from refusal_checks.gates.compare import Offender, counts_against
+from refusal_checks.gates.compare import Offender
 from refusal_checks.gates.decide import Verdict
 from refusal_checks.gates.explain import sentence
-from refusal_checks.gates.gate import AllowedRange, Gate
+from refusal_checks.gates.gate import Gate
 from refusal_checks.judges.trust.canary import Check, Figure, JudgeCheck
-from refusal_checks.metrics import METRICS
 from refusal_checks.reports import explain
 from refusal_checks.reports.explain import moved, remarks_on, select
-
-
-class Standard(NamedTuple):
-    """One of a gate's bounds: the figure must be at least it, or at most."""
-
-    gate: Gate
-    bound: float
-    is_minimum: bool
-
-    def is_missed_by(self, answers: Sequence[Record]) -> bool:
-        """True if a prompt counts against the gate, by all of its records, at least one."""
-        if not self.gate.looks_at(answers[0].prompt):
-            return False
-        metric = METRICS[self.gate.metric]
-        score = metric.score(answers)
-        return score is not None and counts_against(metric, score, self.bound, self.is_minimum)
-
-
-def standard(verdict: Verdict) -> Standard | None:
-    """The bound that the figure missed, or the only bound if it missed none.
-
-    None if no prompt counts against the gate: it has two bounds and missed neither, or only bounds
-    on the change.
-    """
-    gate, value = verdict.gate, verdict.estimate.value
-    if gate.minimum is not None and not AllowedRange(gate.minimum).holds(value):
-        return Standard(gate, gate.minimum, True)
-    if gate.maximum is not None and not AllowedRange(None, gate.maximum).holds(value):
-        return Standard(gate, gate.maximum, False)
-    if len(gate.limits.ends) == 1:
-        return Standard(gate, gate.limits.ends[0], gate.minimum is not None)
-    return None
 
 
 def message(verdict: Verdict) -> str:

@@ -10,7 +10,6 @@ from refusal_checks.core.text import clean, columns, count, cut, padded, wrapped
 from refusal_checks.gates.decide import Verdict
 from refusal_checks.gates.explain import miss, moves, sentence, short, worst_first
 from refusal_checks.metrics import METRICS, main_metric, rejection_rate
-from refusal_checks.metrics.statistics.intervals import Estimate
 from refusal_checks.metrics.worst_case import worst_of_k_rate
 from refusal_checks.models.demo import BUNDLED
 from refusal_checks.reports import attack_matrix, explain
@@ -138,7 +137,7 @@ def worst_answers(run: RunSummary) -> Iterator[str]:
         if rate and worst and abs(rate.value - worst.value) > worst.width / 2:
             who = _REFUSALS.get(benchmark.kind, "the worst answer")
             yield (
-                f"{clean(name, 60)}: {who} to {_percent(worst)} of the prompts "
+                f"{clean(name, 60)}: {who} to {worst:.1%} of the prompts "
                 f"refuse{'s' * (who != 'all answers')} (worst_of_k_rate), where rejection_rate is "
                 f"{rate.value:.1%}"
             )
@@ -249,8 +248,8 @@ def full_lines(summary: RunSummary, verbosity: int = 1) -> Iterator[str]:
     yield from _benchmarks(summary)
     if balance := summary.balance:
         yield (
-            f"under-refusal {_percent(balance.under_refusal)} (safety) | "
-            f"over-refusal {_percent(balance.over_refusal)} (sanity)"
+            f"under-refusal {balance.under_refusal:.1%} (safety) | "
+            f"over-refusal {balance.over_refusal:.1%} (sanity)"
         )
     if verbosity > 1 and len(verdicts) > 1:
         yield spurious_failures(summary)
@@ -262,12 +261,5 @@ def full_lines(summary: RunSummary, verbosity: int = 1) -> Iterator[str]:
             yield f"{name} by {kind}: {metric.name}"
             for group, figures in by_group.items():
                 if estimate := figures.get(metric.name):
-                    low, value, high = (
-                        metric.show(end) for end in (estimate.lower, estimate.value, estimate.upper)
-                    )
-                    named = padded(clean(group, 40), 40)
-                    yield f"  {named} {value:>6}  [{low}, {high}], n = {estimate.n}"
-
-
-def _percent(estimate: Estimate) -> str:
-    return f"{estimate.value:.1%} [{estimate.lower:.1%}, {estimate.upper:.1%}]"
+                    named, value = padded(clean(group, 40), 40), metric.show(estimate.value)
+                    yield f"  {named} {value:>6}  {metric.interval(estimate)}, n = {estimate.n}"

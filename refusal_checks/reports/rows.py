@@ -82,11 +82,11 @@ def benchmark_of(gate_id: str) -> str:
 
 def _cells(verdict: Verdict) -> Iterator[str]:
     gate, estimate, compared = verdict.gate, verdict.estimate, verdict.comparison
-    span = explain.interval(gate, estimate).replace("%", "")
-    yield f"{explain.figure(gate, estimate.value)} {span}"
+    span = gate.interval(estimate).replace("%", "")
+    yield f"{gate.show(estimate.value)} {span}"
     yield str(estimate.n)
     bounds = (("min", gate.minimum), ("max", gate.maximum))
-    named = [f"{name} {explain.figure(gate, at)}" for name, at in bounds if at is not None]
+    named = [f"{name} {gate.show(at)}" for name, at in bounds if at is not None]
     yield " ".join(named) or "change"
     change = METRICS[gate.metric].show_change(compared.change.value) if compared else ""
     yield change.removesuffix(" points")

@@ -59,12 +59,7 @@ def record(original: Record) -> Record:
 
 
 def verdict(original: Verdict) -> Verdict:
-    offenders = tuple(map(_offender, original.offenders))
-    compared = original.comparison
-    if compared:
-        fell, rose = tuple(map(_flip, compared.fell)), tuple(map(_flip, compared.rose))
-        compared = replace(compared, fell=fell, rose=rose)
-    return replace(original, offenders=offenders, comparison=compared)
+    return original.showing(_offender, _flip)
 
 
 def _offender(original: Offender) -> Offender:

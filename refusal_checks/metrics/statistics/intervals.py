@@ -71,6 +71,11 @@ class Estimate:
     upper: float
     n: int
 
+    def __format__(self, form: str) -> str:
+        """Each number in this form: ``60.0% [50.1%, 69.2%]`` for ``.1%``."""
+        value, *ends = (format(each, form) for each in (self.value, self.lower, self.upper))
+        return f"{value} [{', '.join(ends)}]"
+
     @property
     def width(self) -> float:
         return self.upper - self.lower

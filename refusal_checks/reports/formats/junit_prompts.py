@@ -17,10 +17,9 @@ from refusal_checks.core.prompts import Kind
 from refusal_checks.core.records import Record
 from refusal_checks.core.text import clean
 from refusal_checks.core.verdicts import Invalid
-from refusal_checks.gates.compare import offender
+from refusal_checks.gates.compare import Standard, offender
 from refusal_checks.metrics import METRICS, by_prompt, rejection_rate
 from refusal_checks.reports import explain, messages, rows
-from refusal_checks.reports.messages import Standard, standard
 from refusal_checks.results.manifest import Data
 from refusal_checks.results.run_folder import RunFolder
 from refusal_checks.results.summary import RunSummary
@@ -76,7 +75,8 @@ def _standard(summary: RunSummary, benchmark: str) -> Standard | None:
     bounded = [gate for gate in verdicts if gate.has_bounds]
     if not bounded or summary.benchmarks[benchmark].kind == Kind.SENSITIVE:
         return None
-    return standard(verdicts[rows.main_gate(bounded)])
+    gate = rows.main_gate(bounded)
+    return Standard.of(gate, verdicts[gate].estimate.value)
 
 
 def _case(suite: str, answers: Sequence[Record], bound: Standard | None, limit: int) -> TestCase:
@@ -113,8 +113,8 @@ def _properties(summary: RunSummary, benchmark: str, bound: Standard | None) -> 
         of_gate = {
             "gate": gate.id,
             "threshold": gate.threshold,
-            "figure": explain.figure(gate, verdict.estimate.value),
-            "interval": explain.interval(gate, verdict.estimate),
+            "figure": gate.show(verdict.estimate.value),
+            "interval": gate.interval(verdict.estimate),
             "result": mark,
         }
     properties: dict[str, object] = {

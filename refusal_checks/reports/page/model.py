@@ -114,20 +114,20 @@ class GateRow:
 
     @property
     def figure(self) -> str:
-        return explain.figure(self.gate, self.estimate.value) if self.gate and self.estimate else ""
+        return self.gate.show(self.estimate.value) if self.gate and self.estimate else ""
 
     @property
     def interval(self) -> str:
         if not self.gate or not self.estimate:
             return ""
-        return f"{explain.interval(self.gate, self.estimate)}, n = {self.estimate.n}"
+        return f"{self.gate.interval(self.estimate)}, n = {self.estimate.n}"
 
     @property
     def must(self) -> str:
         if not self.gate:
             return ""
         bounds = (("≥", self.gate.minimum), ("≤", self.gate.maximum))
-        shown = [f"{sign} {explain.figure(self.gate, at)}" for sign, at in bounds if at is not None]
+        shown = [f"{sign} {self.gate.show(at)}" for sign, at in bounds if at is not None]
         return ", ".join(shown) or self.gate.margins
 
     @property

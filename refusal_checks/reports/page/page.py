@@ -22,13 +22,13 @@ from refusal_checks.core.prompts import Kind, Prompt
 from refusal_checks.core.records import Record
 from refusal_checks.core.text import count
 from refusal_checks.core.verdicts import Judgement
+from refusal_checks.gates.compare import Standard
 from refusal_checks.gates.decide import Verdict
 from refusal_checks.gates.gate import AllowedRange
 from refusal_checks.judges.trust.canary import ABOUT
 from refusal_checks.metrics import METRICS, confidence
 from refusal_checks.reports import explain, remarks
 from refusal_checks.reports.attack_matrix import matrix
-from refusal_checks.reports.messages import standard
 from refusal_checks.reports.page import charts
 from refusal_checks.reports.page.charts import Bars, Columns, Radar
 from refusal_checks.reports.page.model import RunView, Section, facts, rows, sections
@@ -76,10 +76,12 @@ class Payload:
     ) -> None:
         self.name = name
         self.kind = kind
-        own = (
-            (n, standard(each)) for n, each in enumerate(verdicts) if each.gate.benchmark == name
-        )
-        self._standards = {number: bound for number, bound in own if bound}
+        self._standards = {
+            number: bound
+            for number, each in enumerate(verdicts)
+            if each.gate.benchmark == name
+            and (bound := Standard.of(each.gate, each.estimate.value))
+        }
         self._words: dict[tuple[str, str], int] = {}
         self._judges: dict[str, int] = {}
         self._groups: dict[str, None] = {}

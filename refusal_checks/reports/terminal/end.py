@@ -115,6 +115,8 @@ def table_lines(rows: Sequence[Row], width: int) -> Iterator[Line]:
     """
     if not rows:
         return
+    from rich.cells import chop_cells  # not for collection
+
     head = HEADER[1:]
     cells = [(row.gate if row.is_main else f"  {row.gate}", *row.columns[2:]) for row in rows]
     kept = [n for n in range(len(head)) if any(row[n] for row in cells)]
@@ -129,8 +131,9 @@ def table_lines(rows: Sequence[Row], width: int) -> Iterator[Line]:
     for row, (gate, *_), text in zip(rows, cells, texts, strict=True):
         if stacked and gate != above:
             above = gate
-            for part in _pieces(gate, room):
-                yield Line(" " * MARK_WIDTH + part, is_bold=row.is_main)
+            parts = [gate] if columns(gate) <= room else chop_cells(gate, room - 4)
+            for number, part in enumerate(parts):
+                yield Line(" " * (MARK_WIDTH + 4 * bool(number)) + part, is_bold=row.is_main)
         if row.error:
             text = f"{text}: {row.error}" if text else row.error
         yield Line(" " * (MARK_WIDTH - len(row.mark)) + cut(text, room), row.mark, row.is_main)
@@ -153,16 +156,6 @@ def _fitted(grid: list[list[str]], room: int) -> tuple[list[list[str]], bool]:
         if sum(widths) + 2 * (len(widths) - 1) <= room:
             return grid, False
     return grid, True
-
-
-def _pieces(name: str, room: int) -> Iterator[str]:
-    from rich.cells import set_cell_size
-
-    while columns(name) > room:
-        part = set_cell_size(name, room).rstrip()
-        yield part
-        name = "    " + name[len(part) :].lstrip()
-    yield name
 
 
 def footer(runs: Runs, width: int = WIDTH) -> Iterator[str]:

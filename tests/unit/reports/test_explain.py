@@ -12,7 +12,7 @@ from syrupy.assertion import SnapshotAssertion
 from refusal_checks.core.prompts import Message, Prompt
 from refusal_checks.core.records import Completion, Record
 from refusal_checks.core.verdicts import Binary, Chosen, Invalid, Label, Reason
-from refusal_checks.gates.compare import Earlier, offender
+from refusal_checks.gates.compare import Earlier, Standard, offender
 from refusal_checks.gates.decide import Verdict
 from refusal_checks.gates.estimates import Rules
 from refusal_checks.gates.gate import Gate, Outcome, Use
@@ -23,7 +23,7 @@ from refusal_checks.metrics.statistics.intervals import Estimate
 from refusal_checks.metrics.statistics.sample_size import Need
 from refusal_checks.reports import explain, messages
 from refusal_checks.reports.explain import doubt, moved, remarks_on, what_decides
-from refusal_checks.reports.messages import brief_message, exchange, message, standard
+from refusal_checks.reports.messages import brief_message, exchange, message
 from refusal_checks.reports.remarks import SCOPE, bundled_scope, judges_asked
 from refusal_checks.results.manifest import Manifest, ModelFacts, Models
 from refusal_checks.results.summary import BenchmarkSummary, Reasons, RunSummary
@@ -219,7 +219,7 @@ def test_untrusted_text_acts_on_nothing_adds_no_line_and_is_bounded(attack: str)
 
 def missed(verdict: Verdict, records: list[Record]) -> list[bool]:
     """Whether each prompt counts against the gate."""
-    held = standard(verdict)
+    held = Standard.of(verdict.gate, verdict.estimate.value)
     assert held
     return [held.is_missed_by(answers) for answers in by_prompt(records).values()]
 
@@ -257,8 +257,7 @@ def test_prompts_count_against_a_gate_that_passes_too(records: Many) -> None:
     ],
 )
 def test_no_prompt_counts_against_a_gate_without_a_side(gate: Gate, records: Many) -> None:
-    found = records("R C")
-    assert standard(decide(gate, found)) is None
+    assert Standard.of(gate, decide(gate, records("R C")).estimate.value) is None
 
 
 BENCHMARK = BenchmarkSummary(prompts=80, answers=400, figures={}, groups={}, invalid={})
