@@ -23,7 +23,7 @@ _WORDS = {
 USES = {
     "corrected": "corrected for the judge's errors",
     "human": "with people's labels of some answers",
-    "cascade": "corrected by a second judge's sample",
+    "cascade": "corrected by the second judge's sample",
 }  # what a figure rests on, unless it is as judged
 
 

@@ -303,7 +303,7 @@ def test_the_verdict_says_which_rate_decides(records: Many) -> None:
     rates, seen = seconded(records("R R R C C " * 40), lambda record: COMPLIANCE, 40)
     decided = decide(GATE, seen, Rules(evidence=rates))
     assert (decided.use, decided.passed) == ("cascade", False)
-    assert "corrected by a second judge's sample" in sentence(decided)
+    assert "corrected by the second judge's sample" in sentence(decided)
     told = "\n".join(remark.text for remark in remarks_on(decided))
     assert "the figure corrected by the second judge's sample decides" in told
 
