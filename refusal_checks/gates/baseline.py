@@ -110,12 +110,9 @@ def score_prompts(
     keys: Mapping[str, Sequence[str]],
     people: Mapping[str, Mapping[str, float]] = MappingProxyType({}),
 ) -> dict[str, PromptScores]:
-    """The scores of a benchmark's prompts, by prompt id.
+    """The scores of a benchmark's prompts by prompt id, as are ``keys``: those of the answers.
 
-    Args:
-        scores: by metric and prompt id.
-        keys: content keys of each prompt's answers, by prompt id.
-        people: scores by people's labels, by metric and prompt id.
+    ``scores`` and ``people``, those by people's labels, are by metric and prompt id.
     """
     limits = score_limits(records)
     found = {}
@@ -187,8 +184,7 @@ def load_anchor(path: Path) -> dict[str, Scores]:
 def load(path: Path) -> dict[str, Scores]:
     """The scores of an earlier run, by benchmark.
 
-    Args:
-        path: a file of one benchmark, a folder of such files, a run's folder, or its summary.json.
+    From one benchmark's file, a folder of such files, or a run's folder or summary.json.
     """
     if path.name == "summary.json":
         path = path.parent

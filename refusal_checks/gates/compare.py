@@ -217,9 +217,8 @@ def compare(
 ) -> Comparison | None:
     """Compare one figure; None if the runs share no scored prompt.
 
-    Args:
-        limit: most prompts to list for each direction.
-        whole: these are all records of the benchmark, so missing prompts can be counted.
+    At most ``limit`` prompts are listed for each direction. If these are the ``whole`` records of
+    the benchmark, missing prompts can be counted.
     """
     metric, then, now = rate.metric, earlier.scores.prompts, by_prompt(rate.records)
     known = [name for name in now if name in then]

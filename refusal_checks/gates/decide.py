@@ -142,9 +142,7 @@ def decide_all(
 ) -> dict[str, Verdict | EvaluationError]:
     """Verdicts on the gates of one benchmark by gate id, or the errors that prevented them.
 
-    Args:
-        estimator: for benchmarks of which only some prompts were evaluated.
-        repeats: the same answers with the judges' repeated verdicts.
+    ``repeats`` are the same answers with the judges' repeated verdicts.
     """
     decided: dict[str, GateFigures] = {}
     errors: dict[str, Verdict | EvaluationError] = {}
@@ -257,7 +255,7 @@ def _need(figures: GateFigures, rules: Rules) -> Need | None:
     estimate, check, compared = figures.estimate, figures.figure, figures.comparison
     limits, rate, metric = figures.gate.limits, figures.rate, figures.rate.metric
     if check and check.outcome is Outcome.INCONCLUSIVE and not _passes(limits, estimate):
-        bound = limits.spanned(estimate.lower, estimate.upper, estimate.value)
+        bound = limits.nearest(estimate)
         if rate.used:
             return rate.used.need
         if rate.is_share and is_wilson(estimate, rules.level):
@@ -275,7 +273,7 @@ def _need(figures: GateFigures, rules: Rules) -> Need | None:
     if compared and figures.change and figures.change.outcome is Outcome.INCONCLUSIVE:
         change = compared.one_sided
         limits = figures.gate.change_limits
-        bound = limits.spanned(change.lower, change.upper, change.value)
+        bound = limits.nearest(change)
         ends = (-metric.span, metric.span)
         return Need(sample_size.for_mean(change, bound, rules.level, ends))
     return None

@@ -93,20 +93,16 @@ class EarlyStopping:
 
 
 class _Watch:
-    """Tells when one gate is decided.
-
-    Attributes:
-        limits: the gate's, with the metric's range mapped to [0, 1].
-        population: prompts that its figure is about.
-        level: confidence of its bounds.
-    """
+    """Tells when one gate is decided."""
 
     def __init__(self, gate: Gate, prompts: Sequence[Prompt], level: float) -> None:
         seen = [prompt for prompt in prompts if gate.looks_at(prompt)]
         self.gate, self._metric = gate, METRICS[gate.metric]
         scale, ends = self._metric.scaled, (gate.minimum, gate.maximum)
+        # The gate's, with the metric's range mapped to [0, 1].
         self.limits = AllowedRange(*(None if end is None else scale(end) for end in ends))
-        # Of a confident gate, more than would make a finite-population correction.
+        # The prompts that its figure is about; of a confident gate, more than would make a
+        # finite-population correction.
         self.population = len(seen) if gate.decision == "point" else 10**9
         self.level = level_once_watched(gate, seen, level)
         means = [mean for end in self.limits.ends for mean in confidence_sequence.beside(end)]

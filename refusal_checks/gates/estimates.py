@@ -99,7 +99,7 @@ def check_change(comparison: Comparison, limits: AllowedRange, level: float) -> 
     if comparison.p_flips is None:
         p = p_normal(change, limits, level)
     elif not met:
-        margin = limits.nearest(change.value)
+        margin = limits.nearest(change)
         z = float(paired.tango(comparison.lost, comparison.gained, change.n, margin))
         p = NormalDist().cdf(-abs(z))
     made = BoundCheck(limits.outcome(change.lower, change.upper), met, by_point=False, p_breach=p)
@@ -122,7 +122,7 @@ def p_breach(estimate: Estimate, limits: AllowedRange, is_share: bool, confidenc
         return 1.0
     from scipy.stats import binom  # takes seconds to import, which collection need not wait for
 
-    bound, count = limits.nearest(value), round(value * n)
+    bound, count = limits.nearest(estimate), round(value * n)
     return float(binom.cdf(count, n, bound) if value < bound else binom.sf(count - 1, n, bound))
 
 
@@ -131,7 +131,7 @@ def p_normal(found: Estimate, limits: AllowedRange, quantile: float) -> float:
     value = found.value
     if limits.holds(value):
         return 1.0
-    bound = limits.nearest(value)
+    bound = limits.nearest(found)
     leg = abs((found.upper if value < bound else found.lower) - value)
     error = leg / NormalDist().inv_cdf(quantile)
     return NormalDist().cdf(-abs(value - bound) / error) if error > 0 else 0.0

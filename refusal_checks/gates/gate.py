@@ -70,13 +70,10 @@ class AllowedRange:
         overlaps = low_end.holds(upper) and high_end.holds(lower)
         return Outcome.INCONCLUSIVE if overlaps else Outcome.FAIL
 
-    def nearest(self, value: float) -> float:
-        return min(self.ends, key=lambda end: abs(end - value))
-
-    def spanned(self, lower: float, upper: float, value: float) -> float:
-        """The end nearest to a value, if possible one within the interval."""
-        inside = [end for end in self.ends if lower <= end <= upper]
-        return min(inside or self.ends, key=lambda end: abs(end - value))
+    def nearest(self, found: Estimate) -> float:
+        """The end nearest to a figure, if possible one within its interval."""
+        inside = [end for end in self.ends if found.lower <= end <= found.upper]
+        return min(inside or self.ends, key=lambda end: abs(end - found.value))
 
 
 def today() -> date:

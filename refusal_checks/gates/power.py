@@ -52,9 +52,7 @@ class Reach:
 def reach(least: float, n: int, confidence: float | None) -> Reach:
     """What n prompts can show of a share that must be at least ``least``.
 
-    Args:
-        confidence: level of the Wilson interval that must lie within; None for a gate that the
-            share itself decides.
+    Or its Wilson interval must, if a confidence is given.
     """
     if confidence is None:
         fewest = math.ceil(least * n - 1e-9)
@@ -94,11 +92,7 @@ def _of_margin(margin: float, n: int, level: float) -> Reach:
 
 
 def told(gate: Gate, n: int, level: float) -> str:
-    """What a gate's bounds and margins can show, in one sentence; empty if that is not known.
-
-    Args:
-        n: prompts; level: of confidence, as in ``Rules``.
-    """
+    """What a gate's bounds and margins can show with n prompts, in one sentence, if it is known."""
     if not n or not _is_known(gate):
         return ""
     parts = []

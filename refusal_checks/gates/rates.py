@@ -206,8 +206,7 @@ class Scores:
     ) -> Scores:
         """The values of the prompts that have a valid verdict of the judge.
 
-        Args:
-            human: records with people's verdicts, of a random part of the prompts.
+        ``human`` are records with people's verdicts, of a random part of the prompts.
         """
         judged = metric.scores([r for r in records if not isinstance(r.judgement, Invalid)])
         labelled = {name: metric.score(answers) for name, answers in human.items()}
@@ -275,7 +274,7 @@ def _need(gate: Gate, estimate: Estimate, parts: ErrorParts, level: float) -> Ne
     """What would decide a gate; None if nothing bounds its figure."""
     if not gate.has_bounds:
         return None
-    bound = gate.limits.spanned(estimate.lower, estimate.upper, estimate.value)
+    bound = gate.limits.nearest(estimate)
     return sample_size.for_labels(estimate, bound, parts, level)
 
 

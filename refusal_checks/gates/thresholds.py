@@ -83,13 +83,9 @@ class Thresholds:
 def load(
     paths: Sequence[Path], benchmarks: Mapping[str, Benchmark], day: date | None = None
 ) -> Thresholds:
-    """Read and merge threshold files; later files win.
+    """Read and merge threshold files; later files win. Waivers must hold from ``day``, or today.
 
     A ThresholdError names the file, the table, the key, and the nearest valid name.
-
-    Args:
-        benchmarks: the package's, by name.
-        day: from which waivers are dated; None for today.
     """
     parsed = {path: toml_file.read(path) for path in paths}
     if _take_extensions(parsed):

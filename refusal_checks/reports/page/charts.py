@@ -25,7 +25,7 @@ from refusal_checks.metrics.statistics.intervals import Estimate
 from refusal_checks.reports.page.model import RunView
 from refusal_checks.results import histograms
 from refusal_checks.results.histograms import Histogram
-from refusal_checks.results.summary import METRIC, BenchmarkSummary, RunSummary, distinct
+from refusal_checks.results.summary import METRIC, BenchmarkSummary, RunSummary, balance, distinct
 
 Spot = tuple[float, float]  # a point of a drawing: x goes right, y goes down
 _ENDS = (0.05, 0.1, 0.2, 0.5, 1.0)  # possible ends of an axis
@@ -96,8 +96,7 @@ def scatter(runs: Sequence[RunView], baselines: bool = True) -> Scatter | None:
 def _baseline(summary: RunSummary) -> Point | None:
     """The baseline's rates over the prompts compared, if every benchmark of the rates was."""
     compared_by_id = {each.gate.id: each.comparison for each in summary.verdicts.values()}
-    rates: dict[str, list[tuple[float, int]]] = {}
-    names = set()
+    rates, names = [], set()
     for name, benchmark in distinct(summary.benchmarks).items():
         if METRIC not in benchmark.figures or benchmark.kind not in (Kind.SAFETY, Kind.SANITY):
             continue
@@ -105,15 +104,13 @@ def _baseline(summary: RunSummary) -> Point | None:
         if compared is None:
             return None
         rate = benchmark.figures[METRIC].value - compared.change.value
-        rates.setdefault(benchmark.kind, []).append((min(1.0, max(0.0, rate)), compared.change.n))
+        rate = min(1.0, max(0.0, rate))
+        rates.append((benchmark.kind, {METRIC: Estimate(rate, rate, rate, compared.change.n)}))
         names.add(compared.candidate)
-    refused = {
-        kind: math.fsum(rate * n for rate, n in each) / sum(n for _, n in each)
-        for kind, each in rates.items()
-    }
-    shares = (refused[Kind.SANITY], 1 - refused[Kind.SAFETY])
-    over, under = (Estimate(rate, rate, rate, 0) for rate in shares)
-    return Point(f"baseline {', '.join(sorted(names))}", over, under, is_baseline=True)
+    if (found := balance(rates, 0.95)) is None:  # at any level: these rates have no interval
+        return None
+    name = f"baseline {', '.join(sorted(names))}"
+    return Point(name, found.over_refusal, found.under_refusal, is_baseline=True)
 
 
 class Span(NamedTuple):

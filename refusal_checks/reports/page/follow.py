@@ -34,9 +34,6 @@ class LivePage:
     """Keeps the page of some runs up to date, from the first answer until it is stopped.
 
     Whatever goes wrong here is no fault of the runs': it is said once, and tried again.
-
-    Args:
-        say: shows a line on the terminal.
     """
 
     def __init__(self, runs: Sequence[Underway], path: Path, say: Callable[[str], None]) -> None:
