@@ -241,9 +241,15 @@ def compare(
     bounds = paired.mean_bounds(old, new, metric.span, level, units)
     doubtful, worst = _worst(rate, after, {name: then[name] for name in same}, level)
 
-    def flips(names: Sequence[str]) -> tuple[Flip, ...]:
-        shown = names[:limit]
-        return tuple(_flip(metric, now[n], earlier, before[n], after[n]) for n in shown)
+    def flip(name: str) -> Flip:
+        given, prompt = then[name].answers, now[name][0].prompt
+        verdicts = Counter(verdict for _, verdict in given)
+        usual = verdicts.most_common(1)[0][0] if verdicts else ""
+        keys = [key for key, verdict in given if verdict == usual]
+        texts = earlier.texts(prompt, keys)
+        text = next((texts[key] for key in keys if key in texts), None)
+        lowest = after[name] < before[name]
+        return Flip(before[name], after[name], offender(metric, now[name], lowest), usual, text)
 
     is_share = metric.counts is not None and units is None
     return Comparison(
@@ -255,8 +261,8 @@ def compare(
         lost=len(fell),
         gained=len(rose),
         p_flips=paired.mcnemar(len(fell), len(rose)) if is_share else None,
-        fell=flips(fell),
-        rose=flips(rose),
+        fell=tuple(map(flip, fell[:limit])),
+        rose=tuple(map(flip, rose[:limit])),
         only_now=len(now) - len(known),
         only_then=len(then) - len(known) if whole else 0,
         reworded=len(known) - len(same),
@@ -290,16 +296,3 @@ def _worst(
     (least, most), (low, high) = (zip(*ends, strict=True) for ends in (olds, news))
     lower = paired.mean_bounds(most, low, metric.span, level, units).lower
     return doubtful, (lower, paired.mean_bounds(least, high, metric.span, level, units).upper)
-
-
-def _flip(
-    metric: Metric, answers: Sequence[Record], earlier: Earlier, before: float, after: float
-) -> Flip:
-    prompt = answers[0].prompt
-    earlier_answers = earlier.scores.prompts[prompt.id].answers
-    verdicts = Counter(verdict for _, verdict in earlier_answers)
-    usual = verdicts.most_common(1)[0][0] if verdicts else ""
-    keys = [key for key, verdict in earlier_answers if verdict == usual]
-    texts = earlier.texts(prompt, keys)
-    text = next((texts[key] for key in keys if key in texts), None)
-    return Flip(before, after, offender(metric, answers, after < before), usual, text)

@@ -43,20 +43,14 @@ def level_once_watched(gate: Gate, prompts: Sequence[Prompt], level: float) -> f
 
 
 class EarlyStopping:
-    """Watches the gates of a run; fed with prompts in their random order.
-
-    Args:
-        prompts: all prompts of each benchmark, in any order.
-        level: confidence with which a gate is decided, however often it is looked at.
-        in_full: benchmarks that are not stopped, because other gates need all of their answers.
-    """
+    """Watches the gates of a run; fed with prompts in their random order."""
 
     def __init__(
         self,
         gates: Sequence[Gate],
-        prompts: Mapping[str, Sequence[Prompt]],
-        level: float,
-        in_full: Collection[str] = (),
+        prompts: Mapping[str, Sequence[Prompt]],  # all of each benchmark, in any order
+        level: float,  # of confidence with which a gate is decided, however often it is looked at
+        in_full: Collection[str] = (),  # are not stopped: other gates need all of their answers
     ) -> None:
         self._gates, self._prompts = gates, prompts
         self._level, self._in_full = level, in_full

@@ -40,7 +40,6 @@ def sentence(verdict: Verdict) -> str:
         text += f" ({_required(gate)}{f'; {hint}' if hint else ''})"
     if compared:
         text += f", {'by the judge alone ' * bool(compared.missing)}{_moved(verdict, compared)}"
-        text += _margin(gate, compared)
     if verdict.skipped:
         text += "; its change was not checked, for want of a baseline"
     return f"{text}{_doubt(verdict)}."
@@ -80,7 +79,7 @@ def finding(verdict: Verdict) -> str:
     text = f"{clean(gate.id, 80)} {rounded(METRICS[gate.metric], value, gate.limits.ends)}"
     if gate.has_bounds and not (compared and gate.has_margins and gate.limits.holds(value)):
         return f"{text} ({_required(gate)})"
-    return text + (f", {_moved(verdict, compared)}{_margin(gate, compared)}" if compared else "")
+    return text + (f", {_moved(verdict, compared)}" if compared else "")
 
 
 def mark(verdict: Verdict) -> str:
@@ -169,8 +168,8 @@ def _required(gate: Gate) -> str:
 
 
 def _moved(verdict: Verdict, compared: Comparison) -> str:
-    """The change of the figure, and since which run (its day, if the candidate has one name)."""
-    metric, change = METRICS[verdict.gate.metric], compared.change
+    """The change, since which run (its day, if the candidate has one name), and what is allowed."""
+    gate, metric, change = verdict.gate, METRICS[verdict.gate.metric], compared.change
     then = clean(compared.name or short(compared.candidate), 60)
     if compared.same_candidate:
         with suppress(ValueError):  # a run that did not record its day
@@ -178,33 +177,26 @@ def _moved(verdict: Verdict, compared: Comparison) -> str:
             then += f" on {day.day} {day:%B %Y}"
     if change.n != verdict.estimate.n:
         then += f" on the {count(change.n, 'prompt')} of both runs"
+    fell = change.value < 0
+    more, less = ("more", "less") if metric.is_rate else ("higher", "lower")
+    allowed, margin = "", gate.max_drop if fell else gate.max_rise
+    if margin is not None:
+        limit = exact(metric, margin).removesuffix("%")
+        words = f"{limit} {less if fell else more}" if margin else "no change"
+        allowed = f" (allowed: {words})"
     if abs(change.value) < 1e-9:
-        return f"the same as {then}"
+        return f"the same as {then}{allowed}"
     scale, least = (100, 0) if metric.is_rate else (1, 2)
-    fixed = [0.0, *(scale * margin for margin in verdict.gate.change_limits.ends)]
+    fixed = [0.0, *(scale * end for end in gate.change_limits.ends)]
     size = _digits(scale * change.value, fixed, least).removeprefix("-")
     if metric.is_rate:
         size += f" point{'s' * (size != '1')}"
-    more, less = ("more", "less") if metric.is_rate else ("higher", "lower")
-    return f"{size} {more if change.value > 0 else less} than {then}"
+    return f"{size} {less if fell else more} than {then}{allowed}"
 
 
 def short(candidate: str) -> str:
     """The last part of a candidate's name, which may be a path or the address of a server."""
     return candidate.rpartition("#")[2].rstrip("/").rpartition("/")[2] or candidate
-
-
-def _margin(gate: Gate, compared: Comparison) -> str:
-    """What of the change is allowed in the direction that it took; empty if that is unbounded."""
-    metric, fell = METRICS[gate.metric], compared.change.value < 0
-    margin = gate.max_drop if fell else gate.max_rise
-    if margin is None:
-        return ""
-    if margin == 0:
-        return " (allowed: no change)"
-    shown = exact(metric, margin).removesuffix("%")
-    words = ("less", "more") if metric.is_rate else ("lower", "higher")
-    return f" (allowed: {shown} {words[not fell]})"
 
 
 def _doubt(verdict: Verdict) -> str:

@@ -179,20 +179,21 @@ class Gate:
     @property
     def threshold(self) -> str:
         """The bounds in words, for example ``at least 80.0%``."""
-        limits = {"at least {}": self.minimum, "at most {}": self.maximum}
         spared = f" or {count(self.spared, 'answer')}" * bool(self.spared)
-        return self._in_words(limits) + spared or self.margins
+        return self.worded("at least {}", "at most {}") + spared or self.margins
 
     @property
     def margins(self) -> str:
         """The margins of the change in words, for example ``at most 5.0% lower``."""
         limits = {"at most {} lower": self.max_drop, "at most {} higher": self.max_rise}
+        ends = [text.format(self.show(end)) for text, end in limits.items() if end is not None]
         what = " than the anchor" if self.is_total else " than the baseline"
-        return self._in_words(limits) + what * self.has_margins
+        return " and ".join(ends) + what * self.has_margins
 
-    def _in_words(self, limits: dict[str, float | None]) -> str:
-        ends = (text.format(self.show(end)) for text, end in limits.items() if end is not None)
-        return " and ".join(ends)
+    def worded(self, low: str, high: str, between: str = " and ") -> str:
+        """The bounds on the figure, each in its form, for example ``min {}``."""
+        ends = ((low, self.minimum), (high, self.maximum))
+        return between.join(form.format(self.show(end)) for form, end in ends if end is not None)
 
     @property
     def limits(self) -> AllowedRange:

@@ -85,9 +85,7 @@ def _cells(verdict: Verdict) -> Iterator[str]:
     span = gate.interval(estimate).replace("%", "")
     yield f"{gate.show(estimate.value)} {span}"
     yield str(estimate.n)
-    bounds = (("min", gate.minimum), ("max", gate.maximum))
-    named = [f"{name} {gate.show(at)}" for name, at in bounds if at is not None]
-    yield " ".join(named) or "change"
+    yield gate.worded("min {}", "max {}", " ") or "change"
     change = METRICS[gate.metric].show_change(compared.change.value) if compared else ""
     yield change.removesuffix(" points")
     yield f"{verdict.invalid:.1%}"

@@ -177,11 +177,11 @@ class Manifest(_Facts):
         for role, servers in self.capabilities.items():
             for server, known in servers.items():
                 asked = server.rpartition("#")[2]
-                how = f"check the name of the {role}: the server was asked for {asked}, which"
+                how = f"check the name of the {role}: the server was asked for {asked}"
                 if other := known.get(ANSWERS_AS):
-                    found.append(f"{how.removesuffix(', which')} and says that it is {other}")
+                    found.append(f"{how} and says that it is {other}")
                 elif known.get(LISTED):
-                    found.append(f"{how} it does not list, and answered")
+                    found.append(f"{how}, which it does not list, and answered")
         return found
 
     @property
@@ -210,11 +210,8 @@ def conditions(manifest: Manifest, benchmark: str) -> dict[str, str]:
 
     The seed is left out, because a comparison expects runs to differ by chance.
     """
-    judges, data, cascade = (
-        manifest.judges_of(benchmark),
-        manifest.data[benchmark],
-        manifest.cascade,
-    )
+    judges, cascade = manifest.judges_of(benchmark), manifest.cascade
+    data = manifest.data[benchmark]
     found = {
         "judge": ", ".join(map(_judge, judges.values())),
         "judge prompt": ", ".join(manifest.judge_prompts[benchmark].values()),

@@ -48,17 +48,11 @@ def moved(name: str) -> str:
 
 
 class Format(Protocol):
-    """Interface of a module in this package, which must be light to import.
+    """Interface of a module in this package, which must be light to import."""
 
-    Attributes:
-        OPTION: the pytest option that takes the file, for example ``--html``; empty for none.
-        VARIABLE: the environment variable that replaces the option; empty for none.
-        HELP: what is written, in a few words.
-    """
-
-    OPTION: str
-    VARIABLE: str
-    HELP: str
+    OPTION: str  # the pytest option that takes the file, for example --html; empty for none
+    VARIABLE: str  # the environment variable that replaces the option; empty for none
+    HELP: str  # what is written, in a few words
 
     def write(self, runs: Sequence[RunFolder], path: Path) -> None:
         """Write one file about all runs.

@@ -124,11 +124,7 @@ class GateRow:
 
     @property
     def must(self) -> str:
-        if not self.gate:
-            return ""
-        bounds = (("≥", self.gate.minimum), ("≤", self.gate.maximum))
-        shown = [f"{sign} {self.gate.show(at)}" for sign, at in bounds if at is not None]
-        return ", ".join(shown) or self.gate.margins
+        return (self.gate.worded("≥ {}", "≤ {}", ", ") or self.gate.margins) if self.gate else ""
 
     @property
     def since_baseline(self) -> tuple[str, str]:

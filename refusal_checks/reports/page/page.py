@@ -60,15 +60,6 @@ class Payload:
     facts      what else is known, for example "ended by length, 12 tokens"
 
     A tone is the colour of a verdict: ``refusing``, ``answering`` or ``invalid``.
-
-    Args:
-        verdicts: the run's; each prompt lists the numbers of those that it counts against.
-        records: are read once.
-
-    Attributes:
-        text: the JSON.
-        confidences: the refusal confidence of each prompt that has one.
-        against: by number of a verdict, how many prompts count against its gate.
     """
 
     def __init__(
@@ -76,6 +67,7 @@ class Payload:
     ) -> None:
         self.name = name
         self.kind = kind
+        # By number of the verdict; each prompt lists the numbers of those that it counts against.
         self._standards = {
             number: bound
             for number, each in enumerate(verdicts)
@@ -85,8 +77,8 @@ class Payload:
         self._words: dict[tuple[str, str], int] = {}
         self._judges: dict[str, int] = {}
         self._groups: dict[str, None] = {}
-        self.confidences: list[float] = []
-        self.against: Counter[int] = Counter()
+        self.confidences: list[float] = []  # of refusal, of each prompt that has one
+        self.against: Counter[int] = Counter()  # prompts by number of the verdict
         found = groupby(records, lambda record: record.prompt)
         prompts = ",".join(embed(self._prompt(prompt, list(answers))) for prompt, answers in found)
         tables = {"groups": [*self._groups], "judges": [*self._judges], "words": [*self._words]}

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import cache
+from itertools import chain
 from pathlib import Path
 from types import MappingProxyType
 from typing import NamedTuple
@@ -47,11 +48,9 @@ class SideBySide(NamedTuple):
 
     @property
     def moves(self) -> list[tuple[GateRow, Sequence[Moved]]]:
-        found = []
-        for cells in zip(*self.gates.values(), strict=True):
-            for row in cells:
-                if row and row.verdict and not (row.is_of_a_group or row.is_of_judging):
-                    found.append((row, moved(row.verdict, "run 1")))
+        by_run = chain.from_iterable(zip(*self.gates.values(), strict=True))
+        rows = (row for row in by_run if row and not (row.is_of_a_group or row.is_of_judging))
+        found = ((row, moved(row.verdict, "run 1")) for row in rows if row.verdict)
         return [(row, moves) for row, moves in found if moves]
 
     @property
