@@ -16,7 +16,7 @@ from refusal_checks.core.text import clean, count
 from refusal_checks.gates import baseline
 from refusal_checks.gates import suggest as suggestions
 from refusal_checks.results import run_folder
-from refusal_checks.results.run_folder import PastRun
+from refusal_checks.results.run_folder import RunView
 
 
 def add(app: typer.Typer) -> None:
@@ -44,7 +44,7 @@ def accept(
     the run did not evaluate stay as they are.
     """
     require_target(folder, runs, "baseline accept", [folder, run])
-    past = PastRun.read(run_folder.locate(run, runs))
+    past = RunView.read(run_folder.locate(run, runs))
     _require_whole(past, partial)
     accepted = baseline.load(past.folder.path)
     for place in (folder, folder / baseline.ANCHOR)[: 1 + anchor]:
@@ -62,7 +62,7 @@ def accept(
             echo(f"note: {count(len(gates), 'gate')} {how} in that run: {named}")
 
 
-def _require_whole(run: PastRun, partial: bool) -> None:
+def _require_whole(run: RunView, partial: bool) -> None:
     path, summary = run.folder.path, run.summary
     if summary.failure:
         raise BaselineError(f"{path}: this run did not complete; run it again: {summary.failure}")

@@ -21,7 +21,7 @@ from refusal_checks.metrics.statistics.descriptive import agreement, distributio
 from refusal_checks.reports.page import charts
 from refusal_checks.results import run_folder
 from refusal_checks.results.manifest import Data
-from refusal_checks.results.run_folder import PastRun
+from refusal_checks.results.run_folder import RunView
 
 CFSAFETY = "cfsafety"
 
@@ -45,7 +45,7 @@ def radar(
     runs: Root = run_folder.ROOT,
 ) -> None:
     """Draw mean safety scores by category, next to other runs or published models."""
-    past = PastRun.read(run_folder.locate(run, runs))
+    past = RunView.read(run_folder.locate(run, runs))
     series: dict[str, Mapping[str, float]] = {
         past.summary.manifest.candidate: _scores(past, benchmark)
     }
@@ -66,7 +66,7 @@ def _other(name: str, runs: Path, benchmark: str) -> tuple[str, Mapping[str, flo
     if name in published() and not Path(name).exists():
         return f"{name}, as published", published()[name]
     try:
-        run = PastRun.read(run_folder.locate(name, runs))
+        run = RunView.read(run_folder.locate(name, runs))
     except DataError as fault:
         known = ", ".join(published())
         raise UserError(
@@ -75,7 +75,7 @@ def _other(name: str, runs: Path, benchmark: str) -> tuple[str, Mapping[str, flo
     return run.summary.manifest.candidate, _scores(run, benchmark)
 
 
-def _scores(run: PastRun, benchmark: str) -> dict[str, float]:
+def _scores(run: RunView, benchmark: str) -> dict[str, float]:
     groups = run.benchmark(benchmark).groups.get("category", {})
     found = {
         name: figures[safety_score.name].value
@@ -94,7 +94,7 @@ def histogram(
     runs: Root = run_folder.ROOT,
 ) -> None:
     """Draw how safety scores (by category), or refusal confidences, are distributed."""
-    past = PastRun.read(run_folder.locate(run, runs))
+    past = RunView.read(run_folder.locate(run, runs))
     found = past.benchmark(benchmark).distributions
     if not found:
         path = past.folder.path / baseline.FOLDER / f"{benchmark}.json"
@@ -124,7 +124,7 @@ def consistency(runs: Runs, root: Root = run_folder.ROOT) -> None:
     The judges are those of one run (--judge A --judge B), or of several runs with the same
     candidate, sampling and store, so that only the first run generates answers.
     """
-    past = [PastRun.read(run_folder.locate(run, root)) for run in runs]
+    past = [RunView.read(run_folder.locate(run, root)) for run in runs]
     _require_same_answers(past)
     judges: dict[str, Mapping[str, float]] = {}  # each one's scores by prompt id
     for run in past:
@@ -140,7 +140,7 @@ def consistency(runs: Runs, root: Root = run_folder.ROOT) -> None:
         _echo_agreement(matched(scores, scores, translations()))
 
 
-def _require_same_answers(runs: Sequence[PastRun]) -> None:
+def _require_same_answers(runs: Sequence[RunView]) -> None:
     """Raise DataError unless all runs have the same candidate, sampling and prompts."""
     answers = []
     for run in runs:

@@ -13,12 +13,12 @@ from refusal_checks.core.errors import DataError, UserError
 from refusal_checks.core.text import clean, count, json_text, table, told_apart
 from refusal_checks.gates.decide import Verdict
 from refusal_checks.reports import explain
-from refusal_checks.reports.page.model import GateRow, RunView
+from refusal_checks.reports.page.model import GateRow
 from refusal_checks.reports.page.several import ManyRuns, SideBySide, collect, side_by_side
 from refusal_checks.reports.rows import candidate_names
 from refusal_checks.results import run_folder
 from refusal_checks.results.redact import RedactedFolder
-from refusal_checks.results.run_folder import PastRun, RunFolder
+from refusal_checks.results.run_folder import RunFolder, RunView
 from refusal_checks.run.options.command_line import is_redacted
 
 WHY = 120
@@ -116,13 +116,13 @@ def _print(found: dict[str, Any] | Iterable[str], html: Path | None) -> None:
         echo(html)
 
 
-def _read(folders: Sequence[RunFolder], redact: bool) -> list[PastRun]:
+def _read(folders: Sequence[RunFolder], redact: bool) -> list[RunView]:
     """The runs; all are redacted if one is, since only then their prompts are known as the same."""
-    runs = [PastRun(folder, folder.summary()) for folder in folders]
+    runs = [RunView(folder, folder.summary()) for folder in folders]
     if not redact and not any(run.summary.manifest.redacted for run in runs):
         return runs
     hidden = [RedactedFolder(run.folder.path, run.folder.summary_name) for run in runs]
-    return [PastRun(folder, folder.summary()) for folder in hidden]
+    return [RunView(folder, folder.summary()) for folder in hidden]
 
 
 def _side_by_side_lines(found: SideBySide) -> Iterator[str]:

@@ -13,11 +13,11 @@ import shlex
 import tempfile
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from datetime import datetime
-from functools import cache
+from datetime import UTC, datetime
+from functools import cache, cached_property
 from itertools import groupby
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from pydantic import TypeAdapter, ValidationError
 
@@ -30,7 +30,7 @@ from refusal_checks.core.text import storable
 from refusal_checks.core.verdicts import Judgement
 from refusal_checks.gates import explain
 from refusal_checks.gates.decide import Verdict
-from refusal_checks.results.shipping import shipping
+from refusal_checks.results.shipping import Shipping, shipping
 from refusal_checks.results.summary import BenchmarkSummary, RunSummary, require_metrics
 
 if TYPE_CHECKING:
@@ -184,14 +184,42 @@ def _why(fault: ValueError | RecursionError) -> str:
     return f"{'.'.join(map(str, first['loc']))}: {suggestions.problem(first)}"
 
 
-class PastRun(NamedTuple):
+@dataclass(frozen=True)
+class RunView:
+    """A run as it is shown; ``number`` is its place among those that are shown with it, from 0."""
+
     folder: RunFolder
     summary: RunSummary
+    number: int = 0
 
     @classmethod
     def read(cls, path: Path) -> Self:
         folder = RunFolder.of(path)
         return cls(folder, folder.summary())
+
+    @cached_property
+    def shipping(self) -> Shipping:
+        return shipping(self.summary)
+
+    @property
+    def candidate(self) -> str:
+        return self.summary.manifest.shown or self.folder.path.name
+
+    @property
+    def judge(self) -> str:
+        return self.summary.manifest.judge or "unknown"
+
+    @cached_property
+    def when(self) -> datetime | None:
+        try:
+            found = datetime.fromisoformat(self.summary.manifest.started)
+        except ValueError:
+            return None
+        return found.astimezone(UTC) if found.tzinfo else found.replace(tzinfo=UTC)
+
+    @property
+    def day(self) -> str:
+        return f"{self.when:%Y-%m-%d %H:%M}" if self.when else "unknown"
 
     def benchmark(self, name: str) -> BenchmarkSummary:
         known = self.summary.benchmarks

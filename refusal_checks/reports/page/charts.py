@@ -22,9 +22,9 @@ from refusal_checks.metrics import METRICS, Metric, main_metric, safety_score
 from refusal_checks.metrics.refusal import DECISIVE
 from refusal_checks.metrics.statistics.descriptive import Distribution
 from refusal_checks.metrics.statistics.intervals import Estimate
-from refusal_checks.reports.page.model import RunView
 from refusal_checks.results import histograms
 from refusal_checks.results.histograms import Histogram
+from refusal_checks.results.run_folder import RunView
 from refusal_checks.results.summary import METRIC, BenchmarkSummary, RunSummary, balance, distinct
 
 Spot = tuple[float, float]  # a point of a drawing: x goes right, y goes down

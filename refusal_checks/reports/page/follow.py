@@ -19,10 +19,10 @@ from refusal_checks.gates.gate import Gate
 from refusal_checks.metrics import METRICS
 from refusal_checks.metrics.statistics.intervals import Estimate
 from refusal_checks.reports.page import page
-from refusal_checks.reports.page.model import GateRow, RunView, rows, sections
+from refusal_checks.reports.page.model import GateRow, rows, sections
 from refusal_checks.reports.page.page import Report
 from refusal_checks.results.progress import Count, Underway
-from refusal_checks.results.run_folder import RunFolder
+from refusal_checks.results.run_folder import RunFolder, RunView
 
 LOOK = 0.5  # seconds between two looks for the first answer
 EVERY = 5.0  # seconds between two pages
@@ -102,7 +102,7 @@ class _Run:
             notes=list(summary.notes),
         )
         summary = redaction.summary(summary)
-        run = RunView(self._number, RunFolder(self._run.folder), summary)
+        run = RunView(RunFolder(self._run.folder), summary, self._number)
         recent: dict[str, list[Record]] = {}
         for benchmark, records in reversed([*self._recent]):
             recent.setdefault(benchmark, []).extend(redaction.records(records))

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
-from functools import cached_property
 from typing import NamedTuple
 
 from refusal_checks.core.prompts import Kind
@@ -21,8 +19,7 @@ from refusal_checks.models.spec import RULE_JUDGES
 from refusal_checks.reports import explain
 from refusal_checks.reports.explain import select
 from refusal_checks.reports.rows import benchmark_of
-from refusal_checks.results.run_folder import RunFolder
-from refusal_checks.results.shipping import Shipping, shipping
+from refusal_checks.results.run_folder import RunView
 from refusal_checks.results.summary import RunSummary
 
 TONES = {
@@ -33,39 +30,6 @@ TONES = {
     "skip": "skip",
 }
 """The colours of marks, those first that need attention."""
-
-
-@dataclass(frozen=True)
-class RunView:
-    """A run; ``number`` is its place among those that the page shows, from 0."""
-
-    number: int
-    folder: RunFolder
-    summary: RunSummary
-
-    @cached_property
-    def shipping(self) -> Shipping:
-        return shipping(self.summary)
-
-    @property
-    def candidate(self) -> str:
-        return self.summary.manifest.shown or self.folder.path.name
-
-    @property
-    def judge(self) -> str:
-        return self.summary.manifest.judge or "unknown"
-
-    @cached_property
-    def when(self) -> datetime | None:
-        try:
-            found = datetime.fromisoformat(self.summary.manifest.started)
-        except ValueError:
-            return None
-        return found.astimezone(UTC) if found.tzinfo else found.replace(tzinfo=UTC)
-
-    @property
-    def day(self) -> str:
-        return f"{self.when:%Y-%m-%d %H:%M}" if self.when else "unknown"
 
 
 @dataclass(frozen=True)

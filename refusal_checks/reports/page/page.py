@@ -31,7 +31,7 @@ from refusal_checks.reports import explain, remarks
 from refusal_checks.reports.attack_matrix import matrix
 from refusal_checks.reports.page import charts
 from refusal_checks.reports.page.charts import Bars, Columns, Radar
-from refusal_checks.reports.page.model import RunView, Section, facts, rows, sections
+from refusal_checks.reports.page.model import Section, facts, rows, sections
 from refusal_checks.reports.page.render import document, embed
 from refusal_checks.reports.page.several import (
     ManyRuns,
@@ -42,7 +42,7 @@ from refusal_checks.reports.page.several import (
     trends,
 )
 from refusal_checks.results.progress import Count
-from refusal_checks.results.run_folder import PastRun, RunFolder
+from refusal_checks.results.run_folder import RunFolder, RunView
 
 
 class Payload:
@@ -230,8 +230,8 @@ def write_runs(runs: Sequence[RunFolder], path: Path) -> None:
     Raises:
         OSError, DataError: the file cannot be written, or a run's folder is damaged.
     """
-    past = [PastRun(run, run.summary()) for run in runs]
-    found = [report(RunView(number, *each)) for number, each in enumerate(past)]
+    past = [RunView(run, run.summary(), number) for number, run in enumerate(runs)]
+    found = list(map(report, past))
     comparison = None
     with suppress(UserError):  # there is one run, or one is named twice
         comparison = side_by_side(past)

@@ -25,10 +25,10 @@ from refusal_checks.gates.rates import Rate
 from refusal_checks.metrics import METRICS, by_prompt, score_all
 from refusal_checks.metrics.statistics.intervals import unpaired_difference
 from refusal_checks.reports.explain import Moved, moved
-from refusal_checks.reports.page.model import GateRow, RunView
+from refusal_checks.reports.page.model import GateRow
 from refusal_checks.reports.rows import benchmark_of
 from refusal_checks.results.manifest import known_conditions
-from refusal_checks.results.run_folder import SUMMARY, PastRun, RunFolder
+from refusal_checks.results.run_folder import SUMMARY, RunFolder, RunView
 
 MOVED = 50  # most prompts to list that moved in one direction
 
@@ -58,7 +58,7 @@ class SideBySide(NamedTuple):
         return any(cells[0] and any(cells[1:]) for cells in self.gates.values())
 
 
-def side_by_side(past: Sequence[PastRun]) -> SideBySide:
+def side_by_side(past: Sequence[RunView]) -> SideBySide:
     """Compare runs with the first one; UserError if there are not two, or one is named twice."""
     if len(past) < 2:
         raise UserError("name two runs or more: the first is what the others are compared with")
@@ -67,7 +67,7 @@ def side_by_side(past: Sequence[PastRun]) -> SideBySide:
         if path.resolve() in seen:
             raise UserError(f"{path}: name another run; this one is named twice")
         seen.add(path.resolve())
-    runs = [RunView(number, *run) for number, run in enumerate(past)]
+    runs = [replace(run, number=number) for number, run in enumerate(past)]
     apart = [_apart(runs[0], run) for run in runs]
     answers = [_Answers(run) for run in runs]
     ids = dict.fromkeys(
@@ -186,7 +186,7 @@ def collect(root: Path, kind: type[RunFolder] = RunFolder) -> ManyRuns:
                 skipped[path] = f"the same run as {seen[digest]}"
                 continue
             folder = kind.of(path)
-            runs.append(RunView(0, folder, folder.summary()))
+            runs.append(RunView(folder, folder.summary()))
             seen[digest] = path
         except OSError as fault:
             skipped[path] = f"cannot be read: {fault.strerror}"

@@ -10,7 +10,7 @@ import pytest
 
 from refusal_checks.reports.page.page import write_comparison, write_history
 from refusal_checks.reports.page.several import collect, side_by_side
-from refusal_checks.results.run_folder import PastRun
+from refusal_checks.results.run_folder import RunView
 from tests.chromium import serious_faults
 from tests.many_runs import manifest, opened, write_runs
 from tests.report_runs import refusals, write_run
@@ -32,7 +32,7 @@ def pages(tmp_path_factory: pytest.TempPathFactory, file: Path) -> dict[str, Pat
     for number, (name, more) in enumerate(facts.items()):
         records = {"unsafe": list(refusals("unsafe", 40, 1, refused=0.9 - number / 4))}
         run = write_run(folder / name, records, manifest=manifest(number, **more))
-        runs.append(PastRun.read(run.path))
+        runs.append(RunView.read(run.path))
     write_comparison(side_by_side(runs), folder / "compare.html")
     return {
         "report": file,

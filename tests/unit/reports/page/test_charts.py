@@ -18,8 +18,7 @@ from refusal_checks.metrics import METRICS
 from refusal_checks.metrics.statistics.intervals import Estimate
 from refusal_checks.reports.page import charts
 from refusal_checks.reports.page.charts import NEAR, Point, Scatter, scatter
-from refusal_checks.reports.page.model import RunView
-from refusal_checks.results.run_folder import RunFolder
+from refusal_checks.results.run_folder import RunFolder, RunView
 from refusal_checks.results.summary import RunSummary, balance, summarise
 from tests.deciding import decide
 from tests.report_runs import RATED, chosen, rated
@@ -125,7 +124,7 @@ def both(records: Many, unsafe: str, safe: str, earlier: str = "") -> RunSummary
 
 
 def drawn(run: RunSummary, baselines: bool = True) -> Scatter | None:
-    return scatter([RunView(0, RunFolder(Path("m")), run)], baselines)
+    return scatter([RunView(RunFolder(Path("m")), run)], baselines)
 
 
 def test_a_run_is_one_point_and_its_baseline_another(records: Many) -> None:

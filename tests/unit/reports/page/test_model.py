@@ -18,10 +18,10 @@ from refusal_checks.metrics.statistics.intervals import Estimate, wilson
 from refusal_checks.reports.attack_matrix import lines, matrix
 from refusal_checks.reports.explain import moved, select
 from refusal_checks.reports.page import model
-from refusal_checks.reports.page.model import GateRow, RunView, Section, facts
+from refusal_checks.reports.page.model import GateRow, Section, facts
 from refusal_checks.reports.page.render import environment
 from refusal_checks.results.manifest import Manifest
-from refusal_checks.results.run_folder import RunFolder
+from refusal_checks.results.run_folder import RunFolder, RunView
 from refusal_checks.results.summary import BenchmarkSummary, RunSummary, summarise
 from tests.deciding import decide
 from tests.report_runs import chosen, rated
@@ -39,7 +39,7 @@ def summary(*verdicts: Verdict) -> RunSummary:
 
 
 def rows(run: RunSummary) -> list[GateRow]:
-    return model.rows(RunView(0, RunFolder(Path("run")), run))
+    return model.rows(RunView(RunFolder(Path("run")), run))
 
 
 def sections(run: RunSummary) -> list[Section]:

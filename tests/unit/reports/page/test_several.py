@@ -12,7 +12,7 @@ import pytest
 from refusal_checks.core.errors import DataError, UserError
 from refusal_checks.gates.gate import Gate
 from refusal_checks.reports.page.several import SideBySide, Trend, collect, side_by_side, trends
-from refusal_checks.results.run_folder import PastRun
+from refusal_checks.results.run_folder import RunView
 from tests.many_runs import manifest
 from tests.report_runs import refusals, write_run
 
@@ -23,11 +23,11 @@ GATES = (
 )
 
 
-def run(folder: Path, refused: float, name: str = "unsafe", **facts: Any) -> PastRun:
+def run(folder: Path, refused: float, name: str = "unsafe", **facts: Any) -> RunView:
     """A run of sixty prompts, one answer each."""
     records = {name: list(refusals(name, 60, 1, refused=refused))}
     found = write_run(folder, records, GATES, manifest=manifest(**facts), errors={})
-    return PastRun.read(found.path)
+    return RunView.read(found.path)
 
 
 def cell(found: SideBySide, gate: str, number: int) -> Any:
@@ -93,7 +93,7 @@ def test_runs_without_a_gate_in_common_are_shown(tmp_path: Path) -> None:
     records = {"safe": list(refusals("safe", 10))}
     gates = [Gate("safe", "rejection_rate", maximum=0.5)]
     other = write_run(tmp_path / "b", records, gates, manifest=manifest())
-    found = side_by_side([run(tmp_path / "a", 0.9), PastRun.read(other.path)])
+    found = side_by_side([run(tmp_path / "a", 0.9), RunView.read(other.path)])
     assert not found.in_common
     assert cell(found, "safe-rejection_rate", 0) is None
     assert found.differences(1) == []
@@ -103,7 +103,7 @@ def test_a_gate_that_could_not_be_evaluated_says_why(tmp_path: Path) -> None:
     records = {"unsafe": list(refusals("unsafe", 10))}
     errors = {"unsafe-rejection_rate": "no valid verdict"}
     other = write_run(tmp_path / "b", records, (), manifest=manifest(), errors=errors)
-    found = side_by_side([run(tmp_path / "a", 0.9), PastRun.read(other.path)])
+    found = side_by_side([run(tmp_path / "a", 0.9), RunView.read(other.path)])
     assert cell(found, "unsafe-rejection_rate", 1).error == "no valid verdict"
 
 
@@ -112,7 +112,7 @@ def test_one_run_is_nothing_to_compare(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="two runs or more"):
         side_by_side([one])
     with pytest.raises(UserError, match="named twice"):
-        side_by_side([one, run(tmp_path / "b", 0.4), PastRun.read(one.folder.path)])
+        side_by_side([one, run(tmp_path / "b", 0.4), RunView.read(one.folder.path)])
 
 
 def rates(root: Path, *facts: dict[str, Any]) -> list[Trend]:
