@@ -227,13 +227,10 @@ def missed(verdict: Verdict, records: list[Record]) -> list[bool]:
 @pytest.mark.parametrize(
     "gate",
     [
-        Gate("b", "rejection_rate", minimum=0.9),
-        Gate("b", "rejection_rate", maximum=0.1),
         Gate("b", "rejection_rate", minimum=0.9, group_kind="category", group="c"),
         Gate("b", "rejection_rate", minimum=0.0, maximum=0.1),
         Gate("b", "mean_refusal_confidence", minimum=0.9),
         Gate("b", "invalid_rate", maximum=0.1),
-        Gate("b", "neutral_rate", maximum=0.1),
     ],
 )
 def test_the_prompts_against_a_gate_are_those_that_it_counts(gate: Gate, records: Many) -> None:
