@@ -33,13 +33,8 @@ from refusal_checks.metrics.statistics.intervals import Estimate
 
 FORMAT = 1  # version of the files' meaning
 FOLDER = "scores"  # the part of a run's folder with its files
-
-UNSTATED = {"rationales": "all"}
-"""What conditions are that runs do not record, because they were so before there was a choice."""
-
-ANCHOR = "anchor"
-"""The part of a baseline's folder with an older release, from which the total change counts."""
-
+ANCHOR = "anchor"  # that of a baseline's with an older release: the total change counts from there
+UNSTATED = {"rationales": "all"}  # conditions of runs from before there was a choice
 _DIGITS = 9
 
 
@@ -174,11 +169,6 @@ def read(path: Path) -> Scores:
             f"of refusal-checks reads format {FORMAT}"
         )
     return scores
-
-
-def load_anchor(path: Path) -> dict[str, Scores]:
-    folder = path / ANCHOR
-    return load(folder) if folder.is_dir() else {}
 
 
 def load(path: Path) -> dict[str, Scores]:

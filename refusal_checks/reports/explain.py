@@ -232,8 +232,8 @@ def _changes(verdict: Verdict, compared: Comparison) -> Iterator[Remark]:
         yield Remark("not_compared", f"not compared: {', '.join(left_out)}", is_news)
 
 
-_HUMAN = ("human labels of {} prompts {}", "human labels")
 _LABELS = {
+    "human": ("human labels of {} prompts {}", "human labels"),
     "corrected": ("a calibration on {} labels {}", "labels in the calibration"),
     "cascade": (
         "the second judge's verdicts on {} prompts {}, see --cascade-sample,",
@@ -252,7 +252,7 @@ def what_decides(verdict: Verdict) -> str:
     if need is None:
         more = "a larger --cascade-sample, or more prompts," if verdict.use == "cascade" else None
         return f"{more or 'more prompts'} would decide it"
-    so_many, labels = _LABELS.get(verdict.use, _HUMAN)
+    so_many, labels = _LABELS.get(verdict.use) or _LABELS["human"]
     ways = []
     if need.labelled is not None and need.labels:
         ways.append(so_many.format(need.labels, f"({need.labels - need.labelled} more)"))

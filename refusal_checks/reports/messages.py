@@ -97,11 +97,8 @@ def judge_message(check: Check) -> Iterator[str]:
         yield f"     rationale: {clean(mistake.rationale) or '(none)'}"
 
 
-FILE, LINE = "threshold_file", "threshold_line"
-"""Names of the properties with the place of a gate's bounds."""
-
-TAG = "dd_tags[refusal_checks.{}]"
-"""A property's second name, by which Datadog makes it a tag of the test."""
+FILE, LINE = "threshold_file", "threshold_line"  # properties with the place of a gate's bounds
+TAG = "dd_tags[refusal_checks.{}]"  # a property's second name: Datadog makes it a tag of the test
 
 
 def of_judge(checked: JudgeCheck, figure: Figure) -> list[tuple[str, str]]:

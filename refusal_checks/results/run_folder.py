@@ -273,12 +273,9 @@ def _order(name: str) -> tuple[datetime, int] | None:
     return start, int(parts[2] or 0)
 
 
-RUNS_VARIABLE = "REFUSAL_CHECKS_RUNS"
-"""Environment variable that names the folder where nothing else does."""
-
-RUNS_KEY = "refusal_checks_runs"
-FOLDER_KEY = "refusal_checks_folder"
-"""The keys of a pytest configuration that name the folder, or the one above it."""
+RUNS_VARIABLE = "REFUSAL_CHECKS_RUNS"  # names the folder of runs where no configuration does
+RUNS_KEY = "refusal_checks_runs"  # the key of a pytest configuration that names it
+FOLDER_KEY = "refusal_checks_folder"  # the one that names the folder above
 
 
 def usual_root(folder: Path | None = None) -> Path:

@@ -71,7 +71,8 @@ def find_earlier(
         return found
 
     found = compared(baseline.load(wanted.path))
-    anchors = compared(baseline.load_anchor(wanted.path))
+    folder = wanted.path / baseline.ANCHOR
+    anchors = compared(baseline.load(folder)) if folder.is_dir() else {}
     return {name: replace(each, anchor=anchors.get(name)) for name, each in found.items()}
 
 

@@ -31,15 +31,13 @@ if TYPE_CHECKING:
 
 FILE = "FILE"
 
-MOVED = ("--mlflow", "--wandb", "--model-card")
-"""Options that were in this package until 0.1; a distribution of their own has them now."""
+MOVED = ("--mlflow", "--wandb", "--model-card")  # until 0.1 here, now in another distribution
+_MOVED_VARIABLES = ("REFUSAL_CHECKS_MLFLOW", "REFUSAL_CHECKS_WANDB", "REFUSAL_CHECKS_WEBHOOK")
 
 NO_WATCH = (
     "write --html FILE and open it in a browser: the page follows the run, and becomes its report"
 )
 """What to do in place of ``--watch`` and ``refusal-checks watch``."""
-
-_MOVED_VARIABLES = ("REFUSAL_CHECKS_MLFLOW", "REFUSAL_CHECKS_WANDB", "REFUSAL_CHECKS_WEBHOOK")
 
 
 def moved(name: str) -> str:

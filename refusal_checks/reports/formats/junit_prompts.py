@@ -36,8 +36,8 @@ HELP = (
 CASE = 400  # most characters of each text in a case
 ALL = 6_000_000  # most characters of all texts together; CI systems refuse larger files
 
+# Stands in each failed case, since few pages show a suite's properties.
 _NO_GATE = "This case is a prompt, not a failed gate. The gates are in the file of --junitxml."
-"""Stands in each failed case, since few pages show a suite's properties."""
 
 
 def write(runs: Sequence[RunFolder], path: Path) -> None:

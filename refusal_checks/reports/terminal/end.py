@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from refusal_checks.core.text import clean, columns, count, cut, padded, wrapped
+from refusal_checks.core.text import clean, columns, count, cut, table, wrapped
 from refusal_checks.core.verdicts import Reason
 from refusal_checks.judges.trust.canary import KINDS, Check
 from refusal_checks.models.client.answers import Usage
@@ -26,10 +26,7 @@ from refusal_checks.results.summary import RunSummary
 
 ROWS = 12  # most rows of the table before gates on groups that passed are folded
 Runs = Sequence[tuple[RunSummary, Path]]  # runs that have ended, each with its folder
-
-
-WIDTH, _LEAST = 100, 40
-"""Columns of everything that a terminal is shown, at most and whatever its size."""
+WIDTH, _LEAST = 100, 40  # columns of what a terminal is shown, at most and whatever its size
 
 
 def fitting(columns: int | None = None) -> int:
@@ -122,10 +119,7 @@ def table_lines(rows: Sequence[Row], width: int) -> Iterator[Line]:
     kept = [n for n in range(len(head)) if any(row[n] for row in cells)]
     grid, room = [[row[n] for n in kept] for row in (head, *cells)], width - MARK_WIDTH
     grid, stacked = _fitted(grid, room)
-    widths = [max(map(columns, column)) for column in zip(*grid, strict=True)]
-    first, *texts = (
-        "  ".join(map(padded, row[stacked:], widths[stacked:])).rstrip() for row in grid
-    )
+    first, *texts = table([row[stacked:] for row in grid])
     yield Line(" " * MARK_WIDTH + cut(first, room))
     above = ""
     for row, (gate, *_), text in zip(rows, cells, texts, strict=True):

@@ -167,8 +167,7 @@ def _may_draw(config: pytest.Config) -> bool:
     return not is_printed and os.environ.get("TERM", "dumb") != "dumb"
 
 
-WINDOW = 60.0
-"""Seconds over which speed is measured, so that answers from the store are soon forgotten."""
+WINDOW = 60.0  # seconds over which speed is measured: answers from the store are soon forgotten
 
 LEAST_SECONDS = 10.0
 LEAST_SHARE = 0.05
