@@ -50,10 +50,7 @@ class Reach:
 
 
 def reach(least: float, n: int, confidence: float | None) -> Reach:
-    """What n prompts can show of a share that must be at least ``least``.
-
-    Or its Wilson interval must, if a confidence is given.
-    """
+    """What n prompts can show of a share that must be ``least``, or surely so at a confidence."""
     if confidence is None:
         fewest = math.ceil(least * n - 1e-9)
         return _of_counts(fewest, fewest - 1, n)

@@ -204,10 +204,7 @@ class Scores:
         human: Mapping[str, Sequence[Record]],
         skipped: Sequence[str] = (),
     ) -> Scores:
-        """The values of the prompts that have a valid verdict of the judge.
-
-        ``human`` are records with people's verdicts, of a random part of the prompts.
-        """
+        """The values of the prompts with a valid verdict of the judge, and people's of a part."""
         judged = metric.scores([r for r in records if not isinstance(r.judgement, Invalid)])
         labelled = {name: metric.score(answers) for name, answers in human.items()}
         people = {n: s for n, s in labelled.items() if s is not None and n in judged}

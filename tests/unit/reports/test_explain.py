@@ -22,7 +22,7 @@ from refusal_checks.metrics import METRICS, by_prompt
 from refusal_checks.metrics.statistics.intervals import Estimate
 from refusal_checks.metrics.statistics.sample_size import Need
 from refusal_checks.reports import explain, messages
-from refusal_checks.reports.explain import doubt, moved, remarks_on, what_decides
+from refusal_checks.reports.explain import moved, remarks_on, what_decides
 from refusal_checks.reports.messages import brief_message, exchange, message
 from refusal_checks.reports.remarks import SCOPE, bundled_scope, judges_asked
 from refusal_checks.results.manifest import Manifest, ModelFacts, Models
@@ -91,12 +91,6 @@ def test_all_that_is_said_of_a_verdict(
     ]
     told += [f"moved: {each.heading}" for each in moved(verdict)]
     assert "\n".join([f"mark: {explain.mark(verdict)}", *told]) == snapshot
-
-
-def test_a_warning_is_the_headline_and_the_doubt(records: Many) -> None:
-    verdict = CASES["doubt"](records)
-    texts = {each.topic.upper(): each.text for each in remarks_on(verdict)}
-    assert doubt(verdict) == f"{texts['HEADLINE']}; {texts['DOUBT']}"
 
 
 @pytest.mark.parametrize("case", ["breach", "views and noise", "change"])

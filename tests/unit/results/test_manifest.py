@@ -1,15 +1,16 @@
-"""The manifest: what it reads, writes and compares."""
+"""The manifest: what it reads and writes, and the conditions under which two runs compare."""
 
 from __future__ import annotations
 
 import json
+from copy import deepcopy
 from pathlib import Path
 from typing import Any
 
 import pytest
 from pydantic import ValidationError
 
-from refusal_checks.results.manifest import Manifest
+from refusal_checks.results.manifest import Manifest, conditions
 
 OLD = Path(__file__).parents[2] / "data" / "before_house" / "run" / "summary.json"
 """A summary that commit 412c90c wrote."""
@@ -44,3 +45,90 @@ def test_a_judge_without_a_model_is_its_own_version() -> None:
     assert manifest.judges_of("b")["keyword"].version == "keyword"
     with pytest.raises(KeyError):
         manifest.judges_of("other")
+
+
+MANIFEST: dict[str, Any] = {
+    "candidate": "org/model",
+    "models": {
+        "judges": {
+            "org/judge": {
+                "version": "org/judge@abc",
+                "args": ["--tensor-parallel-size", "2"],
+                "template_kwargs": {"persona": "judge"},
+                "reasoning_end": "",
+            }
+        }
+    },
+    "judge_prompts": {"bench": {"org/judge": "f00d"}},
+    "judge_sampling": {"temperature": 0.0, "max_tokens": 64, "seed": 0},
+    "sampling": {"samples": 5, "temperature": 0.6, "seed": 0, "system_prompt": "", "stop": ()},
+    "data": {"bench": {"revision": "v1", "sha256": "beef", "prompts": 80}},
+}
+
+
+JUDGE = "models/judges/org/judge"
+"""Where the judge is described: its name has a slash of its own."""
+
+
+def compared(place: str = "", value: Any = None) -> dict[str, str]:
+    """The conditions, perhaps with another value at a place of the manifest."""
+    manifest = deepcopy(MANIFEST)
+    if place:
+        inner = manifest
+        *path, last = place.replace("org/judge", "org|judge").split("/")
+        for name in path:
+            inner = inner[name.replace("|", "/")]
+        inner[last.replace("|", "/")] = value
+    return conditions(Manifest.model_validate(manifest), "bench")
+
+
+def differing(place: str, value: Any) -> set[str]:
+    one, other = compared(), compared(place, value)
+    return {name for name in one.keys() | other.keys() if one.get(name) != other.get(name)}
+
+
+@pytest.mark.parametrize(
+    ("place", "value", "named"),
+    [
+        (f"{JUDGE}/version", "org/judge@def", {"judge"}),
+        (f"{JUDGE}/template_kwargs", {"persona": "other"}, {"judge"}),
+        (f"{JUDGE}/reasoning_end", "</think>", {"judge"}),
+        (f"{JUDGE}/args", [], set()),
+        ("judge_prompts/bench", {"org/judge": "cafe"}, {"judge prompt"}),
+        ("judge_prompts/bench", {"org/judge": "f00d", "keyword": "1"}, {"judge", "judge prompt"}),
+        ("judge_sampling/max_tokens", 128, {"judge max_tokens"}),
+        ("sampling/temperature", 1.0, {"sampling temperature"}),
+        ("sampling/samples", 1, {"sampling samples"}),
+        ("sampling/system_prompt", "Be brief.", {"sampling system_prompt"}),
+        ("data/bench/sha256", "dead", {"data"}),
+        ("candidate", "org/other", set()),
+        ("sampling/seed", 7, set()),
+        ("judge_sampling/seed", 7, set()),
+    ],
+)
+def test_what_makes_runs_incomparable(place: str, value: Any, named: set[str]) -> None:
+    assert differing(place, value) == named
+
+
+def test_settings_of_a_judge_that_older_runs_had_not_make_no_difference_where_unused() -> None:
+    new = {**MANIFEST["judge_sampling"], "samples": 1, "top_p": 1.0, "top_k": 0}
+    assert differing("judge_sampling", new) == set()
+    assert differing("judge_sampling", {**new, "samples": 3}) == {"judge samples"}
+
+
+def test_a_system_prompt_is_named_and_not_published() -> None:
+    assert "secret" not in str(compared("sampling/system_prompt", "a secret of ours"))
+
+
+def test_an_attached_judge_is_known_by_its_model_not_its_host() -> None:
+    def attached(version: str) -> str:
+        return compared(JUDGE, {"version": version})["judge"]
+
+    assert attached("http://a:1/v1#judge") == attached("http://b:2/v1#judge") == "judge"
+    assert attached("http://a:1/v1#") != attached("http://b:2/v1#")
+
+
+def test_recorded_answers_have_no_sampling() -> None:
+    found = compared("candidate", "replay:answers.csv")
+    assert found["sampling"] == "recorded answers"
+    assert not [name for name in found if name.startswith("sampling ")]
