@@ -50,7 +50,7 @@ class Reach:
 
 
 def reach(least: float, n: int, confidence: float | None) -> Reach:
-    """What n prompts can show of a share that must be ``least``, or surely so at a confidence."""
+    """What n prompts show of a share, or its Wilson interval, that must be at least ``least``."""
     if confidence is None:
         fewest = math.ceil(least * n - 1e-9)
         return _of_counts(fewest, fewest - 1, n)

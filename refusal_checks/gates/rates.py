@@ -185,7 +185,7 @@ def corrected(records: Sequence[Record], errors: JudgeErrors, level: float) -> E
 
 
 @dataclass(frozen=True)
-class Scores:
+class PairedScores:
     """A metric's values by people (or a better judge) and by the judge."""
 
     # human, judge: of the labelled prompts, in the same order
@@ -203,7 +203,7 @@ class Scores:
         records: Sequence[Record],
         human: Mapping[str, Sequence[Record]],
         skipped: Sequence[str] = (),
-    ) -> Scores:
+    ) -> PairedScores:
         """The values of the prompts with a valid verdict of the judge, and people's of a part."""
         judged = metric.scores([r for r in records if not isinstance(r.judgement, Invalid)])
         labelled = {name: metric.score(answers) for name, answers in human.items()}
@@ -285,7 +285,7 @@ def _labelled(
     """
     metric, n, why = METRICS[gate.metric], len(labelled.human), labelled.why_unused
     people = [*chain.from_iterable(labelled.human.values())]
-    scores = Scores.of(metric, records, labelled.human, labelled.skipped)
+    scores = PairedScores.of(metric, records, labelled.human, labelled.skipped)
     note = f"human labels of {n} prompts"
     if not labelled.enough:
         if n and labelled.is_complete:
@@ -338,7 +338,7 @@ def _seconded(
     if len(judged) == len(rest):
         return RateView("cascade", metric.estimate([*decided, *people], level), note)
     missing = [name for name in drawn if name not in judged]
-    scores = Scores.of(metric, others, judged, missing)
+    scores = PairedScores.of(metric, others, judged, missing)
     if len(scores.human) < LEAST:
         if not scores.contradictions:
             return f"not corrected: {note}, at least {LEAST} are needed"

@@ -21,7 +21,7 @@ from refusal_checks.core.files import read_csv
 from refusal_checks.core.prompts import Prompt
 from refusal_checks.core.records import Completion, Record
 from refusal_checks.core.verdicts import Binary, Label
-from refusal_checks.gates.rates import Scores
+from refusal_checks.gates.rates import PairedScores
 from refusal_checks.judges.rules import LABELS
 from refusal_checks.judges.trust import labels
 from refusal_checks.judges.trust.labels import Draw, HumanLabels, Row
@@ -134,7 +134,7 @@ def coverage(run: Run, filled: float, draws: int = DRAWS, labels: int = LABELS_D
     for seed in range(draws):
         labelled = _sheet(run, seed, filled, labels).find("b", run.records, "r").of(run.records)
         if not labelled.why_unused:
-            scores = Scores.of(RATE, run.records, labelled.human, labelled.skipped)
+            scores = PairedScores.of(RATE, run.records, labelled.human, labelled.skipped)
             assert not scores.skipped, "a sheet that is filled from the top skips nothing"
             found.append((scores.estimate(0.95), len(labelled.human)))
     intervals = [estimate for estimate, _ in found]

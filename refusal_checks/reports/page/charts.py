@@ -43,12 +43,6 @@ class Point(NamedTuple):
 NEAR = 13.0  # points that are nearer to each other share a label
 
 
-class Label(NamedTuple):
-    text: str
-    x: float
-    y: float
-
-
 class Scatter(NamedTuple):
     """Over-refusal against under-refusal, on two axes from 0 to the same end, the share ``top``."""
 
@@ -60,17 +54,13 @@ class Scatter(NamedTuple):
         return [(before, now) for before, now in pairwise(self.points) if before.is_baseline]
 
     @property
-    def labels(self) -> Sequence[Label]:
+    def labels(self) -> Mapping[Spot, str]:
         """The points' numbers, counted from 1; those of points that nearly touch are one label."""
-        found: list[Label] = []
+        found: dict[Spot, str] = {}
         for number, point in enumerate(self.points, 1):
-            x, y = self.x(point.over.value), self.y(point.under.value)
-            near = [each for each in found if math.dist((x, y), (each.x, each.y)) < NEAR]
-            if near:
-                place = found.index(near[0])
-                found[place] = near[0]._replace(text=f"{near[0].text}, {number}")
-            else:
-                found.append(Label(str(number), x, y))
+            spot = self.x(point.over.value), self.y(point.under.value)
+            place = next((each for each in found if math.dist(spot, each) < NEAR), spot)
+            found[place] = f"{found[place]}, {number}" if place in found else str(number)
         return found
 
     def x(self, share: float) -> float:
@@ -218,8 +208,8 @@ def bars(name: str, summary: BenchmarkSummary, gates: Iterable[Gate]) -> Iterato
 def _by_group(
     benchmark: str, groups: Mapping[str, Mapping[str, Estimate]], metric: Metric
 ) -> dict[str, Estimate]:
-    ordered = {group: groups[group] for group in display_order(benchmark, groups)}
-    return {group: each[metric.name] for group, each in ordered.items() if metric.name in each}
+    order, name = display_order(benchmark, groups), metric.name
+    return {group: groups[group][name] for group in order if name in groups[group]}
 
 
 class Spoke(NamedTuple):

@@ -21,8 +21,8 @@ from refusal_checks.gates.gate import Gate, Use
 from refusal_checks.gates.rates import (
     Evidence,
     Noise,
+    PairedScores,
     RateView,
-    Scores,
     corrected,
     noise,
     without_clusters,
@@ -123,7 +123,7 @@ def test_what_cannot_be_corrected(records: Many) -> None:
 def test_labels_of_a_part_power_the_judges_rate(records: Many) -> None:
     judged = records("R " * 30 + "C " * 70)
     labelled = human(judged[:15], Label.REFUSAL) | human(judged[90:], Label.COMPLIANCE)
-    found = Scores.of(METRICS["rejection_rate"], judged, labelled).estimate(0.95)
+    found = PairedScores.of(METRICS["rejection_rate"], judged, labelled).estimate(0.95)
     assert found == prediction_powered(
         [1.0] * 15 + [0.0] * 10, [1.0] * 15 + [0.0] * 10, [1.0] * 15 + [0.0] * 60
     )
@@ -133,9 +133,9 @@ def test_labels_of_a_part_power_the_judges_rate(records: Many) -> None:
 def test_labels_that_contradict_the_judge_move_the_rate(records: Many) -> None:
     judged = records("C " * 100)
     labelled = human(judged[:15], Label.REFUSAL) | human(judged[15:30], Label.COMPLIANCE)
-    found = Scores.of(METRICS["rejection_rate"], judged, labelled).estimate(0.95)
+    found = PairedScores.of(METRICS["rejection_rate"], judged, labelled).estimate(0.95)
     assert found.value == pytest.approx(0.5)
-    complied = Scores.of(METRICS["compliance_rate"], judged, labelled).estimate(0.95)
+    complied = PairedScores.of(METRICS["compliance_rate"], judged, labelled).estimate(0.95)
     assert complied.value == pytest.approx(0.5)
 
 
@@ -144,7 +144,7 @@ def test_means_are_powered_too_and_answers_without_a_verdict_are_left_out(
 ) -> None:
     judged = records("RC " * 20 + "RR " * 20 + "-- " * 10)
     labelled = human(judged[20:60], Label.REFUSAL)
-    found = Scores.of(METRICS["mean_refusal_confidence"], judged, labelled).estimate(0.95)
+    found = PairedScores.of(METRICS["mean_refusal_confidence"], judged, labelled).estimate(0.95)
     assert found.value == pytest.approx(1.0)
     assert found.n == 40
 

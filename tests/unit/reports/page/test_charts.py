@@ -152,10 +152,10 @@ def test_every_point_has_its_number_and_no_two_labels_touch(
 ) -> None:
     rates = [[Estimate(share, share, share, 9) for share in each] for each in points]
     found = Scatter([Point("m", over, under) for over, under in rates], 1.0).labels
-    numbers = [int(number) for label in found for number in label.text.split(", ")]
+    numbers = [int(number) for label in found.values() for number in label.split(", ")]
     assert sorted(numbers) == list(range(1, len(points) + 1))
     for one, other in combinations(found, 2):
-        assert math.dist((one.x, one.y), (other.x, other.y)) >= NEAR
+        assert math.dist(one, other) >= NEAR
 
 
 def test_a_baseline_of_one_benchmark_is_no_point(records: Many) -> None:
