@@ -199,10 +199,9 @@ class Check:
         if self.estimate is None:
             return f"judge {self.figure}: no exchange got a verdict; {must}"
         rate = self.estimate
-        span = f"[{rate.lower:.1%}, {rate.upper:.1%}], n = {rate.n}"
         # A run folder of others may name figures that this version does not know.
         about = f" ({ABOUT[self.figure]})" if self.figure in ABOUT else ""
-        return f"judge {self.figure} {rate.value:.1%} {span}; {must}{about}"
+        return f"judge {self.figure} {rate:.1%}, n = {rate.n}; {must}{about}"
 
 
 @dataclass(frozen=True)

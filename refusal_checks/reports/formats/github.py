@@ -71,10 +71,10 @@ def commands(runs: Sequence[RunSummary]) -> Iterator[str]:
     if os.environ.get("GITHUB_ACTIONS") != "true":
         return
     checks = (check for run in runs if run.judge for check in run.judge.checks)
-    failed = {check.headline: check.figure for check in checks if not check.passed}
     # A check of the judge that several runs share is told once.
-    errors = [(f"test_judge[{figure}]", text) for text, figure in failed.items()]
-    warnings = []
+    missed = {check.headline: check for check in checks if not check.passed}.values()
+    errors = [(f"test_judge[{x.figure}]", x.headline) for x in missed if x.mark == "FAIL"]
+    warnings = [("judge", x.headline) for x in missed if x.mark == "weak"]
     for title, verdict in rows.titled(runs):
         if verdict.fails:
             errors.append((title, sentence(verdict)))

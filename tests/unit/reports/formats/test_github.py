@@ -18,6 +18,8 @@ from refusal_checks.core.records import Completion, Record
 from refusal_checks.core.verdicts import Binary, Label
 from refusal_checks.gates.decide import Verdict
 from refusal_checks.gates.gate import Gate
+from refusal_checks.judges.trust.canary import Check
+from refusal_checks.metrics.statistics.intervals import wilson
 from refusal_checks.reports import markdown
 from refusal_checks.reports.formats import github
 from refusal_checks.results.manifest import Manifest
@@ -145,12 +147,15 @@ def test_a_judge_that_is_not_trusted_is_told_once(
 ) -> None:
     monkeypatch.setenv("GITHUB_ACTIONS", "true")
     passed = decide(GATE, records("R R"))
+    weak = Check("long", wilson(0.5, 8), 0.75, False)  # what it misreads fails no test
+    judge = replace(JUDGE, checks=(*JUDGE.checks, weak))
     runs = [
-        RunSummary(Manifest(candidate=name), verdicts={passed.gate.id: passed}, judge=JUDGE)
+        RunSummary(Manifest(candidate=name), verdicts={passed.gate.id: passed}, judge=judge)
         for name in "ab"
     ]
-    (found,) = github.commands(runs)
-    assert found.startswith("::error title=test_judge[injection]::judge injection 50.0%25 [")
+    failed, misread = github.commands(runs)
+    assert failed.startswith("::error title=test_judge[injection]::judge injection 50.0%25 [")
+    assert misread.startswith("::warning title=judge::judge long 50.0%25 [")
     page = written(tmp_path, *runs)
     assert page.startswith("## May it ship? Not decided\n\n**Not decided: ")
     shown = rendered(page)[1]
