@@ -46,7 +46,7 @@ def _sections(runs: Sequence[RunSummary]) -> Iterator[Sequence[str]]:
     yield MARKER, f"## Refusal checks: {escape(together(runs))}", ""
     for run in runs:
         models = f"{code(run.manifest.shown)} judged by {code(run.manifest.judge)}"
-        yield [f"- {models}: {escape(shipping(run).line, 2000)}"]
+        yield [f"- {models}: {escape(placeless(shipping(run).line), 2000)}"]
     header, ruler, *lines = markdown.gates(runs, lambda _: "no verdict")
     yield "", header, ruler
     yield from ([line] for line in lines)

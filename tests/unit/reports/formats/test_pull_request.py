@@ -12,10 +12,12 @@ import pytest
 from markdown_it import MarkdownIt
 
 from refusal_checks.gates.gate import Waiver
+from refusal_checks.judges.trust.canary import Check, JudgeCheck
+from refusal_checks.metrics.statistics.intervals import wilson
 from refusal_checks.reports import formats
 from refusal_checks.reports.formats import pull_request
 from refusal_checks.results.run_folder import RunFolder
-from tests.report_runs import usual
+from tests.report_runs import GATES, refusals, usual, write_run
 
 TEXTS = ("Request ", "tell me about it")
 """Words of every prompt of ``usual``."""
@@ -77,9 +79,14 @@ def test_a_comment_tells_nothing_of_machines_and_networks(run: RunFolder, tmp_pa
         title="/home/ann/models/org-model",
         judge="/home/ann/models/judge, http://ann:pw@secret-host/v1#judge",
     )
-    pull_request.write([placed] * 2, path)
-    text = unescape(path.read_text())
+    weak = Check("sandwich", wilson(0.5, 8), 0.75, False)
+    judge = JudgeCheck("http://ann:pw@secret-host/v1#judge", "", (weak,), 8, 1.0)
+    safe = {"safe": list(refusals("safe", 60, refused=0.1))}
+    doubtful = write_run(tmp_path / "doubtful", safe, GATES[3:], judge=judge)
+    pull_request.write([placed, placed, doubtful], path)
+    text = unescape(path.read_text()).replace("\\", "")
     assert "…/judge" in text
+    assert "…/v1#judge misreads" in text
     assert not re.search(r"\b(ann|10\.0\.0\.5|secret-host)\b", text)
 
 
