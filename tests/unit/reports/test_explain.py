@@ -264,7 +264,6 @@ def of_judges(*judges: str) -> RunSummary:
     [
         ([of_judges("org/j"), of_judges("org/j", "bundled"), of_judges("bundled")], [SCOPE]),
         ([of_judges("keyword")], []),
-        ([], []),
     ],
 )
 def test_where_the_bundled_judge_was_measured_is_said_once(

@@ -42,10 +42,7 @@ def test_answers_are_counted_by_way_of_refusing_compliance_apart() -> None:
 def test_categories_of_another_judge_are_counted_under_their_names() -> None:
     found = counted(Binary(Label.REFUSAL, "apology"), Binary(Label.REFUSAL, "propaganda"))
     assert list(found) == ["propaganda", "apology"]
-
-
-def test_answers_that_are_graded_have_no_ways_of_refusing() -> None:
-    assert counted(Graded(3), Graded(0)) == {}
+    assert counted(Graded(3), Graded(0)) == {}, "grades name no ways of refusing"
 
 
 def test_a_summary_without_the_counts_is_read() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import threading
 from collections.abc import Iterator
 from dataclasses import replace
@@ -163,4 +162,3 @@ def test_few_records_are_shown_of_many(going: Going) -> None:
     (found,) = going.look().data("records")
     assert len(found["prompts"]) == follow.RECENT
     assert going.page.stat().st_size < 200_000
-    json.dumps(found)
