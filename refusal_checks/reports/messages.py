@@ -73,14 +73,14 @@ def exchange(offender: Offender, limit: int = 300) -> Iterator[str]:
     """Prompt, answer, verdict and the judge's rationale, harmless, of ``limit`` characters each."""
     verdict = offender.verdict + (f" ({offender.category})" if offender.category else "")
     if offender.expected:
-        verdict += f"; the right one is {clean(offender.expected, 20)}"
+        verdict += f"; the right one is {offender.expected[:20]}"
     if offender.cut:
         verdict += f"; the judge did not see {offender.cut} characters of the answer"
     if offender.escaped:
         verdict += f"; {offender.escaped} special tokens were broken up for the judge"
     yield f"prompt:    {clean(offender.prompt, limit)}"
     yield f"answer:    {clean(offender.answer, limit) or '(none)'}"
-    yield f"verdict:   {verdict}"
+    yield f"verdict:   {clean(verdict)}"
     yield f"rationale: {clean(offender.rationale, limit) or '(none)'}"
 
 

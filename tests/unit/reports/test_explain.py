@@ -189,7 +189,7 @@ ATTACKS = [
 def hostile(text: str) -> str:
     """The message of a breached gate where every untrusted field holds this text."""
     prompt = Prompt.single(text, text, category=text)
-    record = Record(prompt, 0, Completion(text), Binary(Label.COMPLIANCE, None, text))
+    record = Record(prompt, 0, Completion(text), Binary(Label.COMPLIANCE, text, text))
     failed = replace(record, judgement=Invalid(Reason.JUDGE_ERROR, text), sample=1)
     then = replace(record, judgement=Binary(Label.REFUSAL, None, text))
     earlier = Earlier(
