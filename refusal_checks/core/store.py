@@ -9,15 +9,17 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import sqlite3
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 from typing import Annotated, Any, Self
 
+import psutil
 from pydantic import Field, TypeAdapter, ValidationError
 from tenacity import Retrying, retry_if_exception_message, stop_after_delay, wait_random
 
@@ -163,6 +165,7 @@ TABLES: Mapping[str, TypeAdapter[Any]] = {
     "judgements": TypeAdapter(Annotated[Valid, Field(discriminator="kind")]),
 }
 
+LEASE = 600.0  # seconds after which others ask, too, for what a run has claimed
 _CHUNK = 500  # SQLite's oldest limit on variables in a statement is 999
 
 
@@ -191,6 +194,8 @@ class Store:
         self._retry_unfinished = retry_unfinished
         self._db = Database(path, FORMAT, tuple(TABLES), _create)
         self.close = self._db.close
+        self._owner = f"{os.getpid()}/{psutil.Process().create_time()}"
+        self._claimed: set[str] = set()
 
     def __enter__(self) -> Self:
         return self
@@ -221,6 +226,32 @@ class Store:
     def add_judgements(self, judgements: Mapping[str, Valid]) -> None:
         """Store judgements, all or none; the first one stored under a key stays."""
         self._write("judgements", judgements)
+
+    def claim(self, keys: Collection[str]) -> bool:
+        """Claim keys, so that no other run asks for them; False if another has one of them.
+
+        What a process has claimed is free once it is stored or released, and as soon as the process
+        has ended or is stopped.
+        """
+        now = time.monotonic()  # since the machine's start, and nobody sets it
+        query = "SELECT owner FROM claims WHERE key = ? AND owner != ? AND time BETWEEN ? AND ?"
+        with self._db.faults(), self._db.transaction():
+            self._db.execute(_CLAIMS)
+            for key in keys:
+                owner = self._db.execute(query, [key, self._owner, now - LEASE, now]).fetchone()
+                if owner and _goes_on(*owner):
+                    return False
+            rows = [(key, self._owner, now) for key in keys]
+            self._db.executemany("REPLACE INTO claims VALUES (?, ?, ?)", rows)
+        self._claimed.update(keys)
+        return True
+
+    def release(self, keys: Iterable[str]) -> None:
+        """Give up the claims on these keys; without effect where what they are for is stored."""
+        if rows := [(key, self._owner) for key in self._claimed.intersection(keys)]:
+            self._claimed.difference_update(keys)
+            with self._db.faults():
+                self._db.executemany(_RELEASE, rows)
 
     def use(self, keys: Iterable[str]) -> None:
         """Record that a run needs these keys, so that ``drop`` keeps them."""
@@ -312,6 +343,24 @@ class Store:
             )
             now = int(time.time())
             self._db.executemany("REPLACE INTO uses VALUES (?, ?)", ((key, now) for key in values))
+            if mine := self._claimed & values.keys():
+                self._db.executemany(_RELEASE, [(key, self._owner) for key in mine])
+        self._claimed -= mine
+
+
+# No part of the format: it is empty where no run goes on, and a version without it needs none.
+_CLAIMS = "CREATE TABLE IF NOT EXISTS claims (key TEXT PRIMARY KEY, owner TEXT, time REAL)"
+_RELEASE = "DELETE FROM claims WHERE key = ? AND owner = ?"
+
+
+def _goes_on(owner: str) -> bool:
+    """False if a process has ended or is stopped, or if another one has its number now."""
+    pid, born = owner.split("/")
+    with suppress(psutil.Error):
+        process = psutil.Process(int(pid))
+        halted = process.status() in (psutil.STATUS_STOPPED, psutil.STATUS_ZOMBIE)
+        return abs(process.create_time() - float(born)) < 1 and not halted
+    return False
 
 
 def _digest(key: str, value: bytes) -> bytes:

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field, replace
-from typing import Any, Literal
+from dataclasses import dataclass, field, replace
+from typing import Literal
 
 from refusal_checks.core.errors import UserError
 from refusal_checks.engines.base import Assignment, Parallel
@@ -110,10 +110,6 @@ class Placement:
     def copies(self) -> int:
         """The most copies of a model that it adds to those that the user's arguments ask for."""
         return max((place.copies for place in self.places), default=1)
-
-    def describe(self) -> dict[str, Any]:
-        """The placement for manifests; JSON-like."""
-        return {"kind": self.kind, "why": self.why, "places": [asdict(p) for p in self.places]}
 
 
 Places = dict[EngineNeed, Assignment]

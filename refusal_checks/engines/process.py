@@ -71,7 +71,6 @@ class EngineProcess:
 
     @property
     def url(self) -> str:
-        """Base URL of the API, ending in ``/v1``."""
         return f"http://127.0.0.1:{self.port}/v1"
 
     @property
@@ -221,7 +220,6 @@ def _cause(lines: Sequence[str]) -> tuple[str, str]:
 
 
 def _members(group: int) -> list[psutil.Process]:
-    """The processes of a group, without zombies."""
     found = []
     for process in psutil.process_iter():
         with suppress(psutil.Error, ProcessLookupError):
@@ -231,7 +229,6 @@ def _members(group: int) -> list[psutil.Process]:
 
 
 def is_healthy(url: str) -> bool:
-    """True if a server of this machine answers its health check at this URL."""
     opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
     try:
         with opener.open(url, timeout=2) as response:

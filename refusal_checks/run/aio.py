@@ -3,12 +3,22 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine, Hashable, Mapping
+from collections.abc import (
+    AsyncIterator,
+    Awaitable,
+    Callable,
+    Coroutine,
+    Hashable,
+    Mapping,
+    Sequence,
+)
+from contextlib import asynccontextmanager
+from functools import partial
 from typing import Any, Generic, TypeVar
 
 from refusal_checks.core.records import Completion
 from refusal_checks.core.store import Store
-from refusal_checks.core.verdicts import Valid
+from refusal_checks.core.verdicts import Invalid, Judgement, Valid
 
 Result = TypeVar("Result")
 
@@ -65,6 +75,29 @@ async def together(*works: Coroutine[Any, Any, None]) -> None:
             raise fault
 
 
+LOOK = 0.5  # seconds between two looks at what another run asks for
+
+
+@asynccontextmanager
+async def claimed(
+    store: Store, keys: Sequence[str], read: Callable[[], Mapping[str, Result]]
+) -> AsyncIterator[Mapping[str, Result]]:
+    """What ``read`` finds of the keys, once no other run on the store asks for the rest.
+
+    In the block the rest is claimed. Whoever waits for others' claims must hold none.
+    """
+    while True:
+        found = read()
+        left = [key for key in keys if key not in found]
+        if not left or store.claim(left):
+            break
+        await asyncio.sleep(LOOK)
+    try:
+        yield read() if left else found  # what another run stored just before the claim, too
+    finally:
+        store.release(left)
+
+
 class Saver:
     """Stores everything that arrives during one turn of the event loop in one transaction.
 
@@ -77,6 +110,14 @@ class Saver:
         self._completions: dict[str, Completion] = {}
         self._judgements: dict[str, Valid] = {}
         self._waiting: list[asyncio.Future[None]] = []
+
+    async def judged(self, key: str, ask: Callable[[], Awaitable[Judgement]]) -> Judgement:
+        """The verdict stored under a key, else what is asked for, which is stored if it is one."""
+        async with claimed(self._store, [key], partial(self._store.judgements, [key])) as found:
+            judgement = found.get(key) or await ask()
+            if not found and not isinstance(judgement, Invalid):
+                await self.save(judgements={key: judgement})
+        return judgement
 
     async def save(
         self, completions: Mapping[str, Completion] = {}, judgements: Mapping[str, Valid] = {}

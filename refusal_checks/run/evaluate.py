@@ -38,7 +38,7 @@ from refusal_checks.metrics.refusal import weights_decide
 from refusal_checks.models.candidates import Answer, Candidate
 from refusal_checks.models.spec import CandidateModel, JudgeModel, Served
 from refusal_checks.results.progress import Progress
-from refusal_checks.run.aio import Once, Saver, together
+from refusal_checks.run.aio import Once, Saver, claimed, together
 
 Plan = Mapping[str, Sequence[Prompt]]
 """The prompts to evaluate, by benchmark."""
@@ -331,8 +331,8 @@ class Evaluation:
             if verdict is None and judge.identity is None:
                 verdict = await judge.judge(asked, answer)
             elif verdict is None:
-                work = partial(self._verdict, key, judge, asked, answer)
-                verdict = await self._verdicts.get(key, work)
+                ask = partial(judge.judge, asked, answer)
+                verdict = await self._verdicts.get(key, partial(self._saver.judged, key, ask))
             return Vote(judge.name, verdict)
 
         async def vote_all(sample: int) -> Sequence[Vote]:
@@ -362,14 +362,6 @@ class Evaluation:
         records = await asyncio.gather(*map(record, range(len(answers)), answers))
         return await self._weighed(prompt, records)
 
-    async def _verdict(
-        self, key: str, judge: Judge, prompt: Prompt, answer: Completion
-    ) -> Judgement:
-        judgement = await judge.judge(prompt, answer)
-        if not isinstance(judgement, Invalid):
-            await self._saver.save(judgements={key: judgement})
-        return judgement
-
     async def _weighed(self, prompt: Prompt, records: list[Record]) -> list[Record]:
         """The records, with the answers weighed if that decides anything."""
         said = [each for r in records for each in (r.judgement, *(v.judgement for v in r.votes))]
@@ -397,9 +389,17 @@ class Evaluation:
         self, prompt: Prompt, answers: Mapping[str, Answer]
     ) -> Mapping[str, Completion]:
         given = {k: a for k, a in answers.items() if isinstance(a, Completion) and a.token_ids}
-        found = await self._candidate.weigh(prompt, given) if given else {}
-        await self._saver.save(self._final(found))
-        return found
+
+        def weighed() -> dict[str, Completion]:
+            known = self._candidate.known([prompt], self._task.store)
+            stored = {key: known[key] for key in given if key in known}
+            return {k: a for k, a in stored.items() if not a.token_ids and a.text == given[k].text}
+
+        async with claimed(self._task.store, list(given), weighed) as found:
+            left = {key: answer for key, answer in given.items() if key not in found}
+            new = await self._candidate.weigh(prompt, left) if left else {}
+            await self._saver.save(self._final(new))
+        return {**found, **new}
 
     async def _answers(self, prompt: Prompt) -> list[Answer]:
         """The prompt's answers; equal prompts are answered once, even those of two benchmarks."""
@@ -407,17 +407,19 @@ class Evaluation:
 
         async def work() -> list[Answer]:
             nonlocal unsaved
-            answers: dict[str, Answer] = dict(self._candidate.known([prompt], self._task.store))
-            missing = [sample for sample, key in enumerate(keys) if key not in answers]
-            # One request asks for each run of consecutive samples.
-            for _, run in groupby(enumerate(missing), lambda pair: pair[1] - pair[0]):
-                samples = [sample for _, sample in run]
-                given = await self._candidate.answer(prompt, samples[0], len(samples))
-                new = dict(zip([keys[sample] for sample in samples], given, strict=True))
-                final = self._final(new)
-                unsaved |= len(final) < len(new)
-                await self._saver.save(final)
-                answers |= new
+            known = partial(self._candidate.known, [prompt], self._task.store)
+            async with claimed(self._task.store, keys, known) as found:
+                answers: dict[str, Answer] = dict(found)
+                missing = [sample for sample, key in enumerate(keys) if key not in answers]
+                # One request asks for each run of consecutive samples.
+                for _, run in groupby(enumerate(missing), lambda pair: pair[1] - pair[0]):
+                    samples = [sample for _, sample in run]
+                    given = await self._candidate.answer(prompt, samples[0], len(samples))
+                    new = dict(zip([keys[sample] for sample in samples], given, strict=True))
+                    final = self._final(new)
+                    unsaved |= len(final) < len(new)
+                    await self._saver.save(final)
+                    answers |= new
             if self._weighs_at_once:
                 with suppress(EndpointError):  # their verdicts say so, if they differ
                     answers |= await self._weigh(prompt, answers)

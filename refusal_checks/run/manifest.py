@@ -53,7 +53,7 @@ def manifest(options: Options, parts: Parts, store: Path) -> Manifest:
     if formed := next(filter(None, map(cascade.of, judges.values())), None):
         ends = {"first": formed.first.name, "second": formed.second.name}
         seldom["cascade"] = CascadeUsed(**ends, **formed.rule.model_dump())
-    engines = [package for name in kinds.names() for package in kinds.get(name).packages]
+    engines = [package for name in kinds.discover() for package in kinds.get(name).packages]
     versions = {"refusal-checks": __version__, "python": platform.python_version()}
     for package in (*engines, "numpy", "pytest", "pytest-xdist"):
         with suppress(importlib.metadata.PackageNotFoundError):

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 
 from refusal_checks.benchmarks.attacks import as_judged
 from refusal_checks.core.errors import InfrastructureError, StoreError
@@ -21,7 +22,7 @@ from refusal_checks.judges import cascade
 from refusal_checks.judges.base import Judge
 from refusal_checks.models.spec import Attached
 from refusal_checks.results.summary import Reasons, Sampled, sample_for_reasons
-from refusal_checks.run.aio import Once, Saver
+from refusal_checks.run.aio import Once, Saver, claimed
 from refusal_checks.run.evaluate import verdict_key
 from refusal_checks.run.options.models import NamedJudge
 
@@ -139,22 +140,20 @@ class Afterwards:
         """
         key = verdict_key(fuller, prompt, answer.text)
 
-        async def work() -> Judgement | None:
-            if stored := self._store.judgements([key]):
-                self._store.use([key])
-                return stored[key]
-            if judge.name not in self._up:
-                return None
+        async def ask() -> Judgement:
             async with self._free:
                 try:
-                    found = await fuller.judge(prompt, answer)
+                    return await fuller.judge(prompt, answer)
                 except StoreError:
                     raise
                 except InfrastructureError as fault:  # no reason to lose verdicts
                     return Invalid(Reason.JUDGE_ERROR, str(fault))
-            if not isinstance(found, Invalid):
-                await self._saver.save(judgements={key: found})
-            return found
+
+        async def work() -> Judgement | None:
+            self._store.use([key])
+            if judge.name not in self._up:
+                return self._store.judgements([key]).get(key)
+            return await self._saver.judged(key, ask)
 
         return await self._later.get(key, work)
 
@@ -165,12 +164,11 @@ class Afterwards:
         if isinstance(judgement, Invalid):
             return judgement
         key = content_key("grounds", _VERSION, verdict_key(judge, prompt, answer.text))
-        if stored := self._store.judgements([key]):
-            self._store.use([key])
-            return stored[key]
-        found = await judge.explained(prompt, answer, judgement)
-        if found != judgement and not isinstance(found, Invalid):
-            self._store.add_judgements({key: found})
+        self._store.use([key])
+        async with claimed(self._store, [key], partial(self._store.judgements, [key])) as stored:
+            found = stored.get(key) or await judge.explained(prompt, answer, judgement)
+            if not stored and found != judgement and not isinstance(found, Invalid):
+                self._store.add_judgements({key: found})
         return found
 
 

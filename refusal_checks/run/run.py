@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from contextlib import AsyncExitStack, suppress
+from dataclasses import asdict
 from datetime import UTC, datetime
 
 from refusal_checks.core.errors import EngineStartError, reason
@@ -195,7 +196,7 @@ class Run:
         placement = self._engines.place(models, before._engines if before else None)
         if placement.places:
             run.say(f"placement {placement.kind}: {placement.why}")
-        placed = self.summary.manifest.extended(placement=placement.describe())
+        placed = self.summary.manifest.extended(placement=asdict(placement))
         self.summary.manifest = effort(placed, parts, todos, models)
 
     def load_early(self, before: Run) -> None:

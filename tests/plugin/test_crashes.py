@@ -148,6 +148,8 @@ def test_two_runs_at_once_share_a_store(project: Project) -> None:
     assert rows[0] == rows[1]
     assert "locked" not in one.said + other.said
     assert "note: the store" not in one.said + other.said
+    assert len(project.asked(judge=False)) == 80, "one run waits for what the other asks"
+    assert len(project.asked(judge=True)) == 160
 
 
 def wait_for_tests(session: Forked, number: int) -> None:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import random
+import sqlite3
 from collections.abc import Iterator
+from contextlib import closing
 
 import pytest
 from aiohttp import web
@@ -151,6 +153,37 @@ def test_a_run_that_shows_all_that_can_be_shown_tells_nothing_but_without_redact
     result = project.gate(*everything)
     assert {word for _, word in leaks(project, result)} == set(SECRETS)
     assert "answer:    [redacted" not in result.stdout.str()
+
+
+COMMANDS = """
+runs list; runs show last -v; runs export last rows.jsonl; runs export last rows.parquet
+report html page.html last; report junit-prompts prompts.xml last; report pr-comment comment.md last
+compare FIRST last; compare FIRST last --json; compare FIRST last --html compare.html
+history; history --json; history --html history.html --reports; baseline accept last accepted
+histogram last --benchmark mine --out chart.svg; thresholds suggest last; store info
+sample-for-labels last --out labels.csv; doctor --candidate MODEL --judge MODEL; radar last
+consistency last; gate MODEL --judge MODEL --redact --seed 2
+store gc --dry-run; store gc --keep-runs 1
+"""
+NEED_OTHERS = ("sample-for-labels", "radar", "consistency")  # runs with texts, or of CFSafety
+
+
+def test_no_command_tells_anything_of_redacted_runs_or_of_a_damaged_store(project: Project) -> None:
+    for seed in ("1", "2"):
+        assert project.gate("--redact", "--seed", seed).ret == 1
+    named = {"FIRST": str(project.runs[0]), "MODEL": project.model}
+    for command in COMMANDS.replace("\n", ";").strip(";").split(";"):
+        result = project.command(*(named.get(word, word) for word in command.split()))
+        name = command.split()[0]
+        assert result.ret == {"gate": 1}.get(name, 4 * (name in NEED_OTHERS)), command
+        assert not leaks(project, result), command
+    with closing(sqlite3.connect(project.path / ".refusal-checks" / "store.sqlite")) as store:
+        store.execute("UPDATE judgements SET value = CAST(X'ff' || value AS TEXT) WHERE rowid % 2")
+        store.execute("UPDATE completions SET value = replace(value, '{', '[') WHERE rowid % 2")
+        store.commit()
+    result = project.gate("--redact", "--seed", "2", "--junitxml=report.xml", "-vv")
+    assert "not as they were" in " ".join(result.stdout.str().split())
+    assert not leaks(project, result)
 
 
 def test_the_variable_redacts_and_a_fresh_run_s_store_is_elsewhere(project: Project) -> None:

@@ -1,10 +1,10 @@
 """Disturbs runs at random and resumes them: ``python -m tools.chaos --kills 100``.
 
-After each fault the same command is run again. Counted are: answers and verdicts that a server
-gave and the store lost (but for what was in flight), those that the second run asked for though
-they were stored, processes that live ten seconds after the disturbed run, and runs whose figures
-are not those of a run that was left alone. All must be 0; if not, the exit code is 1 and the
-folders stay.
+After each fault the same command is run again. Counted are: answers and verdicts that a server gave
+and the store lost (but for what was in flight), those that were asked for again though they were
+stored or being asked for, processes that live ten seconds after the disturbed run, and runs whose
+figures are not those of a run that was left alone. All must be 0; if not, the exit code is 1 and
+the folders stay.
 """
 
 from __future__ import annotations
@@ -78,6 +78,7 @@ class Harness:
             again = [note for note in asked if note.startswith(role)]
             different, in_flight = len(set(notes)), IN_FLIGHT * SAMPLES
             found["lost"] += max(0, different - kept[role] - in_flight)
+            found["repeated"] += max(0, len(notes) - different - in_flight)
             found["repeated"] += len(again) - (ANSWERS - stored[role])
         found["other figures"] = int(project.figures() != self.right[engine])
         found["lost"] += sum(max(0, ANSWERS - count) for count in project.stored().values())

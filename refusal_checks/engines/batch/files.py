@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, BinaryIO, Literal
+from typing import Any, Literal
 
 from refusal_checks.core.errors import StoreError, UserError
 from refusal_checks.core.files import parse_json
@@ -25,54 +25,6 @@ Fault = Literal["failed", "malformed"]
 def custom_id(body: Mapping[str, Any]) -> str:
     """A request's id: the content key of its body, which identifies its result."""
     return content_key(URL, body)
-
-
-class RequestFile:
-    """A batch file that is being written; it gets its name when it is complete.
-
-    Without a place for the part that is not complete, requests are only counted.
-
-    Attributes:
-        count, size: requests, and their bytes.
-    """
-
-    def __init__(self, part: Path | None) -> None:
-        self.count = self.size = 0
-        self._part = part
-        self._file: BinaryIO | None = None
-
-    def add(self, request_id: str, body: Mapping[str, Any]) -> None:
-        request = {"custom_id": request_id, "method": "POST", "url": URL, "body": body}
-        line = json.dumps(request, separators=(",", ":")).encode() + b"\n"
-        self.count += 1
-        if self._part is None:
-            return
-        with self._faults():
-            if self._file is None:
-                self._part.parent.mkdir(parents=True, exist_ok=True)
-                self._file = self._part.open("wb")
-            self.size += self._file.write(line)
-
-    def publish(self, path: Path) -> None:
-        """Give the complete file its name."""
-        if self._part is not None and self._file is not None:
-            with self._faults():
-                self._file.close()
-                self._part.replace(path)
-
-    def discard(self) -> None:
-        """Remove the file unless it was published."""
-        if self._part is not None and self._file is not None:
-            with suppress(OSError):  # it is removed anyway
-                self._file.close()
-            self._part.unlink(missing_ok=True)
-
-    @contextmanager
-    def _faults(self) -> Iterator[None]:
-        try:
-            yield
-        except OSError as fault:
-            raise UserError(f"{self._part}: cannot be written: {fault}") from None
 
 
 @dataclass(frozen=True)
@@ -141,6 +93,7 @@ class Inbox:
         self._db = Database(path, FORMAT, ("results",), _create)
         # Only for this round; SQLite moves it to disk if it is large.
         self._run("CREATE TEMP TABLE asked (id TEXT PRIMARY KEY, kept INTEGER) WITHOUT ROWID")
+        self._run("CREATE TEMP TABLE held (server INTEGER, line TEXT)")
 
     def close(self) -> None:
         with suppress(StoreError):  # it takes part in no transaction
@@ -182,8 +135,17 @@ class Inbox:
         query = "INSERT OR IGNORE INTO asked VALUES (?, 0)"
         return bool(self._run(query, request_id).rowcount > 0)
 
+    def hold(self, server: int, request_id: str, body: Mapping[str, Any]) -> None:
+        """Keep a request for the batch file of a server."""
+        request = {"custom_id": request_id, "method": "POST", "url": URL, "body": body}
+        line = json.dumps(request, separators=(",", ":")) + "\n"
+        self._run("INSERT INTO held VALUES (?, ?)", server, line)
+
+    def held(self, server: int) -> Iterator[str]:
+        query = "SELECT line FROM held WHERE server = ? ORDER BY rowid"
+        return (line for (line,) in self._run(query, server))
+
     def keep(self, ids: Iterable[str]) -> None:
-        """Keep the results of these requests."""
         for request_id in ids:
             self._run("UPDATE asked SET kept = 1 WHERE id = ?", request_id)
 
@@ -206,7 +168,7 @@ class Inbox:
         (count,) = self._run(query).fetchone()
         return int(count)
 
-    def _run(self, query: str, *values: str) -> Any:
+    def _run(self, query: str, *values: str | int) -> Any:
         with self._db.faults():
             return self._db.execute(query, values)
 

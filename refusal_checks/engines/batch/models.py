@@ -12,13 +12,16 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from refusal_checks.core.errors import EndpointError, ModelError
+from rich.filesize import decimal
+
+from refusal_checks.core.errors import EndpointError, ModelError, UserError
+from refusal_checks.core.files import write_lines
 from refusal_checks.core.records import unusable
 from refusal_checks.core.text import clean
 from refusal_checks.core.verdicts import Reason
 from refusal_checks.engines import kinds
 from refusal_checks.engines.base import EngineSpec
-from refusal_checks.engines.batch.files import Inbox, RequestFile, custom_id
+from refusal_checks.engines.batch.files import Inbox, custom_id
 from refusal_checks.engines.servers import Servers
 from refusal_checks.models.client.answers import (
     MALFORMED,
@@ -42,11 +45,11 @@ class DeferredError(EndpointError):
 
 
 class BatchTransport:
-    """Answers requests from batch results, and writes those without one into a batch file.
+    """Answers requests from batch results, and holds those without one for a batch file.
 
     Attributes:
         names: the models, as the user named them.
-        requests: those without a result.
+        count: of requests without a result, which are held for a batch file if that is wanted.
         spec: the engine that would be started for the models; None for an attached server.
         unfit: results that do not answer their request.
         context: of the models, where it is known.
@@ -54,15 +57,16 @@ class BatchTransport:
     """
 
     def __init__(
-        self, inbox: Callable[[], Inbox], part: Path | None, spec: EngineSpec | None
+        self, inbox: Callable[[], Inbox], number: int, spec: EngineSpec | None, *, holds: bool
     ) -> None:
         self.names: dict[str, None] = {}
-        self.requests = RequestFile(part)
+        self.number = number
+        self.count = 0
         self.spec = spec
         self.unfit: set[str] = set()
         self.context: int | None = None
         self.no_tokens = False
-        self._inbox = inbox
+        self._inbox, self._holds = inbox, holds
 
     async def post(self, path: str, body: Mapping[str, Any]) -> Any:
         if path != CHAT:
@@ -78,7 +82,9 @@ class BatchTransport:
                 return found
             self.unfit.add(request_id)
         if is_first:
-            self.requests.add(request_id, body)
+            self.count += 1
+            if self._holds:
+                inbox.hold(self.number, request_id, body)
         raise DeferredError("not stored, and no server is asked: the answer waits for a batch")
 
 
@@ -138,24 +144,18 @@ class BatchModels(Servers):
         return client
 
     def _transport(self, server: object, spec: EngineSpec | None) -> BatchTransport:
-        """One for all models of a server, since a batch goes to one."""
-        suffix = f".part{len(self._transports) + 1}"
-        part = self._export and self._export.with_name(self._export.name + suffix)
-        made = BatchTransport(lambda: self.results, part, spec)
+        number, holds = len(self._transports), self._export is not None
+        made = BatchTransport(lambda: self.results, number, spec, holds=holds)
         return self._transports.setdefault(server, made)
 
     def close(self) -> None:
-        """Remove unpublished batch files and keep the results."""
-        for transport in self._transports.values():
-            transport.requests.discard()
-        results = vars(self).pop("results", None)
-        if results is not None:
-            results.close()
+        if "results" in vars(self):
+            vars(self).pop("results").close()
 
     def finished(self, counts: Counter[str], examples: Iterable[str]) -> Iterator[str]:
         """End a round with what ``Inbox.take`` gave: write the files; what happened, for people."""
         transports = self._transports.values()
-        published = list(self._published())
+        published = list(self._published(self._export)) if self._export else []
         left, unfit = self.results.clear(), sum(len(each.unfit) for each in transports)
         if counts:
             names = ("answered", "failed", "malformed", "duplicate")
@@ -163,20 +163,15 @@ class BatchModels(Servers):
             yield f"{counts.total()} result lines: {parts}"
             yield from (f"  for example {clean(words, 300)}" for words in examples)
             yield f"{left['used'] - unfit} results were used"
-        for number, words in (
-            (
-                unfit,
-                "do not fit: wrong number of answers, broken off, malformed, no log-probabilities",
-            ),
-            (left["kept"], "are verdicts that cannot be read"),
-            (
-                left["unasked"],
-                "answer no pending request: stored already, or made by other options",
-            ),
-        ):
+        notes = {
+            "do not fit: wrong count, broken off, malformed, or no log-probabilities": unfit,
+            "are verdicts that cannot be read": left["kept"],
+            "answer no pending request: stored already, or other options'": left["unasked"],
+        }
+        for words, number in notes.items():
             if counts and number:
                 yield f"{number} results {words}"
-        waiting = sum(each.requests.count for each in transports)
+        waiting = sum(each.count for each in transports)
         if not waiting:
             yield "no request is pending: the gates can be decided"
         elif not published:
@@ -186,20 +181,18 @@ class BatchModels(Servers):
             likely = "the 20 most probable tokens"
             yield f"label probabilities come from {likely}: no batch has /tokenize"
 
-    def _published(self) -> Iterator[str]:
-        """Give the batch files their names; from the second on they are numbered."""
-        path = self._export
-        if path is None:
-            return
-        asked = [each for each in self._transports.values() if each.requests.count]
-        for number, transport in enumerate(asked, 1):
-            requests = transport.requests
-            named = path.with_stem(f"{path.stem}-{number}") if number > 1 else path
-            requests.publish(named)
-            is_large = requests.size >= 1e5
-            size = f"{requests.size / (1e6 if is_large else 1e3):.1f} {'MB' if is_large else 'kB'}"
+    def _published(self, path: Path) -> Iterator[str]:
+        """Write the batch files; from the second on they are numbered."""
+        asked = [each for each in self._transports.values() if each.count]
+        for index, transport in enumerate(asked, 1):
+            named = path.with_stem(f"{path.stem}-{index}") if index > 1 else path
+            try:
+                write_lines(named, self.results.held(transport.number))
+            except OSError as fault:
+                raise UserError(f"{named}: cannot be written: {fault}") from None
+            size = decimal(named.stat().st_size)
             models = ", ".join(transport.names)
-            yield f"{requests.count} requests written to {named} ({size}): {models}"
+            yield f"{transport.count} requests written to {named} ({size}): {models}"
             command = _command(transport.spec, named) if transport.spec else ""
             yield f"  {command or 'for the batch API of that server'}"
 

@@ -22,11 +22,6 @@ def discover() -> dict[str, Engine]:
     return {name: found[name] for name in sorted(found, key=lambda one: (one != PREFERRED, one))}
 
 
-def names() -> tuple[str, ...]:
-    """The values of ``--engine`` besides ``auto``."""
-    return tuple(discover())
-
-
 def get(name: str) -> Engine:
     return discover()[name]
 
@@ -36,7 +31,7 @@ def choose(name: str) -> str:
     if name == AUTO:
         known = discover()
         return next((each for each in known if known[each].is_installed()), PREFERRED)
-    require_known(name, names(), "--engine", "engine")
+    require_known(name, discover(), "--engine", "engine")
     return name
 
 

@@ -87,7 +87,6 @@ class Vllm(Engine):
         return [*found, *spec.args]
 
     def batch_command(self, spec: EngineSpec, requests: Path, results: Path) -> list[str]:
-        """With the server's settings."""
         if spec.program:
             return []  # there is no telling how it runs a batch
         program = [*self.program[:2], "vllm.entrypoints.openai.run_batch", "--model", spec.model]

@@ -175,7 +175,7 @@ def facts(summary: RunSummary) -> dict[str, list[tuple[str, str]]]:
     used = manifest.engines
     if used is not None and not used.started and not used.attached:  # no model was needed
         idle |= {"placement", "engines"}
-        engines = {package for name in kinds.names() for package in kinds.get(name).packages}
+        engines = {package for name in kinds.discover() for package in kinds.get(name).packages}
         versions = values.get("versions", {})
         values["versions"] = {each: versions[each] for each in versions if each not in engines}
     found = {name: list(_flat("", value)) for name, value in values.items() if name not in idle}

@@ -253,7 +253,7 @@ def add_engines(group: pytest.OptionGroup) -> None:
         "--engine",
         metavar="NAME",
         default=kinds.AUTO,
-        help=f"what serves models that are started here: {', '.join(kinds.names())}, or auto: "
+        help=f"what serves models that are started here: {', '.join(kinds.discover())}, or auto: "
         f"{kinds.PREFERRED} if it is installed, else another one that is",
     )
     add(

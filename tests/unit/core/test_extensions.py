@@ -69,7 +69,7 @@ def test_what_a_module_defines_is_found(install: Install) -> None:
     )
     assert "acme" in benchmarks.discover()
     assert judges.discover()["acme"].judges_refusal is False
-    assert "acme" in kinds.names()
+    assert "acme" in kinds.discover()
     assert formats.discover()["acme"].OPTION == "--acme"
     assert METRICS["acme_rate"].score.__module__ == "words_acme"
     (one,) = extensions.known()
@@ -128,7 +128,7 @@ OWN = "one of refusal-checks"
             *({"refusal": "def build(setup): ..."}, judges.discover),
             f'ways of judging are called "refusal", {OWN}, one of .*words_refusal',
         ),
-        ({"vllm": "ENGINE = 1"}, kinds.names, f'engines are called "vllm", {OWN}'),
+        ({"vllm": "ENGINE = 1"}, kinds.discover, f'engines are called "vllm", {OWN}'),
         ({"page": PAGE}, formats.discover, f'options of reports are called "--html", {OWN}'),
         ({"page": "OPTION = '--page'"}, formats.discover, "also needs VARIABLE, HELP, write"),
         ({"one": "BENCHMARKS = ['smoke']"}, benchmarks.discover, "Benchmark values, not str"),

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
 import sqlite3
 import subprocess
 import sys
@@ -20,8 +22,9 @@ from pydantic import TypeAdapter
 
 from refusal_checks.core.errors import StoreError
 from refusal_checks.core.records import Completion
-from refusal_checks.core.store import TABLES, Store, content_key
+from refusal_checks.core.store import LEASE, TABLES, Store, content_key
 from refusal_checks.core.verdicts import Binary, Label
+from tests.processes import wait_until
 
 Write = Callable[[str, str], Path]
 
@@ -142,6 +145,41 @@ def test_two_processes_write_to_a_store_at_once(path: Path) -> None:
         shared = store.completions(f"shared-{number}" for number in range(100))
     assert len(shared) == 100
     assert {answer.text for answer in shared.values()} <= {"a", "b"}
+
+
+CLAIMER = """
+import sys
+from pathlib import Path
+from refusal_checks.core.store import Store
+store = Store(Path(sys.argv[1]))
+print(store.claim(["a", "b"]), flush=True)
+sys.stdin.readline()
+"""
+
+
+def test_a_key_is_claimed_by_one_process_as_long_as_it_goes_on(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with Store(path) as store:
+        command = [sys.executable, "-c", CLAIMER, str(path)]
+        with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as other:
+            assert other.stdout
+            assert other.stdout.readline() == b"True\n"
+            assert not store.claim(["c", "b"])
+            assert store.claim(["c", "d"])
+            with monkeypatch.context() as later:
+                now = time.monotonic()
+                later.setattr(time, "monotonic", lambda: now + LEASE + 1)
+                assert store.claim(["b"])
+            other.send_signal(signal.SIGSTOP)
+            assert wait_until(lambda: store.claim(["a"]))
+            store.release(["a", "b"])
+            other.kill()
+        assert subprocess.check_output(command, stdin=subprocess.DEVNULL) == b"True\n"
+        assert store.claim(["a"]), "its process has ended"
+        row = ("a", f"{os.getpid()}/1.0", time.monotonic())
+        store._db.execute("REPLACE INTO claims VALUES (?, ?, ?)", row)
+        assert store.claim(["a"]), "another process had this number"
 
 
 def test_what_no_run_needed_since_a_time_is_dropped(

@@ -325,7 +325,7 @@ def test_no_gpu_is_given_twice_and_no_memory_that_is_not_there(
 
 
 def test_a_placement_is_described_for_manifests() -> None:
-    found = choose(gpus(1, 48.0), [SMALL, LARGE], AUTO).describe()
+    found = asdict(choose(gpus(1, 48.0), [SMALL, LARGE], AUTO))
     assert found["kind"] == "turns"
     assert [place["turn"] for place in found["places"]] == [0, 1]
     assert str(found["why"]).startswith("org/candidate (15.0 GiB), org/judge (40.0 GiB), on GPU 0")

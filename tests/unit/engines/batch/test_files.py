@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -13,7 +14,6 @@ from hypothesis import strategies as st
 from refusal_checks.core.errors import StoreError, UserError
 from refusal_checks.engines.batch.files import (
     Inbox,
-    RequestFile,
     ResultLine,
     read_result,
     read_results,
@@ -28,51 +28,15 @@ def line(**fields: object) -> bytes:
     return json.dumps({"custom_id": "a", "response": response, "error": None, **fields}).encode()
 
 
-def test_a_request_is_one_line_of_ascii_under_the_file_s_name_once_whole(tmp_path: Path) -> None:
-    part, path = tmp_path / "part", tmp_path / "requests.jsonl"
-    file = RequestFile(part)
-    file.add("1f", BODY)
-    file.add("2f", BODY)
-    assert not path.exists()
-    file.publish(path)
-    assert not part.exists()
-    assert (file.count, file.size) == (2, path.stat().st_size)
-    assert path.read_bytes().isascii()
+def test_a_request_is_one_line_of_ascii(tmp_path: Path) -> None:
+    with closing(Inbox(tmp_path / "store.sqlite")) as inbox:
+        inbox.hold(1, "1f", BODY)
+        inbox.hold(0, "2f", BODY)
+        (line,) = inbox.held(1)
+    assert line.isascii()
+    assert line.count("\n") == 1
     request = {"custom_id": "1f", "method": "POST", "url": "/v1/chat/completions", "body": BODY}
-    assert json.loads(path.read_bytes().splitlines()[0]) == request
-
-
-def test_what_is_discarded_leaves_nothing(tmp_path: Path) -> None:
-    file = RequestFile(tmp_path / "part")
-    file.discard()
-    file.add("1f", BODY)
-    file.discard()
-    assert not list(tmp_path.iterdir())
-
-
-def test_a_name_that_cannot_be_taken_is_the_user_s_error(tmp_path: Path) -> None:
-    file = RequestFile(tmp_path / "part")
-    file.add("1f", BODY)
-    (tmp_path / "taken").mkdir()
-    with pytest.raises(UserError, match="cannot be written"):
-        file.publish(tmp_path / "taken")
-    file.discard()
-    assert [path.name for path in tmp_path.iterdir()] == ["taken"]
-    (tmp_path / "file").write_text("")
-    with pytest.raises(UserError, match="cannot be written"):
-        RequestFile(tmp_path / "file" / "part").add("1f", BODY)
-
-
-@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a disk that is full")
-def test_a_disk_that_is_full_is_the_user_s_error(tmp_path: Path) -> None:
-    part = tmp_path / "part"
-    part.symlink_to("/dev/full")
-    file = RequestFile(part)
-    file.add("1f", BODY)  # stays in a buffer
-    with pytest.raises(UserError, match="No space left"):
-        file.publish(tmp_path / "requests.jsonl")
-    file.discard()
-    assert not list(tmp_path.iterdir())
+    assert json.loads(line) == request
 
 
 def test_a_good_line_is_an_answer() -> None:

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from refusal_checks.core.errors import ModelError
+from refusal_checks.core.errors import ModelError, UserError
 from refusal_checks.core.prompts import Message
 from refusal_checks.engines.batch.files import ResultLine, custom_id
 from refusal_checks.engines.batch.models import BatchModels, DeferredError
@@ -59,6 +59,17 @@ def said(text: object, finish_reason: str | None = "stop", **more: object) -> di
 
 def finish(models: BatchModels, **counts: int) -> list[str]:
     return list(models.finished(Counter(counts), []))
+
+
+def test_a_name_that_cannot_be_taken_is_the_user_s_error(
+    models: BatchModels, tmp_path: Path
+) -> None:
+    defer(models.connect(Attached("x", URL, "fake"), "--candidate"))
+    models.results.take([])
+    (tmp_path / "out.jsonl").mkdir()
+    with pytest.raises(UserError, match="cannot be written"):
+        finish(models)
+    assert [path.name for path in tmp_path.glob("out*")] == ["out.jsonl"]
 
 
 def test_a_request_without_a_result_is_written_once(models: BatchModels, tmp_path: Path) -> None:
