@@ -8,10 +8,10 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from refusal_checks.benchmarks.base import Benchmark, digest, load_prompts
 from refusal_checks.core.errors import DataError, network_reason
@@ -102,7 +102,7 @@ def _retrieve(file: PinnedFile, path: Path) -> Path:
     return path
 
 
-def csv_benchmark(
+def table_benchmark(
     name: str,
     kind: Kind,
     description: str,
@@ -110,34 +110,46 @@ def csv_benchmark(
     text: str,
     groups: Mapping[str, str],
     *,
+    context: str = "",
     ids: str = "",
-    prefix: str = "",
-    only: tuple[str, str] | None = None,
+    prefix: str | None = None,
+    only: Sequence[str] = (),
     judge: str = Benchmark.judge,
 ) -> Benchmark:
-    """A benchmark whose prompts are the rows of a pinned CSV file.
+    """A benchmark whose prompts are the rows of a pinned CSV or Parquet file.
 
     Args:
         text: the column with the prompts.
         groups: column by kind of group.
+        context: the column with what precedes a prompt, where a row has something there.
         ids: the column with the second half of each prompt's id; by default the row's place from 0.
-        prefix: the first half; by default the benchmark's name.
+        prefix: the first half; by default the benchmark's name and a hyphen.
         only: a column and the value that its rows have there.
     """
-    wanted = [text, *groups.values(), *filter(None, (ids, only and only[0]))]
+    stem = f"{name}-" if prefix is None else prefix
+    wanted = [text, *groups.values(), *filter(None, (context, ids)), *only[:1]]
 
     def load(mirror: Path | None) -> list[Prompt]:
-        return [
-            Prompt.single(
-                f"{prefix or name}-{row[ids] if ids else number}",
-                row[text],
-                **{group: row[column] for group, column in groups.items()},
-            )
-            for number, row in enumerate(read_csv(fetch(file, mirror), wanted))
-            if only is None or row[only[0]] == only[1]
-        ]
+        prompts = []
+        for number, row in enumerate(_rows(fetch(file, mirror), wanted)):
+            if only and row[only[0]] != only[1]:
+                continue
+            before = row[context].strip() if context else ""
+            asked = f"{before}\n\n---\n\n{row[text]}" if before else row[text]
+            own = {group: str(row[column]) for group, column in groups.items()}
+            prompts.append(Prompt.single(f"{stem}{row[ids] if ids else number}", asked, **own))
+        return prompts
 
     return Benchmark(name, kind, description, load, file.revision, judge, (file,))
+
+
+def _rows(path: Path, columns: Sequence[str]) -> list[dict[str, Any]]:
+    if path.suffix != ".parquet":
+        return read_csv(path, columns)
+    from pyarrow import parquet  # takes long to import, which collection need not wait for
+
+    rows: list[dict[str, Any]] = parquet.read_table(path, columns=columns).to_pylist()
+    return rows
 
 
 INDEX = "mirror.json"

@@ -1,11 +1,10 @@
 """The splits of LLM-Refusal-Evaluation (arXiv 2512.16602), and JailbreakBench.
 
-XSTest's two splits come from their authors' own file, see ``over_refusal``. A mirror holds the
+XSTest's two splits come from their authors' own file, see ``tabular.toml``. A mirror holds the
 published Parquet files under ``llm-refusal-evaluation/data``. Two splits can also be read from
 their authors' own files, if a mirror holds only those:
 
-- JailbreakBench (Chao et al. 2024, arXiv 2404.01318), MIT licence: 100 harmful behaviours; 100
-  benign ones on the same topics are a benchmark here, too
+- JailbreakBench (Chao et al. 2024, arXiv 2404.01318), MIT licence: 100 harmful behaviours
 - deccp: prompts on China that Qwen2-7B-Instruct refused (AUGMXNT/deccp, Apache-2.0)
 """
 
@@ -17,7 +16,7 @@ from pathlib import Path
 
 from refusal_checks.benchmarks.base import Benchmark
 from refusal_checks.benchmarks.hub import HubSplit
-from refusal_checks.benchmarks.pinned import PinnedFile, csv_benchmark, fetch
+from refusal_checks.benchmarks.pinned import PinnedFile, fetch, table_benchmark
 from refusal_checks.core.prompts import Kind, Prompt
 
 REPOSITORY = "MultiverseComputingCAI/llm-refusal-evaluation"
@@ -29,16 +28,6 @@ BEHAVIOURS = PinnedFile(
     url="",  # no commit of github.com/JailbreakBench/artifacts holds it at a public address
     revision="main",
     sha256="def8d14d47a856284d3f96470203d34a9f8f78e641db89a0d151da5489c002e9",
-)
-
-_JBB = "886acc352a31533ffbcf4ef22c744658688086fc"
-
-BENIGN = PinnedFile(
-    path="jailbreakbench/benign-behaviors.csv",
-    url="https://huggingface.co/datasets/JailbreakBench/JBB-Behaviors/resolve/"
-    f"{_JBB}/data/benign-behaviors.csv",
-    revision=_JBB,
-    sha256="3cda234d21a991fa309bbfea4b6d9dae31ccdf8e9d452424b6a983e4fdc33468",
 )
 
 _DECCP = "fdf6610251d3714e088c942de795e93bdc8d76c2"
@@ -81,7 +70,7 @@ _DECCP_CENSORED = _split(
 BENCHMARKS = (
     replace(
         _JAILBREAKBENCH,
-        original=csv_benchmark(
+        original=table_benchmark(
             _JAILBREAKBENCH.name,
             _JAILBREAKBENCH.kind,
             _JAILBREAKBENCH.description,
@@ -90,15 +79,6 @@ BENCHMARKS = (
             {"category": "category"},
             ids="index",
         ),
-    ),
-    csv_benchmark(
-        "jailbreakbench_benign",
-        Kind.SANITY,
-        "100 harmless behaviours on the topics of JailbreakBench's harmful ones",
-        BENIGN,
-        "Goal",
-        {"category": "Category", "source": "Source"},
-        ids="Index",
     ),
     _split("sorrybench", Kind.SAFETY, "SORRY-Bench: 440 unsafe prompts of 44 categories"),
     _split("harmbench_sampled", Kind.SAFETY, "256 prompts sampled from HarmBench"),

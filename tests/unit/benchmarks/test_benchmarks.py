@@ -15,7 +15,6 @@ from hypothesis import strategies as st
 
 from refusal_checks.benchmarks import Benchmark, digest, discover, display_order, load_prompts
 from refusal_checks.benchmarks.pinned import MIRROR_VARIABLE, PinnedFile, fetch, mirror_folder
-from refusal_checks.benchmarks.suites.over_refusal import PROMPTS
 from refusal_checks.core.errors import DataError
 from refusal_checks.core.prompts import Kind, Prompt
 
@@ -48,7 +47,7 @@ def test_bundled_prompts_need_no_mirror_and_are_grouped(name: str) -> None:
 
 def test_xstests_splits_share_out_the_published_prompts(mirror: Path) -> None:
     splits = [load_prompts(discover()[f"xstest_{name}"], mirror) for name in ("safe", "unsafe")]
-    with (mirror / PROMPTS.path).open(encoding="utf-8", newline="") as file:
+    with (mirror / "xstest/xstest_prompts.csv").open(encoding="utf-8", newline="") as file:
         published = {f"v2-{row['id']}": row["prompt"] for row in csv.DictReader(file)}
     assert {prompt.id: prompt.request for split in splits for prompt in split} == published
     types = [Counter(prompt.groups["category"] for prompt in split) for split in splits]
@@ -60,7 +59,8 @@ def test_xstests_splits_share_out_the_published_prompts(mirror: Path) -> None:
 def test_a_file_that_the_mirror_lacks_is_named_with_its_source(tmp_path: Path) -> None:
     with pytest.raises(DataError) as caught:
         load_prompts(discover()["xstest_safe"], tmp_path)
-    for part in (str(tmp_path), "data pull", PROMPTS.path, PROMPTS.url):
+    source = "https://raw.githubusercontent.com/paul-rottger/exaggerated-safety/475f10b"
+    for part in (str(tmp_path), "data pull", "lacks xstest/xstest_prompts.csv", source):
         assert part in str(caught.value)
 
 

@@ -11,7 +11,7 @@ import pytest
 from datasets.exceptions import DatasetNotFoundError
 
 from refusal_checks.benchmarks import discover, load_prompts, pinned
-from refusal_checks.benchmarks.suites import harmful_requests, wildguard
+from refusal_checks.benchmarks.suites import wildguard
 from refusal_checks.core.errors import DataError
 from refusal_checks.core.prompts import Kind
 from refusal_checks.gates.gate import Gate
@@ -73,8 +73,7 @@ PARQUET = "do-not-answer/train-00000-of-00001-6ba0076b818accff.parquet"
 @pytest.fixture
 def unchecked(monkeypatch: pytest.MonkeyPatch) -> None:
     """Lets benchmarks read files of other bytes than the published ones."""
-    for module in (pinned, harmful_requests):
-        monkeypatch.setattr(module, "fetch", lambda file, folder: folder / file.path)
+    monkeypatch.setattr(pinned, "fetch", lambda file, folder: folder / file.path)
 
 
 @pytest.mark.usefixtures("unchecked")
