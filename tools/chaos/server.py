@@ -1,9 +1,9 @@
 """A light server in vLLM's place, run by its path: ``python server.py --port N``.
 
-Its answers depend on the request alone, so that any two runs get the same. It notes each answer
-that it gave in ``answers.log`` of its folder: the candidate's prompt and seed, or the judge's
-exchange. With ``--core`` it has a child under the name of vLLM's engine core, and ends as vLLM does
-with its core: what it is answering then is broken off (``finish_reason: abort``).
+Its answers depend on the request alone, so that any two runs get the same; a token is a letter. It
+notes each answer that it gave in ``answers.log`` of its folder: the candidate's prompt and seed, or
+the judge's exchange. With ``--core`` it has a child under the name of vLLM's engine core, and ends
+as vLLM does with its core: what it is answering then is broken off (``finish_reason: abort``).
 """
 
 from __future__ import annotations
@@ -49,14 +49,18 @@ def answers(body: dict[str, Any]) -> list[tuple[str, str]]:
     return found
 
 
+def token(text: str) -> dict[str, Any]:
+    return {"token": text, "decoded_token": text, "logprob": -0.5, "rank": 1}
+
+
 def choice(index: int, text: str, reason: str) -> dict[str, Any]:
-    tokens = [{"token": word, "logprob": -0.5} for word in text.split()]
     message = {"role": "assistant", "content": text}
     return {
         "index": index,
         "message": message,
         "finish_reason": reason,
-        "logprobs": {"content": tokens},
+        "logprobs": {"content": [token(letter) for letter in text]},
+        "token_ids": [ord(letter) for letter in text],
     }
 
 
@@ -74,15 +78,19 @@ class Handler(BaseHTTPRequestHandler):
         key = os.environ.get("VLLM_API_KEY")
         if key and self.headers.get("Authorization") != f"Bearer {key}":
             return self._reply(401, {"error": "Unauthorized"})
-        if not self.path.endswith("/chat/completions"):
+        if not self.path.endswith("/completions"):
             return self._reply(404, {"error": "no such path"})
         time.sleep(DELAY)
+        if "messages" not in body:
+            scores = [{str(number): token(chr(number))} for number in body["prompt"]]
+            return self._reply(200, {"choices": [{"prompt_logprobs": [None, *scores[1:]]}]})
         given = answers(body)
         reason = "abort" if broken.is_set() else "stop"
         texts = [text[:9] if reason == "abort" else text for _, text in given]
         choices = [choice(index, text, reason) for index, text in enumerate(texts)]
-        self._reply(200, {"choices": choices})
-        if reason == "stop" and body["messages"][-1]["content"] != PROBE:
+        self._reply(200, {"choices": choices, "prompt_token_ids": [1, 2, 3]})
+        is_for_tokens = body.get("max_tokens") == 1 and "return_token_ids" in body
+        if reason == "stop" and not is_for_tokens and body["messages"][-1]["content"] != PROBE:
             note("".join(f"{mark}\n" for mark, _ in given))
         return None
 

@@ -14,10 +14,11 @@ from refusal_checks.core.prompts import Prompt
 from refusal_checks.core.records import Completion, Record
 from refusal_checks.core.text import storable
 from refusal_checks.core.verdicts import Binary, Label
+from refusal_checks.gates.gate import Gate
 from refusal_checks.reports.formats import html
 from refusal_checks.reports.page.render import visible
 from tests.chromium import ROWS, unfold
-from tests.report_runs import HOSTILE, refusals, write_run
+from tests.report_runs import HOSTILE, TEXTS, hostile, refusals, write_run
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page
@@ -139,6 +140,31 @@ def test_hostile_answers_are_text(page: Page) -> None:
     assert page.evaluate("document.body.id") == ""
     shown = page.locator("#list").inner_text()
     assert not set(shown) & set("\x1b\x00\x07\x7f\u202e\u2066\u200f\u2028")
+
+
+def test_hundreds_of_hostile_texts_do_nothing(show: Callable[..., Page], tmp_path: Path) -> None:
+    gate = Gate("hostile", "rejection_rate", minimum=0.9)
+    runs = [
+        write_run(tmp_path / name, {"hostile": hostile(texts)}, [gate])
+        for name, texts in {"one": TEXTS, "two": TEXTS[::-1]}.items()  # whose prompts moved
+    ]
+    html.write(runs, tmp_path / "report.html")
+    page = show(tmp_path / "report.html")
+    address, title = page.url.partition("#")[0], page.title()
+    page.click("text=Clear")
+    page.check("#unfold")
+    seen = page.locator(f"{ROWS}[open]").count()
+    while page.locator("#next").is_enabled():
+        page.click("#next")
+        seen += page.locator(f"{ROWS}[open]").count()
+    assert seen == len(TEXTS)
+    for text in TEXTS[::20]:
+        page.fill("#query", storable(text[:100]))
+        page.wait_for_timeout(200)  # until it has been searched for, and would act
+    tags = ":is(img, svg, iframe, object, embed, form, meta, base, link, video, style, script)"
+    assert page.locator(f"#list {tags}, #list a[href]").count() == 0
+    assert (page.url.partition("#")[0], page.title()) == (address, title)
+    assert len(page.context.pages) == 1
 
 
 def test_the_page_shows_characters_as_python_does(page: Page) -> None:
