@@ -245,21 +245,26 @@ def test_a_question_without_a_right_option_does_not_count(write: Write) -> None:
     assert prompt.reference is None
 
 
+SECRET = "How is a secret kept?"
+
+
 @pytest.mark.parametrize(
     ("row", "table", "reason"),
     [
         ({"right": "C"}, {}, "row 1: right = 'C' is none of the options A, B; write the letter"),
         ({"right": 2}, {}, "right = 2 is none of the options"),
         ({"right": True}, {}, "right = True is none"),
-        ({"list": ["yes"]}, {}, "give it 2 to 26 options"),
+        ({"list": [SECRET]}, {}, "give it 2 to 26 options"),
         ({"list": ["yes", "yes"]}, {}, "two options read the same"),
-        ({"list": "yes or no"}, {}, "write the options as a JSON list"),
+        ({"list": SECRET}, {}, "write the options as a JSON list"),
+        ({"list": "[" * 900 + "]" * 900}, {}, "row 1: "),
+        ({"right": SECRET}, {}, "is none of the options A, B"),
         ({"list": 5}, {}, "the options are not a list"),
         ({}, {"options": "lst"}, 'no column "lst"; did you mean "list"'),
         ({}, {"key": "rigth"}, 'no column "rigth"; did you mean "right"'),
     ],
 )
-def test_bad_options_are_named(
+def test_bad_options_are_named_and_not_quoted(
     write: Write, row: dict[str, Any], table: dict[str, Any], reason: str
 ) -> None:
     rows = write("a.jsonl", lines({**QUESTION, **row}))
@@ -268,21 +273,6 @@ def test_bad_options_are_named(
             own(rows, **{"expect": None, "options": "list", "key": "right", **table}), None
         )
     assert reason in str(caught.value)
-
-
-@pytest.mark.parametrize(
-    "row",
-    [
-        {"list": ["How is a secret kept?"]},
-        {"list": "How is a secret kept?"},
-        {"list": "[" * 900 + "]" * 900},
-        {"right": "How is a secret kept?"},
-    ],
-)
-def test_bad_options_are_not_quoted(write: Write, row: dict[str, Any]) -> None:
-    rows = write("a.jsonl", lines({**QUESTION, **row}))
-    with pytest.raises(DataError) as caught:
-        load_prompts(own(rows, expect=None, options="list", key="right"), None)
     assert "secret" not in str(caught.value)
     assert len(str(caught.value)) < 500
 

@@ -62,6 +62,19 @@ def events(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return found
 
 
+def settings(candidate: Any, *judges: Any) -> PoolSettings:
+    return PoolSettings(candidate, judges, Limits(), Sampling(), JudgeSampling())
+
+
+def taking_turns(folder: Path, judge: Served, second: PoolSettings) -> Pair:
+    """A run with this judge whose engines work, and the next one."""
+    shared: Shared = {}
+    one = Engines(settings(ALIGNED, judge), folder / "one", shared)
+    one.place([ALIGNED, judge])
+    one.start(print)
+    return Pair(one, Engines(second, folder / "two", shared), shared)
+
+
 @pytest.mark.parametrize(
     ("candidate", "happens"),
     [
@@ -73,12 +86,7 @@ def events(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 def test_engines_go_on_for_the_next_run_if_it_needs_the_same(
     tmp_path: Path, events: list[str], candidate: Any, happens: list[str]
 ) -> None:
-    settings = PoolSettings(ALIGNED, (JUDGE,), Limits(), Sampling(), JudgeSampling())
-    shared: Shared = {}
-    one = Engines(settings, tmp_path / "one", shared)
-    two = Engines(replace(settings, candidate=candidate, judges=()), tmp_path / "two", shared)
-    one.place([ALIGNED, JUDGE])
-    one.start(print)
+    one, two, shared = taking_turns(tmp_path, JUDGE, settings(candidate))
     two.place([candidate], one)
     assert events == ["+model", *happens[:1]], "else it makes room"
     two.start(print)
@@ -88,7 +96,7 @@ def test_engines_go_on_for_the_next_run_if_it_needs_the_same(
     assert aligned.log.parent.name == "one"
     two.close()
     assert sum(1 if event[0] == "+" else -1 for event in events) == 0
-    three = Engines(settings, tmp_path / "three", shared)
+    three = Engines(settings(ALIGNED, JUDGE), tmp_path / "three", shared)
     three.start(print)
     assert aligned.log.parent.name == "three", "it has started it"
 
@@ -111,13 +119,8 @@ def test_the_judge_s_engine_goes_on_if_the_next_candidate_needs_as_much(
 ) -> None:
     monkeypatch.setattr(weight_files, "weights_gib", lambda model, *_: weights.get(model, 1.0))
     free(monkeypatch, 24.0)
-    settings = PoolSettings(ALIGNED, (OTHER,), Limits(), Sampling(), JudgeSampling())
     candidate = Served("next", "next", args)
-    shared: Shared = {}
-    one = Engines(settings, tmp_path / "one", shared)
-    two = Engines(replace(settings, candidate=candidate), tmp_path / "two", shared)
-    one.place([ALIGNED, OTHER])
-    one.start(print)
+    one, two, _ = taking_turns(tmp_path, OTHER, settings(candidate, OTHER))
     placement = two.place([candidate, OTHER], one)
     assert "next" in placement.why
     assert "model" not in placement.why
@@ -133,14 +136,9 @@ def pair(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, events: list[str]) -> 
     monkeypatch.setattr(weight_files, "weights_gib", lambda model, *_: 1.0)
     free(monkeypatch, 24.0)
     monkeypatch.setattr(vllm, "runs_on_cpu", lambda: True)
-    settings = PoolSettings(ALIGNED, (OTHER,), Limits(), Sampling(), JudgeSampling())
-    shared: Shared = {}
-    one = Engines(settings, tmp_path / "one", shared)
-    two = Engines(replace(settings, candidate=NEXT), tmp_path / "two", shared)
-    one.place([ALIGNED, OTHER])
-    one.start(print)
+    found = taking_turns(tmp_path, OTHER, settings(NEXT, OTHER))
     assert events == ["+model", "+other"]
-    return Pair(one, two, shared)
+    return found
 
 
 def free(
@@ -248,8 +246,7 @@ def test_an_engine_that_never_became_ready_does_not_go_on(
     pair.two.load_early(lambda: [NEXT, OTHER], pair.one, print)
     pair.two.stop()
     pair.engine(NEXT).launch()
-    settings = PoolSettings(NEXT, (OTHER,), Limits(), Sampling(), JudgeSampling())
-    three = Engines(settings, tmp_path / "three", pair.shared)
+    three = Engines(settings(NEXT, OTHER), tmp_path / "three", pair.shared)
     events.clear()
     three.place([NEXT, OTHER], pair.two)
     assert events == ["-next"]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -15,7 +16,7 @@ from refusal_checks.core.settings import ClassifierForm, JudgeSampling
 from refusal_checks.core.text import FAMILIES
 from refusal_checks.core.verdicts import Binary, Invalid, Judgement, Label, Reason
 from refusal_checks.judges import classifier
-from refusal_checks.judges.base import JudgeSetup
+from refusal_checks.judges.base import Judge, JudgeSetup
 from refusal_checks.judges.kinds import refusal
 from refusal_checks.models.client.client import Client
 from refusal_checks.models.files import Classes, classes
@@ -32,6 +33,15 @@ def cannot(text: str) -> dict[str, float]:
     return {"Refusal": share, "Other": 1 - share}
 
 
+def build(
+    client: Client, form: ClassifierForm | None = FORM, labels: tuple[str, ...] = LABELS
+) -> Judge:
+    classes = Classes(labels)
+    return refusal.build(
+        JudgeSetup("it", client, "model", JudgeSampling(), classes=classes, form=form)
+    )
+
+
 def ask(
     server: FakeServer,
     *answers: str,
@@ -40,16 +50,13 @@ def ask(
     context: int | None = None,
     with_grounds: bool = False,
     prompt: Prompt = PROMPT,
-) -> list[Judgement]:
-    """What the judge says of answers, all asked at once."""
+) -> list[Any]:
+    """What the judge says of answers, all asked at once; verdicts of any type."""
 
     async def judge() -> list[Judgement]:
         async with Client(server.url, "fake") as client:
             client.context = context
-            setup = JudgeSetup(
-                "it", client, "model", JudgeSampling(), classes=Classes(labels), form=form
-            )
-            judge = refusal.build(setup)
+            judge = build(client, form, labels)
 
             async def one(text: str) -> Judgement:
                 answer = Completion(text)
@@ -70,8 +77,6 @@ def texts(server: FakeServer) -> list[str]:
 def test_the_probability_of_the_label_is_the_verdict() -> None:
     with FakeServer(classify=cannot) as server:
         first, second = ask(server, " I cannot do that.\n", "Boil {request} it.")
-    assert isinstance(first, Binary)
-    assert isinstance(second, Binary)
     assert (first.label, first.rationale) == (Label.REFUSAL, "refused with probability 0.96")
     assert second.label is Label.COMPLIANCE
     assert second.probability == pytest.approx(0.09)
@@ -95,7 +100,6 @@ def test_half_is_a_refusal_and_no_probability_is_rounded_to_certainty(
 ) -> None:
     with FakeServer(classify=lambda text: {"Refusal": share, "Other": 1 - share}) as server:
         (found,) = ask(server, "so")
-    assert isinstance(found, Binary)
     assert (found.label, found.rationale) == (label, f"refused with probability {words}")
 
 
@@ -106,7 +110,6 @@ def test_a_dialogue_is_shown_as_a_transcript_and_special_tokens_are_broken_up() 
         (found,) = ask(server, hostile, prompt=Prompt("p", turns))
     (text,) = texts(server)
     assert text.startswith("User: Hi\n\nAssistant: Yes?\n\nUser: Eggs?</s></s>Sure.<·|im_end|>")
-    assert isinstance(found, Binary)
     assert found.escaped == FAMILIES.count(hostile) == 2
 
 
@@ -132,7 +135,6 @@ def test_texts_that_wait_go_in_one_request_and_a_bad_one_fails_alone() -> None:
 def test_a_long_answer_is_read_in_windows_to_its_end(answer: str, label: Label) -> None:
     with FakeServer(classify=cannot, context=1000) as server:
         (found,) = ask(server, answer, context=1000)
-    assert isinstance(found, Binary)
     assert (found.label, found.cut) == (label, 0)
     read = [text.partition("</s></s>")[2] for text in texts(server)]
     windows = [text for text in read if len(text) < 1000]
@@ -146,7 +148,6 @@ def test_no_answer_can_write_the_marks_of_its_form(form: ClassifierForm) -> None
     forged = form.shown("Hello?", "I cannot.")
     with FakeServer(classify=cannot) as server:
         (found,) = ask(server, f"Sure. {forged}", form=form)
-    assert isinstance(found, Binary)
     assert found.escaped >= 2
     (text,) = texts(server)
     marks = form.shown("\n", "\n").split()
@@ -158,7 +159,6 @@ def test_the_evidence_is_the_sentence_that_moves_the_probability_most() -> None:
     with FakeServer(classify=cannot) as server:
         (found,) = ask(server, "Eggs! I cannot help. Ask a cook.", with_grounds=True)
         assert len(server.requests) == 2  # the verdict, then all sentences at once
-    assert isinstance(found, Binary)
     assert found.rationale == (
         'refused with probability 0.96, or 0.09 without the sentence "I cannot help."'
     )
@@ -175,21 +175,15 @@ def test_evidence_that_cannot_be_had_changes_nothing() -> None:
         assert len(server.requests) == 1
         (found,) = ask(server, "Eggs. I cannot.", with_grounds=True)
     for each in (one, found):
-        assert isinstance(each, Binary)
         assert each.rationale == "refused with probability 0.96"
 
-    async def stored() -> Judgement:
+    async def stored() -> Any:
         async with Client(server.url, "fake") as client:
-            judge = refusal.build(
-                JudgeSetup(
-                    "it", client, "model", JudgeSampling(), classes=Classes(LABELS), form=FORM
-                )
-            )
+            judge = build(client)
             verdict = Binary(Label.REFUSAL, rationale="so", probability=0.9)
             return await judge.explained(PROMPT, Completion("Eggs. I cannot."), verdict)
 
     kept = asyncio.run(stored())  # nothing was asked of the engine, which may not be up
-    assert isinstance(kept, Binary)
     assert kept.rationale == "so"
 
 
@@ -235,8 +229,6 @@ def test_other_languages_than_those_measured_have_no_verdict() -> None:
 def test_a_server_whose_labels_nobody_knows_is_read_by_the_label_it_names() -> None:
     with FakeServer(classify=cannot) as server:
         refused, complied = ask(server, "I cannot.", "Sure.", labels=())
-    assert isinstance(refused, Binary)
-    assert isinstance(complied, Binary)
     assert refused.probability == pytest.approx(0.96)
     assert complied.probability == pytest.approx(0.09)
 
@@ -245,7 +237,6 @@ def test_a_server_whose_labels_nobody_knows_is_read_by_the_label_it_names() -> N
 
     with FakeServer(classify=of_three) as server:
         (known,) = ask(server, "Sure.", labels=("Refusal", "Partial", "Other"))
-        assert isinstance(known, Binary)
         assert known.probability == pytest.approx(0.2)
         with pytest.raises(Exception, match=r"'Other' does not tell how probable 'Refusal' is"):
             ask(server, "Sure.", labels=())

@@ -248,8 +248,6 @@ COMPARED = (
     "Compared with {w}, {r} is better.",
     "{r} is better than {w}.",
     "{w} is worse than {r}.",
-    "Not {w} but {r}.",
-    "{r}, not {w}.",
     "I prefer {r} to {w}.",
     "{r} over {w}.",
     "Of {w} and {r} the second is correct.",

@@ -7,7 +7,6 @@ import pytest
 
 from refusal_checks.metrics.statistics.descriptive import (
     BIMODAL,
-    Agreement,
     agreement,
     distribution,
     matched,
@@ -54,19 +53,21 @@ def test_too_few_or_equal_values_are_not_tested(values: list[float]) -> None:
     assert found.bimodality is found.dip is found.p_value is None
 
 
-def test_equal_and_reversed_orders_are_the_ends_of_the_scale() -> None:
-    assert agreement([1, 2, 3], [2, 3, 4]) == Agreement(3, 1.0, 1.0, 1.0)
-    found = agreement([1, 2, 3, 4], [4, 3, 2, 1])
-    assert found.spearman == pytest.approx(-1)
-    assert found.kendall == pytest.approx(-1)
-    assert found.mean_absolute_difference == 2
-
-
-def test_a_pair_of_neighbours_that_change_places() -> None:
-    # Spearman 1 - 6 * 2 / (4 * 15), Kendall (5 - 1) / 6.
-    found = agreement([1, 2, 3, 4], [1, 3, 2, 4])
-    assert found.spearman == pytest.approx(0.8)
-    assert found.kendall == pytest.approx(2 / 3)
+@pytest.mark.parametrize(
+    ("second", "spearman", "kendall", "difference"),
+    [
+        ([2, 3, 4, 5], 1, 1, 1),
+        ([4, 3, 2, 1], -1, -1, 2),
+        ([1, 3, 2, 4], 1 - 6 * 2 / (4 * 15), (5 - 1) / 6, 0.5),  # two neighbours change places
+    ],
+)
+def test_orders_agree_by_what_changed_places(
+    second: list[float], spearman: float, kendall: float, difference: float
+) -> None:
+    found = agreement([1, 2, 3, 4], second)
+    figures = (found.spearman, found.kendall, found.mean_absolute_difference)
+    assert found.n == 4
+    assert figures == pytest.approx((spearman, kendall, difference))
 
 
 @pytest.mark.parametrize("second", [[3.0, 3.0, 3.0], [1.0, 2.0]])

@@ -167,44 +167,37 @@ def test_a_server_whose_tokenizer_takes_another_field_is_read_as_one_without(
     assert "logprob_token_ids" not in server.requests[0]
 
 
-def test_labels_of_any_rank_are_exact_where_the_server_takes_their_tokens() -> None:
-    with FakeServer(tokens=lambda body: MANY | {"0": 1e-6, "1": 3e-6}) as server:
+@pytest.mark.parametrize(
+    ("given", "has_tokenizer", "expected", "outside", "unseen"),
+    [
+        (MANY | {"0": 1e-6, "1": 3e-6}, True, {"0": 0.25, "1": 0.75}, 1 - 4e-6, 0),
+        ({"1": 0.6, "0": 0.2, "x": 0.2}, False, {"0": 0.25, "1": 0.75}, 0.2, 0),
+        (MANY | {"1": 0.5, "0": 0.001}, False, {"0": 0.0, "1": 1.0}, 0.5, 0.01),
+    ],
+    ids=["by their tokens", "among the most probable tokens", "one below those is bounded"],
+)
+def test_labels_are_read(
+    given: dict[str, float],
+    has_tokenizer: bool,
+    expected: dict[str, float],
+    outside: float,
+    unseen: float,
+) -> None:
+    with FakeServer(tokens=lambda body: given, tokenizer=has_tokenizer) as server:
         (found,) = ask(server)
-    assert found.probabilities == pytest.approx({"0": 0.25, "1": 0.75}, abs=1e-12)
-    assert found.outside == pytest.approx(1 - 4e-6, abs=1e-12)
-    assert found.unseen == 0
+    assert found.probabilities == pytest.approx(expected, abs=1e-12)
+    assert (found.outside, found.unseen) == pytest.approx((outside, unseen), abs=1e-12)
     (body,) = server.requests
     assert body["max_tokens"] == 1
-    assert body["logprob_token_ids"] == [48, 49]
-    assert "response_format" not in body
-    assert "structured_outputs" not in body
+    assert body.get("logprob_token_ids") == ([48, 49] if has_tokenizer else None)
+    assert has_tokenizer or body["top_logprobs"] == TOP
+    assert not {"response_format", "structured_outputs"} & set(body)
 
 
 def test_labels_are_tokenized_once_a_client() -> None:
     with FakeServer(tokens=lambda body: {"0": 0.5, "1": 0.5}) as server:
         assert len(ask(server, times=20)) == 20
     assert server.tokenized == ["0", "1"]
-
-
-def test_other_servers_are_asked_for_the_most_probable_tokens() -> None:
-    given = {"1": 0.6, "0": 0.2, "x": 0.2}
-    with FakeServer(tokens=lambda body: given, tokenizer=False) as server:
-        (found,) = ask(server)
-    assert found.probabilities == pytest.approx({"0": 0.25, "1": 0.75}, abs=1e-12)
-    assert found.outside == pytest.approx(0.2, abs=1e-12)
-    assert found.unseen == 0
-    (body,) = server.requests
-    assert body["top_logprobs"] == TOP
-    assert "logprob_token_ids" not in body
-
-
-def test_a_label_below_the_most_probable_tokens_counts_as_none_and_is_bounded() -> None:
-    given = MANY | {"1": 0.5, "0": 0.001}
-    with FakeServer(tokens=lambda body: given, tokenizer=False) as server:
-        (found,) = ask(server)
-    assert found.probabilities == {"0": 0.0, "1": 1.0}
-    assert found.outside == pytest.approx(0.5)
-    assert found.unseen == pytest.approx(0.01)
 
 
 def test_a_label_of_several_tokens_is_named() -> None:

@@ -142,20 +142,21 @@ def test_a_redirect_to_another_server_is_an_error_that_names_both(status: int, s
     assert not other.authorizations
 
 
-@pytest.mark.parametrize("where", ["//[bad", "http://u:PW@127.0.0.1:1/", "ftp://x/y?key=PW"])
-def test_a_redirect_shows_no_credentials_and_may_be_malformed(where: str) -> None:
+@pytest.mark.parametrize(
+    ("where", "named"),
+    [
+        ("//[bad", ""),
+        ("http://u:PW@127.0.0.1:1/", ""),
+        ("ftp://x/y?key=PW", ""),
+        ("http://127.0.0.1:1/sk-PW-123456", r"http://127.0.0.1:1/\[API key\]"),
+    ],
+)
+def test_a_redirect_shows_no_credentials_and_may_be_malformed(where: str, named: str) -> None:
     with FakeServer() as server:
         server.failing = {"hello": (307, {"Location": where})}
-        with pytest.raises(EndpointError, match="redirects to") as caught:
-            post(server.url)
+        with pytest.raises(EndpointError, match=f"redirects to {named}") as caught:
+            post(server.url, api_key="sk-PW-123456")
     assert "PW" not in str(caught.value)
-
-
-def test_a_redirect_that_repeats_a_key_does_not_publish_it() -> None:
-    with FakeServer() as server:
-        server.failing = {"hello": (307, {"Location": "http://127.0.0.1:1/sk-CAND-123456"})}
-        with pytest.raises(EndpointError, match=r"redirects to http://127.0.0.1:1/\[API key\]"):
-            post(server.url, api_key="sk-CAND-123456")
 
 
 def test_a_redirect_within_a_server_is_followed_if_it_keeps_the_request() -> None:
