@@ -43,11 +43,10 @@ def main(
     ] = None,
     differences: Annotated[int, typer.Option(min=0, help="Most differences to show.")] = 20,
     in_flight: Annotated[int, typer.Option(min=1, help="Answers to judge at the same time.")] = 64,
-    *,
-    judge_options: JudgeOptions,
+    **judge_options: Any,
 ) -> None:
     """Judge the canary, and recorded answers, with reasons first and with the verdict alone."""
-    given = JudgeOptions({**judge_options.values, "judge": [judge], "rationales": "offenders"})
+    given = JudgeOptions({**judge_options, "judge": [judge], "rationales": "offenders"})
     plan, answers = exchanges(recording or ())
     with TemporaryDirectory() as folder:
         judging = Measuring(

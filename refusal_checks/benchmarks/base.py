@@ -18,22 +18,13 @@ class Resource(Protocol):
     """A part of a benchmark's data, in a mirror and on the network."""
 
     @property
-    def revision(self) -> str:
-        """The commit that is used."""
-
+    def revision(self) -> str: ...  # the commit that is used
     @property
-    def is_pinned(self) -> bool:
-        """True if it has a known digest, so that a mirror can hold no other data in its place."""
-
+    def is_pinned(self) -> bool: ...  # a known digest keeps other data out of its place in a mirror
     @property
-    def is_gated(self) -> bool:
-        """True if fetching it takes a token of an account that has accepted its conditions."""
-
-    def is_in(self, mirror: Path) -> bool:
-        """True if a mirror holds it."""
-
-    def pull(self, mirror: Path) -> None:
-        """Fetch it from the network into a mirror."""
+    def is_gated(self) -> bool: ...  # only an account that has accepted its conditions may fetch it
+    def is_in(self, mirror: Path) -> bool: ...
+    def pull(self, mirror: Path) -> None: ...  # from the network
 
 
 @dataclass(frozen=True)

@@ -5,9 +5,8 @@ from __future__ import annotations
 import inspect
 import json
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
-from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from typing import Annotated, Any
@@ -54,35 +53,24 @@ def add(app: typer.Typer) -> None:
 Many = list[str] | None
 
 
-@dataclass(frozen=True)
-class JudgeOptions:
+class JudgeOptions(dict[str, Any]):
     """The judges' options in the form in which pytest gives them to a gate run."""
 
-    values: Mapping[str, Any]
-
     def getoption(self, name: str) -> Any:
-        return self.values.get(name.removeprefix("--").replace("-", "_"))
+        return self.get(name.removeprefix("--").replace("-", "_"))
 
 
 def with_judge_options(command: Callable[..., None]) -> Callable[..., None]:
-    """Decorator: the command gets the judges' options, together as ``judge_options``.
+    """Decorator: the command gets the judges' options as its further keywords.
 
     Everything that is part of a judge's identity is an option here and of a gate run, or a
     calibration could not be of the judge that a gate run asks. So each is declared once, there.
     """
-    extra = {each.name: each for each in _judge_parameters()}
-
-    def run(**values: Any) -> None:
-        judging = {name: values.pop(name) for name in extra}
-        command(**values, judge_options=JudgeOptions(judging))
-
-    own = inspect.signature(command, eval_str=True).parameters
-    kept = [each for name, each in own.items() if name != "judge_options"]
-    run.__name__, run.__doc__ = command.__name__, command.__doc__
-    run.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
-        [each.replace(kind=inspect.Parameter.KEYWORD_ONLY) for each in (*kept, *extra.values())]
-    )
-    return run
+    *own, _ = inspect.signature(command, eval_str=True).parameters.values()
+    kept = (each.replace(kind=inspect.Parameter.KEYWORD_ONLY) for each in own)
+    whole = inspect.Signature([*kept, *_judge_parameters()])
+    command.__signature__ = whole  # type: ignore[attr-defined]
+    return command
 
 
 def _judge_parameters() -> Iterator[inspect.Parameter]:
@@ -165,8 +153,7 @@ def calibrate(
     request_timeout: Annotated[float, typer.Option(help="Seconds to wait for a request.")] = 600.0,
     store: Annotated[Path, typer.Option(help="File of stored verdicts.")] = OWN / "store.sqlite",
     fresh: Annotated[bool, typer.Option(help="Ignore stored verdicts.")] = False,
-    *,
-    judge_options: JudgeOptions,
+    **judge_options: Any,
 ) -> None:
     """Measure judges on recorded answers that have human labels."""
     meaning = Scale(scale, partial)
@@ -176,7 +163,7 @@ def calibrate(
     measured = [recorded(files, column, meaning) for column in by_column]
     if models:
         named = {"judge": models, "engine": engine, "engine_command": engine_command}
-        given = JudgeOptions({**judge_options.values, **named})
+        given = JudgeOptions(judge_options | named)
         if "labels" in models:
             raise ModelError("--judge labels: name the column: --judge labels:COLUMN")
         judging = model_options.read_judging(given)

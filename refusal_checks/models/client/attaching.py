@@ -16,7 +16,7 @@ from refusal_checks.core.records import Completion
 from refusal_checks.core.settings import JudgeSampling, Limits, Sampling
 from refusal_checks.core.text import clean, storable
 from refusal_checks.models.client.answers import MALFORMED, tokens, written
-from refusal_checks.models.client.capabilities import ALL, Capabilities, Support
+from refusal_checks.models.client.capabilities import Capabilities, Support
 from refusal_checks.models.client.classify import Classifier
 from refusal_checks.models.client.client import CONTINUED, Client, RequestParams
 from refusal_checks.models.client.errors import LEAST, TransientError
@@ -48,9 +48,7 @@ class Attaching:
     limits: Limits
     sampling: Sampling
     judge_sampling: JudgeSampling
-    _known: dict[tuple[str, ...], Capabilities] = field(default_factory=dict)
-    _classifiers: set[tuple[str, ...]] = field(default_factory=set)
-    _answered: dict[tuple[str, ...], set[str]] = field(default_factory=dict)
+    _probed: dict[tuple[str, ...], Client] = field(default_factory=dict)
 
     def connect(self, model: Attached, option: str, number: int) -> Client:
         """A client for a model; see ``Servers.connect``."""
@@ -61,18 +59,15 @@ class Attaching:
         access = Access(key, limits.request_timeout, pace, most, limits.outage_timeout)
         client = Client(model.url, name, extras=model, access=access)
         known = (model.url, name, key, option, json.dumps(model.template_kwargs, default=str))
-        if known not in self._known:
+        if known not in self._probed:
             brief = replace(access, timeout=min(access.timeout, PROBE_TIMEOUT))
             sampling = self.sampling if option == "--candidate" else self.judge_sampling
             probed = Client(model.url, name, extras=model, access=brief)
-            self._answered[known] = probed.answered
             try:
-                self._known[known] = asyncio.run(probe(probed, RequestParams.of(sampling)))
+                probed.capabilities = asyncio.run(probe(probed, RequestParams.of(sampling)))
             except EndpointError as fault:
-                if option == "--judge" and asyncio.run(_classifies(probed)):
-                    self._known[known] = ALL
-                    self._classifiers.add(known)
-                else:
+                probed.classifies = option == "--judge" and asyncio.run(_classifies(probed))
+                if not probed.classifies:
                     kwargs = f" (with {option}-template-kwargs)" if model.template_kwargs else ""
                     hint = "" if model.url.endswith("/v1") else "; does its URL end in /v1?"
                     why = f"the server gives no chat completion{kwargs}: {fault}{hint}"
@@ -81,8 +76,10 @@ class Attaching:
                     elif contexts and name not in contexts:
                         why = f"the server has no such model; it has: {_some(contexts)} ({fault})"
                     raise ModelError(f"{option} {model.url}#{name}: {why}") from None
-        client.classifies = known in self._classifiers
-        client.capabilities, client.answered = self._known[known], self._answered[known]
+            self._probed[known] = probed
+        probed = self._probed[known]
+        client.classifies, client.capabilities = probed.classifies, probed.capabilities
+        client.answered = probed.answered
         client.is_listed = not contexts or name in contexts
         client.context = contexts.get(name)
         return client
