@@ -6,6 +6,7 @@ defines ``add(app: typer.Typer) -> None``, which adds them.
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Sequence
 from contextlib import suppress
@@ -99,11 +100,24 @@ def main() -> None:
         sys.exit(1)
     except _UsageError as mistake:
         if said := mistake.format_message():  # without any words, the help has been shown
-            _complain(f"{said}\n{mistake.ctx.get_usage()}" if mistake.ctx else said)
+            _complain(_in_words(said, mistake))
         sys.exit(EXIT_USER)
     except (RefusalChecksError, OSError) as error:
         _complain(reason(error))
         sys.exit(EXIT_USER if isinstance(error, UserError) else 1)
+
+
+def _in_words(said: str, mistake: typer.BadParameter) -> str:
+    """What typer says of a mistake, with what to write in its place."""
+    if (context := mistake.ctx) is None:
+        return said
+    if extra := re.fullmatch(r"Got unexpected extra arguments?(?:\(s\))? \((.*)\)", said):
+        said = f"leave out {extra[1]}, or name what it is with an option (--help lists them)."
+    elif (commands := getattr(context.command, "commands", ())) and "Did you mean" not in said:
+        said += f" Known: {', '.join(commands)}."
+    said = said.replace("Value error, ", "")
+    said = said.replace("Input should be greater than or equal to", "must be at least")
+    return f"{said}\n{context.get_usage()}"
 
 
 def _complain(text: str) -> None:

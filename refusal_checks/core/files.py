@@ -207,12 +207,13 @@ def read_json(path: Path, file: BinaryIO | None = None) -> Any:
         raise _not_utf8(path, BytesIO(content)) from None
 
 
-def parsed(where: object, text: str | bytes) -> Any:
-    """The value of a JSON text of a file; ``where`` names that in messages."""
+def parsed(where: object, text: str | bytes, in_line: bool = False) -> Any:
+    """The value of a JSON text of a file; ``where`` names that, or its line, in messages."""
     try:
         return parse_json(text, unique=True)
     except ValueError as fault:
-        raise DataError(f"{where}: not valid JSON: {fault}") from None
+        said = str(fault).replace("line 1 ", "") if in_line else fault
+        raise DataError(f"{where}: not valid JSON: {said}") from None
 
 
 def objects(path: Path, value: Any) -> list[dict[str, Any]]:
@@ -272,7 +273,7 @@ def read_csv(path: Path, columns: Sequence[str]) -> list[dict[str, str]]:
 def _json_rows(path: Path, lines: Iterable[str]) -> Iterator[dict[str, Any]]:
     for number, line in enumerate(lines, 1):
         if not line.isspace():
-            row = parsed(f"{path}: line {number}", line)
+            row = parsed(f"{path}: line {number}", line.rstrip(), in_line=True)
             if not isinstance(row, dict):
                 raise DataError(f"{path}: line {number}: must be a JSON object")
             yield row

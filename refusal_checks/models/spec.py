@@ -128,8 +128,11 @@ def _model(name: str, extras: Extras, option: str) -> Served | Attached:
     if found is None or not adapter:
         judges = (*RULE_JUDGES, demo.BUNDLED) if option == "--judge" else ()
         others = "bundled, keyword or labels" if judges else "or replay:FILE"
+        hint = either(near(name, judges, 0.7))
+        if address := re.fullmatch(r"(?:\w+://)?([\w.-]+(?::\d+)?/v1(?:#.*)?|[\w.-]+:\d+)", name):
+            hint = f"for a server, write http://{address[1]}; else "
         raise ModelError(
-            f"{option} {_shown(name)}: no such folder; {either(near(name, judges, 0.7))}name a "
+            f"{option} {_shown(name)}: no such folder; {hint}name a "
             f"folder, a Hugging Face id (ORG/MODEL), a URL (http://HOST/v1#MODEL), demo:NAME, "
             + others
         )

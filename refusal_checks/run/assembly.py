@@ -22,6 +22,7 @@ from refusal_checks.gates.gate import Gate
 from refusal_checks.judges import cascade, classifier, panel
 from refusal_checks.judges.base import JudgeSetup
 from refusal_checks.judges.panel import Way
+from refusal_checks.judges.rules import LabelsJudge
 from refusal_checks.metrics.refusal import disagreement_rate
 from refusal_checks.models.candidates import Candidate, OptionScorer, ServedCandidate
 from refusal_checks.models.client.attaching import try_prefill
@@ -82,6 +83,9 @@ def assemble(
         for number in range(options.trust.repeats)
     )
     require_cascade(judging.cascade, ways, judges)
+    for name, prompts in plan.items():
+        if recording and any(isinstance(judge, LabelsJudge) for judge in judges[name]):
+            recording.require_labels(name, prompts)
     for gate in (gate for gate in gates if gate.metric == disagreement_rate.name):
         named = f"{gate.source}: [{gate.benchmark}] {gate.metric}"
         if len(judges[gate.benchmark]) == 1:

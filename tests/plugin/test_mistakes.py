@@ -36,6 +36,7 @@ def test_messages(section: list[str], shared: Project, snapshot: SnapshotAsserti
     for name, text in FILES.items():
         shared.write(name, text)
     (shared.path / "empty").mkdir(exist_ok=True)
+    (shared.path / "latin.csv").write_bytes(b"prompt,completion\nHello,\xdcber\n")
     if not (shared.path / ".refusal-checks/runs").exists():  # whichever section is the first
         shared.command("gate", "replay:said.csv", "--judge", "keyword")
     told = []
@@ -44,7 +45,9 @@ def test_messages(section: list[str], shared: Project, snapshot: SnapshotAsserti
         result = shared.command(*shlex.split(words))
         said = result.stderr.str()
         assert "Traceback" not in said, line
-        if result.ret not in (1, 4):  # gates that are not selected are said among the results
+        if words.startswith("doctor"):
+            said += "\n".join(one for one in result.outlines if one.startswith("FAIL"))
+        elif result.ret not in (1, 4):  # gates that are not selected are said among the results
             said = result.stdout.str().partition("\n\n")[2]
         said = re.sub(rf"{re.escape(str(shared.path))}/?|(?<=in )[\d.]+s", "", said)
         # Progress: a line on the page comes before, within or after pytest's, or not at all.

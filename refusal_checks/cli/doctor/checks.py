@@ -103,8 +103,11 @@ def engine(engine: Engine, program: Sequence[str], needed: bool) -> Iterator[Dia
         return
     found = devices.gpus()
     if found.kind != "gpu":
-        missing = bad if finding.level is Level.OK else warn
-        yield missing("devices", "no GPU", "check nvidia-smi and CUDA_VISIBLE_DEVICES")
+        if not needed:
+            yield ok("devices", "no GPU; no model named here needs one")
+        else:
+            missing = fail if finding.level is Level.OK else warn
+            yield missing("devices", "no GPU", "check nvidia-smi and CUDA_VISIBLE_DEVICES")
         return
     size = f", {found.memory:.0f} GiB each at least" if found.memory else ""
     busy = f"; in use: {', '.join(found.busy)}" if found.busy else ""
@@ -115,7 +118,8 @@ def _installed(engine: Engine, program: Sequence[str], bad: partial[Diagnosis]) 
     try:
         require_program(engine, program)
     except ModelError as fault:
-        return bad(engine.title, str(fault))
+        said = "not installed; no model named here needs it"
+        return bad(engine.title, str(fault)) if bad is fail else ok(engine.title, said)
     if program:
         return ok(engine.title, f"started by {program[0]}")
     module = engine.modules[0]

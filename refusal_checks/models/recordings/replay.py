@@ -110,6 +110,13 @@ class Recording:
             f"--replay-partial. The file has {' and '.join(has)}"
         )
 
+    def require_labels(self, benchmark: str, prompts: Iterable[Prompt]) -> None:
+        if not any(one.label for prompt in prompts for one in self.answers(prompt)):
+            raise DataError(
+                f"{self.path}: --judge labels: no answer to {benchmark} has a label; name their "
+                "column with --replay-columns label=COLUMN, or give another --judge"
+            )
+
     def reworded(self, prompts: Iterable[Prompt]) -> list[str]:
         """Ids of prompts that were not matched by text, whose recorded text is different."""
         return [

@@ -229,6 +229,8 @@ def read(config: Call, thresholds: Thresholds) -> tuple[Options, ...]:
             raise UserError(f"--{option} {value}: must be at least {least}")
     run_folder.require_writable(config.runs, "--runs")
     store, data, stop_early = map(config.getoption, ("store", "data", "stop_early"))
+    if store and (config.folder / store).is_dir():
+        raise UserError(f"--store {store}: name a file: it is a folder")
     mirror = mirror_folder(str(config.folder / data) if data else None)
     candidates = model_options.read_candidates(config)
     trust = _trust(config, thresholds.judge)
@@ -321,8 +323,10 @@ def _system_prompt(config: Call) -> dict[str, str]:
         raise UserError("--system-prompt and --system-prompt-file: give one of them")
     try:
         return {"system_prompt": (config.folder / name).read_text(encoding="utf-8").strip()}
-    except (OSError, UnicodeDecodeError) as fault:
-        raise UserError(f"--system-prompt-file {name}: cannot be read: {fault}") from None
+    except OSError as fault:
+        raise UserError(f"--system-prompt-file {name}: cannot be read: {fault.strerror}") from None
+    except UnicodeDecodeError:
+        raise UserError(f"--system-prompt-file {name}: save it as UTF-8") from None
 
 
 def _trust(config: Call, floors: JudgeFloors | None) -> Trust:
@@ -330,7 +334,16 @@ def _trust(config: Call, floors: JudgeFloors | None) -> Trust:
 
     calibrated, repeats = config.getoption("calibration"), config.getoption("judge_repeats")
     path = config.folder / calibrated if calibrated else None
-    sheets = [config.folder / name for name in config.getoption("human_labels") or ()]
+    named = config.getoption("human_labels") or ()
+    sheets = [config.folder / name for name in named]
+    for option, file, remedy in (
+        *(("human-labels", name, "sample-for-labels RUN") for name in named),
+        *([("calibration", calibrated, "calibrate --out FILE")] if calibrated else ()),
+    ):
+        if not (config.folder / file).is_file():
+            raise CalibrationError(
+                f"--{option} {file}: no such file; `refusal-checks {remedy}` writes one"
+            )
     if config.getoption("stop_early"):
         if repeats > 1:
             raise UserError(

@@ -161,11 +161,17 @@ def read_judging(config: OptionValues, repeats: int = 1) -> Judging:
     _require_different("judge", named, [(judge.model, judge.template) for judge in judges])
     sampling = read_settings(config, settings.JudgeSampling, {}, "judge_")
     cascade = read_settings(config, settings.Cascading, {}, "cascade_")
-    if sampling.samples > 1 and all(isinstance(model, spec.Rule) for model in models):
-        raise UserError(
-            f"--judge-samples {sampling.samples}: leave it out, or name a model with --judge: "
-            f"{', '.join(judge.name for judge in judges)} gives the same verdict each time"
-        )
+    if all(isinstance(model, spec.Rule) for model in models):
+        rules = ", ".join(judge.name for judge in judges)
+        for option, value, why in (
+            ("samples", sampling.samples, "gives the same verdict each time"),
+            ("template", "".join(templates), "has no prompt"),
+        ):
+            if value not in (1, ""):
+                raise UserError(
+                    f"--judge-{option} {value}: leave it out, or name a model with --judge: "
+                    f"{rules} {why}"
+                )
     bundled = named.count(BUNDLED)
     has_others = any(model.name != BUNDLED for model in models if not isinstance(model, spec.Rule))
     if bundled > 1:

@@ -85,6 +85,9 @@ def test_a_vllm_that_cannot_be_imported_fails_where_it_is_needed(
     bare = look(tmp_path, str(MODEL_DIR))
     assert bare["vLLM"].level is Level.FAIL
     assert bare["devices"].level is not Level.FAIL
+    monkeypatch.setattr(vllm, "runs_on_cpu", lambda: False)
+    recorded = look(tmp_path, judges=("keyword",))  # which needs neither
+    assert {recorded["vLLM"].level, recorded["devices"].level} == {Level.OK}
 
 
 def test_the_demo_models_are_told_where_and_how_large_they_are(
