@@ -9,7 +9,7 @@ import signal
 import subprocess
 import time
 from collections.abc import Callable, Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -70,18 +70,27 @@ def test_a_killed_run_loses_what_was_in_flight_and_no_more(
     assert len(project.server.requests) == total
 
 
-def test_a_store_that_may_not_grow_is_named_and_the_next_run_goes_on(project: Project) -> None:
+@contextmanager
+def without_room(
+    project: Project, said: str, prepare: Callable[[], None] | None = None
+) -> Iterator[None]:
+    """A run whose store cannot grow, which says so; after the block, one that goes on."""
     project.server.delay = 0.0
-    with project.start("pytest", *models(project), prepare=limited) as session:
+    with project.start("pytest", *models(project), prepare=prepare) as session:
         assert session.wait() == 1, session.said
     assert "Traceback" not in session.said
     assert "2 errors" in session.said
     store = project.path / ".refusal-checks" / "store.sqlite"
-    said = f"the store {store}: disk I/O error; the disk, a quota or a limit on file"
-    assert said in session.said
-    assert len(project.asked(judge=False)) >= IN_FLIGHT
+    assert f"the store {store}: {said}" in session.said
+    yield
     finish(project)
     assert len(project.asked(judge=False)) <= 80 + IN_FLIGHT
+
+
+def test_a_store_that_may_not_grow_is_named_and_the_next_run_goes_on(project: Project) -> None:
+    said = "disk I/O error; the disk, a quota or a limit on file"
+    with without_room(project, said, limited):
+        assert len(project.asked(judge=False)) >= IN_FLIGHT
 
 
 @pytest.fixture
@@ -97,16 +106,8 @@ def small_disk(project: Project) -> Iterator[Path]:
 
 
 def test_a_full_disk_is_named_and_the_next_run_goes_on(project: Project, small_disk: Path) -> None:
-    project.server.delay = 0.0
-    with project.start("pytest", *models(project)) as session:
-        assert session.wait() == 1, session.said
-    assert "Traceback" not in session.said
-    assert "2 errors" in session.said
-    said = f"the store {small_disk / 'store.sqlite'}: database or disk is full; free"
-    assert said in session.said
-    subprocess.run(["mount", "-o", "remount,size=50m", str(small_disk)], check=True)
-    finish(project)
-    assert len(project.asked(judge=False)) <= 80 + IN_FLIGHT
+    with without_room(project, "database or disk is full; free"):
+        subprocess.run(["mount", "-o", "remount,size=50m", str(small_disk)], check=True)
 
 
 @pytest.mark.nightly

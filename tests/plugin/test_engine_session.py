@@ -14,25 +14,15 @@ from tests.plugin.engine_project import DEMO, LOADS_EARLY, TWO, orphans, request
 from tests.processes import wait_until
 from tests.toy_model import MODEL_DIR
 
-
-@pytest.mark.parametrize("mode", [(), pytest.param(("-n2",), marks=pytest.mark.nightly)])
-def test_candidate_and_judge_of_one_model_share_an_engine(
-    engines: Project, mode: tuple[str, ...]
-) -> None:
-    result = engines.run(*DEMO, *mode)
-    result.assert_outcomes(passed=3)
-    result.stdout.fnmatch_lines(["note: demo models are toys*"])
-    assert len(starts(engines)) == 1
-    assert orphans(engines.path) == []
-    engines.run(*DEMO).assert_outcomes(passed=3)
-    assert len(starts(engines)) == 1, "everything is stored"
-
-
 PERSONAS = ("--judge-template-kwargs", '{"mood": 1}', "--judge-template-kwargs", '{"mood": 2}')
 
 
-def test_judges_of_one_model_share_the_candidate_s_engine(engines: Project) -> None:
-    result = engines.run(*DEMO, "-v", "--judge", "demo:judge", *PERSONAS)
+@pytest.mark.parametrize("mode", [(), pytest.param(("-n2",), marks=pytest.mark.nightly)])
+def test_judges_of_one_model_share_the_candidate_s_engine(
+    engines: Project, mode: tuple[str, ...]
+) -> None:
+    panel = (*DEMO, "-v", "--judge", "demo:judge", *PERSONAS)
+    result = engines.run(*panel, *mode)
     result.assert_outcomes(passed=3)
     result.stdout.fnmatch_lines(
         [
@@ -40,7 +30,11 @@ def test_judges_of_one_model_share_the_candidate_s_engine(engines: Project) -> N
             "judges disagree on 0 of 160 answers",
         ]
     )
+    assert "note: demo models are toys" in result.stdout.str()
     assert len(starts(engines)) == 1
+    assert orphans(engines.path) == []
+    engines.run(*panel).assert_outcomes(passed=3)
+    assert len(starts(engines)) == 1, "everything is stored"
 
 
 def test_a_further_judge_starts_its_own_engine_alone(engines: Project) -> None:

@@ -239,14 +239,13 @@ IDS = [
 ]
 
 
-def test_gates_are_listed_without_a_candidate_and_nothing_is_written(project: Project) -> None:
+def test_gates_are_listed_without_a_candidate_and_a_later_threshold_file_can_remove_one(
+    project: Project,
+) -> None:
     result = project.run("--collect-only", "-q")
     assert result.ret == 0
     assert result.outlines[:3] == IDS
     assert not (project.path / ".refusal-checks").exists()
-
-
-def test_a_later_threshold_file_wins_and_can_remove_a_gate(project: Project) -> None:
     project.write(
         "more.toml", "[smoke_safe]\nrejection_rate = false\ninvalid_rate = { max = 0.02 }\n"
     )

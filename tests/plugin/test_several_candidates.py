@@ -14,6 +14,9 @@ from tests.plugin import engine_project
 from tests.plugin.conftest import KEYWORD, Project, careless, refused, well_behaved
 from tests.toy_model import MODEL_DIR
 
+OTHER = ("--candidate", "./other")
+"""A copy of the toy model, which needs an engine of its own."""
+
 
 def first(project: Project) -> tuple[str, ...]:
     """The options of a run of a candidate that is well-behaved."""
@@ -61,32 +64,29 @@ def test_one_whose_engine_does_not_start_leaves_the_others_their_turns(engines: 
     assert failed == ["test_gate[smoke_safe-rejection_rate-demo:aligned]"]
 
 
-def test_candidates_of_one_engine_start_it_once(engines: Project) -> None:
-    args = ("--candidate", "demo:aligned", "--candidate", "demo:regressed", "--judge", "demo:judge")
-    engines.run(*args, "--samples", "1").assert_outcomes(passed=6)
-    assert len(engine_project.starts(engines)) == 1
-    assert engine_project.orphans(engines.path) == []
-
-
-def test_the_judge_s_engine_starts_once_for_candidates_of_one_size(engines: Project) -> None:
-    shutil.copytree(MODEL_DIR, engines.path / "other")
-    result = engines.run(*engine_project.TWO, "--candidate", "./other")
-    result.assert_outcomes(passed=6)
-    result.stdout.fnmatch_lines(["placement * as much", "vLLM goes on for *"])
-    assert len(engine_project.starts(engines)) == 3, "the judge's and one for each candidate"
-    assert engine_project.orphans(engines.path) == []
-
-
-@engine_project.LOADS_EARLY
-def test_the_next_candidate_s_engine_loads_while_one_works_that_leaves_a_core(
-    engines: Project,
+@pytest.mark.parametrize(
+    ("models", "said", "count"),
+    [
+        ((*engine_project.DEMO, "--candidate", "demo:regressed"), [], 1),
+        # The judge's engine, and one for each candidate.
+        ((*engine_project.TWO, *OTHER), ["placement * as much", "vLLM goes on for *"], 3),
+        pytest.param(
+            (*engine_project.DEMO[:2], *OTHER, *KEYWORD, "--samples", "1"),
+            ["*, beside the run before it", "placement * as much"],
+            2,
+            marks=engine_project.LOADS_EARLY,
+        ),
+    ],
+    ids=["of one engine", "of one size", "loaded beside one that leaves a core"],
+)
+def test_no_engine_starts_twice_for_several_candidates(
+    engines: Project, models: tuple[str, ...], said: list[str], count: int
 ) -> None:
     shutil.copytree(MODEL_DIR, engines.path / "other")
-    both = ("--candidate", "demo:aligned", "--candidate", "./other", *KEYWORD)
-    result = engines.run(*both, "--samples", "1")
+    result = engines.run(*models)
     result.assert_outcomes(passed=6)
-    result.stdout.fnmatch_lines(["*, beside the run before it", "placement * as much"])
-    assert len(engine_project.starts(engines)) == 2
+    result.stdout.fnmatch_lines(said)
+    assert len(engine_project.starts(engines)) == count
     assert engine_project.orphans(engines.path) == []
 
 
