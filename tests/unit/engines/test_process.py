@@ -26,6 +26,7 @@ from refusal_checks.engines.process import EngineProcess, EngineTransport, _caus
 from refusal_checks.models.client import errors
 from refusal_checks.models.client.client import CHAT
 from tests.fake_server import FakeServer
+from tests.processes import wait_until
 from tests.unit.engines.served import serving
 
 
@@ -41,13 +42,6 @@ def running(tag: str) -> list[psutil.Process]:
         if not dead and tag in (each.info["cmdline"] or []):
             found.append(each)
     return found
-
-
-def wait_until(condition: Callable[[], bool], seconds: float = 15.0) -> bool:
-    deadline = time.monotonic() + seconds
-    while not condition() and time.monotonic() < deadline:
-        time.sleep(0.05)
-    return condition()
 
 
 @pytest.fixture
