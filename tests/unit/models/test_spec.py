@@ -77,37 +77,37 @@ def test_a_url_attaches_to_a_server(parse: Parse, name: str, url: str, model: st
     assert parse(name, Extras((), {"k": 1})) == Attached(name, url, model, {"k": 1})
 
 
-QUERIES = (
-    "https://node/v1?key=hush#m",
-    "https://node/v1?key=x'hush y hush",
-    "https://node/v1#m?key=hush",
-    "https://me:hush@node/v1?key=hush",
-    "http://?key=hush",
-    "http://[::1/v1?key=hush",
-    "HTTP://node/v1?key=hush",
-    "http:/node/v1?key=hush",
-    "node:8000/v1?key=hush",
-    "replay:http://node/v1?key=hush",
-    "demo:http://node/v1?key=hush",
-    "demo:aligned?key=hush",
-    "org/model@node/v1?key=hush",
-)
+@PARSERS
+def test_a_url_holds_no_secret_and_no_query(parse: Parse) -> None:
+    with pytest.raises(ModelError, match="remove the user and password") as caught:
+        parse("https://me:pass@node/v1#m")
+    assert "pass@" not in str(caught.value)
+    with pytest.raises(ModelError, match="remove the query"):
+        parse("https://node/v1?version=2#m")
 
 
 @PARSERS
 @pytest.mark.parametrize("extras", [Extras(), Extras(("--dtype", "half"))])
 @pytest.mark.parametrize(
-    ("name", "reason"),
+    "name",
     [
-        ("https://me:hush@node/v1#m", "remove the user and password"),
-        ("https://node/v1?version=hush#m", "remove the query"),
-        *((name, None) for name in QUERIES),
+        "https://node/v1?key=hush#m",
+        "https://node/v1?key=x'hush y hush",
+        "https://node/v1#m?key=hush",
+        "https://me:hush@node/v1?key=hush",
+        "http://?key=hush",
+        "http://[::1/v1?key=hush",
+        "HTTP://node/v1?key=hush",
+        "http:/node/v1?key=hush",
+        "node:8000/v1?key=hush",
+        "replay:http://node/v1?key=hush",
+        "demo:http://node/v1?key=hush",
+        "demo:aligned?key=hush",
+        "org/model@node/v1?key=hush",
     ],
 )
-def test_a_url_holds_no_secret_and_no_message_shows_it(
-    parse: Parse, name: str, reason: str | None, extras: Extras
-) -> None:
-    with pytest.raises(ModelError, match=reason) as caught:
+def test_no_message_shows_the_query_of_a_url(parse: Parse, name: str, extras: Extras) -> None:
+    with pytest.raises(ModelError) as caught:
         parse(name, extras)
     assert "hush" not in str(caught.value)
 
