@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, cast, get_args
@@ -10,7 +9,7 @@ from typing import Any, cast, get_args
 from refusal_checks.benchmarks import choices, hub
 from refusal_checks.benchmarks.base import Benchmark
 from refusal_checks.core.errors import DataError
-from refusal_checks.core.files import header, parse_json, read_rows, require_in_data
+from refusal_checks.core.files import header, parse_json, read_rows, require_in_data, sha256
 from refusal_checks.core.prompts import Kind, Message, Prompt, Role
 from refusal_checks.core.settings import BenchmarkTable
 from refusal_checks.core.text import brief
@@ -51,7 +50,7 @@ def custom(name: str, table: BenchmarkTable) -> Benchmark:
 
         version, text = "missing", f"rows of {path.name}"
         if path.is_file():
-            version = f"sha256:{hashlib.sha256(path.read_bytes()).hexdigest()}"
+            version = f"sha256:{sha256(path)}"
         return Benchmark(name, kind, text, from_file, version, judge, category_guide=guide)
     assert table.dataset is not None, "a table of a user's own has a file or a data set"
     folder = f"hub/{table.dataset}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import hashlib
 import json
 import os
 import re
@@ -133,6 +134,12 @@ def _reading(path: Path) -> Iterator[None]:
 def read_bytes(path: Path) -> bytes:
     with _reading(path):
         return path.read_bytes()
+
+
+def sha256(path: Path) -> str:
+    """The digest of a file, which may be larger than the memory."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def rows_of(path: Path, content: bytes) -> list[dict[str, Any]]:

@@ -13,6 +13,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from refusal_checks.core.errors import ModelError
+from refusal_checks.core.files import sha256
 from refusal_checks.core.store import content_key
 from refusal_checks.core.suggestions import either, near
 from refusal_checks.core.text import without_credentials
@@ -235,7 +236,7 @@ def describe(model: Model, served_name: str = "") -> dict[str, Any]:
     """
     match model:
         case Replay(path=path):
-            return {"version": f"sha256:{hashlib.sha256(path.read_bytes()).hexdigest()}"}
+            return {"version": f"sha256:{sha256(path)}"}
         case Rule(name=name):
             return {"version": name}
     said = {

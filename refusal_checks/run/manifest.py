@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import importlib.metadata
 import os
 import platform
@@ -19,6 +18,7 @@ from refusal_checks import __version__
 from refusal_checks.benchmarks import Benchmark, attacks, digest
 from refusal_checks.benchmarks.attacks.base import SEED
 from refusal_checks.core import extensions
+from refusal_checks.core.files import sha256
 from refusal_checks.core.text import without_credentials
 from refusal_checks.engines import kinds
 from refusal_checks.judges import cascade
@@ -75,10 +75,7 @@ def manifest(options: Options, parts: Parts, store: Path) -> Manifest:
             for name, panel in judges.items()
         },
         data={name: _data(known[name], parts) for name in names},
-        thresholds={
-            str(path): hashlib.sha256(path.read_bytes()).hexdigest()
-            for path in options.threshold_files
-        },
+        thresholds={str(path): sha256(path) for path in options.threshold_files},
         extensions={one.origin: one.sha256 for one in extensions.known()},
         sampling=answering.sampling.model_dump(),
         multiple_choice=options.multiple_choice.model_dump(mode="json"),

@@ -5,7 +5,6 @@ A refusal is the positive class. Answers without a valid verdict count in ``inva
 
 from __future__ import annotations
 
-import hashlib
 import math
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
@@ -15,7 +14,7 @@ from functools import cached_property
 from typing import Any, TypeVar
 
 from refusal_checks.core.errors import CalibrationError
-from refusal_checks.core.files import require_in_data
+from refusal_checks.core.files import require_in_data, sha256
 from refusal_checks.core.language import language_of
 from refusal_checks.core.verdicts import Invalid, Judgement
 from refusal_checks.judges.trust.calibration import Calibration, JudgeIdentity
@@ -199,9 +198,7 @@ class MeasuredJudge:
             created=datetime.now(UTC).date(),
             judge=self.judge,
             candidates=tuple(file.candidate for file in files),
-            label_source={
-                file.path.name: hashlib.sha256(file.path.read_bytes()).hexdigest() for file in files
-            },
+            label_source={file.path.name: sha256(file.path) for file in files},
             partial=scale.partial,
             **asdict(errors),
             invalid=self.overall.invalid,

@@ -7,7 +7,6 @@ their digests; one that was interrupted or damaged is made again.
 from __future__ import annotations
 
 import errno
-import hashlib
 import importlib
 import json
 import os
@@ -25,7 +24,7 @@ from typing import Any
 from platformdirs import user_cache_path
 
 from refusal_checks.core.errors import ModelError
-from refusal_checks.core.files import write_json
+from refusal_checks.core.files import sha256, write_json
 from refusal_checks.core.store import content_key
 
 
@@ -270,5 +269,4 @@ def _digest(path: Path) -> str:
 
 @cache
 def _digest_of(path: Path, size: int, mtime_ns: int) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
+    return sha256(path)

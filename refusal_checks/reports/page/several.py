@@ -15,7 +15,7 @@ from typing import NamedTuple
 from urllib.parse import quote
 
 from refusal_checks.core.errors import DataError, UserError
-from refusal_checks.core.files import is_file_name
+from refusal_checks.core.files import is_file_name, sha256
 from refusal_checks.core.prompts import Kind
 from refusal_checks.core.records import Record
 from refusal_checks.gates import baseline, compare
@@ -181,7 +181,7 @@ def collect(root: Path, kind: type[RunFolder] = RunFolder) -> ManyRuns:
     seen: dict[str, Path] = {}
     for path in sorted(root.rglob(SUMMARY)):
         try:
-            digest = hashlib.sha256(path.read_bytes()).hexdigest()
+            digest = sha256(path)
             if digest in seen:
                 skipped[path] = f"the same run as {seen[digest]}"
                 continue

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import tracemalloc
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -323,3 +325,14 @@ def test_only_another_engine_or_program_changes_a_stored_answer_s_key() -> None:
     assert describe(others[0])["engine"] == "other"
     assert describe(others[1])["engine_command"] == ["fork"]
     assert len({model_identity(model) for model in (vllm, *others)}) == 3
+
+
+def test_a_recording_of_any_size_is_named_without_holding_it(tmp_path: Path) -> None:
+    path = tmp_path / "said.jsonl"
+    with path.open("wb") as file:
+        file.truncate(32 * 2**20)
+    tracemalloc.start()
+    found = describe(Replay("x", path))
+    assert tracemalloc.get_traced_memory()[1] < 2**20
+    tracemalloc.stop()
+    assert found["version"] == f"sha256:{hashlib.sha256(bytes(32 * 2**20)).hexdigest()}"
