@@ -6,7 +6,6 @@ A mirror that ``data pull`` filled has an index, which tells if its data has cha
 from __future__ import annotations
 
 import hashlib
-import json
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -15,7 +14,7 @@ from typing import Any, ClassVar
 
 from refusal_checks.benchmarks.base import Benchmark, digest, load_prompts
 from refusal_checks.core.errors import DataError, network_reason
-from refusal_checks.core.files import parse_json, read_csv
+from refusal_checks.core.files import parse_json, read_csv, write_json
 from refusal_checks.core.prompts import Kind, Prompt
 from refusal_checks.core.text import without_credentials
 
@@ -203,6 +202,5 @@ def pull(benchmark: Benchmark, mirror: Path) -> MirrorEntry:
     prompts = load_prompts(benchmark, mirror)
     entry = MirrorEntry(benchmark.revision, digest(prompts), len(prompts))
     known = {**read_index(mirror), benchmark.name: entry}
-    text = json.dumps({name: vars(known[name]) for name in sorted(known)}, indent=2)
-    (mirror / INDEX).write_text(text + "\n", encoding="utf-8")
+    write_json(mirror / INDEX, {name: vars(known[name]) for name in sorted(known)})
     return entry

@@ -30,7 +30,6 @@ _UsageError = cast("type[typer.BadParameter]", typer.BadParameter.__base__)
 
 
 def application() -> typer.Typer:
-    """The command with all its subcommands."""
     app = typer.Typer(name="refusal-checks", no_args_is_help=True, pretty_exceptions_enable=False)
     app.callback()(_about)
     names = extensions.Names("commands")

@@ -14,6 +14,8 @@ from refusal_checks.core.text import visible
 from refusal_checks.results import run_folder
 from refusal_checks.run.options.command_line import REDACT
 
+STORE = Path(".refusal-checks") / "store.sqlite"
+
 LIKE_A_RUN = {"allow_extra_args": True, "ignore_unknown_options": True}
 """Settings of commands that hand their words on."""
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-import json
 import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
@@ -13,8 +12,9 @@ from typing import Annotated, Any
 
 import typer
 
-from refusal_checks.cli._common import Root, Run, echo
+from refusal_checks.cli._common import STORE, Root, Run, echo
 from refusal_checks.core.errors import CalibrationError, DataError, ModelError, require_known
+from refusal_checks.core.files import write_json, write_lines
 from refusal_checks.core.settings import Cascading, JudgeSampling, Limits, Writing
 from refusal_checks.core.store import MEMORY
 from refusal_checks.core.text import clean, has_redacted
@@ -41,8 +41,6 @@ from refusal_checks.run.trust import measure
 
 COLUMN = "labels:"
 """Prefix of a judge whose verdicts are a column of the label files."""
-
-OWN = Path(".refusal-checks")
 
 
 def add(app: typer.Typer) -> None:
@@ -151,7 +149,7 @@ def calibrate(
         float, typer.Option(help="Seconds to wait for a model to load.")
     ] = 1800.0,
     request_timeout: Annotated[float, typer.Option(help="Seconds to wait for a request.")] = 600.0,
-    store: Annotated[Path, typer.Option(help="File of stored verdicts.")] = OWN / "store.sqlite",
+    store: Annotated[Path, typer.Option(help="File of stored verdicts.")] = STORE,
     fresh: Annotated[bool, typer.Option(help="Ignore stored verdicts.")] = False,
     **judge_options: Any,
 ) -> None:
@@ -222,11 +220,9 @@ def _write(
     scale: Scale,
     disagreements: int,
 ) -> None:
-    out.mkdir(parents=True, exist_ok=True)
-    data = json.dumps(judge_quality.to_json(measured), indent=2, ensure_ascii=False)
-    (out / "judge-quality.json").write_text(data + "\n", encoding="utf-8")
-    page = "\n".join(judge_quality.to_markdown(measured, disagreements)) + "\n"
-    (out / "judge-quality.md").write_text(page, encoding="utf-8")
+    write_json(out / "judge-quality.json", judge_quality.to_json(measured))
+    page = judge_quality.to_markdown(measured, disagreements)
+    write_lines(out / "judge-quality.md", (f"{line}\n" for line in page))
     for judge in measured:
         path = out / f"calibration-{re.sub(r'[^A-Za-z0-9.-]+', '_', judge.judge.name)}.json"
         try:
@@ -281,7 +277,6 @@ def sample_for_labels(
 
 
 def _answers(folder: RunFolder, seed: int, wanted: list[str] | None) -> list[Row]:
-    """The answers to draw from."""
     known = folder.benchmarks
     if not known:
         raise DataError(

@@ -25,8 +25,6 @@ _ALWAYS = {"default.toml": "thresholds/default.toml", "refusal_gates.py": "gates
 
 
 class CI(StrEnum):
-    """What runs the repository's pipelines."""
-
     GITHUB = "github"
     GITLAB = "gitlab"
     JENKINS = "jenkins"

@@ -1,8 +1,8 @@
-"""``refusal-checks runs``: list, show and export the runs of a project."""
+"""``refusal-checks runs`` and ``report``: the runs of a project, and reports of finished ones."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from datetime import datetime, timedelta
@@ -11,13 +11,27 @@ from typing import Annotated, Literal
 
 import typer
 
-from refusal_checks.cli._common import AsJson, Root, Run, add_group, echo, require_target
-from refusal_checks.core.errors import DataError, EvaluationError
+from refusal_checks.cli._common import (
+    LIKE_A_RUN,
+    AsJson,
+    Redact,
+    Root,
+    Run,
+    Runs,
+    add_group,
+    echo,
+    require_target,
+)
+from refusal_checks.core.errors import DataError, EvaluationError, UserError
 from refusal_checks.core.text import clean, json_text, table
+from refusal_checks.reports import formats
+from refusal_checks.reports.formats import Format
 from refusal_checks.reports.terminal import end
 from refusal_checks.results import run_folder
 from refusal_checks.results.outbox import Board
+from refusal_checks.results.redact import RedactedFolder
 from refusal_checks.results.run_folder import RunFolder
+from refusal_checks.run.options.command_line import is_redacted
 
 HEADER = ("run", "started", "candidate", "judge", "passed", "failed", "waived", "errors", "took")
 _WIDTH = 40
@@ -44,6 +58,10 @@ class Listed:
 def add(app: typer.Typer) -> None:
     about = "List, show and export the runs of this project."
     add_group(app, "runs", about, {"list": list_runs, "show": show, "export": export})
+    found = [each for each in formats.discover().values() if each.OPTION]
+    writers = {each.OPTION.lstrip("-"): _writer(each) for each in found}
+    add_group(app, "report", "Write reports of finished runs.", writers)
+    app.command(hidden=True, context_settings=LIKE_A_RUN)(watch)
 
 
 def list_runs(runs: Root = run_folder.ROOT, as_json: AsJson = False) -> None:
@@ -128,3 +146,26 @@ def _cells(run: Listed) -> Sequence[str]:
     took = "?" if run.seconds is None else str(timedelta(seconds=run.seconds))
     counts = map(str, (run.passed, run.failed, run.waived, run.errors))
     return run.run, started, *models, *counts, took + ", stopped" * (run.state == "stopped")
+
+
+def watch() -> None:
+    """Say what to use instead."""
+    raise UserError(f"watch: {formats.NO_WATCH}")
+
+
+def _writer(found: Format) -> Callable[..., None]:
+    command, takes = found.OPTION.lstrip("-"), formats.metavar(found)
+    about = "The file to write." if takes == formats.FILE else "Where the runs are logged."
+
+    def write(file: Path, runs: Runs, root: Root = run_folder.ROOT, redact: Redact = False) -> None:
+        require_target(file, root, f"report {command}", [*runs, file])
+        folder = RedactedFolder if is_redacted(redact) else RunFolder
+        try:
+            found.write([folder.of(run_folder.locate(run, root)) for run in runs], file)
+        except OSError as fault:
+            raise DataError(f"{file}: cannot be written: {fault.strerror or fault}") from None
+        echo(str(file))
+
+    write.__doc__ = f"{found.HELP[:1].upper()}{found.HELP[1:]}."
+    write.__annotations__["file"] = Annotated[Path, typer.Argument(metavar=takes, help=about)]
+    return write

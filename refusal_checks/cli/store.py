@@ -10,14 +10,13 @@ from typing import Annotated
 import typer
 from rich.filesize import decimal
 
-from refusal_checks.cli._common import Root, add_group, echo
+from refusal_checks.cli._common import STORE, Root, add_group, echo
 from refusal_checks.core.errors import DataError
 from refusal_checks.core.store import Contents, Store
 from refusal_checks.gates import baseline
 from refusal_checks.results import run_folder
 
 File = Annotated[Path, typer.Option("--store", metavar="FILE", help="The store.")]
-FILE = Path(".refusal-checks") / "store.sqlite"
 LONGEST = 36_500
 """Upper limit of ``--keep-days``: dates end in the year 1."""
 
@@ -26,7 +25,7 @@ def add(app: typer.Typer) -> None:
     add_group(app, "store", "Stored answers and verdicts.", {"info": info, "gc": gc})
 
 
-def info(store: File = FILE) -> None:
+def info(store: File = STORE) -> None:
     """Show how much a store holds."""
     with _open(store) as found:
         echo(f"{store}: {_described(found.contents())}")
@@ -34,7 +33,7 @@ def info(store: File = FILE) -> None:
 
 
 def gc(
-    store: File = FILE,
+    store: File = STORE,
     keep_runs: Annotated[
         int | None,
         typer.Option(

@@ -25,16 +25,13 @@ Answer = Completion | Invalid
 
 
 class Candidate(Protocol):
-    """Answers prompts."""
-
     name: str  # as the user named it
     max_tokens: int | None  # most of an answer; None if it is unknown
 
-    def keys(self, prompt: Prompt) -> Sequence[str]:
-        """One content key per answer to the prompt."""
+    def keys(self, prompt: Prompt) -> Sequence[str]: ...  # one content key per answer
 
-    def known(self, prompts: Sequence[Prompt], store: Store) -> Mapping[str, Completion]:
-        """The answers that exist already, by content key."""
+    # the answers that exist already, by content key
+    def known(self, prompts: Sequence[Prompt], store: Store) -> Mapping[str, Completion]: ...
 
     async def answer(self, prompt: Prompt, first: int, count: int) -> Sequence[Answer]:
         """The answers with the numbers first to first + count - 1, in order."""

@@ -62,8 +62,6 @@ class Attached:
 
 @dataclass(frozen=True)
 class Replay:
-    """Recorded answers in a file."""
-
     name: str
     path: Path
 
@@ -92,7 +90,6 @@ class Extras:
 
 
 def parse_candidate(name: str, extras: Extras = Extras()) -> CandidateModel:
-    """Parse the value of ``--candidate``."""
     if name.startswith("replay:"):
         if name == "replay:":
             raise ModelError(f"--candidate {name}: no file is named; write replay:FILE")
@@ -106,7 +103,6 @@ def parse_candidate(name: str, extras: Extras = Extras()) -> CandidateModel:
 
 
 def parse_judge(name: str, extras: Extras = Extras()) -> JudgeModel:
-    """Parse the value of ``--judge``."""
     if name in RULE_JUDGES:
         return Rule(name)
     if name.startswith("replay:"):

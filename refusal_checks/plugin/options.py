@@ -61,7 +61,6 @@ class Recorder:
 
 @cache
 def known() -> tuple[Option, ...]:
-    """All options of gates and of reports."""
     recorder = Recorder()
     group = cast(pytest.OptionGroup, recorder)
     command_line.add(group)
@@ -113,7 +112,6 @@ _KINDS = {"invalid int value": "a whole number", "invalid float value": "a numbe
 
 
 def _parser(taken: frozenset[str] = frozenset()) -> argparse.ArgumentParser:
-    """A parser of these options alone."""
     parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False, exit_on_error=False)
     for option in known():
         parser.add_argument(*option.names(taken), dest=option.dest, **option.settings)

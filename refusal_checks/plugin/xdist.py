@@ -24,7 +24,6 @@ _SHARED = pytest.StashKey[Mapping[str, str]]()
 
 
 def is_worker(config: pytest.Config) -> bool:
-    """True in a worker of an xdist run."""
     return hasattr(config, "workerinput")
 
 

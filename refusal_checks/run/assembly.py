@@ -10,7 +10,7 @@ from typing import NamedTuple
 from refusal_checks.benchmarks import Benchmark, attacks, choices, pinned
 from refusal_checks.benchmarks.attacks import rewrite
 from refusal_checks.benchmarks.attacks.base import Given
-from refusal_checks.benchmarks.subset import stratified
+from refusal_checks.benchmarks.base import stratified
 from refusal_checks.core.errors import DataError, ModelError, UserError, require_known
 from refusal_checks.core.prompts import Prompt
 from refusal_checks.core.settings import Cascading, ClassifierForm

@@ -85,7 +85,6 @@ def find(name: str, where: str, error: type[UserError] = UserError) -> Attack:
 
 
 def is_known(name: str) -> bool:
-    """True if there is an attack of this name."""
     try:
         return bool(find(name, ""))
     except UserError:

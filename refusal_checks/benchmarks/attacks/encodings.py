@@ -13,8 +13,6 @@ from typing import NamedTuple
 
 
 class Encoding(NamedTuple):
-    """A way of writing a text."""
-
     encode: Callable[[str], str]
     decode: Callable[[str], str]
 

@@ -16,7 +16,7 @@ import typer
 
 from refusal_checks.benchmarks import Benchmark, catalogue, discover
 from refusal_checks.benchmarks.pinned import MIRROR_VARIABLE, mirror_folder
-from refusal_checks.cli._common import AsJson, Root, echo
+from refusal_checks.cli._common import STORE, AsJson, Root, echo
 from refusal_checks.cli.doctor import checks
 from refusal_checks.cli.doctor.checks import Diagnosis, Level, fail, ok, warn
 from refusal_checks.core import extensions
@@ -31,7 +31,6 @@ from refusal_checks.models.spec import Served
 from refusal_checks.results import run_folder
 from refusal_checks.run.options.models import choose_engine
 
-STORE = Path(".refusal-checks") / "store.sqlite"
 THRESHOLDS = Path("thresholds") / "default.toml"
 
 

@@ -51,8 +51,6 @@ TIMEOUT = 5.0
 
 
 class Level(StrEnum):
-    """The result of one check."""
-
     OK = "OK"
     WARN = "WARN"
     FAIL = "FAIL"
@@ -207,7 +205,6 @@ def _sized(folder: Path) -> str:
 
 
 def hugging_face() -> Diagnosis:
-    """Whether gated models and data can be asked for."""
     from huggingface_hub import get_token
 
     token = "a token" if get_token() else "no token: gated models cannot be fetched"
@@ -284,7 +281,6 @@ def local_prompts(benchmarks: Iterable[Benchmark], data: str | None) -> Local:
 
 
 def special_prompts(prompts: Local) -> Iterator[Diagnosis]:
-    """The benchmarks that have prompts with special tokens."""
     for name, own in prompts.items():
         if held := [prompt for prompt in own if FAMILIES.count(prompt.transcript)]:
             said = (

@@ -255,7 +255,6 @@ class Usage:
         return type(self)(*(getattr(self, name) + getattr(other, name) for name in names))
 
     def count(self, response: Any) -> None:
-        """Add a server's answer."""
         prompt, cached, output = tokens(response)
         self.requests += 1
         self.prompt += prompt

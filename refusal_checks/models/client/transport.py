@@ -45,8 +45,6 @@ class Transport(Protocol):
 
 @dataclass(frozen=True)
 class Access:
-    """How requests reach a server."""
-
     api_key: str = ""
     timeout: float = 600.0  # seconds for one request, from the moment when it may be sent
     pace: RequestPace = field(default_factory=RequestPace)
@@ -218,8 +216,6 @@ def proxy(url: str) -> str | None:
 
 
 def _followed(url: str, where: str, method: str, status: int) -> str:
-    """The URL that a redirect leads to."""
-
     def origin(url: str) -> tuple[str, str | None, int | None]:
         parts = urlsplit(url)
         port = parts.port or {"http": 80, "https": 443}.get(parts.scheme)

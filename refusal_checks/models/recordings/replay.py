@@ -55,8 +55,6 @@ def pairs(text: str, option: str, form: str = "FIELD=COLUMN") -> dict[str, str]:
 
 @dataclass(frozen=True)
 class ReplayOptions:
-    """How a file of recorded answers is read."""
-
     # column by field (a key of COLUMNS), for columns with other names; a dot leads into nested
     # values, as in doc.prompt
     columns: Mapping[str, str] = field(default_factory=dict)
@@ -81,7 +79,6 @@ class Recording:
     all_of: Callable[[str], Sequence[str]] = lambda field: ()
 
     def answers(self, prompt: Prompt) -> tuple[Completion, ...]:
-        """The answers recorded for a prompt; empty if there are none."""
         return self.by_id.get(prompt.id) or self.by_text.get(prompt.request.strip(), ())
 
     def require(self, benchmark: str, prompts: Sequence[Prompt]) -> None:

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from refusal_checks.benchmarks.subset import stratified
+from refusal_checks.benchmarks.base import stratified
 from refusal_checks.core.prompts import Prompt
 
 
