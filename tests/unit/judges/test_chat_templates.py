@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import cache
 
 import pytest
 from jinja2 import Environment
@@ -10,6 +11,7 @@ from tokenizers import Tokenizer
 from tokenizers.models import BPE
 from tokenizers.pre_tokenizers import ByteLevel
 
+from refusal_checks.core.prompts import Message
 from refusal_checks.judges import template
 from refusal_checks.judges.trust import canary
 
@@ -65,17 +67,22 @@ def tokenizer(tokens: tuple[str, ...]) -> Tokenizer:
     return made
 
 
+@cache
+def shown(prompted: str, answer: str) -> tuple[Message, ...]:
+    exchange = canary.Exchange("x", "hostile", "refusal", None, "en", prompted, answer)
+    return template.load("refusal").messages(exchange.as_prompt, answer)
+
+
 @pytest.mark.parametrize("family", TEMPLATES)
 def test_an_exchange_adds_no_special_token(family: str) -> None:
     source, tokens = TEMPLATES[family]
     rendered = Environment(autoescape=False).from_string(source)
-    special, prompt = tokenizer(tokens), template.load("refusal")
+    special = tokenizer(tokens)
     firsts = {special.token_to_id(token) for token in tokens}
 
     def count(prompted: str, answer: str) -> int:
-        exchange = canary.Exchange("x", "hostile", "refusal", None, "en", prompted, answer)
-        turns = prompt.messages(exchange.as_prompt, answer)
-        ids = special.encode(rendered.render(messages=turns), add_special_tokens=False).ids
+        text = rendered.render(messages=shown(prompted, answer))
+        ids = special.encode(text, add_special_tokens=False).ids
         return sum(one in firsts for one in ids)
 
     plain = count("A request?", "An answer.")
