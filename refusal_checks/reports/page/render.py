@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
-from markupsafe import Markup
+from markupsafe import Markup, escape
 
 from refusal_checks.core.text import BLANK, clean, is_style, pathless
 
@@ -76,6 +76,12 @@ def breaks(name: str) -> Markup:
     return Markup("<wbr>").join(_PIECES.findall(name))
 
 
+def dated(text: str) -> Markup:
+    """A sentence whose dates do not break at their hyphens."""
+    whole = re.sub(r"\d{4}-\d\d-\d\d", r'<span class="whole">\g<0></span>', str(escape(text)))
+    return Markup(whole)  # noqa: S704  # escaped
+
+
 @cache
 def environment() -> Environment:
     found = Environment(
@@ -90,6 +96,7 @@ def environment() -> Environment:
         "clean": clean,
         "name": partial(clean, limit=120),
         "breaks": breaks,
+        "dated": dated,
         "pathless": pathless,
         "percent": lambda value: f"{100 * value:.3g}%",
     }

@@ -1,0 +1,164 @@
+"""Encodings that attacks write a request in, and ask for the answer in.
+
+``decode`` takes any answer, and gives back what is not encoded as it is.
+"""
+
+from __future__ import annotations
+
+import base64
+import codecs
+import re
+from collections.abc import Callable, Mapping
+from typing import NamedTuple
+
+
+class Encoding(NamedTuple):
+    """A way of writing a text."""
+
+    encode: Callable[[str], str]
+    decode: Callable[[str], str]
+
+
+PLAIN = Encoding(str, str)
+
+# Base64
+
+_LETTER = "[A-Za-z0-9+/_-]"
+
+_RUN = re.compile(
+    rf"{_LETTER}{{4,}}(?:\s+{_LETTER}{{4,}})*(?:\s*{_LETTER}{{2,3}}(?==))?={{0,2}}"
+    rf"|{_LETTER}{{2,3}}={{1,2}}"
+)
+"""What may be base64, in its usual or its URL-safe letters, perhaps broken into lines."""
+
+_SHORTEST = 16
+"""Letters below which a run is taken for a word, unless it is the whole answer."""
+
+_MARKS = re.compile(r"```\w*\n|[\s`*\"']")
+"""What may stand around a run that is the whole answer."""
+
+_PART = r"(?:[A-Z]?[a-z]+|[A-Z]+|\d+)"
+_WORD = rf"{_PART}(?:[-_/]{_PART})*"
+"""A word or number as people write it, which base64 hardly ever looks like."""
+
+_WORDS = re.compile(rf"{_WORD}(?:\s+{_WORD})*")
+
+_CODED = rf"(?<!\S)(?!{_WORD}(?!\S))\S+"
+
+_PIECES = tuple(map(re.compile, (r"(?s:.+)", rf"{_CODED}(?:\s+{_CODED})*", r"\S+")))
+"""What is decoded of a run: all, else what stands between words, else each word."""
+
+
+def _from_base64(text: str) -> str:
+    answer = _MARKS.sub("", text)
+
+    def read(run: re.Match[str]) -> str:
+        # The first and the last letters of a run may belong to words.
+        readings = (one.sub(lambda piece: _plain(piece[0], answer), run[0]) for one in _PIECES)
+        return next((reading for reading in readings if reading != run[0]), run[0])
+
+    return _RUN.sub(read, text)
+
+
+def _plain(piece: str, answer: str) -> str:
+    """A piece decoded; itself if it is not base64 of readable text, or too short a part."""
+    letters = re.sub(r"\s", "", piece).rstrip("=").translate(str.maketrans("-_", "+/"))
+    is_short = len(letters) < _SHORTEST
+    if is_short and (_MARKS.sub("", piece) != answer or _WORDS.fullmatch(piece)):
+        return piece
+    whole = letters[: len(letters) - (len(letters) % 4 == 1)]  # cut off in the middle
+    try:
+        plain = base64.b64decode(whole + "=" * (-len(whole) % 4)).decode()
+    except UnicodeDecodeError as fault:
+        # Only the last character is broken in an answer that a limit ended.
+        is_cut = fault.start >= len(fault.object) - 3 and fault.start > 0
+        plain = fault.object[: fault.start].decode() if is_cut and not is_short else ""
+    is_readable = all(letter.isprintable() or letter in "\n\r\t" for letter in plain)
+    return plain if plain and is_readable else piece
+
+
+# Rot13
+
+_WORDS_OF_ENGLISH = (
+    "a about all an and are as at be but by can cannot do first for from have help here how i in "
+    "is it may me not of on one or request sorry that the then there this to use what will with "
+    "you your"
+)
+_COMMON = frozenset(_WORDS_OF_ENGLISH.split())
+"""English words by which a text is told from its encoding."""
+
+
+def _rot13(text: str) -> str:
+    """The text with its Latin letters moved by 13 places; twice gives the text again."""
+    return codecs.encode(text, "rot13")
+
+
+def _from_rot13(text: str) -> str:
+    """The text decoded line by line, where that makes more English words of it.
+
+    A line without such a word, or with as many, is read as the whole text is.
+    """
+    tie = 0.5 if _gain(text) > 0 else -0.5
+    lines = text.splitlines(keepends=True)
+    return "".join(_rot13(line) if _gain(line) + tie > 0 else line for line in lines)
+
+
+def _gain(text: str) -> int:
+    """How many more English words a text has once it is decoded."""
+    before, after = (
+        sum(word in _COMMON for word in re.findall(r"[a-z]+", form.lower()))
+        for form in (text, _rot13(text))
+    )
+    return after - before
+
+
+# Leetspeak
+
+_DIGITS = str.maketrans("aeiost", "431057")
+_LETTERS = str.maketrans("431057", "aeiost")
+_ALPHANUMERIC = re.compile(r"[^\W_]+")
+
+
+def _leetspeak(text: str) -> str:
+    """The text with letters as digits, but for each word's first and words that have digits."""
+
+    def changed(found: re.Match[str]) -> str:
+        word = found[0]
+        has_digits = any(letter.isdigit() for letter in word)
+        return word if has_digits else word[0] + word[1:].translate(_DIGITS)
+
+    return _ALPHANUMERIC.sub(changed, text)
+
+
+def _from_leetspeak(text: str) -> str:
+    """The text with these digits as letters again, in words that begin with a letter."""
+
+    def plain(found: re.Match[str]) -> str:
+        word = found[0]
+        return word if word[0].isdigit() else word[0] + word[1:].translate(_LETTERS)
+
+    return _ALPHANUMERIC.sub(plain, text)
+
+
+# Character spacing
+
+_SPACED = re.compile(r"(?<![^\s(\[{<\"“‘«*`])\S(?:[ ]{1,3}\S(?=[.,;:!?)\]}>\"”’»*`]*(?!\S))){3,}")
+"""At least four single characters with spaces between them; marks may stand around them."""
+
+
+def _from_spaced(text: str) -> str:
+    """The text with the spaces removed from spaced-out words; other text is unchanged."""
+
+    def closed(found: re.Match[str]) -> str:
+        # Single spaces are between letters, two or three between words.
+        return " ".join(part.replace(" ", "") for part in re.split(r" {2,}", found[0]))
+
+    return _SPACED.sub(closed, text)
+
+
+ENCODINGS: Mapping[str, Encoding] = {
+    "base64": Encoding(lambda text: base64.b64encode(text.encode()).decode(), _from_base64),
+    "rot13": Encoding(_rot13, _from_rot13),
+    "leetspeak": Encoding(_leetspeak, _from_leetspeak),
+    "character_spacing": Encoding(" ".join, _from_spaced),
+}

@@ -1,0 +1,139 @@
+"""The form of a benchmark, and reading its prompts."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Protocol
+
+from refusal_checks.core.errors import DataError
+from refusal_checks.core.prompts import Kind, Prompt
+from refusal_checks.core.text import clean
+
+
+class Resource(Protocol):
+    """A part of a benchmark's data, in a mirror and on the network."""
+
+    @property
+    def revision(self) -> str: ...  # the commit that is used
+    @property
+    def is_pinned(self) -> bool: ...  # a known digest keeps other data out of its place in a mirror
+    @property
+    def is_gated(self) -> bool: ...  # only an account that has accepted its conditions may fetch it
+    def is_in(self, mirror: Path) -> bool: ...
+    def pull(self, mirror: Path) -> None: ...  # from the network
+
+
+@dataclass(frozen=True)
+class Benchmark:
+    """A named set of prompts.
+
+    Attributes:
+        load: reads the prompts; its argument is the local mirror's folder, or None.
+        revision: the version of the data, for manifests: a commit or a sha256.
+        judge: how answers are judged: a module of ``judges.kinds``; the type of its verdicts
+            decides which metrics the benchmark has.
+        resources: what ``load`` reads; none for bundled prompts.
+        sha256: ``digest`` of the prompts; empty if it is not known.
+        limit: most prompts to evaluate, see ``subset``; None for all.
+        usual_limit: the same by its threshold file, where the command line may give another.
+        max_answer_chars: see ``JudgeSampling``; None leaves the run's setting.
+        original: the same benchmark from its authors' own files, for a mirror that holds those.
+        category_guide: TOML file with what a judge that rates answers is told about each category,
+            or Markdown file with a rubric for all of them.
+        key: for multiple choice, the file with the right options (see ``choices``).
+        group_order: values of groups in the order in which reports show them, before all others.
+        parts: benchmarks whose prompts are all among this one's.
+        attack: the attack that rewrites its prompts after ``load``; empty for a plain benchmark.
+        plain: name of the benchmark that is attacked.
+        under: of a benchmark that stands for all attacks on another one, those under each of them,
+            whose answers are its own; it asks nothing itself.
+    """
+
+    name: str
+    kind: Kind
+    description: str
+    load: Callable[[Path | None], Sequence[Prompt]]
+    revision: str
+    judge: str = "refusal"
+    resources: tuple[Resource, ...] = ()
+    sha256: str = ""
+    limit: int | None = None
+    usual_limit: int | None = None
+    max_answer_chars: int | None = None
+    original: Benchmark | None = None
+    category_guide: Path | None = None
+    key: Path | None = None
+    group_order: tuple[str, ...] = ()
+    parts: tuple[str, ...] = ()
+    attack: str = ""
+    plain: str = ""
+    under: tuple[str, ...] = ()
+
+    @property
+    def is_pinned(self) -> bool:
+        """True if rows other than the known ones are refused, wherever they come from."""
+        return bool(self.sha256) or all(resource.is_pinned for resource in self.resources)
+
+    @property
+    def is_gated(self) -> bool:
+        """True if fetching its data takes a token of an account that has accepted conditions."""
+        return any(resource.is_gated for resource in self.resources)
+
+    def is_in(self, mirror: Path) -> bool:
+        """True if a mirror holds all resources."""
+        return all(resource.is_in(mirror) for resource in self.resources)
+
+    def at(self, mirror: Path | None) -> Benchmark:
+        """The benchmark as a mirror serves it: its original if the mirror holds only that."""
+        if mirror is None or self.original is None or self.is_in(mirror):
+            return self
+        return self.original if self.original.is_in(mirror) else self
+
+
+def digest(prompts: Iterable[Prompt]) -> str:
+    """sha256 of the prompts' ids, messages, groups and references, in their order."""
+    checksum = hashlib.sha256()
+    for prompt in prompts:
+        fields = asdict(prompt)
+        row = {name: fields[name] for name in ("id", "messages", "groups", "reference")}
+        text = json.dumps(row, sort_keys=True, separators=(",", ":"))
+        checksum.update(text.encode() + b"\n")
+    return checksum.hexdigest()
+
+
+def load_prompts(benchmark: Benchmark, mirror: Path | None) -> tuple[Prompt, ...]:
+    """The benchmark's prompts with its kind, checked."""
+    try:
+        prompts = tuple(replace(prompt, kind=benchmark.kind) for prompt in benchmark.load(mirror))
+    except (ValueError, LookupError, TypeError, OverflowError, RecursionError) as fault:
+        why = f"{type(fault).__name__}: {clean(str(fault), 200)}"
+        raise DataError(f"{benchmark.name}: its data cannot be read: {why}") from fault
+    if not prompts:
+        raise DataError(f"{benchmark.name}: no prompts")
+    seen: set[str] = set()
+    for prompt in prompts:
+        if prompt.id in seen:
+            raise DataError(f"{benchmark.name}: two prompts have the id {prompt.id}")
+        if not prompt.messages or not prompt.request.strip():
+            raise DataError(f"{benchmark.name}: prompt {prompt.id} is empty")
+        texts = [prompt.id, *(turn.content for turn in prompt.messages), *prompt.groups.values()]
+        texts += [*prompt.groups, prompt.reference or "", *prompt.options.values()]
+        try:
+            "".join(texts).encode()
+        except UnicodeEncodeError:
+            raise DataError(
+                f"{benchmark.name}: prompt {clean(prompt.id)}: replace the lone surrogates (half "
+                "a character each) in its texts or groups: no file can hold them"
+            ) from None
+        seen.add(prompt.id)
+    if benchmark.sha256 and (sha256 := digest(prompts)) != benchmark.sha256:
+        raise DataError(
+            f"{benchmark.name}: the data has changed: its {len(prompts)} rows have sha256 {sha256}"
+            f", expected {benchmark.sha256} (revision {benchmark.revision}). Look at what changed; "
+            f'to accept it, write sha256 = "{sha256}" into [{benchmark.name}] of a threshold file'
+        )
+    return prompts

@@ -1,0 +1,137 @@
+"""Multiple-choice questions: the options in a user's own rows, and answer keys."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from string import ascii_uppercase
+from typing import Any
+
+from refusal_checks.benchmarks.base import Benchmark
+from refusal_checks.core.errors import DataError
+from refusal_checks.core.files import parse_json, read_csv
+from refusal_checks.core.prompts import Prompt
+from refusal_checks.core.settings import MultipleChoice
+from refusal_checks.core.text import brief
+
+
+def with_options(
+    prompt: Prompt,
+    row: Mapping[str, Any],
+    options: str | Sequence[str],
+    key: str | None,
+    where: str,
+) -> Prompt:
+    """The prompt as a multiple-choice question; its options follow unless its text holds them.
+
+    Args:
+        options: the column that lists them, or a column for each.
+        key: the column with the right option, if there is one.
+    """
+    found = _listed(row.get(options), where) if isinstance(options, str) else [
+        row.get(column) for column in options
+    ]  # fmt: skip
+    texts = [str(text).strip() if text is not None else "" for text in found]
+    while texts and not texts[-1]:  # a question with fewer options than the table has columns
+        texts.pop()
+    if not 2 <= len(texts) <= len(ascii_uppercase) or not all(texts):
+        raise DataError(
+            f"{where}: give it 2 to 26 options, none of them empty; it has {len(texts)}, "
+            f"{texts.count('')} of them empty"
+        )
+    if len(set(texts)) < len(texts):
+        raise DataError(f"{where}: two options read the same")
+    by_letter = dict(zip(ascii_uppercase, texts, strict=False))
+    right = None if key is None else _right(row.get(key), by_letter, f"{where}: {key}")
+    last = prompt.messages[-1]
+    if not all(text in last.content for text in texts):
+        lines = "\n".join(f"{letter}. {text}" for letter, text in by_letter.items())
+        last = replace(last, content=f"{last.content}\n\n{lines}")
+    messages = (*prompt.messages[:-1], last)
+    return replace(prompt, messages=messages, options=by_letter, reference=right)
+
+
+def _listed(value: Any, where: str) -> Sequence[Any]:
+    """The options of one cell: a list, texts by letter, or either as JSON, as in CSV."""
+    if isinstance(value, str):
+        try:
+            value = parse_json(value)
+        except ValueError:
+            words = f"write the options as a JSON list, not {brief(value)}"
+            raise DataError(f"{where}: {words}") from None
+    if isinstance(value, Mapping) and isinstance(value.get("text"), list):
+        return list(value["text"])  # {"text": [...], "label": [...]}, as in ARC
+    if isinstance(value, Mapping):
+        return [value[letter] for letter in sorted(value)]
+    if isinstance(value, list):
+        return value
+    raise DataError(f"{where}: the options are not a list")
+
+
+def _right(value: Any, options: Mapping[str, str], where: str) -> str | None:
+    """The letter of the right option; None for an empty cell, whose question does not count."""
+    if value is None or value == "":
+        return None
+    letters = list(options)
+    if isinstance(value, int) and not isinstance(value, bool):
+        if 0 <= value < len(letters):
+            return letters[value]
+    else:
+        text = str(value).strip()
+        matches = [letter for letter, option in options.items() if option == text]
+        if matches or text.upper() in options:
+            return matches[0] if matches else text.upper()
+    raise DataError(
+        f"{where} = {brief(value)} is none of the options {', '.join(letters)}; write the letter, "
+        "the option's text, or in JSON its place from 0 as a number"
+    )
+
+
+def mark(
+    prompts: Iterable[Prompt], benchmark: Benchmark, settings: MultipleChoice
+) -> tuple[Prompt, ...]:
+    """A benchmark's prompts, with the right option as their reference if there is a key.
+
+    Questions that the key lacks have no reference, nor have disputed ones if only agreed ones are
+    wanted: they are asked, and do not count for accuracy.
+    """
+    questions = tuple(prompts)
+    if benchmark.key is None:
+        return questions
+    path = settings.key or benchmark.key
+    entries = _read_key(path)
+    ids = {prompt.id for prompt in questions}
+    if unknown := [name for name in entries if name not in ids]:
+        more = f" and {len(unknown) - 5} more" if len(unknown) > 5 else ""
+        raise DataError(
+            f"{path}: no question has the id {', '.join(unknown[:5])}{more}; "
+            "use the ids of the benchmark's own file"
+        )
+    marked = []
+    for prompt in questions:
+        answer, agreed = entries.get(prompt.id, (None, False))
+        if answer is not None and answer not in prompt.options:
+            raise DataError(
+                f"{path}: id {prompt.id}: answer {answer!r} is none of its options "
+                + ", ".join(prompt.options)
+            )
+        counts = agreed or settings.items == "all"
+        marked.append(replace(prompt, reference=answer if counts else None))
+    return tuple(marked)
+
+
+def _read_key(path: Path) -> dict[str, tuple[str, bool]]:
+    """The letter of each question's right option, and whether the key's makers agreed on it.
+
+    Columns are ``id``, ``answer`` and, if some are disputed, ``agreed`` (1 or 0).
+    """
+    entries: dict[str, tuple[str, bool]] = {}
+    for number, row in enumerate(read_csv(path, ("id", "answer")), 1):
+        name, answer, agreed = (row.get(key, "1").strip() for key in ("id", "answer", "agreed"))
+        if agreed not in ("0", "1"):
+            raise DataError(f"{path}: row {number}: agreed = {agreed!r}: write 1 or 0")
+        if name in entries:
+            raise DataError(f"{path}: row {number}: the id {name} occurs twice")
+        entries[name] = answer.upper(), agreed == "1"
+    return entries

@@ -1,0 +1,175 @@
+"""A user's own benchmark: a file or a data set of the hub, described in a threshold file."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, cast, get_args
+
+from refusal_checks.benchmarks import choices, hub
+from refusal_checks.benchmarks.base import Benchmark
+from refusal_checks.core.errors import DataError
+from refusal_checks.core.files import header, parse_json, read_rows, require_in_data
+from refusal_checks.core.prompts import Kind, Message, Prompt, Role
+from refusal_checks.core.settings import BenchmarkTable
+from refusal_checks.core.text import brief
+
+KINDS = {"refuse": Kind.SAFETY, "answer": Kind.SANITY, "report": Kind.SENSITIVE}
+"""Kinds of benchmarks by what their tables expect."""
+
+_KEYS = 8
+"""Most keys of an object that a message names."""
+
+_WITH_RUBRIC = ("degree", "rating", "strongreject")
+"""Ways of judging that take a rubric."""
+
+
+def custom(name: str, table: BenchmarkTable) -> Benchmark:
+    """The benchmark that a table with ``file`` or ``dataset`` describes; does not read the data."""
+    if table.file and table.dataset:
+        raise DataError(f"[{name}]: give file or dataset, not both")
+    if table.options and table.expect:
+        raise DataError(f"[{name}]: leave out expect: options make it multiple choice")
+    if table.key and not table.options:
+        raise DataError(f"[{name}] key: say which options there are: options = COLUMN")
+    if not table.options and table.expect is None:
+        raise DataError(f'[{name}]: say expect = "refuse", "answer" or "report"')
+    kind, judge = Kind.RECOGNITION, "multiple_choice"
+    if table.expect:
+        kind, judge = KINDS[table.expect], Benchmark.judge
+    guide = _rubric(name, table)
+    if table.file:
+        path = Path(table.file)
+
+        def from_file(mirror: Path | None) -> list[Prompt]:
+            try:
+                rows = read_rows(path)
+            except DataError as fault:
+                raise DataError(f"[{name}] file: {fault}") from None
+            return _prompts(name, table, rows, header(rows), str(path))
+
+        version, text = "missing", f"rows of {path.name}"
+        if path.is_file():
+            version = f"sha256:{hashlib.sha256(path.read_bytes()).hexdigest()}"
+        return Benchmark(name, kind, text, from_file, version, judge, category_guide=guide)
+    assert table.dataset is not None, "a table of a user's own has a file or a data set"
+    folder = f"hub/{table.dataset}"
+    split = hub.HubSplit(table.dataset, table.revision or "main", table.split, folder)
+
+    def from_hub(mirror: Path | None) -> list[Prompt]:
+        rows = split.rows(mirror)
+        return _prompts(name, table, [*hub.named(rows)], rows.column_names, split.repository)
+
+    text = f"split {table.split} of {table.dataset}"
+    return Benchmark(
+        name, kind, text, from_hub, split.revision, judge, (split,), category_guide=guide
+    )
+
+
+def _rubric(name: str, table: BenchmarkTable) -> Path | None:
+    if table.rubric is None:
+        return None
+    if table.judge not in _WITH_RUBRIC:
+        known = " or ".join(f'"{judge}"' for judge in _WITH_RUBRIC)
+        raise DataError(f"[{name}] rubric: add judge = {known}, whose judges read a rubric")
+    path = Path(table.rubric)
+    if path.suffix != ".md" or not path.is_file():
+        raise DataError(f"[{name}] rubric: name a Markdown file (.md): {path} is none")
+    return path
+
+
+def _prompts(
+    name: str,
+    table: BenchmarkTable,
+    rows: Sequence[Mapping[str, Any]],
+    columns: Sequence[str],
+    where: str,
+) -> list[Prompt]:
+    options = [table.options] if isinstance(table.options, str) else table.options or ()
+    given = (table.prompt, table.id, table.cluster, table.key, *table.columns.values(), *options)
+    for column in filter(None, given):
+        require_in_data(column, columns, f"[{name}]: {where}")
+    id_column = table.id or ("id" if _identifies([row.get("id") for row in rows]) else None)
+    prompts = []
+    for number, row in enumerate(rows, 1):
+        place = f"{where}: row {number}"
+        row_id = row.get(id_column) if id_column else f"{name}-{number}"
+        if row_id in (None, ""):
+            raise DataError(f"{place} has no {id_column}")
+        values = {kind: row.get(column) for kind, column in table.columns.items()}
+        groups = {kind: str(value) for kind, value in values.items() if value not in (None, "")}
+        cluster = row.get(table.cluster) if table.cluster else None
+        messages = _messages(row.get(table.prompt), f"{place}: {table.prompt}")
+        source = "" if cluster is None else str(cluster)
+        prompt = Prompt(str(row_id), messages, groups, cluster=source)
+        if table.options is not None:
+            prompt = choices.with_options(prompt, row, table.options, table.key, place)
+        prompts.append(prompt)
+    return prompts
+
+
+def _identifies(ids: Sequence[Any]) -> bool:
+    """True if the cells of a column can be the rows' ids: short and distinct."""
+    texts = {str(each) for each in ids if each not in (None, "")}
+    return len(texts) == len(ids) and max(map(len, texts), default=0) <= 100
+
+
+def _messages(value: Any, place: str) -> tuple[Message, ...]:
+    """A text as the user's turn; a list of messages, or of texts by user and assistant in turn."""
+    if isinstance(value, str):
+        turns = _json_list(value)
+        if turns is None:
+            return (Message("user", value),)
+    elif isinstance(value, list) and value:
+        turns = value
+    else:
+        raise DataError(f"{place}: neither text nor a list of messages, but {_type(value)}")
+    if all(isinstance(turn, str) for turn in turns):
+        roles: tuple[Role, ...] = ("user", "assistant")
+        messages = [Message(roles[number % 2], text) for number, text in enumerate(turns)]
+    else:
+        messages = [_message(turn, place) for turn in turns]
+    if messages[-1].role != "user":
+        raise DataError(f"{place}: the last turn must be the user's, not {messages[-1].role}'s")
+    return tuple(messages)
+
+
+def _json_list(text: str) -> list[Any] | None:
+    """The list that a cell holds, if its first item is a message."""
+    if not text.lstrip().startswith("[{"):
+        return None
+    try:
+        turns: list[Any] = parse_json(text)
+    except ValueError:
+        return None
+    return turns if isinstance(turns[0], dict) and "role" in turns[0] else None
+
+
+def _message(turn: Any, place: str) -> Message:
+    content = turn.get("content") if isinstance(turn, Mapping) else None
+    if isinstance(content, list) and all(isinstance(part, Mapping) for part in content):
+        texts = [part.get("text") for part in content]
+        for part in (part for part in content if not isinstance(part.get("text"), str)):
+            kind = brief(part.get("type"))
+            raise DataError(
+                f"{place}: leave out the part {kind}: images and files are not supported"
+            )
+        content = "\n".join(texts)
+    if not isinstance(content, str):
+        raise DataError(f"{place}: a message is {{role, content}} with text, not {_type(turn)}")
+    if turn.get("role") not in get_args(Role):
+        known = ", ".join(get_args(Role))
+        raise DataError(f"{place}: no role {brief(turn.get('role'))}. Known: {known}")
+    return Message(cast(Role, turn["role"]), content)
+
+
+def _type(value: Any) -> str:
+    """The type of a value, without its texts, which may be private."""
+    is_file = isinstance(value, Mapping) and {"bytes", "path"} <= value.keys()
+    if is_file or "Image" in type(value).__name__:  # of a data set of the hub
+        return "an image, which is not supported"
+    if isinstance(value, Mapping):
+        keys = [brief(key) for key in value][:_KEYS]
+        return f"an object with {', '.join(keys) or 'nothing'}"
+    return "an empty list" if value == [] else type(value).__name__

@@ -1,0 +1,1 @@
+"""One module per suite; those that define ``BENCHMARKS`` are discovered."""

@@ -1,0 +1,58 @@
+"""Bundled prompts, written for this project: smoke tests, and a check of judges that rate.
+
+The smoke prompts, mildly harmful ones and everyday requests, exercise the whole path anywhere, with
+the demo models or any other. They are few and public, so a good rate on them says little about a
+real model.
+
+The gradient has six requests with six answers each that get worse step by step, from a refusal with
+guidance down to a mild slip; all harmless. Its file also holds the answers, so it can replace the
+candidate: ``--candidate replay:FILE``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from refusal_checks.benchmarks.base import Benchmark
+from refusal_checks.benchmarks.suites.cfsafety import CATEGORY_GUIDE
+from refusal_checks.core.files import read_rows
+from refusal_checks.core.prompts import Kind, Prompt
+
+_DATA = Path(__file__).parent / "data"
+
+ANSWERS = _DATA / "rating_gradient.csv"
+"""One row per answer, the best of each request first."""
+
+
+def _prompt(row: Mapping[str, str], **more: str) -> Prompt:
+    groups = {"category": row["category"], "language": row["language"], **more}
+    return Prompt.single(row["id"], row["prompt"], **groups)
+
+
+def _gradient(mirror: Path | None) -> list[Prompt]:
+    first = {row["id"]: row for row in reversed(read_rows(ANSWERS))}
+    rows = reversed(first.values())
+    return [_prompt(row, request=row["id"], answers="falling") for row in rows]
+
+
+def _benchmark(name: str, kind: Kind, description: str) -> Benchmark:
+    def load(mirror: Path | None) -> list[Prompt]:
+        return [*map(_prompt, read_rows(_DATA / f"{name}.jsonl"))]
+
+    return Benchmark(name, kind, description, load, "bundled")
+
+
+BENCHMARKS = (
+    _benchmark("smoke_unsafe", Kind.SAFETY, "bundled requests of harmful kinds"),
+    _benchmark("smoke_safe", Kind.SANITY, "bundled everyday requests"),
+    Benchmark(
+        "rating_gradient",
+        Kind.SANITY,
+        "6 requests with recorded answers that get worse step by step: a check of the judge",
+        _gradient,
+        "bundled",
+        judge="rating",
+        category_guide=CATEGORY_GUIDE,
+    ),
+)

@@ -1,0 +1,22 @@
+"""The benchmarks of ``tabular.toml``; that file says where each comes from, and its licence."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+
+from refusal_checks.benchmarks.base import Benchmark
+from refusal_checks.benchmarks.pinned import PinnedFile, table_benchmark
+from refusal_checks.core.prompts import Kind
+
+
+def _read(path: Path) -> Iterator[Benchmark]:
+    for common in tomllib.loads(path.read_text(encoding="utf-8"))["file"]:
+        place, url, *pin = (common.pop(key) for key in ("path", "url", "revision", "sha256"))
+        file = PinnedFile(place, url.format(revision=pin[0]), *pin)
+        for name, own in common.pop("benchmarks").items():
+            yield table_benchmark(name, Kind(own.pop("kind")), file=file, **common, **own)
+
+
+BENCHMARKS = tuple(_read(Path(__file__).with_name("tabular.toml")))

@@ -1,0 +1,124 @@
+"""The command ``refusal-checks``: everything around a gate run. The gate itself runs in pytest.
+
+Every module of this package whose name has no leading underscore, and an extension with commands,
+defines ``add(app: typer.Typer) -> None``, which adds them.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Sequence
+from contextlib import suppress
+from itertools import pairwise
+from pathlib import Path
+from typing import Annotated, cast
+
+import typer
+
+from refusal_checks import __version__
+from refusal_checks.cli._common import echo
+from refusal_checks.core import extensions
+from refusal_checks.core.errors import RefusalChecksError, UserError, reason
+from refusal_checks.core.text import clean_lines
+
+EXIT_USER = 4
+"""Exit code for wrong input, the same as pytest's for usage errors."""
+
+# Any mistake in a command line; it has no public name in typer.
+_UsageError = cast("type[typer.BadParameter]", typer.BadParameter.__base__)
+
+
+def application() -> typer.Typer:
+    """The command with all its subcommands."""
+    app = typer.Typer(name="refusal-checks", no_args_is_help=True, pretty_exceptions_enable=False)
+    app.callback()(_about)
+    names = extensions.Names("commands")
+    for one in extensions.providers(__name__, __path__, "add"):
+        before = len(app.registered_commands), len(app.registered_groups)
+        with extensions.blamed(one):
+            one.module.add(app)
+        for command in app.registered_commands[before[0] :]:
+            name = str(command.name or getattr(command.callback, "__name__", ""))
+            names.add(name.lower().replace("_", "-"), one.origin)
+        for group in app.registered_groups[before[1] :]:
+            names.add(str(group.name), one.origin)
+    return app
+
+
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        echo(f"refusal-checks {__version__}")
+        raise typer.Exit
+
+
+def _about(
+    version: Annotated[
+        bool,
+        typer.Option(
+            "--version", callback=_show_version, is_eager=True, help="Show the version and exit."
+        ),
+    ] = False,
+    thresholds: Annotated[
+        list[Path] | None,
+        typer.Option(
+            metavar="FILE", help="Load the extensions of this threshold file (repeatable)."
+        ),
+    ] = None,
+) -> None:
+    """Tools around the release gate on refusal behaviour; the gate itself runs in pytest."""
+    if thresholds:
+        from refusal_checks.gates.thresholds import load_extensions
+
+        load_extensions(thresholds)
+
+
+def _load_named(words: Sequence[str]) -> None:
+    """Load the extensions of threshold files that any command is given: they may add commands.
+
+    What is wrong with such a file is said by the command that reads it.
+    """
+    found = [value for word, value in pairwise(words) if word == "--thresholds"]
+    found += [word.partition("=")[2] for word in words if word.startswith("--thresholds=")]
+    for name in found:
+        from refusal_checks.gates.thresholds import load_extensions
+
+        with suppress(UserError):
+            load_extensions([Path(name)])
+
+
+def main() -> None:
+    """Run the command; an error is one message on stderr, with exit code 4 for wrong input."""
+    try:
+        _load_named(sys.argv[1:])
+        for fault in extensions.faults():
+            _complain(fault)
+        ended = application()(prog_name="refusal-checks", standalone_mode=False)
+        sys.exit(ended if isinstance(ended, int) else 0)
+    except typer.Abort:
+        _complain("stopped")
+        sys.exit(1)
+    except _UsageError as mistake:
+        if said := mistake.format_message():  # without any words, the help has been shown
+            _complain(_in_words(said, mistake))
+        sys.exit(EXIT_USER)
+    except (RefusalChecksError, OSError) as error:
+        _complain(reason(error))
+        sys.exit(EXIT_USER if isinstance(error, UserError) else 1)
+
+
+def _in_words(said: str, mistake: typer.BadParameter) -> str:
+    """What typer says of a mistake, with what to write in its place."""
+    if (context := mistake.ctx) is None:
+        return said
+    if extra := re.fullmatch(r"Got unexpected extra arguments?(?:\(s\))? \((.*)\)", said):
+        said = f"leave out {extra[1]}, or name what it is with an option (--help lists them)."
+    elif (commands := getattr(context.command, "commands", ())) and "Did you mean" not in said:
+        said += f" Known: {', '.join(commands)}."
+    said = said.replace("Value error, ", "")
+    said = said.replace("Input should be greater than or equal to", "must be at least")
+    return f"{said}\n{context.get_usage()}"
+
+
+def _complain(text: str) -> None:
+    print(f"refusal-checks: {clean_lines(text)}", file=sys.stderr)

@@ -1,0 +1,86 @@
+"""What commands share: how they are grouped, how they are told a run, and how they print."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from refusal_checks.core.errors import DataError, UserError
+from refusal_checks.core.text import visible
+from refusal_checks.results import run_folder
+from refusal_checks.run.options.command_line import REDACT
+
+LIKE_A_RUN = {"allow_extra_args": True, "ignore_unknown_options": True}
+"""Settings of commands that hand their words on."""
+
+
+def add_group(
+    app: typer.Typer,
+    name: str,
+    about: str,
+    commands: Mapping[str, Callable[..., None]],
+    settings: dict[str, Any] | None = None,
+) -> None:
+    """Add commands that begin with one word."""
+    group = typer.Typer(no_args_is_help=True, help=about)
+    group.callback()(lambda: None)  # without one, typer makes a single command the whole group
+    for inner, command in commands.items():
+        group.command(inner, context_settings=settings)(command)
+    app.add_typer(group, name=name)
+
+
+def echo(text: object, *, err: bool = False) -> None:
+    """Print lines with nothing that acts on a terminal or in a CI system's log."""
+    for line in str(text).split("\n"):
+        typer.echo(visible(line), err=err)
+
+
+_NAMED = '"last", an id or the start of one, a folder, or a summary.json'
+EACH_RUN = f"Runs, each by {_NAMED}"
+
+Run = Annotated[str, typer.Argument(metavar="RUN", help=f"A run: {_NAMED}.")]
+Runs = Annotated[list[str], typer.Argument(metavar="RUN...", help=f"{EACH_RUN}.")]
+
+
+def _usual(context: typer.Context, parameter: typer.CallbackParam, named: Path) -> Path:
+    """What is named on the command line, even if it is the default; else the project's folder."""
+    source = context.get_parameter_source(str(parameter.name))
+    return run_folder.usual_root() if source and source.name == "DEFAULT" else named
+
+
+Root = Annotated[
+    Path,
+    typer.Option(
+        "--runs",
+        metavar="DIR",
+        callback=_usual,
+        help="The folder that holds the runs ($REFUSAL_CHECKS_RUNS).",
+    ),
+]
+Redact = Annotated[
+    bool, typer.Option("--redact", help=f"Show hashes and lengths, not texts (${REDACT}=1).")
+]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, for scripts.")]
+
+
+def require_target(target: Path, root: Path, command: str, right: Iterable[str | Path]) -> None:
+    """Refuse a run where the file or folder to write should be named.
+
+    Args:
+        right: the command's arguments in the right order.
+    """
+    try:
+        found = run_folder.find(str(target), root).summary_file
+    except DataError:
+        return
+    named = target.name in (run_folder.LAST, run_folder.SUMMARY)
+    if named or (found != target and found.is_file()):
+        line = shlex.join(map(str, right))
+        raise UserError(
+            f"write `refusal-checks {command} {line}`: {target} is a run, and stands where the "
+            "command takes what it should write"
+        )

@@ -1,0 +1,98 @@
+"""``refusal-checks baseline`` and ``thresholds``: a run as what later runs are held against."""
+
+from __future__ import annotations
+
+import shlex
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from refusal_checks.cli._common import EACH_RUN, Root, Run, add_group, echo, require_target
+from refusal_checks.core.errors import BaselineError
+from refusal_checks.core.files import write_text
+from refusal_checks.core.text import clean, count
+from refusal_checks.gates import baseline
+from refusal_checks.gates import suggest as suggestions
+from refusal_checks.results import run_folder
+from refusal_checks.results.run_folder import RunView
+
+
+def add(app: typer.Typer) -> None:
+    add_group(app, "baseline", "The run that later runs are compared with.", {"accept": accept})
+    add_group(app, "thresholds", "Proposals for threshold files.", {"suggest": suggest})
+
+
+def accept(
+    run: Run,
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="Where the baseline is kept.")],
+    runs: Root = run_folder.ROOT,
+    partial: Annotated[
+        bool, typer.Option("--partial", help="Accept a run of only some prompts (--limit).")
+    ] = False,
+    anchor: Annotated[
+        bool,
+        typer.Option(
+            "--anchor", help="Keep it as the release from which max_total_drop counts, too."
+        ),
+    ] = False,
+) -> None:
+    """Make a run the baseline: one JSON file per benchmark in DIR, without texts, for review.
+
+    With --anchor also in DIR/anchor, which later baselines leave as it is. Files of benchmarks that
+    the run did not evaluate stay as they are.
+    """
+    require_target(folder, runs, "baseline accept", [folder, run])
+    past = RunView.read(run_folder.locate(run, runs))
+    _require_whole(past, partial)
+    accepted = baseline.load(past.folder.path)
+    for place in (folder, folder / baseline.ANCHOR)[: 1 + anchor]:
+        for name, scores in accepted.items():
+            write_text(place / f"{name}.json", baseline.dump(scores))
+            candidate = clean(scores.candidate)
+            echo(f"{place / name}.json: {len(scores.prompts)} prompts of {candidate}")
+    verdicts = past.summary.verdicts.items()
+    for how, gates in {
+        "failed": [gate for gate, verdict in verdicts if verdict.fails],
+        "failed under a waiver": [gate for gate, verdict in verdicts if verdict.waived],
+    }.items():
+        if gates:
+            named = clean(", ".join(gates), 2000)
+            echo(f"note: {count(len(gates), 'gate')} {how} in that run: {named}")
+
+
+def _require_whole(run: RunView, partial: bool) -> None:
+    path, summary = run.folder.path, run.summary
+    if summary.failure:
+        raise BaselineError(f"{path}: this run did not complete; run it again: {summary.failure}")
+    for name, data in summary.manifest.data.items():
+        if data.is_partial and not partial:
+            raise BaselineError(
+                f"{path}: evaluate all prompts, or accept the part with --partial: the run has "
+                f"{data.prompts} of the {data.usual} prompts of {name}"
+            )
+    for name, found in summary.benchmarks.items():
+        if found.prompts < found.planned:
+            raise BaselineError(
+                f"{path}: {name} was stopped early after {found.prompts} of {found.planned} "
+                "prompts; a baseline needs all of them: run it without --stop-early"
+            )
+
+
+def suggest(
+    runs: Annotated[
+        list[str], typer.Argument(metavar="RUN...", help=f"{EACH_RUN}; or accepted baselines.")
+    ],
+    root: Root = run_folder.ROOT,
+) -> None:
+    """Print gates that reference runs pass: the loosest bound of their intervals.
+
+    Safety benchmarks get a lower bound on the rejection rate, sanity benchmarks an upper one,
+    rated and multiple-choice ones a lower bound on their score, and all an upper bound on the
+    share of invalid answers.
+    """
+    loaded = [baseline.load(run_folder.locate(run, root)) for run in runs]
+    command = f"refusal-checks thresholds suggest {shlex.join(runs)}"
+    today = datetime.now(UTC).date().isoformat()
+    echo(suggestions.as_toml(loaded, command, today).rstrip("\n"))

@@ -1,0 +1,320 @@
+"""``refusal-checks sample-for-labels`` and ``calibrate``: judges against human labels."""
+
+from __future__ import annotations
+
+import inspect
+import json
+import re
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing
+from datetime import datetime
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from refusal_checks.cli._common import Root, Run, echo
+from refusal_checks.core.errors import CalibrationError, DataError, ModelError, require_known
+from refusal_checks.core.settings import Cascading, JudgeSampling, Limits, Writing
+from refusal_checks.core.store import MEMORY
+from refusal_checks.core.text import clean, has_redacted
+from refusal_checks.core.verdicts import Binary
+from refusal_checks.judges.trust import calibration
+from refusal_checks.judges.trust import labels as sheets
+from refusal_checks.judges.trust.label_files import (
+    LabelFile,
+    Partial,
+    Scale,
+    ScaleName,
+    read_label_file,
+    require_distinct,
+)
+from refusal_checks.judges.trust.labels import Draw, Row
+from refusal_checks.judges.trust.measured import MeasuredJudge, recorded
+from refusal_checks.models.recordings import replay
+from refusal_checks.reports import judge_quality
+from refusal_checks.results import run_folder
+from refusal_checks.results.run_folder import RunFolder
+from refusal_checks.run.interrupts import Watch
+from refusal_checks.run.options import models as model_options
+from refusal_checks.run.trust import measure
+
+COLUMN = "labels:"
+"""Prefix of a judge whose verdicts are a column of the label files."""
+
+OWN = Path(".refusal-checks")
+
+
+def add(app: typer.Typer) -> None:
+    app.command()(calibrate)
+    app.command()(sample_for_labels)
+
+
+Many = list[str] | None
+
+
+class JudgeOptions(dict[str, Any]):
+    """The judges' options in the form in which pytest gives them to a gate run."""
+
+    def getoption(self, name: str) -> Any:
+        return self.get(name.removeprefix("--").replace("-", "_"))
+
+
+def with_judge_options(command: Callable[..., None]) -> Callable[..., None]:
+    """Decorator: the command gets the judges' options as its further keywords.
+
+    Everything that is part of a judge's identity is an option here and of a gate run, or a
+    calibration could not be of the judge that a gate run asks. So each is declared once, there.
+    """
+    *own, _ = inspect.signature(command, eval_str=True).parameters.values()
+    kept = (each.replace(kind=inspect.Parameter.KEYWORD_ONLY) for each in own)
+    whole = inspect.Signature([*kept, *_judge_parameters()])
+    command.__signature__ = whole  # type: ignore[attr-defined]
+    return command
+
+
+def _judge_parameters() -> Iterator[inspect.Parameter]:
+    for option, (metavar, text) in model_options.extras("judge").items():
+        yield _parameter(option.removeprefix("--").replace("-", "_"), list[str], metavar, text)
+    for prefix, model in (("judge_", JudgeSampling), ("", Writing), ("cascade_", Cascading)):
+        for name, field in model.model_fields.items():
+            if (model, name) != (Cascading, "sample"):  # all labelled answers are read by both
+                yield _parameter(prefix + name, field.annotation, None, field.description or "")
+
+
+def _parameter(name: str, kind: Any, metavar: str | None, text: str) -> inspect.Parameter:
+    option = typer.Option(metavar=metavar, help=f"{text[:1].upper()}{text[1:]}.")
+    kept = inspect.Parameter.KEYWORD_ONLY
+    return inspect.Parameter(name, kept, default=None, annotation=Annotated[kind | None, option])
+
+
+@with_judge_options
+def calibrate(
+    judge: Annotated[
+        list[str],
+        typer.Option(
+            metavar="MODEL",
+            help="A judge as in a gate run, or labels:COLUMN for verdicts recorded in the files "
+            "(repeatable; several judges are also measured as a panel).",
+        ),
+    ],
+    labels: Annotated[
+        list[Path],
+        typer.Option(
+            metavar="FILE", help="CSV or JSONL file of answers with human labels (repeatable)."
+        ),
+    ],
+    candidate: Annotated[
+        Many,
+        typer.Option(help="The model that answered, once per file (default: the file's name)."),
+    ] = None,
+    benchmark: Annotated[
+        Many,
+        typer.Option(
+            metavar="NAME",
+            help="The benchmark of the prompts: once for all files, or once per file; not needed "
+            "for files with a column benchmark, or from sample-for-labels.",
+        ),
+    ] = None,
+    columns: Annotated[
+        str,
+        typer.Option(
+            metavar="FIELD=COLUMN,...",
+            help="Columns of the fields id, prompt, completion, label, type and benchmark.",
+        ),
+    ] = "",
+    partial: Annotated[
+        Partial, typer.Option(help="Count a partial refusal as this; own makes it a third class.")
+    ] = "refusal",
+    scale: Annotated[
+        ScaleName,
+        typer.Option(
+            help="What the labels are: refusals, degrees 0 to 3, ratings 0 to 5 or "
+            "StrongREJECT's harm scores 0 to 1."
+        ),
+    ] = "refusal",
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="DIR", help="Write judge-quality.json and .md and calibration files to DIR."
+        ),
+    ] = None,
+    disagreements: Annotated[
+        int, typer.Option(min=0, help="Most disagreements to show per judge.")
+    ] = 20,
+    judge_rpm: Annotated[float | None, typer.Option(help="As in a gate run.")] = None,
+    judge_concurrency: Annotated[int | None, typer.Option(help="As in a gate run.")] = None,
+    engine: Annotated[str | None, typer.Option(help="As in a gate run.")] = None,
+    engine_command: Annotated[str | None, typer.Option(help="As in a gate run.")] = None,
+    in_flight: Annotated[int, typer.Option(min=1, help="Answers to judge at the same time.")] = 64,
+    start_timeout: Annotated[
+        float, typer.Option(help="Seconds to wait for a model to load.")
+    ] = 1800.0,
+    request_timeout: Annotated[float, typer.Option(help="Seconds to wait for a request.")] = 600.0,
+    store: Annotated[Path, typer.Option(help="File of stored verdicts.")] = OWN / "store.sqlite",
+    fresh: Annotated[bool, typer.Option(help="Ignore stored verdicts.")] = False,
+    **judge_options: Any,
+) -> None:
+    """Measure judges on recorded answers that have human labels."""
+    meaning = Scale(scale, partial)
+    files = _read(labels, meaning, candidate, benchmark, columns)
+    by_column = [name.removeprefix(COLUMN) for name in judge if name.startswith(COLUMN)]
+    models = [name for name in judge if not name.startswith(COLUMN)]
+    measured = [recorded(files, column, meaning) for column in by_column]
+    if models:
+        named = {"judge": models, "engine": engine, "engine_command": engine_command}
+        given = JudgeOptions(judge_options | named)
+        if "labels" in models:
+            raise ModelError("--judge labels: name the column: --judge labels:COLUMN")
+        judging = model_options.read_judging(given)
+        limits: dict[str, Any] = {"judge_rpm": judge_rpm, "judge_concurrency": judge_concurrency}
+        limits = {name: value for name, value in limits.items() if value is not None}
+        limits |= {"start_timeout": start_timeout, "request_timeout": request_timeout}
+        folder = run_folder.usual_root() / f"{datetime.now().astimezone():%Y%m%d-%H%M%S}-calibrate"
+        with closing(Watch()):
+            measured += measure(
+                files,
+                judging,
+                Limits.read({"in_flight": in_flight, **limits}, "command line"),
+                meaning,
+                MEMORY if fresh else store,
+                folder,
+                _say,
+            )
+    for line in judge_quality.to_markdown(measured, disagreements):
+        echo(line)
+    if out is not None:
+        _write(out, measured, files, meaning, disagreements)
+
+
+def _read(
+    labels: Sequence[Path], scale: Scale, candidate: Many, benchmark: Many, columns: str
+) -> list[LabelFile]:
+    mapping = replay.pairs(columns, "--columns")
+    whose = _each("--candidate", candidate, labels)
+    of_all = benchmark * len(labels) if benchmark and len(benchmark) == 1 else benchmark
+    rows = zip(labels, whose, _each("--benchmark", of_all, labels), strict=True)
+    files = [read_label_file(path, scale, mapping, name, about) for path, name, about in rows]
+    require_distinct(files)
+    for file in files:
+        left_out = f"; {file.unlabelled} rows without a label skipped" if file.unlabelled else ""
+        names = ", ".join(dict.fromkeys(answer.benchmark for answer in file.answers))
+        benchmarks = f" to {names}" if names else ""
+        said = f"{len(file.answers)} labelled answers of {file.candidate}{benchmarks}{left_out}"
+        _say(f"{file.path}: {said}")
+    return files
+
+
+def _each(option: str, values: Many, labels: Sequence[Path]) -> Sequence[str]:
+    """An option's values, one per file."""
+    if values and len(values) != len(labels):
+        raise DataError(
+            f"{option} is given {len(values)} times for {len(labels)} --labels files: give it "
+            "once per file, in the same order"
+        )
+    return values or [""] * len(labels)
+
+
+def _write(
+    out: Path,
+    measured: Sequence[MeasuredJudge],
+    files: Sequence[LabelFile],
+    scale: Scale,
+    disagreements: int,
+) -> None:
+    out.mkdir(parents=True, exist_ok=True)
+    data = json.dumps(judge_quality.to_json(measured), indent=2, ensure_ascii=False)
+    (out / "judge-quality.json").write_text(data + "\n", encoding="utf-8")
+    page = "\n".join(judge_quality.to_markdown(measured, disagreements)) + "\n"
+    (out / "judge-quality.md").write_text(page, encoding="utf-8")
+    for judge in measured:
+        path = out / f"calibration-{re.sub(r'[^A-Za-z0-9.-]+', '_', judge.judge.name)}.json"
+        try:
+            found = judge.calibration(files, scale)
+            calibration.write(path, found)
+        except CalibrationError as fault:
+            _say(f"no calibration of {judge.judge.name}: {fault}")
+            continue
+        unnamed = "; it names no benchmark, so it decides nothing: give --benchmark NAME"
+        _say(f"wrote {path}{'' if found.benchmarks else unnamed}")
+
+
+def _say(line: str) -> None:
+    echo(clean(line, 500), err=True)
+
+
+def sample_for_labels(
+    run: Run,
+    n: Annotated[int, typer.Option("--n", min=1, help="About how many answers to label.")] = 100,
+    seed: Annotated[int, typer.Option(help="Seed of the random draw.")] = 0,
+    benchmark: Annotated[
+        list[str] | None, typer.Option(help="Only answers of this benchmark (repeatable).")
+    ] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="CSV file to write (default: RUN/labels.csv)."),
+    ] = None,
+    runs: Root = run_folder.ROOT,
+) -> None:
+    """Write a random sample of a run's answers to a CSV file for people to label.
+
+    Fill its column "label" from the top with refusal, partial_refusal or compliance, and give the
+    file to a gate run with --human-labels. The order is random, and the judge's verdicts are left
+    out. With the same seed, a larger sample begins with the answers of a smaller one.
+    """
+    folder = run_folder.find(run, runs)
+    drawn = sheets.sample(_answers(folder, seed, benchmark), n)
+    path = out or folder.path / "labels.csv"
+    try:
+        with path.open("xb") as file:
+            file.write(sheets.to_csv(row for group in drawn for row in group))
+    except FileExistsError:
+        raise DataError(f"{path}: name another file: this one exists and may hold labels") from None
+    except OSError as fault:
+        raise DataError(f"{path}: cannot be written: {fault.strerror}") from None
+    names = sorted({group[0].draw.benchmark for group in drawn if group[0].draw})
+    echo(
+        f"{path}: {sum(map(len, drawn))} answers to {len(drawn)} prompts of {', '.join(names)}. "
+        "Label them from the top: a prompt that is left out above a labelled one widens the "
+        "interval"
+    )
+
+
+def _answers(folder: RunFolder, seed: int, wanted: list[str] | None) -> list[Row]:
+    """The answers to draw from."""
+    known = folder.benchmarks
+    if not known:
+        raise DataError(
+            f"{folder.path}: not the folder of a run, or of a run that completed no benchmark"
+        )
+    for name in wanted or ():
+        require_known(name, known, f"--benchmark {name}", "benchmark", DataError)
+    summary = folder.summary() if folder.summary_file.exists() else None  # the run may go on
+    candidate = summary.manifest.candidate if summary else ""
+    found: list[Row] = []
+    for name in wanted or known:
+        records = list(folder.records(name))
+        is_choice = any(each.prompt.worst_of for each in records)  # of other benchmarks' answers
+        if is_choice or not any(isinstance(record.judgement, Binary) for record in records):
+            continue
+        looks_redacted = all(has_redacted(record.prompt.transcript) for record in records)
+        if summary.manifest.redacted if summary else looks_redacted:
+            raise DataError(
+                f"{folder.path}: run again without --redact, which reuses stored answers: nobody "
+                "can label the texts of this run, since they are redacted"
+            )
+        figures = summary.benchmarks.get(name) if summary else None
+        if figures and figures.planned and figures.prompts < figures.planned:
+            raise DataError(
+                f"{folder.path}: run again without --stop-early, which reuses stored answers: a "
+                f"run with labels needs all {figures.planned} prompts of {name}, and this one "
+                f"ended after {figures.prompts}"
+            )
+        draw = Draw(folder.path.resolve().name, candidate, name, seed)
+        found += sheets.answers(draw, records)
+    if not found:
+        raise DataError(
+            f"{folder.path}: name a run or a benchmark whose judge tells refusal from compliance: "
+            f"only such verdicts can be labelled, and {', '.join(wanted or known)} has none"
+        )
+    return found

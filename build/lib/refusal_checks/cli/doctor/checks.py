@@ -1,0 +1,311 @@
+"""What the doctor looks at: this machine, its engine, the models and data that a run names."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import urllib.error
+import urllib.request
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import dataclass
+from enum import StrEnum
+from functools import partial
+from pathlib import Path
+
+from refusal_checks.benchmarks import Benchmark, pinned
+from refusal_checks.benchmarks.base import Resource
+from refusal_checks.benchmarks.hub import HubSplit
+from refusal_checks.core.errors import DataError, ModelError, network_reason
+from refusal_checks.core.prompts import Prompt
+from refusal_checks.core.text import FAMILIES, clean, without_credentials
+from refusal_checks.engines import devices
+from refusal_checks.engines.base import Engine
+from refusal_checks.engines.kinds import require_program
+from refusal_checks.gates import power
+from refusal_checks.gates.gate import Gate
+from refusal_checks.models import demo, spec
+from refusal_checks.models.client import attaching
+from refusal_checks.models.client.attaching import api_key
+from refusal_checks.models.demo import conversion
+from refusal_checks.models.demo.conversion import Conversion
+from refusal_checks.models.spec import Attached, Served, cached_commit
+
+MOST_GATES = 20
+"""Most gates that are told of one by one."""
+
+LEAST_MEMORY = 4.0
+"""GiB of memory below which vLLM hardly starts: its processes take 2 without any model."""
+
+LEAST_DISK = 20.0
+"""GiB of disk under which a model of a few billion parameters does not fit."""
+
+IMPORT_TIMEOUT = 300.0
+"""Seconds that importing an engine may take: on a cold disk, a minute."""
+
+TIMEOUT = 5.0
+"""Seconds that one address may take to answer."""
+
+
+class Level(StrEnum):
+    """The result of one check."""
+
+    OK = "OK"
+    WARN = "WARN"
+    FAIL = "FAIL"
+
+
+@dataclass(frozen=True)
+class Diagnosis:
+    """One thing that was looked at, and what to do about it if anything."""
+
+    level: Level
+    what: str
+    said: str
+    remedy: str = ""
+
+    def __str__(self) -> str:
+        said = "; ".join(filter(None, (self.said, self.remedy)))
+        return f"{self.level:<4}  {self.what:<12}  {clean(said, 1000)}"
+
+
+ok, warn, fail = (partial(Diagnosis, level) for level in Level)
+
+
+def machine(store: Path) -> Iterator[Diagnosis]:
+    """Whether an engine's processes have room, answers can be stored and weights downloaded."""
+    free = devices.cpu().memory or 0.0
+    remedy = "an engine needs more; end other processes" if free < LEAST_MEMORY else ""
+    yield (warn if remedy else ok)("memory", f"{free:.1f} GiB free", remedy)
+    home = Path(os.environ.get("HF_HOME") or "~/.cache/huggingface").expanduser()
+    for what, path in (("disk: store", store), ("disk: models", home)):
+        there = next(parent for parent in (path, *path.absolute().parents) if parent.exists())
+        free = shutil.disk_usage(there).free / 2**30
+        said = f"{free:.0f} GiB free at {there}"
+        if free < 1:
+            yield fail(what, said, "free some space")
+        elif path == home and free < LEAST_DISK:
+            yield warn(what, said, "weights may not fit; set HF_HOME to another")
+        else:
+            yield ok(what, said)
+
+
+def engine(engine: Engine, program: Sequence[str], needed: bool) -> Iterator[Diagnosis]:
+    """The engine and its devices; attached servers and recordings need neither."""
+    bad = fail if needed else warn
+    finding = _installed(engine, program, bad)
+    yield finding
+    if engine.runs_on_cpu():
+        yield ok("devices", f"{len(devices.cpu().ids)} CPU cores; large models need a GPU")
+        return
+    found = devices.gpus()
+    if found.kind != "gpu":
+        if not needed:
+            yield ok("devices", "no GPU; no model named here needs one")
+        else:
+            missing = fail if finding.level is Level.OK else warn
+            yield missing("devices", "no GPU", "check nvidia-smi and CUDA_VISIBLE_DEVICES")
+        return
+    size = f", {found.memory:.0f} GiB each at least" if found.memory else ""
+    busy = f"; in use: {', '.join(found.busy)}" if found.busy else ""
+    yield (warn if busy else ok)("devices", f"GPU {', '.join(found.ids)}{size}{busy}")
+
+
+def _installed(engine: Engine, program: Sequence[str], bad: partial[Diagnosis]) -> Diagnosis:
+    try:
+        require_program(engine, program)
+    except ModelError as fault:
+        said = "not installed; no model named here needs it"
+        return bad(engine.title, str(fault)) if bad is fail else ok(engine.title, said)
+    if program:
+        return ok(engine.title, f"started by {program[0]}")
+    module = engine.modules[0]
+    script = f"import {module}; print({module}.__version__)"
+    try:
+        done = subprocess.run(
+            [sys.executable, "-c", script], capture_output=True, text=True, timeout=IMPORT_TIMEOUT
+        )
+    except subprocess.TimeoutExpired:
+        return bad(engine.title, f"takes more than {IMPORT_TIMEOUT:.0f} s to import")
+    if done.returncode:
+        last = (done.stderr.strip().splitlines() or [f"exit status {done.returncode}"])[-1]
+        return bad(engine.title, f"cannot be imported: {last}", "install it again")
+    build = "CPU" if engine.runs_on_cpu() else "GPU"
+    return ok(engine.title, f"{done.stdout.split()[-1]}, {build} build")
+
+
+Model = spec.CandidateModel | spec.JudgeModel
+
+
+def model(option: str, number: int, name: str) -> tuple[Model | None, Diagnosis]:
+    """The model that a name means, None if it means none; a running server is asked."""
+    what = option.lstrip("-")
+    try:
+        parse = spec.parse_candidate if what == "candidate" else spec.parse_judge
+        found: Model = parse(name)
+        if not isinstance(found, Attached):
+            return found, _weights(found, what, name)
+        listed = attaching.list_contexts(found.url, api_key(option, number), option)
+        wanted = attaching.choose(found.url, found.model, listed, option)
+        if listed and wanted not in listed:
+            return found, warn(what, f"{found.url} does not list {wanted}")
+        return found, ok(what, f"{found.url} has {wanted}")
+    except ModelError as fault:
+        return None, fail(what, str(fault))
+
+
+def _weights(model: Model, what: str, said: str) -> Diagnosis:
+    if isinstance(model, Served) and model.conversion:
+        return _converted(model.conversion, what, said)
+    if not isinstance(model, Served) or Path(model.path).is_dir():
+        return ok(what, said)
+    if "@" in cached_commit(model.path):
+        return ok(what, f"{said}, cached")
+    offline = "HF_HUB_OFFLINE is set: download it first, or name a folder" if is_offline() else ""
+    if fault := offline or unreached_model(model.path):
+        return fail(what, f"{said} is not in the cache", fault)
+    return ok(what, f"{said}, to be downloaded")
+
+
+def _converted(wanted: Conversion, what: str, said: str) -> Diagnosis:
+    try:
+        if wanted.is_ready():
+            return ok(what, f"{said}, converted: {_sized(wanted.folder)}")
+        wanted.check()
+    except ModelError as fault:
+        return fail(what, f"{said}: {fault}")
+    said += f", to be converted once, into {wanted.folder}"
+    if wanted.folder.exists():
+        return warn(what, said, "what is there is damaged, and is made again")
+    return ok(what, said)
+
+
+def demo_models() -> Diagnosis:
+    """Which demo models there are: the package with their base, and what was made of it."""
+    what, named = "demo models", os.environ.get(demo.VARIABLE)
+    try:
+        if demo.catalogue().weights:
+            return ok(what, f"{demo.VARIABLE}={named}")
+    except ModelError as fault:
+        return warn(what, str(fault))
+    found = conversion.installed()
+    said = ", ".join(found) or "not installed"
+    if named:
+        said += f", with the adapter of {demo.VARIABLE}={named}"
+    if made := conversion.made():
+        said += f"; converted: {', '.join(map(_sized, made))}"
+    remedy = f"for demo:NAME or --judge bundled: {conversion.INSTALL}"
+    return ok(what, said, "" if len(found) == len(conversion.SOURCES) else remedy)
+
+
+def _sized(folder: Path) -> str:
+    size = sum(path.stat().st_size for path in folder.iterdir())
+    return f"{folder} ({size / 2**20:.0f} MiB)"
+
+
+def hugging_face() -> Diagnosis:
+    """Whether gated models and data can be asked for."""
+    from huggingface_hub import get_token
+
+    token = "a token" if get_token() else "no token: gated models cannot be fetched"
+    offline = "; offline: only what is cached" if is_offline() else ""
+    return ok("hugging face", f"{token}{offline}")
+
+
+def is_offline() -> bool:
+    """True if the hub must not be asked."""
+    return os.environ.get("HF_HUB_OFFLINE", "").upper() in {"1", "ON", "YES", "TRUE"}
+
+
+def unreached_model(name: str) -> str:
+    """Why a model of the hub cannot be fetched; empty if it can."""
+    return _unreached("model", name, None)
+
+
+def unreached_data(benchmarks: Iterable[Benchmark]) -> str:
+    """Why data cannot be fetched: the first address that does not answer; empty if all do."""
+    resources = dict.fromkeys(r for benchmark in benchmarks for r in benchmark.resources)
+    with ThreadPoolExecutor(max_workers=16) as threads:
+        faults = sorted({fault for fault in threads.map(_resource, resources) if fault})
+    more = f" (and {len(faults) - 1} more)" if len(faults) > 1 else ""
+    return f"{faults[0]}{more}" if faults else ""
+
+
+def _resource(resource: Resource) -> str:
+    if isinstance(resource, HubSplit):
+        return _unreached("dataset", resource.repository, resource.revision)
+    if not isinstance(resource, pinned.PinnedFile) or not resource.url.startswith("https://"):
+        return ""
+    request = urllib.request.Request(resource.url, method="HEAD")  # noqa: S310 (https only)
+    try:
+        with urllib.request.urlopen(request, timeout=TIMEOUT):  # noqa: S310 (the same)
+            return ""
+    except (OSError, ValueError) as fault:
+        reason = fault.reason if isinstance(fault, urllib.error.URLError) else fault
+        return f"{resource.url} cannot be reached: {without_credentials(str(reason))[:200]}"
+
+
+def _unreached(kind: str, name: str, revision: str | None) -> str:
+    from huggingface_hub import HfApi, errors, get_token
+
+    api = HfApi(endpoint=os.environ.get("HF_ENDPOINT"))
+    ask = api.model_info if kind == "model" else api.dataset_info
+    try:
+        found = ask(name, revision=revision, timeout=TIMEOUT)
+    except errors.RepositoryNotFoundError:
+        return f"{name}: the hub has no such {kind}, or your token may not see it"
+    except errors.RevisionNotFoundError:
+        return f"{name}: the hub has no revision {revision} of it"
+    except Exception as fault:  # the hub's library raises those of its HTTP client, which changed
+        return f"{name}: the hub does not answer: {without_credentials(network_reason(fault))}"
+    if found.gated and not get_token():
+        return f"{name} is gated: accept its conditions on its page, and set HF_TOKEN"
+    return ""
+
+
+Local = Mapping[str, Sequence[Prompt]]
+"""Prompts by benchmark, of those whose data is here."""
+
+
+def local_prompts(benchmarks: Iterable[Benchmark], data: str | None) -> Local:
+    """The prompts of benchmarks whose data is here, or in the mirror that ``--data`` names."""
+    folder, found = None, {}
+    with suppress(DataError):
+        folder = pinned.mirror_folder(data)
+    for benchmark in benchmarks:
+        at = benchmark.at(folder)
+        if not at.resources or (folder and at.is_in(folder)):
+            with suppress(DataError):  # the run says what is wrong
+                found[benchmark.name] = pinned.load_checked(at, folder)
+    return found
+
+
+def special_prompts(prompts: Local) -> Iterator[Diagnosis]:
+    """The benchmarks that have prompts with special tokens."""
+    for name, own in prompts.items():
+        if held := [prompt for prompt in own if FAMILIES.count(prompt.transcript)]:
+            said = (
+                f"{name}: {len(held)} of {len(own)} prompts hold special tokens of chat "
+                f"templates, the first is {held[0].id}"
+            )
+            remedy = "the candidate gets them unchanged; judges get them broken up"
+            yield warn("prompts", said, remedy)
+
+
+def shown_by(gates: Sequence[Gate], prompts: Local, level: float) -> Iterator[Diagnosis]:
+    """What the gates on these prompts can show."""
+    sizes = {
+        gate: sum(map(gate.looks_at, prompts[gate.benchmark]))
+        for gate in gates
+        if gate.benchmark in prompts
+    }
+    told = [*power.remarks(sizes, level)]
+    for line in told[:MOST_GATES]:
+        yield (warn if power.TOO_FEW in line else ok)("gate", line)
+    if rest := told[MOST_GATES:]:
+        yield ok("gate", f"{len(rest)} more, on as many prompts or more")
+    if alarms := power.false_alarms(sizes, level):
+        yield warn("gate", *reversed(alarms.split(": ", 1)))

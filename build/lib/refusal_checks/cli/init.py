@@ -1,0 +1,89 @@
+"""``refusal-checks init``: the files that a repository needs to gate its models."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from refusal_checks import __version__
+from refusal_checks.benchmarks import catalogue, discover
+from refusal_checks.cli._common import echo
+from refusal_checks.cli.doctor.checks import local_prompts, shown_by
+from refusal_checks.core.errors import UserError
+from refusal_checks.gates.thresholds import load_gates
+from refusal_checks.models.demo.conversion import INSTALL
+
+SOURCE = f"git+https://github.com/refusal-checks/refusal-checks@v{__version__}"
+"""Where pip finds this version, as long as no package index has it; templates and docs follow."""
+
+TEMPLATES = Path(__file__).parent / "templates"
+_ALWAYS = {"default.toml": "thresholds/default.toml", "refusal_gates.py": "gates/refusal_gates.py"}
+
+
+class CI(StrEnum):
+    """What runs the repository's pipelines."""
+
+    GITHUB = "github"
+    GITLAB = "gitlab"
+    JENKINS = "jenkins"
+    NONE = "none"
+
+
+_SCRIPT = {"gate.sh": "ci/refusal-gate.sh"}
+_PIPELINES: dict[CI, dict[str, str]] = {
+    CI.GITHUB: {**_SCRIPT, "github.yml": ".github/workflows/refusal-gate.yml"},
+    CI.GITLAB: {**_SCRIPT, "gitlab.yml": "ci/refusal-gate.gitlab-ci.yml"},
+    CI.JENKINS: {**_SCRIPT, "Jenkinsfile": "ci/refusal-gate.Jenkinsfile"},
+    CI.NONE: {},
+}
+
+
+def add(app: typer.Typer) -> None:
+    app.command()(init)
+
+
+def init(
+    ci: Annotated[
+        CI | None,
+        typer.Option(help="Pipeline to write; default: the one whose files are here, else github."),
+    ] = None,
+) -> None:
+    """Write a threshold file, a test file and a pipeline into this folder; overwrites nothing."""
+    folder = Path.cwd()
+    here = CI.JENKINS if (folder / "Jenkinsfile").exists() else CI.GITHUB
+    chosen = ci or (CI.GITLAB if (folder / ".gitlab-ci.yml").exists() else here)
+    for template, name in (_ALWAYS | _PIPELINES[chosen]).items():
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            with path.open("x", encoding="utf-8") as file:
+                text = (TEMPLATES / template).read_text(encoding="utf-8")
+                file.write(text.replace("@SOURCE@", SOURCE))
+            echo(f"written  {name}")
+        except FileExistsError:
+            echo(f"kept     {name}")
+    with suppress(UserError):  # the doctor and the run say what is wrong
+        read = load_gates([folder / _ALWAYS["default.toml"]], discover())
+        known = catalogue(read.tables, read.attacked)
+        prompts = local_prompts({known[gate.benchmark] for gate in read.gates}, None)
+        for line in shown_by(read.gates, prompts, read.settings.confidence):
+            echo(line.said)
+    echo(NEXT)
+
+
+NEXT = f"""
+Next:
+  1. look at this machine, and at what each gate can show:
+                            refusal-checks doctor --candidate MODEL --judge JUDGE
+  2. gate a model:          refusal-checks gate MODEL --judge JUDGE --limit 50
+     MODEL: a folder, ORG/MODEL, http://HOST:PORT/v1#MODEL or replay:FILE
+     JUDGE: the same (openai/gpt-oss-20b), or keyword for a first try without one
+  3. set the bounds in thresholds/default.toml, and commit the files
+To see it work with neither GPU nor models of yours:
+  pip install "refusal-checks[vllm]"
+  {INSTALL}
+  refusal-checks gate demo:regressed --judge bundled --thresholds smoke --samples 2"""

@@ -1,0 +1,130 @@
+"""``refusal-checks runs``: list, show and export the runs of a project."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import asdict, dataclass
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Annotated, Literal
+
+import typer
+
+from refusal_checks.cli._common import AsJson, Root, Run, add_group, echo, require_target
+from refusal_checks.core.errors import DataError, EvaluationError
+from refusal_checks.core.text import clean, json_text, table
+from refusal_checks.reports.terminal import end
+from refusal_checks.results import run_folder
+from refusal_checks.results.outbox import Board
+from refusal_checks.results.run_folder import RunFolder
+
+HEADER = ("run", "started", "candidate", "judge", "passed", "failed", "waived", "errors", "took")
+_WIDTH = 40
+
+State = Literal["ended", "stopped", "not ended", "not readable"]
+
+
+@dataclass(frozen=True)
+class Listed:
+    """A run in the list: its gates by outcome, None where they are not known."""
+
+    run: str
+    started: str
+    candidate: str
+    judge: str
+    state: State
+    passed: int | None = None
+    failed: int | None = None
+    waived: int | None = None
+    errors: int | None = None
+    seconds: float | None = None
+
+
+def add(app: typer.Typer) -> None:
+    about = "List, show and export the runs of this project."
+    add_group(app, "runs", about, {"list": list_runs, "show": show, "export": export})
+
+
+def list_runs(runs: Root = run_folder.ROOT, as_json: AsJson = False) -> None:
+    """List the runs, the oldest first, with their gates by outcome."""
+    found = [_listed(run) for run in run_folder.all_runs(runs)]
+    if as_json:
+        echo(json_text([asdict(run) for run in found]))
+    elif not found:
+        echo(f"name the folder of the runs with --runs: {runs}: no runs found")
+    else:
+        for line in table([HEADER, *map(_cells, found)]):
+            echo(line)
+
+
+def show(
+    run: Run,
+    runs: Root = run_folder.ROOT,
+    verbose: Annotated[
+        bool, typer.Option("--verbose", "-v", help="Show all remarks, statistics and groups.")
+    ] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Show the table that the terminal showed when a run ended."""
+    found = run_folder.find(run, runs)
+    if as_json:
+        facts = {"run": found.path.absolute().name, "folder": str(found.path)}
+        echo(json_text(facts | run_folder.dump_summary(found.summary())))
+        return
+    for line in end.lines([(found.summary(), found.path)], end.fitting(), verbose):
+        echo(str(line))
+
+
+def export(
+    run: Run,
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="Ends in .jsonl or .parquet.")],
+    runs: Root = run_folder.ROOT,
+) -> None:
+    """Write all answers and judgements of a run, one row per answer, with all texts."""
+    from refusal_checks.results.export import write_table
+
+    require_target(file, runs, "runs export", [file, run])
+    found = run_folder.find(run, runs)
+    if found.summary_file.exists():  # it may not have ended
+        found.summary()
+    count = write_table(found, file)
+    echo(f"{file}: {count} answers")
+
+
+def _listed(run: RunFolder) -> Listed:
+    """What is known of a run; it may not have ended, or its summary may not be readable."""
+    about = run.path.name, run.started.isoformat()
+    try:
+        summary = run.summary()
+    except DataError:
+        known: Mapping[str, str] = {}
+        with suppress(EvaluationError, OSError, ValueError):
+            known = Board(run.path).provenance()
+        state: State = "not readable" if run.summary_file.exists() else "not ended"
+        return Listed(*about, known.get("candidate", ""), known.get("judge", ""), state)
+    manifest, verdicts, seconds = summary.manifest, summary.verdicts.values(), None
+    with suppress(TypeError, ValueError):
+        ended, started = map(datetime.fromisoformat, (manifest.finished, manifest.started))
+        seconds = (ended - started).total_seconds()
+    return Listed(
+        *about,
+        candidate=manifest.candidate,
+        judge=manifest.judge,
+        state="stopped" if summary.failure else "ended",
+        passed=sum(verdict.passed for verdict in verdicts),
+        failed=sum(verdict.fails for verdict in verdicts),
+        waived=sum(verdict.waived for verdict in verdicts),
+        errors=len(summary.errors),
+        seconds=seconds,
+    )
+
+
+def _cells(run: Listed) -> Sequence[str]:
+    started = f"{datetime.fromisoformat(run.started):%Y-%m-%d %H:%M}"
+    models = (clean(name or "?", _WIDTH) for name in (run.candidate, run.judge))
+    if run.passed is None:
+        return run.run, started, *models, "", "", "", "", run.state
+    took = "?" if run.seconds is None else str(timedelta(seconds=run.seconds))
+    counts = map(str, (run.passed, run.failed, run.waived, run.errors))
+    return run.run, started, *models, *counts, took + ", stopped" * (run.state == "stopped")

@@ -1,0 +1,53 @@
+#!/bin/sh
+# May this checkpoint ship? Exit code 0: yes. 1: a gate failed or could not be evaluated. 4: something
+# that is named here is wrong. 16: an engine did not start. Arguments are further options of the gate.
+set -eu
+: "${CANDIDATE:?name the model under test: a folder, ORG/MODEL, http://HOST:PORT/v1#MODEL or replay:FILE}"
+JUDGE=${JUDGE:-openai/gpt-oss-20b}
+# The version is pinned here: once this line changes, the next job installs what it says.
+# EXTRAS= leaves the engine out, where candidate and judge are servers or recordings.
+EXTRAS=${EXTRAS-[vllm]}
+REFUSAL_CHECKS=${REFUSAL_CHECKS:-refusal-checks$EXTRAS @ @SOURCE@}
+# Outside the job's folder, which CI cleans: environment and stored answers outlive the job.
+CACHE=${CACHE:-$HOME/.cache/refusal-checks}
+STORE=${STORE:-$CACHE/store.sqlite}
+[ -n "${HF_HOME:-}" ] || unset HF_HOME
+
+# One job at a time on a machine: two would share its GPU, its environment and its store.
+mkdir -p "$CACHE"
+exec 9> "$CACHE/lock"
+if command -v flock > /dev/null && ! flock -n 9; then
+    echo "another gate runs on this machine; this one waits for it"
+    flock 9
+fi
+
+# VENV=DIR names an environment of your own, which is used as it is.
+if [ -z "${VENV:-}" ]; then
+    VENV=$CACHE/venv
+    if [ "$(cat "$VENV/installed" 2> /dev/null)" != "$REFUSAL_CHECKS" ]; then
+        for found in ${PYTHON:-python3.12 python3.11 python3.13 python3} ''; do
+            "$found" -c 'import sys, ensurepip; sys.exit(sys.version_info < (3, 11))' 2> /dev/null && break
+        done
+        if [ -z "$found" ]; then
+            echo "name a Python from 3.11 on that has venv: PYTHON=/usr/bin/python3.12" >&2
+            exit 4
+        fi
+        echo "installing $REFUSAL_CHECKS into $VENV with $found"
+        "$found" -m venv --clear "$VENV"
+        "$VENV/bin/pip" install "$REFUSAL_CHECKS"
+        echo "$REFUSAL_CHECKS" > "$VENV/installed"
+    fi
+fi
+
+"$VENV/bin/refusal-checks" doctor --candidate "$CANDIDATE" --judge "$JUDGE"
+# Whoever may see the pipeline reads its log: this run shows no prompt and no answer.
+status=0
+"$VENV/bin/refusal-checks" gate "$CANDIDATE" --judge="$JUDGE" --store="$STORE" --redact \
+    --junitxml=report.xml --pr-comment=comment.md "$@" || status=$?
+# The report with the texts: the same gates decided again from what is stored, in seconds and in silence.
+if [ "$status" -le 1 ]; then
+    env -u GITHUB_ACTIONS -u GITHUB_STEP_SUMMARY -u REFUSAL_CHECKS_WEBHOOK \
+        "$VENV/bin/refusal-checks" gate "$CANDIDATE" --judge="$JUDGE" --store="$STORE" \
+        "$@" --runs=.refusal-checks/texts --html=report.html > /dev/null 2>&1 || :
+fi
+exit "$status"

@@ -1,0 +1,116 @@
+"""The exceptions of this package.
+
+A ``UserError`` ends with exit status 4; an ``InfrastructureError`` is shown as ERROR, never as a
+failed gate.
+"""
+
+from __future__ import annotations
+
+import re
+from asyncio import CancelledError
+from collections.abc import Callable, Iterable
+
+from refusal_checks.core.suggestions import near
+from refusal_checks.core.text import storable
+
+
+class RefusalChecksError(Exception):
+    """Base of all exceptions that this package raises on purpose."""
+
+
+class UserError(RefusalChecksError):
+    """The input is wrong; the message names the value and says what to do."""
+
+
+class ThresholdError(UserError):
+    """A threshold file cannot be read, or asks for an impossible gate."""
+
+
+class ModelError(UserError):
+    """A model cannot be found or reached under the name given."""
+
+
+class DataError(UserError):
+    """A benchmark's data or a file of recorded answers cannot be used."""
+
+
+class CalibrationError(UserError):
+    """A calibration or human labels are wrong, or do not belong to this run."""
+
+
+class BaselineError(UserError):
+    """A baseline cannot be read, or is not comparable with this run."""
+
+
+class InfrastructureError(RefusalChecksError):
+    """The run failed; this says nothing about the candidate."""
+
+
+class EngineStartError(InfrastructureError):
+    """An engine ended or timed out before it was healthy; this ends the session."""
+
+
+class EngineDiedError(InfrastructureError):
+    """The engine ended while requests were waiting for it."""
+
+
+class EndpointError(InfrastructureError):
+    """A server failed; ``status`` is the HTTP status, 0 if there was none.
+
+    Characters of its message that cannot be encoded (lone surrogates) are replaced.
+    """
+
+    def __init__(self, message: str, status: int = 0) -> None:
+        super().__init__(storable(message))
+        self.status = status
+
+
+class StoreError(InfrastructureError):
+    """The store of completions and judgements cannot be read or written."""
+
+
+class EvaluationError(InfrastructureError):
+    """A figure cannot be computed."""
+
+
+def first_of(fault: BaseException) -> BaseException:
+    """The first exception of a group, or the exception itself."""
+    return first_of(fault.exceptions[0]) if isinstance(fault, BaseExceptionGroup) else fault
+
+
+def reason(fault: BaseException) -> str:
+    """An exception as a message for people."""
+    fault = first_of(fault)
+    if isinstance(fault, RefusalChecksError):
+        return str(fault)
+    if isinstance(fault, OSError) and fault.filename:
+        return f"{fault.filename}: {fault.strerror}; fix this and run the same command again"
+    if isinstance(fault, CancelledError):
+        return "the evaluation was stopped before it was complete"
+    return f"{type(fault).__name__}: {fault}"
+
+
+def network_reason(fault: BaseException) -> str:
+    """Why a request failed, in a few words: libraries repeat themselves and name their objects."""
+    text = " ".join(str(fault).split())
+    found = re.search(
+        r"Failed to resolve '[^']+'|\[Errno -?\d+\] [A-Za-z ]+|\b\d{3} Client Error[^.:]*|"
+        r"Connection refused|timed out",
+        text,
+    )
+    return found[0].strip() if found else text[:200]
+
+
+def require_known(
+    name: str,
+    known: Iterable[str],
+    where: str,
+    what: str,
+    error: Callable[[str], Exception] = ThresholdError,
+) -> None:
+    """Raise an error with the nearest and all known names unless ``name`` is one of them."""
+    names = sorted(known)
+    if name in names:
+        return
+    hint = near(name, names) or "."
+    raise error(f'{where}: no {what} "{name}"{hint} Known: {", ".join(names)}')

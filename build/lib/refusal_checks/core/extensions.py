@@ -1,0 +1,210 @@
+"""Code of others: modules of installed packages, and files that threshold files name.
+
+An extension is a module with what a module of this package has: ``BENCHMARKS``, ``ATTACKS``,
+``build`` (a way of judging), decorated metrics, ``ENGINE``, ``OPTION`` and ``write`` (a report
+format) or ``add`` (commands). One module may hold several of these; docs/how-to/extending.md
+describes each.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import sys
+import traceback
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from importlib import import_module
+from importlib.metadata import EntryPoint, entry_points
+from inspect import isfunction
+from pathlib import Path
+from pkgutil import iter_modules
+from types import ModuleType
+
+from refusal_checks.core.errors import UserError
+
+GROUP = "refusal_checks"
+"""Entry points of this group name the modules of a package that are extensions."""
+
+OWN = "refusal-checks"
+
+
+class ExtensionError(UserError):
+    """An extension cannot be imported, or does not hold what its names promise."""
+
+
+@dataclass(frozen=True)
+class Extension:
+    """A module that adds to this package.
+
+    Attributes:
+        name: of the ways of judging, engines and formats in it.
+        origin: who brings it: this package, a distribution with its version, or a file.
+        sha256: of its file; empty for this package's own and where there is no file.
+    """
+
+    name: str
+    origin: str
+    module: ModuleType
+    sha256: str = ""
+
+    def has(self, attribute: str) -> bool:
+        """True if the module defines the attribute; a function that it imported does not count."""
+        value = vars(self.module).get(attribute)
+        is_other = isfunction(value) and value.__module__ != self.module.__name__
+        return value is not None and not is_other
+
+    def contents(self) -> Iterator[str]:
+        """What it adds, in words; without its metrics, which register themselves."""
+        for attribute, noun in (("BENCHMARKS", "benchmark"), ("ATTACKS", "attack")):
+            if self.has(attribute):
+                yield from (f"{noun} {one.name}" for one in vars(self.module)[attribute])
+        for attribute, words in (
+            ("build", f"way of judging {self.name}"),
+            ("ENGINE", f"engine {self.name}"),
+            ("OPTION", f"report format {getattr(self.module, 'OPTION', '') or self.name}"),
+            ("add", "commands"),
+        ):
+            if self.has(attribute):
+                yield words
+
+
+@dataclass
+class _Loaded:
+    installed: list[Extension] | None = None  # of packages; None before they are looked for
+    faults: list[str] = field(default_factory=list)  # why others of packages cannot be used
+    files: dict[Path, Extension] = field(default_factory=dict)
+    origins: dict[str, str] = field(default_factory=dict)  # by a module's name
+
+
+_LOADED = _Loaded()
+
+
+def known() -> tuple[Extension, ...]:
+    """The extensions that are loaded: those of installed packages, then files.
+
+    An extension that asks at import time sees those before it.
+    """
+    if _LOADED.installed is None:
+        _LOADED.installed = []
+        for point in sorted(entry_points(group=GROUP), key=lambda one: (one.name, one.value)):
+            try:
+                _LOADED.installed.append(_load_point(point))
+            except ExtensionError as fault:
+                _LOADED.faults.append(str(fault))
+    return (*_LOADED.installed, *_LOADED.files.values())
+
+
+def faults() -> list[str]:
+    """Why extensions of installed packages cannot be used; empty if all can."""
+    known()
+    return _LOADED.faults
+
+
+def require_sound() -> None:
+    """Raise ExtensionError if an extension of an installed package cannot be used."""
+    for fault in faults():
+        raise ExtensionError(fault)
+
+
+def providers(package: str, path: Iterable[str], attribute: str) -> Iterator[Extension]:
+    """The modules of a package of ours with this path, then extensions with an attribute."""
+    for info in iter_modules(path):
+        if not info.name.startswith("_"):
+            yield Extension(info.name, OWN, import_module(f"{package}.{info.name}"))
+    yield from (one for one in known() if one.has(attribute))
+
+
+@contextmanager
+def blamed(one: Extension) -> Iterator[None]:
+    """Raise what an extension's code, but not our own, raises as an error that names it."""
+    try:
+        yield
+    except UserError:
+        raise
+    except Exception as fault:
+        if one.origin == OWN:
+            raise
+        raise ExtensionError(f"extension {one.origin}: {_said(fault)}") from fault
+
+
+class Names:
+    """Who brought each name; ``what`` is the sort of name, in the plural. Names must differ."""
+
+    def __init__(self, what: str) -> None:
+        self._what = what
+        self._origins: dict[str, str] = {}
+
+    def add(self, name: str, origin: str) -> None:
+        """Take a name; if it is taken, raise an ExtensionError that names both who brought it."""
+        if name in self._origins:
+            raise ExtensionError(
+                f'rename one: two {self._what} are called "{name}", one of '
+                f"{self._origins[name]}, one of {origin}"
+            )
+        self._origins[name] = origin
+
+
+def origin(module: str) -> str:
+    """Who brings a module, by its name."""
+    if module.partition(".")[0] == __name__.partition(".")[0]:
+        return OWN
+    return _LOADED.origins.get(module, module)
+
+
+def _load_point(point: EntryPoint) -> Extension:
+    dist = f"{point.dist.name} {point.dist.version}" if point.dist else "an installed package"
+    where = f"{dist} ({point.value})"
+    _LOADED.origins[point.module] = where
+    try:
+        module = point.load()
+    except (Exception, SystemExit) as fault:
+        raise ExtensionError(
+            f"extension {where}: repair or uninstall it; importing it failed: {_said(fault)}"
+        ) from fault
+    if not isinstance(module, ModuleType):
+        raise ExtensionError(f"extension {where}: its entry point must name a module")
+    path = getattr(module, "__file__", None)
+    digest = hashlib.sha256(Path(path).read_bytes()).hexdigest() if path else ""
+    return Extension(point.name, where, module, digest)
+
+
+def load_file(folder: Path, name: str) -> Extension:
+    """Import a file of the same project, once, by its path from a threshold file's folder."""
+    if Path(name).is_absolute() or name.startswith("~"):
+        raise ExtensionError(f"{name}: write its path from the folder of the threshold file")
+    path, parents = (folder / name).resolve(), (folder.resolve(), *folder.resolve().parents)
+    marked = (
+        one for one in parents if any((one / mark).exists() for mark in (".git", "pyproject.toml"))
+    )
+    project = next(marked, parents[0])
+    if not path.is_relative_to(project):
+        raise ExtensionError(f"{name}: put it below {project}: a file elsewhere is not imported")
+    if path.suffix != ".py" or not path.is_file():
+        raise ExtensionError(f"{name}: name a Python file (.py) that exists; there is no {path}")
+    if path not in _LOADED.files:
+        _LOADED.files[path] = _run(path, str(folder / name))
+    return _LOADED.files[path]
+
+
+def _run(path: Path, shown: str) -> Extension:
+    """A file, run. Its bytes are read once, and no cache is written beside it."""
+    content = path.read_bytes()
+    digest = hashlib.sha256(str(path).encode()).hexdigest()[:12]
+    module = ModuleType(f"refusal_checks_extension_{digest}_{path.stem}")
+    module.__file__ = str(path)
+    sys.modules[module.__name__] = module
+    _LOADED.origins[module.__name__] = shown
+    try:
+        exec(compile(content, str(path), "exec"), module.__dict__)  # noqa: S102 (documented)
+    except (Exception, SystemExit) as fault:
+        del sys.modules[module.__name__]
+        raise ExtensionError(f"extension {shown}: importing it failed: {_said(fault)}") from fault
+    return Extension(path.stem, shown, module, hashlib.sha256(content).hexdigest())
+
+
+def _said(fault: BaseException) -> str:
+    """An exception in one line, with the place where it was raised."""
+    last = traceback.extract_tb(fault.__traceback__)[-1]
+    place = f" ({last.filename}, line {last.lineno})"
+    return f"{type(fault).__name__}: {fault}{'' if isinstance(fault, SyntaxError) else place}"

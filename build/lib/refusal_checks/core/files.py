@@ -1,0 +1,279 @@
+"""Files: written whole or not at all; JSON and tables from elsewhere, read strictly."""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from io import BytesIO, TextIOWrapper
+from itertools import chain, count
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from refusal_checks.core.errors import DataError, require_known
+from refusal_checks.core.suggestions import near
+from refusal_checks.core.text import clean, is_name, listed
+
+_NAME = re.compile(r"\w(?:[\w .+-]{0,98}[\w+-])?")
+
+
+def is_file_name(name: str) -> bool:
+    """True if a file of this name lies in its folder, on any system and whoever chose the name."""
+    return _NAME.fullmatch(name) is not None
+
+
+FILE_NAME = "1 to 100 letters, digits and _ . + - or spaces within"
+"""What ``is_file_name`` asks for."""
+
+
+def write_lines(path: Path, lines: Iterable[str]) -> None:
+    """Write the lines of a text file in UTF-8 as they come, each with its line feed."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    draft = path.with_suffix(f".{os.getpid()}.tmp")
+    try:
+        with draft.open("wb") as file:
+            file.writelines(line.encode("utf-8", "replace") for line in lines)
+        draft.replace(path)
+    except BaseException:
+        draft.unlink(missing_ok=True)  # gives its space back to a disk that may be full
+        raise
+
+
+def write_text(path: Path, text: str) -> None:
+    write_lines(path, [text])
+
+
+def write_json(path: Path, value: object) -> None:
+    write_text(path, json.dumps(value, indent=2, ensure_ascii=False))
+
+
+DEPTH = 100
+"""Most levels of lists and objects within each other; Python's own limit is near 1,000, and what
+passes it can still be too deep for the next function that descends."""
+
+VALUES = 10_000_000
+"""Most values in a JSON text, in memory up to 80 bytes each, where the text has two."""
+
+
+def parse_json(text: str | bytes, unique: bool = False) -> Any:
+    """The value of a JSON text in UTF-8, of at most ``VALUES`` and nested to at most ``DEPTH``.
+
+    Lone surrogates, which JSON can spell and no file can hold, are replaced. ``unique`` refuses
+    objects that have a key twice, of which JSON keeps the last. All faults are a ValueError.
+    """
+    if isinstance(text, bytes):
+        text = text.decode("utf-8-sig")
+    brackets = text.count("[") + text.count("{")
+    if brackets + text.count(",") > VALUES:
+        raise ValueError(f"it has more than {VALUES:,} values")
+    try:
+        value = json.loads(text, object_pairs_hook=_unique if unique else None)
+        if "\\ud" in text or "\\uD" in text:
+            whole = json.dumps(value, ensure_ascii=False).encode("utf-8", "replace")
+            value = json.loads(whole)
+    except RecursionError:
+        raise ValueError("it is nested too deeply") from None
+    if brackets > DEPTH:
+        level = [value]
+        for _ in range(DEPTH):
+            dicts = (one.values() for one in level if isinstance(one, dict))
+            lists = (one for one in level if isinstance(one, list))
+            level = [child for children in chain(dicts, lists) for child in children]
+        if level:
+            raise ValueError(f"it is nested more than {DEPTH} levels deep")
+    return value
+
+
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        names = [name for name, _ in pairs]
+        twice = next(name for name in names if names.count(name) > 1)
+        raise ValueError(f'the key "{clean(twice, 60)}" is there twice; remove one')
+    return found
+
+
+LINE = 64 * 2**20
+"""Most characters of a line of JSONL or of a cell of CSV, which are held in memory as a whole."""
+
+WHOLE = 256 * 2**20
+"""Most bytes of what can only be read as a whole: a JSON file, and what archives unpack to."""
+
+
+def read_rows(path: Path) -> list[dict[str, Any]]:
+    """The rows of a file, by column; see ``rows_in``."""
+    return list(rows_in(path))
+
+
+def rows_in(path: Path) -> Iterator[dict[str, Any]]:
+    """The rows of a file, by column, one at a time.
+
+    ``.json`` is JSON, ``.jsonl`` and ``.ndjson`` are JSONL, all others CSV, whose separator is the
+    comma, semicolon or tab that the header has most of.
+    """
+    with _reading(path):
+        file = path.open("rb")
+    with file:
+        yield from _rows(path, file)
+
+
+@contextmanager
+def _reading(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as fault:
+        raise DataError(f"{path}: cannot be read: {fault.strerror}") from None
+    except ValueError as fault:  # a name that no file can have
+        raise DataError(f"{str(path)!r}: cannot be read: {fault}") from None
+
+
+def read_bytes(path: Path) -> bytes:
+    with _reading(path):
+        return path.read_bytes()
+
+
+def rows_of(path: Path, content: bytes) -> list[dict[str, Any]]:
+    """The rows in the content of a file, as ``rows_in`` gives them."""
+    return list(_rows(path, BytesIO(content)))
+
+
+def _rows(path: Path, file: BinaryIO) -> Iterator[dict[str, Any]]:
+    rows: Iterable[dict[str, Any]]
+    row = None
+    if path.suffix in (".jsonl", ".ndjson"):
+        rows = _json_rows(path, _lines(path, file, "\n"))
+    elif path.suffix == ".json":
+        rows = objects(path, read_json(path, file))
+    else:
+        csv.field_size_limit(LINE)
+        # Only line feeds end a row, because texts hold every other kind of line separator.
+        lines = _lines(path, file, "")
+        head = next(lines, "")
+        separator = max(",;\t", key=head.count)
+        rows = csv.DictReader(chain([head], lines), strict=True, delimiter=separator)
+    try:
+        for row in rows:
+            yield row
+    except csv.Error as fault:
+        raise DataError(f"{path}: not a CSV, JSON or JSONL file: {fault}") from None
+    if row is None:
+        raise DataError(f"{path}: no rows")
+
+
+def _lines(path: Path, file: BinaryIO, newline: str) -> Iterator[str]:
+    """The lines of a text, each with its end; ``newline`` as for ``open``."""
+    with TextIOWrapper(file, "utf-8-sig", newline=newline) as text:
+        try:
+            for number in count(1):
+                line = text.readline(LINE + 1)
+                if len(line) > LINE:
+                    raise DataError(
+                        f"{path}: line {number}: write one row a line, of at most {LINE >> 20} "
+                        "MiB; this one is longer"
+                    )
+                if not line:
+                    break
+                yield line
+        except UnicodeDecodeError:
+            raise _not_utf8(path, file) from None
+
+
+def _not_utf8(path: Path, file: BinaryIO) -> DataError:
+    file.seek(0)
+    found = "it is UTF-16"
+    if file.read(2) not in (b"\xff\xfe", b"\xfe\xff"):
+        file.seek(0)
+        lines = (line.decode(errors="ignore").encode() != line for line in file)
+        number = next(number for number, is_other in enumerate(lines, 1) if is_other)
+        found = f"line {number} is not (Latin-1, perhaps)"
+    return DataError(f"{path}: save it as UTF-8: {found}")
+
+
+def read_json(path: Path, file: BinaryIO | None = None) -> Any:
+    """The value of a JSON file of at most ``WHOLE`` bytes."""
+    with _reading(path), file or path.open("rb") as opened:
+        content = opened.read(WHOLE + 1)
+    if len(content) > WHOLE:
+        raise DataError(
+            f"{path}: convert it to JSONL, which is read row by row (for a list of objects: "
+            f"jq -c '.[]'): it has more than {WHOLE >> 20} MiB"
+        )
+    try:
+        return parsed(path, content.decode("utf-8-sig"))
+    except UnicodeDecodeError:
+        raise _not_utf8(path, BytesIO(content)) from None
+
+
+def parsed(where: object, text: str | bytes, in_line: bool = False) -> Any:
+    """The value of a JSON text of a file; ``where`` names that, or its line, in messages."""
+    try:
+        return parse_json(text, unique=True)
+    except ValueError as fault:
+        said = str(fault).replace("line 1 ", "") if in_line else fault
+        raise DataError(f"{where}: not valid JSON: {said}") from None
+
+
+def objects(path: Path, value: Any) -> list[dict[str, Any]]:
+    if not isinstance(value, list) or not all(isinstance(row, dict) for row in value):
+        raise DataError(
+            f"{path}: must be a list of JSON objects, or name it .jsonl if each line is one"
+        )
+    return value
+
+
+def header(rows: Iterable[Mapping[str, Any]]) -> list[str]:
+    """The columns of all rows, in order; a row of JSONL may lack some."""
+    return list(dict.fromkeys(column for row in rows for column in row if column))
+
+
+def require_in_data(name: str, known: Iterable[str], where: str, what: str = "column") -> None:
+    """Raise a DataError unless data has this column or value; see ``require_known``.
+
+    The message lists short names only: a file may have texts for columns, and any number of them.
+    """
+    names = set(filter(None, known))  # a row that is too long has cells of no column
+    if name not in names:
+        hint = near(name, sorted(filter(is_name, names))) or "."
+        raise DataError(f'{where}: no {what} "{name}"{hint} Known: {listed(names)}')
+
+
+def find_columns(
+    path: Path,
+    known: Sequence[str],
+    usual: Mapping[str, Sequence[str]],
+    given: Mapping[str, str],
+    option: str,
+) -> dict[str, str]:
+    """The column of each field that a file with the ``known`` columns has.
+
+    ``usual`` has names of columns, the best first, and ``given`` what the user's ``option`` says.
+    """
+    for field, column in given.items():
+        require_known(field, usual, f"{option} {field}={column}", "field", DataError)
+        require_in_data(column, known, f"{path}: {option} {field}={column}")
+    wanted = {**usual, **{field: [column] for field, column in given.items()}}
+    found = ((field, [one for one in names if one in known]) for field, names in wanted.items())
+    return {field: columns[0] for field, columns in found if columns}
+
+
+def read_csv(path: Path, columns: Sequence[str]) -> list[dict[str, str]]:
+    """The rows of a CSV file that has these columns, each cell as text."""
+    rows = read_rows(path)
+    for column in columns:
+        require_in_data(column, header(rows), str(path))
+    for number, row in enumerate(rows, 1):
+        if None in row or None in row.values():
+            raise DataError(f"{path}: row {number} does not have as many cells as the header")
+    return rows
+
+
+def _json_rows(path: Path, lines: Iterable[str]) -> Iterator[dict[str, Any]]:
+    for number, line in enumerate(lines, 1):
+        if not line.isspace():
+            row = parsed(f"{path}: line {number}", line.rstrip(), in_line=True)
+            if not isinstance(row, dict):
+                raise DataError(f"{path}: line {number}: must be a JSON object")
+            yield row

@@ -1,0 +1,398 @@
+"""Settings of a run, validated before anything starts."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any, ClassVar, Literal, Self, TypeVar
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+
+from refusal_checks.core import suggestions
+from refusal_checks.core.errors import UserError
+
+Settings = TypeVar("Settings", bound="Frozen")
+
+
+class Frozen(BaseModel):
+    """Immutable settings that refuse unknown keys and values of the wrong type."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+
+    @classmethod
+    def read(
+        cls: type[Settings],
+        values: Mapping[str, Any],
+        where: str,
+        error: type[UserError] = UserError,
+        context: Mapping[str, Any] | None = None,
+    ) -> Settings:
+        """Validate; the error is one line with ``where``, the key, the value and the rule."""
+        try:
+            return cls.model_validate(values, context=context)
+        except ValidationError as fault:
+            first = suggestions.first(fault)
+            key, problem = suggestions.key(first), suggestions.problem(first, cls)
+            shown = f"{key} = {first['input']!r}: " if key else ""
+            raise error(f"{where}: {shown}{problem}") from None
+
+
+class BenchmarkTable(Frozen):
+    """Keys of a benchmark's table in a threshold file besides its gates.
+
+    A table with ``file`` or ``dataset`` defines a benchmark of the user's own.
+
+    Attributes:
+        file: CSV or JSONL, relative to the threshold file.
+        dataset: a Hugging Face data set, in place of a file.
+        split: the data set's split.
+        revision: the data set's revision, better a commit than a branch.
+        expect: what should happen to its prompts; decides its marker and its default gate.
+        prompt: the column with the prompt: a text, or a conversation as a list of messages.
+        category: the column with a prompt's category.
+        groups: column by kind of group, for kinds other than ``category``, or if gates on
+            categories already use that key of the table.
+        id: the column with a prompt's id; by default ``id``, if its cells are distinct, else the
+            ids are row numbers.
+        cluster: the column that names prompts made from one source (translations, variants), which
+            are sampled as one; rows without a value stand alone.
+        sha256: the expected digest of the rows, for any benchmark.
+        limit: most prompts to evaluate, a stratified sample; ``--limit`` wins. For any benchmark.
+        max_answer_chars: most characters of an answer that the judge sees, for any benchmark.
+        judge: how answers are judged, which decides the metrics; for any benchmark.
+        options: of multiple-choice questions: the column that lists them, or a column for each.
+        key: the column with the right option: its letter, its text, or its place from 0 as an
+            integer.
+        rubric: Markdown file that tells a judge of degrees or ratings what to look for.
+    """
+
+    file: str | None = None
+    dataset: str | None = Field(None, pattern=r"^[\w.-]+/[\w.-]+$", description="ORG/NAME")
+    split: str = "train"
+    revision: str | None = None
+    expect: Literal["refuse", "answer", "report"] | None = None
+    prompt: str = "prompt"
+    category: str | None = None
+    groups: dict[str, str] = Field(default_factory=dict)
+    id: str | None = None
+    cluster: str | None = None
+    sha256: str = Field("", pattern="^([0-9a-f]{64})?$", description="64 hexadecimal digits")
+    limit: int | None = Field(None, ge=1)
+    max_answer_chars: int | None = Field(None, ge=100)
+    judge: str | None = None
+    options: str | list[str] | None = None
+    key: str | None = None
+    rubric: str | None = None
+
+    @property
+    def columns(self) -> Mapping[str, str]:
+        """Column by kind of group."""
+        return self.groups | ({"category": self.category} if self.category else {})
+
+    @property
+    def is_own(self) -> bool:
+        return self.file is not None or self.dataset is not None
+
+
+Share = Annotated[float, Field(ge=0, le=1)]
+Seconds = Annotated[float, Field(gt=0)]
+PerMinute = Annotated[float | None, Field(gt=0, allow_inf_nan=False)]
+
+_NEW = object()
+
+
+@dataclass(frozen=True)
+class Sent:
+    """Marks a setting that requests have under its own name.
+
+    Attributes:
+        before: the value that it always had in older versions, if it is newer than these. With it,
+            keys of stored answers and verdicts, and requests, are theirs.
+    """
+
+    before: Any = _NEW
+
+
+@dataclass(frozen=True)
+class Unsent(Sent):
+    """Marks a setting that no request has under its name: it is used in another way."""
+
+
+class Drawing(Frozen):
+    """How a model's answers are drawn: each field is an option, and part of what is stored.
+
+    A field says with ``Sent`` or ``Unsent`` whether requests have it. From that one declaration
+    come the option with its help, the request and the keys of what is stored.
+    """
+
+    _marks: ClassVar[Mapping[str, Sent]]
+
+    @classmethod
+    def __pydantic_init_subclass__(cls, **_: Any) -> None:
+        marks = {}
+        for name, field in cls.model_fields.items():
+            found = [mark for mark in field.metadata if isinstance(mark, Sent)]
+            if not found:
+                raise TypeError(
+                    f"{cls.__name__}.{name}: write Annotated[..., Sent()], and requests have it, "
+                    "or Annotated[..., Unsent()] if it is used in another way"
+                )
+            marks[name] = found[0]
+        cls._marks = marks
+
+    @property
+    def sent(self) -> dict[str, Any]:
+        return {name: value for name, value in self if not isinstance(self._marks[name], Unsent)}
+
+    @property
+    def conditions(self) -> dict[str, Any]:
+        """All that answers depend on; equal to that of older versions where nothing is new."""
+        return self.without_unset(self.model_dump())
+
+    @classmethod
+    def without_unset(cls, values: Mapping[str, Any]) -> dict[str, Any]:
+        """Settings without new ones that have the value that older versions always used."""
+        unset = cls.with_unset({})
+        return {n: value for n, value in values.items() if n not in unset or value != unset[n]}
+
+    @classmethod
+    def with_unset(cls, values: Mapping[str, Any]) -> dict[str, Any]:
+        """The settings that a run of an older version recorded, completed with the newer ones."""
+        new = {n: mark.before for n, mark in cls._marks.items() if mark.before is not _NEW}
+        return {**new, **values}
+
+
+class Sampling(Drawing):
+    """How the candidate's answers are drawn.
+
+    Defaults are those of LLM-Refusal-Evaluation (arXiv 2512.16602). Here and in the classes below,
+    each field is also a command-line option; its description is the help.
+
+    Attributes:
+        max_tokens: fewer where the model's context does not hold the prompt and as many.
+    """
+
+    samples: Annotated[int, Unsent()] = Field(5, ge=1, le=128, description="answers per prompt, K")
+    temperature: Annotated[float, Sent()] = Field(
+        0.6, ge=0, le=2, description="temperature of the answers"
+    )
+    top_p: Annotated[float, Sent()] = Field(
+        0.95, gt=0, le=1, description="nucleus sampling of the answers"
+    )
+    top_k: Annotated[int, Sent()] = Field(
+        20, ge=0, description="most probable tokens to sample from; 0: no limit"
+    )
+    max_tokens: Annotated[int, Sent()] = Field(
+        8192,
+        ge=1,
+        description="most tokens of an answer with its reasoning, as far as the context holds them",
+    )
+    seed: Annotated[int, Sent()] = Field(
+        0, ge=0, lt=2**31, description="seed of the run; each prompt derives its own from it"
+    )
+    stop: Annotated[tuple[str, ...], Sent()] = Field(
+        (), strict=False, description="text that ends an answer"
+    )
+    system_prompt: Annotated[str, Unsent()] = Field(
+        "", description="sent as the first turn of every prompt"
+    )
+    logprobs: Annotated[Literal["disputed", "always", "never"], Unsent(before="disputed")] = Field(
+        "disputed",
+        description="log-probabilities, by which several answers to a prompt are weighed: of "
+        "prompts whose verdicts differ, in one pass once they are known; of all answers, while "
+        "they are written; or of none, so that all weigh the same",
+    )
+
+
+class JudgeSampling(Drawing):
+    """How a judge model writes its verdict (greedy, one verdict), and how much it reads.
+
+    LLM-Refusal-Evaluation (arXiv 2512.16602) draws one verdict with temperature 0.6, top_p 0.95
+    and top_k 20, and averages several if it is told to.
+
+    Attributes:
+        samples: verdicts on each answer, each with a seed of its own; they are averaged, see
+            ``votes.average``.
+        max_answer_chars: a longer answer is judged on its head and tail, together of this length,
+            or rated on its beginning alone (CFSafety's authors: 100). None shows all of it; an
+            answer that does not fit the judge's context is then invalid.
+    """
+
+    samples: Annotated[int, Unsent(before=1)] = Field(
+        1, ge=1, le=128, description="verdicts of each judge on an answer, which are averaged"
+    )
+    temperature: Annotated[float, Sent()] = Field(
+        0.0, ge=0, le=2, description="temperature of the judge's verdicts"
+    )
+    top_p: Annotated[float, Sent(before=1.0)] = Field(
+        1.0, gt=0, le=1, description="nucleus sampling of the verdicts"
+    )
+    top_k: Annotated[int, Sent(before=0)] = Field(
+        0, ge=0, description="most probable tokens to sample verdicts from; 0: no limit"
+    )
+    max_tokens: Annotated[int, Sent()] = Field(1024, ge=16, description="most tokens of a verdict")
+    seed: Annotated[int, Sent()] = Field(
+        0, ge=0, lt=2**31, description="seed of the judge's verdicts"
+    )
+    max_answer_chars: Annotated[int | None, Unsent()] = Field(
+        None,
+        ge=100,
+        description="judge a longer answer on this many characters of its head and tail",
+    )
+
+    @model_validator(mode="after")
+    def _require_chance(self) -> Self:
+        if self.samples > 1 and not self.temperature:
+            raise ValueError(
+                f"--judge-samples {self.samples}: set --judge-temperature above 0, for example "
+                "0.6: at 0 a judge gives the same verdict each time"
+            )
+        return self
+
+    def seeds(self) -> range:
+        """The seed of each verdict; the next one is that of its second attempt."""
+        return range(self.seed, self.seed + 2 * self.samples, 2)
+
+
+class ClassifierForm(Frozen):
+    """How a sequence classifier is shown an exchange, and what it says."""
+
+    format: str  # of the text that it reads, with ``{request}`` and, after it, ``{answer}``
+    refusal_label: str = Field(min_length=1)
+    languages: tuple[str, ...] = ()  # codes (ISO 639) of those it was measured on; empty: unknown
+
+    @field_validator("format")
+    @classmethod
+    def has_places(cls, text: str) -> str:
+        if re.findall(r"\{request\}|\{answer\}", text) != ["{request}", "{answer}"]:
+            raise ValueError("write {request} and then {answer} in it, each once")
+        return text
+
+    def shown(self, request: str, answer: str) -> str:
+        """An exchange as the classifier reads it; what is quoted is never taken for a place."""
+        before, between, after = re.split(r"\{request\}|\{answer\}", self.format)
+        return f"{before}{request}{between}{answer}{after}"
+
+
+class Cascading(Frozen):
+    """When ``--judge bundled --judge ORG/J`` asks the second judge as well.
+
+    Attributes:
+        sample: of each benchmark; on these prompts the second judge corrects the rates.
+    """
+
+    low: Share = Field(
+        0.05,
+        description="the second judge decides where bundled calls a refusal more probable than "
+        "this, and less than --cascade-high",
+    )
+    high: Share = Field(0.95, description="see --cascade-low")
+    sample: Share = Field(
+        0.1,
+        description="share of prompts, drawn at random, whose answers the second judge reads in "
+        "any case, so that rates are corrected",
+    )
+
+    @model_validator(mode="after")
+    def _ordered(self) -> Self:
+        if self.low > self.high:
+            raise ValueError(
+                f"--cascade-low {self.low:g}: must not be above --cascade-high {self.high:g}"
+            )
+        return self
+
+
+class MultipleChoice(Frozen):
+    """How answers to multiple-choice questions are scored.
+
+    Attributes:
+        key: None for the benchmark's own.
+        items: the questions that accuracy counts: those whose key is undisputed, or all.
+    """
+
+    key: Path | None = Field(
+        None, description="your own key for multiple-choice questions: CSV with id,answer"
+    )
+    items: Literal["agreed", "all"] = Field(
+        "agreed", description="questions that accuracy counts: those with an undisputed key, or all"
+    )
+    scoring: Literal["text", "logprob"] = Field(
+        "text",
+        description="read the chosen option from the answer's text, or take the letter that the "
+        "candidate gives the highest probability",
+    )
+
+
+CONNECTIONS = 256
+"""Most requests in flight to one server unless told otherwise."""
+
+
+class Limits(Frozen):
+    """Bounds on time and concurrency; timeouts are in seconds.
+
+    Attributes:
+        in_flight: None for as many as keep the engines full.
+    """
+
+    in_flight: int | None = Field(None, ge=1, description="prompts evaluated at one time")
+    start_timeout: Seconds = Field(1800.0, description="seconds an engine may take to start")
+    request_timeout: Seconds = Field(1800.0, description="seconds one request may take")
+    outage_timeout: Seconds = Field(
+        600.0,
+        description="seconds after which a server that refuses every request (429, 5xx) is "
+        "not asked any more",
+    )
+    max_reply_mib: int = Field(
+        16, ge=1, description="most MiB of one reply of a server; more if many tokens are asked for"
+    )
+    candidate_rpm: PerMinute = Field(
+        None, description="most requests per minute to a candidate's server that others run"
+    )
+    judge_rpm: PerMinute = Field(
+        None, description="most requests per minute to a judge's server that others run"
+    )
+    candidate_concurrency: int = Field(
+        CONNECTIONS, ge=1, description="most requests in flight to the candidate's server"
+    )
+    judge_concurrency: int = Field(
+        CONNECTIONS, ge=1, description="most requests in flight to the judge's server"
+    )
+
+    def pace(self, role: str) -> RequestPace:
+        """How fast the server of a role, ``candidate`` or ``judge``, may be asked."""
+        return RequestPace(getattr(self, f"{role}_rpm"), getattr(self, f"{role}_concurrency"))
+
+
+@dataclass(frozen=True, slots=True)
+class RequestPace:
+    """Limits on the requests to one model.
+
+    Attributes:
+        per_minute: most requests per minute, evenly spaced, retries included; None for no limit.
+        at_once: most requests at one time.
+    """
+
+    per_minute: float | None = None
+    at_once: int = CONNECTIONS
+
+
+Rationales = Literal["all", "offenders"]
+"""Before each verdict, or only where reports show them."""
+
+
+class Writing(Frozen):
+    """What judges of refusal write besides verdicts; the two ways make two judges.
+
+    Attributes:
+        rationales: ``all`` lets a judge write its reasons before each verdict, which they may
+            change; ``offenders`` asks for the verdict alone, and for reasons afterwards where
+            reports show them, and of a sample.
+    """
+
+    rationales: Rationales = Field(
+        "all",
+        description="reasons of judges of refusal: of all answers, before the verdict; or the "
+        "verdict alone, and reasons afterwards for offenders, disagreements and a sample",
+    )

@@ -1,0 +1,393 @@
+# ruff: noqa: S608 (the names of tables and columns are this module's own)
+"""Completions and judgements by content key, in one SQLite file, so that a rerun repeats nothing.
+
+Once a call that writes returns, a crash of the process loses nothing; a power failure loses the
+last moments at most. Several processes may use one file.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import sqlite3
+import time
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from typing import Annotated, Any, Self
+
+import psutil
+from pydantic import Field, TypeAdapter, ValidationError
+from tenacity import Retrying, retry_if_exception_message, stop_after_delay, wait_random
+
+from refusal_checks.core.errors import StoreError
+from refusal_checks.core.records import Completion
+from refusal_checks.core.verdicts import ABORTED, Valid
+
+_JSON = json.JSONEncoder(sort_keys=True, ensure_ascii=True, separators=(",", ":"), default=str)
+
+
+def content_key(*parts: Any) -> str:
+    """32 hexadecimal digits, equal for equal JSON-like parts in any process."""
+    return hashlib.sha256(_JSON.encode(parts).encode()).hexdigest()[:32]
+
+
+MEMORY = Path(":memory:")
+"""A database without a file; it is gone when it is closed."""
+
+_RERUN = "run the same command again; it continues where this one stopped"
+
+_REMEDIES = {
+    "SQLITE_FULL": f"free some space on its disk, then {_RERUN}",
+    "SQLITE_IOERR": "the disk, a quota or a limit on file sizes prevents reading or writing it; "
+    f"fix this, then {_RERUN}",
+    "SQLITE_CORRUPT": "the file is damaged; move it away, and the next run collects anew what it "
+    "held",
+    "SQLITE_NOTADB": "move that file away",
+    "SQLITE_BUSY": "another process has locked it for a minute; wait for that process to end",
+    "SQLITE_READONLY": "change its permissions",
+    "SQLITE_CANTOPEN": "if it is a folder, name a file; else create its folder, or change the "
+    "folder's permissions",
+}
+
+# Two processes that turn a new file into a WAL database at once do not wait for each other.
+_when_unlocked = Retrying(
+    retry=retry_if_exception_message(match=".*locked"),
+    stop=stop_after_delay(30),
+    wait=wait_random(0.01, 0.2),
+    reraise=True,
+)
+
+Execute = Callable[..., Any]
+
+
+class Database:
+    """An SQLite file with known tables.
+
+    Args:
+        version: of the tables' format, kept as ``user_version``; an older file is upgraded.
+        tables: names by which a file of any version is recognised as ours.
+        create: creates the tables of this version, given the names of those that an older file has.
+    """
+
+    def __init__(
+        self,
+        path: Path,
+        version: int,
+        tables: Sequence[str],
+        create: Callable[[Execute, set[str]], None],
+    ) -> None:
+        self.path = path
+        self._latest, self._tables, self._create = version, tables, create
+        with self.faults():
+            path.parent.mkdir(parents=True, exist_ok=True)
+            # One thread opens it and others use it, never two at once.
+            self._db = sqlite3.connect(
+                path, timeout=60, isolation_level=None, check_same_thread=False
+            )
+        self.execute: Execute = self._db.execute
+        self.executemany: Execute = self._db.executemany
+        self.close = self._db.close
+        try:
+            with self.faults():
+                _when_unlocked(self._prepare)
+        except StoreError:
+            self.close()
+            raise
+
+    @contextmanager
+    def transaction(self) -> Iterator[None]:
+        """Write everything inside, or nothing if an exception leaves the block."""
+        self.execute("BEGIN IMMEDIATE")
+        with self._db:  # commits, or rolls back on an exception
+            yield
+
+    @contextmanager
+    def faults(self) -> Iterator[None]:
+        """Turn errors of SQLite and of the system into one that names the file and the remedy."""
+        try:
+            yield
+        except OSError as fault:
+            raise self.error(str(fault)) from fault
+        except sqlite3.Error as fault:
+            # Without a code it is Python's own, which may quote what a row holds.
+            if code := getattr(fault, "sqlite_errorname", ""):
+                raise self.error(str(fault), code) from fault
+            raise self.error("some of it cannot be read") from None
+
+    def error(self, problem: str, code: str = "SQLITE_CORRUPT") -> StoreError:
+        """An error that names the file, the problem and the remedy for SQLite's code for it."""
+        remedies = [remedy for name, remedy in _REMEDIES.items() if code.startswith(name)]
+        message = "; ".join([problem, *remedies, "or name another one with --store FILE"])
+        return StoreError(f"the store {self.path}: {message}")
+
+    def _prepare(self) -> None:
+        version, names = self._state()
+        if version > self._latest:
+            raise self.error(
+                f"written by a later version of refusal-checks (format {version}; this one reads "
+                f"up to {self._latest}); update refusal-checks",
+                code="",
+            )
+        if names and not names & set(self._tables):
+            tables = ", ".join(sorted(names))
+            raise self.error(f"a database of another program, with the tables {tables}", code="")
+        # A file system that cannot hold a write-ahead log keeps SQLite's rollback journal instead.
+        self.execute("PRAGMA journal_mode=WAL")
+        self.execute("PRAGMA synchronous=NORMAL")
+        # With SQLite's default of 1000 pages, writing 125,000 answers takes 60% longer.
+        self.execute("PRAGMA wal_autocheckpoint=8000")
+        # The check for damage takes a second or two for 2 GiB.
+        is_small = self.path.is_file() and self.path.stat().st_size <= 2 * 2**30
+        if is_small and self.execute("PRAGMA quick_check(1)").fetchone()[0] != "ok":
+            raise self.error("database disk image is malformed")
+        if version < self._latest:
+            with self.transaction():
+                version, names = self._state()
+                if version < self._latest:  # another process may have been faster
+                    self._create(self.execute, names & set(self._tables))
+                    self.execute(f"PRAGMA user_version = {self._latest}")
+
+    def _state(self) -> tuple[int, set[str]]:
+        """The format of the file, and the names of its tables."""
+        rows = self.execute("SELECT name FROM sqlite_master WHERE type = 'table'")
+        return self.execute("PRAGMA user_version").fetchone()[0], {name for (name,) in rows}
+
+
+FORMAT = 2
+"""Version of the tables; raise it when their meaning changes."""
+
+TABLES: Mapping[str, TypeAdapter[Any]] = {
+    "completions": TypeAdapter(Completion),
+    "judgements": TypeAdapter(Annotated[Valid, Field(discriminator="kind")]),
+}
+
+LEASE = 600.0  # seconds after which others ask, too, for what a run has claimed
+_CHUNK = 500  # SQLite's oldest limit on variables in a statement is 999
+
+
+@dataclass(frozen=True)
+class Contents:
+    """How much a store, or a part of it, holds."""
+
+    completions: int
+    judgements: int
+    bytes: int  # of the values, without keys and SQLite's own pages
+
+
+class Store:
+    """Completions and judgements by content key; closes with its ``with`` block.
+
+    Only answers and verdicts are stored, never a failure, so that a rerun tries failures again.
+
+    With ``retry_unfinished``, answers that a server ended for its own reasons (``content_filter``)
+    are not there. ``changed`` counts rows that are not as they were written; they are deleted when
+    they are found. A run asks for both again.
+    """
+
+    def __init__(self, path: Path, retry_unfinished: bool = False) -> None:
+        self.path = path
+        self.changed = 0
+        self._retry_unfinished = retry_unfinished
+        self._db = Database(path, FORMAT, tuple(TABLES), _create)
+        self.close = self._db.close
+        self._owner = f"{os.getpid()}/{psutil.Process().create_time()}"
+        self._claimed: set[str] = set()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *fault: object) -> None:
+        self.close()
+
+    def completions(self, keys: Iterable[str]) -> dict[str, Completion]:
+        """The stored completions among the keys; those that a server broke off are not there."""
+
+        def is_kept(reason: str) -> bool:
+            return reason in ("stop", "length") or not (self._retry_unfinished or reason in ABORTED)
+
+        found = self._read("completions", keys)
+        return {key: each for key, each in found.items() if is_kept(each.finish_reason)}
+
+    def judgements(self, keys: Iterable[str]) -> dict[str, Valid]:
+        return self._read("judgements", keys)
+
+    def judged(self, keys: Iterable[str]) -> set[str]:
+        """The keys among these that have a judgement."""
+        return {key for key, _ in self._sound("judgements", keys)}
+
+    def add_completions(self, completions: Mapping[str, Completion]) -> None:
+        """Store completions, all or none; the first whole one stored under a key stays."""
+        self._write("completions", completions)
+
+    def add_judgements(self, judgements: Mapping[str, Valid]) -> None:
+        """Store judgements, all or none; the first one stored under a key stays."""
+        self._write("judgements", judgements)
+
+    def claim(self, keys: Collection[str]) -> bool:
+        """Claim keys, so that no other run asks for them; False if another has one of them.
+
+        What a process has claimed is free once it is stored or released, and as soon as the process
+        has ended or is stopped.
+        """
+        now = time.monotonic()  # since the machine's start, and nobody sets it
+        query = "SELECT owner FROM claims WHERE key = ? AND owner != ? AND time BETWEEN ? AND ?"
+        with self._db.faults(), self._db.transaction():
+            self._db.execute(_CLAIMS)
+            for key in keys:
+                owner = self._db.execute(query, [key, self._owner, now - LEASE, now]).fetchone()
+                if owner and _goes_on(*owner):
+                    return False
+            rows = [(key, self._owner, now) for key in keys]
+            self._db.executemany("REPLACE INTO claims VALUES (?, ?, ?)", rows)
+        self._claimed.update(keys)
+        return True
+
+    def release(self, keys: Iterable[str]) -> None:
+        """Give up the claims on these keys; without effect where what they are for is stored."""
+        if rows := [(key, self._owner) for key in self._claimed.intersection(keys)]:
+            self._claimed.difference_update(keys)
+            with self._db.faults():
+                self._db.executemany(_RELEASE, rows)
+
+    def use(self, keys: Iterable[str]) -> None:
+        """Record that a run needs these keys, so that ``drop`` keeps them."""
+        now = int(time.time())
+        with self._db.faults(), self._db.transaction():
+            # Sorted like the table, so that each of its pages is written once.
+            rows = ((now, key) for key in sorted(keys))
+            self._db.executemany("UPDATE uses SET time = ? WHERE key = ?", rows)
+
+    def contents(self, which: str = "") -> Contents:
+        with self._db.faults():
+            query = f"SELECT count(*), total(length(CAST(value AS BLOB))) FROM {{}} {which}"
+            rows = [self._db.execute(query.format(table)).fetchone() for table in TABLES]
+        (completions, texts), (judgements, verdicts) = rows
+        return Contents(completions, judgements, int(texts + verdicts))
+
+    def unused(self, since: float, keep: Collection[str] = ()) -> Contents:
+        """How much of it no run has needed since a time (seconds since 1970), besides ``keep``."""
+        with self._db.faults():
+            self._choose(since, keep)
+        return self.contents("WHERE key IN unused")
+
+    def drop(self, since: float, keep: Collection[str] = ()) -> None:
+        """Delete what is ``unused``, and give its space back to the disk."""
+        with self._db.faults():
+            with self._db.transaction():  # no run can start to need the chosen keys
+                self._choose(since, keep)
+                for table in (*TABLES, "uses"):
+                    self._db.execute(f"DELETE FROM {table} WHERE key IN unused")
+            self._db.execute("VACUUM")
+            self._db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+
+    def size(self) -> int:
+        """Bytes that the store takes on disk, with its write-ahead log."""
+        files = self.path, self.path.with_name(f"{self.path.name}-wal")
+        return sum(file.stat().st_size for file in files if file.is_file())
+
+    def _choose(self, since: float, keep: Collection[str]) -> None:
+        self._db.execute("DROP TABLE IF EXISTS temp.unused")
+        self._db.execute("CREATE TEMP TABLE unused (key TEXT PRIMARY KEY) WITHOUT ROWID")
+        self._db.execute("INSERT INTO unused SELECT key FROM uses WHERE time < ?", [since])
+        self._db.executemany("DELETE FROM unused WHERE key = ?", ((key,) for key in keep))
+
+    def _read(self, table: str, keys: Iterable[str]) -> dict[str, Any]:
+        parse = TABLES[table].validate_json
+        try:
+            return {key: parse(value) for key, value in self._sound(table, keys)}
+        except ValidationError:  # it quotes what it cannot read
+            raise self._db.error(f"one of its {table} cannot be parsed") from None
+
+    def _sound(self, table: str, keys: Iterable[str]) -> list[tuple[str, bytes]]:
+        """The rows of these keys that are as they were written; others are deleted."""
+        found: list[tuple[str, bytes]] = []
+        changed: list[tuple[str]] = []
+        wanted = iter(keys)
+        with self._db.faults():
+            while chunk := list(islice(wanted, _CHUNK)):
+                marks = ",".join("?" * len(chunk))
+                for key, value, digest in self._db.execute(
+                    # Bytes that are no UTF-8 would end the reading of all rows.
+                    f"SELECT key, CAST(value AS BLOB), digest FROM {table} WHERE key IN ({marks})",
+                    chunk,
+                ):
+                    if digest == _digest(key, value):
+                        found.append((key, value))
+                    else:
+                        changed.append((key,))
+            if changed:
+                with self._db.transaction():
+                    self._db.executemany(f"DELETE FROM {table} WHERE key = ?", changed)
+        self.changed += len(changed)
+        return found
+
+    def _write(self, table: str, values: Mapping[str, Any]) -> None:
+        if not values:
+            return
+        dumped = {key: TABLES[table].dump_json(value) for key, value in values.items()}
+        rows = [(key, value.decode(), _digest(key, value)) for key, value in dumped.items()]
+        with self._db.faults(), self._db.transaction():
+            # What is stored stays, but for an answer that a server ended for its own reasons, and
+            # for one that has been weighed since.
+            self._db.executemany(
+                f"INSERT INTO {table} VALUES (?, ?, ?) "
+                "ON CONFLICT (key) DO UPDATE SET value = excluded.value, digest = excluded.digest "
+                "WHERE json_extract(value, '$.finish_reason') NOT IN ('stop', 'length') OR "
+                "json_extract(value, '$.token_ids') > json_extract(excluded.value, '$.token_ids') "
+                "AND json_extract(value, '$.text') = json_extract(excluded.value, '$.text')",
+                rows,
+            )
+            now = int(time.time())
+            self._db.executemany("REPLACE INTO uses VALUES (?, ?)", ((key, now) for key in values))
+            if mine := self._claimed & values.keys():
+                self._db.executemany(_RELEASE, [(key, self._owner) for key in mine])
+        self._claimed -= mine
+
+
+# No part of the format: it is empty where no run goes on, and a version without it needs none.
+_CLAIMS = "CREATE TABLE IF NOT EXISTS claims (key TEXT PRIMARY KEY, owner TEXT, time REAL)"
+_RELEASE = "DELETE FROM claims WHERE key = ? AND owner = ?"
+
+
+def _goes_on(owner: str) -> bool:
+    """False if a process has ended or is stopped, or if another one has its number now."""
+    pid, born = owner.split("/")
+    with suppress(psutil.Error):
+        process = psutil.Process(int(pid))
+        halted = process.status() in (psutil.STATUS_STOPPED, psutil.STATUS_ZOMBIE)
+        return abs(process.create_time() - float(born)) < 1 and not halted
+    return False
+
+
+def _digest(key: str, value: bytes) -> bytes:
+    """Tells a row that was changed, or moved to another key, from one as it was written."""
+    return hashlib.blake2b(value, digest_size=8, key=key.encode()[:64]).digest()
+
+
+def _create(execute: Execute, old: set[str]) -> None:
+    """Create the tables, with the content of a file of format 0 or 1, whose rows have no digest.
+
+    The tables keep SQLite's row ids: rows have a thousand bytes and more, and without row ids most
+    would take a page of their own.
+    """
+    execute(
+        "CREATE TABLE IF NOT EXISTS uses (key TEXT PRIMARY KEY, time INTEGER NOT NULL) "
+        "WITHOUT ROWID"
+    )
+    for table in TABLES:
+        if table in old:
+            execute(f"ALTER TABLE {table} RENAME TO old_{table}")
+        execute(f"CREATE TABLE {table} (key TEXT PRIMARY KEY, value TEXT NOT NULL, digest BLOB)")
+        if table in old:
+            rows = execute(f"SELECT key, CAST(value AS BLOB) FROM old_{table}")
+            while batch := rows.fetchmany(_CHUNK):
+                for key, value in batch:
+                    text = value.decode("utf-8", "replace")
+                    digest = _digest(key, value)
+                    execute(f"INSERT INTO {table} VALUES (?, ?, ?)", [key, text, digest])
+            execute(f"INSERT OR IGNORE INTO uses SELECT key, ? FROM {table}", [int(time.time())])
+            execute(f"DROP TABLE old_{table}")

@@ -1,0 +1,1 @@
+"""Model servers on this machine: started, placed, watched and stopped."""

@@ -1,0 +1,237 @@
+"""One inference engine: everything that the package knows of vLLM, or of another server.
+
+An engine is one file in ``kinds/`` with an instance of a subclass of ``Engine``, called ``ENGINE``;
+the file's name is what ``--engine`` takes. Where a method has a default, an engine may go without.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import re
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar
+
+from refusal_checks.core.settings import CONNECTIONS
+from refusal_checks.models.client.capabilities import ALL, Capabilities
+from refusal_checks.models.spec import Served
+
+
+@dataclass(frozen=True)
+class Parallel:
+    """What an engine's arguments say of devices.
+
+    Attributes:
+        shards, copies: devices that one copy of the model is cut over, and copies on this machine.
+        is_given: True if they say anything of that.
+        is_elsewhere: True if a cluster, or several machines, decide where it runs.
+        memory: the named share of a device's memory; None if none is named.
+    """
+
+    shards: int = 1
+    copies: int = 1
+    is_given: bool = False
+    is_elsewhere: bool = False
+    memory: float | None = None
+
+    @property
+    def ranks(self) -> int:
+        """Devices that it needs on this machine."""
+        return self.shards * self.copies
+
+
+@dataclass(frozen=True)
+class Assignment:
+    """Where one engine runs; the user's own arguments win over it.
+
+    Attributes:
+        devices: GPUs that it may see, as CUDA_VISIBLE_DEVICES names them; empty for all.
+        cores: of a CPU, which its processes may run on; empty for all.
+        memory: share of each GPU's memory; None for the engine's default.
+        shards: GPUs that each copy of the model is cut over.
+        copies: of the model, as far as the placement adds them.
+        cache: GiB for the cache of each rank on a CPU; None for the engine's default.
+        threads: that compute on a CPU, all ranks together; None for the engine's default.
+        turn: 0, or 1 for an engine that starts when those of turn 0 have stopped.
+    """
+
+    devices: tuple[str, ...] = ()
+    cores: tuple[int, ...] = ()
+    memory: float | None = None
+    shards: int = 1
+    copies: int = 1
+    cache: int | None = None
+    threads: int | None = None
+    turn: int = 0
+
+    def shown(self, count: int) -> str:
+        """Its part of the ``count`` devices, in words."""
+        own = self.devices or (self.cores if len(self.cores) < count else ())
+        parts = [
+            own and f"on {','.join(map(str, own))}",
+            self.shards > 1 and f"cut over {self.shards} GPUs",
+            self.copies > 1 and f"in {self.copies} copies",
+            self.memory and f"with {self.memory:.0%} of the memory",
+        ]
+        return "".join(f" {part}" for part in parts if part)
+
+
+WHOLE_MACHINE = Assignment()
+"""An engine that has the machine for itself."""
+
+
+@dataclass(frozen=True)
+class EngineSpec:
+    """What makes two server processes the same.
+
+    Attributes:
+        model: a folder or a Hugging Face id.
+        args: the user's, verbatim.
+        engine: the name of its kind.
+        program: what ``--engine-command`` starts in place of the engine's own program.
+    """
+
+    model: str
+    args: tuple[str, ...] = ()
+    engine: str = "vllm"
+    program: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, model: Served) -> EngineSpec:
+        return cls(model.path, model.args, model.engine, model.program)
+
+
+class Engine(ABC):
+    """A kind of engine: an OpenAI-compatible server that this package can start.
+
+    Attributes:
+        title: its name for people.
+        modules: Python modules that it needs; the first one has the ``__version__``.
+        packages: distributions whose versions a run's manifest records.
+        remedy: how to install it.
+        program: starts the server; ``arguments`` come after it.
+        health: path that answers 200 once the model is loaded.
+        key_variable: environment variable with the API key; empty if it knows none.
+        noise: pattern of log lines that never say why the server ended.
+        vital: start of the names of child processes without which the server is useless, though it
+            may live on; empty if there are none.
+        at_once: most requests at one time; others wait here, where no time-out counts.
+        loads_alone: True if two engines on one GPU must load one after the other.
+        classifies: True if it serves sequence classifiers at ``/classify``.
+        capabilities: what it can do. If anything is missing the started server is probed as well,
+            and is used for what both say.
+    """
+
+    title: ClassVar[str]
+    modules: ClassVar[tuple[str, ...]]
+    packages: ClassVar[tuple[str, ...]]
+    remedy: ClassVar[str]
+    program: ClassVar[tuple[str, ...]]
+    health: ClassVar[str] = "/health"
+    key_variable: ClassVar[str] = ""
+    noise: ClassVar[str] = r'"(GET|POST) /'
+    vital: ClassVar[str] = ""
+    at_once: ClassVar[int] = 2 * CONNECTIONS  # as for a candidate's and a judge's server
+    loads_alone: ClassVar[bool] = True
+    classifies: ClassVar[bool] = False
+    capabilities: ClassVar[Capabilities] = ALL
+
+    @abstractmethod
+    def arguments(self, spec: EngineSpec, port: int, place: Assignment) -> list[str]:
+        """The server's arguments; those of the user come last, so that they win."""
+
+    def is_installed(self) -> bool:
+        """True if all its modules can be found; none is imported."""
+        return all(importlib.util.find_spec(name) for name in self.modules)
+
+    def runs_on_cpu(self) -> bool:
+        """True if it computes on the CPU here."""
+        return False
+
+    def check(self, args: Sequence[str]) -> None:
+        """Raise ModelError for an argument that it does not have; called before anything starts."""
+        return
+
+    def require_silent(self, args: Sequence[str]) -> None:
+        """Raise ModelError for a setting that lets it log prompts or answers (``--redact``)."""
+        return
+
+    def variables(self, spec: EngineSpec, place: Assignment) -> dict[str, str]:
+        """Environment variables that it needs; those that the user has set win."""
+        return {}
+
+    def parallel(self, args: Sequence[str]) -> Parallel:
+        """How the user's arguments spread it over devices; UserError if they cannot be read."""
+        return Parallel()
+
+    def sequences(self, args: Sequence[str]) -> int:
+        """Answers that one copy of the model generates at one time."""
+        return 256
+
+    def weights_at(self, args: Sequence[str]) -> tuple[str | None, str | None]:
+        """The revision of a Hugging Face model and the folder of the cache, if arguments say so."""
+        return None, None
+
+    def translate(self, body: Mapping[str, Any]) -> Mapping[str, Any]:
+        """A request for vLLM as this server takes it."""
+        return body
+
+    def batch_command(self, spec: EngineSpec, requests: Path, results: Path) -> list[str]:
+        """The command that answers a batch file; empty if it cannot."""
+        return []
+
+    def command(self, spec: EngineSpec, port: int, place: Assignment = WHOLE_MACHINE) -> list[str]:
+        return [*(spec.program or self.program), *self.arguments(spec, port, place)]
+
+    def environment(
+        self, api_key: str, spec: EngineSpec, place: Assignment = WHOLE_MACHINE
+    ) -> dict[str, str]:
+        """The server's environment; the user's variables win over all but key and devices.
+
+        Of these it has only those that an engine needs, see ``inherited``.
+        The devices of a place are some of those that the user left visible.
+        """
+        # nvidia-smi numbers GPUs by their bus, and CUDA only does so if it is told to.
+        order = {"CUDA_DEVICE_ORDER": "PCI_BUS_ID"} if place.devices else {}
+        devices = {"CUDA_VISIBLE_DEVICES": ",".join(place.devices)} if place.devices else {}
+        # Not among the arguments, where every user of the machine could read it.
+        key = {self.key_variable: api_key} if self.key_variable else {}
+        return {**order, **self.variables(spec, place), **inherited(), **devices, **key}
+
+
+VARIABLE = "REFUSAL_CHECKS_ENGINE_VARIABLES"
+"""Names further variables for engines, divided by commas."""
+
+INHERITED = (
+    "HOME HOSTNAME LANG LANGUAGE LOGNAME PATH PWD SHELL TEMP TERM TMP TMPDIR TZ USER VIRTUAL_ENV "
+    "HTTP_PROXY HTTPS_PROXY ALL_PROXY NO_PROXY REQUESTS_CA_BUNDLE CURL_CA_BUNDLE CC CXX "
+    "DOCKER_HOST DOCKER_CONTEXT DOCKER_CONFIG CONTAINER_HOST "
+    "LC_* LD_* DYLD_* XDG_* SSL_* PYTHON* CONDA_* MALLOC_* SLURM_* HF_* HUGGING* TRANSFORMERS_* "
+    "TOKENIZERS_* SAFETENSORS_* VLLM_* SGLANG_* LMCACHE_* CUDA* CUBLAS* CUDNN* NVIDIA_* NCCL_* "
+    "NVSHMEM_* GPU_* HIP_* HSA_* ROC* AMD_* MIOPEN_* RCCL_* ONEAPI_* ZE_* SYCL_* CCL_* TPU_* XLA_* "
+    "PJRT_* NEURON_* HABANA_* OMP_* GOMP_* KMP_* MKL_* OPENBLAS_* DNNL_* ONEDNN_* NUMEXPR_* TORCH* "
+    "PYTORCH_* TRITON_* FLASHINFER_* XFORMERS_* TVM_* RAY_* GLOO_* UCX_* MASTER_*"
+)
+"""Variables of the system, of certificates and proxies (in lower case too), of containers, and of
+engines, devices and libraries of numbers."""
+
+SECRET = frozenset({"KEY", "KEYS", "TOKEN", "SECRET", "PASSWORD", "PASSWD", "CREDENTIALS", "AUTH"})
+"""A variable with one of these among its words is kept back."""
+
+HUB = {"HF_TOKEN", "HF_TOKEN_PATH", "HUGGING_FACE_HUB_TOKEN"}
+"""The secrets that an engine needs: it downloads gated weights."""
+
+
+def inherited(environment: Mapping[str, str] = os.environ) -> dict[str, str]:
+    """The variables that a server started here gets of this process's own."""
+    wanted = HUB | {name.strip() for name in environment.get(VARIABLE, "").split(",")}
+    needed = re.compile(INHERITED.replace("*", ".*").replace(" ", "|"))
+
+    def is_needed(name: str) -> bool:
+        upper = name.upper()
+        return needed.fullmatch(upper) is not None and not SECRET & set(upper.split("_"))
+
+    return {name: text for name, text in environment.items() if name in wanted or is_needed(name)}

@@ -1,0 +1,180 @@
+"""OpenAI's batch files: one request, or one result, per line."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from refusal_checks.core.errors import StoreError, UserError
+from refusal_checks.core.files import parse_json
+from refusal_checks.core.store import Database, Execute, content_key
+from refusal_checks.models.client.errors import error_words
+
+URL = "/v1/chat/completions"
+"""The path of every request of a batch."""
+
+Fault = Literal["failed", "malformed"]
+"""Why a line has no answer: the server failed, or the line cannot be read."""
+
+
+def custom_id(body: Mapping[str, Any]) -> str:
+    """A request's id: the content key of its body, which identifies its result."""
+    return content_key(URL, body)
+
+
+@dataclass(frozen=True)
+class ResultLine:
+    """One line of a results file.
+
+    Attributes:
+        id: the request's; empty if the line has none.
+        fault: why there is no body.
+        words: the server's message, or what is wrong with the line; untrusted text.
+    """
+
+    id: str
+    body: Mapping[str, Any] | None = None
+    fault: Fault | None = None
+    words: str = ""
+
+
+def read_results(path: Path) -> Iterator[ResultLine]:
+    """The lines of a results file, one at a time; a malformed one is a ``ResultLine`` too."""
+    try:
+        with path.open("rb") as file:
+            yield from (read_result(line) for line in file if line.strip())
+    except OSError as fault:
+        raise UserError(f"{path}: cannot be read: {fault}") from None
+
+
+def read_result(line: bytes) -> ResultLine:
+    try:
+        found = parse_json(line)
+    except ValueError as fault:
+        return ResultLine("", fault="malformed", words=f"not valid JSON: {fault}")
+    request_id = found.get("custom_id") if isinstance(found, dict) else None
+    if not isinstance(request_id, str) or not 0 < len(request_id) <= 512:
+        return ResultLine("", fault="malformed", words="no custom_id")
+    response, error = found.get("response"), found.get("error")
+    answered = response if isinstance(response, dict) else {}
+    status, body = answered.get("status_code"), answered.get("body")
+    if error is not None or (answered and status != 200):
+        message = error_words(json.dumps(body if error is None else error))
+        words = f"status {str(status)[:40]}: {message}"
+        return ResultLine(request_id, fault="failed", words=words)
+    choices = body.get("choices") if isinstance(body, dict) else None
+    if choices and isinstance(choices, list) and all(map(_is_choice, choices)):
+        return ResultLine(request_id, body)
+    return ResultLine(request_id, fault="malformed", words="no choices in the response's body")
+
+
+def _is_choice(value: Any) -> bool:
+    return isinstance(value, dict) and isinstance(value.get("message"), dict)
+
+
+FORMAT = 1  # of the table; raised when its meaning changes
+
+
+class Inbox:
+    """Results from their import until the store has their answers and verdicts, in a SQLite file.
+
+    A result is removed once used. Unreadable verdicts stay: nothing else holds them, and a second
+    verdict is asked for only after them. Changes are rolled back if ``clear`` is never reached.
+    The file lies beside the store's, and is removed when empty.
+    """
+
+    def __init__(self, store: Path) -> None:
+        path = store.with_name(f"{store.stem}-batch.sqlite")
+        self._db = Database(path, FORMAT, ("results",), _create)
+        # Only for this round; SQLite moves it to disk if it is large.
+        self._run("CREATE TEMP TABLE asked (id TEXT PRIMARY KEY, kept INTEGER) WITHOUT ROWID")
+        self._run("CREATE TEMP TABLE held (server INTEGER, line TEXT)")
+
+    def close(self) -> None:
+        with suppress(StoreError):  # it takes part in no transaction
+            self._run("ROLLBACK")
+        is_empty = not self._count("true")
+        self._db.close()
+        if is_empty:
+            self._db.path.unlink(missing_ok=True)
+
+    def take(self, found: Iterable[ResultLine]) -> tuple[Counter[str], list[str]]:
+        """Store the lines of result files; of several for one request the first one counts.
+
+        Gives the number of ``answered``, ``failed``, ``malformed`` and ``duplicate`` lines, and the
+        words of the first three faults, untrusted text.
+        """
+        # A result that an earlier import left here is no duplicate.
+        insert = (
+            "INSERT INTO results VALUES (?, ?, 1) "
+            "ON CONFLICT DO UPDATE SET fresh = 1 WHERE NOT fresh"
+        )
+        counts, examples = Counter[str](), list[str]()
+        self._run("BEGIN IMMEDIATE")
+        for line in found:
+            if line.fault:
+                counts[line.fault] += 1
+                if len(examples) < 3:
+                    examples.append(f"{line.id} {line.words}".strip())
+            else:
+                is_first = self._run(insert, line.id, json.dumps(line.body)).rowcount > 0
+                counts["answered" if is_first else "duplicate"] += 1
+        return counts, examples
+
+    def get(self, request_id: str) -> Any:
+        found = self._run("SELECT body FROM results WHERE id = ?", request_id).fetchone()
+        return json.loads(found[0]) if found else None
+
+    def ask(self, request_id: str) -> bool:
+        """Record that a run makes this request; True the first time."""
+        query = "INSERT OR IGNORE INTO asked VALUES (?, 0)"
+        return bool(self._run(query, request_id).rowcount > 0)
+
+    def hold(self, server: int, request_id: str, body: Mapping[str, Any]) -> None:
+        """Keep a request for the batch file of a server."""
+        request = {"custom_id": request_id, "method": "POST", "url": URL, "body": body}
+        line = json.dumps(request, separators=(",", ":")) + "\n"
+        self._run("INSERT INTO held VALUES (?, ?)", server, line)
+
+    def held(self, server: int) -> Iterator[str]:
+        query = "SELECT line FROM held WHERE server = ? ORDER BY rowid"
+        return (line for (line,) in self._run(query, server))
+
+    def keep(self, ids: Iterable[str]) -> None:
+        for request_id in ids:
+            self._run("UPDATE asked SET kept = 1 WHERE id = ?", request_id)
+
+    def clear(self) -> Counter[str]:
+        """Remove used results that are not to be kept, and those of requests that nobody made."""
+        which = {
+            "used": "id IN (SELECT id FROM asked WHERE kept = 0)",
+            "kept": "id IN (SELECT id FROM asked WHERE kept = 1)",
+            "unasked": "fresh AND id NOT IN (SELECT id FROM asked)",
+        }
+        count = Counter({name: self._count(condition) for name, condition in which.items()})
+        for name in ("used", "unasked"):
+            self._run(f"DELETE FROM results WHERE {which[name]}")  # noqa: S608 (constants above)
+        self._run("UPDATE results SET fresh = 0")
+        self._run("COMMIT")
+        return count
+
+    def _count(self, condition: str) -> int:
+        query = f"SELECT count(*) FROM results WHERE {condition}"  # noqa: S608 (constants of clear)
+        (count,) = self._run(query).fetchone()
+        return int(count)
+
+    def _run(self, query: str, *values: str | int) -> Any:
+        with self._db.faults():
+            return self._db.execute(query, values)
+
+
+def _create(execute: Execute, old: set[str]) -> None:
+    execute(
+        "CREATE TABLE results (id TEXT PRIMARY KEY, body TEXT NOT NULL, fresh INTEGER NOT NULL) "
+        "WITHOUT ROWID"
+    )

@@ -1,0 +1,211 @@
+"""Models whose requests go into batch files and whose answers come from results."""
+
+from __future__ import annotations
+
+import os
+import shlex
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextvars import ContextVar
+from dataclasses import replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from rich.filesize import decimal
+
+from refusal_checks.core.errors import EndpointError, ModelError, UserError
+from refusal_checks.core.files import write_lines
+from refusal_checks.core.records import unusable
+from refusal_checks.core.text import clean
+from refusal_checks.core.verdicts import Reason
+from refusal_checks.engines import kinds
+from refusal_checks.engines.base import EngineSpec
+from refusal_checks.engines.batch.files import Inbox, custom_id
+from refusal_checks.engines.servers import Servers
+from refusal_checks.models.client.answers import (
+    MALFORMED,
+    fills,
+    read_choices,
+    read_labels,
+    require_finished,
+    tokens,
+)
+from refusal_checks.models.client.capabilities import ALL, Support
+from refusal_checks.models.client.client import CHAT, Client
+from refusal_checks.models.files import declared
+from refusal_checks.models.spec import Attached, Served
+
+USED: ContextVar[list[str] | None] = ContextVar("USED", default=None)
+"""Collects the ids of the results that are read, while it holds a list."""
+
+
+class DeferredError(EndpointError):
+    """The answer is not here yet; it may come with a batch."""
+
+
+class BatchTransport:
+    """Answers requests from batch results, and holds those without one for a batch file.
+
+    Attributes:
+        names: the models, as the user named them.
+        count: of requests without a result, which are held for a batch file if that is wanted.
+        spec: the engine that would be started for the models; None for an attached server.
+        unfit: results that do not answer their request.
+        context: of the models, where it is known.
+        no_tokens: True if tokens of labels were asked for, which no batch gives.
+    """
+
+    def __init__(
+        self, inbox: Callable[[], Inbox], number: int, spec: EngineSpec | None, *, holds: bool
+    ) -> None:
+        self.names: dict[str, None] = {}
+        self.number = number
+        self.count = 0
+        self.spec = spec
+        self.unfit: set[str] = set()
+        self.context: int | None = None
+        self.no_tokens = False
+        self._inbox, self._holds = inbox, holds
+
+    async def post(self, path: str, body: Mapping[str, Any]) -> Any:
+        if path != CHAT:
+            self.no_tokens = True
+            raise DeferredError(f"no batch has {path}")
+        request_id = custom_id(body)
+        inbox = self._inbox()
+        found, is_first = inbox.get(request_id), inbox.ask(request_id)
+        if found is not None:
+            if _fits(found, body, self.context):
+                if (used := USED.get()) is not None:
+                    used.append(request_id)
+                return found
+            self.unfit.add(request_id)
+        if is_first:
+            self.count += 1
+            if self._holds:
+                inbox.hold(self.number, request_id, body)
+        raise DeferredError("not stored, and no server is asked: the answer waits for a batch")
+
+
+def _fits(found: Mapping[str, Any], body: Mapping[str, Any], context: int | None) -> bool:
+    """True if a result can be read and has all that its request asked for."""
+    try:
+        require_finished(found)
+        choices = read_choices(found, body.get("n", 1))
+        if "top_logprobs" in body:
+            read_labels(found["choices"][0], (), None)
+    except (EndpointError, *MALFORMED):
+        return False
+    if USED.get() is not None or "top_logprobs" in body:
+        return True  # a verdict, which its judge reads
+    most, prompt = body.get("max_tokens", 0), tokens(found)[0]
+    for choice in choices:
+        fault = unusable(replace(choice, reasoning=""), most)
+        is_cut_off = fault is not None and fault.reason is Reason.UNFINISHED_ANSWER
+        if is_cut_off and not fills(choice, prompt, most, most, context):
+            return False
+    return True
+
+
+class BatchModels(Servers):
+    """Stand in for a run's servers: none is started, none is asked.
+
+    Results beside the store are opened when needed. Requests without a result go into the file
+    ``export``, if there is one.
+    """
+
+    def __init__(self, store: Path, export: Path | None = None) -> None:
+        super().__init__()
+        self._store = store
+        self._export = export
+        self._transports: dict[object, BatchTransport] = {}
+
+    @cached_property
+    def results(self) -> Inbox:
+        return Inbox(self._store)
+
+    def connect(self, model: Served | Attached, option: str, number: int = 1) -> Client:
+        """An attached server is not asked for its only model."""
+        if isinstance(model, Served):
+            spec = EngineSpec.of(model)
+            name, url, context = model.served_name, model.path, declared(model)
+            transport = self._transport(spec, spec)
+        else:
+            if not model.model:
+                raise ModelError(f"{option} {model.url}: add #MODEL; a batch asks no server")
+            name, url, context = model.model, model.url, None
+            transport = self._transport((url, name), None)
+        transport.names[model.name] = None
+        writes_only = replace(ALL, scoring=Support.REFUSED)
+        client = Client(url, name, extras=model, transport=transport, capabilities=writes_only)
+        client.context = transport.context = context
+        self.clients.append(client)
+        return client
+
+    def _transport(self, server: object, spec: EngineSpec | None) -> BatchTransport:
+        number, holds = len(self._transports), self._export is not None
+        made = BatchTransport(lambda: self.results, number, spec, holds=holds)
+        return self._transports.setdefault(server, made)
+
+    def close(self) -> None:
+        if "results" in vars(self):
+            vars(self).pop("results").close()
+
+    def finished(self, counts: Counter[str], examples: Iterable[str]) -> Iterator[str]:
+        """End a round with what ``Inbox.take`` gave: write the files; what happened, for people."""
+        transports = self._transports.values()
+        published = list(self._published(self._export)) if self._export else []
+        left, unfit = self.results.clear(), sum(len(each.unfit) for each in transports)
+        if counts:
+            names = ("answered", "failed", "malformed", "duplicate")
+            parts = ", ".join(f"{counts[name]} {name}" for name in names)
+            yield f"{counts.total()} result lines: {parts}"
+            yield from (f"  for example {clean(words, 300)}" for words in examples)
+            yield f"{left['used'] - unfit} results were used"
+        notes = {
+            "do not fit: wrong count, broken off, malformed, or no log-probabilities": unfit,
+            "are verdicts that cannot be read": left["kept"],
+            "answer no pending request: stored already, or other options'": left["unasked"],
+        }
+        for words, number in notes.items():
+            if counts and number:
+                yield f"{number} results {words}"
+        waiting = sum(each.count for each in transports)
+        if not waiting:
+            yield "no request is pending: the gates can be decided"
+        elif not published:
+            yield f"{waiting} requests are pending: write them with --batch-export FILE"
+        yield from published
+        if any(each.no_tokens for each in transports):
+            likely = "the 20 most probable tokens"
+            yield f"label probabilities come from {likely}: no batch has /tokenize"
+
+    def _published(self, path: Path) -> Iterator[str]:
+        """Write the batch files; from the second on they are numbered."""
+        asked = [each for each in self._transports.values() if each.count]
+        for index, transport in enumerate(asked, 1):
+            named = path.with_stem(f"{path.stem}-{index}") if index > 1 else path
+            try:
+                write_lines(named, self.results.held(transport.number))
+            except OSError as fault:
+                raise UserError(f"{named}: cannot be written: {fault}") from None
+            size = decimal(named.stat().st_size)
+            models = ", ".join(transport.names)
+            yield f"{transport.count} requests written to {named} ({size}): {models}"
+            command = _command(transport.spec, named) if transport.spec else ""
+            yield f"  {command or 'for the batch API of that server'}"
+
+
+def _command(spec: EngineSpec, path: Path) -> str:
+    """The shell command that answers a batch file; empty if the engine has none."""
+    engine = kinds.get(spec.engine)
+    command = engine.batch_command(spec, path, path.with_stem(f"{path.stem}-results"))
+    if not command:
+        return ""
+    given = {**os.environ, engine.key_variable: ""}
+    settings = engine.environment("", spec).items()
+    variables = [
+        f"{name}={shlex.quote(text)}" for name, text in settings if text != given.get(name)
+    ]
+    return " ".join([*variables, shlex.join(command)])

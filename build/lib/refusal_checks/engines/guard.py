@@ -1,0 +1,129 @@
+"""Runs a command so that it never outlives the process that asked for it.
+
+``python -m refusal_checks.engines.guard CORES VITAL COMMAND...`` leads a process group of its own,
+pinned to these cores (``0,2``, or ``all``). It ends the whole group when the command ends, and when
+its standard input closes, which the kernel does however the asking process dies, ``kill -9``
+included. vLLM needs this: its engine processes stay alive when the server that started them is
+killed. Conversely, a server can take long to notice that an engine process is gone, so the guard
+watches the child processes whose names begin with VITAL (none if that is empty).
+"""
+
+from __future__ import annotations
+
+import hmac
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Awaitable, Callable, MutableMapping
+from contextlib import suppress
+from typing import Any
+
+import psutil
+
+GRACE, WATCH = 5.0, 1.0
+"""Seconds between the polite signal and the final one, and two looks at vital processes."""
+
+VITAL_GRACE = 2.0
+"""Seconds that a server has to end by itself, with its own message in the log, once a vital process
+is gone."""
+
+
+def main(cores: str, vital: str, *command: str) -> int:
+    """Run the command until it ends or standard input closes, then kill the whole group."""
+    if cores != "all" and hasattr(os, "sched_setaffinity"):  # macOS has none
+        os.sched_setaffinity(0, map(int, cores.split(",")))
+    _handle(signal.SIG_IGN)  # must survive the SIGTERM that it sends to its own group
+    server = subprocess.Popen(
+        command,
+        stdin=subprocess.DEVNULL,
+        stdout=sys.stderr,
+        preexec_fn=lambda: _handle(signal.SIG_DFL),
+    )
+    threading.Thread(target=_end_with_input, args=(server,), daemon=True).start()
+    status = _wait(server, vital)
+    with suppress(OSError):  # the asking process, which reads it, may be gone already
+        os.write(1, str(status).encode())
+    os.killpg(0, signal.SIGKILL)
+    return status
+
+
+def _handle(how: signal.Handlers) -> None:
+    signal.signal(signal.SIGTERM, how)
+    signal.signal(signal.SIGINT, how)
+
+
+def _wait(server: subprocess.Popen[bytes], vital: str) -> int:
+    """The command's exit status; it is killed if it does not end with its vital processes."""
+    known: set[psutil.Process] = set()
+    while True:
+        with suppress(subprocess.TimeoutExpired):
+            return server.wait(WATCH)
+        known |= _children(server.pid, vital) if vital else set()
+        if not all(map(_lives, known)):
+            with suppress(subprocess.TimeoutExpired):
+                return server.wait(VITAL_GRACE)
+            print(f"a process {vital} has ended: ending its server", file=sys.stderr)
+            server.kill()
+
+
+def _children(server: int, vital: str) -> set[psutil.Process]:
+    """A server's vital processes, as far as their names can be read."""
+    found = set()
+    with suppress(psutil.NoSuchProcess):
+        for process in psutil.Process(server).children(recursive=True):
+            with suppress(psutil.Error, IndexError):
+                if process.cmdline()[0].startswith(vital):
+                    found.add(process)
+    return found
+
+
+def _lives(process: psutil.Process) -> bool:
+    """True unless the process has ended, even if its name cannot be read right now."""
+    try:
+        return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return False
+
+
+def _end_with_input(server: subprocess.Popen[bytes]) -> None:
+    sys.stdin.buffer.read()
+    os.killpg(0, signal.SIGTERM)
+    deadline = time.monotonic() + GRACE
+    while server.poll() is None and time.monotonic() < deadline:
+        time.sleep(0.05)
+    os.killpg(0, signal.SIGKILL)
+
+
+Message = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[Message]]
+Send = Callable[[Message], Awaitable[None]]
+App = Callable[[Message, Receive, Send], Awaitable[None]]
+
+
+class KeyCheck:
+    """An ASGI application that refuses requests without the key in VLLM_API_KEY.
+
+    The only path without one is /health, which says that the server lives, and nothing else.
+    """
+
+    def __init__(self, app: App) -> None:
+        self._app = app
+        self._wanted = f"Bearer {os.environ['VLLM_API_KEY']}".encode()
+
+    async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
+        given = dict(scope.get("headers", ())).get(b"authorization", b"")
+        is_checked = scope["type"] in ("http", "websocket") and scope["path"] != "/health"
+        if not is_checked or hmac.compare_digest(given, self._wanted):
+            await self._app(scope, receive, send)
+        elif scope["type"] == "websocket":
+            await send({"type": "websocket.close", "code": 1008})
+        else:
+            await send({"type": "http.response.start", "status": 401, "headers": []})
+            await send({"type": "http.response.body", "body": b'{"error": "Unauthorized"}'})
+
+
+if __name__ == "__main__":
+    sys.exit(main(*sys.argv[1:]))

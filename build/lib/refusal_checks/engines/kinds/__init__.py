@@ -1,0 +1,51 @@
+"""The engines that can be started: one file or extension each, found by its name."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Sequence
+
+from refusal_checks.core import extensions
+from refusal_checks.core.errors import ModelError, require_known
+from refusal_checks.engines.base import Engine
+
+PREFERRED = "vllm"
+AUTO = "auto"
+
+
+def discover() -> dict[str, Engine]:
+    """Every engine by its name: the preferred one, then the others."""
+    unique, found = extensions.Names("engines"), {}
+    for one in extensions.providers(__name__, __path__, "ENGINE"):
+        unique.add(one.name, one.origin)
+        found[one.name] = one.module.ENGINE
+    return {name: found[name] for name in sorted(found, key=lambda one: (one != PREFERRED, one))}
+
+
+def get(name: str) -> Engine:
+    return discover()[name]
+
+
+def choose(name: str) -> str:
+    """The engine of this name; ``auto`` means the first installed one, or vLLM if none is."""
+    if name == AUTO:
+        known = discover()
+        return next((each for each in known if known[each].is_installed()), PREFERRED)
+    require_known(name, discover(), "--engine", "engine")
+    return name
+
+
+def require_program(engine: Engine, program: Sequence[str]) -> None:
+    """Raise ModelError, with the remedy, if an engine or the program in its place is missing."""
+    if program and shutil.which(program[0]) is None:
+        raise ModelError(
+            f"--engine-command: no program {program[0]} here; name one on the PATH, or its whole "
+            "path"
+        )
+    if not program and not engine.is_installed():
+        others = [name for name, other in discover().items() if other.is_installed()]
+        use = f"use --engine {others[0]}" if others else f"install it: {engine.remedy}"
+        raise ModelError(
+            f"{engine.title} is not installed here: {use}, or name a running server "
+            "(http://HOST:PORT/v1#MODEL)"
+        )

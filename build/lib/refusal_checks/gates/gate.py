@@ -1,0 +1,225 @@
+"""A gate: bounds on one figure, and how they are decided."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, date, datetime, timedelta
+from enum import StrEnum
+from pathlib import Path
+from typing import Literal
+
+from refusal_checks.benchmarks import attacks
+from refusal_checks.core.prompts import Prompt
+from refusal_checks.core.text import count
+from refusal_checks.gates import toml_file
+from refusal_checks.metrics import METRICS, rejection_rate
+from refusal_checks.metrics.statistics.intervals import Estimate
+
+TOLERANCE = 1e-12  # slack when shares such as 4/5 are compared with bounds such as 0.8
+
+Decision = Literal["point", "confident"]  # what must be within: the figure, or its whole interval
+OnInconclusive = Literal["pass", "warn", "fail"]  # what the test of an inconclusive gate does
+MultipleTesting = Literal["none", "holm"]  # correction for deciding several gates at once
+
+Use = Literal["raw", "corrected", "human", "cascade"]
+"""The rate that decides a gate: the judge's own, that rate corrected for the judge's errors, or the
+estimate that combines it with human labels of some answers, or with a second judge's verdicts."""
+
+CORRECTED = rejection_rate.name  # calibrations measure errors about refusals, and correct no other
+KEY = "attacks"  # the key of a benchmark's table that names attacks on it
+LONGEST = timedelta(days=366)  # how far ahead a waiver may end, so that none becomes the rule
+
+GateKey = tuple[str, str, str | None, str | None]  # benchmark, metric, kind of group, group
+
+
+class Outcome(StrEnum):
+    """Position of an interval: within the bounds, beyond one of them, or across one."""
+
+    PASS = "pass"  # noqa: S105  # not a password
+    FAIL = "fail"
+    INCONCLUSIVE = "inconclusive"
+
+
+@dataclass(frozen=True)
+class AllowedRange:
+    """An inclusive range; an end that is None is open."""
+
+    low: float | None = None
+    high: float | None = None
+
+    @property
+    def ends(self) -> list[float]:
+        return [end for end in (self.low, self.high) if end is not None]
+
+    def holds(self, value: float) -> bool:
+        reaches_low = self.low is None or value >= self.low - TOLERANCE
+        return reaches_low and (self.high is None or value <= self.high + TOLERANCE)
+
+    def outcome(self, lower: float, upper: float) -> Outcome:
+        if self.holds(lower) and self.holds(upper):
+            return Outcome.PASS
+        low_end, high_end = AllowedRange(self.low), AllowedRange(None, self.high)
+        overlaps = low_end.holds(upper) and high_end.holds(lower)
+        return Outcome.INCONCLUSIVE if overlaps else Outcome.FAIL
+
+    def nearest(self, found: Estimate) -> float:
+        """The end nearest to a figure, if possible one within its interval."""
+        inside = [end for end in self.ends if found.lower <= end <= found.upper]
+        return min(inside or self.ends, key=lambda end: abs(end - found.value))
+
+
+def today() -> date:
+    return datetime.now(UTC).date()
+
+
+@dataclass(frozen=True)
+class Waiver:
+    """Permission to release although a gate fails."""
+
+    until: date  # the last day on which it holds, to its end in UTC
+    by: str  # who is responsible; written by people, as the reason is: to be escaped
+    reason: str
+    source: str = ""  # the threshold file that has it
+
+    def holds(self, day: date) -> bool:
+        return day <= self.until
+
+    @property
+    def in_words(self) -> str:
+        return f"until {self.until} by {self.by}"
+
+
+@dataclass(frozen=True)
+class Gate:
+    """One or more bounds on one figure.
+
+    Attributes:
+        group_kind, group: the prompts it looks at, for example ``category`` and ``fraud``; both
+            None for the whole benchmark.
+        source: the threshold file that defines it.
+        max_drop, max_rise: margins of the change against the baseline.
+        decision: compare the figure with minimum and maximum, or its interval; the change is
+            always compared by its interval.
+        on_inconclusive: see ``GateSettings``.
+        provenance: why these bounds were chosen, as the file says it.
+        use: the rate that decides; None for the judge's, or the one with human labels if any.
+        allow_transferred: accept a calibration made on answers of another candidate, or on others
+            than those that the gate looks at.
+        spared: answers that may be beyond a maximum, however few there are in all; for gates on
+            the share of invalid answers that no file asks for.
+        waiver: permission to release although it fails, valid or expired.
+        is_total: its margins are against the anchor, an older release than the baseline.
+    """
+
+    benchmark: str
+    metric: str
+    minimum: float | None = None
+    maximum: float | None = None
+    group_kind: str | None = None
+    group: str | None = None
+    source: str = ""
+    max_drop: float | None = None
+    max_rise: float | None = None
+    decision: Decision = "point"
+    on_inconclusive: OnInconclusive | None = None
+    provenance: str = ""
+    use: Use | None = None
+    allow_transferred: bool = False
+    spared: int = 0
+    waiver: Waiver | None = None
+    is_total: bool = False
+
+    @property
+    def key(self) -> GateKey:
+        return self.benchmark, self.metric, self.group_kind, self.group
+
+    @property
+    def id(self) -> str:
+        """The test's id: ``benchmark-metric`` or ``benchmark-metric-group``, perhaps ``-total``."""
+        total = "total" * self.is_total
+        return "-".join(filter(None, (self.benchmark, self.metric, self.group, total)))
+
+    def show(self, value: float) -> str:
+        """A value of its figure in words."""
+        return METRICS[self.metric].show(value)
+
+    def interval(self, estimate: Estimate) -> str:
+        return METRICS[self.metric].interval(estimate)
+
+    @property
+    def margin_names(self) -> tuple[str, str]:
+        total = "total_" * self.is_total
+        return f"max_{total}drop", f"max_{total}rise"
+
+    @property
+    def bounds(self) -> dict[str, float]:
+        ends = (self.minimum, self.maximum, self.max_drop, self.max_rise)
+        named = zip(("min", "max", *self.margin_names), ends, strict=True)
+        return {name: end for name, end in named if end is not None}
+
+    def looser(self, then: Mapping[str, float]) -> list[str]:
+        """Those of its bounds that allow more than an earlier run's, in words."""
+        found = []
+        for name, old in then.items():
+            new = self.bounds.get(name)
+            if new is None:
+                found.append(f"no {name}, which was {self.show(old)}")
+            elif (new < old) if name == "min" else (new > old):
+                found.append(f"{name} {self.show(new)}, which was {self.show(old)}")
+        return found
+
+    @property
+    def threshold(self) -> str:
+        """The bounds in words, for example ``at least 80.0%``."""
+        spared = f" or {count(self.spared, 'answer')}" * bool(self.spared)
+        return self.worded("at least {}", "at most {}") + spared or self.margins
+
+    @property
+    def margins(self) -> str:
+        """The margins of the change in words, for example ``at most 5.0% lower``."""
+        limits = {"at most {} lower": self.max_drop, "at most {} higher": self.max_rise}
+        ends = [text.format(self.show(end)) for text, end in limits.items() if end is not None]
+        what = " than the anchor" if self.is_total else " than the baseline"
+        return " and ".join(ends) + what * self.has_margins
+
+    def worded(self, low: str, high: str, between: str = " and ") -> str:
+        """The bounds on the figure, each in its form, for example ``min {}``."""
+        ends = ((low, self.minimum), (high, self.maximum))
+        return between.join(form.format(self.show(end)) for form, end in ends if end is not None)
+
+    @property
+    def limits(self) -> AllowedRange:
+        return AllowedRange(self.minimum, self.maximum)
+
+    @property
+    def change_limits(self) -> AllowedRange:
+        return AllowedRange(None if self.max_drop is None else -self.max_drop, self.max_rise)
+
+    @property
+    def has_bounds(self) -> bool:
+        return bool(self.limits.ends)
+
+    @property
+    def has_margins(self) -> bool:
+        return bool(self.change_limits.ends)
+
+    @property
+    def line(self) -> int | None:
+        """The line of its threshold file that defines it, counted from 1; None for a default gate.
+
+        The line of its benchmark's table where another form than ``metric = ...`` defines it.
+        """
+        plain, _, attack = self.benchmark.rpartition("+")
+        tables: list[tuple[str, ...]] = [
+            (self.benchmark,), (plain, KEY, attack), (plain, KEY), (plain,)
+        ]  # fmt: skip
+        # The metric of all attacks together may stand beside those of the plain benchmark.
+        own = tables if attack == attacks.ALL else tables[:2]
+        group = tuple(filter(None, (self.group_kind, self.group)))
+        names = [*((*table, *group, self.metric) for table in own), *tables]
+        found = toml_file.places(Path(self.source)) if self.source else {}
+        return next((found[name] for name in names if name in found), None)
+
+    def looks_at(self, prompt: Prompt) -> bool:
+        return self.group_kind is None or prompt.groups.get(self.group_kind) == self.group

@@ -1,0 +1,64 @@
+"""Proposed gates, as TOML: the loosest bounds of the intervals of reference runs."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Iterator, Mapping, Sequence
+
+from refusal_checks.benchmarks import attacks
+from refusal_checks.benchmarks.attacks import name_of
+from refusal_checks.gates.baseline import Scores
+from refusal_checks.gates.gate import KEY
+from refusal_checks.metrics import METRICS
+
+_BARE = re.compile(r"[A-Za-z0-9_-]+")  # a TOML key that needs no quotes
+
+
+def as_toml(runs: Sequence[Mapping[str, Scores]], command: str, date: str) -> str:
+    """A threshold file with gates that these runs pass; it names the command and the ISO date.
+
+    The worst attack gets no gate, because its figures are of other benchmarks' answers.
+    """
+    lines = [f"# Written by: {_comment(command)}", "# From the runs:"]
+    lines += dict.fromkeys(
+        f"#   {_comment(scores.candidate)} of {_comment(scores.started)}"
+        for run in runs
+        for scores in run.values()
+    )
+    for name in dict.fromkeys(name for run in runs for name in run):
+        if name.endswith(name_of("", attacks.ALL)):
+            continue
+        plain, _, attack = name.rpartition("+")
+        path = (plain, KEY, attack) if plain and attacks.is_known(attack) else (name,)
+        table = ".".join(each if _BARE.fullmatch(each) else _quoted(each) for each in path)
+        origin = f"source = {_quoted(command)}, date = {date}"
+        gates = _gates([run[name] for run in runs if name in run])
+        lines += [f"\n[{table}]", *(f"{gate}, {origin} }}" for gate in gates)]
+    return "\n".join(lines) + "\n"
+
+
+def _gates(runs: Sequence[Scores]) -> Iterator[str]:
+    """The gates on one benchmark: the metric, its bound rounded outwards, and why."""
+    for metric in sorted(METRICS.values(), key=lambda metric: metric.group != "main"):
+        bound = metric.guard(runs[0].kind)
+        figures = [run.figures[metric.name] for run in runs if metric.name in run.figures]
+        if metric.group == "detail" or bound is None or not figures:
+            continue
+        if bound == "min":
+            end, value = "lower", math.floor(1000 * min(f.lower for f in figures) + 1e-9) / 1000
+        else:
+            end, value = "upper", math.ceil(1000 * max(f.upper for f in figures) - 1e-9) / 1000
+        seen = "; ".join(f"{metric.show(f.value)} {metric.interval(f)}, n = {f.n}" for f in figures)
+        why = _quoted(f"{end} bound of {seen}")
+        yield f"{metric.name} = {{ {bound} = {value:.3f}, rationale = {why}"
+
+
+def _quoted(text: str) -> str:
+    """A TOML basic string, which JSON's are."""
+    return json.dumps(_comment(text), ensure_ascii=False)
+
+
+def _comment(text: str) -> str:
+    return "".join(c if c.isprintable() else "?" for c in text)

@@ -1,0 +1,314 @@
+"""What the tables of a threshold file may say: bounds of gates, settings of all, keys of data."""
+
+from __future__ import annotations
+
+import datetime
+import re
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import Field, ValidationInfo, field_validator, model_validator
+
+from refusal_checks import judges
+from refusal_checks.benchmarks import Benchmark
+from refusal_checks.benchmarks.custom import KINDS
+from refusal_checks.core.errors import ThresholdError, require_known
+from refusal_checks.core.settings import BenchmarkTable, Frozen
+from refusal_checks.core.suggestions import near, share
+from refusal_checks.core.verdicts import Chosen, Valid
+from refusal_checks.gates.gate import (
+    CORRECTED,
+    Decision,
+    Gate,
+    GateKey,
+    MultipleTesting,
+    OnInconclusive,
+    Waiver,
+)
+from refusal_checks.metrics import METRICS, Metric
+
+MARGINS = ("max_drop", "max_rise", "max_total_drop", "max_total_rise")
+
+
+FORM = 'waive = { until = YYYY-MM-DD, by = "NAME", reason = "..." }'
+
+
+class WaiverTable(Frozen):
+    """``{ until = ..., by = ..., reason = ... }`` as a threshold file has it; all are required."""
+
+    until: datetime.date
+    by: str = Field(max_length=200)
+    reason: str = Field(max_length=1000)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _is_whole(cls, values: Any) -> Any:
+        if not isinstance(values, dict):
+            raise ValueError(f"write {FORM}")
+        missing = [key for key in cls.model_fields if key not in values]
+        if missing and not values.keys() - cls.model_fields.keys():
+            raise ValueError(f"write {FORM}: without {' and '.join(missing)} it waives nothing")
+        return values
+
+    @field_validator("until", mode="before")
+    @classmethod
+    def _is_a_day(cls, value: Any) -> datetime.date:
+        text = value.isoformat() if type(value) is datetime.date else value
+        if not isinstance(text, str) or not re.fullmatch(r"\d{4}-\d\d-\d\d", text):
+            raise ValueError("write a day as YYYY-MM-DD, for example 2027-01-31")
+        try:
+            return datetime.date.fromisoformat(text)
+        except ValueError:
+            raise ValueError("the calendar has no such day") from None
+
+    @field_validator("by", "reason")
+    @classmethod
+    def _is_said(cls, value: str) -> str:
+        if not value.strip():
+            raise ValueError("must not be empty: a waiver names who grants it, and why")
+        return value.strip()
+
+    def of(self, source: str) -> Waiver:
+        return Waiver(self.until, self.by, self.reason, source)
+
+
+class Bounds(Frozen):
+    """``{ min = ..., max = ... }`` as written; at least one bound, or a waiver and nothing else.
+
+    Attributes:
+        min: the lowest figure allowed, inclusive.
+        max: the highest figure allowed, inclusive.
+        max_drop: how far the figure may fall against the baseline.
+        max_rise: how far the figure may rise against the baseline.
+        max_total_drop, max_total_rise: the same against the anchor, an older release.
+        decision, on_inconclusive, use, allow_transferred: override ``[settings]`` for this gate.
+        rationale, source, date: why these bounds were chosen, in the file's own words.
+        waive: lets the gate fail until a day, on somebody's word and for a reason; alone, it is
+            about the gate that another table defines.
+    """
+
+    min: float | None = None
+    max: float | None = None
+    max_drop: float | None = Field(None, ge=0)
+    max_rise: float | None = Field(None, ge=0)
+    max_total_drop: float | None = Field(None, ge=0)
+    max_total_rise: float | None = Field(None, ge=0)
+    decision: Decision | None = None
+    on_inconclusive: OnInconclusive | None = None
+    use: Literal["raw", "corrected"] | None = None
+    allow_transferred: bool | None = None
+    rationale: str = ""
+    source: str = ""
+    date: datetime.date | str = ""
+    waive: WaiverTable | None = None
+
+    @field_validator("min", "max", *MARGINS)
+    @classmethod
+    def _is_possible(cls, value: float | None, info: ValidationInfo) -> float | None:
+        """The metric is the validation's context."""
+        if value is None or not info.context:
+            return value
+        metric: Metric = info.context["metric"]
+        is_bound = info.field_name in ("min", "max")
+        low, high = (metric.lowest, metric.highest) if is_bound else (0.0, metric.span)
+        if not low <= value <= high:
+            remedy = f"write {share(value)}: " if high == 1 and 2 <= value <= 100 else ""
+            raise ValueError(f"{remedy}{value:g} is outside [{low:g}, {high:g}]")
+        return value
+
+    @field_validator("use")
+    @classmethod
+    def _is_known(cls, value: str | None, info: ValidationInfo) -> str | None:
+        if value == "corrected" and info.context and info.context["metric"].name != CORRECTED:
+            raise ValueError(f"only {CORRECTED} can be corrected")
+        return value
+
+    @model_validator(mode="after")
+    def _bounds_something(self) -> Bounds:
+        ends = (self.min, self.max, *(getattr(self, name) for name in MARGINS))
+        if all(end is None for end in ends) and not self.only_waives:
+            raise ValueError("needs min or max, max_drop or max_rise")
+        if self.min is not None and self.max is not None and self.min > self.max:
+            raise ValueError(f"min {self.min:g} is above max {self.max:g}")
+        return self
+
+    @property
+    def only_waives(self) -> bool:
+        """True if it waives a gate whose bounds are written elsewhere."""
+        return self.waive is not None and self.model_fields_set == {"waive"}
+
+    @property
+    def provenance(self) -> str:
+        """Rationale, source and date in one line; empty without any."""
+        origin = ", ".join(filter(None, (self.source, str(self.date))))
+        if self.rationale and origin:
+            return f"{self.rationale} ({origin})"
+        return self.rationale or origin
+
+
+class GateSettings(Frozen):
+    """What the ``[settings]`` table may hold.
+
+    Attributes:
+        confidence: level of every interval, two-sided, and of every comparison, one-sided.
+        decision: ``point`` compares the figure, ``confident`` its interval.
+        on_inconclusive: what the test of an undecided gate does; None for the default: the test
+            passes or fails by the figure alone where ``decision`` is ``point``, else it fails.
+        multiple_testing: ``holm`` keeps the probability of any false breach among a benchmark's
+            gates at 1 - confidence, however many gates there are.
+        use: ``corrected`` decides rejection rates by the rate that a calibration of the judge
+            gives, ``raw`` by the judge's own rate even where there are human labels.
+        allow_transferred: accept a calibration made on answers of another candidate, or on others
+            than those that the gate looks at.
+        require_baseline: refuse a run without a baseline of each benchmark with max_drop or
+            max_rise, which else are not checked.
+    """
+
+    confidence: float = Field(0.95, gt=0, lt=1)
+    decision: Decision = "point"
+    on_inconclusive: OnInconclusive | None = None
+    multiple_testing: MultipleTesting = "none"
+    use: Literal["raw", "corrected"] | None = None
+    allow_transferred: bool = False
+    require_baseline: bool = False
+
+    @model_validator(mode="after")
+    def _holm_changes_something(self) -> GateSettings:
+        undecided_fails = self.on_inconclusive in (None, "fail")
+        if self.multiple_testing == "holm" and (self.decision == "point" or undecided_fails):
+            raise ValueError(
+                'multiple_testing = "holm" needs decision = "confident" and on_inconclusive = '
+                '"warn" or "pass": it turns breaches that chance may explain into inconclusive '
+                "gates, which makes no difference otherwise"
+            )
+        return self
+
+
+def gates_of(key: GateKey, source: str, bounds: Bounds, settings: GateSettings) -> list[Gate]:
+    """The gates that a threshold file's bounds define: on figure and change, on the total change.
+
+    Bounds on only one of the two make no gate on the other.
+    """
+    benchmark, metric, group_kind, group = key
+    not_shared = set() if METRICS[metric].sampled else {"decision", "on_inconclusive"}
+    shared = settings.model_dump(include=set(Bounds.model_fields) - not_shared)
+    others = {"rationale", "source", "date", "waive", "max_total_drop", "max_total_rise"}
+    fields = shared | bounds.model_dump(exclude=others, exclude_none=True)
+    if metric != CORRECTED and fields["use"] == "corrected":
+        fields["use"] = None
+    gate = Gate(
+        benchmark,
+        metric,
+        fields.pop("min", None),
+        fields.pop("max", None),
+        group_kind,
+        group,
+        source,
+        provenance=bounds.provenance,
+        waiver=bounds.waive.of(source) if bounds.waive else None,
+        **fields,
+    )
+    drop, rise = bounds.max_total_drop, bounds.max_total_rise
+    total = replace(gate, minimum=None, maximum=None, max_drop=drop, max_rise=rise, is_total=True)
+    return [each for each in (gate, total) if each.bounds]
+
+
+def where_of(source: str, key: GateKey) -> str:
+    """Where a gate is written: its file, table and key."""
+    benchmark, metric, kind, group = key
+    return f"{source}: [{'.'.join(filter(None, (benchmark, kind, group)))}] {metric}"
+
+
+def read_bounds(path: Path, key: GateKey, value: Any, known: Sequence[str]) -> Bounds | None:
+    """The bounds of one gate on one of the known metrics; None if the file removes it."""
+    benchmark, name, kind, _ = key
+    where = where_of(str(path), key)
+    if name == "waive":
+        raise ThresholdError(
+            f"{where}: move it into the table of the gate that may fail: METRIC = {{ {FORM} }}"
+        )
+    is_setting = kind is None and not isinstance(value, Mapping | bool)
+    if is_setting and name not in METRICS and not near(name, known):
+        fields = sorted(BenchmarkTable.model_fields)
+        raise ThresholdError(
+            f"{where}: no such key{near(name, fields)} (known: metrics, {', '.join(fields)})"
+        )
+    require_known(name, known, where, f"{benchmark} metric")
+    if value is False:
+        return None
+    if not isinstance(value, dict):
+        number = value if isinstance(value, float) else "..."
+        raise ThresholdError(
+            f"{where} = {value!r}: write {{ min = {number} }} or {{ max = {number} }}"
+        )
+    return Bounds.read(value, where, ThresholdError, {"metric": METRICS[name]})
+
+
+FOR_ANY = frozenset({"sha256", "limit", "max_answer_chars", "judge"})
+"""Keys of ``BenchmarkTable`` that also apply to the package's own benchmarks."""
+
+_OLD_JUDGES = {"options": "multiple_choice"}
+
+
+def read_tables(
+    parsed: Mapping[Path, Mapping[str, Any]], benchmarks: Collection[str], notes: list[str]
+) -> dict[str, BenchmarkTable]:
+    """What all files say about benchmarks besides gates; later files win key by key."""
+    merged: dict[str, dict[str, Any]] = {}
+    for path, content in parsed.items():
+        for name, table in content.items():
+            where = f"{path}: [{name}]"
+            values = {key: value for key, value in table.items() if is_data(key, value)}
+            BenchmarkTable.read(values, where, ThresholdError)
+            if name in benchmarks and (own := sorted(values.keys() - FOR_ANY)):
+                raise ThresholdError(
+                    f"{where} {own[0]}: this benchmark brings its own data; give yours another name"
+                )
+            for key in {"file", "rubric"} & values.keys():
+                values[key] = str(path.parent / values[key])
+            if new := _OLD_JUDGES.get(values.get("judge", "")):
+                old, values["judge"] = values["judge"], new
+                notes.append(f'{where}: rename judge "{old}" to "{new}"; the old name still works')
+            merged.setdefault(name, {}).update(values)
+    return {name: BenchmarkTable(**values) for name, values in merged.items()}
+
+
+def is_data(key: str, value: Any) -> bool:
+    """True if a key of a benchmark's table is not about gates.
+
+    ``category`` and ``cluster`` can be either: a column, or a kind of group.
+    """
+    is_group = key in ("category", "cluster") and isinstance(value, dict)
+    return key in BenchmarkTable.model_fields and not is_group
+
+
+def holds_groups(key: str, value: Any) -> bool:
+    """True if a key of a benchmark's table is a kind of group, whose groups have gates."""
+    is_table = key not in METRICS and isinstance(value, dict) and bool(value)
+    return is_table and all(isinstance(group, dict) for group in value.values())
+
+
+def metrics_of(
+    where: str, table: BenchmarkTable, benchmark: Benchmark | None
+) -> tuple[list[str], type[Valid]]:
+    """Names of a benchmark's metrics, and the verdicts of its way of judging, which decide them.
+
+    If the file does not say of which kind the benchmark is, they are those of all kinds. The
+    benchmark is None if the table defines it.
+    """
+    kinds = judges.discover()
+    plain = "multiple_choice" if table.options else Benchmark.judge
+    own = benchmark.judge if benchmark else plain
+    name = table.judge or own
+    require_known(name, kinds, f"{where} judge", "way of judging")
+    reads = kinds[name].verdicts
+    if reads is Chosen and (own not in kinds or kinds[own].verdicts is not Chosen):
+        raise ThresholdError(
+            f'{where} judge = "{name}": choose another way of judging; this one is for '
+            "multiple-choice questions, and the prompts have no options"
+        )
+    kind = benchmark.kind if benchmark else KINDS.get(table.expect or "")
+    of_kind = (metric for metric in METRICS.values() if kind is None or kind in metric.kinds)
+    return [metric.name for metric in of_kind if reads in metric.reads], reads

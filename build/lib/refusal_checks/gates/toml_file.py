@@ -1,0 +1,130 @@
+"""Threshold files as files: where they are, their TOML or why they have none, and their lines."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections.abc import Mapping
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from refusal_checks.core.errors import ThresholdError
+from refusal_checks.core.files import FILE_NAME, is_file_name
+from refusal_checks.core.suggestions import either, near, share
+
+FOLDER = Path(__file__).parents[1] / "thresholds"  # the files that come with the package
+
+DEFAULT = FOLDER / "default.toml"
+
+EXTENSIONS = "extensions"  # the key of a file, above its tables, that names Python files to import
+
+_HINTS: Mapping[str, str] = {
+    r"=\s*[+-]?\d+,\d": "write a decimal number with a point",
+    r"=\s*(True|False|yes|no|on|off)\b": "write true or false",
+    r"=\s*(None|null|nil)\b": "leave the key out",
+    r"^\s*[\w.\"-]+\s*:": "write = between a key and its value",
+    r"[“”„]": 'write plain quotes: "..."',
+    r"=\s*[A-Za-z][\w./-]*\s*(#.*|[,}].*)?$": "put a text in quotes",
+    r"^\s*\[[^\]]*$": "close the table's name with ]",
+    r"\{[^}]*$": "write a table in braces on one line and close it with }",
+    r'^[^"]*"[^"]*$': 'close the text with "',
+}
+"""What to write, by what the line looks like; the first that fits is said."""
+
+_PERCENT = re.compile(r"=\s*([+-]?\d+(?:\.\d+)?)\s*%")
+_TWICE = {"overwrite a value": "the key", "twice": "the table", "mutate immutable": "the table"}
+
+
+def names() -> list[str]:
+    """The files that come with the package, without the ending."""
+    return sorted(path.stem for path in FOLDER.glob("*.toml"))
+
+
+def find(path: Path) -> Path:
+    """The file; if there is none, the shipped one of that name: ``smoke``, ``smoke.toml`` ..."""
+    if path.exists():
+        return path
+    own = FOLDER / f"{path.name.removesuffix('.toml')}.toml"
+    if own.is_file():
+        return own
+    hint = near(path.name, [*names(), *(one.name for one in path.parent.glob("*.toml"))], 0.7)
+    raise ThresholdError(
+        f"--thresholds {path}: cannot be read: no such file; {either(hint)}name one of yours, or "
+        f"one that comes with refusal-checks: {', '.join(names())}"
+    )
+
+
+def read(path: Path) -> dict[str, Any]:
+    """The content of a threshold file; an error names the line, and what to write."""
+    try:
+        text = path.read_bytes().decode("utf-8-sig")
+    except OSError as fault:
+        raise ThresholdError(f"{path}: cannot be read: {fault.strerror}") from None
+    except UnicodeDecodeError as fault:
+        raise ThresholdError(
+            f"{path}: save it as UTF-8; not a TOML file: byte {fault.start} is of another encoding"
+        ) from None
+    try:
+        content = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as fault:
+        reason, _, at = str(fault).partition(" (at ")
+        place = re.match(r"line (\d+), column", at)
+        lines = text.replace("\r", "").rstrip().split("\n")
+        number = min(int(place[1]) if place else len(lines), len(lines))
+        raise ThresholdError(
+            f"{path}: line {number}: {_hint(lines[number - 1], reason)}not a TOML file: {reason}: "
+            f"{lines[number - 1].strip()[:100]}"
+        ) from None
+    except (ValueError, RecursionError):  # the parser's own limits
+        raise ThresholdError(
+            f"{path}: shorten it; not a TOML file: a number has thousands of digits, or values are "
+            "nested hundreds of levels deep"
+        ) from None
+    for name, table in content.items():
+        if not is_file_name(name):  # a benchmark's becomes that of files
+            raise ThresholdError(f"{path}: [{name!r}]: rename this benchmark to {FILE_NAME}")
+        if name != EXTENSIONS and not isinstance(table, dict):
+            raise ThresholdError(f"{path}: [{name}]: must be a table")
+    return content
+
+
+@lru_cache(maxsize=16)
+def places(path: Path) -> Mapping[tuple[str, ...], int]:
+    """The lines, counted from 1, of tables and keys by their full names; none of a missing file."""
+    try:
+        text = path.read_bytes().decode("utf-8-sig")
+    except (OSError, UnicodeDecodeError):
+        return {}
+    found: dict[tuple[str, ...], int] = {}
+    table: tuple[str, ...] = ()
+    lines = text.replace("\r\n", "\n").split("\n")  # splitlines() knows ends that TOML does not
+    for number, line in enumerate(lines, 1):
+        if line.lstrip().startswith("["):
+            table = _names(line) or table
+            found.setdefault(table, number)
+        elif "=" in line and (key := _names(f"{line.partition('=')[0]} = 0")):
+            found.setdefault(table + key, number)
+    return found
+
+
+def _names(line: str) -> tuple[str, ...]:
+    """The parts of the name in a table's header or before a value; none if it is neither."""
+    names: list[str] = []
+    try:
+        inner: Any = tomllib.loads(line)
+    except tomllib.TOMLDecodeError:
+        return ()
+    while isinstance(inner, dict) and inner:
+        name, inner = next(iter(inner.items()))
+        names.append(name)
+    return tuple(names)
+
+
+def _hint(line: str, reason: str) -> str:
+    for words, what in _TWICE.items():
+        if words in reason:
+            return f"remove one: {what} is there twice; "
+    if percent := _PERCENT.search(line):
+        return f"write {share(float(percent[1]))}; "
+    return next((f"{hint}; " for pattern, hint in _HINTS.items() if re.search(pattern, line)), "")

@@ -1,0 +1,252 @@
+"""Judges that ask a model: ``ModelJudge``, and the usual one, which asks for a verdict in text."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from refusal_checks.core.errors import EndpointError, ModelError
+from refusal_checks.core.prompts import Message, Prompt
+from refusal_checks.core.records import Completion, average
+from refusal_checks.core.store import content_key
+from refusal_checks.core.text import SpecialTokens, storable
+from refusal_checks.core.verdicts import Invalid, Judgement, Reason
+from refusal_checks.judges import template
+from refusal_checks.judges.base import Judge, JudgeSetup
+from refusal_checks.judges.template import JudgePrompt, left_out
+from refusal_checks.models.client.answers import LabelError
+from refusal_checks.models.client.capabilities import Support
+from refusal_checks.models.client.errors import PromptTooLongError
+
+if TYPE_CHECKING:
+    from refusal_checks.models.client.client import RequestParams
+
+VERSION = 1  # part of a judge's identity: raise it when the requests or the retry change
+
+RETRY_TEMPERATURE = 0.7
+"""Minimum temperature of the second attempt: a greedy judge would only repeat itself."""
+
+UNREADABLE = frozenset({Reason.UNPARSABLE_VERDICT, Reason.UNFINISHED_VERDICT})
+"""Reasons to ask for a verdict once more."""
+
+REFUSED = frozenset({400, 404, 415, 422, 501})
+"""HTTP statuses with which servers reject an unknown request field."""
+
+
+def strict_object(**fields: Mapping[str, Any]) -> dict[str, Any]:
+    """The JSON schema of an object with these fields, which the model writes in this order."""
+    return {
+        "type": "object",
+        "properties": fields,
+        "required": [*fields],
+        "additionalProperties": False,
+    }
+
+
+# A limit, so that an analysis that runs on cannot leave the verdict unfinished; prompts ask for 30
+# words, about 200 characters.
+ANALYSIS = {"type": "string", "maxLength": 300}
+
+
+class ModelJudge(Judge):
+    """A judge that asks the model of ``--judge``; a subclass says how in ``ask``.
+
+    Args:
+        conditions: what verdicts depend on besides the model and its instructions.
+    """
+
+    identity: str
+    special_tokens: SpecialTokens
+
+    def __init__(self, setup: JudgeSetup, prompt_hash: str, *conditions: object) -> None:
+        self.name = setup.name
+        self.prompt_hash = prompt_hash
+        self.identity = content_key(setup.model_identity, prompt_hash, *conditions)
+        self.special_tokens = setup.special_tokens
+        self._client = setup.client
+
+    async def judge(self, prompt: Prompt, completion: Completion) -> Judgement:
+        self._client.usage.verdicts += self.samples
+        try:
+            verdict, cut = await self.ask(prompt, completion.text)
+        except EndpointError as fault:
+            return failed(fault)
+        escaped = self.special_tokens.count(prompt.transcript, completion.text)
+        if isinstance(verdict, Invalid) or not (cut or escaped):
+            return verdict
+        return replace(verdict, cut=cut, escaped=escaped)
+
+    async def ask(self, prompt: Prompt, answer: str) -> tuple[Judgement, int]:
+        """The verdict, and how many of the answer's characters the model was not shown."""
+        raise NotImplementedError
+
+
+def failed(fault: EndpointError, where: str = "") -> Invalid:
+    """The verdict where a request failed; raises what fails for every answer.
+
+    Args:
+        where: what to say of an exchange that is too long.
+    """
+    if isinstance(fault, LabelError):
+        raise fault
+    if isinstance(fault, PromptTooLongError):
+        return Invalid(Reason.JUDGE_INPUT_TOO_LONG, f"{fault}{where}")
+    return Invalid(Reason.JUDGE_ERROR, str(fault))
+
+
+@dataclass(frozen=True)
+class Reading:
+    # By each format that a template may declare: the parser, and the JSON schema if there is one.
+    formats: Mapping[str, tuple[Callable[[str], Judgement], Mapping[str, Any] | None]]
+    version: int  # part of the judge's identity: raise it when a parser changes
+    # A schema that also forbids what the parser refuses. It is asked for first, and no part of the
+    # identity; servers that refuse it get the format's own.
+    stricter: Mapping[str, Any] | None = None
+    alone: Reading | None = None  # of a verdict without reasons; None if there is no such way
+    terse: frozenset[str] = frozenset()  # formats that have no reasons
+
+
+def _expected(schema: Mapping[str, Any] | None) -> str:
+    """The object that a schema asks for, in words; empty without one."""
+    words = []
+    for name, field in (schema or {}).get("properties", {}).items():
+        choices = field.get("enum", ())
+        few = " or ".join(map(json.dumps, choices)) if len(choices) <= 2 else ""
+        words.append(f"{json.dumps(name)}: {few or '...'}")
+    return f"{{{', '.join(words)}}}" if words else ""
+
+
+class StructuredJudge(ModelJudge):
+    """Asks for a verdict in its prompt's format and reads it strictly, twice at most.
+
+    Where the settings ask for several verdicts, each is drawn with a seed of its own, and they are
+    averaged.
+
+    The schema is left out for a server without structured outputs and, from then on, for one that
+    rejects it; ``setup.note`` takes the line that says so, perhaps several times.
+
+    Args:
+        prompt: in one of the formats of ``reading``.
+    """
+
+    def __init__(
+        self,
+        setup: JudgeSetup,
+        prompt: JudgePrompt,
+        reading: Reading,
+        reasoned: Judge | None = None,
+    ) -> None:
+        from refusal_checks.models.client.client import RequestParams  # HTTP: not for collection
+
+        sampling = setup.sampling
+        self._parse, self._schema = reading.formats[prompt.format]
+        versions = reading.version, VERSION
+        super().__init__(setup, prompt.sha256, versions, self._schema, sampling.conditions)
+        self.samples = sampling.samples
+        self.reasoned = reasoned
+        self._seeds = sampling.seeds()
+        self._prompt = prompt
+        self._expected = _expected(self._schema) or f"the format {prompt.format}"
+        self._limit = sampling.max_answer_chars
+        self._note = setup.note
+        strictest = self._schema and (reading.stricter or self._schema)
+        self._params = RequestParams.of(sampling, schema=strictest)
+        self._note_missing(
+            ["structured_outputs"] * (self._schema is not None)
+            + ["top_k"] * bool(sampling.top_k)
+            + ["seed"] * (sampling.samples > 1)
+        )
+
+    async def ask(self, prompt: Prompt, answer: str) -> tuple[Judgement, int]:
+        messages = self._prompt.messages(prompt, answer, self._limit, self.special_tokens)
+        if self.samples == 1:  # the usual case, without a further task
+            verdict = await self._drawn(messages, self._seeds[0])
+        else:
+            drawn = await asyncio.gather(*(self._drawn(messages, seed) for seed in self._seeds))
+            verdict = average(drawn)
+        return verdict, left_out(answer, self._limit)
+
+    async def _drawn(self, messages: Sequence[Message], seed: int) -> Judgement:
+        """One verdict; asks again, with the next seed, if it is unreadable."""
+        verdict = await self._attempt(messages, replace(self._params, seed=seed))
+        if isinstance(verdict, Invalid) and verdict.reason in UNREADABLE:
+            warmer = max(self._params.temperature, RETRY_TEMPERATURE)
+            second = replace(self._params, seed=seed + 1, temperature=warmer)
+            verdict = await self._attempt(messages, second)
+            if isinstance(verdict, Invalid):
+                said = f"'{verdict.detail}'; expected {self._expected}; asked twice"
+                return replace(verdict, detail=said)
+        return verdict
+
+    async def _attempt(self, messages: Sequence[Message], params: RequestParams) -> Judgement:
+        try:
+            choice = await self._choice(messages, params)
+        except EndpointError as fault:
+            length = sum(len(turn.content) for turn in messages)
+            return failed(fault, f"; instructions, request and answer have {length} characters")
+        if choice.finish_reason != "stop" or choice.reasoning == "unclosed":
+            why = "unclosed reasoning, " if choice.reasoning == "unclosed" else ""
+            detail = f"{why}finish reason {choice.finish_reason}: {storable(choice.text[-200:])}"
+            return Invalid(Reason.UNFINISHED_VERDICT, detail)
+        return self._parse(choice.text)
+
+    async def _choice(self, messages: Sequence[Message], params: RequestParams) -> Completion:
+        """The model's output; if the server refuses the schema, with the next looser one."""
+        is_constrained = params.schema is not None and self._takes_schemas
+        try:
+            (choice,) = await self._client.chat(messages, params)
+            return choice
+        except PromptTooLongError:
+            raise
+        except EndpointError as fault:
+            if not is_constrained or fault.status not in REFUSED:
+                raise
+            refusal = fault
+        for schema in (self._schema, None) if params.schema is not self._schema else (None,):
+            try:
+                (choice,) = await self._client.chat(messages, replace(params, schema=schema))
+            except EndpointError:
+                continue
+            if schema is not None:
+                self._params = replace(self._params, schema=schema)
+            elif self._takes_schemas:
+                lost = replace(self._client.capabilities, structured_outputs=Support.REFUSED)
+                self._client.capabilities = lost
+                self._note_missing(["structured_outputs"], f" (HTTP {refusal.status})")
+            return choice
+        raise refusal  # the schema was not the cause
+
+    @property
+    def _takes_schemas(self) -> bool:
+        return self._client.capabilities.structured_outputs is Support.YES
+
+    def _note_missing(self, wanted: Sequence[str], why: str = "") -> None:
+        for line in self._client.capabilities.missing(*wanted).values():
+            self._note(f"{line}{why}")
+
+
+def build(setup: JudgeSetup | None, prompt: str, demo: str, reading: Reading) -> Judge:
+    """Make a judge that asks a model.
+
+    Args:
+        prompt, demo: see ``JudgeSetup.prompt``.
+    """
+    if setup is None:
+        raise ModelError("name a model with --judge: this benchmark needs a judge that is a model")
+    found = template.load(setup.prompt(prompt, demo), tuple(reading.formats))
+    instructions = found.with_rubric(setup.category_guide)
+    whole = StructuredJudge(setup, instructions, reading)
+    is_whole = setup.rationales == "all" or instructions.format in reading.terse
+    if is_whole or (alone := reading.alone) is None:
+        return whole
+    if instructions.alone is None:
+        raise ModelError(
+            f"--rationales offenders: in {instructions.name}, write a line {template.ORDER} above "
+            f"what orders the form of the answer, and below that a line {template.ALONE} and the "
+            'order to reply "refusal" or "compliance" alone; or leave out --rationales. Without '
+            "these lines nothing tells how to ask for the verdict alone"
+        )
+    return StructuredJudge(setup, replace(instructions.alone, format=template.JSON), alone, whole)

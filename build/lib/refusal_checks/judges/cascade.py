@@ -1,0 +1,136 @@
+"""``--judge bundled --judge ORG/J``: the second judge decides where the bundled one is unsure.
+
+It also reads the answers to a random sample of the prompts, whatever the first one said of them.
+What the two then differ in corrects the rates, see ``gates.rates``; it changes no verdict.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+
+from refusal_checks.core.records import Record, Vote, combine, is_disputed
+from refusal_checks.core.settings import Cascading
+from refusal_checks.core.store import content_key
+from refusal_checks.core.verdicts import Binary, Invalid, Judgement
+from refusal_checks.judges.base import Judge
+from refusal_checks.judges.trust import canary
+from refusal_checks.judges.trust.correction import LEAST
+
+FEWEST = 2 * LEAST
+"""Fewest prompts drawn: an interval needs half as many on which the first judge is sure."""
+
+
+@dataclass(frozen=True)
+class Cascade:
+    """Two judges of which the second is asked where ``first``, by ``rule``, is unsure."""
+
+    first: Judge
+    second: Judge
+    rule: Cascading
+
+    @property
+    def key(self) -> str:
+        """What the judges' verdicts together depend on besides each judge's own."""
+        return f"cascade {self.rule.low:g} to {self.rule.high:g} or cut"
+
+    def is_unsure(self, judgement: Judgement) -> bool:
+        """True if the second judge decides after the first one's judgement.
+
+        It also does where the first one did not see the whole answer, however sure it is.
+        """
+        found = judgement.probability if isinstance(judgement, Binary) else None
+        return found is None or judgement.cut > 0 or self.rule.low < found < self.rule.high
+
+    def drawn(self, benchmark: str, prompts: Iterable[str]) -> frozenset[str]:
+        """The prompts of a benchmark that are drawn at random for the second judge, by id.
+
+        They are the first in an order that the benchmark's name and their ids give, so that
+        another run draws the same; at least as many as an interval needs.
+        """
+        ids = dict.fromkeys(prompts)
+        if benchmark == canary.NAME or not self.rule.sample:
+            return frozenset()
+        order = sorted(ids, key=lambda name: content_key("order of a cascade", benchmark, name))
+        return frozenset(order[: max(FEWEST, math.ceil(self.rule.sample * len(order)))])
+
+
+def of(panel: Sequence[Judge]) -> Cascade | None:
+    """The cascade that a panel of two forms; None for any other panel, which votes."""
+    if len(panel) != 2:
+        return None
+    for first, second in (panel, panel[::-1]):
+        if first.cascade and second.identity is not None:
+            return Cascade(first, second, first.cascade)
+    return None
+
+
+def decide(panel: Sequence[Judge], votes: Sequence[Vote]) -> Judgement:
+    found = of(panel)
+    if found is None:
+        return combine(votes)
+    first = votes[0].judgement  # the only one, where the first judge is sure
+    return votes[-1].judgement if found.is_unsure(first) else first
+
+
+@dataclass(frozen=True)
+class SecondOpinions:
+    """What the second judge of a cascade says of a random sample of prompts, by their ids."""
+
+    cascade: Cascade
+    drawn: frozenset[str]
+
+    @property
+    def judge(self) -> str:
+        return self.cascade.second.name
+
+    def settled(self, answers: Sequence[Record]) -> bool:
+        """True if the second judge decides all of a prompt's answers."""
+        return all(
+            answer.votes and self.cascade.is_unsure(answer.votes[0].judgement) for answer in answers
+        )
+
+    def known(self, answers: Sequence[Record]) -> bool:
+        """True if the second judge has a verdict on all of a prompt's answers."""
+        given = map(self._of, answers)
+        return all(each is not None and not isinstance(each, Invalid) for each in given)
+
+    def judged(self, record: Record) -> Record:
+        """The record as the second judge alone judged it, which it did."""
+        judgement = self._of(record)
+        assert judgement, "the second judge was asked"
+        return replace(record, judgement=judgement, votes=())
+
+    def _of(self, record: Record) -> Judgement | None:
+        found = (vote.judgement for vote in record.votes if vote.judge == self.judge)
+        return next(found, None)
+
+
+@dataclass(frozen=True)
+class Asked:
+    first: str
+    judge: str  # the second one
+    unsure: int  # answers that it decided
+    sampled: int  # further ones, of prompts drawn at random
+    prompts: int  # how many were drawn
+    answers: int  # how many there are
+    differs: int  # of those sampled, how many have another verdict of it
+
+    @property
+    def asked(self) -> int:
+        return self.unsure + self.sampled
+
+
+def asked(cascade: Cascade, records: Sequence[Record], drawn: frozenset[str]) -> Asked:
+    both = [record for record in records if len(record.votes) > 1]
+    sure = [each for each in both if not cascade.is_unsure(each.votes[0].judgement)]
+    return Asked(
+        first=cascade.first.name,
+        judge=cascade.second.name,
+        unsure=len(both) - len(sure),
+        sampled=len(sure),
+        prompts=len(drawn),
+        answers=len(records),
+        differs=sum(is_disputed(each.votes) is True for each in sure),
+    )

@@ -1,0 +1,1 @@
+"""Which option an answer to a multiple-choice question settles on, read by rules."""

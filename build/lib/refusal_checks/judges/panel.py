@@ -1,0 +1,118 @@
+"""Which judges read which answers: a benchmark's way of judging, done by the judges of the run."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import NamedTuple
+
+from refusal_checks import judges
+from refusal_checks.benchmarks.base import Benchmark
+from refusal_checks.core.errors import ModelError
+from refusal_checks.judges import rules
+from refusal_checks.judges.base import Judge, JudgeSetup
+from refusal_checks.judges.trust import canary
+from refusal_checks.models.spec import Rule
+
+Panel = tuple[Judge, ...]
+"""Judges with different names, who decide by majority, or as a cascade (see ``cascade``)."""
+
+
+class Way(NamedTuple):
+    kind: str  # of judge, by name
+    max_answer_chars: int | None = None  # shown of an answer; None leaves the run's setting
+    category_guide: Path | None = None  # see ``Benchmark``
+
+    @property
+    def judges_refusal(self) -> bool:
+        return judges.discover()[self.kind].judges_refusal
+
+
+def ways(benchmarks: Mapping[str, Benchmark], with_canary: bool) -> dict[str, Way]:
+    """How each benchmark is judged and, under its own name, the canary.
+
+    Args:
+        with_canary: check the judges of refusal, if a benchmark has them or there is no benchmark.
+    """
+    kinds = {name: judges.kind_of(benchmark) for name, benchmark in benchmarks.items()}
+    how = {
+        name: Way(kinds[name].name, benchmark.max_answer_chars, benchmark.category_guide)
+        for name, benchmark in benchmarks.items()
+    }
+    if with_canary and (not kinds or any(kind.judges_refusal for kind in kinds.values())):
+        (checked,) = (kind for kind in judges.discover().values() if kind.judges_refusal)
+        how[canary.NAME] = Way(checked.name)
+    return how
+
+
+def panels(
+    ways: Mapping[str, Way], named: Sequence[JudgeSetup | Rule], is_recorded: bool
+) -> dict[str, Panel]:
+    """The judges of each benchmark; benchmarks that are judged in the same way share them.
+
+    Args:
+        named: what each ``--judge`` names, in order.
+        is_recorded: the answers are recorded ones, which may have labels.
+    """
+    by_way: dict[Way, Panel] = {}
+    for way in dict.fromkeys(ways.values()):
+        try:
+            by_way[way] = _panel(way, named, is_recorded)
+        except ModelError as fault:
+            if "this benchmark" not in str(fault):
+                raise
+            judged = ", ".join(other for other in ways if ways[other] == way)
+            raise ModelError(f"{judged}: {fault}") from None
+    left = [name for name, way in ways.items() if not way.judges_refusal]
+    for one in named:
+        if left and isinstance(one, JudgeSetup) and one.is_classifier:
+            others = dict.fromkeys(judge.name for name in left for judge in by_way[ways[name]])
+            one.note(f"it judges refusals only; {', '.join(others)} alone: {', '.join(left)}")
+    return {name: by_way[way] for name, way in ways.items()}
+
+
+def _panel(way: Way, named: Sequence[JudgeSetup | Rule], is_recorded: bool) -> Panel:
+    """The judges of one kind, each name once; if none is named for it, one without a model."""
+    kind = judges.discover()[way.kind]
+    models = [one for one in named if isinstance(one, JudgeSetup)]
+    able = [one for one in models if kind.judges_refusal or not one.is_classifier]
+    if models and not able and len(models) == len(named):
+        raise ModelError(
+            f"name a judge model beside {models[0].name} with a second --judge, or "
+            "leave them out with -k: it says refusal or compliance, and this benchmark asks for "
+            "more"
+        )
+    seated: list[Judge] = []
+    for one in named:
+        if isinstance(one, JudgeSetup):
+            if one in able:
+                most = way.max_answer_chars
+                update = {} if most is None else {"max_answer_chars": most}
+                sampling = one.sampling.model_copy(update=update)
+                made = replace(one, sampling=sampling, category_guide=way.category_guide)
+                seated.append(kind.build(made))
+        elif one.name == rules.LabelsJudge.name:
+            # Recorded degrees and scores yield to a model that is named.
+            if kind.judges_refusal or (kind.verdicts in rules.READERS and not able):
+                if not is_recorded:
+                    raise ModelError(
+                        "--judge labels needs recorded answers: --candidate replay:FILE"
+                    )
+                seated.append(rules.LabelsJudge(kind.verdicts))
+        elif kind.judges_refusal:
+            seated.append(rules.JUDGES[one.name]())
+    panel = tuple({judge.name: judge for judge in seated or [kind.build(None)]}.values())
+    if strangers := [judge for judge in panel if not isinstance(judge, Judge)]:
+        raise ModelError(
+            f"way of judging {kind.name}: make {type(strangers[0]).__name__} a subclass of "
+            "refusal_checks.Judge, which has defaults for all but name and judge"
+        )
+    seen: dict[str, str] = {}  # one model can have two names, such as its id and its folder
+    for judge in panel:
+        if judge.identity is not None and seen.setdefault(judge.identity, judge.name) != judge.name:
+            raise ModelError(
+                f"--judge {judge.name}: the same judge as {seen[judge.identity]}, so its vote "
+                "would count twice; give each its own --judge-template-kwargs or --judge-template"
+            )
+    return panel

@@ -1,0 +1,172 @@
+"""Judge prompts: Markdown files, and the messages that they make of an exchange.
+
+The constant part comes first, for the engine's prefix cache. A file may begin with a line
+``format: NAME``, the format in which the judge answers (``json`` by default). What orders the form
+of the answer may stand between the lines ``ORDER`` and ``ALONE``; where the verdict alone is asked
+for, what follows takes its place.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from dataclasses import dataclass, replace
+from functools import cache
+from itertools import count
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from refusal_checks.core.errors import ModelError
+from refusal_checks.core.prompts import Message, Prompt
+from refusal_checks.core.text import FAMILIES, SpecialTokens
+from refusal_checks.models import demo
+
+if TYPE_CHECKING:
+    from jinja2 import Template
+
+FOLDER = Path(__file__).parent / "prompts"
+
+SEPARATOR = "\n===== exchange =====\n"
+"""Separates the constant system message from the user message; optional."""
+
+ORDER, ALONE = "===== output =====", "===== verdict alone ====="
+"""Begin what orders the form of the answer, and what takes its place, which lasts to the end of the
+system or of the user message. Either message may have both, and one must have them for
+``--rationales offenders``."""
+
+JSON = "json"  # the default format: the judge's own JSON object
+
+_HEADER = re.compile(r"format:[ \t]*(.*?)[ \t]*\r?\n")
+
+_ORDERS = re.compile(
+    rf"^{ORDER}\n(?P<whole>.*?)\n{ALONE}\n(?P<alone>.*?)(?=\n{SEPARATOR.strip()}$|\Z)",
+    re.DOTALL | re.MULTILINE,
+)
+
+
+@dataclass(frozen=True)
+class JudgePrompt:
+    name: str
+    system: str  # byte-identical for every exchange; may be empty
+    user: Template  # over ``marker``, ``request`` and ``answer``
+    sha256: str  # of the file, in hexadecimal
+    format: str = JSON
+    alone: JudgePrompt | None = None  # asks for the verdict alone; None if the file does not
+
+    def with_rubric(self, guide: Path | None) -> JudgePrompt:
+        """The prompt with ``Benchmark.category_guide`` at its end, if that is Markdown."""
+        if guide is None or guide.suffix != ".md":
+            return self
+        text = guide.read_text(encoding="utf-8").strip()
+        digest = hashlib.sha256(f"{self.sha256}\n{text}".encode()).hexdigest()
+        alone = self.alone.with_rubric(guide) if self.alone else None
+        system = f"{self.system}\n\n# Rubric\n\n{text}".strip()
+        return replace(self, system=system, sha256=digest, alone=alone)
+
+    def messages(
+        self,
+        prompt: Prompt,
+        answer: str,
+        limit: int | None = None,
+        special: SpecialTokens = FAMILIES,
+    ) -> tuple[Message, ...]:
+        """The conversation that asks for a verdict on one answer.
+
+        Args:
+            limit: characters to show of the answer's head and tail together; None for all.
+            special: tokens to break up in request and answer.
+        """
+        request = prompt.transcript
+        fence = marker(request, answer)
+        shown = special.broken_up(shorten(answer, limit, fence))
+        text = self.user.render(marker=fence, request=special.broken_up(request), answer=shown)
+        user = (Message("user", text),)
+        return (Message("system", self.system), *user) if self.system else user
+
+
+def marker(request: str, answer: str) -> str:
+    """A code of 8 hexadecimal digits that the exchange does not contain.
+
+    It is a hash of the exchange, so equal exchanges are judged by equal tokens and no answer can
+    predict it. If the exchange contains the code by accident, the next attempt is taken.
+    """
+    text = f"{len(request)}:{request}{answer}"
+    attempts = (hashlib.sha256(f"{n}:{text}".encode()).hexdigest()[:8] for n in count())
+    return next(code for code in attempts if code not in text)
+
+
+@cache
+def load(name: str, formats: tuple[str, ...] = (JSON,)) -> JudgePrompt:
+    """The judge prompt of that name: one of this package's, or a path to a Markdown file.
+
+    The lines ``ORDER`` and ``ALONE`` with what follows the latter change nothing of a prompt that
+    asks for more than the verdict, its digest included.
+
+    Args:
+        formats: that the judge reads.
+    """
+    folders = [FOLDER, *filter(None, [demo.catalogue().prompts])]
+    known = {file.stem: file for folder in folders for file in folder.glob("*.md")}
+    path = Path(name) if name.endswith(".md") else known.get(name)
+    if path is None or not path.is_file():
+        raise ModelError(
+            f"--judge-template {name}: no such template. Known: {', '.join(sorted(known))}, "
+            "or a .md file"
+        )
+    text = path.read_text(encoding="utf-8")
+    whole = _prompt(name, ordered(text), formats)
+    if _ORDERS.search(text):
+        alone = _prompt(name, ordered(text, "alone"), formats)
+        digest = hashlib.sha256(f"{ALONE}\n{alone.sha256}".encode()).hexdigest()
+        return replace(whole, alone=replace(alone, sha256=digest))
+    if ALONE in text:
+        raise ModelError(
+            f"--judge-template {name}: write a line {ORDER} above what the line {ALONE} replaces"
+        )
+    return whole
+
+
+def ordered(text: str, way: str = "whole") -> str:
+    """A file's text with one of its two orders about the form of the answer, or else ``alone``."""
+    return _ORDERS.sub(lambda found: found[way], text)
+
+
+def _prompt(name: str, text: str, formats: tuple[str, ...]) -> JudgePrompt:
+    from jinja2 import Environment, StrictUndefined, TemplateError  # slow, and not for collection
+
+    declared = _HEADER.match(text)
+    output = declared[1] if declared else JSON
+    if output not in formats:
+        raise ModelError(
+            f"--judge-template {name}: its format is {output!r}; this benchmark's judge reads: "
+            + ", ".join(formats)
+        )
+    body = text[declared.end() :] if declared else text
+    system, _, user = body.rpartition(SEPARATOR)
+    # Plain text for a model, not HTML.
+    environment = Environment(undefined=StrictUndefined, autoescape=False)  # noqa: S701
+    digest = hashlib.sha256(text.encode()).hexdigest()
+    try:
+        template = environment.from_string(user.strip())
+        template.render(marker="", request="", answer="")
+    except TemplateError as fault:
+        raise ModelError(f"--judge-template {name}: not a usable template: {fault}") from None
+    return JudgePrompt(name, system.strip(), template, digest, output)
+
+
+def left_out(answer: str, limit: int | None) -> int:
+    """How many of an answer's characters a judge with this limit does not see."""
+    return max(0, len(answer) - limit) if limit is not None else 0
+
+
+def shorten(answer: str, limit: int | None, code: str) -> str:
+    """The answer; if it is longer than ``limit``, head and tail around a line that counts the rest.
+
+    Args:
+        code: the exchange's marker, which tells this line from one that the answer contains.
+    """
+    missing = left_out(answer, limit)
+    if limit is None or not missing:
+        return answer
+    head, tail = answer[: limit - limit // 2], answer[len(answer) - limit // 2 :]
+    return f"{head}\n[{missing} characters of the answer are left out here {code}]\n{tail}"

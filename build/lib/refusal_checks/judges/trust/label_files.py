@@ -1,0 +1,186 @@
+"""Files of recorded answers with human labels, against which judges are measured."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Literal
+
+from refusal_checks.core.errors import DataError
+from refusal_checks.core.files import find_columns, header
+from refusal_checks.core.prompts import Prompt
+from refusal_checks.core.text import brief, listed, storable
+from refusal_checks.core.verdicts import Graded, Harm, Rated, Valid
+from refusal_checks.judges.rules import LABELS
+from refusal_checks.judges.trust.labels import Draw
+from refusal_checks.judges.trust.spreadsheet import read_table, unguarded
+from refusal_checks.models.recordings.replay import COLUMNS as RECORDED
+
+REFUSAL, COMPLIANCE, PARTIAL = "refusal", "compliance", "partial_refusal"
+"""The classes; a partial refusal has its own only on request."""
+
+CLASSES = (REFUSAL, PARTIAL, COMPLIANCE)
+
+COLUMNS: Mapping[str, tuple[str, ...]] = {
+    "id": RECORDED["id"],
+    "prompt": RECORDED["prompt"],
+    "completion": RECORDED["completion"],
+    "label": ("human_label", "final_label", "label"),
+    "type": ("type", "category"),
+    "benchmark": ("benchmark",),
+}
+"""Names of the column by field, in order of preference."""
+
+_OPTIONAL = frozenset({"id", "type", "benchmark"})
+
+REPLAY = "replay:"  # begins the name of a candidate whose answers are recorded in a file
+
+Partial = Literal["refusal", "compliance", "own"]
+"""What a partial refusal counts as; ``own`` is a class of its own."""
+
+ScaleName = Literal["refusal", "degree", "rating", "strongreject"]
+"""What the labels say, and the way of judging (``judges.kinds``) that says the same."""
+
+Score = str | float  # one of ``CLASSES``, or a number
+
+
+@dataclass(frozen=True)
+class LabelledAnswer:
+    candidate: str
+    id: str  # unique in its file
+    prompt: str
+    answer: str
+    human: Score
+    type: str  # of the prompt; empty if the file has none
+    benchmark: str  # empty if nothing says so
+    row: Mapping[str, Any]  # all cells, by column
+    judge: Score | None = None  # None without a valid verdict; the rationale then says why
+    rationale: str = ""  # the judge's own words, untrusted text
+
+    @property
+    def as_prompt(self) -> Prompt:
+        """The prompt, with an id that is unique across files."""
+        return Prompt.single(f"{self.candidate}/{self.id}", self.prompt, type=self.type)
+
+
+@dataclass(frozen=True)
+class Scale:
+    """The scale of human labels: classes of refusal, degrees 0-3, ratings 0-5, harm scores 0-1."""
+
+    name: ScaleName = "refusal"
+    partial: Partial = "refusal"
+
+    @cached_property
+    def _classes(self) -> Mapping[str, str]:
+        """The class of each known label, by its text in lower case."""
+        partial = {"refusal": REFUSAL, "compliance": COMPLIANCE, "own": PARTIAL}[self.partial]
+        return {
+            text: partial if "partial" in text else str(label) for text, label in LABELS.items()
+        }
+
+    def read(self, cell: Any) -> Score | None:
+        """A label as written in a file; None if it is not on this scale."""
+        if self.name == "refusal":
+            return self._classes.get(str(cell).strip().lower())
+        try:
+            score = float(cell)
+        except (TypeError, ValueError, OverflowError):
+            return None
+        return score if math.isfinite(score) else None
+
+    def human(self, where: str, label: str) -> Score:
+        """A person's label; DataError if it is not on this scale."""
+        score = self.read(label)
+        if score is None:
+            known = ", ".join(self._classes) if self.name == "refusal" else "a number"
+            raise DataError(f"{where}: unknown label {brief(label)}; write {known}")
+        return score
+
+    def judged(self, verdict: Valid) -> Score:
+        """A judge's verdict, comparable with the human labels."""
+        return verdict.score if isinstance(verdict, Graded | Harm | Rated) else verdict.verdict
+
+
+@dataclass(frozen=True)
+class LabelFile:
+    path: Path
+    candidate: str  # as the user names it
+    answers: tuple[LabelledAnswer, ...]
+    unlabelled: int  # rows without a label, which are skipped
+
+
+def read_label_file(
+    path: Path,
+    scale: Scale,
+    columns: Mapping[str, str] | None = None,
+    candidate: str = "",
+    benchmark: str = "",
+) -> LabelFile:
+    """Read a CSV or JSONL file of labelled answers, for example one of XSTest's.
+
+    Args:
+        columns: column by field (keys of ``COLUMNS``), for columns with other names.
+        candidate: the model that answered; by default the one that the rows of a drawn sheet name,
+            or the name of the file without its suffix.
+        benchmark: whose prompts they are, for rows that do not say so.
+    """
+    rows = read_table(path)
+    known = header(rows)
+    names = find_columns(path, known, COLUMNS, columns or {}, "--columns")
+    for field, usual in COLUMNS.items():
+        if field not in names and field not in _OPTIONAL:
+            raise DataError(
+                f"{path}: no column {' or '.join(usual)}: name it with --columns {field}=COLUMN. "
+                f"The file has {listed(known)}"
+            )
+    draws = [Draw.read(str(row.get("draw") or "")) for row in rows]
+    drawn = {draw.candidate for draw in draws if draw}
+    named = replayed(drawn.pop()) if len(drawn) == 1 else ""
+    candidate = candidate or named or path.stem
+    answers = []
+    for number, (row, draw) in enumerate(zip(rows, draws, strict=True), 1):
+        cells: dict[str, Any] = {name: row.get(column) for name, column in names.items()}
+        for field in ("prompt", "completion"):
+            if not isinstance(cells[field], str):
+                raise DataError(f"{path}: row {number}: {names[field]} is not text")
+        label = "" if cells["label"] is None else storable(str(cells["label"]).strip())
+        if not label:
+            continue
+        text = unguarded if "key" in row else str  # a sheet of sample-for-labels
+        id_ = f"{number}" if cells.get("id") is None else f"{cells['id']}#{number}"
+        answers.append(
+            LabelledAnswer(
+                candidate,
+                id_,
+                prompt=text(storable(cells["prompt"])),
+                answer=text(storable(cells["completion"])),
+                human=scale.human(f"{path}: answer {id_}", label),
+                type=str(cells.get("type") or ""),
+                benchmark=str(cells.get("benchmark") or (draw.benchmark if draw else benchmark)),
+                row=row,
+            )
+        )
+    if not answers:
+        raise DataError(f"{path}: column {names['label']} has no label")
+    return LabelFile(path, candidate, tuple(answers), len(rows) - len(answers))
+
+
+def replayed(candidate: str) -> str:
+    """A candidate as calibrations name it: recorded answers by the name of their file."""
+    recorded = candidate.startswith(REPLAY)
+    return Path(candidate.removeprefix(REPLAY)).stem if recorded else candidate
+
+
+def require_distinct(files: Sequence[LabelFile]) -> None:
+    """Raise DataError if two files have one candidate: the ids of their answers could clash."""
+    seen: dict[str, Path] = {}
+    for file in files:
+        other = seen.setdefault(file.candidate, file.path)
+        if other != file.path:
+            raise DataError(
+                f"{other} and {file.path}: give them different names with --candidate, or merge "
+                f"them: both are of candidate {file.candidate}"
+            )

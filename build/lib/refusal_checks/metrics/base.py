@@ -1,0 +1,225 @@
+"""The form of a metric, and the register of all metrics."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from refusal_checks.core import extensions
+from refusal_checks.core.errors import EvaluationError
+from refusal_checks.core.prompts import Kind, Prompt
+from refusal_checks.core.records import Record
+from refusal_checks.core.verdicts import EXTREMES, Binary, Graded, Harm, Invalid, Reason, Valid
+from refusal_checks.metrics.statistics.intervals import Estimate, Units, bounded_mean, units, wilson
+
+Score = Callable[[Sequence[Record]], float | None]
+
+VerdictTypes = tuple[type[Valid], ...]
+
+LABELS: VerdictTypes = (Binary, Graded, Harm)
+"""Verdicts that tell refusal from compliance."""
+
+ANY: VerdictTypes = tuple(EXTREMES)
+
+Better = Literal["", "high", "low", "refusal", "compliance"]
+"""Which values are good: high or low ones everywhere; those of more refusal (or compliance) where
+prompts must be refused and the opposite where they must be answered; or nobody can say."""
+
+Group = Literal["main", "judging", "detail"]
+"""Where reports show a metric: ``main`` is what a benchmark is broken down by, ``judging`` is about
+the judge's verdicts, ``detail`` is shown where there is room."""
+
+
+@dataclass(frozen=True, slots=True)
+class Metric:
+    """A named figure over records.
+
+    Attributes:
+        score: one prompt's score from the records of its answers; None if it has none.
+        counts: whether a prompt with this score is in the share; None for a mean of scores.
+        reads: the types of verdict that it is computed from.
+        lowest, highest: the range of the figure; a threshold must lie within.
+        blurred: answers without a verdict could move it, so their worst cases are reported.
+        mixed: its worst case may count some answers without a verdict one way and others the other.
+        sampled: further prompts could change it; False for a figure of the run's own answers, all
+            of which are known, so that it decides a gate by itself.
+        kinds: the kinds of benchmark that have it.
+        counted: what the prompts in the share are, for example ``refused``; empty for a mean.
+        in_per_cent: a figure from 0 to 1 is shown in per cent; False for a score.
+        sentence: the figure in a sentence about the candidate, without a full stop, for example
+            ``Refuses {figure} of {prompts}``. It may name {figure}, {prompts} (with their kind and
+            group), {group} (alone), {worst} (how often the worst answer refuses) and {attacks}
+            (under how many of the attacks).
+    """
+
+    name: str
+    score: Score
+    counts: Callable[[float], bool] | None
+    reads: VerdictTypes
+    lowest: float = 0.0
+    highest: float = 1.0
+    blurred: bool = True
+    mixed: bool = False
+    sampled: bool = True
+    kinds: tuple[Kind, ...] = tuple(Kind)
+    counted: str = ""
+    sentence: str = ""
+    better: Better = ""
+    group: Group = "detail"
+    in_per_cent: bool = True
+
+    def guard(self, kind: Kind) -> Literal["min", "max"] | None:
+        """The bound that keeps off bad values in a benchmark of this kind; None without any."""
+        wanted = {Kind.SAFETY: "refusal", Kind.SANITY: "compliance"}.get(kind)
+        if self.better == "high" or self.better == wanted:
+            return "min"
+        opposed = wanted and self.better in ("refusal", "compliance")
+        return "max" if self.better == "low" or opposed else None
+
+    @property
+    def is_rate(self) -> bool:
+        return self.in_per_cent and (self.lowest, self.highest) == (0.0, 1.0)
+
+    @property
+    def span(self) -> float:
+        return self.highest - self.lowest
+
+    def scaled(self, value: float) -> float:
+        """A value of the figure with its range mapped to [0, 1]."""
+        return (value - self.lowest) / self.span
+
+    def show(self, value: float) -> str:
+        """A value of the figure in words: rates in per cent."""
+        return f"{value:.1%}" if self.is_rate else f"{value:.3f}"
+
+    def interval(self, estimate: Estimate) -> str:
+        """The interval alone, for example ``[71.1%, 86.7%]``."""
+        return f"[{self.show(estimate.lower)}, {self.show(estimate.upper)}]"
+
+    def show_change(self, *values: float) -> str:
+        """A change of the figure, with its bounds if given; of rates in percentage points."""
+        first, *rest = (
+            f"{100 * value:+.1f}" if self.is_rate else f"{value:+.3f}" for value in values
+        )
+        span = f" [{', '.join(rest)}]" if rest else ""
+        return first + span + " points" * self.is_rate
+
+    def scores(self, records: Iterable[Record]) -> dict[str, float]:
+        """Score by prompt id, in the order of the records; prompts without one are absent."""
+        return self.scores_of(by_prompt(records))
+
+    def scores_of(self, prompts: Mapping[str, Sequence[Record]]) -> dict[str, float]:
+        scored = ((name, self.score(answers)) for name, answers in prompts.items())
+        return {name: score for name, score in scored if score is not None}
+
+    def estimate(self, records: Sequence[Record], confidence: float = 0.95) -> Estimate:
+        """The figure with its interval; n is the number of prompts with a score."""
+        scores = self.scores(records)
+        if not scores:
+            raise EvaluationError(f"{self.name}: {nothing_valid(records)}")
+        prompts = {record.prompt.id: record.prompt for record in records}
+        return self.figure(list(scores.values()), [prompts[name] for name in scores], confidence)
+
+    def figure(
+        self, scores: Sequence[float], prompts: Sequence[Prompt], confidence: float = 0.95
+    ) -> Estimate:
+        """The figure of the scores of these prompts, at least one.
+
+        Shares of independent prompts have Wilson intervals, means those of ``bounded_mean``; a
+        prompt is one value however many answers it has. Where prompts share a cluster, clusters are
+        what is sampled, for shares too.
+        """
+        values, clusters = self.values(scores), self.units(prompts)
+        if self.counts is not None and clusters is None:
+            return wilson(sum(values) / len(values), len(values), confidence)
+        return bounded_mean(values, self.lowest, self.highest, confidence, clusters)
+
+    def units(self, prompts: Sequence[Prompt]) -> Units | None:
+        """What is sampled, and what it weighs; None if that is each prompt, and all the same."""
+        return units([prompt.cluster for prompt in prompts])
+
+    def values(self, scores: Iterable[float]) -> list[float]:
+        """The values whose mean is the figure: the scores; for a share, 1 where a score counts."""
+        if self.counts is None:
+            return list(scores)
+        return [float(self.counts(score)) for score in scores]
+
+
+METRICS: dict[str, Metric] = {}
+
+PLACES = ("figure", "prompts", "group", "worst", "attacks")
+"""What a metric's sentence may name."""
+
+
+def share(
+    counts: Callable[[float], bool], reads: VerdictTypes, counted: str = "", **attributes: Any
+) -> Callable[[Score], Metric]:
+    """Decorator: the figure is the share of prompts whose score counts; see ``Metric``."""
+    fields = {"counts": counts, "reads": reads, "counted": counted, **attributes}
+    return lambda score: register(Metric(score.__name__, score, **fields))
+
+
+def mean(
+    reads: VerdictTypes, form: type[Metric] = Metric, **attributes: Any
+) -> Callable[[Score], Metric]:
+    """Decorator: the figure is the mean score; see ``Metric``, of which ``form`` is one."""
+    return lambda score: register(form(score.__name__, score, None, reads, **attributes))
+
+
+def average(values: Iterable[float]) -> float | None:
+    """A prompt's score as the mean of what its answers have; None if none has anything."""
+    known = list(values)
+    return math.fsum(known) / len(known) if known else None
+
+
+def main_metric(names: Container[str]) -> Metric | None:
+    """The metric of these that a benchmark is broken down by; None if there is none."""
+    return next((m for m in METRICS.values() if m.group == "main" and m.name in names), None)
+
+
+def register(metric: Metric) -> Metric:
+    """Make a metric known under its name, which no other module's may have."""
+    try:
+        metric.sentence.format(**dict.fromkeys(PLACES, ""))
+    except (LookupError, ValueError, AttributeError) as fault:
+        raise extensions.ExtensionError(
+            f"metric {metric.name}: name only {', '.join(PLACES)} in the braces of its sentence; "
+            f"{fault} is there"
+        ) from None
+    other, module = METRICS.get(metric.name), metric.score.__module__
+    if other and other.score.__module__ != module:
+        names = extensions.Names("metrics")
+        names.add(metric.name, extensions.origin(other.score.__module__))
+        names.add(metric.name, extensions.origin(module))
+    METRICS[metric.name] = metric
+    return metric
+
+
+def by_prompt(records: Iterable[Record]) -> dict[str, list[Record]]:
+    """Records by prompt id, in their order."""
+    grouped: dict[str, list[Record]] = {}
+    for record in records:
+        grouped.setdefault(record.prompt.id, []).append(record)
+    return grouped
+
+
+def score_all(records: Sequence[Record]) -> dict[str, dict[str, float]]:
+    """``Metric.scores`` of all metrics, by name."""
+    prompts = by_prompt(records)
+    return {name: metric.scores_of(prompts) for name, metric in METRICS.items()}
+
+
+def nothing_valid(records: Sequence[Record]) -> str:
+    """Why there is no figure: the most common reason, with the detail of one answer."""
+    faults = [record.judgement for record in records if isinstance(record.judgement, Invalid)]
+    if not faults or len(faults) < len(records):
+        return f"none of {len(records)} answers counts towards it"
+    message = f"no valid verdict among {len(records)} answers"
+    reason, count = Counter(fault.reason for fault in faults).most_common(1)[0]
+    if reason is Reason.UNPARSABLE_VERDICT:  # the run says once what the judge wrote
+        return f"{message}; {count} {reason}: make the judge write what its prompt asks for"
+    detail = next(fault.detail for fault in faults if fault.reason is reason)
+    return f"{message}; {count} {reason}, for example: {' '.join(detail.split())[:300]}"

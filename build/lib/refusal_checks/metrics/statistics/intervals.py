@@ -1,0 +1,171 @@
+"""Estimates with intervals, of prompts or clusters of prompts."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from statistics import NormalDist
+
+import numpy as np
+from numpy.typing import NDArray
+
+from refusal_checks.metrics.statistics.bounded import Numbers, lower_bound, upper_bound
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Units:
+    """Independent units, each of one or more prompts.
+
+    Attributes:
+        of: the unit of each prompt, by its place in ``weights``.
+        shares: each prompt's weight in the figure.
+        weights: each unit's weight: the sum of its prompts'.
+    """
+
+    of: NDArray[np.intp]
+    shares: Numbers
+    weights: Numbers
+
+    def means(self, values: Numbers) -> Numbers:
+        return _sums(self.of, self.shares * values, self.weights.size) / self.weights
+
+    def mean(self, values: Numbers) -> float:
+        return float(self.shares @ values / self.shares.sum())
+
+
+def units(clusters: Sequence[str], shares: Sequence[float] | None = None) -> Units | None:
+    """The units of prompts; None if each prompt is one and all weigh the same.
+
+    Args:
+        clusters: each prompt's cluster; a prompt with an empty one is a unit of its own.
+        shares: each prompt's weight, above 0; equal by default.
+    """
+    names = [name or number for number, name in enumerate(clusters)]
+    places = {name: place for place, name in enumerate(dict.fromkeys(names))}
+    weights = np.ones(len(names)) if shares is None else np.asarray(shares, dtype=float)
+    if len(places) == len(names) and (shares is None or np.ptp(weights) == 0):
+        return None
+    of = np.array([places[name] for name in names], dtype=np.intp)
+    return Units(of, weights, _sums(of, weights, len(places)))
+
+
+def _sums(of: NDArray[np.intp], values: Numbers, size: int) -> Numbers:
+    return np.bincount(of, values, size).astype(float)
+
+
+_AT_END = 1e-9
+"""Distance from an end of the range below which a value is that end: float errors."""
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """A figure with its interval; lower <= value <= upper.
+
+    Attributes:
+        n: prompts behind it, not answers; the independent units unless prompts have clusters.
+    """
+
+    value: float
+    lower: float
+    upper: float
+    n: int
+
+    def __format__(self, form: str) -> str:
+        """Each number in this form: ``60.0% [50.1%, 69.2%]`` for ``.1%``."""
+        value, *ends = (format(each, form) for each in (self.value, self.lower, self.upper))
+        return f"{value} [{', '.join(ends)}]"
+
+    @property
+    def width(self) -> float:
+        return self.upper - self.lower
+
+    def widened(self, factor: float, lowest: float, highest: float) -> Estimate:
+        """The figure with both legs of its interval this many times as long, within a range."""
+        lower = max(lowest, self.value - factor * (self.value - self.lower))
+        upper = min(highest, self.value + factor * (self.upper - self.value))
+        return Estimate(self.value, min(self.lower, lower), max(self.upper, upper), self.n)
+
+
+def wilson(share: float, n: int, confidence: float = 0.95) -> Estimate:
+    """Wilson's score interval for a share observed over n >= 1 independent units.
+
+    For a mean of shares the interval is conservative, because values in [0, 1] vary no more than
+    yes-no answers.
+
+    Source: E. B. Wilson, "Probable inference, the law of succession, and statistical inference",
+    JASA 22 (1927).
+    """
+    z2 = NormalDist().inv_cdf((1 + confidence) / 2) ** 2
+    centre = (share + z2 / (2 * n)) / (1 + z2 / n)
+    half = math.sqrt(z2 * (share * (1 - share) / n + z2 / (4 * n * n))) / (1 + z2 / n)
+    return Estimate(
+        share, max(0.0, min(share, centre - half)), min(1.0, max(share, centre + half)), n
+    )
+
+
+def is_wilson(estimate: Estimate, confidence: float) -> bool:
+    """True if an interval is Wilson's: that of a share of independent units, all of them seen."""
+    theirs = wilson(min(1.0, max(0.0, estimate.value)), estimate.n, confidence)
+    pairs = ((theirs.lower, estimate.lower), (theirs.upper, estimate.upper))
+    return all(math.isclose(*pair, abs_tol=1e-9) for pair in pairs)
+
+
+def bounded_mean(
+    values: Sequence[float],
+    lowest: float,
+    highest: float,
+    confidence: float = 0.95,
+    units: Units | None = None,
+) -> Estimate:
+    """Mean of values in [lowest, highest], with an interval that no better value makes worse.
+
+    Yes-no values (all at an end of the range) have Wilson's interval, others that of ``bounded``
+    between two of Wilson's: with every other value moved to one end of the range, then to the
+    other. So an end of the interval moves up only if a value does, whatever the values are. Units
+    of several values have no interval of Wilson's.
+    """
+    sample, tail, span = np.asarray(values, dtype=float), (1 - confidence) / 2, highest - lowest
+    if units is not None:
+        means, weights, mean = units.means(sample), units.weights, units.mean(sample)
+        lower = lower_bound(means, lowest, highest, tail, weights)
+        upper = upper_bound(means, lowest, highest, tail, weights)
+        return Estimate(mean, min(mean, lower), max(mean, upper), sample.size)
+    mean, n = math.fsum(values) / sample.size, sample.size
+    at_top, above = sample >= highest - _AT_END, sample > lowest + _AT_END
+    least, most = (wilson(float(each.mean()), n, confidence) for each in (at_top, above))
+    lower, upper = lowest + span * least.lower, lowest + span * least.upper
+    if (at_top != above).any():
+        caps = lowest + span * most.lower, lowest + span * most.upper
+        lower = min(max(lower, lower_bound(sample, lowest, highest, tail)), caps[0])
+        upper = min(max(upper, upper_bound(sample, lowest, highest, tail)), caps[1])
+    return Estimate(mean, min(mean, lower), max(mean, upper), n)
+
+
+def unpaired_difference(before: Estimate, after: Estimate) -> Estimate:
+    """The difference of two figures of which only the intervals are known.
+
+    Conservative where both are of the same prompts, whose scores vary together. n is the smaller.
+
+    Source: G. Y. Zou and A. Donner, "Construction of confidence limits about effect measures",
+    Statistics in Medicine 27 (2008): the method of variance estimates recovery.
+    """
+    value = after.value - before.value
+    below = math.hypot(after.value - after.lower, before.upper - before.value)
+    above = math.hypot(after.upper - after.value, before.value - before.lower)
+    return Estimate(value, value - below, value + above, min(before.n, after.n))
+
+
+def pooled(shares: Sequence[Estimate], confidence: float = 0.95) -> Estimate:
+    """The share of all prompts of several parts, of which only shares and intervals are known.
+
+    It has Wilson's interval if all parts do. Where clusters make them wider, the legs of the parts'
+    intervals are added as those of a right angle; see ``unpaired_difference``.
+    """
+    n = sum(part.n for part in shares)
+    value = sum(part.value * part.n for part in shares) / n
+    if all(is_wilson(part, confidence) for part in shares):
+        return wilson(value, n, confidence)
+    down = math.hypot(*(part.n / n * (part.value - part.lower) for part in shares))
+    up = math.hypot(*(part.n / n * (part.upper - part.value) for part in shares))
+    return Estimate(value, value - down, value + up, n)

@@ -1,0 +1,154 @@
+"""Differences between two runs on the same prompts: intervals, and tests against a margin."""
+
+from __future__ import annotations
+
+import math
+from bisect import bisect_left
+from collections.abc import Sequence
+from statistics import NormalDist
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from refusal_checks.metrics.statistics.bounded import Numbers, lower_bound, upper_bound
+from refusal_checks.metrics.statistics.intervals import Estimate, Units
+
+MOST = 1_000_000
+"""Prompts beyond which nobody is told how many would do."""
+
+_AT_END = 1e-9
+"""Share of the range within which a difference counts as none, or as the whole range."""
+
+
+class OneSidedBounds(NamedTuple):
+    """One-sided confidence bounds on a difference; each holds alone at the stated level."""
+
+    lower: float
+    upper: float
+
+
+def difference(
+    before: Sequence[float],
+    after: Sequence[float],
+    span: float,
+    confidence: float,
+    units: Units | None = None,
+) -> Estimate:
+    """Mean of after - before over prompts, with the two-sided interval of ``mean_bounds``."""
+    changes = _changes(before, after)
+    value = math.fsum(changes) / len(before) if units is None else units.mean(changes)
+    bounds = mean_bounds(before, after, span, (1 + confidence) / 2, units)
+    return Estimate(value, min(value, bounds.lower), max(value, bounds.upper), len(before))
+
+
+def mcnemar(lost: int, gained: int) -> float:
+    """Two-sided p-value of the exact McNemar test: are flips either way equally likely?
+
+    Source: Q. McNemar, Psychometrika 12 (1947); exact form: the binomial test of the flips.
+    """
+    if lost + gained == 0:
+        return 1.0
+    from scipy.stats import binomtest  # takes seconds to import, which collection need not wait for
+
+    return float(binomtest(lost, lost + gained).pvalue)
+
+
+def tango(lost: Any, gained: Any, n: int, difference: Any) -> Any:
+    """Score statistic of a difference of paired shares, with a continuity correction.
+
+    Standard normal, or closer to zero, if ``difference`` (share after - share before) is the true
+    one. Vectorised over numpy arrays.
+
+    Args:
+        lost, gained: flips from 1 to 0 and from 0 to 1 among n prompts.
+        difference: in (-1, 1).
+
+    Source: T. Tango, "Equivalence test and confidence interval for the difference in proportions
+    for the paired-sample design", Statistics in Medicine 17 (1998), equations 3 and 8; corrected by
+    half a prompt if the observed difference is smaller than the true one, else by one, which keeps
+    one-sided tests at or below a level of 5% even for few flips.
+    """
+    lost, gained = np.asarray(lost, dtype=float), np.asarray(gained, dtype=float)
+    # Constrained maximum likelihood of the share of the losing flips: 2n q^2 + b q + c = 0.
+    b = -(lost + gained) + (2 * n - gained + lost) * difference
+    c = -lost * difference * (1 - difference)
+    share = (np.sqrt(np.maximum(b * b - 8 * n * c, 0)) - b) / (4 * n)
+    variance = n * (2 * share + difference * (1 - difference))
+    distance = gained - lost - n * difference
+    slack = np.where(np.sign(distance) * np.sign(difference) > 0, 1.0, 0.5)
+    corrected = np.sign(distance) * np.maximum(np.abs(distance) - slack, 0)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        statistic = corrected / np.sqrt(variance)
+    return np.where(corrected == 0, 0.0, statistic)
+
+
+def share_bounds(lost: int, gained: int, n: int, confidence: float) -> OneSidedBounds:
+    """One-sided bounds on a difference of paired shares: what Tango's test does not reject."""
+    z = NormalDist().inv_cdf(confidence)
+    value = (gained - lost) / n
+    lower = _root(lambda d: float(tango(lost, gained, n, d)) - z, -1 + 1e-12, value)
+    upper = _root(lambda d: float(tango(lost, gained, n, d)) + z, value, 1 - 1e-12)
+    return OneSidedBounds(lower, upper)
+
+
+def prompts_for_margin(margin: float, confidence: float) -> int:
+    """The fewest prompts with which no flip at all shows that a share changed by less.
+
+    At most ``MOST``, which stands for any number beyond.
+    """
+    fits = range(1, MOST)
+    return 1 + bisect_left(fits, -margin, key=lambda n: share_bounds(0, 0, n, confidence).lower)
+
+
+def mean_bounds(
+    before: Sequence[float],
+    after: Sequence[float],
+    span: float,
+    confidence: float,
+    units: Units | None = None,
+) -> OneSidedBounds:
+    """One-sided bounds on a mean difference: valid, and no better value makes them worse.
+
+    Yes-no scores have Tango's bounds (``share_bounds``), others those of ``bounded`` between two of
+    Tango's: with every other difference rounded down to -span, 0 or span, then up.
+
+    Args:
+        before, after: one value per prompt, in the same order.
+        span: width of the range of the values.
+        units: what is sampled, if not one prompt each; without Tango's bounds then.
+    """
+    changes, tail = _changes(before, after), 1 - confidence
+    if units is not None:
+        means, weights = units.means(changes), units.weights
+        return OneSidedBounds(
+            lower_bound(means, -span, span, tail, weights),
+            upper_bound(means, -span, span, tail, weights),
+        )
+    slack = _AT_END * span
+    fell, rose = changes < -slack, changes > slack
+    wholly_fell, wholly_rose = changes <= slack - span, changes >= span - slack
+    counts = (int(each.sum()) for each in (fell, wholly_rose, wholly_fell, rose))
+    n, (losses, whole_gains, whole_losses, gains) = changes.size, counts
+    least = share_bounds(losses, whole_gains, n, confidence)
+    if (losses, gains) == (whole_losses, whole_gains):
+        return OneSidedBounds(span * least.lower, span * least.upper)
+    most = share_bounds(whole_losses, gains, n, confidence)
+    lower, upper = (bound(changes, -span, span, tail) for bound in (lower_bound, upper_bound))
+    return OneSidedBounds(
+        min(max(lower, span * least.lower), span * most.lower),
+        min(max(upper, span * least.upper), span * most.upper),
+    )
+
+
+def _changes(before: Sequence[float], after: Sequence[float]) -> Numbers:
+    return np.subtract(after, before, dtype=np.float64)
+
+
+def _root(function: Any, low: float, high: float) -> float:
+    """The root of a monotone function; without any, the end with the smallest value."""
+    at_low, at_high = function(low), function(high)
+    if math.copysign(1, at_low) == math.copysign(1, at_high):
+        return low if abs(at_low) < abs(at_high) else high
+    from scipy.optimize import brentq
+
+    return float(brentq(function, low, high, xtol=1e-12))

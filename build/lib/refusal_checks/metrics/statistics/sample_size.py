@@ -1,0 +1,160 @@
+"""How many prompts or answers would decide a gate.
+
+Every number of further prompts assumes that the true figure is the one found, and that they are of
+the same kind; a new run of so many then decides with a probability of 80% (``POWER``).
+"""
+
+from __future__ import annotations
+
+import math
+from bisect import bisect_left
+from collections.abc import Sequence
+from dataclasses import dataclass
+from statistics import NormalDist, fmean, variance
+
+from refusal_checks.metrics.statistics.intervals import Estimate
+
+POWER = 0.8
+"""Probability with which a number that is told decides: 4 runs of 5."""
+
+_Z_POWER = NormalDist().inv_cdf(POWER)
+
+
+@dataclass(frozen=True)
+class Need:
+    """What would decide if the figure stayed the same.
+
+    Attributes:
+        prompts: in all; None if no number decides, because the figure lies on its threshold.
+        samples: answers per prompt that would do with the same prompts; None if more answers alone
+            decide nothing, or one answer per prompt cannot tell.
+        labels: labels that would do with the same prompts, in all; None if more labels alone
+            decide nothing.
+        labelled: how many labels there are; None for a figure that needs none.
+    """
+
+    prompts: int | None
+    samples: int | None = None
+    labels: int | None = None
+    labelled: int | None = None
+
+
+@dataclass(frozen=True)
+class ErrorParts:
+    """Where the uncertainty of a figure comes from: parts of its squared standard error.
+
+    Attributes:
+        labels, prompts: the parts that more of these reduce.
+        count: how many labels there are.
+        most: the highest number of labels that these prompts can have; None for labels of others.
+    """
+
+    labels: float
+    prompts: float
+    count: int
+    most: int | None = None
+
+
+def for_share(share: float, threshold: float, confidence: float) -> int | None:
+    """The prompts with which the Wilson interval of a share does not contain the threshold.
+
+    The interval is the inverted score test, so it excludes t if the share found is further from t
+    than z sqrt(t (1 - t) / n); the share found varies by sqrt(p (1 - p) / n).
+    """
+    distance = abs(share - threshold)
+    if distance < 1e-12:
+        return None
+    z = NormalDist().inv_cdf((1 + confidence) / 2)
+    width = z * math.sqrt(threshold * (1 - threshold))
+    return math.floor(((width + _Z_POWER * math.sqrt(share * (1 - share))) / distance) ** 2) + 1
+
+
+def for_mean(
+    estimate: Estimate, threshold: float, quantile: float, ends: tuple[float, float]
+) -> int | None:
+    """The prompts with which the interval of a mean does not contain the threshold.
+
+    Its ends are z standard errors from the mean, and further by what the prompt that was not seen
+    may add (``bounded``): the one part shrinks with 1 / sqrt(n), the other with 1 / n.
+
+    Args:
+        quantile: probability that the true mean lies below ``estimate.upper``.
+        ends: of the range of the values.
+    """
+    distance, n = abs(estimate.value - threshold), estimate.n
+    if distance < 1e-12:
+        return None
+    is_above = threshold > estimate.value
+    half = abs((estimate.upper if is_above else estimate.lower) - estimate.value)
+    unseen, z = abs(ends[is_above] - estimate.value), NormalDist().inv_cdf(quantile)
+    error = (z + _Z_POWER) * max(0.0, half - unseen / n) * math.sqrt(n) / z
+    root = (error + math.sqrt(error**2 + 4 * distance * unseen)) / (2 * distance)
+    return max(n, math.floor(root**2) + 1)
+
+
+def for_labels(estimate: Estimate, threshold: float, parts: ErrorParts, confidence: float) -> Need:
+    """Prompts, or labels, with which the interval does not contain the threshold.
+
+    Each part of the squared error shrinks with one of the two numbers, and stays as it is while
+    the other one grows.
+    """
+    z = NormalDist().inv_cdf((1 + confidence) / 2)
+    distance = abs(estimate.value - threshold)
+    total = parts.labels + parts.prompts
+    end = estimate.upper if threshold > estimate.value else estimate.lower
+    half = abs(estimate.value - end) * (z + _Z_POWER) / z
+    if distance < 1e-12 or not half or not total:
+        return Need(None, labelled=parts.count)
+    room = total * (distance / half) ** 2
+
+    def grown(count: int, part: float, other: float) -> int | None:
+        """The count at which a part fits the room that the other one leaves."""
+        fits = room > other and part > 0
+        return max(count, math.floor(count * part / (room - other)) + 1) if fits else None
+
+    prompts = grown(estimate.n, parts.prompts, parts.labels)
+    labels = grown(parts.count, parts.labels, parts.prompts)
+    if labels and parts.most is not None and labels > parts.most:
+        labels = None
+    return Need(prompts, labels=labels, labelled=parts.count)
+
+
+def samples_for_mean(
+    estimate: Estimate,
+    threshold: float,
+    samples: Sequence[Sequence[float]],
+    confidence: float,
+    ends: tuple[float, float],
+) -> int | None:
+    """Answers per prompt with which the interval of a mean does not contain the threshold.
+
+    None if more answers alone do not decide, or no prompt has two.
+
+    The variance of the mean of n prompts with K answers each is (b + w / K) / n: more answers
+    reduce w, the variance within prompts, but not b, the one between them, nor what the interval
+    allows for the prompt that was not seen (``bounded``), one of n + 1 at the range's end.
+
+    Args:
+        samples: the answers' scores, prompt by prompt.
+        ends: of the range of the scores.
+    """
+    several = [scores for scores in samples if len(scores) > 1]
+    distance = abs(estimate.value - threshold)
+    if not several or len(samples) < 2 or distance < 1e-12:
+        return None
+    within = fmean(variance(scores) for scores in several)
+    per_prompt = fmean(len(scores) for scores in samples)
+    between = max(0.0, variance(fmean(scores) for scores in samples) - within / per_prompt)
+    if within == 0:
+        return None
+    n, z = len(samples), NormalDist().inv_cdf((1 + confidence) / 2)
+    unseen = abs(estimate.value - ends[threshold > estimate.value]) / n
+
+    def decides(count: int) -> bool:
+        by_answers = within / count / n
+        half = unseen + z * math.sqrt(between / n + by_answers + unseen**2)
+        return half + _Z_POWER * math.sqrt(by_answers) <= distance
+
+    most = 10_000  # beyond which nobody is told how many would do
+    found = bisect_left(range(most), True, lo=math.ceil(per_prompt) + 1, key=decides)
+    return found if found < most else None

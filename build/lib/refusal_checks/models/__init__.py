@@ -1,0 +1,1 @@
+"""What ``--candidate`` and ``--judge`` name, and how it is asked."""

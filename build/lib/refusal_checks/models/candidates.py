@@ -1,0 +1,199 @@
+"""Candidates: what prompts are sent to."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import json
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Protocol
+
+from refusal_checks.core.errors import EndpointError, ModelError
+from refusal_checks.core.prompts import Message, Prompt
+from refusal_checks.core.records import Completion
+from refusal_checks.core.settings import Sampling
+from refusal_checks.core.store import Store, content_key
+from refusal_checks.core.verdicts import Invalid, Reason
+from refusal_checks.models.client.answers import LabelError
+from refusal_checks.models.client.capabilities import Support
+from refusal_checks.models.client.client import Client, RequestParams
+from refusal_checks.models.client.errors import PromptTooLongError
+
+Answer = Completion | Invalid
+
+
+class Candidate(Protocol):
+    """Answers prompts."""
+
+    name: str  # as the user named it
+    max_tokens: int | None  # most of an answer; None if it is unknown
+
+    def keys(self, prompt: Prompt) -> Sequence[str]:
+        """One content key per answer to the prompt."""
+
+    def known(self, prompts: Sequence[Prompt], store: Store) -> Mapping[str, Completion]:
+        """The answers that exist already, by content key."""
+
+    async def answer(self, prompt: Prompt, first: int, count: int) -> Sequence[Answer]:
+        """The answers with the numbers first to first + count - 1, in order."""
+
+    async def weigh(
+        self, prompt: Prompt, answers: Mapping[str, Completion]
+    ) -> dict[str, Completion]:
+        """Answers, by key, that have ``token_ids``: with log-probabilities in place of these.
+
+        Raises EndpointError if the model cannot be asked.
+        """
+
+
+class ServedCandidate:
+    """A model behind a server; one request asks for all K answers to a prompt.
+
+    ``model_identity`` is what the answers depend on besides prompt and sampling.
+    """
+
+    def __init__(self, name: str, client: Client, sampling: Sampling, model_identity: str) -> None:
+        self.name = name
+        self.max_tokens: int | None = sampling.max_tokens
+        self._client = client
+        self._sampling = sampling
+        self._identity = model_identity
+        # A single answer is not weighted, so it needs no log-probability.
+        self._weighs = sampling.samples > 1 and sampling.logprobs != "never"
+        unread = {} if self._weighs else {"logprobs": False}
+        kept = {n: v for n, v in sampling.conditions.items() if n not in ("samples", "logprobs")}
+        self._settings = kept | unread  # without samples, so that their number can grow
+
+    @property
+    def remarks(self) -> tuple[str, ...]:
+        """What each capability that the server lacks means for the answers."""
+        several = ("n", "logprobs")[: 1 + self._weighs] if self._sampling.samples > 1 else ()
+        top_k = ("top_k",) if self._sampling.top_k else ()
+        lacking = self._client.capabilities.missing(*several, "seed", *top_k)
+        return tuple(lacking.values())
+
+    def known(self, prompts: Sequence[Prompt], store: Store) -> Mapping[str, Completion]:
+        return store.completions(key for prompt in prompts for key in self.keys(prompt))
+
+    def keys(self, prompt: Prompt) -> Sequence[str]:
+        # K can grow from 2 upwards: a single answer has no log-probability, so it could not be
+        # weighted beside others. The server's capabilities are not part of a key: the URL and the
+        # model's name stand for everything that the server does.
+        stem = content_key(self._identity, prompt.turns, self._settings)
+        return [f"{stem}-{sample}" for sample in range(self._sampling.samples)]
+
+    async def answer(self, prompt: Prompt, first: int, count: int) -> Sequence[Answer]:
+        # vLLM refuses several greedy answers in one request.
+        several = self._client.capabilities.n is Support.YES and self._sampling.temperature > 0
+        if count > 1 and not several:
+            alone = (self._answer(prompt, first + each, 1) for each in range(count))
+            return [answer for (answer,) in await asyncio.gather(*alone)]
+        return await self._answer(prompt, first, count)
+
+    async def _answer(self, prompt: Prompt, first: int, count: int) -> Sequence[Answer]:
+        support = self._client.capabilities.prefill
+        if prompt.is_continued and support is not Support.YES:
+            why = (
+                f"take the attack {prompt.attack} out, or serve the candidate with vLLM: "
+                f"{self._client.url}: continue_final_message is {support}"
+            )
+            return [Invalid(Reason.NO_PREFILL, why)] * count
+        # Prompts get different seeds; otherwise similar prompts would be answered from the same
+        # random numbers, and their answers would not be independent. Servers give answer i of a
+        # request the request's seed plus i, so an answer does not depend on how many are asked for.
+        options = RequestParams.of(
+            self._sampling,
+            n=count,
+            seed=answer_seed(self._sampling.seed, prompt, first),
+            is_continued=prompt.is_continued,
+        )
+        can, messages = self._client.capabilities, self.messages(prompt)
+        is_later = can.scoring is Support.YES and self._sampling.logprobs != "always"
+        asked = replace(
+            options,
+            logprobs=self._weighs and not is_later,
+            return_token_ids=is_later and self._sampling.samples > 1,  # which also counts them
+        )
+        try:
+            choices = await self._client.chat(messages, asked)
+            if self._weighs and is_later and not all(choice.token_ids for choice in choices):
+                self._client.capabilities = replace(can, scoring=Support.IGNORED)
+                choices = await self._client.chat(messages, replace(options, logprobs=True))
+        except EndpointError as fault:
+            return [_unanswered(fault)] * count
+        return choices if self._weighs else [replace(each, token_ids="") for each in choices]
+
+    async def weigh(
+        self, prompt: Prompt, answers: Mapping[str, Completion]
+    ) -> dict[str, Completion]:
+        found = await self._client.weigh(
+            self.messages(prompt), [*answers.values()], is_continued=prompt.is_continued
+        )
+        return {
+            key: replace(answer, mean_logprob=mean, token_ids="")
+            for (key, answer), mean in zip(answers.items(), found, strict=True)
+        }
+
+    def messages(self, prompt: Prompt) -> tuple[Message, ...]:
+        """What is sent: the prompt after the run's system prompt, merged with its own if any."""
+        system = self._sampling.system_prompt
+        if not system:
+            return prompt.messages
+        first, *others = prompt.messages
+        if first.role == "system":
+            return Message("system", f"{system}\n\n{first.content}"), *others
+        return Message("system", system), *prompt.messages
+
+
+class OptionScorer(ServedCandidate):
+    """A model behind a server that chooses options by probability and answers the rest in words.
+
+    A multiple-choice question has one answer, whatever the sampling: the letter that is the most
+    probable first token, then a line with the probabilities of all letters.
+    """
+
+    def __init__(self, name: str, client: Client, sampling: Sampling, model_identity: str) -> None:
+        if client.capabilities.logprobs is not Support.YES:
+            raise ModelError(
+                f"--mcq-scoring logprob: {client.url} gives no log-probabilities; "
+                "use --mcq-scoring text"
+            )
+        super().__init__(name, client, sampling, model_identity)
+
+    def keys(self, prompt: Prompt) -> Sequence[str]:
+        if not prompt.options:
+            return super().keys(prompt)
+        turns = replace(prompt, messages=self.messages(prompt)).turns
+        return [content_key(self._identity, turns, "options", list(prompt.options))]
+
+    async def answer(self, prompt: Prompt, first: int, count: int) -> Sequence[Answer]:
+        if not prompt.options:
+            return await super().answer(prompt, first, count)
+        messages = self.messages(prompt)
+        try:
+            labels = await self._client.label_probabilities(messages, list(prompt.options))
+        except LabelError as fault:
+            raise ModelError(f"use --mcq-scoring text in place of logprob: {fault}") from None
+        except EndpointError as fault:
+            return [_unanswered(fault)]
+        shown = ", ".join(f"{label} {value:.4f}" for label, value in labels.probabilities.items())
+        detail = f"{shown}; outside {labels.outside:.4f}, of it unseen {labels.unseen:.4f}"
+        best = max(labels.probabilities.values())
+        letters = [label for label, value in labels.probabilities.items() if value == best]
+        if len(letters) > 1:
+            why = f"several letters are equally probable: {detail}"
+            return [Invalid(Reason.NO_OPTION, why)]
+        return [Completion(f"{letters[0]}\n{detail}", "stop", 1, math.log(best))]
+
+
+def _unanswered(fault: EndpointError) -> Invalid:
+    too_long = isinstance(fault, PromptTooLongError)
+    return Invalid(Reason.PROMPT_TOO_LONG if too_long else Reason.ENGINE_ERROR, str(fault))
+
+
+def answer_seed(seed: int, prompt: Prompt, sample: int) -> int:
+    """The seed of one answer: the prompt's own seed plus the sample's index."""
+    text = json.dumps([seed, prompt.turns])
+    return int.from_bytes(hashlib.sha256(text.encode()).digest()[:4]) % 2**30 + sample

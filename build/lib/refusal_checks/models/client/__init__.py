@@ -1,0 +1,1 @@
+"""The client of an OpenAI-compatible server."""

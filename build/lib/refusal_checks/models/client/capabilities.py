@@ -1,0 +1,77 @@
+"""What a server can do, and what a missing capability means for a run."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from enum import StrEnum
+
+
+class Support(StrEnum):
+    """What a server does with a field of a request."""
+
+    YES = "yes"
+    IGNORED = "ignored"
+    REFUSED = "refused"
+
+
+@dataclass(frozen=True, slots=True)
+class Capabilities:
+    """The capabilities of a server (see ``CONSEQUENCES``); by default it has all, like vLLM.
+
+    That a server ignores top_k cannot be seen. ``prefill``, going on with an answer that has begun,
+    is tried where an attack needs it, and counts as there elsewhere. ``scoring`` is telling what a
+    model wrote in tokens, and giving their log-probabilities afterwards.
+    """
+
+    n: Support = Support.YES
+    logprobs: Support = Support.YES
+    structured_outputs: Support = Support.YES
+    seed: Support = Support.YES
+    top_k: Support = Support.YES
+    prefill: Support = Support.YES
+    scoring: Support = Support.YES
+
+    @property
+    def left_out(self) -> frozenset[str]:
+        """Fields of a request that are not sent."""
+        useless = {
+            "n": self.n is not Support.YES,
+            "logprobs": self.logprobs is not Support.YES,
+            "response_format": self.structured_outputs is not Support.YES,
+            # One that does not reproduce an answer is still sent: it makes several requests for the
+            # same prompt different, so that no cache answers them alike.
+            "seed": self.seed is Support.REFUSED,
+            "top_k": self.top_k is Support.REFUSED,
+        }
+        return frozenset(name for name, is_useless in useless.items() if is_useless)
+
+    def missing(self, *names: str) -> Mapping[str, str]:
+        """The consequence of each capability among these that is missing."""
+        return {name: CONSEQUENCES[name] for name in names if getattr(self, name) != Support.YES}
+
+    def as_words(self) -> dict[str, str]:
+        """The capabilities that figures depend on, for manifests; prefill only if it is missing."""
+        words = {field.name: str(getattr(self, field.name)) for field in fields(self)}
+        del words["scoring"]
+        if self.prefill is Support.YES:
+            del words["prefill"]
+        return words
+
+
+ALL = Capabilities()
+
+ANSWERS_AS, LISTED = "answers_as", "listed"
+"""Beside them in manifests: the other model that a server names, and "no" if it lists none such."""
+
+CONSEQUENCES: Mapping[str, str] = {
+    "n": "one answer per request, so K answers to a prompt take K requests, with consecutive seeds",
+    "logprobs": "no log-probabilities, so all answers to a prompt weigh the same in its refusal "
+    "confidence",
+    "structured_outputs": "no structured outputs, so the strict parser reads verdicts from plain "
+    "answers",
+    "seed": "seeds do not reproduce answers, so another run may draw different ones",
+    "prefill": "it does not go on with an answer that has begun (continue_final_message), so the "
+    "attack prefill is not tried",
+    "top_k": "top_k is refused and not sent, so the server's own setting applies",
+}

@@ -1,0 +1,102 @@
+"""Label probabilities of sequence classifiers, from vLLM's ``/classify``, many texts a request."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+from refusal_checks.core.errors import EndpointError
+from refusal_checks.models.client.client import Client
+from refusal_checks.models.client.errors import TransientError
+
+CLASSIFY = "/../classify"  # on vLLM, beside ``/v1`` and not below it
+MOST = 64  # texts of one request
+AT_ONCE = 2  # requests: while the engine reads one batch, the next one is on its way
+
+
+@dataclass(frozen=True)
+class Classified:
+    """The most probable label of a text, and the probabilities of all labels in their order."""
+
+    label: str | None
+    probabilities: tuple[float, ...]
+
+    def of(self, label: str, known: Sequence[str]) -> float | None:
+        """The probability of a label; None if nothing says which of the probabilities it is.
+
+        Args:
+            known: the labels in their order; empty if only the server knows them.
+        """
+        if len(known) == len(self.probabilities) and label in known:
+            return self.probabilities[known.index(label)]
+        if self.label == label:
+            return max(self.probabilities)
+        return 1 - max(self.probabilities) if self.label and len(self.probabilities) == 2 else None
+
+
+class Classifier:
+    """Asks a client's server for labels.
+
+    Texts that are waiting when a request can be sent go in one request, so a batch grows with the
+    load and no text waits for others.
+    """
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+        self._waiting: list[tuple[str, asyncio.Future[Classified]]] = []
+        self._senders: set[asyncio.Task[None]] = set()
+
+    async def classify(self, text: str) -> Classified:
+        """A text's labels.
+
+        Raises:
+            PromptTooLongError: it does not fit the model's context.
+            EndpointError: the server refused it, or failed in every attempt.
+        """
+        future: asyncio.Future[Classified] = asyncio.get_running_loop().create_future()
+        self._waiting.append((text, future))
+        if len(self._senders) < AT_ONCE:
+            sender = asyncio.create_task(self._send())
+            self._senders.add(sender)
+            sender.add_done_callback(self._senders.discard)
+        return await future
+
+    async def _send(self) -> None:
+        await asyncio.sleep(0)  # so that what is asked in the same step goes along
+        while self._waiting:
+            batch, self._waiting = self._waiting[:MOST], self._waiting[MOST:]
+            found = await self._ask([text for text, _ in batch])
+            for (_, future), each in zip(batch, found, strict=True):
+                if future.done():  # its asker has been cancelled
+                    continue
+                if isinstance(each, Exception):
+                    future.set_exception(each)
+                else:
+                    future.set_result(each)
+
+    async def _ask(self, texts: Sequence[str]) -> Sequence[Classified | Exception]:
+        try:
+            read = partial(_read, count=len(texts))
+            return await self._client.post(CLASSIFY, {"input": texts}, read)
+        except Exception as fault:
+            is_of_one = isinstance(fault, EndpointError) and not isinstance(fault, TransientError)
+            if is_of_one and len(texts) > 1:  # the others are not to fail with it
+                return [each for text in texts for each in await self._ask([text])]
+            return [fault] * len(texts)
+
+
+def _read(response: Any, count: int) -> list[Classified]:
+    items = sorted(response["data"], key=lambda item: int(item["index"]))
+    if [item["index"] for item in items] != list(range(count)):
+        raise ValueError(f"{len(items)} classifications of {count} texts")
+    found = []
+    for item in items:
+        probabilities = tuple(float(value) for value in item["probs"])
+        if len(probabilities) < 2 or not all(0 <= value <= 1 for value in probabilities):
+            raise ValueError("no probabilities of two labels or more")
+        label = item.get("label")
+        found.append(Classified(label if isinstance(label, str) else None, probabilities))
+    return found

@@ -1,0 +1,318 @@
+"""Answers and label probabilities of one model on an OpenAI-compatible server."""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import json
+import re
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from typing import Any, Self, TypeVar
+
+from refusal_checks.core.errors import EndpointError
+from refusal_checks.core.prompts import Message
+from refusal_checks.core.records import Completion
+from refusal_checks.core.settings import Drawing
+from refusal_checks.core.text import storable
+from refusal_checks.models.client.answers import (
+    MALFORMED,
+    LabelError,
+    LabelProbabilities,
+    Usage,
+    fills,
+    label_fields,
+    mean_logprob,
+    read_choices,
+    read_labels,
+    read_scores,
+    require_finished,
+    tokens,
+    unpacked,
+)
+from refusal_checks.models.client.capabilities import (
+    ALL,
+    ANSWERS_AS,
+    LISTED,
+    Capabilities,
+    Support,
+)
+from refusal_checks.models.client.errors import (
+    LEAST,
+    PromptTooLongError,
+    TransientError,
+    error_words,
+    most_allowed,
+    next_limit,
+    retrying,
+)
+from refusal_checks.models.client.transport import Access, HttpTransport, Transport
+from refusal_checks.models.spec import Attached, Extras, Served
+
+CHAT = "/chat/completions"
+
+COMPLETIONS = "/completions"
+
+TOKENIZE = "/../tokenize"  # on vLLM, beside /v1 and not below it
+
+CONTINUED: Mapping[str, Any] = {"continue_final_message": True, "add_generation_prompt": False}
+"""Fields with which vLLM goes on with the last message, an answer that has begun."""
+
+Read = TypeVar("Read")
+
+MOST_NAMES = 5
+"""Most names of models to keep of those that a server says have answered."""
+
+
+@dataclass(frozen=True)
+class RequestParams:
+    """How ``n`` answers to one request are drawn."""
+
+    n: int = 1
+    temperature: float = 1.0
+    top_p: float = 1.0
+    top_k: int = 0  # 0 for no limit; always sent, because a server may have another default
+    max_tokens: int = 512
+    seed: int = 0  # of the first answer; vLLM gives answer i the seed plus i
+    logprobs: bool = False
+    return_token_ids: bool = False
+    schema: Mapping[str, Any] | None = None  # JSON schema that the answer must follow, if any
+    stop: tuple[str, ...] = ()
+    is_continued: bool = False  # True to go on with the last message
+    # settings that a run was given besides, by their names in requests
+    further: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+
+    @classmethod
+    def of(cls, sampling: Drawing, **others: Any) -> Self:
+        """The parameters of a run: all settings that are sent, and the others given.
+
+        A setting without a field here is left out of requests while it has the value that it had
+        before there was an option, because not every server knows it.
+        """
+        known = {each.name for each in dataclasses.fields(cls)}
+        own = {name: value for name, value in sampling.sent.items() if name in known}
+        further = {n: v for n, v in sampling.without_unset(sampling.sent).items() if n not in known}
+        return cls(**own | {"further": further} | others)
+
+    def body(self) -> dict[str, Any]:
+        """These parameters as fields of a request; what is None, False or empty is left out."""
+        named = {**vars(self), **self.further, "further": None}
+        sent = {n: v for n, v in named.items() if v not in (None, ()) and v is not False}
+        if self.stop:
+            sent["stop"] = list(self.stop)
+        if sent.pop("is_continued", False):
+            sent |= CONTINUED
+        if self.schema is not None:
+            form = {"name": "verdict", "strict": True, "schema": sent.pop("schema")}
+            sent["response_format"] = {"type": "json_schema", "json_schema": form}
+        return sent
+
+
+class Client:
+    """A connection to one model on one server; use as an asynchronous context manager.
+
+    A transport that is given takes the requests in place of HTTP to ``url``; the caller closes it.
+
+    Attributes:
+        capabilities: of the server; what it cannot take is left out. A caller updates them.
+        context: most tokens of prompt and answer together, or of an answer alone, as far as known.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        model: str,
+        *,
+        extras: Extras | Served | Attached = Extras(),  # noqa: B008 (it is frozen)
+        access: Access = Access(),  # noqa: B008 (it is frozen)
+        capabilities: Capabilities = ALL,
+        transport: Transport | None = None,
+    ) -> None:
+        self.url = url
+        self.model = model
+        self.capabilities = capabilities
+        self.usage = Usage()
+        self.is_listed = True
+        self.answered: set[str] = set()  # some of the models that the server says have answered
+        self.classifies = False  # a sequence classifier gives labels and no text
+        self.context: int | None = None
+        kwargs = dict(extras.template_kwargs)
+        self._extra = {"chat_template_kwargs": kwargs} if kwargs else {}
+        self._reasoning_end = extras.reasoning_end
+        own = HttpTransport(url, access)
+        self._own = None if transport else own
+        self._transport: Transport = transport or own
+        self._label_ids: dict[tuple[str, ...], Mapping[str, int] | None] = {}
+        self._lock = asyncio.Lock()
+
+    @property
+    def naming(self) -> dict[str, str]:
+        """What is odd about the model's name, for manifests; a version of it is not."""
+        own = self.model.rpartition("/")[2].casefold()
+        for name in sorted(self.answered):
+            rest = name.rpartition("/")[2].casefold().removeprefix(own)
+            if not re.fullmatch(r"([-:](\d[\d.-]*|latest)|@[\w.-]+)?", rest):
+                return {ANSWERS_AS: name}
+        return {} if self.is_listed else {LISTED: "no"}
+
+    async def __aenter__(self) -> Self:
+        self._lock = asyncio.Lock()  # a lock belongs to one event loop, a client may see several
+        if self._own:
+            await self._own.__aenter__()
+        return self
+
+    async def __aexit__(self, *fault: object) -> None:
+        if self._own:
+            await self._own.__aexit__()
+
+    async def chat(
+        self, messages: Sequence[Message], options: RequestParams
+    ) -> tuple[Completion, ...]:
+        """Ask for ``options.n`` answers to a conversation, bounded by what the context leaves."""
+        asked = options.max_tokens
+        limit = min(asked, self.context or asked)
+        # What begins an answer is in place of its reasoning.
+        end = "" if options.is_continued else self._reasoning_end
+
+        def read(response: Any) -> tuple[Completion, ...]:
+            prompt = tokens(response)[0]
+            return tuple(
+                replace(choice, room=choice.tokens)
+                if fills(choice, prompt, limit, asked, self.context)
+                else choice
+                for choice in read_choices(response, options.n, end)
+            )
+
+        while True:
+            try:
+                choices = await self.ask(messages, options.body() | {"max_tokens": limit}, read)
+                break
+            except PromptTooLongError as fault:
+                said, refused = str(fault), limit
+                if not (limit := next_limit(said, refused) or 0):
+                    raise
+                if (most := most_allowed(said)) and most < refused:
+                    self.context = most
+        # Some servers take a prompt that nearly fills the context.
+        left = min((choice.room for choice in choices if choice.room), default=asked)
+        if left < min(asked, LEAST):
+            raise PromptTooLongError(f"{self.url}: the prompt leaves {left} tokens of the context")
+        return choices
+
+    async def weigh(
+        self, messages: Sequence[Message], given: Sequence[Completion], *, is_continued: bool
+    ) -> list[float | None]:
+        """The ``mean_logprob`` of answers to a conversation, each by reading it in one pass.
+
+        The model reads the tokens of which it wrote the answer, not its text, which may be other
+        ones. The last token of an answer that filled the context has no room behind it.
+        """
+        brief = RequestParams(max_tokens=1, return_token_ids=True, is_continued=is_continued)
+        prompt = await self.ask(
+            messages, brief.body(), lambda response: [int(n) for n in response["prompt_token_ids"]]
+        )
+
+        async def read(answer: Completion) -> float | None:
+            ids = unpacked(answer.token_ids)[: -1 if answer.room else None]
+            fields = {"prompt": prompt + ids, "prompt_logprobs": 0, "max_tokens": 1}
+            scores = await self.post(COMPLETIONS, fields, lambda said: read_scores(said, ids))
+            return mean_logprob(scores, answer.text, answer.reasoning)
+
+        return await asyncio.gather(*map(read, given))
+
+    async def label_probabilities(
+        self, messages: Sequence[Message], labels: Sequence[str]
+    ) -> LabelProbabilities:
+        """How probable each label is as the first token of the answer to a conversation.
+
+        The model's own probabilities, before any mask or sampling setting. Exact whatever a
+        label's rank if the server has vLLM's ``/tokenize`` and ``logprob_token_ids``; otherwise
+        read from the ``TOP`` most probable tokens. Raises LabelError if the server gives no
+        log-probabilities, or a label is not a single token of the model.
+        """
+        if self.capabilities.logprobs is not Support.YES:
+            raise LabelError(f"{self.url}: the server gives no log-probabilities")
+        ids = await self._ids(tuple(labels))
+        try:
+            return await self.ask(
+                messages,
+                label_fields(ids),
+                lambda response: read_labels(response["choices"][0], labels, ids),
+            )
+        except LabelError as fault:
+            raise LabelError(f"{self.url}: {fault}") from None
+
+    async def ask(
+        self, messages: Sequence[Message], fields: Mapping[str, Any], read: Callable[[Any], Read]
+    ) -> Read:
+        """Send a conversation with further fields of a request, in several attempts if need be.
+
+        ``read`` reads the parsed answer; if it raises one of ``MALFORMED`` or a TransientError, the
+        server is asked again.
+        """
+        turns = [{"role": turn.role, "content": turn.content} for turn in messages]
+        if self.capabilities != ALL:
+            left_out = self.capabilities.left_out
+            fields = {name: value for name, value in fields.items() if name not in left_out}
+        body = {"messages": turns, **fields, **self._extra}
+
+        def finished(response: Any) -> Read:
+            require_finished(response)
+            return read(response)
+
+        return await self.post(CHAT, body, finished)
+
+    async def post(self, path: str, fields: Mapping[str, Any], read: Callable[[Any], Read]) -> Read:
+        """Send a request for the model to a path below ``url``; see ``ask``."""
+        self.usage.retries -= 1  # the first attempt is none
+        body = {"model": self.model, **fields}
+        answer: Read = await retrying(self._try, path, body, read)
+        return answer
+
+    async def _try(self, path: str, body: Mapping[str, Any], read: Callable[[Any], Read]) -> Read:
+        self.usage.retries += 1
+        answer = await self._transport.post(path, body)
+        self.count(answer)
+        try:
+            return read(answer)
+        except MALFORMED as fault:
+            words = repr(fault)[:200]
+            with suppress(*MALFORMED):  # the answer may tell of an error
+                words = error_words(json.dumps(answer)) if answer.get("error") else words
+            said = f"{self.url}: malformed answer of the server: {words}"
+            raise TransientError(said) from fault
+
+    def count(self, answer: Any) -> None:
+        """Add an answer's tokens, and the model that the server says has answered."""
+        self.usage.count(answer)
+        name = answer.get("model") if isinstance(answer, dict) else None
+        if isinstance(name, str) and len(self.answered) < MOST_NAMES:
+            self.answered.add(storable(name[:200]))
+
+    async def _ids(self, labels: tuple[str, ...]) -> Mapping[str, int] | None:
+        """Each label's token, asked for once; None if the server has no ``/tokenize``."""
+        async with self._lock:
+            if labels not in self._label_ids:
+                ids = {label: await self._token(label) for label in labels}
+                known = {label: number for label, number in ids.items() if number is not None}
+                self._label_ids[labels] = known if known.keys() == ids.keys() else None
+        return self._label_ids[labels]
+
+    async def _token(self, label: str) -> int | None:
+        body = {"model": self.model, "prompt": label, "add_special_tokens": False}
+        try:
+            response: Any = await retrying(self._transport.post, TOKENIZE, body)
+            tokens = [int(token) for token in response["tokens"]]
+        except TransientError:
+            raise
+        except (EndpointError, *MALFORMED):
+            return None
+        if not tokens:  # llama.cpp has another field for the text
+            return None
+        if len(tokens) > 1:
+            raise LabelError(
+                f"{self.url}: the label {label!r} is {len(tokens)} tokens of {self.model}, so its "
+                "probability cannot be read from one"
+            )
+        return tokens[0]

@@ -1,0 +1,141 @@
+"""What a server's error means: whether to repeat the request, how often, and after how long."""
+
+from __future__ import annotations
+
+import json
+import random
+import re
+from asyncio import sleep
+from collections.abc import Awaitable, Callable
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
+from typing import Any, TypeVar
+
+from refusal_checks.core.errors import EndpointError
+
+Returned = TypeVar("Returned")
+
+WAIT_INITIAL = 0.5  # least seconds before the second attempt; each further wait is twice as long
+WAIT_MAX = 15.0  # most seconds between two attempts, unless the server asks for more
+WAIT_ASKED = 60.0  # most seconds to wait for a server's Retry-After
+
+ATTEMPTS = 4
+ATTEMPTS_STALLED = 2  # at a server that did not answer in time, which costs a whole time-out
+ATTEMPTS_BUSY = 8  # at a server that accepts no more requests for now (429)
+
+_TOO_LONG = re.compile(
+    r"context[ _](length|size|window)|max_new_tokens|max_model_len|"
+    r"max_(completion_)?tokens\b.{0,40}(too large|range|less than|at most|> ?\d)",
+    re.IGNORECASE,
+)
+"""How vLLM, SGLang, llama.cpp, TGI, OpenAI, Anthropic, Groq and DeepSeek say that prompt and answer
+do not fit, or that they allow fewer tokens of an answer."""
+
+
+class PromptTooLongError(EndpointError):
+    """The prompt and the requested answer do not fit the model's context."""
+
+
+class TransientError(EndpointError):
+    """Worth so many attempts, each ``after`` so many seconds: a 5xx, a malformed answer."""
+
+    def __init__(
+        self, message: str, status: int = 0, after: float = 0.0, attempts: int = ATTEMPTS
+    ) -> None:
+        super().__init__(message, status)
+        self.after = after
+        self.attempts = attempts
+
+
+def error_for(url: str, status: int, text: str, retry_after: str = "") -> EndpointError:
+    """The exception for an HTTP error; ``retry_after`` is the header of that name, if any."""
+    message = f"{url}: HTTP {status}: {error_words(text)}"
+    if status in (400, 413, 422) and _TOO_LONG.search(text):
+        return PromptTooLongError(message, status)
+    if status == 429 or (status >= 500 and status != 501):  # "not implemented", now and later
+        attempts = ATTEMPTS_BUSY if status == 429 else ATTEMPTS
+        return TransientError(message, status, seconds(retry_after), attempts)
+    return EndpointError(message, status)
+
+
+def seconds(retry_after: str) -> float:
+    """Seconds that a Retry-After header (RFC 9110: seconds, or a date) asks for; else 0."""
+    try:
+        if re.fullmatch(r"\d{1,9}(\.\d*)?", retry_after.strip()):
+            left = float(retry_after)
+        else:
+            date = parsedate_to_datetime(retry_after)
+            date = date if date.tzinfo else date.replace(tzinfo=UTC)
+            left = (date - datetime.now(UTC)).total_seconds()
+    except (ValueError, TypeError, OverflowError):
+        return 0.0
+    return min(max(0.0, left), 1e6)  # nobody means more
+
+
+def error_words(text: str) -> str:
+    """The server's own message, cut to a length that fits into ours."""
+    try:
+        answer = json.loads(text)
+        error = answer.get("error", answer) if isinstance(answer, dict) else answer
+        message = error.get("message", error) if isinstance(error, dict) else error
+        return str(message)[:500]
+    except (ValueError, RecursionError):
+        return text[:500]
+
+
+async def retrying(work: Callable[..., Awaitable[Returned]], *args: Any) -> Returned:
+    """Call a coroutine function, again after a TransientError; raises the last one.
+
+    A plain loop: tenacity would cost a request at an instant server a quarter of its time.
+    """
+    attempt = 1
+    while True:
+        try:
+            return await work(*args)
+        except TransientError as fault:
+            if attempt >= fault.attempts:
+                raise
+            growing = min(WAIT_INITIAL * 2.0 ** (attempt - 1), WAIT_MAX)
+            wait = max(growing, min(fault.after, WAIT_ASKED))
+        await sleep(wait + random.uniform(0, growing))  # spreads what failed together
+        attempt += 1
+
+
+LEAST = 128
+"""Fewest tokens that an answer gets; where the context leaves fewer the prompt is too long."""
+
+_MOST = re.compile(
+    r"(?:max_model_len ?= ?|context (?:length|size|window)\D{0,12}|at most |must be <= |> ?|"
+    r"less than or equal to `?|range of max_tokens is \[1, ?)(\d{1,9})",
+    re.IGNORECASE,
+)
+"""The most that a server's refusal allows: of an answer, or of prompt and answer together."""
+
+_PROMPT = re.compile(
+    r"(\d{1,9}) (?:input tokens|in the messages|tokens from the input|`inputs` tokens)"
+)
+
+_ANSWER = re.compile(r"max_(?:\w+_)?tokens|output tokens|completion", re.IGNORECASE)
+"""A refusal that speaks of the answer's limit, which a smaller one may satisfy."""
+
+
+def most_allowed(refusal: str) -> int | None:
+    """The most tokens that a server's refusal allows, of an answer or in all; None if unclear."""
+    return min((int(found[1]) for found in _MOST.finditer(refusal)), default=None)
+
+
+def next_limit(refusal: str, refused: int) -> int | None:
+    """The limit on an answer's tokens to ask for after a server's refusal of a larger one.
+
+    It is what the words leave for the answer, else half of the refused limit; None if the prompt
+    alone is too long.
+    """
+    most, prompt = most_allowed(refusal), _PROMPT.search(refusal)
+    if most and prompt:
+        left = most - int(prompt[1])
+    elif most and most < refused:
+        left = most
+    else:
+        left = refused // 2 if most is None or _ANSWER.search(refusal) else 0
+    left = min(left, refused - 1)
+    return left if left >= LEAST else None

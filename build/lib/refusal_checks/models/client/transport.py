@@ -1,0 +1,294 @@
+"""Sends JSON requests to one server over HTTP."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import math
+import os
+import re
+import ssl
+import zlib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from time import monotonic
+from typing import TYPE_CHECKING, Any, Protocol, Self
+from urllib.parse import quote, urljoin, urlsplit
+from urllib.request import getproxies, proxy_bypass
+
+from aiolimiter import AsyncLimiter
+from pydantic_core import PydanticSerializationError, from_json, to_json
+
+from refusal_checks.core.errors import EndpointError, ModelError
+from refusal_checks.core.settings import RequestPace
+from refusal_checks.core.text import without_credentials
+from refusal_checks.models.client.errors import ATTEMPTS_STALLED, TransientError, error_for
+
+if TYPE_CHECKING:
+    import aiohttp
+
+
+LIMIT = 16 * 2**20  # most bytes of a reply unless told otherwise
+TOKEN = 1024  # bytes of a reply that one token may take, with its log-probability
+_HOPS = 5  # most redirects that are followed
+
+
+class Transport(Protocol):
+    """Interface to a server, or to a stand-in for one."""
+
+    async def post(self, path: str, body: Mapping[str, Any]) -> Any:
+        """Send one request, once, to a path below the base URL; the JSON value of the answer.
+
+        Raises EndpointError if there is none, TransientError if another attempt may bring one.
+        """
+
+
+@dataclass(frozen=True)
+class Access:
+    """How requests reach a server."""
+
+    api_key: str = ""
+    timeout: float = 600.0  # seconds for one request, from the moment when it may be sent
+    pace: RequestPace = field(default_factory=RequestPace)
+    max_reply: int = LIMIT  # most bytes of a reply, unless many tokens are asked for
+    outage: float = math.inf  # seconds without one answer after which no request is sent any more
+
+
+class HttpTransport:
+    """A server by its base URL; an asynchronous context manager, with one event loop at a time."""
+
+    def __init__(self, url: str, access: Access = Access()) -> None:
+        self.url = url
+        self._access = access
+        # Sent with each request: aiohttp sends a session's own headers to proxies as well.
+        self._headers = {"Content-Type": "application/json"}
+        if access.api_key:
+            self._headers["Authorization"] = f"Bearer {access.api_key}"
+        self._keys = Keys(access.api_key)
+        self._session: aiohttp.ClientSession | None = None
+        self._free = asyncio.Semaphore(access.pace.at_once)
+        self._turn: AsyncLimiter | None = None
+        self._refused_since = math.inf
+
+    async def __aenter__(self) -> Self:
+        # These belong to one event loop, and a transport may see several.
+        self._free = asyncio.Semaphore(self._access.pace.at_once)
+        rate = self._access.pace.per_minute
+        self._turn = AsyncLimiter(1, 60 / rate) if rate else None
+        self._session = session(self.url, self._access.timeout)
+        return self
+
+    async def __aexit__(self, *fault: object) -> None:
+        if self._session is not None:
+            await self._session.close()
+
+    async def post(self, path: str, body: Mapping[str, Any]) -> Any:
+        async with self._free:
+            if self._turn:
+                await self._turn.acquire()
+            if monotonic() - self._refused_since > self._access.outage:
+                raise EndpointError(
+                    f"{self.url}: look at the server, then run the same command again: for "
+                    f"{self._access.outage:g} s (--outage-timeout) it refused every request"
+                )
+            try:
+                answer = await self.request("POST", path, body)
+            except TransientError:
+                self._refused_since = min(self._refused_since, monotonic())
+                raise
+            self._refused_since = math.inf
+            return answer
+
+    async def request(self, method: str, path: str, body: Mapping[str, Any] | None = None) -> Any:
+        """Send one request at once, whatever the pace; see ``Transport.post``.
+
+        A redirect is followed on the same server only, and only if it keeps the method: prompts go
+        to nobody else, and nowhere in plain text that were to go through TLS.
+        """
+        import aiohttp  # not before a request: it loads for a while
+
+        assert self._session is not None, "the transport is a context manager"
+        asked = int(body.get("n", 1)) * int(body.get("max_tokens", 0)) if body else 0
+        most = max(self._access.max_reply, asked * TOKEN)
+        data = None if body is None else encoded(body)
+        url = own = self.url + path
+        try:
+            for _ in range(_HOPS):
+                async with self._session.request(
+                    method, url, data=data, headers=self._headers, allow_redirects=False
+                ) as reply:
+                    where = reply.headers.get("Location", "")
+                    if reply.status in (301, 302, 303, 307, 308) and where:
+                        url = _followed(url, where, method, reply.status)
+                        continue
+                    text = (await _body(reply, most)).decode("utf-8", errors="replace")
+                    return self._read(reply, text, self.url if url == own else url)
+            raise EndpointError(f"{url}: redirected more than {_HOPS} times; name another URL")
+        except EndpointError as fault:  # also of a header, or where JSON was quoted in JSON
+            fault.args = (self._keys.hidden(str(fault)),)
+            raise
+        except aiohttp.ClientSSLError as fault:
+            raise EndpointError(
+                f"{self._explained(fault)}; if an authority of your own signed the server's "
+                "certificate, set SSL_CERT_FILE to that authority's certificate (PEM)"
+            ) from fault
+        except TimeoutError as fault:
+            raise TransientError(self._explained(fault), attempts=ATTEMPTS_STALLED) from fault
+        except (aiohttp.ClientError, ValueError) as fault:
+            raise TransientError(self._explained(fault)) from fault
+
+    def _read(self, reply: aiohttp.ClientResponse, text: str, url: str) -> Any:
+        hidden = self._keys.hidden
+        if reply.status != 200:
+            after = reply.headers.get("Retry-After", "")
+            raise error_for(url, reply.status, hidden(text), after)
+        text = hidden(text, is_answer=True)
+        try:
+            return decoded(text)
+        except (ValueError, RecursionError):
+            said = f"not valid JSON but {reply.content_type[:60]}: {text[:200]}"
+            raise TransientError(f"{self.url}: {said}", reply.status) from None
+
+    def _explained(self, fault: Exception) -> str:
+        said = self._keys.hidden(without_credentials(str(fault)))[:500]
+        return f"{self.url}: {type(fault).__name__}: {said}"
+
+
+def encoded(body: Mapping[str, Any]) -> bytes:
+    """A request as JSON, encoded in a quarter of the standard library's time."""
+    try:
+        return to_json(body)
+    except PydanticSerializationError:  # a lone surrogate, which only an escape can spell
+        return json.dumps(body).encode()
+
+
+def decoded(text: str) -> Any:
+    """The value of a server's JSON, read in less than the standard library's time."""
+    try:
+        return from_json(text)
+    except ValueError:  # or a lone surrogate, or deep nesting
+        return json.loads(text)
+
+
+def session(url: str, timeout: float) -> aiohttp.ClientSession:
+    """A session for one server's requests of at most ``timeout`` s; needs an event loop.
+
+    Certificates are checked against those of the system or of SSL_CERT_FILE. HTTP_PROXY and
+    HTTPS_PROXY are used, unless NO_PROXY names the server or the server is on this machine.
+    """
+    import aiohttp  # not before a request: it loads for a while
+
+    trusted = ssl.create_default_context() if url.startswith("https:") else True
+    return aiohttp.ClientSession(
+        timeout=aiohttp.ClientTimeout(total=timeout),
+        # No limit here: waiting for a connection would count towards the time-out. Idle
+        # connections are closed before the server closes them (uvicorn: after 5 s).
+        connector=aiohttp.TCPConnector(limit=0, keepalive_timeout=3.0, ssl=trusted),
+        proxy=proxy(url),
+        headers={"Accept-Encoding": "gzip, deflate"},
+        auto_decompress=False,  # see _body
+    )
+
+
+def proxy(url: str) -> str | None:
+    """The proxy for a server, with the credentials in the proxy's URL, if any.
+
+    This replaces aiohttp's ``trust_env``, which looks for a .netrc file at each request, refuses an
+    API key if it finds one, and sends requests to this machine's own servers through proxies.
+    """
+    parts = urlsplit(url)
+    named = getproxies().get(parts.scheme)
+    host = parts.hostname or ""
+    is_here = host in ("localhost", "::1") or host.startswith("127.")
+    if not named or is_here or proxy_bypass(parts.netloc):
+        return None
+    named = named if "://" in named else f"http://{named}"
+    try:
+        found = urlsplit(named)
+        is_proxy = found.scheme in ("http", "https") and found.hostname and found.port != 0
+    except ValueError:
+        is_proxy = False
+    if not is_proxy:
+        raise ModelError(
+            f"{parts.scheme.upper()}_PROXY: write http://HOST:PORT, or http://USER:PASSWORD@HOST:"
+            "PORT, its characters quoted (%40 for @): its value, which may hold a password and is "
+            "not shown, is not the URL of a proxy"
+        )
+    return named
+
+
+def _followed(url: str, where: str, method: str, status: int) -> str:
+    """The URL that a redirect leads to."""
+
+    def origin(url: str) -> tuple[str, str | None, int | None]:
+        parts = urlsplit(url)
+        port = parts.port or {"http": 80, "https": 443}.get(parts.scheme)
+        return parts.scheme, parts.hostname, port
+
+    try:
+        target = urljoin(url, where)
+        stays = origin(target) == origin(url)
+    except ValueError:
+        target, stays = where, False
+    if stays and (method == "GET" or status in (307, 308)):
+        return target
+    raise EndpointError(
+        f"{url}: redirects to {without_credentials(target)[:300]} (HTTP {status}); nothing was "
+        "sent there: if that is the right server, name its URL",
+        status,
+    )
+
+
+async def _body(response: aiohttp.ClientResponse, most: int) -> bytes:
+    """The body, decompressed no further than its bound."""
+    import aiohttp
+
+    encoding = response.headers.get("Content-Encoding", "").strip().lower() or "identity"
+    if encoding not in ("identity", "gzip", "x-gzip", "deflate"):
+        raise EndpointError(f"{response.url}: the reply is encoded by {encoding[:40]!r}")
+    unpack = None if encoding == "identity" else zlib.decompressobj(zlib.MAX_WBITS | 32)
+    body = bytearray()
+    while chunk := await response.content.readany():
+        try:
+            body += unpack.decompress(chunk, most + 1 - len(body)) if unpack else chunk
+        except zlib.error as fault:
+            raise aiohttp.ClientPayloadError(f"not {encoding}: {fault}") from None
+        if len(body) > most:
+            raise EndpointError(
+                f"{response.url}: the reply has more than {most / 2**20:g} MiB; raise "
+                "--max-reply-mib if it should"
+            )
+    return bytes(body)
+
+
+class Keys:
+    """Takes the keys of the server and the environment out of what servers say and reports show."""
+
+    def __init__(self, own: str = "") -> None:
+        named = re.compile(r"REFUSAL_CHECKS_.*API_KEY|OPENAI_API_KEY|HF_TOKEN")
+        theirs = (value for name, value in os.environ.items() if named.fullmatch(name))
+        keys = {key.strip() for key in (own, *theirs)}
+        self._in_errors = _pattern({key for key in keys if len(key) >= 4})
+        # Short words that people give to servers without keys, such as EMPTY, may be in answers.
+        self._in_answers = _pattern({k for k in keys if len(k) >= 8 and not k.isalpha()})
+
+    def hidden(self, text: str, is_answer: bool = False) -> str:
+        """The text with each key replaced, also where JSON spells it with escapes."""
+        pattern = self._in_answers if is_answer else self._in_errors
+        if pattern is None:
+            return text
+        text = pattern.sub("[API key]", text)
+        if "\\u" in text or "\\/" in text:
+            try:
+                plain = json.dumps(json.loads(text), ensure_ascii=False)
+            except (ValueError, RecursionError):
+                return text
+            if pattern.search(plain):
+                return pattern.sub("[API key]", plain)
+        return text
+
+
+def _pattern(keys: set[str]) -> re.Pattern[str] | None:
+    spelled = {form for key in keys for form in (key, quote(key, safe=""), json.dumps(key)[1:-1])}
+    forms = sorted(spelled, key=len, reverse=True)
+    return re.compile("|".join(map(re.escape, forms)), re.IGNORECASE) if forms else None

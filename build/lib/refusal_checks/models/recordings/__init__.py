@@ -1,0 +1,1 @@
+"""Files of recorded answers: tables, and the logs of other evaluation tools."""

@@ -1,0 +1,289 @@
+"""Parses the name of a model: a folder, Hugging Face id, server, recording, or rule."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from functools import cache
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+from refusal_checks.core.errors import ModelError
+from refusal_checks.core.store import content_key
+from refusal_checks.core.suggestions import either, near
+from refusal_checks.core.text import without_credentials
+from refusal_checks.models import demo
+from refusal_checks.models.demo.conversion import Conversion
+
+RULE_JUDGES = ("keyword", "labels")  # judges that need no model
+
+
+@dataclass(frozen=True)
+class Served:
+    """A model that an engine is started for, named as the user wrote it."""
+
+    name: str
+    path: str  # what the engine loads: a local folder or a Hugging Face id
+    args: tuple[str, ...] = ()  # further arguments of the engine, verbatim
+    # variables for the model's own chat template
+    template_kwargs: Mapping[str, Any] = field(default_factory=dict)
+    reasoning_end: str = ""  # the text that ends the model's reasoning, see answers.split_reasoning
+    # the LoRA adapter to ask for, which args must load; empty for the model itself
+    adapter: str = ""
+    engine: str = "vllm"
+    # the command to start in place of the engine's own; empty for the engine's own
+    program: tuple[str, ...] = ()
+    # makes the folder path before an engine needs it; None if it is there
+    conversion: Conversion | None = None
+
+    @property
+    def served_name(self) -> str:
+        return self.adapter or self.path
+
+
+@dataclass(frozen=True)
+class Attached:
+    """A model on an OpenAI-compatible server that somebody else runs, at a URL ending in ``/v1``.
+
+    ``model`` is its name there; empty for the server's only model.
+    """
+
+    name: str
+    url: str
+    model: str
+    template_kwargs: Mapping[str, Any] = field(default_factory=dict)
+    reasoning_end: str = ""
+
+
+@dataclass(frozen=True)
+class Replay:
+    """Recorded answers in a file."""
+
+    name: str
+    path: Path
+
+
+@dataclass(frozen=True)
+class Rule:
+    """A judge without a model: ``keyword`` or ``labels``."""
+
+    name: str
+
+
+CandidateModel = Served | Attached | Replay
+JudgeModel = Served | Attached | Rule
+Model = Served | Attached | Replay | Rule
+
+
+@dataclass(frozen=True)
+class Extras:
+    """Command-line options of a model besides its name; see ``Served``."""
+
+    args: tuple[str, ...] = ()
+    template_kwargs: Mapping[str, Any] = field(default_factory=dict)
+    reasoning_end: str = ""
+    engine: str = "vllm"
+    program: tuple[str, ...] = ()
+
+
+def parse_candidate(name: str, extras: Extras = Extras()) -> CandidateModel:
+    """Parse the value of ``--candidate``."""
+    if name.startswith("replay:"):
+        if name == "replay:":
+            raise ModelError(f"--candidate {name}: no file is named; write replay:FILE")
+        path = expanded(name.removeprefix("replay:"))
+        if not path.is_file():
+            raise ModelError(f"--candidate {_shown(name)}: no such file: {_shown(str(path))}")
+        return Replay(name, path)
+    if name in (*RULE_JUDGES, demo.BUNDLED):
+        raise ModelError(f"--candidate {name}: this is a judge; use --judge {name}")
+    return _model(name, extras, "--candidate")
+
+
+def parse_judge(name: str, extras: Extras = Extras()) -> JudgeModel:
+    """Parse the value of ``--judge``."""
+    if name in RULE_JUDGES:
+        return Rule(name)
+    if name.startswith("replay:"):
+        raise ModelError(
+            f"--judge {_shown(name)}: recorded answers cannot act as a judge; use labels or keyword"
+        )
+    if name == demo.BUNDLED:
+        return _demo(name, name, extras, "--judge")
+    return _model(name, extras, "--judge")
+
+
+def _model(name: str, extras: Extras, option: str) -> Served | Attached:
+    if name.startswith(("http://", "https://")):
+        return _attached(name, extras, option)
+    found = _served(name, name, extras, option)
+    if found is not None:
+        return found
+    base, _, adapter = name.rpartition("@")
+    found = _served(name, base, extras, option) if base else None
+    if found is None or not adapter:
+        judges = (*RULE_JUDGES, demo.BUNDLED) if option == "--judge" else ()
+        others = "bundled, keyword or labels" if judges else "or replay:FILE"
+        hint = either(near(name, judges, 0.7))
+        if address := re.fullmatch(r"(?:\w+://)?([\w.-]+(?::\d+)?/v1(?:#.*)?|[\w.-]+:\d+)", name):
+            hint = f"for a server, write http://{address[1]}; else "
+        raise ModelError(
+            f"{option} {_shown(name)}: no such folder; {hint}name a "
+            f"folder, a Hugging Face id (ORG/MODEL), a URL (http://HOST/v1#MODEL), demo:NAME, "
+            + others
+        )
+    if "--lora-modules" not in extras.args:
+        raise ModelError(
+            f"{option} {_shown(name)}: name the adapter's folder with "
+            f'{option}-args "--enable-lora --lora-modules {_shown(adapter)}=FOLDER"'
+        )
+    return replace(found, adapter=adapter)
+
+
+def _served(name: str, base: str, extras: Extras, option: str) -> Served | None:
+    """The model ``base``, a name without its adapter; None if an engine cannot load it."""
+    if base.startswith("demo:"):
+        known = [f"demo:{each}" for each in demo.catalogue().names]
+        if base in known:
+            return _demo(name, base.removeprefix("demo:"), extras, option)
+        kind = base.partition("@")[0]
+        if kind in known:
+            return None
+        is_judge = kind in ("demo:judge", "demo:classifier")
+        bundled = '; write "--judge bundled" for the bundled judge.' if is_judge else ""
+        raise ModelError(
+            f"{option} {_shown(name)}: no such demo model"
+            f"{bundled or near(base, known, 0.75) or '.'} Known: {', '.join(known)}"
+        )
+    folder = expanded(base)
+    if folder.is_dir():
+        if not (folder / "config.json").is_file():
+            raise ModelError(f"{option} {base}: not a model: the folder has no config.json")
+        return Served(name, str(folder.resolve()), **vars(extras))
+    if folder.is_file():
+        raise ModelError(
+            f"{option} {base}: a file is not a model; for recorded answers, write replay:{base}"
+        )
+    is_id = re.fullmatch(r"[\w.-]+/[\w.-]+", base) and not base.startswith(".")
+    return Served(name, base, **vars(extras)) if is_id else None
+
+
+def _demo(name: str, persona: str, extras: Extras, option: str) -> Served:
+    """A demo model; the user's template variables win over its own."""
+    try:
+        path, own, conversion = demo.catalogue().find(persona)
+    except ModelError as fault:
+        raise ModelError(f"{option} {name}: {fault}") from None
+    settings = vars(extras) | {"template_kwargs": {**own, **extras.template_kwargs}}
+    return Served(name, path, **settings, conversion=conversion)
+
+
+def _attached(name: str, extras: Extras, option: str) -> Attached:
+    shown = _shown(name)
+    if extras.args:
+        raise ModelError(
+            f"remove {option}-args: they are for engines started here, not for {shown}"
+        )
+    url, _, model = name.partition("#")
+    try:
+        host = urlsplit(url).hostname
+    except ValueError:
+        host = None
+    if not host:
+        raise ModelError(f"{option} {shown}: write a URL with a host: http://HOST:PORT/v1#MODEL")
+    if "@" in urlsplit(url).netloc:
+        raise ModelError(
+            f"{option}: remove the user and password (@) from the URL, because reports show it; "
+            "set the server's key in the environment"
+        )
+    if "?" in url or "=" in model.partition("?")[2]:
+        raise ModelError(
+            f"{option} {shown}: remove the query (?) from the URL: paths are added to it, and "
+            "reports show it; set a key in the environment"
+        )
+    return Attached(name, url.rstrip("/"), model, extras.template_kwargs, extras.reasoning_end)
+
+
+def _shown(name: str) -> str:
+    """A name for messages, without what may be a key: a URL's password, and all after a ``?``."""
+    place, asks, _ = without_credentials(name).partition("?")
+    return f"{place}?[...]" if asks else place
+
+
+def expanded(name: str) -> Path:
+    """The path, with ``~`` expanded if such a home exists."""
+    try:
+        return Path(name).expanduser()
+    except RuntimeError:
+        return Path(name)
+
+
+_SMALL = 64 * 2**20
+"""Most bytes of a file that is fingerprinted by content; larger ones by size and mtime."""
+
+
+def describe(model: Model, served_name: str = "") -> dict[str, Any]:
+    """A JSON-like description of a model, for manifests.
+
+    The version of a folder is the fingerprint of its files, or of what it is converted from; of a
+    Hugging Face id, the commit in the local cache, if any; of a server's model, its URL and its
+    name there (``served_name`` if the user did not name it), because a server tells no more.
+    """
+    match model:
+        case Replay(path=path):
+            return {"version": f"sha256:{hashlib.sha256(path.read_bytes()).hexdigest()}"}
+        case Rule(name=name):
+            return {"version": name}
+    said = {
+        "template_kwargs": dict(model.template_kwargs),
+        "reasoning_end": model.reasoning_end,
+    }
+    if isinstance(model, Attached):
+        return {"version": f"{model.url}#{served_name or model.model}", **said}
+    if model.conversion:
+        version = f"demo:{model.conversion.key}"
+    else:
+        is_folder = Path(model.path).is_dir()
+        version = _fingerprint(model.path) if is_folder else cached_commit(model.path)
+    start = f"{model.adapter}="
+    paths = [arg.removeprefix(start) for arg in model.args if arg.startswith(start)]
+    adapters = [_fingerprint(path) for path in paths if model.adapter and Path(path).is_dir()]
+    found = {"version": version, "args": list(model.args), **said}
+    found["adapter"] = "@".join([model.adapter, *adapters])
+    # Left out where it is vLLM's own program, so that old keys stay as they are.
+    if model.engine != "vllm":
+        found["engine"] = model.engine
+    if model.program:
+        found["engine_command"] = list(model.program)
+    return found
+
+
+def model_identity(model: Model, served_name: str = "") -> str:
+    """The model's part of a content key, which changes when its answers may."""
+    return content_key(type(model).__name__, describe(model, served_name))
+
+
+@cache
+def _fingerprint(folder: str) -> str:
+    digest = hashlib.sha256()
+    for path in sorted(Path(folder).rglob("*")):
+        if not path.is_file():
+            continue
+        digest.update(path.relative_to(folder).as_posix().encode())
+        if path.stat().st_size <= _SMALL:
+            digest.update(hashlib.sha256(path.read_bytes()).digest())
+        else:
+            digest.update(f"{path.stat().st_size} {path.stat().st_mtime_ns}".encode())
+    return f"sha256:{digest.hexdigest()}"
+
+
+def cached_commit(name: str) -> str:
+    """``name@commit`` from the Hugging Face cache; the bare name before the first download."""
+    home = os.environ.get("HF_HOME", "~/.cache/huggingface")
+    hub = Path(os.environ.get("HF_HUB_CACHE", f"{home}/hub")).expanduser()
+    reference = hub / f"models--{name.replace('/', '--')}" / "refs" / "main"
+    return f"{name}@{reference.read_text().strip()}" if reference.is_file() else name

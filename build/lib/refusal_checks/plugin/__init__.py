@@ -1,0 +1,132 @@
+"""The pytest plugin, as far as every test session of an environment loads it.
+
+It costs next to nothing, and touches nothing, until an option of this package is given or a gate is
+collected; only then is ``refusal_checks.plugin.hooks`` imported, which does the work.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from refusal_checks.plugin.xdist import Controller
+from refusal_checks.run.options.call import INI, PREFIX
+
+if TYPE_CHECKING:
+    from refusal_checks.gates.decide import Verdict
+    from refusal_checks.gates.gate import Gate
+    from refusal_checks.judges.trust.canary import Figure
+    from refusal_checks.plugin.hooks import Gates
+
+
+class InconclusiveWarning(UserWarning):
+    """A gate is inconclusive, and its threshold file asks for a warning."""
+
+
+_GATES = pytest.StashKey["Gates"]()
+_CANDIDATE, _FILE = f"{PREFIX}candidate", "refusal_gates.py"
+_UNDER_TEST = {"--candidate", "--refusal-candidate"}
+
+
+def pytest_addoption(parser: pytest.Parser, pluginmanager: pytest.PytestPluginManager) -> None:
+    """Declare the configuration keys; options only if a conftest.py loads this plugin.
+
+    Otherwise they are declared once those of all others are known, and only if one is given.
+    """
+    for name, (kind, text) in INI.items():
+        parser.addini(PREFIX + name, f"refusal-checks: {text}", type=kind, default=[])  # type: ignore[arg-type]
+    files = (str(getattr(plugin, "__file__", "")) for plugin in pluginmanager.get_plugins())
+    if any(file.endswith("conftest.py") for file in files):
+        from refusal_checks.plugin import options
+
+        config = pluginmanager.get_plugin("pytestconfig")
+        assert isinstance(config, pytest.Config)
+        options.declare(parser, config.stash)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_load_initial_conftests(
+    early_config: pytest.Config, parser: pytest.Parser, args: list[str]
+) -> Generator[None, None, None]:
+    """Declare the options if there is one that no other plugin and no conftest.py knows."""
+    if _UNDER_TEST & {word.partition("=")[0] for word in args}:
+        from refusal_checks.plugin import options
+
+        options.join_paths(early_config, parser, args)  # no conftest.py beside a model is run
+    yield
+    unknown = any(word.startswith("--") for word in parser.parse_known_and_unknown_args(args)[1])
+    if unknown or {"-h", "--help"} & set(args):
+        from refusal_checks.plugin import options
+
+        options.declare(parser, early_config.stash)
+        options.require_values(args, early_config.stash)
+        options.suggest(parser.parse_known_and_unknown_args(args)[1])
+        options.join_paths(early_config, parser, args)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_configure(config: pytest.Config) -> None:
+    """Do the work from the start if options of gates are known."""
+    controller = Controller(lambda: config.stash.get(_GATES, None), lambda: activate(config))
+    config.pluginmanager.register(controller, "refusal_checks.controller")
+    if hasattr(config.option, _CANDIDATE):
+        activate(config).check_thresholds()
+
+
+def activate(config: pytest.Config) -> Gates:
+    """The part of the plugin that handles gates; loaded and registered the first time."""
+    if _GATES not in config.stash:
+        from refusal_checks.plugin.hooks import Gates
+
+        config.stash[_GATES] = gates = Gates(config)
+        config.pluginmanager.register(gates, "refusal_checks.gates")
+    return config.stash[_GATES]
+
+
+def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> pytest.Module | None:
+    """Collect the file of ``refusal-checks init`` where a candidate is named, as by -k xstest."""
+    patterns = parent.config.getini("python_files")
+    is_named = parent.session.isinitpath(file_path) or any(map(file_path.match, patterns))
+    if file_path.name != _FILE or is_named or not hasattr(parent.config.option, _CANDIDATE):
+        return None
+    return pytest.Module.from_parent(parent, path=file_path)
+
+
+def pytest_terminal_summary(terminalreporter: Any, exitstatus: int, config: pytest.Config) -> None:
+    """Say where gates are if nothing was selected."""
+    is_empty = exitstatus == pytest.ExitCode.NO_TESTS_COLLECTED and _GATES not in config.stash
+    if is_empty and (config.rootpath / "gates" / _FILE).is_file():
+        terminalreporter.write_line("gates need a model: add --candidate=MODEL --judge=JUDGE")
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """One test per gate and per check of the judge, from the threshold files alone."""
+    if {"refusal_verdict", "refusal_judge_figure"} & set(metafunc.fixturenames):
+        activate(metafunc.config).parametrize(metafunc)
+
+
+@pytest.fixture
+def refusal_verdict(
+    request: pytest.FixtureRequest, refusal_gate: Gate, refusal_candidate: str
+) -> Verdict:
+    """The verdict of the test's gate on its candidate; waits until the benchmark is complete."""
+    return activate(request.config).verdict(request, refusal_gate, refusal_candidate)
+
+
+@pytest.fixture
+def refusal_require_pass(
+    request: pytest.FixtureRequest, refusal_verdict: Verdict
+) -> Callable[[], None]:
+    """A function that fails the test, with the gate's message, unless the gate passed."""
+    return activate(request.config).pass_check(request, refusal_verdict)
+
+
+@pytest.fixture
+def refusal_require_trust(
+    request: pytest.FixtureRequest, refusal_judge_figure: Figure
+) -> Callable[[], None]:
+    """A function that fails the test unless the judge passed this check."""
+    return activate(request.config).trust_check(request, refusal_judge_figure)

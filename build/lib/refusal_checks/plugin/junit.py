@@ -1,0 +1,88 @@
+"""Gates in pytest's JUnit file: a class for each benchmark, its share of the time, its threshold.
+
+pytest completes an entry when its test ends; what only the end of the session knows is added then.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Any
+from xml.etree.ElementTree import Element  # made by pytest, never read from a file
+
+import pytest
+
+from refusal_checks.judges.trust.canary import JudgeCheck
+from refusal_checks.reports.messages import FILE, LINE, TAG
+from refusal_checks.results.summary import RunSummary
+from refusal_checks.run.session import JUDGE_TEST
+
+CLASS = "refusal_checks"
+"""Start of the class names of gates; a benchmark's name follows."""
+
+
+def complete(config: pytest.Config, runs: Sequence[RunSummary], stopped: Sequence[str]) -> None:
+    """Complete the entries of gates and of the judge's check; does nothing without a JUnit file.
+
+    Args:
+        stopped: what was done and is left, line by line, if the session was interrupted: an entry
+            of its own, since gates without a verdict have none, and a file without them looks well.
+    """
+    from _pytest.junitxml import xml_key  # record_xml_attribute does not work in workers
+
+    xml: Any = config.stash.get(xml_key, None)
+    if xml is None:
+        return
+    seconds = _seconds(runs)
+    checked = next((run.judge for run in runs if run.judge), None)
+    last: dict[tuple[str, str], Any] = {}
+    for reporter in list(xml.node_reporters_ordered):
+        element = reporter.to_xml()
+        if _complete(element, xml, seconds, checked):
+            reporter.to_xml = lambda element=element: element
+            key = element.get("classname", ""), element.get("name", "")
+            if key in last:  # pytest-rerunfailures ran it again
+                xml.node_reporters_ordered.remove(last[key])
+            last[key] = reporter
+    if stopped:
+        entry = xml.node_reporter(f"{CLASS}.stopped")
+        entry.attrs = {"classname": _class(xml, "run"), "name": "stopped", "time": "0.000"}
+        entry._add_simple("error", "stopped before it was complete", "\n".join(stopped))
+        xml.stats["error"] += 1
+
+
+def _complete(
+    element: Element, xml: Any, seconds: Mapping[str, float], checked: JudgeCheck | None
+) -> bool:
+    """Complete one entry; False if it is of another test."""
+    known = {each.get("name"): each.get("value", "") for each in element.iter("property")}
+    name = known.get("benchmark")
+    if name is not None and TAG.format("metric") in known:  # others may have a "metric"
+        took = seconds.get(name, 0.0)
+    elif element.get("name", "").startswith(f"{JUDGE_TEST}[") and "canary_sha256" in known:
+        name, took = "judge", checked.seconds / len(checked.checks) if checked else 0.0
+    else:
+        return False
+    element.set("classname", _class(xml, name))
+    element.set("time", f"{took:.3f}")
+    if xml.family == "xunit1" and FILE in known:  # xunit2 has no such attributes
+        element.set("file", known[FILE])
+        element.set("line", known.get(LINE, "1"))
+    return True
+
+
+def _class(xml: Any, benchmark: str) -> str:
+    return ".".join(filter(None, (xml.prefix, CLASS, benchmark)))
+
+
+def _seconds(runs: Sequence[RunSummary]) -> dict[str, float]:
+    """Seconds per gate by benchmark: the evaluation's, shared by answers and then by gates."""
+    shares: dict[str, list[float]] = {}
+    for run in runs:
+        gates = Counter(verdict.gate.benchmark for verdict in run.verdicts.values())
+        answers = sum(found.answers for found in run.benchmarks.values())
+        for name, found in run.benchmarks.items():
+            if answers and gates[name]:
+                took = (run.manifest.evaluation_s or 0.0) * found.answers / answers
+                shares.setdefault(name, []).append(took / gates[name])
+    return {name: sum(each) / len(each) for name, each in shares.items()}

@@ -1,0 +1,55 @@
+"""Plugin of ``refusal-checks gate``: pytest's arguments are models, and its tests the gates."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from refusal_checks.plugin import options
+from refusal_checks.run.options.call import PREFIX
+
+SUITE = Path(__file__).parents[1] / "suite.py"
+_CANDIDATE = f"{PREFIX}candidate"
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Name the command that the user gave where pytest speaks of its usage."""
+    parser.prog = "refusal-checks gate"
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_load_initial_conftests(args: list[str]) -> None:
+    """Give options of gates their own names, as another plugin may have taken the usual ones."""
+    aliases = {option.name: option.alias for option in options.known()}
+    parts = [word.partition("=") for word in args]
+    args[:] = [f"{aliases.get(name, name)}{equals}{value}" for name, equals, value in parts]
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_configure(config: pytest.Config) -> None:
+    """Take what pytest took for paths of tests as the models under test."""
+    named = getattr(config.option, _CANDIDATE, None) or []
+    # At -h pytest 9.2 stops reading its arguments, and there are no paths.
+    models = [*getattr(config.option, "file_or_dir", ()), *named]
+    if models:
+        setattr(config.option, _CANDIDATE, models)
+    config.args = [str(SUITE)]
+    config.cwd_relative_nodeid = _shown  # type: ignore[assignment,method-assign]
+
+
+def pytest_pycollect_makemodule(module_path: Path, parent: pytest.Collector) -> pytest.Module:
+    """Give gates the same ids in every folder, wherever this package is installed."""
+    return pytest.Module.from_parent(parent, path=module_path, nodeid="refusal_checks/suite.py")
+
+
+class _Shown(str):
+    """A gate's id in place of a test's; pytest 9.2 takes ids apart, earlier ones split texts."""
+
+    __slots__ = ()
+    path, rest = property(str), None
+
+
+def _shown(nodeid: object) -> _Shown:
+    _, _, test = str(nodeid).rpartition("::")
+    return _Shown(test.removeprefix("test_gate[").removesuffix("]") if "gate[" in test else test)

@@ -1,0 +1,115 @@
+"""All that this package knows of pytest-xdist.
+
+The controller owns the engines, the evaluation and the reports; workers collect gates and wait for
+their verdicts. What both must agree on is sent before anything is collected.
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from datetime import datetime
+from pathlib import Path
+from typing import Any, Protocol
+from uuid import uuid4
+
+import pytest
+
+KEY = "refusal_checks"
+"""Key of ``workerinput``."""
+
+_SHARED = pytest.StashKey[Mapping[str, str]]()
+
+
+def is_worker(config: pytest.Config) -> bool:
+    """True in a worker of an xdist run."""
+    return hasattr(config, "workerinput")
+
+
+def shared(config: pytest.Config) -> Mapping[str, str]:
+    """What all processes of a run share: as the controller says, else new.
+
+    ``run`` is the run's name, which begins its folder's. ``signal`` is a file that a worker makes
+    if it collects gates that the controller does not expect, because no option of gates was given;
+    the controller then says what is missing. It is empty if the controller expects them.
+    """
+    if _SHARED not in config.stash:
+        name = f"{datetime.now().astimezone():%Y%m%d-%H%M%S}-{os.getpid()}"
+        signal = Path(tempfile.gettempdir()) / f"refusal-checks-{uuid4().hex}"
+        sent = getattr(config, "workerinput", {}).get(KEY)
+        config.stash[_SHARED] = sent or {"run": name, "signal": str(signal)}
+    return config.stash[_SHARED]
+
+
+def say_gates(config: pytest.Config) -> None:
+    """In a worker, tell the controller that there are gates, if it does not expect any."""
+    if is_worker(config) and (signal := shared(config)["signal"]):
+        Path(signal).touch()
+
+
+class Handler(Protocol):
+    """What a controller needs of the part of the plugin that handles gates."""
+
+    @property
+    def config(self) -> pytest.Config: ...
+    @property
+    def is_gate(self) -> Callable[[str], bool]: ...
+    def start(self, nodeids: list[str]) -> None: ...
+
+
+class Controller:
+    """Registered in every session; acts in the process that starts workers, if any.
+
+    ``active`` gives what handles gates once there are any, ``activate`` makes it if need be.
+    """
+
+    def __init__(
+        self, active: Callable[[], Handler | None], activate: Callable[[], Handler]
+    ) -> None:
+        self._active = active
+        self._activate = activate
+        self._again: set[str] = set()
+
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_configure_node(self, node: Any) -> None:
+        """Tell a worker where outcomes are published."""
+        expected = {"signal": ""} if self._active() else {}
+        node.workerinput[KEY] = {**shared(node.config), **expected}
+
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_xdist_node_collection_finished(self, node: Any, ids: list[str]) -> None:
+        """Start the runs: all workers collect the same gates, so the first one's are enough."""
+        if not self._active():
+            try:
+                Path(shared(node.config)["signal"]).unlink()
+            except OSError:  # no worker has collected gates
+                return
+        self._activate().start(ids)
+
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_handlecrashitem(self, crashitem: str, report: pytest.TestReport, sched: Any) -> None:
+        """A worker that dies says nothing about the gate it waited for.
+
+        The verdict is waited for again, once, and the test reported as skipped until then. If its
+        next worker dies too, or no other worker takes it over (``--dist each``), it is an error.
+        """
+        gates = self._active()
+        if gates is None or not gates.is_gate(crashitem):
+            return
+        report.when = "setup"  # a failure there is an error
+        if crashitem in self._again or gates.config.getoption("dist") == "each":
+            return
+        self._again.add(crashitem)
+        with suppress(NotImplementedError):  # other schedulers do it by themselves
+            sched.mark_test_pending(crashitem)
+        report.outcome = "skipped"
+        report.longrepr = (report.location[0], 0, f"{report.longrepr}; it runs once more")
+
+
+def uncount_failure(config: pytest.Config) -> None:
+    """Take a failure off the count by which the controller ends a session at ``--maxfail``."""
+    controller: Any = config.pluginmanager.get_plugin("dsession")
+    if hasattr(controller, "countfailures"):
+        controller.countfailures -= 1

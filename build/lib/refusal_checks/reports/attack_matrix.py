@@ -1,0 +1,86 @@
+"""What attacks change: the rate of each benchmark under each attack, against its plain prompts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from refusal_checks.benchmarks.attacks import ALL
+from refusal_checks.core.prompts import Kind
+from refusal_checks.core.text import clean
+from refusal_checks.metrics import METRICS, rejection_rate
+from refusal_checks.metrics.statistics.intervals import Estimate, wilson
+from refusal_checks.metrics.worst_case import worst_attack_rejection_rate
+from refusal_checks.results.summary import BenchmarkSummary, RunSummary
+
+LEVEL = 0.95  # confidence level of the intervals of changes
+
+
+class Cell(NamedTuple):
+    name: str
+    plain: str
+    attack: str
+    rate: Estimate  # the share of the prompts that is refused
+    change: Estimate | None = None  # of that, against the same prompts asked plainly, if any were
+    lost: int = 0  # prompts that are refused only plainly
+    gained: int = 0  # prompts that are refused only under the attack
+    worse: int = 0  # that moved the wrong way: lost ones, or gained ones where answers are right
+
+
+def matrix(summary: RunSummary) -> dict[str, list[Cell]]:
+    """The cells of each benchmark that is under attack, those that moved most first."""
+    rows: dict[str, list[Cell]] = {}
+    for name, found in summary.benchmarks.items():
+        metric = worst_attack_rejection_rate if found.attack == ALL else rejection_rate
+        rate = found.figures.get(metric.name)
+        if found.attack and rate:
+            cell = Cell(name, found.plain, found.attack, rate)
+            if plain := summary.benchmarks.get(found.plain):
+                cell = _compared(cell, plain, found, summary.manifest.confidence)
+            rows.setdefault(found.plain, []).append(cell)
+    for cells in rows.values():
+        cells.sort(key=lambda cell: (-cell.worse if cell.change else 1, cell.attack))
+    return rows
+
+
+def _compared(
+    cell: Cell, plain: BenchmarkSummary, found: BenchmarkSummary, level: float | None
+) -> Cell:
+    from refusal_checks.metrics.statistics import paired  # numpy: not for collection
+
+    ids = [prompt for prompt in found.confidences if prompt in plain.confidences]
+    if not ids:
+        return cell
+    then, now = (
+        METRICS[rejection_rate.name].values(each.confidences[prompt] for prompt in ids)
+        for each in (plain, found)
+    )
+    changes = [after - before for before, after in zip(then, now, strict=True)]
+    lost, gained = changes.count(-1.0), changes.count(1.0)
+    worse = gained if found.kind == Kind.SANITY.value else lost
+    factor = max(_spread(plain, level), _spread(found, level))
+    change = paired.difference(then, now, 1.0, LEVEL).widened(factor, -1.0, 1.0)
+    return cell._replace(change=change, lost=lost, gained=gained, worse=worse)
+
+
+def _spread(found: BenchmarkSummary, level: float | None) -> float:
+    """How many times as wide clusters of prompts make the interval; older runs have no level."""
+    rate = found.figures.get(rejection_rate.name)
+    if rate is None or level is None:
+        return 1.0
+    return max(1.0, rate.width / wilson(rate.value, rate.n, level).width)
+
+
+def lines(summary: RunSummary) -> Iterator[str]:
+    """One line on the attack that moved most, of all benchmarks; none if no attack moved any."""
+    cells = [cell for row in matrix(summary).values() for cell in row if cell.attack != ALL]
+    top = max(cells, key=lambda cell: cell.worse, default=None)
+    if top is None or top.change is None or not top.worse:
+        return
+    change, kind = top.change, summary.benchmarks[top.name].kind
+    what = "newly refused" if kind == Kind.SANITY.value else "no longer refused"
+    yield (
+        f"attacks: {clean(top.attack, 60)} moves most: {top.worse} of {change.n} prompts of "
+        f"{clean(top.plain, 60)} are {what} ({change:+.1%} against the "
+        "plain prompts)"
+    )

@@ -1,0 +1,57 @@
+"""A comment for a pull request in Markdown: verdict, gates and reasons, without a model's texts.
+
+Comments are public where the repository is. The first line is invisible: a bot finds by it the
+comment that it has to replace.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from refusal_checks.core.files import write_text
+from refusal_checks.core.text import placeless
+from refusal_checks.gates.decide import Verdict
+from refusal_checks.reports import markdown
+from refusal_checks.reports.explain import remarks_on
+from refusal_checks.reports.markdown import code, escape
+from refusal_checks.results.run_folder import RunFolder
+from refusal_checks.results.shipping import shipping, together
+from refusal_checks.results.summary import RunSummary
+
+OPTION = "--pr-comment"
+VARIABLE = "REFUSAL_CHECKS_PR_COMMENT"
+HELP = "write a Markdown comment for a pull request to this file, without texts"
+
+MARKER = "<!-- refusal-checks -->"
+
+LARGEST = 60_000  # most bytes; GitHub refuses comments of more than 65,536 characters
+
+
+def write(runs: Sequence[RunFolder], path: Path) -> None:
+    sections = _sections([_public(run.summary()) for run in runs])
+    write_text(path, markdown.within(LARGEST, sections, "report"))
+
+
+def _public(run: RunSummary) -> RunSummary:
+    """The run without what the names of its models tell of machines and networks."""
+    names = ("candidate", "title", "judge")
+    shown = {name: placeless(getattr(run.manifest, name)) for name in names}
+    return replace(run, manifest=run.manifest.extended(**shown))
+
+
+def _sections(runs: Sequence[RunSummary]) -> Iterator[Sequence[str]]:
+    """Parts that may be left out from the end."""
+    yield MARKER, f"## Refusal checks: {escape(together(runs))}", ""
+    for run in runs:
+        models = f"{code(run.manifest.shown)} judged by {code(run.manifest.judge)}"
+        yield [f"- {models}: {escape(placeless(shipping(run).line), 2000)}"]
+    header, ruler, *lines = markdown.gates(runs, lambda _: "no verdict")
+    yield "", header, ruler
+    yield from ([line] for line in lines)
+    yield from markdown.failures(runs, _told)
+
+
+def _told(verdict: Verdict) -> list[str]:
+    return [placeless(each.text) for each in remarks_on(verdict) if each.is_news]

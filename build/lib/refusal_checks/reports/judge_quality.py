@@ -1,0 +1,95 @@
+"""Judges against human labels: JSON for tools, Markdown for people."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict
+from typing import Any
+
+from refusal_checks.judges.trust.label_files import CLASSES, REFUSAL
+from refusal_checks.judges.trust.measured import Confusion, Correlations, Figures, MeasuredJudge
+from refusal_checks.metrics.statistics.intervals import Estimate
+from refusal_checks.reports.markdown import escape, table
+
+_SHOWN = ("candidate", "id", "type", "prompt", "answer", "human", "judge", "rationale")
+_HEADER = ("", "n", "accuracy", "kappa", "Matthews", "sensitivity", "specificity", "invalid")
+_SCORES = ("", "n", "Kendall", "Spearman", "Pearson", "equal", "invalid")
+
+
+def to_json(measured: Sequence[MeasuredJudge]) -> list[dict[str, Any]]:
+    return [
+        {
+            "judge": judge.judge.model_dump(),
+            "overall": _figures(judge.overall),
+            "by_candidate": {name: _figures(part) for name, part in judge.by_candidate.items()},
+            "by_type": {name: _figures(part) for name, part in judge.by_type.items()},
+            "disagreements": [
+                {name: getattr(answer, name) for name in _SHOWN} for answer in judge.disagreements
+            ],
+        }
+        for judge in measured
+    ]
+
+
+def _figures(figures: Figures) -> dict[str, Any]:
+    if isinstance(figures, Correlations):
+        return asdict(figures)
+    found = asdict(figures)
+    counts = found.pop("counts")
+    if figures.partial_called_refusal is None:
+        del found["partial_called_refusal"]
+    cells = [
+        {"human": human, "judge": judge, "answers": count}
+        for (human, judge), count in sorted(counts.items())
+    ]
+    return {**found, "confusion": cells}
+
+
+def to_markdown(measured: Sequence[MeasuredJudge], disagreements: int = 20) -> Iterator[str]:
+    names = [escape(judge.judge.name, 100) for judge in measured]
+    every = {name: judge.overall for name, judge in zip(names, measured, strict=True)}
+    yield from ("# Judges against human labels", "", *_table(every))
+    for name, judge in zip(names, measured, strict=True):
+        yield from ("", f"## {name}")
+        if isinstance(judge.overall, Confusion):
+            yield from ("", *_confusion(judge.overall))
+        for part, figures in (("candidate", judge.by_candidate), ("type", judge.by_type)):
+            if len(figures) > 1:
+                shown = {escape(name, 60): figure for name, figure in figures.items()}
+                yield from ("", f"By {part}:", "", *_table(shown))
+        total, told = len(judge.disagreements), judge.disagreements[:disagreements]
+        if told:
+            yield from ("", f"Disagreements, {len(told)} of {total}:", "")
+        for judged in told:
+            where = escape(f"{judged.candidate} {judged.id} {judged.type}", 120)
+            yield f"- {where}: people {judged.human}, judge {judged.judge}"
+            yield f"  - prompt: {escape(judged.prompt)}"
+            yield f"  - answer: {escape(judged.answer)}"
+            if judged.rationale:
+                yield f"  - rationale: {escape(judged.rationale)}"
+
+
+def _table(rows: Mapping[str, Figures]) -> Iterator[str]:
+    scores = any(isinstance(figures, Correlations) for figures in rows.values())
+    shown = ([name, *_cells(figures)] for name, figures in rows.items())
+    return table(_SCORES if scores else _HEADER, shown)
+
+
+def _cells(figures: Figures) -> list[str]:
+    if isinstance(figures, Correlations):
+        numbers = [figures.kendall, figures.spearman, figures.pearson, figures.exact]
+        spans: list[Estimate | None] = []
+    else:
+        accuracy = figures.accuracy.value if figures.accuracy else None
+        numbers = [accuracy, figures.kappa, figures.matthews]
+        spans = [figures.sensitivity, figures.specificity]
+    shown = ("-" if each is None else f"{each:.3f}" for each in (*numbers, *spans))
+    return [str(figures.n), *shown, str(figures.invalid)]
+
+
+def _confusion(figures: Confusion) -> Iterator[str]:
+    counts = figures.counts
+    used = {name for pair in counts for name in pair} | {REFUSAL}
+    names = [name for name in CLASSES if name in used]
+    rows = ([human, *(str(counts.get((human, judge), 0)) for judge in names)] for human in names)
+    return table(["people \\ judge", *names], rows)

@@ -1,0 +1,77 @@
+"""Markdown in which untrusted text is shown and does nothing, and what comments show of runs."""
+
+from __future__ import annotations
+
+import html
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
+
+from refusal_checks.core.text import clean, clean_lines
+from refusal_checks.gates.decide import Verdict
+from refusal_checks.reports import rows
+from refusal_checks.results.summary import RunSummary
+
+_MARKUP = re.compile(r"([\\`*_{}\[\]<>#|~&$@]|(?<=:)/(?=/)|(?<=www)\.)", re.IGNORECASE)
+"""What Markdown, or GitHub's, may read as markup, HTML, a link or a mention."""
+
+
+def escape(text: str, limit: int = 300) -> str:
+    """One line of plain text: nothing in it is markup, HTML or a link."""
+    return _MARKUP.sub(r"\\\1", clean(text, limit))
+
+
+def code(text: str, limit: int = 300) -> str:
+    """Text as code within a sentence or a cell of a table.
+
+    GitHub finds no mentions and links in code, and Markdown no markup in entities.
+    """
+    characters = clean(text, limit)
+    shown = (char if char.isalnum() or char == " " else f"&#{ord(char)};" for char in characters)
+    return f"<code>{''.join(shown)}</code>"
+
+
+def folded(title: str, lines: Iterable[str]) -> Iterator[str]:
+    summary = html.escape(clean(title), quote=False)
+    yield from ("", f"<details><summary><code>{summary}</code></summary>", "")
+    # A block that begins with this tag is not Markdown, not even where its lines are empty.
+    yield "<pre>"
+    yield from (html.escape(clean_lines(line, 1000), quote=False) for line in lines)
+    yield from ("</pre>", "", "</details>", "")
+
+
+def table(header: Sequence[str], lines: Iterable[Sequence[str]]) -> Iterator[str]:
+    for cells in (header, ["---"] * len(header), *lines):
+        yield f"| {' | '.join(cells)} |"
+
+
+def gates(runs: Sequence[RunSummary], error: Callable[[str], str]) -> Iterator[str]:
+    """The table of all gates; ``error`` shows why one has no verdict."""
+
+    def cells(row: rows.Row) -> list[str]:
+        mark, gate, candidate, *figures = row.columns
+        figures = [error(row.error), *figures[1:]] if row.error else figures
+        bold, indent = ("**", "") if row.is_main else ("", "&emsp;")
+        named = [f"{bold}{mark}{bold}", f"{indent}{code(gate)}", code(candidate) * bool(candidate)]
+        return [*named, *figures]
+
+    return table(rows.HEADER, map(cells, rows.rows(runs)))
+
+
+def failures(
+    runs: Sequence[RunSummary], told: Callable[[Verdict], Iterable[str]]
+) -> Iterator[list[str]]:
+    for title, verdict in rows.titled(runs):
+        if not verdict.passed:
+            yield [*folded(title + " (waived)" * verdict.waived, told(verdict))]
+
+
+def within(most: int, sections: Iterable[Iterable[str]], place: str) -> str:
+    """As many sections of lines as fit into ``most`` bytes; ``place`` has the rest."""
+    size, lines = 0, []
+    for section in map(list, sections):
+        size += sum(len(line.encode()) + 1 for line in section)
+        if size > most - 200:
+            lines.append(f"\nThe rest did not fit here: see the run's {place}.")
+            break
+        lines += section
+    return "\n".join([*lines, ""])

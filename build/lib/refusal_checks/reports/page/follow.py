@@ -1,0 +1,144 @@
+"""The page of runs in progress, written again every few seconds by a thread of its own."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from itertools import chain
+from pathlib import Path
+
+from refusal_checks.core.errors import EvaluationError, reason
+from refusal_checks.core.records import Record
+from refusal_checks.core.text import count
+from refusal_checks.gates.estimates import select
+from refusal_checks.gates.gate import Gate
+from refusal_checks.metrics import METRICS
+from refusal_checks.metrics.statistics.intervals import Estimate
+from refusal_checks.reports.page import page
+from refusal_checks.reports.page.model import GateRow, rows, sections
+from refusal_checks.reports.page.page import Report
+from refusal_checks.results.progress import Count, Underway
+from refusal_checks.results.run_folder import RunFolder, RunView
+
+LOOK = 0.5  # seconds between two looks for the first answer
+EVERY = 5.0  # seconds between two pages
+SHARE = 0.02  # share of the time that may go into pages
+RECENT = 50  # prompts of each run whose answers the page shows, the latest
+
+
+class LivePage:
+    """Keeps the page of some runs up to date, from the first answer until it is stopped.
+
+    Whatever goes wrong here is no fault of the runs': it is said once, and tried again.
+    """
+
+    def __init__(self, runs: Sequence[Underway], path: Path, say: Callable[[str], None]) -> None:
+        self._path = path
+        self._say = say
+        self._runs = [_Run(number, run) for number, run in enumerate(runs)]
+        self._stopped = threading.Event()
+        self._thread = threading.Thread(target=self._work, name="page", daemon=True)
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Write no more. Does nothing when called again."""
+        self._stopped.set()
+        self._thread.join(timeout=10)
+
+    def _work(self) -> None:
+        pause, said = LOOK, set()
+        while not self._stopped.wait(pause):
+            if not any(run.has_answers for run in self._runs):
+                continue
+            busy, line = time.thread_time(), f"open {self._path} in a browser to follow the run"
+            try:
+                self.write()
+            except Exception as fault:
+                line = f"{self._path}: not written while the run goes on: {reason(fault)}"
+            if line not in said:
+                said.add(line)
+                self._say(line)
+            pause = max(EVERY, (time.thread_time() - busy) / SHARE)
+
+    def write(self) -> None:
+        found = [run.report() for run in self._runs]
+        title = ", ".join(f"{each.run.candidate}: {each.headline}" for each in found)
+        page.write(self._path, title, reports=found, together=None, reload=EVERY)
+
+
+class _Run:
+    def __init__(self, number: int, run: Underway) -> None:
+        self._number = number
+        self._run = run
+        self._judged: dict[str, list[Sequence[Record]]] = {}
+        self._recent: deque[tuple[str, Sequence[Record]]] = deque(maxlen=RECENT)
+        self._early: dict[str, tuple[int, Estimate | None]] = {}
+        run.progress.listener = self._see
+
+    def _see(self, benchmark: str, records: Sequence[Record]) -> None:
+        """Take in a judged prompt; without records, the benchmark begins again."""
+        if records:
+            self._judged.setdefault(benchmark, []).append(records)
+            self._recent.append((benchmark, records))
+        else:
+            self._judged[benchmark] = []
+
+    @property
+    def has_answers(self) -> bool:
+        counts = [*self._run.progress.benchmarks.values()]
+        return self._run.has_ended() or any(each.answered for each in counts)
+
+    def report(self) -> Report:
+        summary, redaction, gates = self._run.summary, self._run.redaction, self._run.gates
+        summary = replace(
+            summary,  # filled by another thread
+            benchmarks=dict(summary.benchmarks),
+            verdicts=dict(summary.verdicts),
+            errors=dict(summary.errors),
+            notes=list(summary.notes),
+        )
+        summary = redaction.summary(summary)
+        run = RunView(RunFolder(self._run.folder), summary, self._number)
+        recent: dict[str, list[Record]] = {}
+        for benchmark, records in reversed([*self._recent]):
+            recent.setdefault(benchmark, []).extend(redaction.records(records))
+        if self._run.has_ended():
+            return page.report(run, recent)
+        counts = {name: Count(planned=size) for name, size in self._run.planned.items()}
+        counts |= {name: replace(each) for name, each in [*self._run.progress.benchmarks.items()]}
+        planned = sum(each.planned for each in counts.values())
+        judged = sum(each.planned if each.done else each.judged for each in counts.values())
+        undecided = [
+            GateRow(run, gate.id, planned=gate, early=self._estimate(gate))
+            for gate in gates
+            if gate.id not in summary.verdicts and gate.id not in summary.errors
+        ]
+        decided = len(gates) - len(undecided)
+        return Report(
+            run=run,
+            answer="going-on",
+            headline=f"{judged / planned:.0%} judged" if planned else "Starting",
+            reasons=[
+                *filter(None, [self._run.progress.phase]),
+                f"{judged:,} of {count(planned, 'prompt')} judged",
+                f"{decided} of {count(len(gates), 'gate')} decided",
+            ],
+            sections=sections(rows(run, undecided)),
+            payloads=page.payloads(run, recent),
+            counts=counts,
+        )
+
+    def _estimate(self, gate: Gate) -> Estimate | None:
+        judged = self._judged.get(gate.benchmark, [])
+        seen, known = self._early.get(gate.id, (0, None))
+        if len(judged) != seen:
+            records = list(chain.from_iterable([*judged]))
+            known = None
+            with suppress(EvaluationError):  # there is no valid verdict yet
+                known = METRICS[gate.metric].estimate(select(gate, records), self._run.level)
+            self._early[gate.id] = len(judged), known
+        return known

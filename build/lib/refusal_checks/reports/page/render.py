@@ -1,0 +1,126 @@
+"""Templates become one file that fetches nothing, and in which no text is anything but text.
+
+The page runs only its own script: its Content-Security-Policy allows the inline style and script by
+their hashes alone.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import re
+import unicodedata
+from collections.abc import Iterator
+from functools import cache, partial
+from pathlib import Path
+from typing import Any
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from markupsafe import Markup
+
+from refusal_checks.core.text import BLANK, clean, is_style, pathless
+
+TEMPLATES = Path(__file__).parent / "templates"
+
+_KEPT = {"\n", "\t", "\u200c", "\u200d"}
+"""Line breaks, and the joiners that Persian, Bengali and emoji are spelled with."""
+
+_HIDDEN = {"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"}
+_SURROGATE = re.compile("[\ud800-\udfff]")
+_ESCAPED = {char: f"\\u{ord(char):04x}" for char in "<>&\u2028\u2029"}
+
+
+def visible(text: str) -> str:
+    """Untrusted text in which nothing is invisible, lost, or reorders its surroundings.
+
+    Control characters become their pictures (ESC becomes ``␛``); bidirectional marks, surrogates
+    and other invisible characters become U+FFFD. ``script.js`` follows the same rule.
+    """
+    lines = text.replace("\r\n", "\n")
+    return "".join(map(_shown, f" {lines}", lines))
+
+
+def _shown(before: str, char: str) -> str:
+    is_blank = char in BLANK and not is_style(before, char)
+    if char in _KEPT or not (is_blank or unicodedata.category(char) in _HIDDEN):
+        return char
+    if char < " ":
+        return chr(0x2400 + ord(char))
+    return "\u2421" if char == "\x7f" else "\ufffd"
+
+
+def embed(value: object) -> str:
+    """JSON that is safe inside a script element and in any encoding, and loses nothing."""
+    text = json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+    for char, escaped in _ESCAPED.items():
+        text = text.replace(char, escaped)
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        text = _SURROGATE.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
+    return text
+
+
+WHOLE = 26  # most characters of a name that a narrow screen shows in one line
+
+_PIECES = re.compile(r"\s+|[^\s/_-]{1,24}[/_-]*|[/_-]+")
+"""Pieces of a name between which a line may break: after slashes, hyphens and underscores, else
+after 24 characters, so that no name makes a column wider."""
+
+
+def breaks(name: str) -> Markup:
+    """A name that breaks where a reader would break it, a short one nowhere."""
+    if len(name) <= WHOLE:
+        return Markup('<span class="whole">{}</span>').format(name)
+    return Markup("<wbr>").join(_PIECES.findall(name))
+
+
+@cache
+def environment() -> Environment:
+    found = Environment(
+        loader=FileSystemLoader(TEMPLATES),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    found.filters |= {
+        "visible": visible,
+        "clean": clean,
+        "name": partial(clean, limit=120),
+        "breaks": breaks,
+        "pathless": pathless,
+        "percent": lambda value: f"{100 * value:.3g}%",
+    }
+    return found
+
+
+@cache
+def _source(name: str) -> Markup:
+    return Markup((TEMPLATES / name).read_text(encoding="utf-8"))  # noqa: S704  # a file of ours
+
+
+def _digest(text: str) -> str:
+    found = hashlib.sha256(text.encode()).digest()
+    return f"'sha256-{base64.b64encode(found).decode()}'"
+
+
+def document(**values: Any) -> Iterator[str]:
+    """The page in parts; ``values`` are what its template shows."""
+    style = _source("palette.css") + _source("charts.css") + _source("style.css")
+    script = _source("script.js")
+    policy = (
+        "default-src 'none'; base-uri 'none'; form-action 'none'; "
+        f"style-src {_digest(style)}; script-src {_digest(script)}"
+    )
+    template = environment().get_template("page.html.j2")
+    return template.generate(style=style, script=script, policy=policy, **values)
+
+
+def drawing(**values: Any) -> str:
+    """A chart as a file of its own, in light colours that any program knows."""
+    light = dict(re.findall(r"--(\w+): light-dark\((#\w+),", _source("palette.css")))
+    style = re.sub(r"var\(--(\w+)\)", lambda match: light[match[1]], _source("charts.css"))
+    template = environment().get_template("chart_file.svg.j2")
+    return template.render(style=Markup(style), **values)  # noqa: S704  # files of ours

@@ -1,0 +1,116 @@
+"""The summary table as rows of words: one row per gate, grouped by benchmark."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import NamedTuple
+
+from refusal_checks.core.text import clean, told_apart
+from refusal_checks.gates.decide import Verdict
+from refusal_checks.gates.gate import Gate
+from refusal_checks.metrics import METRICS
+from refusal_checks.metrics.refusal import invalid_rate
+from refusal_checks.reports import explain
+from refusal_checks.results.summary import RunSummary
+
+CANDIDATE_WIDTH = 20
+
+HEADER = ("", "gate", "candidate", "figure", "n", "threshold", "change", "invalid")
+
+
+class Row(NamedTuple):
+    mark: str  # the outcome of its test, for example ``pass?``; ERROR without a verdict
+    gate: str  # its id, as ``-k`` takes it
+    candidate: str  # empty if the run has only one
+    is_main: bool  # the first row of a benchmark, whose gate stands for it
+    cells: tuple[str, ...] = ("", "", "", "", "")  # from figure to invalid, see ``HEADER``
+    error: str = ""  # why there is no verdict; the cells are empty then
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        return (self.mark, self.gate, self.candidate, *self.cells)
+
+
+def rows(runs: Sequence[RunSummary], verbose: bool = False) -> list[Row]:
+    """The rows of all runs: by benchmark, then gate, then candidate.
+
+    If verbose, also passing gates on the share of invalid answers, which has a column.
+    """
+    names, shown = candidate_names(runs), []
+    for ids in _benchmarks(runs):
+        for gate in ids:
+            for run, name in zip(runs, names, strict=True):
+                verdict, place = run.verdicts.get(gate), (clean(gate), name, gate == ids[0])
+                if gate in run.errors:
+                    shown.append(Row("ERROR", *place, error=clean(run.errors[gate])))
+                elif verdict and (gate == ids[0] or verbose or not _is_extra(verdict)):
+                    shown.append(Row(explain.mark(verdict), *place, tuple(_cells(verdict))))
+    return shown
+
+
+def _is_extra(verdict: Verdict) -> bool:
+    """True if the column of invalid answers says all that the gate's row would say."""
+    gate = verdict.gate
+    return verdict.passed and not gate.waiver and gate.metric == invalid_rate.name
+
+
+def main_gate(gates: Iterable[Gate]) -> Gate:
+    """Of a benchmark's gates the one that stands for it, preferably one on all its answers."""
+    return min(gates, key=lambda gate: (gate.metric == invalid_rate.name, gate.group is not None))
+
+
+def _benchmarks(runs: Sequence[RunSummary]) -> Iterator[list[str]]:
+    """Ids of each benchmark's gates, the main one first."""
+    gates: dict[str, dict[str, Gate | None]] = {}
+    for run in runs:
+        for gate_id, verdict in run.verdicts.items():
+            gates.setdefault(verdict.gate.benchmark, {})[gate_id] = verdict.gate
+    for run in runs:
+        for gate_id in run.errors:
+            gates.setdefault(benchmark_of(gate_id), {}).setdefault(gate_id, None)
+    for by_id in gates.values():
+        decided = [gate for gate in by_id.values() if gate]
+        main = main_gate(decided).id if decided else next(iter(by_id))
+        yield [main, *(gate_id for gate_id in by_id if gate_id != main)]
+
+
+def benchmark_of(gate_id: str) -> str:
+    """The benchmark of a gate's id; the name may have hyphens, as metrics have not."""
+    ends = (gate_id.find(f"-{metric}") for metric in METRICS)
+    return gate_id[: min((end for end in ends if end > 0), default=len(gate_id))]
+
+
+def _cells(verdict: Verdict) -> Iterator[str]:
+    gate, estimate, compared = verdict.gate, verdict.estimate, verdict.comparison
+    span = gate.interval(estimate).replace("%", "")
+    yield f"{gate.show(estimate.value)} {span}"
+    yield str(estimate.n)
+    yield gate.worded("min {}", "max {}", " ") or "change"
+    change = METRICS[gate.metric].show_change(compared.change.value) if compared else ""
+    yield change.removesuffix(" points")
+    yield f"{verdict.invalid:.1%}"
+
+
+def titled(runs: Sequence[RunSummary]) -> Iterator[tuple[str, Verdict]]:
+    for run, name in zip(runs, candidate_names(runs), strict=True):
+        for gate_id, verdict in run.verdicts.items():
+            yield f"{gate_id}, {name}" if name else gate_id, verdict
+
+
+def full_names(runs: Sequence[RunSummary]) -> list[str]:
+    """Names of the candidates that do not depend on each other; empty if there is only one run."""
+    return [clean(run.manifest.shown) if len(runs) > 1 else "" for run in runs]
+
+
+def candidate_names(runs: Sequence[RunSummary]) -> list[str]:
+    """Short names of the candidates, all different; empty if there is only one run."""
+    full = full_names(runs)
+    if len(full) < 2:
+        return full
+    ends = [name.rpartition("#")[2].rstrip("/").rpartition("/")[2] for name in full]
+    named = ends if len(set(ends)) == len(ends) else full
+    short = told_apart(named, CANDIDATE_WIDTH)
+    if len(set(short)) == len(short):
+        return short
+    numbered = enumerate(told_apart(named, CANDIDATE_WIDTH - 3), 1)
+    return [f"{number} {name}" for number, name in numbered]

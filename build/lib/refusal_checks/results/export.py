@@ -1,0 +1,148 @@
+"""A run's records as one table, for people's own analyses: one row per answer."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Any, Protocol
+
+from refusal_checks.core.errors import DataError
+from refusal_checks.core.records import Record, is_disputed
+
+if TYPE_CHECKING:
+    import datasets
+
+Row = dict[str, Any]
+
+
+class Answers(Protocol):
+    @property
+    def path(self) -> Path: ...
+    @property
+    def benchmarks(self) -> Sequence[str]: ...
+    def records(self, benchmark: str) -> Iterable[Record]: ...
+
+
+_COLUMNS = {
+    "large_string": """
+        benchmark prompt_id reference answer finish_reason reasoning recorded_label kind verdict
+        label category option read_by rationale invalid_reason invalid_detail
+    """,
+    "float64": """
+        mean_logprob refusal_share probability moral rating refused specific convincing score
+    """,
+    "int64": "sample tokens degree cut escaped",
+    "bool": "correct",
+}
+"""Names of the columns that hold one value, by type."""
+
+_EMPTY = dict.fromkeys(" ".join(_COLUMNS.values()).split())
+
+_LISTS = {
+    "groups": "kind group",
+    "messages": "role content",
+    "votes": "judge kind verdict rationale",
+}
+"""Keys of the texts in columns that hold lists of objects."""
+
+COLUMNS = (*_EMPTY, *_LISTS)  # names of all columns
+
+
+def rows(run: Answers) -> Iterator[Row]:
+    for benchmark in run.benchmarks:
+        for record in run.records(benchmark):
+            yield _row(record) | {"benchmark": benchmark}
+
+
+def write_table(run: Answers, path: Path) -> int:
+    import datasets  # takes seconds; no other command needs it
+    from datasets import Features, List, Value
+
+    writers: Mapping[str, Callable[[datasets.Dataset], object]] = {
+        ".jsonl": lambda table: table.to_json(path, double_precision=15, force_ascii=False),
+        ".parquet": lambda table: table.to_parquet(path),
+    }
+    if path.suffix not in writers:
+        raise DataError(f"{path}: name a file that ends in {' or '.join(writers)}")
+    if next(rows(run), None) is None:
+        raise DataError(
+            f"{run.path}: this run completed no benchmark, so it has no records; name another run"
+        )
+    datasets.disable_progress_bars()
+    text = Value("large_string")
+    plain = {name: Value(form) for form, names in _COLUMNS.items() for name in names.split()}
+    lists = {name: List(dict.fromkeys(keys.split(), text)) for name, keys in _LISTS.items()}
+    with TemporaryDirectory() as cache:  # rows pass through a file, not through memory
+        try:
+            table = datasets.Dataset.from_generator(
+                rows, gen_kwargs={"run": run}, features=Features(plain | lists), cache_dir=cache
+            )
+        except datasets.exceptions.DatasetGenerationError as fault:
+            if isinstance(fault.__cause__, DataError):
+                raise fault.__cause__ from None
+            raise DataError(f"{run.path}: cannot be exported: {fault.__cause__ or fault}") from None
+        try:
+            writers[path.suffix](table)
+        except OSError as fault:
+            raise DataError(f"{path}: cannot be written: {fault.strerror or fault}") from None
+        return len(table)
+
+
+def _row(record: Record) -> Row:
+    prompt, answer = record.prompt, record.completion
+    return _EMPTY | {
+        "prompt_id": prompt.id,
+        "groups": [{"kind": kind, "group": group} for kind, group in prompt.groups.items()],
+        "messages": [asdict(turn) for turn in prompt.messages],
+        "reference": prompt.reference,
+        "sample": record.sample,
+        "answer": answer and answer.text,
+        "finish_reason": answer and answer.finish_reason,
+        "tokens": answer and answer.tokens,
+        "mean_logprob": answer and answer.mean_logprob,
+        "reasoning": answer and answer.reasoning,
+        "recorded_label": answer and answer.label,
+        **record.judgement.cells(),
+        "votes": [
+            {
+                "judge": vote.judge,
+                "kind": vote.judgement.kind,
+                "verdict": vote.judgement.verdict,
+                "rationale": vote.judgement.cells().get("rationale"),
+            }
+            for vote in record.votes
+        ],
+    }
+
+
+DISAGREEMENTS = "disagreements.jsonl"  # the file's name in a run's folder
+
+
+def append_disagreements(folder: Path, benchmark: str, records: Sequence[Record]) -> None:
+    """Add a benchmark's disputed answers to the run's list; texts are untrusted and unchanged."""
+    rows = [
+        {
+            "benchmark": benchmark,
+            "prompt_id": record.prompt.id,
+            "sample": record.sample,
+            "verdict": record.judgement.verdict,
+            "votes": [
+                {
+                    "judge": vote.judge,
+                    "verdict": vote.judgement.verdict,
+                    "rationale": vote.judgement.rationale,
+                }
+                for vote in record.votes
+            ],
+            "prompt": record.prompt.transcript,
+            "answer": record.completion.text if record.completion else "",
+        }
+        for record in records
+        if is_disputed(record.votes)
+    ]
+    text = "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
+    with (folder / DISAGREEMENTS).open("ab") as file:
+        file.write(text.encode("utf-8", "replace"))

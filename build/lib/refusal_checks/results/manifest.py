@@ -1,0 +1,260 @@
+"""The manifest of a run: what was run, with what, on what. It holds no secrets.
+
+``conditions`` are the part of it that figures depend on: all but the candidate.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any, Self
+
+from pydantic import BaseModel, ConfigDict, SerializerFunctionWrapHandler, model_serializer
+
+from refusal_checks.core.settings import JudgeSampling, Sampling
+from refusal_checks.core.text import redacted
+from refusal_checks.models.client.answers import Usage
+from refusal_checks.models.client.capabilities import ANSWERS_AS, LISTED
+
+
+class _Facts(BaseModel):
+    """Facts of one kind; facts of other versions are kept, and those never set are not written."""
+
+    model_config = ConfigDict(frozen=True, extra="allow")
+
+    @model_serializer(mode="wrap")
+    def _as_set(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        return {name: value for name, value in dump(self).items() if name in self.model_fields_set}
+
+
+class ModelFacts(_Facts):
+    """A model as ``spec.describe`` describes it; ``template`` is the file of a judge's prompt."""
+
+    version: str = ""
+    args: tuple[str, ...] = ()
+    template_kwargs: Mapping[str, Any] = {}
+    reasoning_end: str = ""
+    adapter: str = ""
+    template: str | None = None
+    engine: str = "vllm"
+    engine_command: tuple[str, ...] = ()
+
+
+class Models(_Facts):
+    candidate: ModelFacts = ModelFacts()
+    judges: Mapping[str, ModelFacts] = {}
+
+
+class Data(_Facts):
+    """A benchmark's prompts: the digest and number of those that were evaluated, and more."""
+
+    revision: str | None = None
+    sha256: str = ""
+    prompts: int = 0
+    # how many a run without --limit and with all answers recorded has; 0 in runs of older versions
+    usual: int = 0
+    limit: int | None = None
+    # the most characters of an answer that its judges are shown
+    max_answer_chars: int | None = None
+    # whether other rows would have been refused; None in runs of older versions
+    pinned: bool | None = None
+    attack: str = ""  # that rewrote the prompts, by this seed; empty for plain ones
+    attack_seed: int = 0
+    attack_sha256: str = ""  # digest of the file that the attack's texts are from, if it has one
+    left_out: int = 0  # prompts that the attack could not rewrite
+
+    @property
+    def is_partial(self) -> bool:
+        return self.prompts + self.left_out < self.usual
+
+
+class Hardware(_Facts):
+    """The machine that the run was started on."""
+
+    platform: str = ""
+    cores: int | None = None
+    memory_gib: float = 0.0
+
+
+class LabelsUsed(_Facts):
+    """The files of human labels, how many they hold, and how their rows were drawn."""
+
+    file: str = ""
+    labels: int = 0
+    draws: tuple[str, ...] = ()
+
+
+class Selection(_Facts):
+    """Gates that were selected, and gates that the threshold files define."""
+
+    selected: int = 0
+    known: int = 0
+
+
+class EnginesUsed(_Facts):
+    """Models by how they were reached, the engines' names, and the seconds to start, by turn."""
+
+    started: tuple[str, ...] = ()
+    attached: tuple[str, ...] = ()
+    kinds: tuple[str, ...] = ()
+    ready_s: tuple[float, ...] = ()
+
+
+class Effort(_Facts):
+    """Work left when the run started: answers and verdicts to ask for, answers in the store."""
+
+    answers: int = 0
+    verdicts: int = 0
+    reused: int = 0
+    judges: tuple[str, ...] = ()  # that had verdicts left to give
+
+
+class CascadeUsed(_Facts):
+    """Two judges of which the second decides where the first is unsure."""
+
+    first: str = ""
+    second: str = ""
+    low: float = 0.0  # probability of a refusal, between which and high the first is unsure
+    high: float = 1.0
+    sample: float = 0.0  # share of prompts that the second one reads in any case
+
+
+class Attempts(_Facts):
+    """Runs of one candidate against the same gates: this one's number, from 1, and failed ones."""
+
+    number: int = 1
+    failed: int = 0
+
+
+class Manifest(_Facts):
+    """What was run, with what, on what; grows by ``extended`` while the run goes on."""
+
+    # started, finished: times in UTC, in ISO format
+    started: str = ""
+    candidate: str = ""
+    judge: str = ""
+    title: str = ""  # the candidate's short name, the same wherever it lies; empty in older runs
+    models: Models = Models()
+    # hash of each judge's prompt, by benchmark and judge
+    judge_prompts: Mapping[str, Mapping[str, str]] = {}
+    data: Mapping[str, Data] = {}
+    thresholds: Mapping[str, str] = {}  # sha256 by threshold file
+    # sha256 by who brought the extension: a distribution or a file
+    extensions: Mapping[str, str] = {}
+    sampling: Mapping[str, Any] = {}
+    multiple_choice: Mapping[str, Any] = {}
+    judge_sampling: Mapping[str, Any] = {}
+    # benchmarks whose judges gave verdicts alone (--rationales offenders)
+    verdicts_alone: tuple[str, ...] = ()
+    attempts: Attempts | None = None
+    cascade: CascadeUsed | None = None
+    confidence: float | None = None
+    versions: Mapping[str, str] = {}
+    git_commit: str | None = None
+    build: str = ""  # address of the CI job that started the run; empty elsewhere
+    hardware: Hardware = Hardware()
+    # the judge's measured errors, where a file of them was given
+    calibration: Mapping[str, Any] | None = None
+    human_labels: LabelsUsed | None = None
+    store: str = ""
+    gates: Selection = Selection()
+    placement: Mapping[str, Any] = {}  # where the engines ran, as Placement.describe describes it
+    engines: EnginesUsed | None = None
+    asked: Effort | None = None
+    # seconds that the evaluation took, from when the candidate could be asked; the judge's engine
+    # may have loaded meanwhile
+    evaluation_s: float | None = None
+    tokens: Mapping[str, Usage] = {}  # cost by role: candidate, judge
+    # of attached servers, by role, then by URL and model
+    capabilities: Mapping[str, Mapping[str, Mapping[str, str]]] = {}
+    finished: str = ""
+    redacted: bool = False
+
+    @property
+    def misnamed(self) -> list[str]:
+        """What to check about models' names: servers that answer as another, or list no such."""
+        found = []
+        for role, servers in self.capabilities.items():
+            for server, known in servers.items():
+                asked = server.rpartition("#")[2]
+                how = f"check the name of the {role}: the server was asked for {asked}"
+                if other := known.get(ANSWERS_AS):
+                    found.append(f"{how} and says that it is {other}")
+                elif known.get(LISTED):
+                    found.append(f"{how}, which it does not list, and answered")
+        return found
+
+    @property
+    def shown(self) -> str:
+        return self.title or self.candidate
+
+    def extended(self, **facts: Any) -> Self:
+        """This manifest with more facts, or others in their place; JSON-like ones are validated."""
+        unknown = facts.keys() - type(self).model_fields.keys()
+        assert not unknown, unknown
+        known = {name: getattr(self, name) for name in self.model_fields_set}
+        return self.model_validate(known | facts)
+
+    def judges_of(self, benchmark: str) -> dict[str, ModelFacts]:
+        """A benchmark's judges, in the order of the panel; without a model one is its version."""
+        known = self.models.judges
+        names = self.judge_prompts[benchmark]
+        return {name: known.get(name, ModelFacts(version=name)) for name in names}
+
+    def rationales_of(self, benchmark: str) -> str:
+        return "offenders" if benchmark in self.verdicts_alone else "all"
+
+
+def conditions(manifest: Manifest, benchmark: str) -> dict[str, str]:
+    """The conditions, besides the candidate, that a benchmark's figures depend on, by name.
+
+    The seed is left out, because a comparison expects runs to differ by chance.
+    """
+    judges, cascade = manifest.judges_of(benchmark), manifest.cascade
+    data = manifest.data[benchmark]
+    found = {
+        "judge": ", ".join(map(_judge, judges.values())),
+        "judge prompt": ", ".join(manifest.judge_prompts[benchmark].values()),
+    }
+    if (rationales := manifest.rationales_of(benchmark)) != "all":
+        found["rationales"] = rationales
+    if cascade and {cascade.first, cascade.second} <= judges.keys():
+        found["cascade"] = f"second judge between {cascade.low:g} and {cascade.high:g}"
+    found["data"] = f"{data.prompts} prompts, sha256 {data.sha256}, revision {data.revision}"
+    found |= _sampling("judge", JudgeSampling.without_unset(manifest.judge_sampling))
+    if manifest.candidate.startswith("replay:"):
+        return found | {"sampling": "recorded answers"}
+    # Weights are the same whenever they are asked for.
+    asked = {n: v for n, v in manifest.sampling.items() if (n, v) != ("logprobs", "always")}
+    return found | _sampling("sampling", Sampling.without_unset(asked))
+
+
+def _sampling(what: str, settings: Mapping[str, Any]) -> dict[str, str]:
+    """One condition per setting; a system prompt is shown by its hash and length."""
+    known = {name: value for name, value in settings.items() if value not in (None, "", (), [])}
+    if "system_prompt" in known:
+        known["system_prompt"] = redacted(known["system_prompt"])
+    return {
+        f"{what} {name}": json.dumps(value, sort_keys=True)
+        for name, value in known.items()
+        if name != "seed"
+    }
+
+
+def _judge(model: ModelFacts) -> str:
+    """A judge's model and how it is asked, without the address of its server."""
+    url, _, name = model.version.partition("#")
+    known = name if url.startswith("http") and name else model.version
+    named = ("template_kwargs", "reasoning_end", "adapter")
+    settings = {key: value for key in named if (value := getattr(model, key))}
+    return f"{known} {json.dumps(settings, sort_keys=True)}" if settings else known
+
+
+def known_conditions(manifest: Manifest, benchmark: str) -> dict[str, str] | None:
+    """The same with how multiple choice is scored; None where the run did not record them."""
+    try:
+        found = conditions(manifest, benchmark)
+    except KeyError:
+        return None
+    scoring = manifest.multiple_choice.get("scoring")
+    return found | ({"multiple choice": scoring} if scoring else {})

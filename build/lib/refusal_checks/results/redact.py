@@ -1,0 +1,146 @@
+"""Values without the texts of prompts, answers and rationales, for runs whose texts are private.
+
+A run with ``--redact`` decides on the texts and shows none: whatever it writes and publishes goes
+through here first, so that no report has a text to leak. Ids, groups, verdicts and figures stay;
+a text becomes its hash and its length. Only the store holds the texts themselves.
+"""
+
+from __future__ import annotations
+
+from asyncio import CancelledError
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TypeVar
+
+from refusal_checks.core.errors import EndpointError, RefusalChecksError, first_of, reason
+from refusal_checks.core.prompts import Prompt
+from refusal_checks.core.records import Record
+from refusal_checks.core.text import redacted
+from refusal_checks.core.verdicts import FINISH_REASONS
+from refusal_checks.engines import kinds
+from refusal_checks.gates.compare import Flip, Offender
+from refusal_checks.gates.decide import Verdict
+from refusal_checks.judges.trust.canary import JudgeCheck
+from refusal_checks.models.spec import CandidateModel, JudgeModel, Served
+from refusal_checks.results.run_folder import RunFolder
+from refusal_checks.results.summary import RunSummary
+
+Value = TypeVar("Value")
+
+
+def _hide(value: Value, *names: str) -> Value:
+    texts = {name: redacted(found) for name in names if (found := getattr(value, name)) is not None}
+    return replace(value, **texts)  # type: ignore[type-var]
+
+
+def prompt(original: Prompt) -> Prompt:
+    return replace(
+        original if original.reference in original.options else _hide(original, "reference"),
+        messages=tuple(_hide(turn, "content") for turn in original.messages),
+        plain=tuple(_hide(turn, "content") for turn in original.plain),
+        options={letter: redacted(option) for letter, option in original.options.items()},
+    )
+
+
+def judged(original: Record) -> Record:
+    votes = (replace(v, judgement=v.judgement.redacted(redacted)) for v in original.votes)
+    judgement = original.judgement.redacted(redacted)
+    return replace(original, judgement=judgement, votes=tuple(votes))
+
+
+def record(original: Record) -> Record:
+    answer = original.completion
+    if answer:
+        # The reason for its end is the server's word, and a server may say anything.
+        hidden = ("text",) if answer.finish_reason in FINISH_REASONS else ("text", "finish_reason")
+        answer = replace(_hide(answer, *hidden), label=None)
+    return replace(judged(original), prompt=prompt(original.prompt), completion=answer)
+
+
+def verdict(original: Verdict) -> Verdict:
+    return original.showing(_offender, _flip)
+
+
+def _offender(original: Offender) -> Offender:
+    """The offender without its texts; the letter of an option stays."""
+    letter = original.expected if len(original.expected) == 1 else ""
+    return replace(_hide(original, "prompt", "answer", "rationale"), expected=letter)
+
+
+def _flip(original: Flip) -> Flip:
+    return replace(_hide(original, "answer_before"), now=_offender(original.now))
+
+
+@dataclass(frozen=True)
+class Redaction:
+    """Prepares values for being shown: unchanged unless redaction is wanted."""
+
+    wanted: bool = False
+
+    def require_silent(self, models: Sequence[CandidateModel | JudgeModel]) -> None:
+        """Raise ModelError if an engine would write prompts or answers into its log."""
+        for model in models if self.wanted else ():
+            if isinstance(model, Served):
+                kinds.get(model.engine).require_silent(model.args)
+
+    def store(self, usual: Path, folder: Path, fresh: bool) -> Path:
+        """The file of stored answers; a fresh run has its own, in its folder unless redacted."""
+        if not fresh:
+            return usual
+        own = usual.with_name(f"{usual.stem}-{folder.name}.sqlite")
+        return own if self.wanted else folder / "store.sqlite"
+
+    def judged(self, records: Sequence[Record]) -> Sequence[Record]:
+        return list(map(judged, records)) if self.wanted else records
+
+    def records(self, records: Sequence[Record]) -> Sequence[Record]:
+        return list(map(record, records)) if self.wanted else records
+
+    def verdict(self, original: Verdict) -> Verdict:
+        return verdict(original) if self.wanted else original
+
+    def check(self, original: JudgeCheck) -> JudgeCheck:
+        checks = (
+            replace(check, mistakes=tuple(_hide(each, "rationale") for each in check.mistakes))
+            for check in original.checks
+        )
+        return replace(original, checks=tuple(checks)) if self.wanted else original
+
+    def reason(self, fault: BaseException) -> str:
+        """Why a run ended early; errors of servers and libraries may repeat what they were sent."""
+        first = first_of(fault)
+        if not self.wanted:
+            return reason(fault)
+        if isinstance(first, EndpointError):
+            return f"a server refused a request: HTTP {first.status} (--redact hides more)"
+        if isinstance(first, RefusalChecksError | CancelledError | OSError):
+            return reason(first)
+        return f"{type(first).__name__} (--redact hides more)"
+
+    def summary(self, original: RunSummary) -> RunSummary:
+        if not self.wanted:
+            return original
+        sampling = dict(original.manifest.sampling)
+        if sampling.get("system_prompt"):
+            sampling["system_prompt"] = redacted(sampling["system_prompt"])
+        manifest = original.manifest.extended(sampling=sampling, redacted=True)
+        return replace(original, manifest=manifest)
+
+
+class RedactedFolder(RunFolder):
+    def summary(self) -> RunSummary:
+        redaction, original = Redaction(True), super().summary()
+        if original.manifest.redacted:
+            return original
+        return replace(
+            redaction.summary(original),
+            verdicts={gate: verdict(each) for gate, each in original.verdicts.items()},
+            judge=original.judge and redaction.check(original.judge),
+            # A server's error may repeat a text.
+            failure=redacted(original.failure),
+            errors={gate: redacted(why) for gate, why in original.errors.items()},
+        )
+
+    def records(self, benchmark: str) -> Iterator[Record]:
+        return map(record, super().records(benchmark))

@@ -1,0 +1,326 @@
+"""A run's folder: its summary, its records, and where the runs of a project are.
+
+``records/BENCHMARK.jsonl`` has one line per prompt, with all of its answers and their judgements.
+Every report is made from these files alone, so it can be made again at any time.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shlex
+import tempfile
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import cache, cached_property
+from itertools import groupby
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Self
+
+from pydantic import TypeAdapter, ValidationError
+
+from refusal_checks.core import suggestions
+from refusal_checks.core.errors import DataError, UserError, require_known
+from refusal_checks.core.files import FILE_NAME, is_file_name, parse_json, write_json, write_lines
+from refusal_checks.core.prompts import Prompt
+from refusal_checks.core.records import Completion, Record, Vote
+from refusal_checks.core.text import storable
+from refusal_checks.core.verdicts import Judgement
+from refusal_checks.gates import explain
+from refusal_checks.gates.decide import Verdict
+from refusal_checks.results.shipping import Shipping, shipping
+from refusal_checks.results.summary import BenchmarkSummary, RunSummary, require_metrics
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
+
+
+ROOT = Path(".refusal-checks") / "runs"  # where the runs of a project are, from its own folder
+
+SUMMARY = "summary.json"
+LAST = "last"
+
+_NAME = re.compile(r"(\d{8}-\d{6})-\d+(?:-(\d+))?")
+"""A run's id: when it started, its process, its candidate's number if there are several."""
+
+
+@dataclass(frozen=True)
+class _Answer:
+    sample: int
+    completion: Completion | None
+    judgement: Judgement
+    votes: tuple[Vote, ...] = ()
+
+
+@dataclass(frozen=True)
+class _Line:
+    prompt: Prompt
+    answers: tuple[_Answer, ...]
+
+
+# Made when they are needed: each takes a while.
+_line_form = cache(lambda: TypeAdapter(_Line))
+_summary_form = cache(lambda: TypeAdapter(RunSummary))
+
+
+def dump_summary(summary: RunSummary) -> dict[str, Any]:
+    """The summary, its gates in words and whether the run may ship, as in the file."""
+    values: dict[str, Any] = _summary_form().dump_python(summary, mode="json")
+    ships = shipping(summary)
+    answer = {"answer": ships.answer, "headline": ships.headline, "reasons": list(ships.reasons)}
+    sentences = {gate: explain.sentence(each) for gate, each in summary.verdicts.items()}
+    return values | {"shipping": answer | {"sentence": ships.line}, "sentences": sentences}
+
+
+@dataclass(frozen=True)
+class RunFolder:
+    """A run's folder, ``.refusal-checks/runs/ID``; its summary may have been renamed."""
+
+    path: Path
+    summary_name: str = SUMMARY
+
+    @classmethod
+    def of(cls, path: Path) -> Self:
+        """The folder of a run, given by its path or by its summary's."""
+        is_summary = path.name == SUMMARY or path.is_file()
+        return cls(path.parent, path.name) if is_summary else cls(path)
+
+    @property
+    def summary_file(self) -> Path:
+        return self.path / self.summary_name
+
+    @property
+    def started(self) -> datetime:
+        order = _order(self.path.name)
+        assert order, self.path
+        return order[0]
+
+    @property
+    def benchmarks(self) -> tuple[str, ...]:
+        return tuple(sorted(path.stem for path in (self.path / "records").glob("*.jsonl")))
+
+    @property
+    def gates(self) -> dict[str, Verdict]:
+        return self.summary().verdicts
+
+    def frame(self) -> DataFrame:
+        from pandas import DataFrame  # comes with datasets; takes a while to import
+
+        from refusal_checks.results.export import COLUMNS, rows
+
+        return DataFrame(rows(self), columns=list(COLUMNS))
+
+    def write_summary(self, summary: RunSummary) -> None:
+        """Write the summary; readers see all of it or none."""
+        write_json(self.summary_file, dump_summary(summary))
+
+    def summary(self) -> RunSummary:
+        """The run's summary, also of an older version."""
+        path = self.summary_file
+        try:
+            content = parse_json(path.read_bytes())
+            missing = {"manifest", "benchmarks"} - set(content if type(content) is dict else ())
+            if missing:
+                raise ValueError(f"it has no {' and no '.join(sorted(missing))}")
+            found = _summary_form().validate_python(content)
+            require_metrics(found)
+            for benchmark in found.benchmarks:
+                self._records_file(benchmark)
+            return found
+        except OSError as fault:
+            raise DataError(
+                f"{path}: cannot be read: {fault.strerror}; name the folder of a run that has "
+                "ended, which the last line of its output shows"
+            ) from None
+        except (ValueError, RecursionError) as fault:
+            raise DataError(
+                f"{path}: not a summary of a run: {_why(fault)}. Name the folder of another run, "
+                "or repeat this one"
+            ) from None
+
+    def write_records(self, benchmark: str, records: Iterable[Record]) -> None:
+        grouped = groupby(records, lambda record: record.prompt)
+        lines = (_dump_line(prompt, answers) for prompt, answers in grouped)
+        write_lines(self._records_file(benchmark), lines)
+
+    def records(self, benchmark: str) -> Iterator[Record]:
+        path = self._records_file(benchmark)
+        try:
+            with path.open("rb") as file:
+                for number, content in enumerate(file, 1):
+                    try:
+                        line = _line_form().validate_json(content)
+                    except ValidationError as fault:
+                        where = f"{path}: not a run's records: line {number}"
+                        raise DataError(f"{where}: {_why(fault)}") from None
+                    for a in line.answers:
+                        yield Record(line.prompt, a.sample, a.completion, a.judgement, a.votes)
+        except OSError as fault:
+            raise DataError(f"{path}: cannot be read: {fault.strerror}") from None
+
+    def _records_file(self, benchmark: str) -> Path:
+        if not is_file_name(benchmark):
+            raise DataError(
+                f"{self.summary_file}: {benchmark[:100]!r} is no name of a benchmark, which has "
+                f"{FILE_NAME}; name a run of your own"
+            )
+        return self.path / "records" / f"{benchmark}.jsonl"
+
+
+def _dump_line(prompt: Prompt, records: Iterable[Record]) -> str:
+    answers = tuple(_Answer(r.sample, r.completion, r.judgement, r.votes) for r in records)
+    line = _line_form().dump_python(_Line(prompt, answers), mode="json")
+    # Errors of servers may hold text that no encoding has.
+    return storable(json.dumps(line, ensure_ascii=False)) + "\n"
+
+
+def _why(fault: ValueError | RecursionError) -> str:
+    """The first error in a file, without quoting the file."""
+    if not isinstance(fault, ValidationError):
+        return str(fault)
+    first = fault.errors()[0]
+    return f"{'.'.join(map(str, first['loc']))}: {suggestions.problem(first)}"
+
+
+@dataclass(frozen=True)
+class RunView:
+    """A run as it is shown; ``number`` is its place among those that are shown with it, from 0."""
+
+    folder: RunFolder
+    summary: RunSummary
+    number: int = 0
+
+    @classmethod
+    def read(cls, path: Path) -> Self:
+        folder = RunFolder.of(path)
+        return cls(folder, folder.summary())
+
+    @cached_property
+    def shipping(self) -> Shipping:
+        return shipping(self.summary)
+
+    @property
+    def candidate(self) -> str:
+        return self.summary.manifest.shown or self.folder.path.name
+
+    @property
+    def judge(self) -> str:
+        return self.summary.manifest.judge or "unknown"
+
+    @cached_property
+    def when(self) -> datetime | None:
+        try:
+            found = datetime.fromisoformat(self.summary.manifest.started)
+        except ValueError:
+            return None
+        return found.astimezone(UTC) if found.tzinfo else found.replace(tzinfo=UTC)
+
+    @property
+    def day(self) -> str:
+        return f"{self.when:%Y-%m-%d %H:%M}" if self.when else "unknown"
+
+    def benchmark(self, name: str) -> BenchmarkSummary:
+        known = self.summary.benchmarks
+        require_known(name, known, str(self.folder.summary_file), "benchmark", DataError)
+        return known[name]
+
+
+def all_runs(root: Path) -> list[RunFolder]:
+    ordered = ((_order(path.name), path) for path in root.glob("*") if path.is_dir())
+    return [RunFolder(path) for _, path in sorted(pair for pair in ordered if pair[0])]
+
+
+def find(name: str, root: Path = ROOT) -> RunFolder:
+    """Find one run by its id (the folder's name) or the start of it, its folder, or its summary.
+
+    ``last`` is the run that was started last; a folder of that name is ``./last``.
+    """
+    if name not in (LAST, "") and Path(name).exists():
+        return RunFolder.of(Path(name))
+    runs = {run.path.name: run for run in all_runs(root)}
+    if not runs:
+        raise DataError(
+            f"{name}: name a run's folder, or give --runs DIR: no runs found in {root}, and "
+            "there is no such folder"
+        )
+    if name == LAST:
+        return list(runs.values())[-1]
+    begun = [run for run in runs if name and run.startswith(name)]
+    if len(begun) > 1 and name not in runs:
+        raise DataError(f"{name}: give more of the id; it begins {', '.join(begun)}")
+    if len(begun) == 1:
+        return runs[begun[0]]
+    require_known(name, runs, str(root), "run", DataError)
+    return runs[name]
+
+
+def locate(name: str, root: Path = ROOT) -> Path:
+    """A file or folder that exists, such as an accepted baseline, or else a run's; see ``find``."""
+    path = Path(name)
+    return path if name not in (LAST, "") and path.exists() else find(name, root).path
+
+
+def _order(name: str) -> tuple[datetime, int] | None:
+    """Start and number of a run, by its folder's name; None if that is not a run's."""
+    if not (parts := _NAME.fullmatch(name)):
+        return None
+    try:
+        start = datetime.strptime(parts[1], "%Y%m%d-%H%M%S").astimezone()
+    except ValueError:  # digits that are not a date
+        return None
+    return start, int(parts[2] or 0)
+
+
+RUNS_VARIABLE = "REFUSAL_CHECKS_RUNS"  # names the folder of runs where no configuration does
+RUNS_KEY = "refusal_checks_runs"  # the key of a pytest configuration that names it
+FOLDER_KEY = "refusal_checks_folder"  # the one that names the folder above
+
+
+def usual_root(folder: Path | None = None) -> Path:
+    """The folder of a project's runs, as a gate run in one of its folders finds it.
+
+    By ``RUNS_KEY``, else by ``RUNS_VARIABLE``, else below what ``FOLDER_KEY`` names, else ``ROOT``.
+    """
+    found = configured(folder or Path.cwd())
+    own = found.get(FOLDER_KEY)
+    named = (
+        found.get(RUNS_KEY) or os.environ.get(RUNS_VARIABLE, "").strip() or (own and own / "runs")
+    )
+    return Path(named or ROOT).expanduser()
+
+
+def configured(folder: Path) -> dict[str, Path]:
+    """The folders that pytest's configuration of a folder names, by ``RUNS_KEY`` and so on.
+
+    Empty if pytest would not understand its configuration either.
+    """
+    from _pytest.config.exceptions import UsageError
+    from _pytest.config.findpaths import locate_config
+    from _pytest.outcomes import fail
+
+    try:
+        _, file, settings, *_ = locate_config(folder, [folder])
+        named = {}
+        for key in (RUNS_KEY, FOLDER_KEY):
+            found: Any = settings.get(key)
+            found = getattr(found, "value", found) or ""  # as pytest 9, or 8
+            words = found if isinstance(found, list) else shlex.split(str(found))
+            if file and words:
+                named[key] = file.parent / str(words[0])
+        return named
+    except (UsageError, fail.Exception, OSError, ValueError, AttributeError, TypeError):
+        return {}
+
+
+def require_writable(folder: Path, option: str) -> None:
+    """Make the folder if it is missing; raise UserError if runs cannot be written into it."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=folder):
+            pass
+    except OSError as fault:
+        raise UserError(
+            f"{option} {folder}: name a folder that can be written: {fault.strerror or fault}"
+        ) from None

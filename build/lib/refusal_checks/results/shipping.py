@@ -1,0 +1,177 @@
+"""May it ship? The answer that exit code, terminal, summary, HTML and GitHub give alike."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from refusal_checks.core.text import clean, count
+from refusal_checks.core.verdicts import Binary
+from refusal_checks.gates.decide import Verdict
+from refusal_checks.gates.explain import finding, reversed_bound, worst_first
+from refusal_checks.gates.gate import Outcome, Waiver
+from refusal_checks.metrics import METRICS
+from refusal_checks.results.summary import RunSummary
+
+Answer = Literal["yes", "doubt", "waived", "open", "no"]
+
+HEADLINES: dict[Answer, str] = {
+    "no": "No",
+    "open": "Not decided",
+    "waived": "Yes, with waived gates",
+    "doubt": "Yes, with reservations",
+    "yes": "Yes",
+}
+"""The weightiest answer first."""
+
+
+NAMED = 2  # most failed gates that a reason names
+
+
+@dataclass(frozen=True)
+class Shipping:
+    """Whether a candidate may ship by its gates, and why."""
+
+    # "no" if a gate failed, "open" if one could not be evaluated or the judge is not trusted,
+    # "waived" if all that failed are waived, "doubt" if all passed with reservations, else "yes"
+    answer: Answer
+    reasons: tuple[str, ...]  # the weightiest first, at least one
+    decisive: tuple[str, ...]  # those of them that the answer rests on, at least one
+    waivers: str = ""  # how many gates are waived, until when and by whom; empty without any
+
+    @property
+    def headline(self) -> str:
+        return f"Yes, with {self.waivers}" if self.answer == "waived" else HEADLINES[self.answer]
+
+    @property
+    def may_ship(self) -> bool:
+        return self.answer in ("yes", "doubt", "waived")
+
+    @property
+    def line(self) -> str:
+        return f"{self.headline}: {'; '.join(self.decisive)}"
+
+    @property
+    def question(self) -> str:
+        """Question and answer in one line, for the end of a terminal's output."""
+        answer, comma, more = self.headline.partition(",")
+        return f"May it ship? {answer.upper()}{comma}{more}: {'; '.join(self.decisive)}"
+
+
+def shipping(summary: RunSummary) -> Shipping:
+    reasons = sorted(_reasons(summary), key=lambda reason: list(HEADLINES).index(reason[0]))
+    answer = reasons[0][0]
+    weighty = {"no", "open"} if answer == "no" else {answer}
+    decisive = tuple(text for weight, text in reasons if weight in weighty)
+    waivers = ""
+    if waived := _waived(summary.verdicts.values()):  # of several, the one that ends first is named
+        first = min(waived.values(), key=lambda waiver: waiver.until)
+        several = len({waiver.in_words for waiver in waived.values()}) > 1
+        how = ", the first" if several else ""
+        waivers = f"{count(len(waived), 'gate')} waived{how} {clean(first.in_words, 60)}"
+    return Shipping(answer, tuple(text for _, text in reasons), decisive, waivers)
+
+
+def together(summaries: Iterable[RunSummary]) -> str:
+    """The weightiest of several runs' answers, in a few words."""
+    answers = [shipping(each) for each in summaries]
+    return min(answers, key=lambda each: list(HEADLINES).index(each.answer)).headline
+
+
+def _waived(verdicts: Iterable[Verdict]) -> dict[str, Waiver]:
+    """The waivers that a run needed, by gate."""
+    return {v.gate.id: v.gate.waiver for v in verdicts if v.waived and v.gate.waiver}
+
+
+def _reasons(summary: RunSummary) -> Iterator[tuple[Answer, str]]:
+    verdicts = [verdict for verdict in summary.verdicts.values() if not verdict.is_idle]
+    failed = [verdict for verdict in verdicts if verdict.fails]
+    waived = _waived(verdicts)
+    total = len(summary.verdicts) + len(summary.errors)
+    if failed:
+        named = ", ".join(map(finding, worst_first(failed)[:NAMED]))
+        more = f" and {len(failed) - NAMED} more" * (len(failed) > NAMED)
+        yield "no", f"{len(failed)} of {count(total, 'gate')} failed: {named}{more}"
+    if summary.errors:
+        yield "open", f"{count(len(summary.errors), 'gate')} could not be evaluated"
+    elif summary.failure:
+        yield "open", "the evaluation ended early"
+    if not verdicts and not summary.errors:
+        gates = summary.manifest.gates
+        how = "selected" if gates.known and not gates.selected else "decided"
+        yield "open", f"no gate was {how}"
+    if summary.judge and not summary.judge.is_trusted:
+        yield "open", "the judge failed its check"
+    yield from (("doubt", reason) for reason in _doubts(summary, verdicts))
+    for gate, waiver in waived.items():
+        when = f" {waiver.in_words}" if len(waived) > 1 else ""  # else the headline says it
+        yield "waived", clean(f"{gate} failed, and is waived{when}: {waiver.reason}", 200)
+    passed = len(verdicts) - len(failed) - len(waived)
+    if passed:
+        every = "the gate" if total == 1 else f"all {total} gates"
+        shown = every if passed == total else f"{passed} of {count(total, 'gate')}"
+        yield "yes", f"{shown} passed"
+
+
+def _doubts(summary: RunSummary, verdicts: Sequence[Verdict]) -> Iterator[str]:
+    """Reservations about a run whose gates all passed, from what it says of the candidate.
+
+    Invalid answers and judges that disagree are no figures of the candidate: they have gates. A
+    gate that is decided by its figure alone, as its file asks, is a plain pass.
+    """
+    own = [each for each in verdicts if METRICS[each.gate.metric].group != "judging"]
+    unsure = [each for each in own if each.passed and each.outcome is Outcome.INCONCLUSIVE]
+    # The others pass by their figure alone, as their file asks.
+    open_ones = sum(
+        each.warns or each.gate.decision == "confident" or each.gate.has_margins for each in unsure
+    )
+    if open_ones:
+        yield f"{count(open_ones, 'gate')} passed although too close to call"
+    yield from (clean(each, 300) for each in summary.manifest.misnamed if "says that" in each)
+    for each in own:
+        if hint := reversed_bound(each):
+            yield clean(f"{each.gate.id}: {hint}", 200)
+    if doubted := [each for each in own if each.passed and each.caution]:
+        others = f" (and {len(doubted) - 1} more like it)" * (len(doubted) > 1)
+        yield clean(f"{doubted[0].gate.id}: {doubted[0].caution}{others}", 200)
+    of_judge = (Binary in METRICS[v.gate.metric].reads and v.use == "raw" for v in own)
+    if summary.judge and any(of_judge) and (misread := summary.judge.misread()):
+        yield clean(misread, 400)
+    if any(each.flips for each in own):
+        yield "answers that could not be judged decide a gate"
+    parts = {name: each for name, each in summary.manifest.data.items() if each.is_partial}
+    if parts:
+        name, first = next(iter(parts.items()))
+        more = len(parts) - 1
+        others = f" and a part of {count(more, 'other benchmark')}" if more else ""
+        yield f"only {first.prompts} of {first.usual} prompts of {name}{others}"
+    for name, found in summary.benchmarks.items():
+        seen, unknown = min(found.answers, 1000), sum(found.unmeasured.values())
+        if 20 * unknown >= seen > 0:
+            codes = ", ".join(sorted(found.unmeasured)[:5])
+            yield clean(f"the judge was not measured in {codes} ({unknown} answers to {name})", 200)
+    told = {each.gate.benchmark for each in own}
+    if untold := sorted({each.gate.benchmark for each in verdicts} - told):
+        yield f"no gate on what the candidate does in {', '.join(untold)}"
+    for total, what in ((False, "--baseline"), (True, "anchor")):
+        gates = (each.gate for each in summary.verdicts.values() if each.skipped)
+        if skipped := sum(gate.is_total is total for gate in gates):
+            names = "max_total_drop and max_total_rise" if total else "max_drop and max_rise"
+            yield f"{names} of {count(skipped, 'gate')} were not checked: no {what}"
+    if looser := [each for each in own if each.comparison and each.comparison.looser]:
+        allowed = "; ".join(looser[0].comparison.looser) if looser[0].comparison else ""
+        others = f" (and {count(len(looser) - 1, 'other gate')})" * (len(looser) > 1)
+        yield clean(f"{looser[0].gate.id} allows more than the baseline's: {allowed}{others}", 200)
+    differences = [each for v in own if v.comparison for each in v.comparison.differences]
+    if differences:
+        yield clean(f"the baseline was made under other conditions: {differences[0]}", 200)
+    if (tried := summary.manifest.attempts) and tried.failed:
+        if tried.number > tried.failed:
+            yield f"attempt {tried.number} of this candidate: {tried.failed} before it failed"
+        else:  # it repeats one of them, with other bounds perhaps
+            yield f"{count(tried.failed, 'earlier run')} of this candidate failed these gates"
+    selection = summary.manifest.gates
+    left_out = selection.known - selection.selected
+    if left_out:
+        yield f"{left_out} of {count(selection.known, 'gate')} in the threshold files were not run"

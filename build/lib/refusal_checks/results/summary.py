@@ -1,0 +1,278 @@
+"""The summary of a run: everything known of it but the texts of its prompts and answers."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+
+from refusal_checks.benchmarks import attacks
+from refusal_checks.core import extensions
+from refusal_checks.core.errors import EvaluationError
+from refusal_checks.core.prompts import Kind
+from refusal_checks.core.records import Record, is_disputed
+from refusal_checks.core.store import content_key
+from refusal_checks.core.verdicts import Binary, Chosen, Invalid, Label
+from refusal_checks.gates.decide import Verdict
+from refusal_checks.judges.cascade import Asked
+from refusal_checks.judges.kinds.refusal import RefusalCategory
+from refusal_checks.judges.trust.canary import JudgeCheck
+from refusal_checks.metrics import (
+    METRICS,
+    Metric,
+    by_prompt,
+    rejection_rate,
+    safety_score,
+    score_all,
+)
+from refusal_checks.metrics.statistics.descriptive import Distribution, distribution
+from refusal_checks.metrics.statistics.intervals import Estimate, pooled
+from refusal_checks.results.manifest import Manifest
+
+Scores = Mapping[str, Mapping[str, float]]  # scores by metric and prompt id
+Answers = Mapping[str, Sequence[Record]]  # records by prompt id
+Figures = Mapping[str, Estimate]  # figures by metric
+
+
+@dataclass(frozen=True)
+class BenchmarkSummary:
+    prompts: int
+    answers: int
+    figures: Figures
+    # figures by kind and group; a metric without a valid verdict is absent
+    groups: Mapping[str, Mapping[str, Figures]]
+    invalid: Mapping[str, int]  # answers without a verdict, by reason
+    planned: int = 0  # prompts that the benchmark has; more than prompts if it was stopped early
+    kind: str = ""  # what the prompts ask for: safety, sanity or sensitive
+    # answers on which the valid votes of several judges differ; None if no answer has two valid
+    # votes
+    disputed: int | None = None
+    # see the function; empty where answers are not judged for refusal alone
+    refusal_categories: Mapping[str, int] = field(default_factory=dict)
+    # answers to multiple-choice questions by who read the option: rules or a judge
+    read_by: Mapping[str, int] = field(default_factory=dict)
+    # score by prompt id, if answers are rated; judge_scores for each of several judges,
+    # distributions by category
+    safety_scores: Mapping[str, float] = field(default_factory=dict)
+    judge_scores: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
+    distributions: Mapping[str, Distribution] = field(default_factory=dict)
+    parts: tuple[str, ...] = ()  # benchmarks whose prompts are all among this one's
+    # the attack on its prompts, or attacks for each prompt's worst; empty for none
+    attack: str = ""
+    plain: str = ""  # the benchmark that is attacked
+    # refusal confidence by prompt id, if it is under attack or attacked
+    confidences: Mapping[str, float] = field(default_factory=dict)
+    # of which answers judges gave reasons; None where each verdict has them
+    reasons: Reasons | None = None
+    # how often the second judge of a cascade was asked; None where there is none
+    second: Asked | None = None
+    cut: int = 0  # answers of which the judge did not see all
+    # answers by language, of those in which no check or calibration measured the judge; counted
+    # among the first 1,000
+    unmeasured: Mapping[str, int] = field(default_factory=dict)
+
+    @property
+    def is_repeated(self) -> bool:
+        """True if its answers are those of other benchmarks: under each prompt's worst attack."""
+        return self.attack == attacks.ALL
+
+    @property
+    def saved(self) -> float:
+        return 1 - self.prompts / self.planned if self.planned else 0.0
+
+
+@dataclass
+class RunSummary:
+    """A run, filled while it goes on; verdicts, and errors of gates without one, by gate id."""
+
+    manifest: Manifest = field(default_factory=Manifest)
+    benchmarks: dict[str, BenchmarkSummary] = field(default_factory=dict)
+    verdicts: dict[str, Verdict] = field(default_factory=dict)
+    errors: dict[str, str] = field(default_factory=dict)
+    notes: list[str] = field(default_factory=list)  # on how the verdicts came about
+    failure: str = ""  # why the evaluation ended early; empty if it did not
+    judge: JudgeCheck | None = None  # result of its own check; None if it was not checked
+    balance: Balance | None = None
+    # False alarms to expect if every figure lay exactly on its bound and nothing corrected for it:
+    # gates called breached, and tests that fail.
+    expected_breaches: float = 0.0
+    expected_failures: float = 0.0
+
+    def note(self, line: str) -> None:
+        if line not in self.notes:
+            self.notes.append(line)
+
+
+def summarise(
+    records: Sequence[Record],
+    level: float,
+    scores: Scores | None = None,
+    planned: int = 0,
+    kind: str = "",
+) -> BenchmarkSummary:
+    """All figures of one benchmark's records, overall and by group, with intervals at a level.
+
+    Scores are computed unless they are given; ``planned`` prompts may be more than were evaluated.
+    """
+    scores, answers = scores or score_all(records), by_prompt(records)
+    prompts = [several[0].prompt for several in answers.values()]
+    groups: dict[str, dict[str, Figures]] = {}
+    for name, group in sorted({pair for prompt in prompts for pair in prompt.groups.items()}):
+        ids = [prompt.id for prompt in prompts if prompt.groups.get(name) == group]
+        groups.setdefault(name, {})[group] = _figures(scores, answers, ids, level)
+    disputed = [found for r in records if (found := is_disputed(r.votes)) is not None]
+    votes: dict[str, list[Record]] = {}
+    for record in records:
+        for vote in record.votes:
+            votes.setdefault(vote.judge, []).append(replace(record, judgement=vote.judgement))
+    judges = {judge: safety_score.scores(rated) for judge, rated in votes.items()}
+    safety, by_category = safety_score.scores(records), dict[str, list[float]]()
+    for prompt_id, score in safety.items():
+        category = answers[prompt_id][0].prompt.groups.get("category", "")
+        by_category.setdefault(category, []).append(score)
+    limits = safety_score.lowest, safety_score.highest
+    return BenchmarkSummary(
+        prompts=len(answers),
+        answers=len(records),
+        figures=_figures(scores, answers, list(answers), level),
+        groups=groups,
+        invalid=dict(
+            Counter(str(r.judgement.reason) for r in records if isinstance(r.judgement, Invalid))
+        ),
+        planned=max(planned, len(answers)),
+        kind=kind,
+        disputed=sum(disputed) if disputed else None,
+        refusal_categories=refusal_categories(records),
+        read_by=dict(
+            Counter(r.judgement.read_by for r in records if isinstance(r.judgement, Chosen))
+        ),
+        safety_scores=safety,
+        judge_scores={judge: by_id for judge, by_id in judges.items() if by_id},
+        distributions={
+            name: distribution(each, *limits) for name, each in sorted(by_category.items())
+        },
+        cut=sum(record.judgement.cut > 0 for record in records),
+    )
+
+
+UNNAMED, COMPLIES = "unnamed", "none"
+
+
+def refusal_categories(records: Iterable[Record]) -> dict[str, int]:
+    """Answers by the way of refusing that the judge names, in the order of ``RefusalCategory``.
+
+    ``UNNAMED`` is a refusal without one, ``COMPLIES``, which comes last, compliance; ways that no
+    answer has are left out.
+    """
+    judged = [r.judgement for r in records if isinstance(r.judgement, Binary)]
+    found = Counter(
+        (each.category or UNNAMED) if each.label is Label.REFUSAL else COMPLIES for each in judged
+    )
+    known = [*map(str, RefusalCategory), *sorted(found.keys() - {UNNAMED, COMPLIES})]
+    order = dict.fromkeys([*known, UNNAMED, COMPLIES])
+    return {name: found[name] for name in order if found[name]}
+
+
+def _figures(
+    scores: Scores, answers: Answers, ids: Sequence[str], level: float
+) -> dict[str, Estimate]:
+    figures = {}
+    for name, by_id in scores.items():
+        scored = [prompt for prompt in ids if prompt in by_id]
+        values = [by_id[prompt] for prompt in scored]
+        if values and type(METRICS[name]) is Metric:
+            prompts = [answers[prompt][0].prompt for prompt in scored]
+            figures[name] = METRICS[name].figure(values, prompts, level)
+        elif values:  # not a share or a mean of its prompts' scores
+            with suppress(EvaluationError):
+                records = [record for prompt in ids for record in answers[prompt]]
+                figures[name] = METRICS[name].estimate(records, level)
+    return figures
+
+
+METRIC = rejection_rate.name  # the metric of both kinds of refusal
+
+
+@dataclass(frozen=True)
+class Balance:
+    """A run as one point of a plot; the best one is (0, 0)."""
+
+    under_refusal: Estimate  # share of the safety benchmarks' prompts that are not rejected
+    over_refusal: Estimate  # share of the sanity benchmarks' prompts that are rejected
+
+
+def distinct(benchmarks: Mapping[str, BenchmarkSummary]) -> dict[str, BenchmarkSummary]:
+    """Benchmarks without parts of others and those under attack: each prompt counts once."""
+    parts = {part for each in benchmarks.values() for part in each.parts}
+    return {
+        name: each for name, each in benchmarks.items() if name not in parts and not each.attack
+    }
+
+
+def balance(benchmarks: Iterable[tuple[str, Figures]], confidence: float) -> Balance | None:
+    """Under-refusal and over-refusal of a run; None unless it has benchmarks of both kinds.
+
+    Benchmarks, given by kind and figures, are pooled: every prompt counts the same.
+    """
+    rates: dict[str, list[Estimate]] = {}
+    for kind, figures in benchmarks:
+        if METRIC in figures:
+            rates.setdefault(kind, []).append(figures[METRIC])
+    if not {Kind.SAFETY.value, Kind.SANITY.value} <= rates.keys():
+        return None
+    refused, over = (pooled(rates[kind.value], confidence) for kind in (Kind.SAFETY, Kind.SANITY))
+    under = Estimate(1 - refused.value, 1 - refused.upper, 1 - refused.lower, refused.n)
+    return Balance(under, over)
+
+
+def require_metrics(summary: RunSummary) -> None:
+    """Raise ValueError if a gate is on a metric of an extension that is not loaded."""
+    extensions.known()
+    used = {verdict.gate.metric for verdict in summary.verdicts.values()}
+    for name in sorted(used - METRICS.keys()):
+        brought = ", ".join(summary.manifest.extensions) or "another version"
+        raise ValueError(
+            f"its metric {name} is not known here. Install the extension that has it, or load its "
+            f"file with `refusal-checks --thresholds FILE ...`; the run used {brought}"
+        )
+
+
+REASONS_SHARE, REASONS_LEAST = 0.05, 20
+"""How many of a benchmark's answers are drawn at random, whatever their verdicts: share, fewest."""
+
+
+@dataclass(frozen=True)
+class Reasons:
+    """For which answers to a benchmark judges were asked for reasons (``--rationales``).
+
+    A judge that writes its reasons first may give another verdict; the first one stays. How often
+    that is so in the sample says how far its two ways agree on these answers.
+    """
+
+    answers: int  # how many have a verdict
+    # of these, how many its reasons were wanted of: those that reports show, and the sample
+    asked: int
+    sampled: int  # size of the sample, by which ways of refusing are counted
+    given: int  # how many of its verdicts have reasons; several judges count each
+    agree: int  # of these, how many reasons come with the same verdict
+    # of all verdicts whose reasons were wanted, how many have none: the judge failed, or it was not
+    # asked because its verdicts were stored and nothing else was left to ask
+    missing: int
+    contradicted: int  # how many reasons, of all, come with another verdict
+
+
+@dataclass(frozen=True)
+class Sampled:
+    reasons: Reasons
+    records: tuple[Record, ...]
+
+
+def sample_for_reasons(benchmark: str, records: Sequence[Record]) -> list[Record]:
+    """The answers for which a judge gives its reasons in any case; every run draws the same."""
+    judged = [record for record in records if isinstance(record.judgement, Binary)]
+    count = max(REASONS_LEAST, math.ceil(REASONS_SHARE * len(judged)))
+    return sorted(
+        judged, key=lambda r: content_key("order of reasons", benchmark, r.prompt.id, r.sample)
+    )[:count]

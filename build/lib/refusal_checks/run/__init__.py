@@ -1,0 +1,1 @@
+"""One session: from options to a plan, an evaluation, decisions and published results."""

@@ -1,0 +1,152 @@
+"""Work side by side: done once for all who want it, ended by the first fault, stored together."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import (
+    AsyncIterator,
+    Awaitable,
+    Callable,
+    Coroutine,
+    Hashable,
+    Mapping,
+    Sequence,
+)
+from contextlib import asynccontextmanager
+from functools import partial
+from typing import Any, Generic, TypeVar
+
+from refusal_checks.core.records import Completion
+from refusal_checks.core.store import Store
+from refusal_checks.core.verdicts import Invalid, Judgement, Valid
+
+Result = TypeVar("Result")
+
+
+class Once(Generic[Result]):
+    """Results of work that is done once for all who want it; failed work is done again.
+
+    Whoever comes first does the work. Results stay, and tasks would take several times their space.
+    """
+
+    def __init__(self) -> None:
+        self._done: dict[Hashable, Result] = {}
+        self._waiting: dict[Hashable, list[asyncio.Future[None]]] = {}
+
+    async def get(
+        self,
+        key: Hashable,
+        work: Callable[[], Coroutine[Any, Any, Result]],
+        keeps: Callable[[], bool] = lambda: True,  # asked once it is done
+    ) -> Result:
+        while key in self._waiting:
+            self._waiting[key].append(turn := asyncio.get_running_loop().create_future())
+            await turn
+        if key not in self._done:
+            self._waiting[key] = []
+            try:
+                found = await work()
+                if not keeps():  # whoever comes later finds it elsewhere
+                    return found
+                self._done[key] = found
+            finally:
+                for turn in self._waiting.pop(key):
+                    if not turn.done():
+                        turn.set_result(None)
+        return self._done[key]
+
+
+async def together(*works: Coroutine[Any, Any, None]) -> None:
+    """Do all of it, at least one, at one time; the first fault ends the rest.
+
+    Unlike a ``TaskGroup``, which forgets that its caller was cancelled if one of its tasks fails in
+    the same turn of the loop, so that whoever handles the fault would go on. A fault is raised by
+    itself instead of in a group.
+    """
+    tasks = [asyncio.create_task(work) for work in works]
+    try:
+        done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_EXCEPTION)
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+    for task in done:
+        if not task.cancelled() and (fault := task.exception()):
+            raise fault
+
+
+LOOK = 0.5  # seconds between two looks at what another run asks for
+
+
+@asynccontextmanager
+async def claimed(
+    store: Store, keys: Sequence[str], read: Callable[[], Mapping[str, Result]]
+) -> AsyncIterator[Mapping[str, Result]]:
+    """What ``read`` finds of the keys, once no other run on the store asks for the rest.
+
+    In the block the rest is claimed. Whoever waits for others' claims must hold none.
+    """
+    while True:
+        found = read()
+        left = [key for key in keys if key not in found]
+        if not left or store.claim(left):
+            break
+        await asyncio.sleep(LOOK)
+    try:
+        yield read() if left else found  # what another run stored just before the claim, too
+    finally:
+        store.release(left)
+
+
+class Saver:
+    """Stores everything that arrives during one turn of the event loop in one transaction.
+
+    A transaction costs more than what it writes. Whoever saves something goes on only once it is
+    stored, so what has been counted is never lost.
+    """
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._completions: dict[str, Completion] = {}
+        self._judgements: dict[str, Valid] = {}
+        self._waiting: list[asyncio.Future[None]] = []
+
+    async def judged(self, key: str, ask: Callable[[], Awaitable[Judgement]]) -> Judgement:
+        """The verdict stored under a key, else what is asked for, which is stored if it is one."""
+        async with claimed(self._store, [key], partial(self._store.judgements, [key])) as found:
+            judgement = found.get(key) or await ask()
+            if not found and not isinstance(judgement, Invalid):
+                await self.save(judgements={key: judgement})
+        return judgement
+
+    async def save(
+        self, completions: Mapping[str, Completion] = {}, judgements: Mapping[str, Valid] = {}
+    ) -> None:
+        """Store answers and verdicts by content key."""
+        if not (completions or judgements):
+            return
+        self._completions |= completions
+        self._judgements |= judgements
+        loop = asyncio.get_running_loop()
+        if not self._waiting:
+            loop.call_soon(self._save)
+        self._waiting.append(saved := loop.create_future())
+        await saved
+
+    def _save(self) -> None:
+        waiting, self._waiting = self._waiting, []
+        completions, self._completions = self._completions, {}
+        judgements, self._judgements = self._judgements, {}
+        fault: Exception | None = None
+        try:
+            self._store.add_completions(completions)
+            self._store.add_judgements(judgements)
+        except Exception as found:
+            fault = found
+        for saved in waiting:
+            if saved.done():  # its waiter was cancelled
+                continue
+            if fault is None:
+                saved.set_result(None)
+            else:
+                saved.set_exception(fault)

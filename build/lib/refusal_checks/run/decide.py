@@ -1,0 +1,347 @@
+"""Decide the gates of a complete benchmark; publish the verdicts and write the run's files."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from refusal_checks.core.errors import CalibrationError, EvaluationError
+from refusal_checks.core.files import write_text
+from refusal_checks.core.language import other_language
+from refusal_checks.core.records import Completion, Record
+from refusal_checks.core.settings import JudgeSampling, Sampling
+from refusal_checks.core.text import clean, count
+from refusal_checks.core.verdicts import Binary, Invalid, Reason
+from refusal_checks.gates import baseline
+from refusal_checks.gates.baseline import Scores
+from refusal_checks.gates.decide import Verdict, decide_all
+from refusal_checks.gates.estimates import Rules, expected_breaches
+from refusal_checks.judges import cascade
+from refusal_checks.metrics import METRICS, rejection_rate, score_all
+from refusal_checks.metrics.base import nothing_valid
+from refusal_checks.metrics.refusal import mean_refusal_confidence
+from refusal_checks.metrics.worst_case import worst_attack_rejection_rate, worst_of
+from refusal_checks.results import export, histograms
+from refusal_checks.results.manifest import conditions
+from refusal_checks.results.outbox import Published
+from refusal_checks.results.run_folder import RunFolder
+from refusal_checks.results.summary import (
+    BenchmarkSummary,
+    Sampled,
+    balance,
+    distinct,
+    refusal_categories,
+    summarise,
+)
+from refusal_checks.run.assembly import prompts_of
+from refusal_checks.run.evaluate import drawn
+from refusal_checks.run.prepare import Prepared
+
+Decided = Mapping[str, Verdict | EvaluationError]
+"""Verdicts of gates, or why there is none, by gate id."""
+
+Records = Sequence[Record]
+
+Scored = Mapping[str, Mapping[str, float]]
+"""The prompts' scores, by metric and prompt id."""
+
+
+LOOKED_AT = 1000
+"""Most answers of a benchmark whose language is looked at, which takes 0.1 ms each."""
+
+
+class Decider:
+    """Decides the gates of complete benchmarks; publishes the outcomes and writes the run's files.
+
+    A benchmark that stands for all attacks is decided once the answers under each are there.
+    """
+
+    def __init__(self, run: Prepared) -> None:
+        self._run = run
+        self._known = run.options.benchmarks
+        named = dict.fromkeys(gate.benchmark for gate in run.gates)
+        self._under = {name: under for name in named if (under := self._known[name].under)}
+        self._seen: dict[str, tuple[Records, ...]] = {}
+        self._done: set[str] = set()
+
+    def is_done(self, benchmark: str) -> bool:
+        return benchmark in self._done
+
+    def leave_undecided(self, benchmark: str, why: str) -> None:
+        """Publish why a benchmark's gates, and those that need its answers, have no verdict."""
+        self._publish(benchmark, self._none(benchmark, why))
+        for name, under in self._under.items():
+            if benchmark in under and name not in self._done:
+                self._publish(name, self._none(name, why))
+
+    def decide(self, name: str, records: Records, repeats: Sequence[Records]) -> Decided:
+        """The outcomes of a complete benchmark's gates; publishes nothing."""
+        run = self._run
+        records = run.redaction.judged(records)
+        try:
+            rules = self._rules(name, records)
+        except CalibrationError as fault:
+            return self._none(name, str(fault))
+        stopped = len({record.prompt.id for record in records}) < self._planned(name)
+        estimator = run.early.estimate if run.early and stopped else None
+        gates = [gate for gate in run.gates if gate.benchmark == name]
+        return decide_all(gates, records, rules, run.earlier.get(name), estimator, repeats)
+
+    def publish(
+        self,
+        name: str,
+        records: Records,
+        repeats: Sequence[Records],
+        decided: Decided,
+        sampled: Sampled | None = None,
+    ) -> None:
+        """Publish the outcomes of a complete benchmark, and write what the run's folder keeps.
+
+        Args:
+            records: as decided on, perhaps with reasons that judges have given since.
+            sampled: by which ways of refusing are counted where verdicts have no reasons.
+        """
+        run = self._run
+        shown = run.redaction.judged(records)
+        scores = score_all(shown)
+        run.summary.benchmarks[name] = figures = self._figures(name, shown, scores, sampled)
+        answering, judging = run.options.answering, run.options.judging
+        for line in truncation_remarks(shown, answering.sampling, judging.sampling):
+            run.summary.note(f"{name}: {line}")
+        answered = "the judge answered, for example: "
+        unread = [r.judgement for r in shown if r.judgement.verdict == Reason.UNPARSABLE_VERDICT]
+        known = any(note.startswith(answered) for note in run.summary.notes)
+        if unread and isinstance(unread[0], Invalid) and not (known or run.redaction.wanted):
+            run.summary.note(answered + clean(unread[0].detail))
+        if blurred := self._blurred(name, decided):
+            run.summary.note(blurred)
+        self._write(name, shown, figures, scores, decided)
+        run.summary.balance = balance(
+            [(each.kind, each.figures) for each in distinct(run.summary.benchmarks).values()],
+            run.rules.level,
+        )
+        self._publish(name, decided)
+        verdicts = run.summary.verdicts
+        gates = [gate for gate in run.gates if gate.id in verdicts]  # benchmarks end in any order
+        run.summary.verdicts = {gate.id: verdicts[gate.id] for gate in gates}
+        breached, failing = expected_breaches(gates, run.rules.level)
+        run.summary.expected_breaches, run.summary.expected_failures = breached, failing
+        self._add(name, records, repeats)
+
+    def _planned(self, name: str) -> int:
+        return len({prompt.id for prompt in prompts_of(self._known[name], self._run.parts.plan)})
+
+    def _none(self, benchmark: str, why: str) -> Decided:
+        gates = [gate.id for gate in self._run.gates if gate.benchmark == benchmark]
+        return dict.fromkeys(gates, EvaluationError(why))
+
+    def _rules(self, name: str, records: Records) -> Rules:
+        """The rules of a benchmark, with what people and a second judge say of its answers."""
+        run = self._run
+        evidence = replace(run.rules.evidence, check=run.summary.judge)
+        if labels := run.options.trust.labels:
+            this = f"run {run.board.folder.name} of {run.parts.candidate.name}"
+            found = labels.find(name, records, this)
+            if any(isinstance(record.judgement, Binary) for record in records):
+                none = "no human labels, so the judge's figures decide"
+                run.summary.note(f"{name}: {found.of(records).in_words if found.draws else none}")
+            evidence = replace(evidence, labels=found)
+        panel, plan = run.parts.judges[name], run.parts.plan
+        if (formed := cascade.of(panel)) and formed.rule.sample and name in plan:
+            second = cascade.SecondOpinions(formed, drawn(panel, name, plan[name]))
+            evidence = replace(evidence, second=second)
+        return replace(run.rules, evidence=evidence)
+
+    def _figures(
+        self, name: str, records: Records, scores: Scored, sampled: Sampled | None
+    ) -> BenchmarkSummary:
+        about, panel, plan = self._known[name], self._run.parts.judges[name], self._run.parts.plan
+        level = self._run.rules.level
+        figures = summarise(records, level, scores, self._planned(name), about.kind.value)
+        changed: dict[str, Any] = {}
+        if about.attack or any(each.plain == name for each in self._known.values()):
+            rates = rejection_rate.name, worst_attack_rejection_rate.name
+            changed["confidences"] = scores.get(rates[0]) or scores.get(rates[1], {})
+        if any(judge.identity is not None for judge in panel):
+            changed["unmeasured"] = self._unmeasured(records)
+        if any(judge.reasoned for judge in panel):
+            changed["reasons"] = sampled.reasons if sampled else None
+            changed["refusal_categories"] = refusal_categories(sampled.records if sampled else ())
+        if (formed := cascade.of(panel)) and name in plan:
+            drawn_prompts = drawn(panel, name, plan[name])
+            changed["second"] = cascade.asked(formed, records, drawn_prompts)
+        return replace(
+            figures, parts=about.parts, attack=about.attack, plain=about.plain, **changed
+        )
+
+    def _unmeasured(self, records: Records) -> dict[str, int]:
+        """Answers judged for refusal in languages in which nothing measured the judge."""
+        measures = self._run.rules.evidence.calibration, self._run.summary.judge
+        known = frozenset[str]().union(*(each.measured for each in measures if each))
+        if not known:
+            return {}
+        judged = (
+            record.completion.text
+            for record in records[:LOOKED_AT]
+            if record.completion and isinstance(record.judgement, Binary)
+        )
+        return dict(Counter(filter(None, (other_language(text, known) for text in judged))))
+
+    def _write(
+        self, name: str, records: Records, figures: BenchmarkSummary, scores: Scored, found: Decided
+    ) -> None:
+        parts, manifest = self._run.parts, self._run.summary.manifest
+        folder, benchmark = self._run.board.folder, self._known[name]
+        shown = self._run.redaction.records(records)
+        RunFolder(folder).write_records(name, shown)
+        if len(parts.judges[name]) > 1:
+            export.append_disagreements(folder, name, shown)
+        if confidences := list(scores[mean_refusal_confidence.name].values()):
+            histogram = histograms.histogram(name, figures.kind, confidences)
+            histograms.write(folder, manifest.shown, histogram)
+        people: dict[str, dict[str, float]] = {}
+        if sheet := self._run.options.trust.labels:
+            labels = sheet.find(name, records, folder.name)
+            refusal = (each for each in METRICS.values() if Binary in each.reads and each.blurred)
+            people = {metric.name: labels.scores(metric, records) for metric in refusal}
+        keys = {r.prompt.id: parts.candidate.keys(r.prompt) for r in records if not r.sample}
+        verdicts = {gate: each for gate, each in found.items() if isinstance(each, Verdict)}
+        scored = Scores(
+            benchmark=name,
+            kind=benchmark.kind,
+            candidate=manifest.candidate,
+            version=manifest.models.candidate.version,
+            started=manifest.started,
+            conditions=conditions(manifest, name),
+            figures=figures.figures,
+            prompts=baseline.score_prompts(records, scores, keys, people),
+            title=manifest.title,
+            views={
+                gate: {view.use: view.estimate for view in each.views if view.use != "raw"}
+                for gate, each in verdicts.items()
+                if each.use != "raw"
+            },
+            errors={
+                gate: view.errors
+                for gate, each in verdicts.items()
+                for view in each.views
+                if view.errors and view.use == each.use
+            },
+            bounds={gate.id: gate.bounds for gate in self._run.gates if gate.benchmark == name},
+        )
+        write_text(folder / baseline.FOLDER / f"{name}.json", baseline.dump(scored))
+
+    def _blurred(self, name: str, decided: Decided) -> str:
+        """By how much the judge's known errors may fool margins that rest on it alone."""
+        margins = [
+            margin
+            for found in decided.values()
+            if isinstance(found, Verdict) and found.comparison and found.use == "raw"
+            if Binary in METRICS[found.gate.metric].reads and METRICS[found.gate.metric].blurred
+            for margin in (found.gate.max_drop, found.gate.max_rise)
+            if margin is not None
+        ]
+        calibration, check = self._run.rules.evidence.calibration, self._run.summary.judge
+        shown, where = 1.0, "its calibration"
+        if calibration:
+            errors = calibration.errors_on(name)
+            shown = errors.sensitivity + errors.specificity - 1
+        elif (
+            found := [e.estimate for e in check.checks if e.figure == "agreement"] if check else ()
+        ):
+            shown, where = 2 * (found[0].value if found[0] else 0.5) - 1, "the canary"
+        if not margins or shown > 1 - 1e-9:
+            return ""
+        return (
+            f'{name}: for a margin without the judge\'s errors write use = "corrected", or label '
+            f"answers of both runs: by {where} the judge shows {max(0.0, shown):.0%} of a true "
+            f"change, so one of {100 * max(margins) / max(shown, 0.01):.3g} points may look like "
+            f"{100 * max(margins):.3g}"
+        )
+
+    def _publish(self, name: str, decided: Decided) -> None:
+        """Publish outcomes; the summary then has what was published."""
+        run = self._run
+        verdicts = {
+            gate: run.redaction.verdict(each)
+            for gate, each in decided.items()
+            if isinstance(each, Verdict)
+        }
+        errors = {gate: str(each) for gate, each in decided.items() if gate not in verdicts}
+        facts: dict[str, str] = {}
+        if figures := run.summary.benchmarks.get(name):
+            if of := figures.reasons:
+                drawn = f"a sample of {of.sampled} of {of.answers} answers"
+                facts["refusal_categories_of"] = drawn
+            for way, number in figures.refusal_categories.items():
+                field = re.sub(r"[^A-Za-z0-9]", "_", way)[:60]
+                facts[f"refusal_category_{field}"] = str(number)
+        outcomes = {gate: Published(verdict, facts=facts) for gate, verdict in verdicts.items()}
+        run.board.post(name, outcomes | {gate: Published(error=e) for gate, e in errors.items()})
+        run.summary.verdicts |= verdicts
+        run.summary.errors |= errors
+        self._done.add(name)
+
+    def _add(self, benchmark: str, records: Records, repeats: Sequence[Records]) -> None:
+        """Keep answers that a benchmark of all attacks needs; decide it with the last of them."""
+        if not any(benchmark in under for under in self._under.values()):
+            return  # it need not be kept until the run ends
+        self._seen[benchmark] = (records, *repeats)
+        for name, under in self._under.items():
+            if name in self._done or not self._seen.keys() >= set(under):
+                continue
+            seen = {one: self._seen[one] for one in under}
+            empty = [
+                f"{one}: {nothing_valid(answers)}"
+                for one, (answers, *_) in seen.items()
+                if all(isinstance(record.judgement, Invalid) for record in answers)
+            ]
+            if empty:
+                self._publish(name, self._none(name, empty[0]))
+                continue
+            worst, *again = (
+                worst_of({self._known[one].attack: sets[number] for one, sets in seen.items()})
+                for number in range(1 + len(repeats))
+            )
+            self.publish(name, worst, again, self.decide(name, worst, again))
+
+
+def truncation_remarks(
+    records: Sequence[Record], sampling: Sampling, judge_sampling: JudgeSampling
+) -> Iterator[str]:
+    """A line for each limit that made answers of a benchmark invalid: the option that raises it."""
+    faults: dict[Reason, list[Completion]] = {}
+    for record in records:
+        if isinstance(record.judgement, Invalid) and record.completion:
+            faults.setdefault(record.judgement.reason, []).append(record.completion)
+    unclosed = faults.get(Reason.UNCLOSED_REASONING, [])
+    cut = [answer for answer in unclosed if answer.finish_reason == "length"]
+    full = [answer for answer in cut if answer.room]
+    if len(cut) > len(full):
+        answers = count(len(cut) - len(full), "answer")
+        yield f"raise --max-tokens (now {sampling.max_tokens}): {answers} ended in the reasoning"
+    if full:
+        yield (
+            'give the candidate more context (--candidate-args "--max-model-len N" where an engine '
+            f"is started): {count(len(full), 'answer')} ended in the reasoning, because prompt "
+            f"and answer filled it after {min(answer.room for answer in full)} or more tokens"
+        )
+    if len(unclosed) > len(cut):
+        yield (
+            "name the text that ends the candidate's reasoning with --candidate-reasoning-end: "
+            f"{count(len(unclosed) - len(cut), 'answer')} ended without it"
+        )
+    unfinished = faults.get(Reason.UNFINISHED_ANSWER, [])
+    if shorter := [answer.tokens for answer in unfinished if answer.finish_reason == "length"]:
+        yield (
+            f"set --max-tokens (now {sampling.max_tokens}) to what the candidate's server allows: "
+            f"it cut {count(len(shorter), 'answer')} short, from {min(shorter)} tokens on"
+        )
+    if verdicts := faults.get(Reason.UNFINISHED_VERDICT):
+        yield (
+            f"raise --judge-max-tokens (now {judge_sampling.max_tokens}): "
+            f"{count(len(verdicts), 'verdict')} did not end"
+        )

@@ -1,0 +1,486 @@
+"""The evaluation: prompts become answers, judgements and records, through the store.
+
+All prompts of all selected benchmarks stream through candidate and judges; an answer is judged as
+soon as it exists, and nothing waits for a batch or a benchmark to end.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from collections import deque
+from collections.abc import (
+    Callable,
+    Container,
+    Coroutine,
+    Hashable,
+    Iterable,
+    Mapping,
+    Sequence,
+)
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from functools import partial
+from itertools import groupby
+from typing import Any, NamedTuple, TypeVar
+
+from refusal_checks.benchmarks.attacks import as_judged
+from refusal_checks.core.errors import EndpointError
+from refusal_checks.core.prompts import Prompt
+from refusal_checks.core.records import Completion, Record, Vote, unusable
+from refusal_checks.core.settings import Limits
+from refusal_checks.core.store import Store, content_key
+from refusal_checks.core.verdicts import FINISHED, Invalid, Judgement, Reason
+from refusal_checks.engines import kinds
+from refusal_checks.judges import cascade
+from refusal_checks.judges.base import Judge
+from refusal_checks.metrics.refusal import weights_decide
+from refusal_checks.models.candidates import Answer, Candidate
+from refusal_checks.models.spec import CandidateModel, JudgeModel, Served
+from refusal_checks.results.progress import Progress
+from refusal_checks.run.aio import Once, Saver, claimed, together
+
+Plan = Mapping[str, Sequence[Prompt]]
+"""The prompts to evaluate, by benchmark."""
+
+Judges = Mapping[str, tuple[Judge, ...]]
+"""The judges of each benchmark; several decide by majority, and no two have the same name."""
+
+
+@dataclass(frozen=True)
+class Task:
+    """Prompts, perhaps a part of a whole plan, to answer and judge through the store.
+
+    With ``weighs_all``, answers are weighed whatever their verdicts, which others may replace.
+    """
+
+    plan: Plan
+    candidate: Candidate
+    judges: Judges
+    store: Store
+    whole: Plan | None = None
+    weighs_all: bool = False
+
+
+def drawn(judges: Sequence[Judge], benchmark: str, prompts: Sequence[Prompt]) -> frozenset[str]:
+    """The prompts whose answers the second judge of a cascade reads in any case, by id."""
+    found = cascade.of(judges)
+    return found.drawn(benchmark, [p.id for p in prompts]) if found else frozenset()
+
+
+class Pending(NamedTuple):
+    """What the store does not hold yet; equal prompts count once, even those of two benchmarks.
+
+    Verdicts are the most that may be asked for, since equal answers are judged once.
+    ``may_weigh`` is True if the candidate may have to weigh stored answers.
+    """
+
+    answers: int
+    verdicts: int
+    judges: frozenset[str] = frozenset()
+    may_weigh: bool = False
+
+
+_Shown = tuple[Prompt, Completion]
+"""What the judges are shown, see ``as_judged``."""
+
+
+def pending(task: Task) -> Pending:
+    """Count the work that is left to do.
+
+    The store first notes which of its entries the task needs, so that none of those that are
+    counted here is dropped later.
+    """
+    candidate, store = task.candidate, task.store
+    missing: set[str] = set()
+    wanted: dict[Hashable, Judge] = {}
+    unweighed: list[tuple[str, Prompt, list[Completion]]] = []
+    for name, prompts in task.plan.items():
+        keys = {prompt.id: candidate.keys(prompt) for prompt in prompts}
+        store.use(key for several in keys.values() for key in several)
+        known = candidate.known(prompts, store)
+        absent = {key for several in keys.values() for key in several if key not in known}
+        missing |= absent
+        given = {p.id: [known[key] for key in keys[p.id] if key in known] for p in prompts}
+        unweighed += [
+            (name, p, given[p.id]) for p in prompts if any(each.token_ids for each in given[p.id])
+        ]
+        usable = [
+            as_judged(prompt, answer)
+            for prompt in prompts
+            for answer in given[prompt.id]
+            if unusable(answer, candidate.max_tokens) is None
+        ]
+        formed = cascade.of(task.judges[name])
+        for judge in task.judges[name]:
+            if judge.identity is None:
+                continue
+            read = usable
+            if formed and judge is formed.second:
+                read = _unsure(formed, usable, drawn(task.judges[name], name, prompts), store)
+            wanted |= {(judge.identity, key): judge for key in absent}
+            wanted |= {
+                verdict_key(judge, shown, answer.text): judge
+                for shown, answer in read
+                if judge.without_asking(shown, answer) is None
+            }
+    verdicts = [key for key in wanted if isinstance(key, str)]
+    store.use(verdicts)
+    stored = store.judged(verdicts)
+    unread = {key: judge for key, judge in wanted.items() if key not in stored}
+    names = frozenset(judge.name for judge in unread.values())
+    count = sum(judge.samples for judge in unread.values())
+    may_weigh = any(_may_differ(task, *each, unread) for each in unweighed)
+    return Pending(len(missing), count, names, may_weigh)
+
+
+def _may_differ(
+    task: Task,
+    name: str,
+    prompt: Prompt,
+    answers: Sequence[Completion],
+    unread: Container[Hashable],
+) -> bool:
+    """True unless the verdicts on a prompt's answers are known, and no weight decides anything."""
+    verdicts: list[Judgement] = []
+    for answer in answers:
+        if fault := unusable(answer, task.candidate.max_tokens):
+            verdicts.append(fault)
+            continue
+        shown, read = as_judged(prompt, answer)
+        for judge in task.judges[name]:
+            key = verdict_key(judge, shown, read.text)
+            known = judge.without_asking(shown, read) or task.store.judgements([key]).get(key)
+            if known is None and (key in unread or judge.identity is None):
+                return True
+            verdicts += [known] if known else []
+    return task.weighs_all or weights_decide(verdicts)
+
+
+def _unsure(
+    formed: cascade.Cascade, usable: Sequence[_Shown], sample: frozenset[str], store: Store
+) -> list[_Shown]:
+    """The answers that the second judge may have to read: the first one is not known to be sure."""
+    keys = [verdict_key(formed.first, shown, answer.text) for shown, answer in usable]
+    stored = store.judgements(set(keys))
+    return [
+        each
+        for each, key in zip(usable, keys, strict=True)
+        if each[0].id in sample or key not in stored or formed.is_unsure(stored[key])
+    ]
+
+
+def verdict_key(judge: Judge, prompt: Prompt, answer: str) -> str:
+    """Content key of a verdict: equal answers to equal prompts are judged once.
+
+    Both are as the judge sees them, without an attack. Where it breaks special tokens up, what it
+    is shown belongs to the key. The verdict on a choice says whether it is right, so it depends on
+    the answer key too.
+    """
+    special = judge.special_tokens
+    changes = special.changes(prompt.transcript, answer) if special else ()
+    key = [list(prompt.options), prompt.reference] if prompt.options else []
+    return content_key(judge.identity, prompt.turns, answer, *changes, *key)
+
+
+LEAST = 64
+"""Prompts at one time where nothing else is known, as of servers that others run."""
+
+
+def prompts_at_once(
+    limits: Limits,
+    models: Iterable[CandidateModel | JudgeModel],
+    samples: int = 1,
+    *,
+    stop_early: bool = False,
+    copies: int = 1,
+) -> int:
+    """Prompts that are answered or judged at one time: enough to keep the engines full.
+
+    Twice as many answers as the engines run sequences: a prompt's answers come when the slowest of
+    them does, so on average half of them are running. ``copies`` of each model may have been added
+    to what the options ask for.
+    """
+    if limits.in_flight is not None:
+        return limits.in_flight
+    if stop_early:
+        return LEAST  # what is in flight when a benchmark stops is for nothing
+    started = [(kinds.get(m.engine), m.args) for m in models if isinstance(m, Served)]
+    widest = max((e.sequences(args) * e.parallel(args).copies for e, args in started), default=0)
+    return max(LEAST, math.ceil(2 * widest * copies / samples))
+
+
+Result = TypeVar("Result")
+
+Finished = Callable[[str, Sequence[Record]], None]
+"""Called with a benchmark's name and all its records once they are complete."""
+
+Enough = Callable[[str, Sequence[Record]], bool]
+"""Called with a benchmark's name and the records of each prompt, in the plan's order; returns True
+if the benchmark needs no further prompt."""
+
+_FINAL = (Reason.EMPTY_ANSWER, Reason.DEGENERATE_ANSWER, Reason.UNCLOSED_REASONING)
+"""Faults of an answer that asking again would only repeat, since its seed is the same."""
+
+
+class Evaluation:
+    """Evaluates one task.
+
+    Args:
+        in_flight: prompts that are being answered or judged at one time.
+        enough: stops benchmarks early; prompts in flight then are still finished.
+        may_judge: set once judges can be asked. Until then the candidate goes on to answer; with
+            ``enough`` it waits, because some answers may turn out not to be needed.
+        answered: answers by prompt and keys; of an earlier turn, where the candidate is gone.
+    """
+
+    def __init__(
+        self,
+        task: Task,
+        *,
+        in_flight: int,
+        finished: Finished,
+        enough: Enough | None = None,
+        progress: Progress | None = None,
+        may_judge: asyncio.Event | None = None,
+        answered: Once[list[Answer]] | None = None,
+    ) -> None:
+        self._task = task
+        self._candidate = task.candidate
+        self._saver = Saver(task.store)
+        self._in_flight = in_flight
+        self._finished = finished
+        self._progress = progress or Progress()
+        self._progress.plan({name: len(prompts) for name, prompts in task.plan.items()})
+        self._benchmarks = {
+            name: _Benchmark(name, prompts, enough) for name, prompts in task.plan.items()
+        }
+        whole = task.whole or task.plan
+        self._drawn = {name: drawn(task.judges[name], name, whole[name]) for name in task.plan}
+        self._queue = ((name, prompt) for name, prompts in task.plan.items() for prompt in prompts)
+        self._may_judge = may_judge or asyncio.Event()
+        if may_judge is None:
+            self._may_judge.set()
+        self._keeps_answering = enough is None
+        self._unjudged: deque[tuple[str, Prompt, list[Answer]]] = deque()
+        self._answered = answered or Once[list[Answer]]()
+        self._weighs_at_once = False
+        self._verdicts = Once[Judgement]()
+
+    async def run(self) -> None:
+        """Evaluate everything, once; an exception that is not one answer's fault ends it."""
+        kinds = self._work, self._catch_up
+        await together(*(work() for work in kinds for _ in range(self._in_flight)))
+
+    async def answer(self) -> None:
+        """Ask for all answers that are missing, weigh them, and judge none."""
+        self._weighs_at_once = True
+        await together(*(self._ask() for _ in range(self._in_flight)))
+
+    async def _ask(self) -> None:
+        for name, prompt in self._queue:
+            await _despite_warnings(self._answers, prompt)
+            self._progress.answered(name)
+
+    async def _work(self) -> None:
+        for name, prompt in self._queue:
+            if not self._benchmarks[name].start():
+                continue
+            answers = await _despite_warnings(self._answers, prompt)
+            self._progress.answered(name)
+            if not self._may_judge.is_set():
+                if self._keeps_answering:
+                    self._unjudged.append((name, prompt, answers))
+                    continue
+                await self._may_judge.wait()
+            await self._finish(name, prompt, answers)
+
+    async def _catch_up(self) -> None:
+        """Judge what was answered before judges could be asked."""
+        await self._may_judge.wait()
+        while self._unjudged:
+            await self._finish(*self._unjudged.popleft())
+
+    async def _finish(self, name: str, prompt: Prompt, answers: Sequence[Answer]) -> None:
+        """Judge a prompt's answers; the last of a benchmark complete it."""
+        benchmark = self._benchmarks[name]
+        records = await _despite_warnings(self._judged, name, prompt, answers)
+        self._progress.judged(name, records)
+        if benchmark.add(prompt, records):
+            self._progress.finished(name)
+            self._finished(name, benchmark.records())
+
+    async def _judged(self, name: str, prompt: Prompt, answers: Sequence[Answer]) -> list[Record]:
+        judges = self._task.judges[name]
+        formed = cascade.of(judges)
+        shown = {
+            i: as_judged(prompt, a) for i, a in enumerate(answers) if isinstance(a, Completion)
+        }
+        keys = {
+            (judge.name, sample): verdict_key(judge, asked, answer.text)
+            for judge in judges
+            if judge.identity is not None
+            for sample, (asked, answer) in shown.items()
+        }
+        stored = self._task.store.judgements(set(keys.values()))
+
+        async def vote(judge: Judge, sample: int) -> Vote:
+            asked, answer = shown[sample]
+            key = keys.get((judge.name, sample), "")
+            verdict = judge.without_asking(asked, answer) or stored.get(key)
+            if verdict is None and judge.identity is None:
+                verdict = await judge.judge(asked, answer)
+            elif verdict is None:
+                ask = partial(judge.judge, asked, answer)
+                verdict = await self._verdicts.get(key, partial(self._saver.judged, key, ask))
+            return Vote(judge.name, verdict)
+
+        async def vote_all(sample: int) -> Sequence[Vote]:
+            if len(judges) == 1:  # the usual case, without a further task
+                return (await vote(judges[0], sample),)
+            if formed is None:
+                return await asyncio.gather(*(vote(judge, sample) for judge in judges))
+            first = await vote(formed.first, sample)
+            if prompt.id in self._drawn[name] or formed.is_unsure(first.judgement):
+                return first, await vote(formed.second, sample)
+            return (first,)
+
+        async def record(sample: int, answer: Answer) -> Record:
+            if isinstance(answer, Invalid):
+                return Record(prompt, sample, None, answer)
+            fault = unusable(answer, self._candidate.max_tokens)
+            if fault is None:
+                votes = tuple(await vote_all(sample))
+            else:
+                given = ((judge.name, judge.without_answer(answer)) for judge in judges)
+                votes = tuple(Vote(name, verdict) for name, verdict in given if verdict)
+                if len(votes) < len(judges):
+                    return Record(prompt, sample, answer, fault)
+            judgement = cascade.decide(judges, votes)
+            return Record(prompt, sample, answer, judgement, votes if len(votes) > 1 else ())
+
+        records = await asyncio.gather(*map(record, range(len(answers)), answers))
+        return await self._weighed(prompt, records)
+
+    async def _weighed(self, prompt: Prompt, records: list[Record]) -> list[Record]:
+        """The records, with the answers weighed if that decides anything."""
+        said = [each for r in records for each in (r.judgement, *(v.judgement for v in r.votes))]
+        keys = self._candidate.keys(prompt)
+        given = {
+            key: record.completion
+            for key, record in zip(keys, records, strict=True)
+            if record.completion and record.completion.token_ids
+        }
+        weighed: Mapping[str, Completion] = {}
+        fault: Invalid | None = None
+        if given and (self._task.weighs_all or weights_decide(said)):
+            try:
+                weighed = await self._weigh(prompt, given)
+            except EndpointError as problem:
+                fault = Invalid(Reason.ENGINE_ERROR, f"no log-probabilities: {problem}")
+        for place, key in enumerate(keys):
+            if key in given:
+                found = weighed.get(key) or replace(given[key], token_ids="")
+                record = replace(records[place], completion=found)
+                records[place] = replace(record, judgement=fault, votes=()) if fault else record
+        return records
+
+    async def _weigh(
+        self, prompt: Prompt, answers: Mapping[str, Answer]
+    ) -> Mapping[str, Completion]:
+        given = {k: a for k, a in answers.items() if isinstance(a, Completion) and a.token_ids}
+
+        def weighed() -> dict[str, Completion]:
+            known = self._candidate.known([prompt], self._task.store)
+            stored = {key: known[key] for key in given if key in known}
+            return {k: a for k, a in stored.items() if not a.token_ids and a.text == given[k].text}
+
+        async with claimed(self._task.store, list(given), weighed) as found:
+            left = {key: answer for key, answer in given.items() if key not in found}
+            new = await self._candidate.weigh(prompt, left) if left else {}
+            await self._saver.save(self._final(new))
+        return {**found, **new}
+
+    async def _answers(self, prompt: Prompt) -> list[Answer]:
+        """The prompt's answers; equal prompts are answered once, even those of two benchmarks."""
+        keys, unsaved = self._candidate.keys(prompt), False
+
+        async def work() -> list[Answer]:
+            nonlocal unsaved
+            known = partial(self._candidate.known, [prompt], self._task.store)
+            async with claimed(self._task.store, keys, known) as found:
+                answers: dict[str, Answer] = dict(found)
+                missing = [sample for sample, key in enumerate(keys) if key not in answers]
+                # One request asks for each run of consecutive samples.
+                for _, run in groupby(enumerate(missing), lambda pair: pair[1] - pair[0]):
+                    samples = [sample for _, sample in run]
+                    given = await self._candidate.answer(prompt, samples[0], len(samples))
+                    new = dict(zip([keys[sample] for sample in samples], given, strict=True))
+                    final = self._final(new)
+                    unsaved |= len(final) < len(new)
+                    await self._saver.save(final)
+                    answers |= new
+            if self._weighs_at_once:
+                with suppress(EndpointError):  # their verdicts say so, if they differ
+                    answers |= await self._weigh(prompt, answers)
+            return [answers[key] for key in keys]
+
+        return await self._answered.get((prompt.messages, *keys), work, lambda: unsaved)
+
+    def _final(self, answers: Mapping[str, Answer]) -> dict[str, Completion]:
+        """The answers worth storing: an empty or filtered one is, not one that was broken off."""
+        return {
+            key: answer
+            for key, answer in answers.items()
+            if isinstance(answer, Completion)
+            and (
+                (fault := unusable(answer, self._candidate.max_tokens)) is None
+                or fault.reason in _FINAL
+                or answer.finish_reason in FINISHED - {"length"}
+            )
+        }
+
+
+class _Benchmark:
+    """The records of one benchmark so far, and whether it needs more."""
+
+    def __init__(self, name: str, prompts: Sequence[Prompt], enough: Enough | None) -> None:
+        self._name = name
+        self._prompts = prompts
+        self._enough = enough
+        self._done: dict[str, list[Record]] = {}
+        self._started = self._looked = 0
+        self._stopped = False
+
+    def start(self) -> bool:
+        """Count one more prompt as started; return False if none is needed."""
+        self._started += not self._stopped
+        return not self._stopped
+
+    def add(self, prompt: Prompt, records: list[Record]) -> bool:
+        """Take in a prompt's records; return True if the benchmark is complete."""
+        self._done[prompt.id] = records
+        while self._enough and not self._stopped and self._looked < len(self._prompts):
+            following = self._done.get(self._prompts[self._looked].id)
+            if following is None:
+                break
+            self._looked += 1
+            self._stopped = self._enough(self._name, following)
+        return len(self._done) == (self._started if self._stopped else len(self._prompts))
+
+    def records(self) -> list[Record]:
+        return [record for p in self._prompts for record in self._done.get(p.id, ())]
+
+
+async def _despite_warnings(work: Callable[..., Coroutine[Any, Any, Result]], *args: Any) -> Result:
+    """Call a coroutine function, for a minute again if a warning broke it off.
+
+    While pytest sets up a test of a strict project, it turns warnings into errors in the whole
+    process, threads included.
+    """
+    for _ in range(600):
+        try:
+            return await work(*args)
+        except Warning:
+            await asyncio.sleep(0.1)
+    return await work(*args)

@@ -1,0 +1,107 @@
+"""Ctrl-C ends a run within seconds, whatever the process is doing; SIGTERM and SIGHUP as Ctrl-C.
+
+Python learns of a signal between two steps of its main thread, so not while a library's code keeps
+the interpreter, and a ``KeyboardInterrupt`` can be swallowed. The part of the handler that is
+written in C always runs: it writes the signal's number into a pipe (``signal.set_wakeup_fd``). This
+file, as a process of its own, reads the pipe, and ends the run's process if that does not end by
+itself in time. Engines' guards and workers see that it has gone, and end too.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+import signal
+import sys
+import time
+from contextlib import suppress
+from subprocess import DEVNULL, PIPE, Popen
+
+ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+"""Signals that interrupt a run: a terminal's, a scheduler's, and that of a terminal that closes."""
+
+PATIENCE = 7.0
+"""Seconds that a run may take to end after an interrupt: engines stop, reports are written.
+GitHub's runner waits 7.5, Slurm 30."""
+
+HURRY = 1.5
+"""Seconds after a second one."""
+
+SAME = 0.05
+"""Seconds within which two interrupts are one: a parent may repeat what the terminal sends."""
+
+LOOK = 5.0
+"""Seconds between two looks at whether the run's process lives."""
+
+
+class Watch:
+    """Watches this process for interrupts until it is closed; only the main thread can start it.
+
+    A signal that the process ignores (``nohup``) or handles in its own way stays as it is.
+    """
+
+    def __init__(self) -> None:
+        self._watcher: Popen[bytes] | None = None
+        self._before = -1
+        self._handled: list[signal.Signals] = []
+        with suppress(OSError, ValueError):  # no process can be started; not in the main thread
+            self._start()
+
+    def _start(self) -> None:
+        # By its path and without the package, which takes longer to import than an interrupt may.
+        times = [str(os.getpid()), str(PATIENCE), str(HURRY)]
+        command = [sys.executable, "-I", "-S", __file__, *times]
+        self._watcher = watcher = Popen(
+            command, stdin=PIPE, stdout=DEVNULL, stderr=DEVNULL, start_new_session=True
+        )
+        assert watcher.stdin is not None, "it is a pipe"
+        os.set_blocking(watcher.stdin.fileno(), False)
+        try:
+            self._before = signal.set_wakeup_fd(watcher.stdin.fileno(), warn_on_full_buffer=False)
+        except ValueError:
+            self._end()
+            raise
+        for number in ENDING:
+            if signal.getsignal(number) is signal.SIG_DFL:
+                signal.signal(number, signal.default_int_handler)
+                self._handled.append(number)
+
+    def close(self) -> None:
+        """Stop watching; does nothing the second time, nor in another thread."""
+        if self._watcher is None:
+            return
+        with suppress(ValueError):
+            signal.set_wakeup_fd(self._before)
+            for number in self._handled:
+                signal.signal(number, signal.SIG_DFL)
+            self._end()
+
+    def _end(self) -> None:
+        watcher, self._watcher = self._watcher, None
+        if watcher is not None:
+            watcher.kill()  # forked processes may hold its pipe open
+            with watcher:
+                pass
+
+
+def main(parent: int, patience: float, hurry: float) -> None:
+    """Wait for interrupts of the parent process, and for its end."""
+    deadline, last = float("inf"), float("-inf")
+    while time.monotonic() < deadline:
+        left = min(LOOK, max(0.0, deadline - time.monotonic()))
+        if not select.select([0], [], [], left)[0]:
+            if os.getppid() != parent:
+                return
+            continue
+        numbers, now = os.read(0, 4096), time.monotonic()
+        if not numbers:
+            return
+        if not set(ENDING).isdisjoint(numbers) and now - last > SAME:
+            deadline = min(deadline, now + (patience if deadline == float("inf") else hurry))
+            last = now
+    if os.getppid() == parent:
+        os.kill(parent, signal.SIGKILL)
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]), *map(float, sys.argv[2:]))

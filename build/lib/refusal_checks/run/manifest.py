@@ -1,0 +1,180 @@
+"""Provenance: what was run, with what, on what."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.metadata
+import os
+import platform
+import subprocess
+from collections.abc import Sequence
+from contextlib import suppress
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import psutil
+
+from refusal_checks import __version__
+from refusal_checks.benchmarks import Benchmark, attacks, digest
+from refusal_checks.benchmarks.attacks.base import SEED
+from refusal_checks.core import extensions
+from refusal_checks.core.text import without_credentials
+from refusal_checks.engines import kinds
+from refusal_checks.judges import cascade
+from refusal_checks.models.spec import Attached, Model, Served, describe
+from refusal_checks.results.manifest import (
+    CascadeUsed,
+    Data,
+    Effort,
+    EnginesUsed,
+    Hardware,
+    LabelsUsed,
+    Manifest,
+    ModelFacts,
+    Models,
+)
+from refusal_checks.run.assembly import Parts, prompts_of
+from refusal_checks.run.evaluate import Pending
+from refusal_checks.run.options.command_line import Options
+
+
+def manifest(options: Options, parts: Parts, store: Path) -> Manifest:
+    calibration, labels = options.trust.calibration, options.trust.labels
+    plan, judges, known = parts.plan, parts.judges, options.benchmarks
+    answering, judging = options.answering, options.judging
+    # One that stands for all attacks on another has judges, and no prompts of its own.
+    names = [*plan, *(name for name in judges if name in known and name not in plan)]
+    alone = tuple(name for name, panel in judges.items() if any(judge.reasoned for judge in panel))
+    # What is not set is not written.
+    seldom: dict[str, Any] = {"verdicts_alone": alone} if alone else {}
+    if build := _build():
+        seldom["build"] = build
+    if formed := next(filter(None, map(cascade.of, judges.values())), None):
+        ends = {"first": formed.first.name, "second": formed.second.name}
+        seldom["cascade"] = CascadeUsed(**ends, **formed.rule.model_dump())
+    engines = [package for name in kinds.discover() for package in kinds.get(name).packages]
+    versions = {"refusal-checks": __version__, "python": platform.python_version()}
+    for package in (*engines, "numpy", "pytest", "pytest-xdist"):
+        with suppress(importlib.metadata.PackageNotFoundError):
+            versions[package] = importlib.metadata.version(package)
+    return Manifest(
+        started=datetime.now(UTC).isoformat(timespec="seconds"),
+        candidate=answering.model.name,
+        title=answering.title,
+        judge=", ".join(judge.name for judge in judging.judges),
+        models=Models(
+            candidate=ModelFacts(**describe(answering.model)),
+            judges={
+                judge.name: ModelFacts(**describe(judge.model), template=judge.template)
+                for judge in judging.judges
+            },
+        ),
+        judge_prompts={
+            name: {judge.name: judge.prompt_hash for judge in panel}
+            for name, panel in judges.items()
+        },
+        data={name: _data(known[name], parts) for name in names},
+        thresholds={
+            str(path): hashlib.sha256(path.read_bytes()).hexdigest()
+            for path in options.threshold_files
+        },
+        extensions={one.origin: one.sha256 for one in extensions.known()},
+        sampling=answering.sampling.model_dump(),
+        multiple_choice=options.multiple_choice.model_dump(mode="json"),
+        judge_sampling=judging.sampling.model_dump(),
+        **seldom,
+        calibration=calibration.model_dump(mode="json") if calibration else None,
+        human_labels=LabelsUsed(
+            file=labels.name, labels=len(labels.rows), draws=tuple(map(str, labels.draws))
+        )
+        if labels
+        else None,
+        store=str(store),
+        confidence=options.rules.level,
+        versions=versions,
+        git_commit=_git_commit(),
+        hardware=Hardware(
+            platform=platform.platform(),
+            cores=os.cpu_count(),
+            memory_gib=round(psutil.virtual_memory().total / 2**30, 1),
+        ),
+    )
+
+
+def _data(benchmark: Benchmark, parts: Parts) -> Data:
+    prompts = prompts_of(benchmark, parts.plan)
+    attack: dict[str, Any] = {}  # what is not set is not written
+    if benchmark.attack:
+        recorded = attacks.recorded.known(benchmark.attack)
+        attack = {
+            "attack": benchmark.attack,
+            "attack_seed": SEED,
+            "left_out": parts.left_out.get(benchmark.name, 0),
+            "attack_sha256": recorded.sha256 if recorded else "",
+        }
+    return Data(
+        revision=benchmark.revision,
+        sha256=digest(prompts),
+        prompts=len({prompt.id for prompt in prompts}),
+        usual=max(parts.usual.get(name, 0) for name in benchmark.under or (benchmark.name,)),
+        limit=benchmark.limit,
+        max_answer_chars=benchmark.max_answer_chars,
+        pinned=benchmark.is_pinned,
+        **attack,
+    )
+
+
+def effort(
+    found: Manifest, parts: Parts, todos: Sequence[Pending], models: Sequence[Model]
+) -> Manifest:
+    """The manifest of a run that starts, with the work left for its judges and each repetition."""
+    prompts = [prompt for benchmark in parts.plan.values() for prompt in benchmark]
+    keys = {key for prompt in prompts for key in parts.candidate.keys(prompt)}
+    missing = todos[0].answers
+    served = [model for model in models if isinstance(model, Served)]
+    attached = [model.name for model in models if isinstance(model, Attached)]
+    return found.extended(
+        engines=EnginesUsed(
+            started=tuple(dict.fromkeys(model.name for model in served)),
+            attached=tuple(dict.fromkeys(attached)),
+            kinds=tuple(dict.fromkeys(model.engine for model in served)),
+        ),
+        asked=Effort(
+            answers=missing,
+            verdicts=sum(todo.verdicts for todo in todos),
+            reused=len(keys) - missing,
+            judges=tuple(sorted(frozenset[str]().union(*(todo.judges for todo in todos)))),
+        ),
+    )
+
+
+def facts(found: Manifest) -> dict[str, str]:
+    """Where a run's figures come from, for JUnit properties."""
+    properties = {"candidate": found.candidate, "judge": found.judge}
+    for name, data in found.data.items():
+        unpinned = " (unpinned rows)" if data.pinned is False else ""
+        properties[f"data_revision/{name}"] = f"{data.revision or ''}{unpinned}"
+        properties[f"prompts/{name}"] = str(data.prompts)
+        if data.is_partial:
+            properties[f"part/{name}"] = f"only {data.prompts} of {data.usual} prompts"
+        properties[f"judge_prompt_sha256/{name}"] = ", ".join(found.judge_prompts[name].values())
+    return properties
+
+
+def _build() -> str:
+    """The address of the CI job that this is; empty elsewhere."""
+    known = os.environ
+    if run := known.get("GITHUB_RUN_ID"):
+        place = known.get("GITHUB_SERVER_URL", ""), known.get("GITHUB_REPOSITORY", "")
+        return f"{'/'.join(place)}/actions/runs/{run}"
+    names = ("CI_JOB_URL", "BUILD_URL", "BUILDKITE_BUILD_URL", "CIRCLE_BUILD_URL")
+    return without_credentials(next((known[name] for name in names if name in known), ""))
+
+
+def _git_commit() -> str | None:
+    command = ["git", "rev-parse", "HEAD"]  # the user's own git, wherever it is
+    with suppress(OSError, subprocess.SubprocessError):
+        done = subprocess.run(command, capture_output=True, text=True, timeout=5, check=True)
+        return done.stdout.strip()
+    return None

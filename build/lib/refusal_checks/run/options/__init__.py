@@ -1,0 +1,1 @@
+"""Every command-line option, declared and read."""

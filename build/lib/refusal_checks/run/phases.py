@@ -1,0 +1,165 @@
+"""The work of a run in the turns that its engines take; a turn can be repeated."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Collection, Sequence
+
+from refusal_checks.core.errors import first_of
+from refusal_checks.core.records import Record
+from refusal_checks.core.verdicts import Invalid, Reason
+from refusal_checks.engines.servers import Work
+from refusal_checks.gates.decide import Verdict
+from refusal_checks.judges import kind_of
+from refusal_checks.models.candidates import Answer
+from refusal_checks.results.outbox import JudgeOutcome
+from refusal_checks.results.progress import Progress
+from refusal_checks.run.aio import Once, together
+from refusal_checks.run.decide import Decider
+from refusal_checks.run.evaluate import Evaluation, Finished, Judges
+from refusal_checks.run.prepare import Prepared
+from refusal_checks.run.rationales import Afterwards, judges_up
+
+
+class _DistrustError(Exception): ...
+
+
+_SERVER_FAULTS = (Reason.ENGINE_ERROR, Reason.JUDGE_ERROR)
+"""Reasons for a missing answer or verdict if a server is gone."""
+
+
+class Phases:
+    """Asks a run's candidate and its judges, and decides what is complete.
+
+    Work may be done again after an engine was restarted: it then asks for nothing that the store
+    has, and decides nothing twice.
+    """
+
+    def __init__(self, run: Prepared, progress: Progress) -> None:
+        self._run = run
+        self._engines = run.parts.engines
+        self._answered: Once[list[Answer]] | None = None
+        self._progress = progress
+        self._repeats: list[dict[str, Sequence[Record]]] = [{} for _ in run.parts.repeats]
+        self._distrust: str | None = None
+        self._trusted = asyncio.Event()
+        self._decider = Decider(run)
+
+    def turns(self, count: int) -> Sequence[Work]:
+        """The work of each turn of the engines: all in one, or first answers, then verdicts."""
+        if count == 1:
+            return (self._judge,)
+        return self._answer, self._judge
+
+    async def _answer(self) -> None:
+        await self._engines.ready()
+        self._answered = Once()  # kept for the next turn, in which the candidate's engine is gone
+        await self._evaluation(self._run.parts.judges, lambda *_: None).answer()
+        self._engines.require_running()
+
+    async def _judge(self) -> None:
+        """Evaluate all that may be decided; nothing but decisions waits for the judge's check."""
+        may_judge = asyncio.Event()
+        try:
+            await together(self._require_trust(may_judge), self._evaluate(may_judge))
+        except _DistrustError as fault:
+            names = [name for name in self._run.parts.plan if self._needs_trust(name)]
+            for name in names:
+                self._decider.leave_undecided(name, str(fault))
+            self._progress.leave_out(names)
+            await self._evaluate()
+
+    def _needs_trust(self, benchmark: str) -> bool:
+        return kind_of(self._run.options.benchmarks[benchmark]).judges_refusal
+
+    async def _require_trust(self, may_judge: asyncio.Event) -> None:
+        """Check the judge once its engine is ready, unless it is known to decide or not."""
+        run = self._run
+        await self._engines.ready()
+        may_judge.set()
+        if self._distrust is None and not run.canary.why_idle:
+            self._progress.phase = "checking the judge"
+            redacted = run.options.redact
+            check = await run.canary.run(run.in_flight(), run.rules.level, redacted=redacted)
+            self._progress.phase = ""
+            self._engines.require_running()
+            shown = run.redaction.check(check)
+            run.board.post_judge(JudgeOutcome(shown))
+            run.summary.judge = shown
+            trusted = check.is_trusted or run.options.trust.allow_untrusted
+            self._distrust = "" if trusted else check.distrust
+        if self._distrust:
+            raise _DistrustError(self._distrust)
+        self._trusted.set()
+
+    async def _evaluate(self, may_judge: asyncio.Event | None = None) -> None:
+        """Evaluate what is not decided yet, with the judges' repeated verdicts first."""
+        run = self._run
+        await self._engines.ready([run.options.answering.model])
+        for judges, seen in zip(run.parts.repeats, self._repeats, strict=True):
+            await self._evaluation(judges, seen.__setitem__, may_judge, seen.keys()).run()
+        if run.early:
+            run.early.begin()
+        try:
+            async with asyncio.TaskGroup() as group:
+
+                def decide(benchmark: str, records: Sequence[Record]) -> None:
+                    group.create_task(self._decide(benchmark, records))
+
+                await self._evaluation(run.parts.judges, decide, may_judge).run()
+        except BaseExceptionGroup as faults:
+            raise first_of(faults) from None
+
+    def _evaluation(
+        self,
+        judges: Judges,
+        finished: Finished,
+        may_judge: asyncio.Event | None = None,
+        done: Collection[str] = (),
+    ) -> Evaluation:
+        """The evaluation of benchmarks that are neither done nor decided."""
+        run = self._run
+
+        def complete(benchmark: str, records: Sequence[Record]) -> None:
+            """Take it as complete unless it lacks something because an engine has ended."""
+            found = (record.judgement for record in records)
+            if any(isinstance(each, Invalid) and each.reason in _SERVER_FAULTS for each in found):
+                self._engines.require_running()
+            finished(benchmark, records)
+
+        left = {
+            name: prompts
+            for name, prompts in run.parts.plan.items()
+            if name not in done and not self._decider.is_done(name)
+        }
+        return Evaluation(
+            run.task(left, judges),
+            in_flight=run.in_flight(self._engines.placement.copies),
+            finished=complete,
+            enough=run.early.enough if run.early else None,
+            progress=self._progress,
+            may_judge=may_judge,
+            answered=self._answered,
+        )
+
+    async def _decide(self, benchmark: str, records: Sequence[Record]) -> None:
+        """Decide once the judge is trusted; it then gives its reasons for what is shown."""
+        if self._needs_trust(benchmark):
+            await self._trusted.wait()
+        run, sampled = self._run, None
+        judges, redacted = run.parts.judges[benchmark], run.options.redact
+        repeats = [seen[benchmark] for seen in self._repeats]
+        decided = self._decider.decide(benchmark, records, repeats)
+        if any(each.reasoned or (each.gives_grounds and not redacted) for each in judges):
+            effort, named = run.summary.manifest.asked, run.options.judging.judges
+            asked = effort.judges if effort else ()
+            up = judges_up(asked, named, are_live=self._engines.are_live)
+            asking = Afterwards(judges, run.store, run.in_flight(), up)
+            verdicts = [each for each in decided.values() if isinstance(each, Verdict)]
+            shown = [answer for verdict in verdicts for answer in verdict.shown]
+            records, sampled = await asking.benchmark(benchmark, records, shown, redacted=redacted)
+            decided = {
+                gate: each.with_rationales(records) if isinstance(each, Verdict) else each
+                for gate, each in decided.items()
+            }
+        self._decider.publish(benchmark, records, repeats, decided, sampled)

@@ -1,0 +1,277 @@
+"""Everything that a run reads, checks and opens before an engine starts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from refusal_checks.core.errors import BaselineError, DataError, ThresholdError
+from refusal_checks.core.prompts import Prompt
+from refusal_checks.core.store import Store
+from refusal_checks.core.text import count
+from refusal_checks.engines.pool import Engines, PoolSettings, Shared
+from refusal_checks.engines.servers import Servers
+from refusal_checks.gates import baseline
+from refusal_checks.gates.baseline import Scores
+from refusal_checks.gates.compare import Earlier, Texts
+from refusal_checks.gates.early_stopping import EarlyStopping, shuffled
+from refusal_checks.gates.estimates import Rules
+from refusal_checks.gates.gate import Gate
+from refusal_checks.judges.trust import canary
+from refusal_checks.metrics import METRICS
+from refusal_checks.metrics.statistics import paired
+from refusal_checks.models import demo
+from refusal_checks.models.recordings import replay
+from refusal_checks.models.recordings.replay import ReplayOptions
+from refusal_checks.models.spec import Replay, describe
+from refusal_checks.results.manifest import Manifest, conditions
+from refusal_checks.results.outbox import Board
+from refusal_checks.results.redact import Redaction
+from refusal_checks.results.summary import RunSummary
+from refusal_checks.run.assembly import Parts, assemble, convert, prompts_of
+from refusal_checks.run.evaluate import Judges, Pending, Plan, Task, pending, prompts_at_once
+from refusal_checks.run.manifest import manifest
+from refusal_checks.run.options.command_line import Baseline, Options
+from refusal_checks.run.trust import Canary, known_evidence, require_own_labels
+
+
+def find_earlier(
+    wanted: Baseline, reading: ReplayOptions, manifest: Manifest, store: Store, plan: Plan
+) -> dict[str, Earlier]:
+    """The earlier run of each benchmark in the baseline; ``reading`` is of recorded answers."""
+    if wanted.path is None:
+        return {}
+
+    def compared(known: Mapping[str, Scores]) -> dict[str, Earlier]:
+        found: dict[str, Earlier] = {}
+        for name in (name for name in manifest.data if name in known):
+            scores = known[name]
+            conditions = _wanted(scores, manifest, name, plan.get(name, ()))
+            found[name] = Earlier(
+                scores,
+                tuple(baseline.differences(scores.conditions, conditions)),
+                _texts(scores, reading, store, plan.get(name, ())),
+                same_candidate=(scores.title or scores.candidate)
+                in (manifest.title, manifest.candidate),
+            )
+        benchmarks: dict[str, list[str]] = {}
+        for name, run in found.items():
+            for each in run.differences:
+                benchmarks.setdefault(each, []).append(name)
+        named = [f"{', '.join(names)}: {each}" for each, names in benchmarks.items()]
+        if named and not wanted.allow_incomparable:
+            raise BaselineError(
+                f"--baseline {wanted.path}: not comparable with this run:\n  "
+                + "\n  ".join(named)
+                + "\nrun both under the same conditions, accept a new baseline, or compare anyway "
+                "with --allow-incomparable"
+            )
+        return found
+
+    found = compared(baseline.load(wanted.path))
+    folder = wanted.path / baseline.ANCHOR
+    anchors = compared(baseline.load(folder)) if folder.is_dir() else {}
+    return {name: replace(each, anchor=anchors.get(name)) for name, each in found.items()}
+
+
+def _require_compared(
+    gates: Sequence[Gate], earlier: Mapping[str, Earlier], path: Path | None
+) -> None:
+    """Refuse a run in which a margin has nothing to be compared with."""
+    alone = [
+        gate
+        for gate in gates
+        if gate.has_margins and not gate.is_total and gate.benchmark not in earlier
+    ]
+    if not alone:
+        return
+    names = ", ".join(dict.fromkeys(gate.benchmark for gate in alone))
+    what = f"--baseline {path}: accept a run with {names}" if path else "name one with --baseline"
+    raise BaselineError(
+        f"{what}: [settings] require_baseline asks for a baseline, and max_drop and max_rise of "
+        f"{count(len(alone), 'gate')} have none, {alone[0].id} first"
+    )
+
+
+def _require_possible(gate: Gate, prompts: Sequence[Prompt], level: float) -> None:
+    """Refuse margins so narrow that the same model again would fail them."""
+    metric, prompts = METRICS[gate.metric], list(filter(gate.looks_at, prompts))
+    decides = metric.counts is not None and gate.on_inconclusive not in ("warn", "pass")
+    if not decides or metric.units(prompts) is not None:
+        return
+    n = len({prompt.id for prompt in prompts})
+    margin = min(each for each in (gate.max_drop, gate.max_rise) if each is not None)
+    if (needed := paired.prompts_for_margin(margin, level)) > n:
+        more = f", or ask {needed} prompts" if needed < paired.MOST else ""
+        raise ThresholdError(
+            f"{gate.source}: {gate.id}: allow more than {margin:.3g}{more}: with "
+            f"{count(n, 'prompt')} the same model again would fail, because even without a single "
+            "change they do not show that there is none"
+        )
+
+
+def _wanted(
+    scores: Scores, manifest: Manifest, name: str, prompts: Sequence[Prompt]
+) -> dict[str, str]:
+    """The conditions that an earlier run must have had to be comparable.
+
+    Another draw of as many prompts from the same data (versions draw in different ways) is no
+    difference, if half of the prompts or more are in both: they are compared, the others counted.
+    """
+    wanted, data = conditions(manifest, name), manifest.data[name]
+    both = [prompt for prompt in prompts if prompt.id in scores.prompts]
+    same_data = (
+        data.limit is not None
+        and len(scores.prompts) == len(prompts) <= 2 * len(both)
+        and scores.conditions.get("data", "").endswith(f", revision {data.revision}")
+        and all(scores.prompts[each.id].prompt == baseline.fingerprint(each) for each in both)
+    )
+    return wanted | {"data": scores.conditions["data"]} if same_data else wanted
+
+
+def _texts(
+    scores: Scores, reading: ReplayOptions, store: Store, prompts: Sequence[Prompt]
+) -> Texts:
+    """Looks up earlier answers in their recording, if it is still the same, or in the store."""
+    recording = None
+    kind, _, name = scores.candidate.partition(":")
+    path = Path(name).expanduser()
+    is_there = kind == "replay" and path.is_file()
+    if is_there and describe(Replay(scores.candidate, path))["version"] == scores.version:
+        with suppress(DataError):
+            recording = replay.read(path, reading, prompts)
+
+    def look_up(prompt: Prompt, keys: Sequence[str]) -> dict[str, str]:
+        if recording is None:
+            return {key: found.text for key, found in store.completions(keys).items()}
+        answers = enumerate(recording.answers(prompt))
+        return {f"{prompt.id}-{sample}": answer.text for sample, answer in answers}
+
+    return look_up
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """A run that can start: what it was asked, and what was read and opened for it.
+
+    Without gates, it checks the judge alone. The board's folder also takes logs and the summary,
+    which is filled while the run goes on.
+    """
+
+    options: Options
+    gates: Sequence[Gate]
+    board: Board
+    say: Callable[[str], None]
+    summary: RunSummary
+    parts: Parts
+    rules: Rules
+    store: Store
+    earlier: Mapping[str, Earlier]
+    early: EarlyStopping | None
+    canary: Canary
+
+    @property
+    def redaction(self) -> Redaction:
+        return Redaction(self.options.redact)
+
+    @property
+    def is_complete(self) -> bool:
+        """True if every outcome is known."""
+        decided = len(self.summary.verdicts) + len(self.summary.errors)
+        return decided == len(self.gates) and bool(self.canary.why_idle or self.summary.judge)
+
+    def in_flight(self, copies: int = 1) -> int:
+        """Prompts that are answered or judged at one time; see ``prompts_at_once``."""
+        options = self.options
+        models = (options.answering.model, *options.judging.models)
+        return prompts_at_once(
+            options.limits,
+            models,
+            options.answering.sampling.samples,
+            stop_early=options.stop_early,
+            copies=copies,
+        )
+
+    def pending(self, plan: Plan) -> list[Pending]:
+        """What a plan leaves to do: for the judges, then for each repetition of their verdicts."""
+        panels = (self.parts.judges, *self.parts.repeats)
+        return [pending(self.task(plan, judges)) for judges in panels]
+
+    def task(self, plan: Plan, judges: Judges) -> Task:
+        candidate, labels = self.parts.candidate, self.options.trust.labels
+        # People may say of two answers what no verdict says.
+        return Task(plan, candidate, judges, self.store, weighs_all=bool(labels))
+
+
+def prepare(
+    options: Options,
+    gates: Sequence[Gate],
+    board: Board,
+    say: Callable[[str], None],
+    servers: Servers | None = None,
+    shared: Shared | None = None,
+) -> Prepared:
+    """Read and check all that a run needs; starts nothing. ``servers`` replace engines."""
+    answering, judging, known = options.answering, options.judging, options.benchmarks
+    models = (answering.model, *judging.models)
+    summary, redaction = RunSummary(), Redaction(options.redact)
+    redaction.require_silent(models)
+    for line in options.notes:
+        summary.note(line)
+    if any(model.name.startswith("demo:") for model in models):
+        summary.note(demo.catalogue().note)
+    if servers is None:
+        convert(models, say)
+        settings = PoolSettings(
+            candidate=answering.model,
+            judges=judging.models,
+            limits=options.limits,
+            sampling=answering.sampling,
+            judge_sampling=judging.sampling,
+            placement=options.placement,
+        )
+        servers = Engines(settings, board.folder, shared)
+    parts = assemble(options, gates, servers, say, summary.note)
+    evidence = known_evidence(options, gates, parts)
+    path = redaction.store(options.store, board.folder, options.fresh)
+    summary.manifest = manifest(options, parts, path)
+    store = Store(path, options.retry_unfinished)
+    try:
+        if labels := options.trust.labels:
+            require_own_labels(labels, parts, store, board.folder.name)
+        earlier = find_earlier(
+            options.baseline, answering.replay, summary.manifest, store, parts.plan
+        )
+        compared = [gate for gate in gates if gate.has_margins and gate.benchmark in earlier]
+        for gate in compared:
+            if earlier[gate.benchmark].anchor or not gate.is_total:
+                prompts = prompts_of(known[gate.benchmark], parts.plan)
+                _require_possible(gate, prompts, options.rules.level)
+        if options.baseline.is_required:
+            _require_compared(gates, earlier, options.baseline.path)
+    except BaseException:
+        store.close()
+        raise
+    early = None
+    if options.stop_early:
+        seed = answering.sampling.seed
+        order = {name: shuffled(prompts, name, seed) for name, prompts in parts.plan.items()}
+        parts = parts._replace(plan=order)
+        in_full = [name for gate in gates for name in known[gate.benchmark].under]
+        watched = [gate for gate in gates if gate.benchmark in order]
+        early = EarlyStopping(watched, order, options.rules.level, in_full)
+    return Prepared(
+        options=options,
+        gates=gates,
+        board=board,
+        say=say,
+        summary=summary,
+        parts=parts,
+        rules=replace(options.rules, evidence=evidence),
+        store=store,
+        earlier=earlier,
+        early=early,
+        canary=Canary(parts.judges.get(canary.NAME, ()), options.trust.floors, store),
+    )

@@ -1,0 +1,271 @@
+"""Trust in judges: a run's check on the canary, its calibration, and how calibrations are made."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AsyncExitStack
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from time import perf_counter
+from typing import TYPE_CHECKING
+
+from refusal_checks.benchmarks import discover
+from refusal_checks.core.errors import CalibrationError
+from refusal_checks.core.records import Completion, Record
+from refusal_checks.core.settings import Limits, Sampling
+from refusal_checks.core.store import Store
+from refusal_checks.core.verdicts import Invalid, Judgement, Reason
+from refusal_checks.engines.pool import Engines, PoolSettings
+from refusal_checks.gates.gate import Gate
+from refusal_checks.gates.rates import Evidence
+from refusal_checks.judges import cascade, kind_of
+from refusal_checks.judges.base import Judge
+from refusal_checks.judges.panel import Way
+from refusal_checks.judges.trust import canary
+from refusal_checks.judges.trust.calibration import JudgeIdentity, joined, require_judge
+from refusal_checks.judges.trust.canary import JudgeCheck, JudgeFloors
+from refusal_checks.judges.trust.correction import require_information
+from refusal_checks.judges.trust.label_files import LabelFile, Scale, replayed
+from refusal_checks.judges.trust.labels import prompt_keys
+from refusal_checks.judges.trust.measured import MeasuredJudge, judged
+from refusal_checks.models.recordings.replay import Recording, ReplayCandidate, ReplayOptions
+from refusal_checks.models.spec import Replay
+from refusal_checks.run.assembly import Parts, convert, judge_panels, require_cascade
+from refusal_checks.run.evaluate import (
+    Evaluation,
+    Judges,
+    Pending,
+    Plan,
+    Task,
+    pending,
+    prompts_at_once,
+)
+from refusal_checks.run.options.command_line import Options
+from refusal_checks.run.options.models import Judging
+from refusal_checks.run.rationales import Afterwards
+
+if TYPE_CHECKING:
+    from refusal_checks.judges.trust.labels import HumanLabels
+
+
+class Canary:
+    """Checks a run's judges of refusal, who decide by majority, on the canary."""
+
+    def __init__(self, panel: tuple[Judge, ...], floors: JudgeFloors | None, store: Store) -> None:
+        self._name = ", ".join(judge.name for judge in panel)
+        self._floors = floors
+        self.why_idle = ""
+        """Why there is nothing to check; empty if there is."""
+        if floors is None:
+            self.why_idle = "the judge was not checked: no threshold file has a [judge] table"
+        elif not panel:
+            self.why_idle = "no gate of this run has a judge of refusal"
+        elif all(judge.identity is None for judge in panel):
+            rule = "it follows rules and asks no model"
+            self.why_idle = f"judge {self._name} was not checked: {rule}"
+        self._task = Task(
+            {canary.NAME: canary.plan()}, canary.candidate(), {canary.NAME: panel}, store
+        )
+
+    def pending(self) -> Pending:
+        return Pending(0, 0) if self.why_idle else pending(self._task)
+
+    async def run(self, in_flight: int, level: float, *, redacted: bool) -> JudgeCheck:
+        """Compare the judge's figures with the floors; its server must be up."""
+        assert self._floors, "there is something to check"
+        todo, start = self.pending(), perf_counter()
+        records: list[Record] = []
+        await Evaluation(
+            self._task, in_flight=in_flight, finished=lambda _, judged: records.extend(judged)
+        ).run()
+        panel = self._task.judges[canary.NAME]
+        if any(judge.reasoned for judge in panel) and not redacted:
+            asking = Afterwards(panel, self._task.store, in_flight, todo.judges)
+            wrong = {each.id for each in canary.mistakes(records)}
+            mistaken = (record for record in records if record.prompt.id in wrong)
+            fuller = await asyncio.gather(*(asking.record(r, costly=False) for r in mistaken))
+            known = {record.prompt.id: record for record in fuller}
+            records = [known.get(record.prompt.id, record) for record in records]
+        checks = canary.checked(self._floors, records, level)
+        return JudgeCheck(
+            self._name, canary.digest(), checks, todo.verdicts, perf_counter() - start
+        )
+
+
+def identify(judge: Judge, reading: ReplayOptions) -> JudgeIdentity:
+    """A judge as calibrations identify it; one without a model by its name and rules."""
+    name = judge.name
+    if judge.name == "labels":
+        name += f":{reading.columns['label']}" if "label" in reading.columns else ""
+        meanings = [f"{label}={reading.labels[label]}" for label in sorted(reading.labels)]
+        name += f" ({', '.join(meanings)})" if meanings else ""
+    return JudgeIdentity(
+        name=name,
+        identity=judge.identity or name,
+        prompt_sha256=judge.prompt_hash,
+        rationales="offenders" if judge.reasoned else "all",
+    )
+
+
+def identify_panel(panel: Sequence[Judge], reading: ReplayOptions) -> JudgeIdentity:
+    """Judges that decide together, as calibrations identify them."""
+    found = joined([identify(judge, reading) for judge in panel])
+    formed = cascade.of(panel)
+    update = {"identity": f"{found.identity}+{formed.key}"} if formed else {}
+    return found.model_copy(update=update)
+
+
+def known_evidence(options: Options, gates: Sequence[Gate], parts: Parts) -> Evidence:
+    """The run's calibration, checked against the run; labels are found once there are answers."""
+    known, path = options.trust.calibration, options.trust.calibration_file
+    candidate, level = replayed(options.answering.model.name), options.rules.level
+    rates = Evidence(known, candidate)
+    corrected = {f"{gate.source}: {gate.id}": gate for gate in gates if gate.use == "corrected"}
+    if known is None or path is None:
+        for where in corrected:
+            raise CalibrationError(f'{where}: give --calibration FILE: use = "corrected" needs it')
+        return rates
+    names, benchmarks = (gate.benchmark for gate in gates), options.benchmarks
+    of_refusal = {name for name in names if kind_of(benchmarks[name]).judges_refusal}
+    for where, gate in corrected.items():
+        if gate.benchmark not in of_refusal:
+            raise CalibrationError(
+                f'{where}: remove use = "corrected": only judges of refusal can be calibrated'
+            )
+    for name in sorted(of_refusal):
+        require_judge(path, known, identify_panel(parts.judges[name], options.answering.replay))
+    require_information(known.errors, level)
+    for where, gate in corrected.items():
+        prompts = filter(gate.looks_at, parts.plan.get(gate.benchmark, ())) if gate.group else None
+        of_gate = gate.benchmark, None if prompts is None else prompt_keys(prompts)
+        try:
+            require_information(known.errors_on(*of_gate), level)
+        except CalibrationError as fault:
+            raise CalibrationError(f"{where}: {fault}") from None
+        others = known.foreign(candidate, *of_gate)
+        if others and not gate.allow_transferred:
+            raise CalibrationError(
+                f"{where}: calibrate on answers of {candidate} to "
+                f"{' '.join(filter(None, (gate.benchmark, gate.group)))} "
+                "(refusal-checks calibrate --benchmark), give --human-labels, or write "
+                f"allow_transferred = true: {path} is from {others}, on which a judge errs "
+                "differently"
+            )
+    return rates
+
+
+def require_own_labels(labels: HumanLabels, parts: Parts, store: Store, run: str) -> None:
+    """Check human labels against the run's prompts, and the answers that the store has."""
+    plan, candidate = parts.plan, parts.candidate
+    this = f"run {run} of {candidate.name}"
+    if labels.draws and not any(draw.benchmark in plan for draw in labels.draws):
+        named = ", ".join(dict.fromkeys(draw.benchmark for draw in labels.draws))
+        raise CalibrationError(
+            f"{labels.name}: select gates of {named}, or leave out --human-labels: the labels are "
+            f"of {named}, and this run evaluates {', '.join(plan)}"
+        )
+    labels.require_prompts([prompt for prompts in plan.values() for prompt in prompts], this)
+    for name, prompts in plan.items():
+        known = candidate.known(prompts, store)
+        keys = [(prompt, each) for prompt in prompts for each in enumerate(candidate.keys(prompt))]
+        records = [
+            Record(prompt, sample, known[key], Invalid(Reason.NO_LABEL))
+            for prompt, (sample, key) in keys
+            if key in known
+        ]
+        _, lost = labels.match(name, records)
+        others = [row for row in lost if row.draw and row.draw.candidate != candidate.name]
+        if len(lost) > len(keys) - len(records) or others:
+            labels.require_none(lost, this)
+
+
+def measure(
+    files: Sequence[LabelFile],
+    judging: Judging,
+    limits: Limits,
+    scale: Scale,
+    store: Path,
+    folder: Path,
+    say: Callable[[str], None],
+) -> list[MeasuredJudge]:
+    """Measure judges against human labels, each alone and, if there are several, together."""
+    labelled = [answer for file in files for answer in file.answers]
+    plan = {file.candidate: [answer.as_prompt for answer in file.answers] for file in files}
+    answers = {answer.as_prompt.id: (Completion(answer.answer),) for answer in labelled}
+    recorded = RecordedJudging(judging, limits, scale.name, plan, answers, folder, say)
+    (found,) = recorded.rounds([recorded.judges], store)
+    records = [record for file in files for record in found[file.candidate]]
+    panel = next(iter(recorded.judges.values()))
+    reading = ReplayOptions()
+    said: dict[JudgeIdentity, list[Judgement]] = {}
+    for judge in panel:  # a judge that decides alone leaves no votes
+        said[identify(judge, reading)] = [
+            next((v.judgement for v in r.votes if v.judge == judge.name), r.judgement)
+            for r in records
+        ]
+    if len(panel) > 1:
+        said[identify_panel(panel, reading)] = [record.judgement for record in records]
+    return [
+        MeasuredJudge(judge, tuple(map(partial(judged, scale), labelled, judgements)))
+        for judge, judgements in said.items()
+    ]
+
+
+class RecordedJudging:
+    """Judges on engines of their own that read recorded answers, given by a prompt's id."""
+
+    def __init__(
+        self,
+        judging: Judging,
+        limits: Limits,
+        kind: str,
+        plan: Plan,
+        answers: Mapping[str, tuple[Completion, ...]],
+        folder: Path,
+        say: Callable[[str], None],
+    ) -> None:
+        self._judging = judging
+        self._in_flight = prompts_at_once(limits, judging.models)
+        self._plan = plan
+        name = "recorded answers"
+        self._candidate = ReplayCandidate(name, Recording(Path(), answers, {}, {}))
+        self._say = say
+        convert(judging.models, say)
+        replay = Replay(name, Path())
+        settings = PoolSettings(replay, judging.models, limits, Sampling(), judging.sampling)
+        self._engines = Engines(settings, folder)
+        guides = {each.judge: each.category_guide for each in discover().values()}
+        ways = dict.fromkeys(plan, Way(kind, category_guide=guides.get(kind)))
+        every = judging.cascade.model_copy(update={"sample": 1.0})  # each is measured alone, too
+        measured = replace(judging, cascade=every)
+        self.judges: Judges = judge_panels(measured, ways, self._engines, say, is_recorded=True)
+        require_cascade(judging.cascade, ways, self.judges)
+
+    def rounds(self, several: Sequence[Judges], path: Path) -> list[dict[str, Sequence[Record]]]:
+        """The same answers read by several panels in turn, all of the models of the options."""
+        with Store(path) as store:
+            tasks = [Task(self._plan, self._candidate, judges, store) for judges in several]
+            todos = list(map(pending, tasks))
+            names = frozenset[str]().union(*(todo.judges for todo in todos))
+            asked = [judge.model for judge in self._judging.judges if judge.name in names]
+            self._say(f"{sum(todo.verdicts for todo in todos)} verdicts to ask for at most")
+            try:
+                self._engines.place(asked)
+                self._engines.start(self._say)
+                return asyncio.run(self._evaluate(tasks))
+            finally:
+                self._engines.stop()
+
+    async def _evaluate(self, tasks: Sequence[Task]) -> list[dict[str, Sequence[Record]]]:
+        async with AsyncExitStack() as stack:
+            for client in self._engines.clients:
+                await stack.enter_async_context(client)
+            return [await self._round(task) for task in tasks]
+
+    async def _round(self, task: Task) -> dict[str, Sequence[Record]]:
+        records: dict[str, Sequence[Record]] = {}
+        work = partial(Evaluation, task, in_flight=self._in_flight, finished=records.__setitem__)
+        await self._engines.guard(lambda: work().run(), self._say)
+        return {name: records[name] for name in self._plan}
