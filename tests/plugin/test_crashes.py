@@ -232,6 +232,12 @@ def test_an_engine_is_started_once_though_workers_are_killed(engines: Project) -
     assert engine_project.orphans(engines.path) == []
 
 
+def alone() -> None:
+    """A process group of its own, that hears a hang-up even if these tests run under nohup."""
+    os.setsid()
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
+
+
 @pytest.mark.parametrize(
     ("interrupt", "number", "mode"),
     [
@@ -249,7 +255,7 @@ def test_an_interrupted_run_says_what_is_done_and_goes_on_next_time(
     project.server.delay = 0.2
     project.conftest(PATIENT)
     command = ("pytest", *models(project), *mode, "--junitxml", "j.xml")
-    with project.start(*command, prepare=os.setsid) as session:
+    with project.start(*command, prepare=alone) as session:
         assert wait_until(lambda: len(project.asked(judge=True)) >= 12, 60)
         started = psutil.Process(session.pid).children(recursive=True)
         interrupt(session.pid, number)
