@@ -55,11 +55,11 @@ class Proof:
         several = len(devices.gpus().ids) > 1
         kinds = ("together", "turns", *(["split"] if several else []))
         return {
+            "bookkeeping": self._bookkeeping,  # without an engine, so it takes seconds
             "offline": self._offline,
             **{f"placement {kind}": partial(self._placement, kind) for kind in kinds},
             "verdicts": self._verdicts,
             "kill": self._kill,
-            "bookkeeping": self._bookkeeping,
         }
 
     def _gate(self, *arguments: str) -> tuple[float, Manifest]:
@@ -108,10 +108,9 @@ class Proof:
         return [("one kill", f"{how}; {count} answers stored, {lost} lost; all gates decided")]
 
     def _bookkeeping(self) -> Rows:
-        records = 5 * self._given.records
         return [
             ("bookkeeping", overhead.measure(self._given.records, 5).line),
-            ("a bare client", f"{overhead.floor(5):.0f} records/s of {records}"),
+            ("a bare client", f"{overhead.floor(5):.0f} records/s"),
         ]
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from functools import lru_cache
 
 _TOKEN = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]|[^\W_]+")
 """A word; of scripts without spaces, a character."""
@@ -23,12 +24,13 @@ SIGNS = 20
 """Characters from which an answer needs a quarter of letters and digits."""
 
 
+@lru_cache(maxsize=4096)  # asked before an answer is stored, and again before it is judged
 def why_nonsense(text: str) -> str:
     """Why a text is nonsense; empty if it may be an answer."""
     tokens = _TOKEN.findall(text.casefold())
     if not tokens:
         return "no letter and no digit"
-    signs = sum(not char.isspace() for char in text)
+    signs = len("".join(text.split()))
     if signs >= SIGNS and sum(map(len, tokens)) < signs / 4:
         return "hardly a letter or digit"
     if len(tokens) == 1:

@@ -100,7 +100,10 @@ class Database:
 
     @contextmanager
     def transaction(self) -> Iterator[None]:
-        """Write everything inside, or nothing if an exception leaves the block."""
+        """Write everything inside, or nothing if an exception leaves the block; also within one."""
+        if self._db.in_transaction:
+            yield
+            return
         self.execute("BEGIN IMMEDIATE")
         with self._db:  # commits, or rolls back on an exception
             yield
@@ -227,24 +230,41 @@ class Store:
         """Store judgements, all or none; the first one stored under a key stays."""
         self._write("judgements", judgements)
 
-    def claim(self, keys: Collection[str]) -> bool:
-        """Claim keys, so that no other run asks for them; False if another has one of them.
+    @contextmanager
+    def transaction(self) -> Iterator[None]:
+        """Write everything inside, or nothing if an exception leaves the block."""
+        with self._db.faults(), self._db.transaction():
+            yield
+
+    def claim(self, keys: Collection[str]) -> tuple[set[str], set[str]]:
+        """Claim keys, so that no other run asks for them, but for those that another has claimed.
 
         What a process has claimed is free once it is stored or released, and as soon as the process
         has ended or is stopped.
+
+        Returns:
+            Those that another has claimed, and those for which something may be stored.
         """
         now = time.monotonic()  # since the machine's start, and nobody sets it
-        query = "SELECT owner FROM claims WHERE key = ? AND owner != ? AND time BETWEEN ? AND ?"
-        with self._db.faults(), self._db.transaction():
+        owners: dict[str, str] = {}
+        stored: set[str] = set()
+        wanted = iter(keys)
+        with self.transaction():
             self._db.execute(_CLAIMS)
-            for key in keys:
-                owner = self._db.execute(query, [key, self._owner, now - LEASE, now]).fetchone()
-                if owner and _goes_on(*owner):
-                    return False
-            rows = [(key, self._owner, now) for key in keys]
+            while chunk := list(islice(wanted, _CHUNK)):
+                some = f"WHERE key IN ({','.join('?' * len(chunk))})"
+                query = (
+                    f"SELECT key, owner FROM claims {some} AND owner != ? AND time BETWEEN ? AND ?"
+                )
+                owners |= self._db.execute(query, [*chunk, self._owner, now - LEASE, now])
+                stored |= {k for (k,) in self._db.execute(f"SELECT key FROM uses {some}", chunk)}
+            live = set(filter(_goes_on, {*owners.values()}))
+            others = {key for key, owner in owners.items() if owner in live}
+            mine = {*keys} - others
+            rows = [(key, self._owner, now) for key in mine]
             self._db.executemany("REPLACE INTO claims VALUES (?, ?, ?)", rows)
-        self._claimed.update(keys)
-        return True
+        self._claimed |= mine
+        return others, stored
 
     def release(self, keys: Iterable[str]) -> None:
         """Give up the claims on these keys; without effect where what they are for is stored."""

@@ -57,9 +57,10 @@ def last_verdict(text: str, form: type[Fields]) -> Fields | Invalid:
         except ValidationError:
             continue
         rest, end = rest + text[end:start], stop
-    said = {each.model_dump_json(exclude=set(_FREE_TEXT)) for each in found}
+    several = found if len(found) > 1 else ()  # seldom, and this takes longer than all else
+    said = {each.model_dump_json(exclude=set(_FREE_TEXT)) for each in several}
     piece = rf'"(?:{"|".join(form.model_fields)})"\s*+:'
-    if len(said) != 1 or re.search(piece, rest + text[end:]):
+    if not found or len(said) > 1 or re.search(piece, rest + text[end:]):
         return unreadable(text)
     return found[-1]
 

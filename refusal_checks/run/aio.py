@@ -78,28 +78,8 @@ async def together(*works: Coroutine[Any, Any, None]) -> None:
 LOOK = 0.5  # seconds between two looks at what another run asks for
 
 
-@asynccontextmanager
-async def claimed(
-    store: Store, keys: Sequence[str], read: Callable[[], Mapping[str, Result]]
-) -> AsyncIterator[Mapping[str, Result]]:
-    """What ``read`` finds of the keys, once no other run on the store asks for the rest.
-
-    In the block the rest is claimed. Whoever waits for others' claims must hold none.
-    """
-    while True:
-        found = read()
-        left = [key for key in keys if key not in found]
-        if not left or store.claim(left):
-            break
-        await asyncio.sleep(LOOK)
-    try:
-        yield read() if left else found  # what another run stored just before the claim, too
-    finally:
-        store.release(left)
-
-
 class Saver:
-    """Stores everything that arrives during one turn of the event loop in one transaction.
+    """Stores and claims all that arrives during one turn of the event loop in one transaction.
 
     A transaction costs more than what it writes. Whoever saves something goes on only once it is
     stored, so what has been counted is never lost.
@@ -109,11 +89,34 @@ class Saver:
         self._store = store
         self._completions: dict[str, Completion] = {}
         self._judgements: dict[str, Valid] = {}
-        self._waiting: list[asyncio.Future[None]] = []
+        self._waiting: list[tuple[Sequence[str], asyncio.Future[set[str] | None]]] = []
+
+    @asynccontextmanager
+    async def claimed(
+        self,
+        keys: Sequence[str],
+        read: Callable[[], Mapping[str, Result]],
+        found: Mapping[str, Result] = {},
+    ) -> AsyncIterator[Mapping[str, Result]]:
+        """What ``read`` finds of the keys, once no other run on the store asks for the rest.
+
+        In the block all that was not ``found`` before is claimed. Whoever waits for others' claims
+        must hold none.
+        """
+        left = [key for key in keys if key not in found]
+        try:
+            if left:
+                while (stored := await self._turn(left)) is None:
+                    self._store.release(left)
+                    await asyncio.sleep(LOOK)
+                found = read() if stored else found
+            yield found
+        finally:
+            self._store.release(left)
 
     async def judged(self, key: str, ask: Callable[[], Awaitable[Judgement]]) -> Judgement:
         """The verdict stored under a key, else what is asked for, which is stored if it is one."""
-        async with claimed(self._store, [key], partial(self._store.judgements, [key])) as found:
+        async with self.claimed([key], partial(self._store.judgements, [key])) as found:
             judgement = found.get(key) or await ask()
             if not found and not isinstance(judgement, Invalid):
                 await self.save(judgements={key: judgement})
@@ -127,26 +130,31 @@ class Saver:
             return
         self._completions |= completions
         self._judgements |= judgements
+        await self._turn(())
+
+    async def _turn(self, claims: Sequence[str]) -> set[str] | None:
+        """The claimed keys for which something is stored; None if another run has one of them."""
         loop = asyncio.get_running_loop()
         if not self._waiting:
-            loop.call_soon(self._save)
-        self._waiting.append(saved := loop.create_future())
-        await saved
+            loop.call_soon(self._write)
+        done: asyncio.Future[set[str] | None] = loop.create_future()
+        self._waiting.append((claims, done))
+        return await done
 
-    def _save(self) -> None:
-        waiting, self._waiting = self._waiting, []
+    def _write(self) -> None:
+        waiting = [(keys, done) for keys, done in self._waiting if not done.done()]  # or cancelled
+        self._waiting = []
         completions, self._completions = self._completions, {}
         judgements, self._judgements = self._judgements, {}
-        fault: Exception | None = None
+        wanted = {key for keys, _ in waiting for key in keys}
         try:
-            self._store.add_completions(completions)
-            self._store.add_judgements(judgements)
-        except Exception as found:
-            fault = found
-        for saved in waiting:
-            if saved.done():  # its waiter was cancelled
-                continue
-            if fault is None:
-                saved.set_result(None)
-            else:
-                saved.set_exception(fault)
+            with self._store.transaction():
+                self._store.add_completions(completions)
+                self._store.add_judgements(judgements)
+                others, stored = self._store.claim(wanted) if wanted else (wanted, wanted)
+        except Exception as fault:
+            for _, done in waiting:
+                done.set_exception(fault)
+            return
+        for keys, done in waiting:
+            done.set_result(stored.intersection(keys) if others.isdisjoint(keys) else None)

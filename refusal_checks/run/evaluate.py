@@ -38,7 +38,7 @@ from refusal_checks.metrics.refusal import weights_decide
 from refusal_checks.models.candidates import Answer, Candidate
 from refusal_checks.models.spec import CandidateModel, JudgeModel, Served
 from refusal_checks.results.progress import Progress
-from refusal_checks.run.aio import Once, Saver, claimed, together
+from refusal_checks.run.aio import Once, Saver, together
 
 Plan = Mapping[str, Sequence[Prompt]]
 """The prompts to evaluate, by benchmark."""
@@ -395,7 +395,7 @@ class Evaluation:
             stored = {key: known[key] for key in given if key in known}
             return {k: a for k, a in stored.items() if not a.token_ids and a.text == given[k].text}
 
-        async with claimed(self._task.store, list(given), weighed) as found:
+        async with self._saver.claimed(list(given), weighed) as found:
             left = {key: answer for key, answer in given.items() if key not in found}
             new = await self._candidate.weigh(prompt, left) if left else {}
             await self._saver.save(self._final(new))
@@ -408,7 +408,7 @@ class Evaluation:
         async def work() -> list[Answer]:
             nonlocal unsaved
             known = partial(self._candidate.known, [prompt], self._task.store)
-            async with claimed(self._task.store, keys, known) as found:
+            async with self._saver.claimed(keys, known, known()) as found:
                 answers: dict[str, Answer] = dict(found)
                 missing = [sample for sample, key in enumerate(keys) if key not in answers]
                 # One request asks for each run of consecutive samples.

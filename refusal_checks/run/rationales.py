@@ -22,7 +22,7 @@ from refusal_checks.judges import cascade
 from refusal_checks.judges.base import Judge
 from refusal_checks.models.spec import Attached
 from refusal_checks.results.summary import Reasons, Sampled, sample_for_reasons
-from refusal_checks.run.aio import Once, Saver, claimed
+from refusal_checks.run.aio import Once, Saver
 from refusal_checks.run.evaluate import verdict_key
 from refusal_checks.run.options.models import NamedJudge
 
@@ -165,7 +165,7 @@ class Afterwards:
             return judgement
         key = content_key("grounds", _VERSION, verdict_key(judge, prompt, answer.text))
         self._store.use([key])
-        async with claimed(self._store, [key], partial(self._store.judgements, [key])) as stored:
+        async with self._saver.claimed([key], partial(self._store.judgements, [key])) as stored:
             found = stored.get(key) or await judge.explained(prompt, answer, judgement)
             if not stored and found != judgement and not isinstance(found, Invalid):
                 self._store.add_judgements({key: found})

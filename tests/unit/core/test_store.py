@@ -152,9 +152,13 @@ import sys
 from pathlib import Path
 from refusal_checks.core.store import Store
 store = Store(Path(sys.argv[1]))
-print(store.claim(["a", "b"]), flush=True)
+print(store.claim(["a", "b"]) == (set(), set()), flush=True)
 sys.stdin.readline()
 """
+
+
+FREE: tuple[set[str], set[str]] = (set(), set())
+"""No other run has claimed it, and nothing is stored."""
 
 
 def test_a_key_is_claimed_by_one_process_as_long_as_it_goes_on(
@@ -165,21 +169,23 @@ def test_a_key_is_claimed_by_one_process_as_long_as_it_goes_on(
         with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as other:
             assert other.stdout
             assert other.stdout.readline() == b"True\n"
-            assert not store.claim(["c", "b"])
-            assert store.claim(["c", "d"])
+            assert store.claim(["c", "b"]) == ({"b"}, set())
+            assert store.claim(["c", "d"]) == FREE
             with monkeypatch.context() as later:
                 now = time.monotonic()
                 later.setattr(time, "monotonic", lambda: now + LEASE + 1)
-                assert store.claim(["b"])
+                assert store.claim(["b"]) == FREE
             other.send_signal(signal.SIGSTOP)
-            assert wait_until(lambda: store.claim(["a"]))
+            assert wait_until(lambda: store.claim(["a"]) == FREE)
             store.release(["a", "b"])
             other.kill()
         assert subprocess.check_output(command, stdin=subprocess.DEVNULL) == b"True\n"
-        assert store.claim(["a"]), "its process has ended"
+        assert store.claim(["a"]) == FREE, "its process has ended"
         row = ("a", f"{os.getpid()}/1.0", time.monotonic())
         store._db.execute("REPLACE INTO claims VALUES (?, ?, ?)", row)
-        assert store.claim(["a"]), "another process had this number"
+        assert store.claim(["a"]) == FREE, "another process had this number"
+        store.add_judgements({"e": VERDICT})
+        assert store.claim(["e"]) == (set(), {"e"})
 
 
 def test_what_no_run_needed_since_a_time_is_dropped(

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from refusal_checks.core.errors import StoreError
 from refusal_checks.core.records import Completion
 from refusal_checks.core.store import Store
 from refusal_checks.core.verdicts import Binary, Label, Valid
@@ -153,7 +154,7 @@ def test_a_fault_reaches_all_who_wait_and_the_next_is_stored(
     store: Counted, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def full(values: object) -> None:
-        raise OSError("disk full")
+        raise StoreError("disk full")
 
     async def run() -> list[BaseException | None]:
         saver = Saver(store)
