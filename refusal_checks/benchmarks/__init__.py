@@ -43,12 +43,7 @@ def _discover(loaded: tuple[Extension, ...]) -> Mapping[str, Benchmark]:
 def catalogue(
     tables: Mapping[str, BenchmarkTable], attacked: Attacked = MappingProxyType({})
 ) -> dict[str, Benchmark]:
-    """Every benchmark that threshold files can name: those of ``discover`` and the user's own.
-
-    Args:
-        tables: what the files say about benchmarks besides gates.
-        attacked: the attacks that they name; their benchmarks follow.
-    """
+    """Every benchmark that threshold files can name: known ones, the user's own, attacked ones."""
     own = {name: custom(name, table) for name, table in tables.items() if table.is_own}
     known = discover() | own
     known |= {name: _changed(known[name], tables[name]) for name in tables if name in known}

@@ -19,20 +19,13 @@ CELL = 32
 
 @dataclass(frozen=True)
 class HubSplit:
-    """One split of a data set.
+    """One split of a data set."""
 
-    Attributes:
-        repository: ``ORG/NAME`` on the hub.
-        revision: the commit, or a branch or tag if it is not pinned.
-        folder: where a mirror holds the split's Parquet files, relative to the mirror's root.
-        config: which of the data set's configurations; None where it has only one.
-    """
-
-    repository: str
-    revision: str
+    repository: str  # ORG/NAME on the hub
+    revision: str  # the commit, or a branch or tag if it is not pinned
     split: str
-    folder: str
-    config: str | None = None
+    folder: str  # of the split's Parquet files, relative to a mirror's root
+    config: str | None = None  # None where the data set has only one configuration
     is_gated: bool = False
     is_pinned: ClassVar[bool] = False  # the commit says what the hub gives, not what a mirror holds
 

@@ -23,19 +23,12 @@ MIRROR_VARIABLE = "REFUSAL_CHECKS_DATA"
 
 @dataclass(frozen=True)
 class PinnedFile:
-    """One file of a public data set.
+    """One file of a public data set."""
 
-    Attributes:
-        path: its place in a mirror, relative to the mirror's root.
-        url: its address at that revision; empty if it has no public one, so that only a mirror
-            can hold it.
-        sha256: of the file's bytes, in hexadecimal.
-    """
-
-    path: str
-    url: str
+    path: str  # relative to a mirror's root
+    url: str  # at that revision; empty if no address is public, so that only a mirror can hold it
     revision: str
-    sha256: str
+    sha256: str  # of the file's bytes, in hexadecimal
     is_pinned: ClassVar[bool] = True
     is_gated: ClassVar[bool] = False
 

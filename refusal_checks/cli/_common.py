@@ -70,11 +70,7 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, for scripts.")
 
 
 def require_target(target: Path, root: Path, command: str, right: Iterable[str | Path]) -> None:
-    """Refuse a run where the file or folder to write should be named.
-
-    Args:
-        right: the command's arguments in the right order.
-    """
+    """Refuse a run in place of the file or folder to write; ``right`` is the right order."""
     try:
         found = run_folder.find(str(target), root).summary_file
     except DataError:

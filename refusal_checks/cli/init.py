@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from contextlib import suppress
-from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
@@ -24,19 +23,14 @@ TEMPLATES = Path(__file__).parent / "templates"
 _ALWAYS = {"default.toml": "thresholds/default.toml", "refusal_gates.py": "gates/refusal_gates.py"}
 
 
-class CI(StrEnum):
-    GITHUB = "github"
-    GITLAB = "gitlab"
-    JENKINS = "jenkins"
-    NONE = "none"
-
+CI = Literal["github", "gitlab", "jenkins", "none"]
 
 _SCRIPT = {"gate.sh": "ci/refusal-gate.sh"}
 _PIPELINES: dict[CI, dict[str, str]] = {
-    CI.GITHUB: {**_SCRIPT, "github.yml": ".github/workflows/refusal-gate.yml"},
-    CI.GITLAB: {**_SCRIPT, "gitlab.yml": "ci/refusal-gate.gitlab-ci.yml"},
-    CI.JENKINS: {**_SCRIPT, "Jenkinsfile": "ci/refusal-gate.Jenkinsfile"},
-    CI.NONE: {},
+    "github": {**_SCRIPT, "github.yml": ".github/workflows/refusal-gate.yml"},
+    "gitlab": {**_SCRIPT, "gitlab.yml": "ci/refusal-gate.gitlab-ci.yml"},
+    "jenkins": {**_SCRIPT, "Jenkinsfile": "ci/refusal-gate.Jenkinsfile"},
+    "none": {},
 }
 
 
@@ -52,8 +46,8 @@ def init(
 ) -> None:
     """Write a threshold file, a test file and a pipeline into this folder; overwrites nothing."""
     folder = Path.cwd()
-    here = CI.JENKINS if (folder / "Jenkinsfile").exists() else CI.GITHUB
-    chosen = ci or (CI.GITLAB if (folder / ".gitlab-ci.yml").exists() else here)
+    here: CI = "jenkins" if (folder / "Jenkinsfile").exists() else "github"
+    chosen = ci or ("gitlab" if (folder / ".gitlab-ci.yml").exists() else here)
     for template, name in (_ALWAYS | _PIPELINES[chosen]).items():
         path = folder / name
         path.parent.mkdir(parents=True, exist_ok=True)

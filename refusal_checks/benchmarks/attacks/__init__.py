@@ -63,8 +63,7 @@ def names() -> list[str]:
 def find(name: str, where: str, error: type[UserError] = UserError) -> Attack:
     """The attack of a name, such as ``base64`` or ``many_shot_32``.
 
-    Args:
-        where: what names it, for messages, which name the nearest, or what its parameter must be.
+    The error begins with ``where``, and names the nearest, or what its parameter must be.
     """
     known = discover()
     found = known.get(name) or recorded.known(name)
@@ -104,9 +103,6 @@ def derived(known: Mapping[str, Benchmark], attacked: Attacked) -> Iterator[Benc
     """The benchmarks under attack, and for each one that stands for all attacks on it.
 
     Under that one each prompt counts under its most effective attack (``metrics.worst_case``).
-
-    Args:
-        known: the plain benchmarks by name.
     """
     for name, names in attacked.items():
         plain = known[name]

@@ -19,12 +19,9 @@ SEED = 0
 
 @dataclass(frozen=True)
 class Given:
-    """What a rewriting may depend on besides its prompt.
+    """What a rewriting may depend on besides its prompt."""
 
-    Attributes:
-        prompts: all prompts of the benchmark, for attacks that need a prompt's translations.
-    """
-
+    # all prompts of the benchmark, for attacks that need a prompt's translations
     prompts: Sequence[Prompt] = field(default=(), repr=False)
     seed: int = SEED
 
@@ -72,20 +69,14 @@ class Attack:
 
 @dataclass(frozen=True)
 class Family:
-    """Attacks that differ in a parameter, which follows the name: ``many_shot_32``.
-
-    Attributes:
-        parameter: what it is and its range, in words.
-        build: the attack with this parameter; raises ValueError if it is none.
-        examples: names of some of its attacks.
-    """
+    """Attacks that differ in a parameter, which follows the name: ``many_shot_32``."""
 
     name: str
     source: str
     description: str
-    parameter: str
-    build: Callable[[str], Attack]
-    examples: tuple[str, ...]
+    parameter: str  # what it is and its range, in words
+    build: Callable[[str], Attack]  # raises ValueError for what is no parameter
+    examples: tuple[str, ...]  # names of some of its attacks
 
 
 def worded(wording: Callable[[str], str | None]) -> Rewrite:

@@ -100,11 +100,7 @@ def examine(
     engine: str = kinds.PREFERRED,
     program: tuple[str, ...] = (),
 ) -> Iterator[Diagnosis]:
-    """Look at everything that a planned run needs, the cheap parts first.
-
-    Args:
-        files: threshold files.
-    """
+    """Look at everything that a planned run needs, the cheap parts first."""
     yield ok("python", f"{platform.python_version()} ({sys.executable})")
     yield from _extensions(files)
     yield from checks.machine(store)

@@ -50,12 +50,7 @@ class Classifier:
         self._senders: set[asyncio.Task[None]] = set()
 
     async def classify(self, text: str) -> Classified:
-        """A text's labels.
-
-        Raises:
-            PromptTooLongError: it does not fit the model's context.
-            EndpointError: the server refused it, or failed in every attempt.
-        """
+        """A text's labels; PromptTooLongError if it does not fit the model's context."""
         future: asyncio.Future[Classified] = asyncio.get_running_loop().create_future()
         self._waiting.append((text, future))
         if len(self._senders) < AT_ONCE:
