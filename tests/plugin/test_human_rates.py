@@ -170,7 +170,7 @@ def test_human_labels_of_a_part_decide(own: Project, judged: Path) -> None:
     assert found["use"] == "human"
     assert found["estimate"]["lower"] < 0.6 < found["estimate"]["upper"]
     assert found["estimate"]["upper"] - found["estimate"]["lower"] < 0.2
-    assert "with human labels (human labels of 80 prompts)" in shown(result)
+    assert "with people's labels of some answers (human labels of 80 prompts)" in shown(result)
     assert "own: 80 of 200 prompts have human labels" in shown(result)
     (draw,) = own.summary()["manifest"]["human_labels"]["draws"]
     assert draw.startswith("seed 0 of run 2")
