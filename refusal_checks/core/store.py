@@ -160,8 +160,7 @@ class Database:
         return self.execute("PRAGMA user_version").fetchone()[0], {name for (name,) in rows}
 
 
-FORMAT = 2
-"""Version of the tables; raise it when their meaning changes."""
+FORMAT = 2  # of the tables; raised when their meaning changes
 
 TABLES: Mapping[str, TypeAdapter[Any]] = {
     "completions": TypeAdapter(Completion),
@@ -404,10 +403,8 @@ def _create(execute: Execute, old: set[str]) -> None:
         execute(f"CREATE TABLE {table} (key TEXT PRIMARY KEY, value TEXT NOT NULL, digest BLOB)")
         if table in old:
             rows = execute(f"SELECT key, CAST(value AS BLOB) FROM old_{table}")
-            while batch := rows.fetchmany(_CHUNK):
-                for key, value in batch:
-                    text = value.decode("utf-8", "replace")
-                    digest = _digest(key, value)
-                    execute(f"INSERT INTO {table} VALUES (?, ?, ?)", [key, text, digest])
+            for key, value in rows:
+                row = key, value.decode("utf-8", "replace"), _digest(key, value)
+                execute(f"INSERT INTO {table} VALUES (?, ?, ?)", row)
             execute(f"INSERT OR IGNORE INTO uses SELECT key, ? FROM {table}", [int(time.time())])
             execute(f"DROP TABLE old_{table}")

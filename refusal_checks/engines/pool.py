@@ -191,7 +191,6 @@ class Engines(Servers):
 
     @property
     def _settled(self) -> Needs:
-        """The engines that have become ready in their places."""
         return {process: need for process, need in self._needs.items() if process in self._started}
 
     def _wanted(self, models: Iterable[Model]) -> Needs:
@@ -252,7 +251,6 @@ class Engines(Servers):
             process.launch()
 
     def _learn(self, process: EngineProcess, say: Say) -> None:
-        """Count an engine that is ready as started."""
         self._transports[process].learn(say)
         if process not in self._started:
             self._started.append(process)

@@ -59,17 +59,16 @@ def record(original: Record) -> Record:
 
 
 def verdict(original: Verdict) -> Verdict:
-    return original.showing(_offender, _flip)
+    def flip(moved: Flip) -> Flip:
+        return replace(_hide(moved, "answer_before"), now=_offender(moved.now))
+
+    return original.showing(_offender, flip)
 
 
 def _offender(original: Offender) -> Offender:
     """The offender without its texts; the letter of an option stays."""
     letter = original.expected if len(original.expected) == 1 else ""
     return replace(_hide(original, "prompt", "answer", "rationale"), expected=letter)
-
-
-def _flip(original: Flip) -> Flip:
-    return replace(_hide(original, "answer_before"), now=_offender(original.now))
 
 
 @dataclass(frozen=True)

@@ -3,15 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import (
-    AsyncIterator,
-    Awaitable,
-    Callable,
-    Coroutine,
-    Hashable,
-    Mapping,
-    Sequence,
-)
+from collections.abc import AsyncIterator, Callable, Coroutine, Hashable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
 from typing import Any, Generic, TypeVar
@@ -114,7 +106,9 @@ class Saver:
         finally:
             self._store.release(left)
 
-    async def judged(self, key: str, ask: Callable[[], Awaitable[Judgement]]) -> Judgement:
+    async def judged(
+        self, key: str, ask: Callable[[], Coroutine[Any, Any, Judgement]]
+    ) -> Judgement:
         """The verdict stored under a key, else what is asked for, which is stored if it is one."""
         async with self.claimed([key], partial(self._store.judgements, [key])) as found:
             judgement = found.get(key) or await ask()

@@ -57,14 +57,11 @@ def evaluate_batch(
     for options, _ in runs:
         convert([options.answering.model, *options.judging.models], say)
     path, (export, results) = runs[0][0].store, batch
-    notes: dict[str, None] = {}
-
-    def note(line: str) -> None:
-        notes[line] = None
-
+    notes = dict[str, None]()
     models = BatchModels(path, export)
     with closing(models):
-        parts = [(options, assemble(options, gates, models, say, note)) for options, gates in runs]
+        keep = notes.setdefault
+        parts = [(options, assemble(options, gates, models, say, keep)) for options, gates in runs]
         lines = chain.from_iterable(map(files.read_results, results))
         counts, examples = models.results.take(lines)
         with Store(path) as store:

@@ -17,21 +17,14 @@ import time
 from contextlib import suppress
 from subprocess import DEVNULL, PIPE, Popen
 
+# A terminal's, a scheduler's, and that of a terminal that closes.
 ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-"""Signals that interrupt a run: a terminal's, a scheduler's, and that of a terminal that closes."""
-
+# Seconds that a run may take to end after an interrupt: engines stop, reports are written. GitHub's
+# runner waits 7.5, Slurm 30.
 PATIENCE = 7.0
-"""Seconds that a run may take to end after an interrupt: engines stop, reports are written.
-GitHub's runner waits 7.5, Slurm 30."""
-
-HURRY = 1.5
-"""Seconds after a second one."""
-
-SAME = 0.05
-"""Seconds within which two interrupts are one: a parent may repeat what the terminal sends."""
-
-LOOK = 5.0
-"""Seconds between two looks at whether the run's process lives."""
+HURRY = 1.5  # seconds after a second one
+SAME = 0.05  # seconds within which two are one: a parent may repeat what the terminal sends
+LOOK = 5.0  # seconds between two looks at whether the run's process lives
 
 
 class Watch:

@@ -12,7 +12,7 @@ from dataclasses import replace
 from functools import partial
 
 from refusal_checks.benchmarks.attacks import as_judged
-from refusal_checks.core.errors import InfrastructureError, StoreError
+from refusal_checks.core.errors import InfrastructureError
 from refusal_checks.core.prompts import Prompt
 from refusal_checks.core.records import Completion, Record, Vote, is_disputed
 from refusal_checks.core.store import Store, content_key
@@ -144,8 +144,6 @@ class Afterwards:
             async with self._free:
                 try:
                     return await fuller.judge(prompt, answer)
-                except StoreError:
-                    raise
                 except InfrastructureError as fault:  # no reason to lose verdicts
                     return Invalid(Reason.JUDGE_ERROR, str(fault))
 
