@@ -155,7 +155,6 @@ class Database:
                     self.execute(f"PRAGMA user_version = {self._latest}")
 
     def _state(self) -> tuple[int, set[str]]:
-        """The format of the file, and the names of its tables."""
         rows = self.execute("SELECT name FROM sqlite_master WHERE type = 'table'")
         return self.execute("PRAGMA user_version").fetchone()[0], {name for (name,) in rows}
 
@@ -218,7 +217,6 @@ class Store:
         return self._read("judgements", keys)
 
     def judged(self, keys: Iterable[str]) -> set[str]:
-        """The keys among these that have a judgement."""
         return {key for key, _ in self._sound("judgements", keys)}
 
     def add_completions(self, completions: Mapping[str, Completion]) -> None:

@@ -26,9 +26,7 @@ import psutil
 GRACE, WATCH = 5.0, 1.0
 """Seconds between the polite signal and the final one, and two looks at vital processes."""
 
-VITAL_GRACE = 2.0
-"""Seconds that a server has to end by itself, with its own message in the log, once a vital process
-is gone."""
+VITAL_GRACE = 2.0  # seconds that a server has to end with its own message once one is gone
 
 
 def main(cores: str, vital: str, *command: str) -> int:

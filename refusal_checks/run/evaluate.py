@@ -391,9 +391,9 @@ class Evaluation:
         given = {k: a for k, a in answers.items() if isinstance(a, Completion) and a.token_ids}
 
         def weighed() -> dict[str, Completion]:
-            known = self._candidate.known([prompt], self._task.store)
-            stored = {key: known[key] for key in given if key in known}
-            return {k: a for k, a in stored.items() if not a.token_ids and a.text == given[k].text}
+            known = self._candidate.known([prompt], self._task.store).items()
+            own = {k: a for k, a in known if k in given and a.text == given[k].text}
+            return {key: answer for key, answer in own.items() if not answer.token_ids}
 
         async with self._saver.claimed(list(given), weighed) as found:
             left = {key: answer for key, answer in given.items() if key not in found}
