@@ -35,8 +35,7 @@ def content_key(*parts: Any) -> str:
     return hashlib.sha256(_JSON.encode(parts).encode()).hexdigest()[:32]
 
 
-MEMORY = Path(":memory:")
-"""A database without a file; it is gone when it is closed."""
+MEMORY = Path(":memory:")  # a database without a file; it is gone when it is closed
 
 _RERUN = "run the same command again; it continues where this one stopped"
 

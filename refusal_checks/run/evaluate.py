@@ -183,8 +183,7 @@ def verdict_key(judge: Judge, prompt: Prompt, answer: str) -> str:
     return content_key(judge.identity, prompt.turns, answer, *changes, *key)
 
 
-LEAST = 64
-"""Prompts at one time where nothing else is known, as of servers that others run."""
+LEAST = 64  # prompts at one time where nothing else is known, as of servers that others run
 
 
 def prompts_at_once(

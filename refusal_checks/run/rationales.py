@@ -26,11 +26,9 @@ from refusal_checks.run.aio import Once, Saver
 from refusal_checks.run.evaluate import verdict_key
 from refusal_checks.run.options.models import NamedJudge
 
-_VERSION = 1
-"""Part of the key of stored grounds: raise it when judges are asked for them in another way."""
+_VERSION = 1  # part of the key of stored grounds; raised when they are asked for in another way
 
-MOST = 20
-"""Most answers of a benchmark that are asked about, where each costs several requests."""
+MOST = 20  # answers of a benchmark that are asked about, where each costs several requests
 
 MOST_REASONED = 200
 """Most answers of a benchmark, besides its sample, of which a judge is asked for its reasons."""
