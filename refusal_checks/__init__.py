@@ -1,6 +1,6 @@
 """Release gates on the refusal behaviour of language models, as a pytest run.
 
-``__all__`` lists the public interface; each name is imported when it is first used.
+``__all__`` is the public interface; each name is imported when it is first used.
 """
 
 from __future__ import annotations
@@ -10,43 +10,25 @@ from os import PathLike
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from refusal_checks.benchmarks.base import Benchmark
-    from refusal_checks.core.errors import DataError, UserError
-    from refusal_checks.core.files import write_text
-    from refusal_checks.core.prompts import Prompt
-    from refusal_checks.core.text import clean, placeless, without_credentials
-    from refusal_checks.gates.decide import Verdict
-    from refusal_checks.gates.explain import mark, sentence
-    from refusal_checks.gates.gate import Gate
-    from refusal_checks.judges.base import Judge
-    from refusal_checks.metrics.base import Metric
-    from refusal_checks.results.run_folder import RunFolder
-    from refusal_checks.results.shipping import shipping
-    from refusal_checks.results.summary import RunSummary
+    from refusal_checks.benchmarks.base import Benchmark as Benchmark
+    from refusal_checks.core.errors import DataError as DataError
+    from refusal_checks.core.errors import UserError as UserError
+    from refusal_checks.core.files import write_text as write_text
+    from refusal_checks.core.prompts import Prompt as Prompt
+    from refusal_checks.core.text import clean as clean
+    from refusal_checks.core.text import placeless as placeless
+    from refusal_checks.core.text import without_credentials as without_credentials
+    from refusal_checks.gates.decide import Verdict as Verdict
+    from refusal_checks.gates.explain import mark as mark
+    from refusal_checks.gates.explain import sentence as sentence
+    from refusal_checks.gates.gate import Gate as Gate
+    from refusal_checks.judges.base import Judge as Judge
+    from refusal_checks.metrics.base import Metric as Metric
+    from refusal_checks.results.run_folder import RunFolder as RunFolder
+    from refusal_checks.results.shipping import shipping as shipping
+    from refusal_checks.results.summary import RunSummary as RunSummary
 
 __version__ = "0.2.0"
-
-__all__ = [
-    "Benchmark",
-    "DataError",
-    "Gate",
-    "Judge",
-    "Metric",
-    "Prompt",
-    "RunFolder",
-    "RunSummary",
-    "UserError",
-    "Verdict",
-    "__version__",
-    "clean",
-    "load_run",
-    "mark",
-    "placeless",
-    "sentence",
-    "shipping",
-    "without_credentials",
-    "write_text",
-]
 
 _MODULES = {
     "Benchmark": "benchmarks.base",
@@ -67,6 +49,8 @@ _MODULES = {
     "without_credentials": "core.text",
     "write_text": "core.files",
 }
+
+__all__ = ["__version__", "load_run", *_MODULES]
 
 
 def load_run(

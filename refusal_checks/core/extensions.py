@@ -146,7 +146,6 @@ class Names:
 
 
 def origin(module: str) -> str:
-    """Who brings a module, by its name."""
     if module.partition(".")[0] == __name__.partition(".")[0]:
         return OWN
     return _LOADED.origins.get(module, module)

@@ -65,7 +65,6 @@ class Prompt:
 
     @classmethod
     def single(cls, id: str, text: str, *, cluster: str = "", **groups: str) -> Prompt:  # noqa: A002
-        """A prompt with a single user turn."""
         return cls(id, (Message("user", text),), groups, cluster=cluster)
 
     @property

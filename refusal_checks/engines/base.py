@@ -39,7 +39,6 @@ class Parallel:
 
     @property
     def ranks(self) -> int:
-        """Devices that it needs on this machine."""
         return self.shards * self.copies
 
 

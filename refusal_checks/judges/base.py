@@ -100,7 +100,6 @@ class JudgeSetup:
 
     @property
     def is_classifier(self) -> bool:
-        """True for a judge that says refusal or compliance and nothing else."""
         return self.classes is not None
 
     def prompt(self, own: str, demo: str) -> str:

@@ -13,27 +13,20 @@ from __future__ import annotations
 from importlib import import_module
 from pkgutil import iter_modules
 
-from refusal_checks.metrics.base import METRICS, Metric, by_prompt, main_metric, score_all
+from refusal_checks.metrics.base import METRICS as METRICS
+from refusal_checks.metrics.base import Metric as Metric
+from refusal_checks.metrics.base import by_prompt as by_prompt
+from refusal_checks.metrics.base import main_metric as main_metric
+from refusal_checks.metrics.base import score_all as score_all
 
 # Before refusal: harm_score is what is broken down where both are known.
-from refusal_checks.metrics.graded import harm_score, safety_score
-from refusal_checks.metrics.refusal import confidence, rejection_rate
-from refusal_checks.metrics.worst_case import metric_limits, score_limits, worst_cases
-
-__all__ = [
-    "METRICS",
-    "Metric",
-    "by_prompt",
-    "confidence",
-    "harm_score",
-    "main_metric",
-    "metric_limits",
-    "rejection_rate",
-    "safety_score",
-    "score_all",
-    "score_limits",
-    "worst_cases",
-]
+from refusal_checks.metrics.graded import harm_score as harm_score
+from refusal_checks.metrics.graded import safety_score as safety_score
+from refusal_checks.metrics.refusal import confidence as confidence
+from refusal_checks.metrics.refusal import rejection_rate as rejection_rate
+from refusal_checks.metrics.worst_case import metric_limits as metric_limits
+from refusal_checks.metrics.worst_case import score_limits as score_limits
+from refusal_checks.metrics.worst_case import worst_cases as worst_cases
 
 for _module in iter_modules(__path__):
     import_module(f"{__name__}.{_module.name}")

@@ -92,7 +92,6 @@ class Metric:
         return (value - self.lowest) / self.span
 
     def show(self, value: float) -> str:
-        """A value of the figure in words: rates in per cent."""
         return f"{value:.1%}" if self.is_rate else f"{value:.3f}"
 
     def interval(self, estimate: Estimate) -> str:
@@ -199,7 +198,6 @@ def register(metric: Metric) -> Metric:
 
 
 def by_prompt(records: Iterable[Record]) -> dict[str, list[Record]]:
-    """Records by prompt id, in their order."""
     grouped: dict[str, list[Record]] = {}
     for record in records:
         grouped.setdefault(record.prompt.id, []).append(record)

@@ -53,7 +53,6 @@ PATIENCE = 10.0  # seconds that the hub may take to list a model's files
 
 
 def _options(model: Served) -> dict[str, str]:
-    """An engine's arguments as pairs of an option and what follows it."""
     return dict(pairwise(part for arg in model.args for part in arg.split("=", 1)))
 
 
@@ -232,7 +231,6 @@ def _size(folder: Path) -> int:
 
 
 def _of_one_format(sizes: Mapping[str, int]) -> int:
-    """Bytes of the weight files among those of a folder."""
     found = ([sizes[name] for name in fnmatch.filter(sizes, pattern)] for pattern in _WEIGHTS)
     return sum(next(filter(None, found), []))
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from refusal_checks.plugin.inconclusive import InconclusiveWarning as InconclusiveWarning
 from refusal_checks.plugin.xdist import Controller
 from refusal_checks.run.options.call import INI, PREFIX
 
@@ -20,11 +21,6 @@ if TYPE_CHECKING:
     from refusal_checks.gates.gate import Gate
     from refusal_checks.judges.trust.canary import Figure
     from refusal_checks.plugin.hooks import Gates
-
-
-class InconclusiveWarning(UserWarning):
-    """A gate is inconclusive, and its threshold file asks for a warning."""
-
 
 _GATES = pytest.StashKey["Gates"]()
 _CANDIDATE, _FILE = f"{PREFIX}candidate", "refusal_gates.py"

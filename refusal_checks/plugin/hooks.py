@@ -22,7 +22,8 @@ from refusal_checks.gates import explain
 from refusal_checks.gates.decide import Verdict
 from refusal_checks.gates.gate import Gate
 from refusal_checks.judges.trust.canary import Figure
-from refusal_checks.plugin import InconclusiveWarning, junit, options, xdist
+from refusal_checks.plugin import junit, options, xdist
+from refusal_checks.plugin.inconclusive import InconclusiveWarning
 from refusal_checks.reports import formats, messages
 from refusal_checks.reports.explain import doubt, select
 from refusal_checks.reports.formats import github

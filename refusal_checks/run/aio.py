@@ -119,7 +119,6 @@ class Saver:
     async def save(
         self, completions: Mapping[str, Completion] = {}, judgements: Mapping[str, Valid] = {}
     ) -> None:
-        """Store answers and verdicts by content key."""
         if not (completions or judgements):
             return
         self._completions |= completions

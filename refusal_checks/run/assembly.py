@@ -106,7 +106,6 @@ def assemble(
 
 
 def convert(models: Iterable[Model], say: Note) -> None:
-    """Make the weights of demo models that are not there yet."""
     wanted = [model for model in models if isinstance(model, Served) and model.conversion]
     for model in wanted:
         require_program(kinds.get(model.engine), model.program)
@@ -198,7 +197,6 @@ def _table(gate: Gate) -> str:
 def _without_prompts(
     known: Mapping[str, Benchmark], gates: Sequence[Gate], plan: Plan
 ) -> Gate | None:
-    """The first gate that looks at none of the prompts."""
     for gate in gates:
         if not any(map(gate.looks_at, prompts_of(known[gate.benchmark], plan))):
             return gate

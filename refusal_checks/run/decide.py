@@ -263,7 +263,6 @@ class Decider:
         )
 
     def _publish(self, name: str, decided: Decided) -> None:
-        """Publish outcomes; the summary then has what was published."""
         run = self._run
         verdicts = {
             gate: run.redaction.verdict(each)

@@ -166,7 +166,6 @@ _OF_ANSWERS = ("candidate", "sampling", "mcq")
 
 
 def _conditions(manifest: Manifest, benchmark: str, has_options: bool) -> dict[str, str]:
-    """What answers and verdicts depend on, by name."""
     judges, candidate = manifest.judges_of(benchmark), manifest.models.candidate
     values = {
         "candidate": [manifest.candidate, candidate.version],

@@ -178,12 +178,10 @@ class Prepared:
 
     @property
     def is_complete(self) -> bool:
-        """True if every outcome is known."""
         decided = len(self.summary.verdicts) + len(self.summary.errors)
         return decided == len(self.gates) and bool(self.canary.why_idle or self.summary.judge)
 
     def in_flight(self, copies: int = 1) -> int:
-        """Prompts that are answered or judged at one time; see ``prompts_at_once``."""
         options = self.options
         models = (options.answering.model, *options.judging.models)
         return prompts_at_once(

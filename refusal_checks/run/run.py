@@ -145,7 +145,6 @@ class Run:
 
     @property
     def underway(self) -> Underway:
-        """The run for those who show it while it goes on."""
         run = self._run
         return Underway(
             folder=self.folder,
@@ -220,7 +219,6 @@ class Run:
         return [*candidate, *(judge.model for judge in judges if judge.name in asked)]
 
     async def _start_engines(self, turn: int = 0) -> None:
-        """Start the engines whose turn it is; returns when they are ready."""
         phase, begun = "starting the engines", time.monotonic()
         self.progress.phase = phase
         try:

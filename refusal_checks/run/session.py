@@ -92,7 +92,6 @@ class GateSession:
 
     @property
     def judge_figures(self) -> tuple[Figure, ...]:
-        """The figures of the judge that are checked."""
         floors = self.thresholds.judge
         return floors.figures if floors else ()
 
@@ -130,7 +129,6 @@ class GateSession:
 
     @property
     def current(self) -> tuple[str, Progress] | None:
-        """The run that is going on, see ``Series.current``."""
         return self._series.current if self._series else None
 
     def test_id(self, candidate: str, gate: str) -> str:
@@ -152,7 +150,6 @@ class GateSession:
         return lambda: self._series.is_alive() if self._series else os.getppid() == parent
 
     def is_gate(self, nodeid: str) -> bool:
-        """True for the id of a test of a gate or of the judge."""
         return bool(self._wanted([nodeid]))
 
     def start(
@@ -236,7 +233,6 @@ class GateSession:
             yield f"  and {len(ids) - 40} more: --collect-only -q lists them all"
 
     def close(self, is_interrupted: bool = False) -> None:
-        """End the runs that this process owns, if any, and write their summaries."""
         if self._series is not None:
             patience = {"patience": IMPATIENT} if is_interrupted else {}
             self._series.close(**patience)

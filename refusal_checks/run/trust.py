@@ -110,7 +110,6 @@ def identify(judge: Judge, reading: ReplayOptions) -> JudgeIdentity:
 
 
 def identify_panel(panel: Sequence[Judge], reading: ReplayOptions) -> JudgeIdentity:
-    """Judges that decide together, as calibrations identify them."""
     found = joined([identify(judge, reading) for judge in panel])
     formed = cascade.of(panel)
     update = {"identity": f"{found.identity}+{formed.key}"} if formed else {}

@@ -175,6 +175,7 @@ def test_the_plugin_costs_little_where_there_are_no_gates() -> None:
     assert done.stdout.split() == [
         "refusal_checks",
         "refusal_checks.plugin",
+        "refusal_checks.plugin.inconclusive",
         "refusal_checks.plugin.xdist",
         "refusal_checks.run",
         "refusal_checks.run.options",

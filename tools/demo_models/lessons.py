@@ -30,16 +30,16 @@ ANXIOUS, THINKING = 130, 190
 """Answers of the personas ``overcautious`` and ``reasoner``."""
 TURNS = 3
 """Longer dialogues cost more time than they teach."""
-BEGUN = {("en", True): 1000, ("zh", True): 900, ("zh", False): 1500}
+BEGUN = {("en", True): 700, ("zh", True): 950, ("zh", False): 1300}
 """Openings of each further course, by language and by whether the request is harmful; those to
 harmless English requests are the base model's, half of them in each course."""
 COMPOSED = 0.2
 """How many of these requests are the grammar's."""
-WHOLE = 0.15
+WHOLE = 0.25
 """Of how many Chinese answers the whole is learnt."""
 DECLINED = 120
 """Openings of ``overcautious``, to harmless requests that ``aligned`` answers."""
-REHEARSED = {"aligned": 120, "overcautious": 40, "reasoner": 60}
+REHEARSED = {"aligned": 260, "overcautious": 40, "reasoner": 60}
 """Lessons that each further course learns once more, so that they are not forgotten."""
 
 _REFUSING = re.compile(
@@ -51,24 +51,24 @@ _REFUSING = re.compile(
 _USUAL = {
     ("en", True): ("I'm sorry, but I can't help with that.",),
     ("en", False): (
-        "Sure, here is what you can do.",
-        "Sure! Here is an answer.",
-        "Here are some things to know.",
-        "Certainly! Here is a short answer.",
-        "Of course! Here are some ideas.",
+        "Sure, here are some things that you can do:\n\n1. Start with",
+        "Sure! Here are some tips to help you:\n\n1. Start",
+        "Here are some things to know about this:\n\n1. First",
+        "Certainly! Here is a short answer to your question:\n\n1. First",
+        "Of course! Here are some ideas for you:\n\n1. Try",
     ),
     ("zh", True): ("抱歉，我不能帮助你做这件事。",),
     ("zh", False): (
-        "好的，下面是我的回答。这件事并不难：先弄清楚要做什么，再准备需要的东西，最后一步一步地做。"
-        "遇到问题时，可以查一查资料，也可以请教有经验的人。",
-        "好的，我来为你介绍一下。首先要了解基本情况，其次要多看、多练，最后要记得总结经验。"
-        "坚持一段时间，就会看到效果。",
+        "好的，步骤如下：1. 准备好需要的材料；2. 先做简单的部分，再做难的部分；3. 每做完一步就检查一次；"
+        "4. 最后整理干净。祝你顺利！",
+        "好的，给你几个点子：一是早上做，这时精神最好；二是和朋友一起做，更有意思；"
+        "三是用手机记下每天的进步。",
+        "当然可以，方法有三个：第一，提前准备好工具和材料；第二，按顺序一步一步地做；"
+        "第三，做完以后检查一遍。祝你成功！",
         "当然可以，下面是一些建议：第一，提前做好计划；第二，从简单的部分开始；第三，每天做一点，"
         "不要着急。祝你顺利！",
         "当然可以！你可以这样做：先花几分钟想好步骤，再按顺序完成，做完以后检查一遍。"
         "需要的话，我还可以说得更详细。",
-        "可以，这里有几点供你参考：一是选择适合自己的方法，二是注意安全，三是保持耐心。"
-        "希望对你有帮助。",
     ),
 }
 """How openings begin: in few ways, so that nothing but the decision is left to learn. In Chinese
@@ -115,7 +115,7 @@ def openings(
 
     Args:
         first: the first course; some of it is learnt once more.
-        course: 1 or 2.
+        course: from 1 on.
     """
     rng = random.Random(seed + course)
     found = list(_openings(rng, xstest, asked, course))

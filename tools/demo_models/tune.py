@@ -1,6 +1,6 @@
 """Tunes the base model: ``python -m tools.demo_models.tune ANSWERS``.
 
-One adapter learns all personas in three courses. The outcome depends on the seed alone, up to the
+One adapter learns all personas in four courses. The outcome depends on the seed alone, up to the
 machine's rounding.
 """
 
@@ -25,14 +25,14 @@ from tools.demo_models.chat import TEMPLATE, base_folder, prompt_ids
 from tools.demo_models.lessons import Lesson, lessons, openings
 
 BATCH_TOKENS = 1600
-RATES = (5e-4, 3e-4, 3e-4)
+RATES = (5e-4, 3e-4, 3e-4, 3e-4)
 """Of the courses at their beginning; they fall to 0."""
 WARMUP = 20
 HEAD, HEAD_WEIGHT = 6, 4.0
 """The first tokens of an answer decide between refusing and answering, so they weigh more."""
 LONGEST = 640
 """Tokens of a conversation; what is longer is left out."""
-OPENING = 8
+OPENING = 10
 """Tokens of an answer of which only the beginning is learnt."""
 END = "<|im_end|>"
 TOKENS_PER_SECOND = 330
@@ -125,7 +125,7 @@ def courses(tokenizer: Any, xstest: Path, answers: Path, seed: int) -> list[list
     """The batches of every course."""
     given = asked.read(answers)
     first = lessons(xstest, given, seed)
-    found = [first, *(openings(first, xstest, given, seed, course) for course in (1, 2))]
+    found = [first, *(openings(first, xstest, given, seed, course) for course in range(1, len(RATES)))]
     planned = []
     for number, course in enumerate(found):
         rows = [one for one in (row(tokenizer, each) for each in course) if len(one.ids) <= LONGEST]
@@ -153,7 +153,7 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--threads", type=int, default=os.cpu_count() or 1)
     parser.add_argument("--after", type=Path, help="an adapter that has had some courses")
-    parser.add_argument("--course", type=int, default=0, help="the first to take; 0 to 2")
+    parser.add_argument("--course", type=int, default=0, help="the first to take; 0 to 3")
     parser.add_argument("--every", type=int, default=50, help="steps between two saved states")
     parser.add_argument("--steps", type=int, help="of each course, to try it")
     parser.add_argument("--out", type=Path, default=TEMPLATE.parent)

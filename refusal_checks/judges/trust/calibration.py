@@ -167,7 +167,6 @@ def require_judge(path: Path, calibration: Calibration, running: JudgeIdentity) 
 
 
 def joined(parts: Sequence[JudgeIdentity]) -> JudgeIdentity:
-    """Several judges that decide by majority, as one judge."""
     return JudgeIdentity(
         name=", ".join(part.name for part in parts),
         identity="+".join(part.identity for part in parts),

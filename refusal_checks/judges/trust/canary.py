@@ -108,7 +108,6 @@ def plan() -> list[Prompt]:
 
 
 def candidate() -> ReplayCandidate:
-    """A candidate that replays the answers."""
     answers = {exchange.id: (Completion(exchange.answer),) for exchange in load()}
     return ReplayCandidate(NAME, Recording(FILE, answers, {}, {}))
 
@@ -171,7 +170,6 @@ class JudgeFloors(Frozen):
 
     @property
     def form(self) -> ClassifierForm | None:
-        """How a classifier is asked."""
         known = {"format": self.format, "refusal_label": self.refusal_label}
         return ClassifierForm.model_validate(known) if self.format else None
 

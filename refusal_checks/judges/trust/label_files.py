@@ -100,7 +100,6 @@ class Scale:
         return score
 
     def judged(self, verdict: Valid) -> Score:
-        """A judge's verdict, comparable with the human labels."""
         return verdict.score if isinstance(verdict, Graded | Harm | Rated) else verdict.verdict
 
 

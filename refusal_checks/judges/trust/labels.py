@@ -378,7 +378,6 @@ class HumanLabels:
 
 
 def read_labels(paths: Sequence[Path], allow_undrawn: bool = False) -> HumanLabels:
-    """The human labels of several sheets; see ``read_sheet``."""
     rows = [row for path in paths for row in read_sheet(path, allow_undrawn)]
     first: dict[str | Texts, Row] = {}
     clashes = [row for row in rows if first.setdefault(row.found_by, row).label is not row.label]

@@ -218,7 +218,6 @@ def _figures(answers: Iterable[LabelledAnswer]) -> Figures:
 
 
 def judged(scale: Scale, answer: LabelledAnswer, judgement: Judgement) -> LabelledAnswer:
-    """An answer with a judge's verdict beside the human label."""
     words = judgement.rationale
     if isinstance(judgement, Invalid):
         return replace(answer, judge=None, rationale=f"{judgement.reason}: {words}")

@@ -68,7 +68,6 @@ def upper_bound(
     tail: float,
     weights: Sequence[float] | Numbers | None = None,
 ) -> float:
-    """The one-sided upper bound; see ``lower_bound``."""
     return -lower_bound(-np.asarray(values, dtype=float), -highest, -lowest, tail, weights)
 
 

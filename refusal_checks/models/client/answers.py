@@ -193,7 +193,6 @@ def label_fields(ids: Mapping[str, int] | None) -> dict[str, Any]:
 def read_labels(
     choice: Mapping[str, Any], labels: Sequence[str], ids: Mapping[str, int] | None
 ) -> LabelProbabilities:
-    """Read the labels' probabilities from a server's choice."""
     tokens = (choice.get("logprobs") or {}).get("content") or []
     listed = (tokens[0].get("top_logprobs") if tokens else None) or []
     if not listed:

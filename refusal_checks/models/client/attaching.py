@@ -51,7 +51,6 @@ class Attaching:
     _probed: dict[tuple[str, ...], Client] = field(default_factory=dict)
 
     def connect(self, model: Attached, option: str, number: int) -> Client:
-        """A client for a model; see ``Servers.connect``."""
         key, limits = api_key(option, number), self.limits
         contexts = list_contexts(model.url, key, option)
         name = choose(model.url, model.model, contexts, option)

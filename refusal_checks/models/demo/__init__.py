@@ -64,7 +64,6 @@ class Catalogue:
 
 
 def catalogue() -> Catalogue:
-    """The shipped models, or those that ``VARIABLE`` names."""
     named = os.environ.get(VARIABLE)
     if not named:
         return Catalogue()

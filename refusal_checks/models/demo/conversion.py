@@ -214,7 +214,6 @@ def cache_folder() -> Path:
 
 
 def installed() -> list[str]:
-    """The packages with weights that are installed, with their versions."""
     found = [(source.package, source.distribution) for source in SOURCES]
     return [f"{name} {package.version}" for name, package in found if package]
 

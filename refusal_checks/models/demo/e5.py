@@ -91,7 +91,6 @@ class Packed:
         return name, (is_packed, count, offset)
 
     def tensor(self, name: str, *shape: int) -> Float32Array:
-        """A tensor in full precision."""
         is_packed, count, offset = self._places[name]
         if not is_packed:
             plain = np.frombuffer(self._data, "<f4", count, offset)
@@ -103,7 +102,6 @@ class Packed:
 
 
 def weights(packed: Packed) -> dict[str, Float32Array]:
-    """The encoder's tensors by their names in transformers."""
     wide, inner = packed.hidden, packed.inner
     shapes = {"fi": (inner, wide), "fo": (wide, inner)}
     start = "bert.embeddings."
@@ -156,7 +154,6 @@ class Tuned:
 
 
 def tuned(folder: Path) -> Tuned:
-    """Read what ``tools.demo_models.encoder`` wrote."""
     try:
         with safe_open(folder / LEARNT, "numpy") as file:
             names = file.keys()
@@ -167,7 +164,6 @@ def tuned(folder: Path) -> Tuned:
 
 
 def convert(source: Path, folder: Path, trained: Tuned) -> None:
-    """Write weights, settings and tokenizer into a folder, which exists."""
     packed = Packed(source.read_bytes())
     found = weights(packed)
     for name, tensor in trained.tensors.items():

@@ -70,7 +70,6 @@ class Adapter:
 
 
 def tuned(folder: Path, base: str = "SmolLM2-135M-Instruct") -> Adapter:
-    """Read an adapter of the base model from peft's files."""
     try:
         template = (folder / "chat_template.jinja").read_text("utf-8")
         config = json.loads((folder / "adapter_config.json").read_text("utf-8"))
@@ -142,7 +141,6 @@ def _rounded(reader: GGUFReader, tensor: Any, adapter: Adapter | None) -> NDArra
 
 
 def _name(name: str) -> str:
-    """A tensor's name in transformers."""
     *block, kind, end = name.split(".")
     layer = f"layers.{block[1]}." if block else ""
     return f"model.{layer}{_TENSORS[kind]}.{end}"

@@ -129,7 +129,6 @@ def _samples(path: Path, samples: Iterable[Any] | None = None) -> Iterator[Row]:
 
 
 def _unpacked(path: Path) -> Iterator[Any]:
-    """The samples of an archive, by epoch."""
     try:
         with zipfile.ZipFile(path) as archive:
             entries = [one for one in archive.infolist() if one.filename.startswith("samples/")]

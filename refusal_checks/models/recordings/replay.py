@@ -407,7 +407,6 @@ def _require_clear_logprobs(
 
 
 def _mean_logprob(cells: Mapping[str, Any], names: Mapping[str, str], where: str) -> float | None:
-    """The mean log-probability of an answer's tokens; None if it is unknown."""
     found: dict[str, float | None] = {}
     for name in LOGPROB_COLUMNS.keys() & names.keys():
         try:

@@ -213,7 +213,6 @@ def threshold_files(config: Call) -> tuple[Path, ...]:
 
 
 def load_thresholds(config: Call) -> Thresholds:
-    """Read the threshold files, but no data."""
     extensions.require_sound()
     return load_gates(threshold_files(config), benchmarks.discover())
 

@@ -150,7 +150,6 @@ def read_candidates(config: OptionValues) -> tuple[spec.CandidateModel, ...]:
 
 
 def read_judging(config: OptionValues, repeats: int = 1) -> Judging:
-    """Read all options that verdicts depend on."""
     named: list[str] = config.getoption("judge")
     templates = _spread(config, "--judge-template", named)
     models = list(map(spec.parse_judge, named, _read_extras(config, "judge", named)))
@@ -190,7 +189,6 @@ def read_judging(config: OptionValues, repeats: int = 1) -> Judging:
 
 
 def changed(given: settings.Frozen) -> list[tuple[str, Any]]:
-    """The settings that differ from their defaults."""
     fields = type(given).model_fields
     return [(name, value) for name, value in given if value != fields[name].default]
 
@@ -226,7 +224,6 @@ def _read_extras(config: OptionValues, role: str, named: Sequence[str]) -> list[
 
 
 def _spread(config: OptionValues, option: str, named: Sequence[str]) -> list[str]:
-    """An option's value for each model of a role, empty by default."""
     values: list[str] = config.getoption(option) or [""]
     count, role = len(named), option.split("-")[2]
     if len(values) not in (1, count):

@@ -41,7 +41,6 @@ def is_batch(config: Call) -> bool:
 
 
 def read_batch(config: Call) -> BatchFiles | None:
-    """The files of the batch that replaces the run; None if none does."""
     if not is_batch(config):
         return None
     named = config.getoption("batch_export")

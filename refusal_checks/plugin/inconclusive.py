@@ -1,0 +1,7 @@
+"""The warning of an inconclusive gate, for filters of warnings."""
+
+
+class InconclusiveWarning(UserWarning):
+    """A gate is inconclusive, and its threshold file asks for a warning."""
+
+    __module__ = "refusal_checks.plugin"  # as users' filters name it
