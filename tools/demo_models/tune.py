@@ -125,7 +125,10 @@ def courses(tokenizer: Any, xstest: Path, answers: Path, seed: int) -> list[list
     """The batches of every course."""
     given = asked.read(answers)
     first = lessons(xstest, given, seed)
-    found = [first, *(openings(first, xstest, given, seed, course) for course in range(1, len(RATES)))]
+    found = [
+        first,
+        *(openings(first, xstest, given, seed, course) for course in range(1, len(RATES))),
+    ]
     planned = []
     for number, course in enumerate(found):
         rows = [one for one in (row(tokenizer, each) for each in course) if len(one.ids) <= LONGEST]
