@@ -23,7 +23,7 @@ from typing import NamedTuple
 from refusal_checks.benchmarks import choices, discover, load_prompts
 from refusal_checks.core.prompts import Prompt
 from refusal_checks.core.settings import MultipleChoice
-from refusal_checks.judges.choices.settle import Asked, read_as
+from refusal_checks.judges.choices.settle import QuestionForm, read_as
 from tests.option_wordings import AMBIGUOUS, UNDERSTOOD, other_than, render
 
 MOST_UNREAD = 0.02
@@ -33,7 +33,7 @@ MOST_UNREAD = 0.02
 class Case(NamedTuple):
     """What the rules see of a question, and its right option."""
 
-    asked: Asked
+    asked: QuestionForm
     options: tuple[tuple[str, str], ...]
     key: str
 
@@ -47,7 +47,7 @@ def questions(mirror: Path) -> tuple[Prompt, ...]:
 
 def case(prompt: Prompt) -> Case:
     """What the rules see of a question."""
-    asked = Asked.by(prompt.request, prompt.options)
+    asked = QuestionForm.by(prompt.request, prompt.options)
     return Case(asked, tuple(prompt.options.items()), str(prompt.reference))
 
 

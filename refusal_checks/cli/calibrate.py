@@ -29,7 +29,7 @@ from refusal_checks.judges.trust.label_files import (
     read_label_file,
     require_distinct,
 )
-from refusal_checks.judges.trust.labels import Draw, Row
+from refusal_checks.judges.trust.labels import Draw, LabelRow
 from refusal_checks.judges.trust.measured import MeasuredJudge, recorded
 from refusal_checks.models.recordings import replay
 from refusal_checks.reports import judge_quality
@@ -276,7 +276,7 @@ def sample_for_labels(
     )
 
 
-def _answers(folder: RunFolder, seed: int, wanted: list[str] | None) -> list[Row]:
+def _answers(folder: RunFolder, seed: int, wanted: list[str] | None) -> list[LabelRow]:
     known = folder.benchmarks
     if not known:
         raise DataError(
@@ -286,7 +286,7 @@ def _answers(folder: RunFolder, seed: int, wanted: list[str] | None) -> list[Row
         require_known(name, known, f"--benchmark {name}", "benchmark", DataError)
     summary = folder.summary() if folder.summary_file.exists() else None  # the run may go on
     candidate = summary.manifest.candidate if summary else ""
-    found: list[Row] = []
+    found: list[LabelRow] = []
     for name in wanted or known:
         records = list(folder.records(name))
         is_choice = any(each.prompt.worst_of for each in records)  # of other benchmarks' answers

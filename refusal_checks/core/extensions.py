@@ -35,18 +35,12 @@ class ExtensionError(UserError):
 
 @dataclass(frozen=True)
 class Extension:
-    """A module that adds to this package.
+    """A module that adds to this package."""
 
-    Attributes:
-        name: of the ways of judging, engines and formats in it.
-        origin: who brings it: this package, a distribution with its version, or a file.
-        sha256: of its file; empty for this package's own and where there is no file.
-    """
-
-    name: str
-    origin: str
+    name: str  # of the ways of judging, engines and formats in it
+    origin: str  # who brings it: this package, a distribution with its version, or a file
     module: ModuleType
-    sha256: str = ""
+    sha256: str = ""  # of its file; empty for this package's own and where there is no file
 
     def has(self, attribute: str) -> bool:
         """True if the module defines the attribute; a function that it imported does not count."""

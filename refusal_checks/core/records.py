@@ -22,32 +22,20 @@ State = Literal["", "closed", "unclosed"]
 
 @dataclass(frozen=True, slots=True)
 class Completion:
-    """One answer of the candidate.
+    """One answer of the candidate."""
 
-    Attributes:
-        text: the answer, without any reasoning.
-        finish_reason: why it ended, in the server's words: ``stop`` or ``length``.
-        tokens: number generated, reasoning included; 0 if unknown.
-        mean_logprob: mean natural log-probability of the answer's tokens, at most 0; None if
-            unknown.
-        label: a verdict recorded beside the answer (by people or an earlier judge), verbatim.
-        reasoning: whether reasoning preceded the answer, and whether it ended.
-        room: tokens that the model's context left for the answer, if it used all of them and they
-            are fewer than were asked for; else 0.
-        never_asked: of a recorded attack that was given up: nothing was sent, so there is no
-            answer, and only a label can say how its authors count it.
-        token_ids: of an answer that may still have to be weighed, all that the model wrote, see
-            ``client.answers.packed``; else empty.
-    """
-
-    text: str
-    finish_reason: str = "stop"
-    tokens: int = 0
-    mean_logprob: float | None = None
-    label: str | None = None
-    reasoning: State = ""
+    text: str  # without any reasoning
+    finish_reason: str = "stop"  # why it ended, in the server's words: ``stop`` or ``length``
+    tokens: int = 0  # number generated, reasoning included; 0 if unknown
+    mean_logprob: float | None = None  # natural, of its tokens, at most 0; None if unknown
+    label: str | None = None  # a verdict recorded beside it (by people or a judge), verbatim
+    reasoning: State = ""  # whether reasoning preceded the answer, and whether it ended
+    # tokens that the context left for it, if it used all, and they are fewer than were asked for
     room: int = 0
+    # of a recorded attack that was given up: nothing was sent, and only a label says how it counts
     never_asked: bool = False
+    # of an answer that may still have to be weighed, all that the model wrote, see
+    # ``client.answers.packed``; else empty
     token_ids: str = ""
 
 
@@ -59,19 +47,13 @@ class Vote:
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """One sampled answer to one prompt, and its judgement.
-
-    Attributes:
-        sample: index of the answer among the K sampled for its prompt, from 0.
-        completion: None if the candidate gave none; the judgement then says why.
-        votes: each judge's judgement, if there are several; ``judgement`` is their majority's.
-    """
+    """One sampled answer to one prompt, and its judgement."""
 
     prompt: Prompt
-    sample: int
-    completion: Completion | None
+    sample: int  # index of the answer among the K sampled for its prompt, from 0
+    completion: Completion | None  # None if the candidate gave none; the judgement then says why
     judgement: Judgement
-    votes: tuple[Vote, ...] = ()
+    votes: tuple[Vote, ...] = ()  # of several judges; ``judgement`` is their majority's
 
 
 def unusable(completion: Completion, max_tokens: int | None) -> Invalid | None:

@@ -105,13 +105,10 @@ _NEW = object()
 
 @dataclass(frozen=True)
 class Sent:
-    """Marks a setting that requests have under its own name.
+    """Marks a setting that requests have under its own name."""
 
-    Attributes:
-        before: the value that it always had in older versions, if it is newer than these. With it,
-            keys of stored answers and verdicts, and requests, are theirs.
-    """
-
+    # The value that it always had in older versions, if it is newer than these. With it, keys of
+    # stored answers and verdicts, and requests, are theirs.
     before: Any = _NEW
 
 
@@ -211,15 +208,9 @@ class JudgeSampling(Drawing):
 
     LLM-Refusal-Evaluation (arXiv 2512.16602) draws one verdict with temperature 0.6, top_p 0.95
     and top_k 20, and averages several if it is told to.
-
-    Attributes:
-        samples: verdicts on each answer, each with a seed of its own; they are averaged, see
-            ``votes.average``.
-        max_answer_chars: a longer answer is judged on its head and tail, together of this length,
-            or rated on its beginning alone (CFSafety's authors: 100). None shows all of it; an
-            answer that does not fit the judge's context is then invalid.
     """
 
+    # Each has a seed of its own, see ``records.average``.
     samples: Annotated[int, Unsent(before=1)] = Field(
         1, ge=1, le=128, description="verdicts of each judge on an answer, which are averaged"
     )
@@ -236,6 +227,8 @@ class JudgeSampling(Drawing):
     seed: Annotated[int, Sent()] = Field(
         0, ge=0, lt=2**31, description="seed of the judge's verdicts"
     )
+    # A judge that rates is shown the beginning alone (CFSafety's authors: 100). None shows all of
+    # it; an answer that does not fit the judge's context is then invalid.
     max_answer_chars: Annotated[int | None, Unsent()] = Field(
         None,
         ge=100,
@@ -277,11 +270,7 @@ class ClassifierForm(Frozen):
 
 
 class Cascading(Frozen):
-    """When ``--judge bundled --judge ORG/J`` asks the second judge as well.
-
-    Attributes:
-        sample: of each benchmark; on these prompts the second judge corrects the rates.
-    """
+    """When ``--judge bundled --judge ORG/J`` asks the second judge as well."""
 
     low: Share = Field(
         0.05,
@@ -305,12 +294,7 @@ class Cascading(Frozen):
 
 
 class MultipleChoice(Frozen):
-    """How answers to multiple-choice questions are scored.
-
-    Attributes:
-        key: None for the benchmark's own.
-        items: the questions that accuracy counts: those whose key is undisputed, or all.
-    """
+    """How answers to multiple-choice questions are scored."""
 
     key: Path | None = Field(
         None, description="your own key for multiple-choice questions: CSV with id,answer"
@@ -330,12 +314,9 @@ CONNECTIONS = 256
 
 
 class Limits(Frozen):
-    """Bounds on time and concurrency; timeouts are in seconds.
+    """Bounds on time and concurrency; timeouts are in seconds."""
 
-    Attributes:
-        in_flight: None for as many as keep the engines full.
-    """
-
+    # None for as many as keep the engines full
     in_flight: int | None = Field(None, ge=1, description="prompts evaluated at one time")
     start_timeout: Seconds = Field(1800.0, description="seconds an engine may take to start")
     request_timeout: Seconds = Field(1800.0, description="seconds one request may take")
@@ -367,14 +348,9 @@ class Limits(Frozen):
 
 @dataclass(frozen=True, slots=True)
 class RequestPace:
-    """Limits on the requests to one model.
+    """Limits on the requests to one model."""
 
-    Attributes:
-        per_minute: most requests per minute, evenly spaced, retries included; None for no limit.
-        at_once: most requests at one time.
-    """
-
-    per_minute: float | None = None
+    per_minute: float | None = None  # evenly spaced, retries included; None for no limit
     at_once: int = CONNECTIONS
 
 
@@ -385,10 +361,7 @@ Rationales = Literal["all", "offenders"]
 class Writing(Frozen):
     """What judges of refusal write besides verdicts; the two ways make two judges.
 
-    Attributes:
-        rationales: ``all`` lets a judge write its reasons before each verdict, which they may
-            change; ``offenders`` asks for the verdict alone, and for reasons afterwards where
-            reports show them, and of a sample.
+    Reasons written before a verdict may change it.
     """
 
     rationales: Rationales = Field(

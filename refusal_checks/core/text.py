@@ -328,11 +328,9 @@ class SpecialTokens:
 
     They are found whatever their letter case, with spaces within their brackets, with characters
     that only look like theirs, and with invisible characters among them.
-
-    Attributes:
-        own: reads the model's own tokens, again at each use: they may be downloaded later.
     """
 
+    # reads the model's own tokens, again at each use: they may be downloaded later
     own: Callable[[], Collection[str]] = tuple
 
     def count(self, *texts: str) -> int:

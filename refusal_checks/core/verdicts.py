@@ -24,17 +24,16 @@ class VerdictBase:
     """What every judgement tells of itself; a type overrides what is different for it.
 
     ``rationale`` is a judge's own words, untrusted text, where a type says nothing else.
-
-    Attributes:
-        columns: the attributes that an exported table shows.
-        quotes: the attributes that repeat a model's words, and so perhaps the answer's.
-        has_sides: two such verdicts agree or disagree.
     """
 
     __slots__ = ()
-    columns: ClassVar[tuple[str, ...]] = ()
+    columns: ClassVar[tuple[str, ...]] = ()  # the attributes that an exported table shows
+    # the attributes that repeat a model's words, and so perhaps the answer's
     quotes: ClassVar[tuple[str, ...]] = ("rationale",)
-    has_sides: ClassVar[bool] = True
+    has_sides: ClassVar[bool] = True  # two such verdicts agree or disagree
+    category: str | None = None  # the way of refusing; None if the type has none
+    cut: int = 0  # characters of the answer that the judge was not shown; 0 if it read all of it
+    escaped: int = 0  # special tokens of request and answer that were broken up for the judge
 
     @property
     def verdict(self) -> str:
@@ -50,21 +49,6 @@ class VerdictBase:
     def score(self) -> float | None:
         """The verdict as a number; None if its type is not a scale."""
         return None
-
-    @property
-    def category(self) -> str | None:
-        """The way of refusing; None if the type has none."""
-        return None
-
-    @property
-    def cut(self) -> int:
-        """Characters of the answer that the judge was not shown; 0 if it read all of it."""
-        return 0
-
-    @property
-    def escaped(self) -> int:
-        """Special tokens of request and answer that were broken up for the judge."""
-        return 0
 
     def redacted(self, hide: Callable[[str], str]) -> Self:
         return self._with(**{name: hide(getattr(self, name)) for name in self.quotes})
@@ -183,26 +167,19 @@ class Invalid(VerdictBase):
 
 @dataclass(frozen=True, slots=True)
 class Binary(VerdictBase):
-    """Refusal or compliance.
-
-    Attributes:
-        category: one of the judge's categories of refusal; None for compliance.
-        refusal_share: share of the judge's verdicts on the answer that say refusal, in [0, 1];
-            None if it gave one.
-        probability: that the answer refuses, of a judge that gives one, in [0, 1].
-    """
+    """Refusal or compliance."""
 
     columns = (
         "label", "category", "refusal_share", "probability", "rationale", "cut", "escaped",
     )  # fmt: skip
 
     label: Label
-    category: str | None = None
+    category: str | None = None  # one of the judge's categories of refusal; None for compliance
     rationale: str = ""
     cut: int = 0
     escaped: int = 0
-    refusal_share: float | None = None
-    probability: float | None = None
+    refusal_share: float | None = None  # of one judge's several verdicts, in [0, 1]; None of one
+    probability: float | None = None  # that the answer refuses, of a judge that gives one
     kind: Literal["labelled"] = "labelled"
 
     @property
@@ -294,26 +271,18 @@ def _mean(weights: Sequence[float], ratings: Sequence[float]) -> float:
 
 @dataclass(frozen=True, slots=True)
 class Rated(VerdictBase):
-    """A graded safety, as CFSafety (arXiv 2410.21695) defines it.
-
-    Attributes:
-        moral: probability that the answer is moral, in [0, 1].
-        rating: expected safety rating, in [1, 5].
-        outside: probability that the judge put on something else than a label, in [0, 1]; the
-            larger of its two questions.
-        is_split: False for a recorded score whose factors are not known; ``rating`` is the score.
-    """
+    """A graded safety, as CFSafety (arXiv 2410.21695) defines it."""
 
     columns = ("moral", "rating", "score", "rationale", "cut", "escaped")
     quotes = ()
     has_sides = False
 
-    moral: float
-    rating: float
-    outside: float = 0.0
+    moral: float  # probability that the answer is moral, in [0, 1]
+    rating: float  # expected safety rating, in [1, 5]
+    outside: float = 0.0  # probability of no label, in [0, 1]; the larger of the two questions'
     cut: int = 0
     escaped: int = 0
-    is_split: bool = True
+    is_split: bool = True  # False for a recorded score of unknown factors, which ``rating`` is
     kind: Literal["rated"] = "rated"
 
     @property
@@ -352,20 +321,15 @@ class Rated(VerdictBase):
 
 @dataclass(frozen=True, slots=True)
 class Harm(VerdictBase):
-    """How much an answer helps with what was forbidden, as StrongREJECT (arXiv 2402.10260) has it.
-
-    Attributes:
-        refused: 1 if the answer declines, else 0; of a panel the share of judges who say so.
-        specific, convincing: how specific and how convincing the answer is, in [1, 5].
-    """
+    """How much an answer helps with harm, as StrongREJECT (arXiv 2402.10260) defines it."""
 
     columns = (
         "label", "refused", "specific", "convincing", "score", "rationale", "cut", "escaped",
     )  # fmt: skip
     has_sides = False
 
-    refused: float
-    specific: float
+    refused: float  # 1 if the answer declines, else 0; of a panel the share of judges who say so
+    specific: float  # how specific the answer is, in [1, 5]; ``convincing`` likewise
     convincing: float
     rationale: str = ""
     cut: int = 0
@@ -412,21 +376,14 @@ class Harm(VerdictBase):
 
 @dataclass(frozen=True, slots=True)
 class Chosen(VerdictBase):
-    """An answer to a multiple-choice question, and the option that it settles on.
-
-    Attributes:
-        option: the letter that was chosen, None if the answer refused to choose.
-        correct: True if it is the key's option, False for a refusal; None if the key has none.
-        rationale: how the option was found in the answer; a judge's is untrusted text.
-        read_by: rules, or a judge model where rules find nothing certain.
-    """
+    """An answer to a multiple-choice question, and the option that it settles on."""
 
     columns = ("option", "correct", "read_by", "rationale", "cut", "escaped")
 
-    option: str | None
-    correct: bool | None
-    rationale: str = ""
-    read_by: Literal["rules", "judge"] = "rules"
+    option: str | None  # the letter that was chosen; None if the answer refused to choose
+    correct: bool | None  # it is the key's option; False for a refusal, None if the key has none
+    rationale: str = ""  # how the option was found in the answer; a judge's is untrusted text
+    read_by: Literal["rules", "judge"] = "rules"  # a judge model where rules find nothing certain
     cut: int = 0
     escaped: int = 0
     kind: Literal["chosen"] = "chosen"

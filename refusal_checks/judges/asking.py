@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -36,6 +36,11 @@ REFUSED = frozenset({400, 404, 415, 422, 501})
 """HTTP statuses with which servers reject an unknown request field."""
 
 
+def one_of(values: Iterable[object]) -> dict[str, Any]:
+    """The JSON schema of a text that is one of these."""
+    return {"type": "string", "enum": [*map(str, values)]}
+
+
 def strict_object(**fields: Mapping[str, Any]) -> dict[str, Any]:
     """The JSON schema of an object with these fields, which the model writes in this order."""
     return {
@@ -54,8 +59,7 @@ ANALYSIS = {"type": "string", "maxLength": 300}
 class ModelJudge(Judge):
     """A judge that asks the model of ``--judge``; a subclass says how in ``ask``.
 
-    Args:
-        conditions: what verdicts depend on besides the model and its instructions.
+    ``conditions`` are what verdicts depend on besides the model and its instructions.
     """
 
     identity: str
@@ -87,8 +91,7 @@ class ModelJudge(Judge):
 def failed(fault: EndpointError, where: str = "") -> Invalid:
     """The verdict where a request failed; raises what fails for every answer.
 
-    Args:
-        where: what to say of an exchange that is too long.
+    ``where`` is what to say of an exchange that is too long.
     """
     if isinstance(fault, LabelError):
         raise fault
@@ -127,9 +130,6 @@ class StructuredJudge(ModelJudge):
 
     The schema is left out for a server without structured outputs and, from then on, for one that
     rejects it; ``setup.note`` takes the line that says so, perhaps several times.
-
-    Args:
-        prompt: in one of the formats of ``reading``.
     """
 
     def __init__(
@@ -229,11 +229,7 @@ class StructuredJudge(ModelJudge):
 
 
 def build(setup: JudgeSetup | None, prompt: str, demo: str, reading: Reading) -> Judge:
-    """Make a judge that asks a model.
-
-    Args:
-        prompt, demo: see ``JudgeSetup.prompt``.
-    """
+    """Make a judge that asks a model with a prompt, see ``JudgeSetup.prompt``."""
     if setup is None:
         raise ModelError("name a model with --judge: this benchmark needs a judge that is a model")
     found = template.load(setup.prompt(prompt, demo), tuple(reading.formats))

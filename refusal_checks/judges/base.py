@@ -103,10 +103,9 @@ class JudgeSetup:
         return self.classes is not None
 
     def prompt(self, own: str, demo: str) -> str:
-        """The name of the prompt to use: the user's, else the judge's own.
+        """The prompt to use by name: the user's, else the judge's own.
 
-        Args:
-            demo: the toy judge's; that model is too small for prompts that explain their task.
+        The toy judge has another, since it is too small for prompts that explain their task.
         """
         if self.template is not None:
             return self.template

@@ -108,7 +108,7 @@ class SecondOpinions:
 
 
 @dataclass(frozen=True)
-class Asked:
+class SecondAsked:
     first: str
     judge: str  # the second one
     unsure: int  # answers that it decided
@@ -122,10 +122,10 @@ class Asked:
         return self.unsure + self.sampled
 
 
-def asked(cascade: Cascade, records: Sequence[Record], drawn: frozenset[str]) -> Asked:
+def asked(cascade: Cascade, records: Sequence[Record], drawn: frozenset[str]) -> SecondAsked:
     both = [record for record in records if len(record.votes) > 1]
     sure = [each for each in both if not cascade.is_unsure(each.votes[0].judgement)]
-    return Asked(
+    return SecondAsked(
         first=cascade.first.name,
         judge=cascade.second.name,
         unsure=len(both) - len(sure),

@@ -61,10 +61,8 @@ class ClassifierJudge(ModelJudge):
     """Asks a classifier for the probability that an answer refuses; from 0.5 it does.
 
     An answer that does not fit the model's context is read in windows, none of it is left out; it
-    refuses if its least refusing window does.
-
-    Args:
-        labels: the model's labels in their order; empty if only the server knows them.
+    refuses if its least refusing window does. ``labels`` are the model's in their order, empty if
+    only the server knows them.
     """
 
     gives_grounds = True

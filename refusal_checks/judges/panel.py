@@ -32,8 +32,7 @@ class Way(NamedTuple):
 def ways(benchmarks: Mapping[str, Benchmark], with_canary: bool) -> dict[str, Way]:
     """How each benchmark is judged and, under its own name, the canary.
 
-    Args:
-        with_canary: check the judges of refusal, if a benchmark has them or there is no benchmark.
+    The canary is of the judges of refusal, if a benchmark has them or there is no benchmark.
     """
     kinds = {name: judges.kind_of(benchmark) for name, benchmark in benchmarks.items()}
     how = {
@@ -51,9 +50,7 @@ def panels(
 ) -> dict[str, Panel]:
     """The judges of each benchmark; benchmarks that are judged in the same way share them.
 
-    Args:
-        named: what each ``--judge`` names, in order.
-        is_recorded: the answers are recorded ones, which may have labels.
+    ``named`` is what each ``--judge`` names, in order. Only recorded answers may have labels.
     """
     by_way: dict[Way, Panel] = {}
     for way in dict.fromkeys(ways.values()):

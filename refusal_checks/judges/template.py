@@ -70,11 +70,9 @@ class JudgePrompt:
         limit: int | None = None,
         special: SpecialTokens = FAMILIES,
     ) -> tuple[Message, ...]:
-        """The conversation that asks for a verdict on one answer.
+        """The conversation that asks for a verdict on one answer, of which ``limit`` is shown.
 
-        Args:
-            limit: characters to show of the answer's head and tail together; None for all.
-            special: tokens to break up in request and answer.
+        Special tokens are broken up in request and answer.
         """
         request = prompt.transcript
         fence = marker(request, answer)
@@ -100,10 +98,7 @@ def load(name: str, formats: tuple[str, ...] = (JSON,)) -> JudgePrompt:
     """The judge prompt of that name: one of this package's, or a path to a Markdown file.
 
     The lines ``ORDER`` and ``ALONE`` with what follows the latter change nothing of a prompt that
-    asks for more than the verdict, its digest included.
-
-    Args:
-        formats: that the judge reads.
+    asks for more than the verdict, its digest included. The judge reads these formats.
     """
     folders = [FOLDER, *filter(None, [demo.catalogue().prompts])]
     known = {file.stem: file for folder in folders for file in folder.glob("*.md")}
@@ -162,8 +157,7 @@ def left_out(answer: str, limit: int | None) -> int:
 def shorten(answer: str, limit: int | None, code: str) -> str:
     """The answer; if it is longer than ``limit``, head and tail around a line that counts the rest.
 
-    Args:
-        code: the exchange's marker, which tells this line from one that the answer contains.
+    The exchange's marker tells this line from one that the answer contains.
     """
     missing = left_out(answer, limit)
     if limit is None or not missing:

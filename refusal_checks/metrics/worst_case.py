@@ -137,18 +137,15 @@ def score_limits(records: Sequence[Record]) -> dict[str, dict[str, tuple[float, 
     Metrics that invalid answers do not move are left out, and prompts that have no score however
     their answers are judged.
     """
-    valid = next((r for r in records if not isinstance(r.judgement, Invalid)), None)
-    doubtful = {r.prompt.id for r in records if isinstance(r.judgement, Invalid)}
-    if valid is None or not doubtful:
-        return {}
-    seen = [r for r in records if r.prompt.id in doubtful or r is valid]
-    limits = {name: metric_limits(metric, seen) for name, metric in METRICS.items()}
+    limits = {name: metric_limits(metric, records) for name, metric in METRICS.items()}
     return {name: by_id for name, by_id in limits.items() if by_id}
 
 
 def metric_limits(metric: Metric, records: Sequence[Record]) -> dict[str, tuple[float, float]]:
     """See ``score_limits``; of one metric, by prompt id."""
     doubtful = {r.prompt.id for r in records if isinstance(r.judgement, Invalid)}
-    cases = [metric.scores(case) for case in worst_cases(metric, records).values()]
+    valid = next((r for r in records if not isinstance(r.judgement, Invalid)), None)
+    seen = [r for r in records if r.prompt.id in doubtful or r is valid]  # a few of very many
+    cases = [metric.scores(case) for case in worst_cases(metric, seen).values()]
     found = {name: [case[name] for case in cases if name in case] for name in doubtful}
     return {name: (min(scores), max(scores)) for name, scores in found.items() if scores}

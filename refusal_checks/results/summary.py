@@ -16,7 +16,7 @@ from refusal_checks.core.records import Record, is_disputed
 from refusal_checks.core.store import content_key
 from refusal_checks.core.verdicts import Binary, Chosen, Invalid, Label
 from refusal_checks.gates.decide import Verdict
-from refusal_checks.judges.cascade import Asked
+from refusal_checks.judges.cascade import SecondAsked
 from refusal_checks.judges.kinds.refusal import RefusalCategory
 from refusal_checks.judges.trust.canary import JudgeCheck
 from refusal_checks.metrics import (
@@ -67,7 +67,7 @@ class BenchmarkSummary:
     # of which answers judges gave reasons; None where each verdict has them
     reasons: Reasons | None = None
     # how often the second judge of a cascade was asked; None where there is none
-    second: Asked | None = None
+    second: SecondAsked | None = None
     cut: int = 0  # answers of which the judge did not see all
     # answers by language, of those in which no check or calibration measured the judge; counted
     # among the first 1,000

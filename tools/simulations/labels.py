@@ -24,7 +24,7 @@ from refusal_checks.core.verdicts import Binary, Label
 from refusal_checks.gates.rates import PairedScores
 from refusal_checks.judges.rules import LABELS
 from refusal_checks.judges.trust import labels
-from refusal_checks.judges.trust.labels import Draw, HumanLabels, Row
+from refusal_checks.judges.trust.labels import Draw, HumanLabels, LabelRow
 from refusal_checks.metrics import METRICS
 
 MODELS = ("gpt4", "llama2orig", "mistralinstruct")
@@ -47,7 +47,7 @@ class Run:
     people: dict[str, Label]
 
     @cached_property
-    def answers(self) -> list[Row]:
+    def answers(self) -> list[LabelRow]:
         """The answers that can be drawn."""
         return labels.answers(Draw("r", "m", "b", 0), self.records)
 

@@ -36,8 +36,7 @@ _LEXEME = re.compile(rf"(?:{_LATIN})(?![a-z])|{_OTHER}|[a-z']+|[^\s\w]|[^a-z\s]"
 def classes(clause: str) -> str:
     """The classes of a clause's words; options stay as they are, fillers and marks are left out.
 
-    Args:
-        clause: in lower case, its options as the characters of ``marking``.
+    The clause is in lower case, its options are the characters of ``marking``.
     """
     found: list[str] = []
     for word in _LEXEME.findall(clause):
@@ -136,9 +135,8 @@ MOST_WORDS = 200
 def events(marked: str, wants_wrong: bool = False) -> Iterator[Event]:
     """The events of a marked answer, in its order.
 
-    Args:
-        wants_wrong: the question asks for what is wrong, so that calling an option right or wrong
-            does not say whether it is the answer.
+    Where the question asks for what is wrong, calling an option right or wrong does not say
+    whether it is the answer.
     """
     lead, leads = "", False
     for clause in _clauses(marked):

@@ -253,8 +253,7 @@ _CONTRACTED = {"can't": "can not", "cannot": "can not", "won't": "will not", "n'
 def marked(text: str, options: Mapping[str, str], truth: bool = False) -> str:
     """A plain answer, in lower case, with its options marked.
 
-    Args:
-        truth: the question asks for it, so that right and wrong mean yes and no.
+    Where the question asks for the truth, right and wrong mean yes and no.
     """
     marks = {letter: chr(FIRST + number) for number, letter in enumerate(options)}
     names = {letter: plain(option).strip(" \n.。,;:!?\"'") for letter, option in options.items()}

@@ -33,35 +33,28 @@ _WANTS_WRONG = re.compile(
 
 
 @dataclass(frozen=True)
-class Asked:
-    """What of a question changes how its answers are read.
+class QuestionForm:
+    """What of a question changes how its answers are read."""
 
-    Attributes:
-        truth: it asks whether something is right, so that "wrong" means no.
-        wants_wrong: it asks for what is wrong, so that an option called wrong may be the answer.
-    """
-
-    truth: bool = False
-    wants_wrong: bool = False
+    truth: bool = False  # it asks whether something is right, so that "wrong" means no
+    wants_wrong: bool = False  # it asks for what is wrong: an option called so may be the answer
 
     @staticmethod
-    def by(question: str, options: Mapping[str, str]) -> Asked:
+    def by(question: str, options: Mapping[str, str]) -> QuestionForm:
         stem = plain(question[:LIMIT])
         places = [stem.find(plain(text)) for text in options.values() if len(text) > 3]
         stem = stem[: min((place for place in places if place > 0), default=len(stem))]
         stem = re.sub(r"\n ?[A-H] ?[.、:].*", "", stem)
-        return Asked(bool(_TRUTH.search(stem)), bool(_WANTS_WRONG.search(stem)))
+        return QuestionForm(bool(_TRUTH.search(stem)), bool(_WANTS_WRONG.search(stem)))
 
 
 def read(text: str, options: Mapping[str, str], question: str = "") -> Found:
     """Read an answer to a multiple-choice question; what is not certain is unreadable.
 
-    Args:
-        options: at most eight, text by letter.
-        question: with or without its options.
+    It has at most eight options, here by letter; ``question`` may repeat them.
     """
-    is_long = len(text) > LIMIT
-    return read_as(Asked() if is_long else Asked.by(question, options), text, options)
+    form = QuestionForm() if len(text) > LIMIT else QuestionForm.by(question, options)
+    return read_as(form, text, options)
 
 
 _TICK = re.compile(
@@ -72,7 +65,7 @@ _TICK = re.compile(
 )
 
 
-def read_as(asked: Asked, text: str, options: Mapping[str, str]) -> Found:
+def read_as(asked: QuestionForm, text: str, options: Mapping[str, str]) -> Found:
     """Like ``read``, for a question of which this is known."""
     simple = "" if len(text) > LIMIT else plain(text)
     if len(text) > LIMIT or len(simple) > LIMIT or len(options) > 8:
@@ -98,7 +91,7 @@ _UNSURE = re.compile(
 """Comparisons, suppositions and denials in which an option is named that the answer is not."""
 
 
-def _read_prose(asked: Asked, simple: str, options: Mapping[str, str]) -> Found:
+def _read_prose(asked: QuestionForm, simple: str, options: Mapping[str, str]) -> Found:
     answer = marked(simple, options, asked.truth)
     # A list of all options repeats the question.
     marks = [rf"[(\[]?{chr(FIRST + number)}[)\].、:]{{0,2}}" for number in range(len(options))]
@@ -130,8 +123,7 @@ class _Position:
     def settle(self, found: Iterable[Event], named: frozenset[str]) -> None:
         """Take the last settled claim; else the one option called right; else the only one named.
 
-        Args:
-            named: the options that the answer names anywhere.
+        ``named`` are the options that the answer names anywhere.
         """
         retracted, taken_back = False, False
         for event in found:

@@ -18,7 +18,7 @@ from refusal_checks.core.records import Completion
 from refusal_checks.core.text import storable
 from refusal_checks.core.verdicts import Chosen, Invalid, Judgement, Reason
 from refusal_checks.judges import template
-from refusal_checks.judges.asking import ANALYSIS, Reading, StructuredJudge, strict_object
+from refusal_checks.judges.asking import ANALYSIS, Reading, StructuredJudge, one_of, strict_object
 from refusal_checks.judges.base import DEMO, Judge, JudgeSetup
 from refusal_checks.judges.choices.settle import read
 from refusal_checks.judges.parsing import last_verdict
@@ -87,7 +87,7 @@ class AskingJudge(StructuredJudge):
 
 def _reading(letters: str) -> Reading:
     # The version is of the judge's output: what rules read is not stored.
-    choice = {"type": "string", "enum": [*letters, SEVERAL, NONE, REFUSAL]}
+    choice = one_of([*letters, SEVERAL, NONE, REFUSAL])
     schema = strict_object(choice=choice, analysis=ANALYSIS)
     return Reading({JSON: (partial(parse_choice, letters), schema)}, version=1)
 
@@ -104,10 +104,7 @@ def choose(
 ) -> Chosen | Invalid:
     """Find by rules the option that an answer settles on; Chosen with None for a refusal.
 
-    Args:
-        options: text by letter.
-        key: the letter of the right option, if known.
-        question: with or without its options; what a bare "correct" means depends on it.
+    What a bare "correct" means depends on the question; ``key`` is the right letter, if known.
     """
     found = read(text, options, question)
     match found.outcome:

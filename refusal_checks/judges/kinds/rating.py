@@ -101,20 +101,14 @@ class Instructions(NamedTuple):
         return (Message("system", "\n\n".join((system.content, *added))), *rest)
 
 
-_SUFFIX: Mapping[Language, str] = {"en": "", "zh": "_zh"}
-
-
 @cache
 def instructions(category_guide: Path | None, is_demo: bool = False) -> Instructions:
-    """The instructions of a benchmark; the toy judge's only name the question.
-
-    Args:
-        category_guide: see ``Benchmark``.
-    """
+    """The instructions of a benchmark with this guide; the toy judge's only name the question."""
     prompts: dict[tuple[Question, Language], JudgePrompt] = {}
     for question in LABELS:
-        for language, suffix in _SUFFIX.items():
-            found = template.load(f"demo_{question}" if is_demo else f"{question}{suffix}")
+        for language in _WORDS:
+            own = question if language == "en" else f"{question}_{language}"
+            found = template.load(f"demo_{question}" if is_demo else own)
             prompts[question, language] = found if is_demo else found.with_rubric(category_guide)
     if is_demo or category_guide is None or category_guide.suffix == ".md":
         return Instructions(prompts, {})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from enum import StrEnum
 from typing import Any, Literal
 
@@ -10,7 +11,7 @@ from pydantic import BaseModel, ConfigDict, field_validator
 from refusal_checks.core.text import storable
 from refusal_checks.core.verdicts import Binary, Invalid, Label, Reason
 from refusal_checks.judges import asking
-from refusal_checks.judges.asking import Reading, strict_object
+from refusal_checks.judges.asking import Reading, one_of, strict_object
 from refusal_checks.judges.base import Judge, JudgeSetup
 from refusal_checks.judges.parsing import (
     last_verdict,
@@ -52,24 +53,16 @@ class _Verdict(BaseModel):
         return value.lower() if isinstance(value, str) and value.isascii() else value
 
 
-SCHEMA = strict_object(
-    rationale={"type": "string"},
-    category={"type": "string", "enum": [*map(str, RefusalCategory), "none"]},
-    verdict={"type": "string", "enum": [*map(str, Label)]},
-)
+def _schema(categories: Iterable[str], labels: Iterable[Label]) -> dict[str, Any]:
+    return strict_object(
+        rationale={"type": "string"}, category=one_of(categories), verdict=one_of(labels)
+    )
+
+
+SCHEMA = _schema([*RefusalCategory, "none"], Label)
 
 CONSISTENT = {
-    "anyOf": [
-        strict_object(
-            rationale={"type": "string"},
-            category={"type": "string", "enum": categories},
-            verdict={"type": "string", "enum": [str(label)]},
-        )
-        for label, categories in (
-            (Label.REFUSAL, [*map(str, RefusalCategory)]),
-            (Label.COMPLIANCE, ["none"]),
-        )
-    ]
+    "anyOf": [_schema(RefusalCategory, [Label.REFUSAL]), _schema(["none"], [Label.COMPLIANCE])]
 }
 """The same, with no category that contradicts its verdict."""
 
@@ -94,7 +87,7 @@ class _Alone(BaseModel):
     verdict: Label
 
 
-CHOICE: dict[str, Any] = {"type": "string", "enum": [*map(str, Label)]}
+CHOICE = one_of(Label)
 """One of the labels, and no more tokens than it needs."""
 
 ALONE = strict_object(verdict=CHOICE)  # the same for servers whose schemas must be objects

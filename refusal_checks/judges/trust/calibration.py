@@ -22,6 +22,7 @@ from pydantic import (
 
 from refusal_checks.core import suggestions
 from refusal_checks.core.errors import CalibrationError
+from refusal_checks.core.files import write_text
 from refusal_checks.core.settings import Frozen, Rationales
 from refusal_checks.judges.trust.correction import LEAST, JudgeErrors
 
@@ -139,8 +140,7 @@ def read(path: Path) -> Calibration:
 
 
 def write(path: Path, calibration: Calibration) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(calibration.model_dump_json(indent=2) + "\n", encoding="utf-8")
+    write_text(path, calibration.model_dump_json(indent=2) + "\n")
 
 
 def require_judge(path: Path, calibration: Calibration, running: JudgeIdentity) -> None:

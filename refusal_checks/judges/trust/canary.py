@@ -223,9 +223,8 @@ class JudgeCheck:
     def misread(self, records: Sequence[Record] | None = None) -> str:
         """A sentence on what the judge misreads; empty for nothing.
 
-        Args:
-            records: of which more than 5% must be of a kind, among the first 1,000; None for the
-                kinds that cannot be told.
+        More than 5% of the records must be of a kind, among the first 1,000; without records it
+        tells of the kinds that cannot be told.
         """
         texts = [
             record.completion.text

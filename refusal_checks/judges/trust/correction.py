@@ -89,10 +89,7 @@ def rogan_gladen(share: float, n: int, errors: JudgeErrors, confidence: float = 
 
     No judge with these errors has a rate outside [1 - specificity, sensitivity]. A share that is
     outside by chance gets the interval of the nearest possible one, never a narrower one; a share
-    that chance does not explain is an error.
-
-    Args:
-        share: of n answers (or prompts), those that the judge calls refusals, in [0, 1].
+    that chance does not explain is an error. It is of n answers (or prompts).
 
     Source: W. J. Rogan, B. Gladen, "Estimating prevalence from the results of a screening test",
     American Journal of Epidemiology 107 (1978); Z. Lang, J. Reiczigel, "Confidence limits for
@@ -134,9 +131,7 @@ def corrected_change(change: Estimate, errors: JudgeErrors, level: float) -> Est
     A judge shows the share J = sensitivity + specificity - 1 of a change, whatever the rates are.
     The bounds are those d for which the judge's change less d J is as far from 0 as both errors
     together, added as the legs of a right angle (Fieller's inversion of a ratio), within [-1, 1].
-
-    Args:
-        change: of the judge's rate, with one-sided bounds at ``level``.
+    Those of the judge's change are one-sided bounds at ``level``, too.
     """
     require_information(errors)
     confidence, youden = 2 * level - 1, errors.sensitivity + errors.specificity - 1
@@ -200,27 +195,26 @@ def _z(confidence: float) -> float:
     return NormalDist().inv_cdf((1 + confidence) / 2)
 
 
-class Tuned(NamedTuple):
+class TunedMean(NamedTuple):
     """The estimate of a mean, and lambda: the weight in [0, 1] of the judge's verdicts in it."""
 
     value: float
     weight: float
 
 
-def tuned(human: Sequence[float], judge: Sequence[float], others: Sequence[float]) -> Tuned:
+def tuned(human: Sequence[float], judge: Sequence[float], others: Sequence[float]) -> TunedMean:
     """PPI++'s estimate of a mean of people's scores.
 
-    Args:
-        human, judge: scores of the same prompts, in the same order.
-        others: the judge's scores of the unlabelled prompts; may be empty.
+    ``human`` and ``judge`` are scores of the same prompts, in the same order; ``others`` are the
+    judge's of the unlabelled prompts, if there are any.
     """
     y, f, rest = (np.asarray(scores, dtype=float) for scores in (human, judge, others))
     if not rest.size:
-        return Tuned(float(y.mean()), 0.0)
+        return TunedMean(float(y.mean()), 0.0)
     spread = float(np.concatenate([f, rest]).var(ddof=1))
     together = float(np.mean((y - y.mean()) * (f - f.mean())))
     weight = _within(0.0, together / ((1 + y.size / rest.size) * spread)) if spread else 0.0
-    return Tuned(float(y.mean() + weight * (rest.mean() - f.mean())), weight)
+    return TunedMean(float(y.mean() + weight * (rest.mean() - f.mean())), weight)
 
 
 def prediction_powered(
@@ -238,10 +232,7 @@ def prediction_powered(
 
     An estimate beyond the range gets the interval of the range's end too, never a narrower one.
     And no interval ends nearer to the range's end than if all labels were there: however good the
-    judge seems, n labels cannot say more.
-
-    Args:
-        human, judge, others: see ``tuned``; scores in [lowest, 1].
+    judge seems, n labels cannot say more. Scores are in [lowest, 1]; see ``tuned``.
     """
     if len(human) < LEAST:
         raise EvaluationError(f"{len(human)} human labels are too few: at least {LEAST} needed")
@@ -267,12 +258,9 @@ def prediction_powered(
 def with_settled(rest: Estimate, settled: Estimate, confidence: float = 0.95) -> Estimate:
     """The mean over prompts of two kinds, one of which needs no sample.
 
+    Settled prompts are labelled because of what the judge says of them, a sample of the rest is.
     The legs of the interval are those of both means and of the share of settled prompts, added as
     in ``_legs``.
-
-    Args:
-        rest: of the prompts of which a sample is labelled.
-        settled: of the prompts that are labelled because of what the judge says of them.
     """
     n = rest.n + settled.n
     share = wilson(settled.n / n, n, confidence)

@@ -76,7 +76,7 @@ class Draw:
 
 
 @dataclass(frozen=True)
-class Row:
+class LabelRow:
     draw: Draw | None  # None in a row that was not drawn, which is found by its texts
     key: str  # see ``answer_key``; empty in a row that was not drawn
     prompt: str
@@ -108,31 +108,31 @@ def is_answered(record: Record) -> bool:
     return record.completion is not None and fault not in _UNANSWERED
 
 
-def answers(draw: Draw, records: Iterable[Record]) -> list[Row]:
+def answers(draw: Draw, records: Iterable[Record]) -> list[LabelRow]:
     found = []
     for record in filter(is_answered, records):
         assert record.completion
         prompt, completion = as_judged(record.prompt, record.completion)
         key = answer_key(draw.benchmark, record)
-        found.append(Row(draw, key, prompt.transcript, completion.text, prompt.id))
+        found.append(LabelRow(draw, key, prompt.transcript, completion.text, prompt.id))
     return found
 
 
-def sample(rows: Iterable[Row], n: int) -> list[list[Row]]:
+def sample(rows: Iterable[LabelRow], n: int) -> list[list[LabelRow]]:
     """The rows of drawn prompts with about n answers in all, in the order in which to label them.
 
     Each benchmark has prompts in proportion to its size; they are a simple random sample of it.
     How many is decided before any is drawn, so that prompts with many different answers are as
     likely to be in it as others.
     """
-    grouped: dict[Draw, dict[str, dict[str, Row]]] = {}  # by prompt, then by key
+    grouped: dict[Draw, dict[str, dict[str, LabelRow]]] = {}  # by prompt, then by key
     for row in rows:
         assert row.draw
         grouped.setdefault(row.draw, {}).setdefault(row.id, {})[row.key] = row
     total = sum(map(len, grouped.values()))
     different = sum(len(group) for by_prompt in grouped.values() for group in by_prompt.values())
     count = min(total, int(n * total / max(1, different)))
-    drawn: list[tuple[str, list[Row]]] = []
+    drawn: list[tuple[str, list[LabelRow]]] = []
     for draw, by_prompt in grouped.items():
         share = round(count * len(by_prompt) / total)
         if not share:
@@ -145,7 +145,7 @@ def sample(rows: Iterable[Row], n: int) -> list[list[Row]]:
     return [group for _, group in sorted(drawn, key=lambda each: each[0])]
 
 
-def to_csv(rows: Iterable[Row]) -> bytes:
+def to_csv(rows: Iterable[LabelRow]) -> bytes:
     """The rows to label, without labels and without the judge's verdicts."""
     return spreadsheet.table(
         HEADER, (("", row.prompt, row.answer, row.key, str(row.draw)) for row in rows)
@@ -168,14 +168,12 @@ def prompt_keys(prompts: Iterable[Prompt]) -> set[str]:
     return {prompt_key(text) for each in originals for text in (each.transcript, each.request)}
 
 
-def read_sheet(path: Path, allow_undrawn: bool = False) -> list[Row]:
+def read_sheet(path: Path, allow_undrawn: bool = False) -> list[LabelRow]:
     """The rows of a sheet that have a label.
 
     Spreadsheets change the separator, the encoding, the order of rows and columns, and the case of
     what they complete; none of that matters here. Columns are found by name; others are ignored.
-
-    Args:
-        allow_undrawn: accept rows that name no draw, by their prompt and answer.
+    Rows that name no draw, if they are allowed, are known by their prompt and answer.
     """
     table = [
         {" ".join(name.lower().split()): "" if c is None else str(c) for name, c in row.items()}
@@ -201,7 +199,7 @@ def read_sheet(path: Path, allow_undrawn: bool = False) -> list[Row]:
         if not (key and draw):
             key, draw = "", None
         prompt, answer = cells.get("prompt", ""), cells.get("answer", "")
-        rows.append(Row(draw, key, prompt, answer, label=LABELS[label], where=where))
+        rows.append(LabelRow(draw, key, prompt, answer, label=LABELS[label], where=where))
     if not rows:
         raise CalibrationError(f'{path}: fill in its column "label": no row has a label')
     undrawn = [row for row in rows if row.draw is None]
@@ -301,7 +299,7 @@ class BenchmarkLabels:
 @dataclass(frozen=True)
 class HumanLabels:
     paths: tuple[Path, ...]
-    rows: tuple[Row, ...]
+    rows: tuple[LabelRow, ...]
 
     @property
     def name(self) -> str:
@@ -332,7 +330,9 @@ class HumanLabels:
         self.require_none(lost, run)
         return found
 
-    def match(self, benchmark: str, records: Sequence[Record]) -> tuple[BenchmarkLabels, list[Row]]:
+    def match(
+        self, benchmark: str, records: Sequence[Record]
+    ) -> tuple[BenchmarkLabels, list[LabelRow]]:
         """The labels of a benchmark's records, and the rows of it that match none of them.
 
         Answers are found by key and, if there are rows without one, by texts. A row without a draw
@@ -364,7 +364,7 @@ class HumanLabels:
                 lost.append(row)
         return BenchmarkLabels(labels, answers, draws), lost
 
-    def require_none(self, unmatched: Sequence[Row], run: str) -> None:
+    def require_none(self, unmatched: Sequence[LabelRow], run: str) -> None:
         """Raise CalibrationError if a row matches no answer of a run; see ``find``."""
         if not unmatched:
             return
@@ -379,7 +379,7 @@ class HumanLabels:
 
 def read_labels(paths: Sequence[Path], allow_undrawn: bool = False) -> HumanLabels:
     rows = [row for path in paths for row in read_sheet(path, allow_undrawn)]
-    first: dict[str | Texts, Row] = {}
+    first: dict[str | Texts, LabelRow] = {}
     clashes = [row for row in rows if first.setdefault(row.found_by, row).label is not row.label]
     if clashes:
         one, other = first[clashes[0].found_by], clashes[0]

@@ -62,11 +62,9 @@ class Betting:
 
 
 class TwoSided:
-    """Rules out possible means from both sides.
+    """Rules out possible means from both sides, of a list of ``total`` values.
 
-    Args:
-        means: the possible means, in [0, 1]; total: values in the whole list.
-        confidence: probability that the true mean is never ruled out.
+    The true one is ruled out with a probability of at most 1 - confidence.
     """
 
     def __init__(self, means: Sequence[float] | Numbers, total: int, confidence: float) -> None:
@@ -100,10 +98,8 @@ def bounds(
 ) -> tuple[float, float]:
     """Bounds on the mean of a list of which a random part is known, valid at any moment.
 
-    Args:
-        lowest, highest: see ``TwoSided.see``; in the order in which the values were seen.
-        total, confidence: see ``TwoSided``.
-        near: means near which the bounds must be precise.
+    They are precise near the means ``near``. For the rest see ``TwoSided``, which sees the values
+    in the order given.
     """
     means = np.unique([*_GRID, *(mean for point in near for mean in beside(point))])
     sequence = TwoSided(means, total, confidence)

@@ -16,15 +16,6 @@ BIMODAL = 5 / 9
 class Distribution:
     """A histogram and two statistics of bimodality, None if there is too little to test.
 
-    Attributes:
-        counts: values per bin of equal width from lowest to highest; the last includes its end.
-        bimodality: Sarle's coefficient with its correction for n, in (0, 1]: (skewness^2 + 1) /
-            (excess kurtosis + 3 (n - 1)^2 / ((n - 2)(n - 3))); above ``BIMODAL`` it suggests two
-            peaks. Skewness raises it too, so it is not a test on its own.
-        dip: Hartigan's dip statistic, the distance to the nearest distribution with one peak;
-            None where diptest (the extra ``cfsafety``) is not installed.
-        p_value: of the dip test: probability of such a dip if there is one peak.
-
     Sources: R. Pfister et al., "Good things peak in pairs: a note on the bimodality coefficient",
     Frontiers in Psychology 4 (2013); J. A. Hartigan, P. M. Hartigan, "The dip test of unimodality",
     Annals of Statistics 13 (1985).
@@ -33,10 +24,14 @@ class Distribution:
     n: int
     lowest: float
     highest: float
-    counts: tuple[int, ...]
+    counts: tuple[int, ...]  # by bin of equal width from lowest to highest, which the last includes
+    # Sarle's coefficient with its correction for n, in (0, 1]; above ``BIMODAL`` it suggests two
+    # peaks. Skewness raises it too, so it is not a test on its own.
     bimodality: float | None = None
+    # Hartigan's dip statistic, the distance to the nearest distribution with one peak; None where
+    # diptest (the extra ``cfsafety``) is not installed
     dip: float | None = None
-    p_value: float | None = None
+    p_value: float | None = None  # of the dip test: probability of such a dip if there is one peak
 
 
 def distribution(
@@ -67,16 +62,13 @@ def distribution(
 class Agreement:
     """Agreement of n paired scores.
 
-    Attributes:
-        spearman, kendall: rank correlations in [-1, 1] (Kendall's is tau-b, which allows for
-            ties); None if either side's scores are all equal, or n is below 3.
-        mean_absolute_difference: in units of the score.
+    Rank correlations are in [-1, 1]; None if either side's scores are all equal, or n is below 3.
     """
 
     n: int
     spearman: float | None
-    kendall: float | None
-    mean_absolute_difference: float
+    kendall: float | None  # tau-b, which allows for ties
+    mean_absolute_difference: float  # in units of the score
 
 
 def agreement(first: Sequence[float], second: Sequence[float]) -> Agreement:
@@ -95,11 +87,7 @@ def agreement(first: Sequence[float], second: Sequence[float]) -> Agreement:
 def matched(
     first: Mapping[str, float], second: Mapping[str, float], pairs: Mapping[str, str] | None = None
 ) -> list[tuple[str, float, float]]:
-    """The keys with a score on both sides, with both scores.
-
-    Args:
-        pairs: the second side's key by the first one's; None if they are the same.
-    """
+    """The keys with a score on both sides, with both scores; by ``pairs`` of keys or equal ones."""
     names = {name: name for name in first} if pairs is None else pairs
     both = ((one, other) for one, other in names.items() if one in first and other in second)
     return [(one, first[one], second[other]) for one, other in both]

@@ -15,17 +15,11 @@ from refusal_checks.metrics.statistics.bounded import Numbers, lower_bound, uppe
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Units:
-    """Independent units, each of one or more prompts.
+    """Independent units, each of one or more prompts."""
 
-    Attributes:
-        of: the unit of each prompt, by its place in ``weights``.
-        shares: each prompt's weight in the figure.
-        weights: each unit's weight: the sum of its prompts'.
-    """
-
-    of: NDArray[np.intp]
-    shares: Numbers
-    weights: Numbers
+    of: NDArray[np.intp]  # the unit of each prompt, by its place in ``weights``
+    shares: Numbers  # each prompt's weight in the figure
+    weights: Numbers  # each unit's weight: the sum of its prompts'
 
     def means(self, values: Numbers) -> Numbers:
         return _sums(self.of, self.shares * values, self.weights.size) / self.weights
@@ -37,9 +31,7 @@ class Units:
 def units(clusters: Sequence[str], shares: Sequence[float] | None = None) -> Units | None:
     """The units of prompts; None if each prompt is one and all weigh the same.
 
-    Args:
-        clusters: each prompt's cluster; a prompt with an empty one is a unit of its own.
-        shares: each prompt's weight, above 0; equal by default.
+    A prompt with an empty cluster is a unit of its own; ``shares`` are the prompts' weights.
     """
     names = [name or number for number, name in enumerate(clusters)]
     places = {name: place for place, name in enumerate(dict.fromkeys(names))}
@@ -60,16 +52,12 @@ _AT_END = 1e-9
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """A figure with its interval; lower <= value <= upper.
-
-    Attributes:
-        n: prompts behind it, not answers; the independent units unless prompts have clusters.
-    """
+    """A figure with its interval; lower <= value <= upper."""
 
     value: float
     lower: float
     upper: float
-    n: int
+    n: int  # prompts behind it, not answers; the independent units unless prompts have clusters
 
     def __format__(self, form: str) -> str:
         """Each number in this form: ``60.0% [50.1%, 69.2%]`` for ``.1%``."""

@@ -56,12 +56,10 @@ def mcnemar(lost: int, gained: int) -> float:
 def tango(lost: Any, gained: Any, n: int, difference: Any) -> Any:
     """Score statistic of a difference of paired shares, with a continuity correction.
 
-    Standard normal, or closer to zero, if ``difference`` (share after - share before) is the true
-    one. Vectorised over numpy arrays.
+    Standard normal, or closer to zero, if ``difference`` (share after - share before), in (-1, 1),
+    is the true one. Vectorised over numpy arrays.
 
-    Args:
-        lost, gained: flips from 1 to 0 and from 0 to 1 among n prompts.
-        difference: in (-1, 1).
+    ``lost`` and ``gained`` are flips from 1 to 0 and from 0 to 1 among n prompts.
 
     Source: T. Tango, "Equivalence test and confidence interval for the difference in proportions
     for the paired-sample design", Statistics in Medicine 17 (1998), equations 3 and 8; corrected by

@@ -22,37 +22,24 @@ _Z_POWER = NormalDist().inv_cdf(POWER)
 
 @dataclass(frozen=True)
 class Need:
-    """What would decide if the figure stayed the same.
+    """What would decide if the figure stayed the same."""
 
-    Attributes:
-        prompts: in all; None if no number decides, because the figure lies on its threshold.
-        samples: answers per prompt that would do with the same prompts; None if more answers alone
-            decide nothing, or one answer per prompt cannot tell.
-        labels: labels that would do with the same prompts, in all; None if more labels alone
-            decide nothing.
-        labelled: how many labels there are; None for a figure that needs none.
-    """
-
-    prompts: int | None
+    prompts: int | None  # in all; None if no number decides: the figure lies on its threshold
+    # answers per prompt that would do with the same prompts; None if more answers alone decide
+    # nothing, or one answer per prompt cannot tell
     samples: int | None = None
-    labels: int | None = None
-    labelled: int | None = None
+    labels: int | None = None  # likewise, in all; None if more labels alone decide nothing
+    labelled: int | None = None  # how many labels there are; None for a figure that needs none
 
 
 @dataclass(frozen=True)
 class ErrorParts:
-    """Where the uncertainty of a figure comes from: parts of its squared standard error.
+    """Where the uncertainty of a figure comes from: parts of its squared standard error."""
 
-    Attributes:
-        labels, prompts: the parts that more of these reduce.
-        count: how many labels there are.
-        most: the highest number of labels that these prompts can have; None for labels of others.
-    """
-
-    labels: float
+    labels: float  # the part that more labels reduce; ``prompts`` likewise
     prompts: float
-    count: int
-    most: int | None = None
+    count: int  # of labels
+    most: int | None = None  # labels that these prompts can have; None for labels of others
 
 
 def for_share(share: float, threshold: float, confidence: float) -> int | None:
@@ -77,9 +64,8 @@ def for_mean(
     Its ends are z standard errors from the mean, and further by what the prompt that was not seen
     may add (``bounded``): the one part shrinks with 1 / sqrt(n), the other with 1 / n.
 
-    Args:
-        quantile: probability that the true mean lies below ``estimate.upper``.
-        ends: of the range of the values.
+    ``quantile`` is the probability that the true mean lies below ``estimate.upper``; ``ends`` are
+    those of the range of the values.
     """
     distance, n = abs(estimate.value - threshold), estimate.n
     if distance < 1e-12:
@@ -132,11 +118,8 @@ def samples_for_mean(
 
     The variance of the mean of n prompts with K answers each is (b + w / K) / n: more answers
     reduce w, the variance within prompts, but not b, the one between them, nor what the interval
-    allows for the prompt that was not seen (``bounded``), one of n + 1 at the range's end.
-
-    Args:
-        samples: the answers' scores, prompt by prompt.
-        ends: of the range of the scores.
+    allows for the prompt that was not seen (``bounded``), one of n + 1 at the range's end. So
+    ``samples`` has the answers' scores prompt by prompt, and ``ends`` those of their range.
     """
     several = [scores for scores in samples if len(scores) > 1]
     distance = abs(estimate.value - threshold)

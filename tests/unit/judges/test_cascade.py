@@ -130,5 +130,5 @@ def test_how_often_the_second_judge_was_asked() -> None:
         record(sure(0.99), BROKEN),
     ]
     found = cascade.asked(FOUND, records, frozenset({"p"}))
-    assert found == cascade.Asked("bundled", "J", 1, 3, 1, 5, 1)
+    assert found == cascade.SecondAsked("bundled", "J", 1, 3, 1, 5, 1)
     assert found.asked == 4

@@ -17,7 +17,7 @@ from refusal_checks.gates.decide import Verdict
 from refusal_checks.gates.estimates import Rules
 from refusal_checks.gates.gate import Gate, Outcome, Use
 from refusal_checks.gates.rates import Noise, RateView
-from refusal_checks.judges.cascade import Asked
+from refusal_checks.judges.cascade import SecondAsked
 from refusal_checks.metrics import METRICS, by_prompt
 from refusal_checks.metrics.statistics.intervals import Estimate
 from refusal_checks.metrics.statistics.sample_size import Need
@@ -252,7 +252,7 @@ def test_no_prompt_counts_against_a_gate_without_a_side(gate: Gate, records: Man
 
 
 BENCHMARK = BenchmarkSummary(prompts=80, answers=400, figures={}, groups={}, invalid={})
-ASKED = Asked("bundled", "org/j\x1b[31m", 30, 12, 20, 400, 1)
+ASKED = SecondAsked("bundled", "org/j\x1b[31m", 30, 12, 20, 400, 1)
 
 
 def of_judges(*judges: str) -> RunSummary:

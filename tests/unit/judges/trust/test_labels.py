@@ -22,7 +22,7 @@ from refusal_checks.judges.trust.labels import (
     Draw,
     HumanLabels,
     LabelledPrompts,
-    Row,
+    LabelRow,
     read_labels,
 )
 from refusal_checks.results.manifest import Manifest
@@ -48,7 +48,7 @@ def run(tmp_path: Path, records: Records) -> Path:
     return folder.path
 
 
-def read_answers(run: Path, seed: int = 0) -> list[Row]:
+def read_answers(run: Path, seed: int = 0) -> list[LabelRow]:
     """The answers that a run's folder holds."""
     folder = RunFolder(run)
     return [
@@ -58,7 +58,7 @@ def read_answers(run: Path, seed: int = 0) -> list[Row]:
     ]
 
 
-def benchmark(group: Sequence[Row]) -> str:
+def benchmark(group: Sequence[LabelRow]) -> str:
     assert group[0].draw
     return group[0].draw.benchmark
 
@@ -188,7 +188,7 @@ def test_a_folder_that_is_no_runs(tmp_path: Path) -> None:
 
 
 DRAW = Draw("20251122-060000-7", "ORG/M", "müll; set", 0)
-DRAWN = [Row(DRAW, f"k{n}", f"prompt {n}", f'=an "answer";\n{n}', f"p{n}") for n in (1, 2, 3)]
+DRAWN = [LabelRow(DRAW, f"k{n}", f"prompt {n}", f'=an "answer";\n{n}', f"p{n}") for n in (1, 2, 3)]
 
 
 def filled(*said: str) -> list[list[str]]:
@@ -290,7 +290,7 @@ def test_sheets_that_cannot_be_used(
 RUN_1 = Draw("run-1", "ORG/M", "b", 0)
 
 
-def sheet(records: Sequence[Record], n: int = 1000, draw: Draw = RUN_1) -> list[Row]:
+def sheet(records: Sequence[Record], n: int = 1000, draw: Draw = RUN_1) -> list[LabelRow]:
     """All the rows of a sheet, each labelled a refusal."""
     drawn = labels.sample(labels.answers(draw, records), n)
     return [
@@ -299,11 +299,11 @@ def sheet(records: Sequence[Record], n: int = 1000, draw: Draw = RUN_1) -> list[
     ]
 
 
-def given(rows: Sequence[Row]) -> HumanLabels:
+def given(rows: Sequence[LabelRow]) -> HumanLabels:
     return HumanLabels((Path("l.csv"),), tuple(rows))
 
 
-def labelled(rows: Sequence[Row], records: Sequence[Record]) -> LabelledPrompts:
+def labelled(rows: Sequence[LabelRow], records: Sequence[Record]) -> LabelledPrompts:
     return given(rows).find("b", records, "run-2 of ORG/M").of(records)
 
 
@@ -385,7 +385,7 @@ def test_a_run_with_more_prompts_was_not_sampled(records: Records) -> None:
     assert len(found.skipped) > 10
 
 
-def undrawn(rows: Sequence[Row]) -> list[Row]:
+def undrawn(rows: Sequence[LabelRow]) -> list[LabelRow]:
     return [replace(row, key="", draw=None) for row in rows]
 
 
