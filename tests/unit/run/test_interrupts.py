@@ -108,10 +108,16 @@ def test_an_interrupt_that_arrives_twice_at_once_is_one() -> None:
     assert session.returncode == 0
 
 
+def watching() -> list[psutil.Process]:
+    """Of this process; one has no command line until it has loaded its program."""
+    return [p for p in psutil.Process().children() if interrupts.__file__ in p.cmdline()]
+
+
 def test_a_watch_that_is_closed_leaves_the_process_alone() -> None:
     watch = interrupts.Watch()
-    (watcher,) = (p for p in psutil.Process().children() if interrupts.__file__ in p.cmdline())
     before = signal.getsignal(signal.SIGINT)
+    assert wait_until(lambda: len(watching()) == 1)
+    (watcher,) = watching()
     with pytest.raises(KeyboardInterrupt):
         signal.raise_signal(signal.SIGINT)
     watch.close()
