@@ -1,1 +1,0 @@
-"""One module per suite; those that define ``BENCHMARKS`` are discovered."""

@@ -1,1 +1,0 @@
-"""The words that everything else uses; knows nothing of models, gates or reports."""

@@ -1,1 +1,0 @@
-"""Model servers on this machine: started, placed, watched and stopped."""

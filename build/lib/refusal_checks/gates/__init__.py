@@ -1,1 +1,0 @@
-"""From threshold files to verdicts."""

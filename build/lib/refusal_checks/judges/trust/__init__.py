@@ -1,1 +1,0 @@
-"""Whether a judge can be trusted: canary, calibration and human labels."""

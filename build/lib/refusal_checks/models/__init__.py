@@ -1,1 +1,0 @@
-"""What ``--candidate`` and ``--judge`` name, and how it is asked."""

@@ -1,1 +1,0 @@
-"""The client of an OpenAI-compatible server."""

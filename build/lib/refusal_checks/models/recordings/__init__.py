@@ -1,1 +1,0 @@
-"""Files of recorded answers: tables, and the logs of other evaluation tools."""

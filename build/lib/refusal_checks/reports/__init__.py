@@ -1,1 +1,0 @@
-"""What people read: explanations of verdicts, the terminal's summary, and report files."""

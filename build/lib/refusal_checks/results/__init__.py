@@ -1,1 +1,0 @@
-"""What a run leaves behind: its folder and the summary in it."""
