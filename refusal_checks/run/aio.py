@@ -48,12 +48,12 @@ class Once(Generic[Result]):
         return self._done[key]
 
 
-async def together(*works: Coroutine[Any, Any, None]) -> None:
+async def together(*works: Coroutine[Any, Any, Result]) -> list[Result]:
     """Do all of it, at least one, at one time; the first fault ends the rest.
 
     Unlike a ``TaskGroup``, which forgets that its caller was cancelled if one of its tasks fails in
     the same turn of the loop, so that whoever handles the fault would go on. A fault is raised by
-    itself instead of in a group.
+    itself instead of in a group. Unlike ``gather``, which leaves the rest running.
     """
     tasks = [asyncio.create_task(work) for work in works]
     try:
@@ -65,6 +65,7 @@ async def together(*works: Coroutine[Any, Any, None]) -> None:
     for task in done:
         if not task.cancelled() and (fault := task.exception()):
             raise fault
+    return [task.result() for task in tasks]
 
 
 LOOK = 0.5  # seconds between two looks at what another run asks for

@@ -338,7 +338,7 @@ class Evaluation:
             if len(judges) == 1:  # the usual case, without a further task
                 return (await vote(judges[0], sample),)
             if formed is None:
-                return await asyncio.gather(*(vote(judge, sample) for judge in judges))
+                return await together(*(vote(judge, sample) for judge in judges))
             first = await vote(formed.first, sample)
             if prompt.id in self._drawn[name] or formed.is_unsure(first.judgement):
                 return first, await vote(formed.second, sample)
@@ -358,7 +358,7 @@ class Evaluation:
             judgement = cascade.decide(judges, votes)
             return Record(prompt, sample, answer, judgement, votes if len(votes) > 1 else ())
 
-        records = await asyncio.gather(*map(record, range(len(answers)), answers))
+        records = await together(*map(record, range(len(answers)), answers))
         return await self._weighed(prompt, records)
 
     async def _weighed(self, prompt: Prompt, records: list[Record]) -> list[Record]:

@@ -132,6 +132,24 @@ def test_a_fault_that_is_no_single_answer_s_ends_the_evaluation(tmp_path: Path) 
         evaluate(Speaker(), Reader(says=full), tmp_path)
 
 
+def test_a_fault_leaves_no_verdict_being_asked_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    class Slow(Reader):
+        async def judge(self, prompt: Prompt, completion: Completion) -> Judgement:
+            await asyncio.sleep(60 if completion.text.endswith("1") else 0)
+            raise OSError("disk full")
+
+    def full(store: Store, keys: Iterable[str]) -> None:
+        if any(not key.startswith("p") for key in keys):  # of a verdict
+            raise OSError("disk full")
+
+    monkeypatch.setattr(Store, "release", full)
+    with pytest.raises(OSError, match="disk full"):
+        evaluate(Speaker(2), Slow(), tmp_path)
+    assert not caplog.text, "what is left running says so as the loop ends"
+
+
 OVERLAPPING: Plan = {"part": PROMPTS[:4], "whole": PROMPTS}
 
 
