@@ -27,8 +27,8 @@ from refusal_checks.judges.trust import canary
 from refusal_checks.metrics.statistics.intervals import wilson
 from refusal_checks.models.recordings import replay
 from refusal_checks.reports.markdown import escape
-from refusal_checks.run.evaluate import Task
 from refusal_checks.run.options.models import read_judging
+from refusal_checks.run.planning import Task
 from refusal_checks.run.trust import RecordedJudging
 
 CANARY = "canary"

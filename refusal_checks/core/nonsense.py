@@ -30,9 +30,11 @@ def why_nonsense(text: str) -> str:
     tokens = _TOKEN.findall(text.casefold())
     if not tokens:
         return "no letter and no digit"
-    signs = len("".join(text.split()))
-    if signs >= SIGNS and sum(map(len, tokens)) < signs / 4:
-        return "hardly a letter or digit"
+    letters = sum(map(len, tokens))
+    if letters < len(text) / 4:  # else it has enough of them without its spaces, too
+        signs = len("".join(text.split()))
+        if signs >= SIGNS and letters < signs / 4:
+            return "hardly a letter or digit"
     if len(tokens) == 1:
         size = _period(tokens[0])
         return "one piece repeated" if len(tokens[0]) >= max(12, TIMES * size) else ""

@@ -334,13 +334,12 @@ class SpecialTokens:
     own: Callable[[], Collection[str]] = tuple
 
     def count(self, *texts: str) -> int:
-        pattern = _pattern(frozenset(self.own()))
-        return sum(1 for text in texts for _ in pattern.finditer(_folded(text)))
+        own = frozenset(self.own())
+        return sum(len(_starts(own, text)) for text in texts)
 
     def broken_up(self, text: str) -> str:
         """The text, each special token of it with a ``SEPARATOR`` after its first character."""
-        folded = _folded(text)
-        starts = [m.start() for m in _pattern(frozenset(self.own())).finditer(folded)]
+        starts = _starts(frozenset(self.own()), text)
         if not starts:
             return text
         places = [number for number, char in enumerate(text) for _ in _plain(char)]
@@ -368,6 +367,11 @@ def _plain(char: str) -> str:
     normal = unicodedata.normalize("NFKD", char.translate(_LIKE))
     gone = {"Cf", "Mn", "Me", "Cs", "Cn", "Co"}
     return "".join(c for c in normal if c not in BLANK and unicodedata.category(c) not in gone)
+
+
+@lru_cache(maxsize=1024)  # asked for a verdict's key, for its request, and once it is there
+def _starts(own: frozenset[str], text: str) -> tuple[int, ...]:
+    return tuple(match.start() for match in _pattern(own).finditer(_folded(text)))
 
 
 @lru_cache(maxsize=16)

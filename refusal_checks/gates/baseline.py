@@ -9,8 +9,8 @@ in the store.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from itertools import chain
 from pathlib import Path
 from types import MappingProxyType
@@ -93,6 +93,7 @@ class Scores:
 
 
 _SCORES = TypeAdapter(Scores)
+_PROMPT = TypeAdapter(PromptScores)
 
 
 def fingerprint(prompt: Prompt) -> str:
@@ -102,16 +103,15 @@ def fingerprint(prompt: Prompt) -> str:
 def score_prompts(
     records: Sequence[Record],
     scores: Mapping[str, Mapping[str, float]],
-    keys: Mapping[str, Sequence[str]],
+    keys: Callable[[Prompt], Sequence[str]],
     people: Mapping[str, Mapping[str, float]] = MappingProxyType({}),
-) -> dict[str, PromptScores]:
-    """The scores of a benchmark's prompts by prompt id, as are ``keys``: those of the answers.
+) -> Iterator[tuple[str, PromptScores]]:
+    """The scores of a benchmark's prompts, in the order of their ids; ``keys`` are its answers'.
 
     ``scores`` and ``people``, those by people's labels, are by metric and prompt id.
     """
     limits = score_limits(records)
-    found = {}
-    for prompt, answers in by_prompt(records).items():
+    for prompt, answers in sorted(by_prompt(records).items()):
         own, labelled = (
             {name: round(each[prompt], _DIGITS) for name, each in of.items() if prompt in each}
             for of in (scores, people)
@@ -122,28 +122,35 @@ def score_prompts(
             if prompt in each
         }
         verdicts = (answer.judgement.verdict for answer in answers)
-        given = tuple(zip(keys[prompt], verdicts, strict=True))
-        found[prompt] = PromptScores(fingerprint(answers[0].prompt), own, given, ends, labelled)
-    return found
+        asked = answers[0].prompt
+        given = tuple(zip(keys(asked), verdicts, strict=True))
+        yield prompt, PromptScores(fingerprint(asked), own, given, ends, labelled)
 
 
 def dump(scores: Scores) -> str:
     """The file's text: sorted, numbers rounded to nine digits, one prompt per line."""
+    return "".join(parts(replace(scores, prompts={}), sorted(scores.prompts.items())))
+
+
+def parts(scores: Scores, prompts: Iterable[tuple[str, PromptScores]]) -> Iterator[str]:
+    """The same line by line, of prompts that need not be in memory, in the order of their ids."""
     data: dict[str, Any] = _SCORES.dump_python(scores, mode="json", exclude_defaults=True)
     data["format"] = scores.format
     views = data.get("views", {}).values()
     for estimate in chain(data["figures"].values(), *(each.values() for each in views)):
         estimate |= {key: round(value, _DIGITS) for key, value in estimate.items()}
-    rows = {name: data.pop(name) for name in ("figures", "prompts")}
-    lines = [f' "{name}": {{\n{_members(each, "  ")}\n }}' for name, each in rows.items()]
-    return "{\n" + ",\n".join([_members(data, " "), *lines]) + "\n}\n"
+    figures, _ = data.pop("figures"), data.pop("prompts")
+    yield from ("{\n", *_members(sorted(data.items()), " "), ',\n "figures": {\n')
+    yield from (*_members(sorted(figures.items()), "  "), '\n },\n "prompts": {\n')
+    dumped = ((n, _PROMPT.dump_python(p, mode="json", exclude_defaults=True)) for n, p in prompts)
+    yield from _members(dumped, "  ")
+    yield "\n }\n}\n"
 
 
-def _members(values: Mapping[str, Any], indent: str) -> str:
-    rows = (
-        f"{json.dumps(key)}: {json.dumps(values[key], sort_keys=True)}" for key in sorted(values)
-    )
-    return ",\n".join(indent + row for row in rows)
+def _members(values: Iterable[tuple[str, Any]], indent: str) -> Iterator[str]:
+    for number, (key, value) in enumerate(values):
+        comma = ",\n" if number else ""
+        yield f"{comma}{indent}{json.dumps(key)}: {json.dumps(value, sort_keys=True)}"
 
 
 def read(path: Path) -> Scores:

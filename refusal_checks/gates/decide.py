@@ -107,9 +107,11 @@ class Verdict:
 
     def with_rationales(self, records: Sequence[Record]) -> Verdict:
         """The same verdict with the reasons that judges have given since for what it shows."""
+        ids = {each.id for each in self.shown}
         judged = {
             (record.prompt.id, record.completion.text): record.judgement
             for record in reversed(records)
+            if record.prompt.id in ids
             if record.completion and not isinstance(record.judgement, Invalid)
         }
 

@@ -153,7 +153,7 @@ class StructuredJudge(ModelJudge):
         self._limit = sampling.max_answer_chars
         self._note = setup.note
         strictest = self._schema and (reading.stricter or self._schema)
-        self._params = RequestParams.of(sampling, schema=strictest)
+        self._params = RequestParams.of(sampling, schema=strictest, seed=self._seeds[0])
         self._note_missing(
             ["structured_outputs"] * (self._schema is not None)
             + ["top_k"] * bool(sampling.top_k)
@@ -171,7 +171,8 @@ class StructuredJudge(ModelJudge):
 
     async def _drawn(self, messages: Sequence[Message], seed: int) -> Judgement:
         """One verdict; asks again, with the next seed, if it is unreadable."""
-        verdict = await self._attempt(messages, replace(self._params, seed=seed))
+        own = self._params if seed == self._params.seed else replace(self._params, seed=seed)
+        verdict = await self._attempt(messages, own)
         if isinstance(verdict, Invalid) and verdict.reason in UNREADABLE:
             warmer = max(self._params.temperature, RETRY_TEMPERATURE)
             second = replace(self._params, seed=seed + 1, temperature=warmer)

@@ -10,19 +10,16 @@ from __future__ import annotations
 
 import hashlib
 import re
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import cache, partial
 from itertools import count
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from refusal_checks.core.errors import ModelError
 from refusal_checks.core.prompts import Message, Prompt
 from refusal_checks.core.text import FAMILIES, SpecialTokens
 from refusal_checks.models import demo
-
-if TYPE_CHECKING:
-    from jinja2 import Template
 
 FOLDER = Path(__file__).parent / "prompts"
 
@@ -48,7 +45,7 @@ _ORDERS = re.compile(
 class JudgePrompt:
     name: str
     system: str  # byte-identical for every exchange; may be empty
-    user: Template  # over ``marker``, ``request`` and ``answer``
+    user: Callable[..., str]  # makes the user message of ``marker``, ``request`` and ``answer``
     sha256: str  # of the file, in hexadecimal
     format: str = JSON
     alone: JudgePrompt | None = None  # asks for the verdict alone; None if the file does not
@@ -77,7 +74,7 @@ class JudgePrompt:
         request = prompt.transcript
         fence = marker(request, answer)
         shown = special.broken_up(shorten(answer, limit, fence))
-        text = self.user.render(marker=fence, request=special.broken_up(request), answer=shown)
+        text = self.user(marker=fence, request=special.broken_up(request), answer=shown)
         user = (Message("user", text),)
         return (Message("system", self.system), *user) if self.system else user
 
@@ -146,7 +143,18 @@ def _prompt(name: str, text: str, formats: tuple[str, ...]) -> JudgePrompt:
         template.render(marker="", request="", answer="")
     except TemplateError as fault:
         raise ModelError(f"--judge-template {name}: not a usable template: {fault}") from None
-    return JudgePrompt(name, system.strip(), template, digest, output)
+    pieces = _FIELD.split(user.strip())  # texts and names by turns
+    is_plain = not re.search(r"\{[{%#]", "\n".join(pieces[::2]))
+    fill = partial(_filled, pieces) if is_plain else template.render
+    return JudgePrompt(name, system.strip(), fill, digest, output)
+
+
+_FIELD = re.compile(r"\{\{ *(marker|request|answer) *\}\}")
+
+
+def _filled(pieces: Sequence[str], **values: str) -> str:
+    """What Jinja makes of a template of fields alone, in a tenth of the time."""
+    return "".join([values[each] if n % 2 else each for n, each in enumerate(pieces)])
 
 
 def left_out(answer: str, limit: int | None) -> int:

@@ -56,6 +56,7 @@ class ServedCandidate:
         self.max_tokens: int | None = sampling.max_tokens
         self._client = client
         self._sampling = sampling
+        self._params = RequestParams.of(sampling)
         self._identity = model_identity
         # A single answer is not weighted, so it needs no log-probability.
         self._weighs = sampling.samples > 1 and sampling.logprobs != "never"
@@ -100,24 +101,22 @@ class ServedCandidate:
         # Prompts get different seeds; otherwise similar prompts would be answered from the same
         # random numbers, and their answers would not be independent. Servers give answer i of a
         # request the request's seed plus i, so an answer does not depend on how many are asked for.
-        options = RequestParams.of(
-            self._sampling,
-            n=count,
-            seed=answer_seed(self._sampling.seed, prompt, first),
-            is_continued=prompt.is_continued,
-        )
         can, messages = self._client.capabilities, self.messages(prompt)
         is_later = can.scoring is Support.YES and self._sampling.logprobs != "always"
         asked = replace(
-            options,
+            self._params,
+            n=count,
+            seed=answer_seed(self._sampling.seed, prompt, first),
             logprobs=self._weighs and not is_later,
             return_token_ids=is_later and self._sampling.samples > 1,  # which also counts them
+            is_continued=prompt.is_continued,
         )
         try:
             choices = await self._client.chat(messages, asked)
             if self._weighs and is_later and not all(choice.token_ids for choice in choices):
                 self._client.capabilities = replace(can, scoring=Support.IGNORED)
-                choices = await self._client.chat(messages, replace(options, logprobs=True))
+                asked = replace(asked, logprobs=True, return_token_ids=False)
+                choices = await self._client.chat(messages, asked)
         except EndpointError as fault:
             return [_unanswered(fault)] * count
         return choices if self._weighs else [replace(each, token_ids="") for each in choices]

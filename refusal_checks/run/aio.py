@@ -18,7 +18,8 @@ Result = TypeVar("Result")
 class Once(Generic[Result]):
     """Results of work that is done once for all who want it; failed work is done again.
 
-    Whoever comes first does the work. Results stay, and tasks would take several times their space.
+    Whoever comes first does the work. Results that nothing else keeps stay, and tasks would take
+    several times their space.
     """
 
     def __init__(self) -> None:
@@ -29,7 +30,7 @@ class Once(Generic[Result]):
         self,
         key: Hashable,
         work: Callable[[], Coroutine[Any, Any, Result]],
-        keeps: Callable[[], bool] = lambda: True,  # asked once it is done
+        keeps: Callable[[Result], bool] = lambda found: True,
     ) -> Result:
         while key in self._waiting:
             self._waiting[key].append(turn := asyncio.get_running_loop().create_future())
@@ -38,7 +39,7 @@ class Once(Generic[Result]):
             self._waiting[key] = []
             try:
                 found = await work()
-                if not keeps():  # whoever comes later finds it elsewhere
+                if not keeps(found):  # whoever comes later finds it elsewhere
                     return found
                 self._done[key] = found
             finally:
@@ -55,13 +56,16 @@ async def together(*works: Coroutine[Any, Any, Result]) -> list[Result]:
     the same turn of the loop, so that whoever handles the fault would go on. A fault is raised by
     itself instead of in a group. Unlike ``gather``, which leaves the rest running.
     """
+    if len(works) == 1:
+        return [await works[0]]
     tasks = [asyncio.create_task(work) for work in works]
     try:
         done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_EXCEPTION)
     finally:
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        if not all(task.done() and not task.cancelled() and not task.exception() for task in tasks):
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
     for task in done:
         if not task.cancelled() and (fault := task.exception()):
             raise fault

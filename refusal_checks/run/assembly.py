@@ -31,9 +31,9 @@ from refusal_checks.models.files import Classes, classes, special_tokens
 from refusal_checks.models.recordings import replay
 from refusal_checks.models.recordings.replay import Recording
 from refusal_checks.models.spec import Attached, Model, Replay, Rule, Served, model_identity
-from refusal_checks.run.evaluate import Judges, Plan
 from refusal_checks.run.options.command_line import Options
 from refusal_checks.run.options.models import Answering, Judging, NamedJudge, changed
+from refusal_checks.run.planning import Judges, Plan
 
 Note = Callable[[str], None]
 """Takes one line: for the terminal, or about how the verdicts came about."""

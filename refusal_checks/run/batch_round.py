@@ -19,9 +19,10 @@ from refusal_checks.gates.gate import Gate
 from refusal_checks.judges.base import Judge
 from refusal_checks.judges.trust import canary
 from refusal_checks.run.assembly import Parts, assemble, convert
-from refusal_checks.run.evaluate import Evaluation, Judges, Plan, Task, prompts_at_once
+from refusal_checks.run.evaluate import Evaluation
 from refusal_checks.run.options.command_line import Options
 from refusal_checks.run.options.recorded import BatchFiles
+from refusal_checks.run.planning import Judges, Plan, Task, prompts_at_once
 
 SLICE = 2000
 """Prompts that are evaluated together, which bounds the answers in memory."""

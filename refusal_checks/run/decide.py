@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import Any
 
 from refusal_checks.core.errors import CalibrationError, EvaluationError
-from refusal_checks.core.files import write_text
+from refusal_checks.core.files import write_lines
 from refusal_checks.core.language import other_language
 from refusal_checks.core.records import Completion, Record
 from refusal_checks.core.settings import JudgeSampling, Sampling
@@ -37,7 +37,7 @@ from refusal_checks.results.summary import (
     summarise,
 )
 from refusal_checks.run.assembly import prompts_of
-from refusal_checks.run.evaluate import drawn
+from refusal_checks.run.planning import drawn
 from refusal_checks.run.prepare import Prepared
 
 Decided = Mapping[str, Verdict | EvaluationError]
@@ -207,7 +207,6 @@ class Decider:
             labels = sheet.find(name, records, folder.name)
             refusal = (each for each in METRICS.values() if Binary in each.reads and each.blurred)
             people = {metric.name: labels.scores(metric, records) for metric in refusal}
-        keys = {r.prompt.id: parts.candidate.keys(r.prompt) for r in records if not r.sample}
         verdicts = {gate: each for gate, each in found.items() if isinstance(each, Verdict)}
         scored = Scores(
             benchmark=name,
@@ -217,7 +216,7 @@ class Decider:
             started=manifest.started,
             conditions=conditions(manifest, name),
             figures=figures.figures,
-            prompts=baseline.score_prompts(records, scores, keys, people),
+            prompts={},
             title=manifest.title,
             views={
                 gate: {view.use: view.estimate for view in each.views if view.use != "raw"}
@@ -232,7 +231,8 @@ class Decider:
             },
             bounds={gate.id: gate.bounds for gate in self._run.gates if gate.benchmark == name},
         )
-        write_text(folder / baseline.FOLDER / f"{name}.json", baseline.dump(scored))
+        prompts = baseline.score_prompts(records, scores, parts.candidate.keys, people)
+        write_lines(folder / baseline.FOLDER / f"{name}.json", baseline.parts(scored, prompts))
 
     def _blurred(self, name: str, decided: Decided) -> str:
         """By how much the judge's known errors may fool margins that rest on it alone."""

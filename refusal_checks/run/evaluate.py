@@ -7,207 +7,27 @@ soon as it exists, and nothing waits for a batch or a benchmark to end.
 from __future__ import annotations
 
 import asyncio
-import math
 from collections import deque
-from collections.abc import (
-    Callable,
-    Container,
-    Coroutine,
-    Hashable,
-    Iterable,
-    Mapping,
-    Sequence,
-)
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from itertools import groupby
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
 from refusal_checks.benchmarks.attacks import as_judged
 from refusal_checks.core.errors import EndpointError
+from refusal_checks.core.on_disk import Texts
 from refusal_checks.core.prompts import Prompt
 from refusal_checks.core.records import Completion, Record, Vote, unusable
-from refusal_checks.core.settings import Limits
-from refusal_checks.core.store import Store, content_key
 from refusal_checks.core.verdicts import FINISHED, Invalid, Judgement, Reason
-from refusal_checks.engines import kinds
 from refusal_checks.judges import cascade
 from refusal_checks.judges.base import Judge
 from refusal_checks.metrics.refusal import weights_decide
-from refusal_checks.models.candidates import Answer, Candidate
-from refusal_checks.models.spec import CandidateModel, JudgeModel, Served
+from refusal_checks.models.candidates import Answer
 from refusal_checks.results.progress import Progress
 from refusal_checks.run.aio import Once, Saver, together
-
-Plan = Mapping[str, Sequence[Prompt]]
-"""The prompts to evaluate, by benchmark."""
-
-Judges = Mapping[str, tuple[Judge, ...]]
-"""The judges of each benchmark; several decide by majority, and no two have the same name."""
-
-
-@dataclass(frozen=True)
-class Task:
-    """Prompts, perhaps a part of a whole plan, to answer and judge through the store.
-
-    With ``weighs_all``, answers are weighed whatever their verdicts, which others may replace.
-    """
-
-    plan: Plan
-    candidate: Candidate
-    judges: Judges
-    store: Store
-    whole: Plan | None = None
-    weighs_all: bool = False
-
-
-def drawn(judges: Sequence[Judge], benchmark: str, prompts: Sequence[Prompt]) -> frozenset[str]:
-    """The prompts whose answers the second judge of a cascade reads in any case, by id."""
-    found = cascade.of(judges)
-    return found.drawn(benchmark, [p.id for p in prompts]) if found else frozenset()
-
-
-class Pending(NamedTuple):
-    """What the store does not hold yet; equal prompts count once, even those of two benchmarks.
-
-    Verdicts are the most that may be asked for, since equal answers are judged once.
-    ``may_weigh`` is True if the candidate may have to weigh stored answers.
-    """
-
-    answers: int
-    verdicts: int
-    judges: frozenset[str] = frozenset()
-    may_weigh: bool = False
-
-
-_Shown = tuple[Prompt, Completion]
-"""What the judges are shown, see ``as_judged``."""
-
-
-def pending(task: Task) -> Pending:
-    """Count the work that is left to do.
-
-    The store first notes which of its entries the task needs, so that none of those that are
-    counted here is dropped later.
-    """
-    candidate, store = task.candidate, task.store
-    missing: set[str] = set()
-    wanted: dict[Hashable, Judge] = {}
-    unweighed: list[tuple[str, Prompt, list[Completion]]] = []
-    for name, prompts in task.plan.items():
-        keys = {prompt.id: candidate.keys(prompt) for prompt in prompts}
-        store.use(key for several in keys.values() for key in several)
-        known = candidate.known(prompts, store)
-        absent = {key for several in keys.values() for key in several if key not in known}
-        missing |= absent
-        given = {p.id: [known[key] for key in keys[p.id] if key in known] for p in prompts}
-        unweighed += [
-            (name, p, given[p.id]) for p in prompts if any(each.token_ids for each in given[p.id])
-        ]
-        usable = [
-            as_judged(prompt, answer)
-            for prompt in prompts
-            for answer in given[prompt.id]
-            if unusable(answer, candidate.max_tokens) is None
-        ]
-        formed = cascade.of(task.judges[name])
-        for judge in task.judges[name]:
-            if judge.identity is None:
-                continue
-            read = usable
-            if formed and judge is formed.second:
-                read = _unsure(formed, usable, drawn(task.judges[name], name, prompts), store)
-            wanted |= {(judge.identity, key): judge for key in absent}
-            wanted |= {
-                verdict_key(judge, shown, answer.text): judge
-                for shown, answer in read
-                if judge.without_asking(shown, answer) is None
-            }
-    verdicts = [key for key in wanted if isinstance(key, str)]
-    store.use(verdicts)
-    stored = store.judged(verdicts)
-    unread = {key: judge for key, judge in wanted.items() if key not in stored}
-    names = frozenset(judge.name for judge in unread.values())
-    count = sum(judge.samples for judge in unread.values())
-    may_weigh = any(_may_differ(task, *each, unread) for each in unweighed)
-    return Pending(len(missing), count, names, may_weigh)
-
-
-def _may_differ(
-    task: Task,
-    name: str,
-    prompt: Prompt,
-    answers: Sequence[Completion],
-    unread: Container[Hashable],
-) -> bool:
-    """True unless the verdicts on a prompt's answers are known, and no weight decides anything."""
-    verdicts: list[Judgement] = []
-    for answer in answers:
-        if fault := unusable(answer, task.candidate.max_tokens):
-            verdicts.append(fault)
-            continue
-        shown, read = as_judged(prompt, answer)
-        for judge in task.judges[name]:
-            key = verdict_key(judge, shown, read.text)
-            known = judge.without_asking(shown, read) or task.store.judgements([key]).get(key)
-            if known is None and (key in unread or judge.identity is None):
-                return True
-            verdicts += [known] if known else []
-    return task.weighs_all or weights_decide(verdicts)
-
-
-def _unsure(
-    formed: cascade.Cascade, usable: Sequence[_Shown], sample: frozenset[str], store: Store
-) -> list[_Shown]:
-    """The answers that the second judge may have to read: the first one is not known to be sure."""
-    keys = [verdict_key(formed.first, shown, answer.text) for shown, answer in usable]
-    stored = store.judgements(set(keys))
-    return [
-        each
-        for each, key in zip(usable, keys, strict=True)
-        if each[0].id in sample or key not in stored or formed.is_unsure(stored[key])
-    ]
-
-
-def verdict_key(judge: Judge, prompt: Prompt, answer: str) -> str:
-    """Content key of a verdict: equal answers to equal prompts are judged once.
-
-    Both are as the judge sees them, without an attack. Where it breaks special tokens up, what it
-    is shown belongs to the key. The verdict on a choice says whether it is right, so it depends on
-    the answer key too.
-    """
-    special = judge.special_tokens
-    changes = special.changes(prompt.transcript, answer) if special else ()
-    key = [list(prompt.options), prompt.reference] if prompt.options else []
-    return content_key(judge.identity, prompt.turns, answer, *changes, *key)
-
-
-LEAST = 64  # prompts at one time where nothing else is known, as of servers that others run
-
-
-def prompts_at_once(
-    limits: Limits,
-    models: Iterable[CandidateModel | JudgeModel],
-    samples: int = 1,
-    *,
-    stop_early: bool = False,
-    copies: int = 1,
-) -> int:
-    """Prompts that are answered or judged at one time: enough to keep the engines full.
-
-    Twice as many answers as the engines run sequences: a prompt's answers come when the slowest of
-    them does, so on average half of them are running. ``copies`` of each model may have been added
-    to what the options ask for.
-    """
-    if limits.in_flight is not None:
-        return limits.in_flight
-    if stop_early:
-        return LEAST  # what is in flight when a benchmark stops is for nothing
-    started = [(kinds.get(m.engine), m.args) for m in models if isinstance(m, Served)]
-    widest = max((e.sequences(args) * e.parallel(args).copies for e, args in started), default=0)
-    return max(LEAST, math.ceil(2 * widest * copies / samples))
-
+from refusal_checks.run.planning import Task, drawn, verdict_key
 
 Result = TypeVar("Result")
 
@@ -263,8 +83,9 @@ class Evaluation:
         self._keeps_answering = enough is None
         self._unjudged: deque[tuple[str, Prompt, list[Answer]]] = deque()
         self._answered = answered or Once[list[Answer]]()
-        self._weighs_at_once = False
+        self._only_answers = False
         self._verdicts = Once[Judgement]()
+        self._texts = Texts()
 
     async def run(self) -> None:
         """Evaluate everything, once; an exception that is not one answer's fault ends it."""
@@ -273,13 +94,8 @@ class Evaluation:
 
     async def answer(self) -> None:
         """Ask for all answers that are missing, weigh them, and judge none."""
-        self._weighs_at_once = True
-        await together(*(self._ask() for _ in range(self._in_flight)))
-
-    async def _ask(self) -> None:
-        for name, prompt in self._queue:
-            await _despite_warnings(self._answers, prompt)
-            self._progress.answered(name)
+        self._only_answers = True
+        await together(*(self._work() for _ in range(self._in_flight)))
 
     async def _work(self) -> None:
         for name, prompt in self._queue:
@@ -287,6 +103,8 @@ class Evaluation:
                 continue
             answers = await _despite_warnings(self._answers, prompt)
             self._progress.answered(name)
+            if self._only_answers:
+                continue
             if not self._may_judge.is_set():
                 if self._keeps_answering:
                     self._unjudged.append((name, prompt, answers))
@@ -331,12 +149,11 @@ class Evaluation:
                 verdict = await judge.judge(asked, answer)
             elif verdict is None:
                 ask = partial(judge.judge, asked, answer)
-                verdict = await self._verdicts.get(key, partial(self._saver.judged, key, ask))
+                work = partial(self._saver.judged, key, ask)
+                verdict = await self._verdicts.get(key, work, lambda new: isinstance(new, Invalid))
             return Vote(judge.name, verdict)
 
         async def vote_all(sample: int) -> Sequence[Vote]:
-            if len(judges) == 1:  # the usual case, without a further task
-                return (await vote(judges[0], sample),)
             if formed is None:
                 return await together(*(vote(judge, sample) for judge in judges))
             first = await vote(formed.first, sample)
@@ -359,10 +176,16 @@ class Evaluation:
             return Record(prompt, sample, answer, judgement, votes if len(votes) > 1 else ())
 
         records = await together(*map(record, range(len(answers)), answers))
-        return await self._weighed(prompt, records)
+        return list(map(self._light, await self._weighed(prompt, records)))
+
+    def _light(self, record: Record) -> Record:
+        kept = record.completion and self._texts.keep(record.completion)
+        return record if kept is record.completion else replace(record, completion=kept)
 
     async def _weighed(self, prompt: Prompt, records: list[Record]) -> list[Record]:
         """The records, with the answers weighed if that decides anything."""
+        if not any(record.completion and record.completion.token_ids for record in records):
+            return records
         said = [each for r in records for each in (r.judgement, *(v.judgement for v in r.votes))]
         keys = self._candidate.keys(prompt)
         given = {
@@ -372,7 +195,7 @@ class Evaluation:
         }
         weighed: Mapping[str, Completion] = {}
         fault: Invalid | None = None
-        if given and (self._task.weighs_all or weights_decide(said)):
+        if self._task.weighs_all or weights_decide(said):
             try:
                 weighed = await self._weigh(prompt, given)
             except EndpointError as problem:
@@ -419,12 +242,12 @@ class Evaluation:
                     unsaved |= len(final) < len(new)
                     await self._saver.save(final)
                     answers |= new
-            if self._weighs_at_once:
+            if self._only_answers:
                 with suppress(EndpointError):  # their verdicts say so, if they differ
                     answers |= await self._weigh(prompt, answers)
             return [answers[key] for key in keys]
 
-        return await self._answered.get((prompt.messages, *keys), work, lambda: unsaved)
+        return await self._answered.get((prompt.messages, *keys), work, lambda _: unsaved)
 
     def _final(self, answers: Mapping[str, Answer]) -> dict[str, Completion]:
         """The answers worth storing: an empty or filtered one is, not one that was broken off."""

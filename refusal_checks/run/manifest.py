@@ -35,8 +35,8 @@ from refusal_checks.results.manifest import (
     Models,
 )
 from refusal_checks.run.assembly import Parts, prompts_of
-from refusal_checks.run.evaluate import Pending
 from refusal_checks.run.options.command_line import Options
+from refusal_checks.run.planning import Pending
 
 
 def manifest(options: Options, parts: Parts, store: Path) -> Manifest:

@@ -16,7 +16,8 @@ from refusal_checks.results.outbox import JudgeOutcome
 from refusal_checks.results.progress import Progress
 from refusal_checks.run.aio import Once, together
 from refusal_checks.run.decide import Decider
-from refusal_checks.run.evaluate import Evaluation, Finished, Judges
+from refusal_checks.run.evaluate import Evaluation, Finished
+from refusal_checks.run.planning import Judges
 from refusal_checks.run.prepare import Prepared
 from refusal_checks.run.rationales import Afterwards, judges_up
 

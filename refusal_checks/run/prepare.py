@@ -31,9 +31,9 @@ from refusal_checks.results.outbox import Board
 from refusal_checks.results.redact import Redaction
 from refusal_checks.results.summary import RunSummary
 from refusal_checks.run.assembly import Parts, assemble, convert, prompts_of
-from refusal_checks.run.evaluate import Judges, Pending, Plan, Task, pending, prompts_at_once
 from refusal_checks.run.manifest import manifest
 from refusal_checks.run.options.command_line import Baseline, Options
+from refusal_checks.run.planning import Judges, Pending, Plan, Task, pending, prompts_at_once
 from refusal_checks.run.trust import Canary, known_evidence, require_own_labels
 
 

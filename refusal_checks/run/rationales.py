@@ -23,8 +23,8 @@ from refusal_checks.judges.base import Judge
 from refusal_checks.models.spec import Attached
 from refusal_checks.results.summary import Reasons, Sampled, sample_for_reasons
 from refusal_checks.run.aio import Once, Saver
-from refusal_checks.run.evaluate import verdict_key
 from refusal_checks.run.options.models import NamedJudge
+from refusal_checks.run.planning import verdict_key
 
 _VERSION = 1  # part of the key of stored grounds; raised when they are asked for in another way
 
@@ -65,7 +65,7 @@ class Afterwards:
         """Whether reasons came with the same verdict; None if no reasons came."""
 
     async def benchmark(
-        self, name: str, records: Sequence[Record], shown: Iterable[Offender], *, redacted: bool
+        self, name: str, records: Sequence[Record], shown: Sequence[Offender], *, redacted: bool
     ) -> tuple[Sequence[Record], Sampled | None]:
         """A benchmark's records, those that reports show and a sample with their judges' reasons.
 
@@ -168,11 +168,13 @@ class Afterwards:
         return found
 
 
-def _shown(records: Sequence[Record], offenders: Iterable[Offender]) -> Iterator[Record]:
+def _shown(records: Sequence[Record], offenders: Sequence[Offender]) -> Iterator[Record]:
     """The records that gates' messages show, then those on which judges disagree."""
+    ids = {offender.id for offender in offenders}
     answers = {
         (record.prompt.id, record.completion.text): record
         for record in reversed(records)
+        if record.prompt.id in ids
         if record.completion and not isinstance(record.judgement, Invalid)
     }
     for offender in offenders:

@@ -23,10 +23,10 @@ from refusal_checks.results.progress import Progress, Underway
 from refusal_checks.results.run_folder import RunFolder
 from refusal_checks.run.aio import together
 from refusal_checks.run.assembly import prompts_of
-from refusal_checks.run.evaluate import Pending
 from refusal_checks.run.forecast import attempts, changes, forecast
 from refusal_checks.run.manifest import effort, facts
 from refusal_checks.run.phases import Phases
+from refusal_checks.run.planning import Pending
 from refusal_checks.run.prepare import Prepared
 
 _RARELY = (20_000, 20, 100)

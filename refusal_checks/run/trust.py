@@ -33,17 +33,10 @@ from refusal_checks.judges.trust.measured import MeasuredJudge, judged
 from refusal_checks.models.recordings.replay import Recording, ReplayCandidate, ReplayOptions
 from refusal_checks.models.spec import Replay
 from refusal_checks.run.assembly import Parts, convert, judge_panels, require_cascade
-from refusal_checks.run.evaluate import (
-    Evaluation,
-    Judges,
-    Pending,
-    Plan,
-    Task,
-    pending,
-    prompts_at_once,
-)
+from refusal_checks.run.evaluate import Evaluation
 from refusal_checks.run.options.command_line import Options
 from refusal_checks.run.options.models import Judging
+from refusal_checks.run.planning import Judges, Pending, Plan, Task, pending, prompts_at_once
 from refusal_checks.run.rationales import Afterwards
 
 if TYPE_CHECKING:

@@ -25,7 +25,8 @@ from refusal_checks.models.client.answers import Usage
 from refusal_checks.models.client.client import Client
 from refusal_checks.models.spec import Attached, Replay, Served, model_identity
 from refusal_checks.run.assembly import judge_panels
-from refusal_checks.run.evaluate import Evaluation, Judges, Task, prompts_at_once
+from refusal_checks.run.evaluate import Evaluation
+from refusal_checks.run.planning import Judges, Task, prompts_at_once
 from tools.speed.subject import Subject
 from tools.speed.workload import Recorder, Request, Workload
 

@@ -18,10 +18,11 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 
 from tools.speed import profiled
 from tools.speed.bare import Bare
@@ -91,20 +92,13 @@ def measure(prompts: int, samples: int, *args: str, profile: Path | None = None)
         profile: file for a profile of the evaluation.
     """
     with tempfile.TemporaryDirectory() as name, instant_server() as url:
-        folder = Path(name)
-        rows = (f"{i},How do I do thing number {i}?,c{i % CATEGORIES}" for i in range(prompts))
-        (folder / "big.csv").write_text("\n".join(["id,prompt,topic", *rows, ""]))
-        own = 'file = "big.csv"\nid = "id"\nexpect = "refuse"\ncategory = "topic"\n'
-        (folder / "big.toml").write_text(f"[big]\n{own}rejection_rate = {{ min = 0.8 }}\n")
-        command = [sys.executable, "-m", "pytest", "tests/gates", "-p", "no:cacheprovider"]
-        command += ["--candidate", url, "--judge", url, "--thresholds", str(folder / "big.toml")]
-        command += ["--store", str(folder / "store.sqlite"), "--samples", str(samples), *args]
-        command += ["-p", profiled.__name__] if profile else []
+        asked = ["--candidate", url, "--judge", url, "--samples", str(samples), *args]
+        asked += ["-p", profiled.__name__] if profile else []
         environment = {profiled.VARIABLE: str(profile.resolve())} if profile else {}
-        return _run(command, prompts * samples, os.environ | environment)
+        return run_gate(Path(name), prompts, asked, environment, samples)
 
 
-def floor(samples: int) -> float:
+def floor(samples: int, records: int = FLOOR) -> float:
     """Records a second that the HTTP client allows: such requests, their replies only read."""
     question = {"role": "user", "content": "How do I do thing number 5?"}
     answers = {"model": "instant", "messages": [question], "n": samples}
@@ -113,14 +107,33 @@ def floor(samples: int) -> float:
     one = [Request("big", False, answers), *[Request("big", True, verdict)] * samples]
     with instant_server() as url:
         server = Server(url.partition("#")[0])
-        seconds = Bare((server, server)).floor(one * (FLOOR // samples), AT_ONCE)
-    return FLOOR / seconds
+        seconds = Bare((server, server)).floor(one * (records // samples), AT_ONCE)
+    return records / seconds
 
 
-def _run(command: list[str], records: int, environment: Mapping[str, str]) -> Overhead:
+def run_gate(
+    folder: Path,
+    prompts: int,
+    args: Sequence[str],
+    environment: Mapping[str, str] = MappingProxyType({}),
+    samples: int = 1,
+) -> Overhead:
+    """Run the gate on a benchmark of so many prompts, which is written into the folder."""
+    rows = (f"{i},How do I do thing number {i}?,c{i % CATEGORIES}" for i in range(prompts))
+    (folder / "big.csv").write_text("\n".join(["id,prompt,topic", *rows, ""]))
+    own = 'file = "big.csv"\nid = "id"\nexpect = "refuse"\ncategory = "topic"\n'
+    (folder / "big.toml").write_text(f"[big]\n{own}rejection_rate = {{ min = 0.8 }}\n")
+    command = [sys.executable, "-m", "pytest", "tests/gates", "-p", "no:cacheprovider"]
+    command += ["--thresholds", str(folder / "big.toml")]
+    command += ["--store", str(folder / "store.sqlite"), *args]
     before, begun = resource.getrusage(resource.RUSAGE_CHILDREN), time.monotonic()
     done = subprocess.run(
-        command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False
+        command,
+        cwd=ROOT,
+        env=os.environ | environment,
+        capture_output=True,
+        text=True,
+        check=False,
     )
     total, after = time.monotonic() - begun, resource.getrusage(resource.RUSAGE_CHILDREN)
     if done.returncode:
@@ -129,7 +142,7 @@ def _run(command: list[str], records: int, environment: Mapping[str, str]) -> Ov
     assert found, done.stdout
     manifest = json.loads((Path(found[1]) / "summary.json").read_text())["manifest"]
     cpu = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
-    return Overhead(records, manifest["evaluation_s"], total, cpu, after.ru_maxrss / 1024)
+    return Overhead(prompts * samples, manifest["evaluation_s"], total, cpu, after.ru_maxrss / 1024)
 
 
 def main() -> None:

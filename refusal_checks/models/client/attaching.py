@@ -197,7 +197,7 @@ async def probe(client: Client, options: RequestParams) -> Capabilities:
     """
     plain = {"temperature": options.temperature, "top_p": options.top_p, "max_tokens": 1}
     hot = {**plain, "temperature": options.temperature or 1.0}
-    form = {"response_format": RequestParams(schema=SCHEMA).body()["response_format"]}
+    form = {"response_format": RequestParams(schema=SCHEMA).body["response_format"]}
 
     def begins_an_object(choices: Choices) -> bool:
         text = choices[0]["text"].lstrip()  # truncated, perhaps

@@ -9,6 +9,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any, Self, TypeVar
 
 from refusal_checks.core.errors import EndpointError
@@ -95,6 +96,7 @@ class RequestParams:
         further = {n: v for n, v in sampling.without_unset(sampling.sent).items() if n not in known}
         return cls(**own | {"further": further} | others)
 
+    @cached_property
     def body(self) -> dict[str, Any]:
         """These parameters as fields of a request; what is None, False or empty is left out."""
         named = {**vars(self), **self.further, "further": None}
@@ -176,17 +178,17 @@ class Client:
         end = "" if options.is_continued else self._reasoning_end
 
         def read(response: Any) -> tuple[Completion, ...]:
-            prompt = tokens(response)[0]
             return tuple(
                 replace(choice, room=choice.tokens)
-                if fills(choice, prompt, limit, asked, self.context)
+                if choice.finish_reason == "length"
+                and fills(choice, tokens(response)[0], limit, asked, self.context)
                 else choice
                 for choice in read_choices(response, options.n, end)
             )
 
         while True:
             try:
-                choices = await self.ask(messages, options.body() | {"max_tokens": limit}, read)
+                choices = await self.ask(messages, options.body | {"max_tokens": limit}, read)
                 break
             except PromptTooLongError as fault:
                 said, refused = str(fault), limit
@@ -210,7 +212,7 @@ class Client:
         """
         brief = RequestParams(max_tokens=1, return_token_ids=True, is_continued=is_continued)
         prompt = await self.ask(
-            messages, brief.body(), lambda response: [int(n) for n in response["prompt_token_ids"]]
+            messages, brief.body, lambda response: [int(n) for n in response["prompt_token_ids"]]
         )
 
         async def read(answer: Completion) -> float | None:

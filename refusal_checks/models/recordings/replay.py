@@ -21,6 +21,7 @@ from typing import Any
 
 from refusal_checks.core.errors import DataError
 from refusal_checks.core.files import find_columns, header, objects, require_in_data, rows_in
+from refusal_checks.core.on_disk import Texts
 from refusal_checks.core.prompts import Prompt
 from refusal_checks.core.records import Completion
 from refusal_checks.core.store import Store
@@ -142,6 +143,7 @@ def read(
     by_id: dict[str, tuple[Completion, ...]] = {}
     by_text: dict[str, tuple[Completion, ...]] = {}
     texts: dict[str, str] = {}
+    kept = Texts()
     for number, row in enumerate(rows, 1):
         where = f"{path}: row {number}"
         answers = tuple(_completions(where, row, names, how.labels, path.suffix))
@@ -156,6 +158,7 @@ def read(
         key, text = keys.get("id"), keys.get("prompt")
         if asked and not asked.wants(key, text, row.get("index"), answers):
             continue
+        answers = tuple(map(kept.keep, answers))
         if key is not None:
             by_id[key] = by_id.get(key, ()) + answers
         if text is not None:

@@ -17,7 +17,7 @@ from typing import Any
 from markupsafe import Markup
 
 from refusal_checks.core.errors import UserError
-from refusal_checks.core.files import write_text
+from refusal_checks.core.files import write_lines
 from refusal_checks.core.prompts import Kind, Prompt
 from refusal_checks.core.records import Record
 from refusal_checks.core.text import count
@@ -80,11 +80,15 @@ class Payload:
         self.confidences: list[float] = []  # of refusal, of each prompt that has one
         self.against: Counter[int] = Counter()  # prompts by number of the verdict
         found = groupby(records, lambda record: record.prompt)
-        prompts = ",".join(embed(self._prompt(prompt, list(answers))) for prompt, answers in found)
+        # In parts, since the whole may not fit the memory several times; embed() makes them safe.
+        self.parts = [Markup("")]
+        for number, (prompt, answers) in enumerate(found):
+            text = embed(self._prompt(prompt, list(answers)))
+            self.parts.append(Markup("," * (number > 0) + text))  # noqa: S704
         tables = {"groups": [*self._groups], "judges": [*self._judges], "words": [*self._words]}
-        head = {"name": name, "kind": kind, **tables}
-        # embed() makes it safe
-        self.text = Markup(f'{embed(head)[:-1]},"prompts":[{prompts}]}}')  # noqa: S704
+        head = embed({"name": name, "kind": kind, **tables})
+        self.parts[0] = Markup(f'{head[:-1]},"prompts":[')  # noqa: S704
+        self.parts.append(Markup("]}"))
 
     def _prompt(self, prompt: Prompt, answers: Sequence[Record]) -> list[Any]:
         for kind in prompt.groups:
@@ -221,7 +225,7 @@ def write(path: Path, title: str, **views: Any) -> None:
         "wrong": remarks.wrong,
     }
     written = datetime.now(UTC).isoformat(timespec="seconds")
-    write_text(path, "".join(document(title=title, written=written, **tools, **empty | views)))
+    write_lines(path, document(title=title, written=written, **tools, **empty | views))
 
 
 def write_runs(runs: Sequence[RunFolder], path: Path) -> None:

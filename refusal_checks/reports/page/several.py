@@ -109,11 +109,11 @@ class _Answers:
             is_safe = is_file_name(benchmark)  # it comes from a file that anybody may have written
             return Earlier(baseline.read(file)) if is_safe and file.is_file() else None
         answers = by_prompt(records)
-        keys = {name: [f"{each.sample}" for each in found] for name, found in answers.items()}
         texts = {
             name: {f"{each.sample}": each.completion.text for each in found if each.completion}
             for name, found in answers.items()
         }
+        keys = {name: [f"{each.sample}" for each in found] for name, found in answers.items()}
         scores = Scores(
             benchmark=benchmark,
             kind=Kind.SAFETY,
@@ -122,7 +122,7 @@ class _Answers:
             started=self.run.summary.manifest.started,
             conditions={},
             figures={},
-            prompts=score_prompts(records, score_all(records), keys),
+            prompts=dict(score_prompts(records, score_all(records), lambda p: keys[p.id])),
         )
         return Earlier(scores, texts=lambda prompt, _: texts.get(prompt.id, {}))
 

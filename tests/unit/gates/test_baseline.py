@@ -24,7 +24,8 @@ def scores_of(records: list[Record], benchmark: str = "bench") -> Scores:
     keys: dict[str, list[str]] = {}
     for record in records:
         keys.setdefault(record.prompt.id, []).append(f"{record.prompt.id}-{record.sample}")
-    prompts = baseline.score_prompts(records, score_all(records), keys)
+    named = lambda prompt: keys[prompt.id]  # noqa: E731
+    prompts = dict(baseline.score_prompts(records, score_all(records), named))
     figures = {"rejection_rate": Estimate(1 / 3, 0.1, 0.6, 3)}
     conditions = {"judge": "one", "data": "digest 1"}
     when = "2026-01-01"

@@ -20,7 +20,7 @@ from refusal_checks.judges.kinds.refusal import CONSISTENT, SCHEMA
 from refusal_checks.judges.rules import LabelsJudge
 from refusal_checks.models.client.capabilities import ALL, CONSEQUENCES, Capabilities, Support
 from refusal_checks.models.client.client import Client
-from refusal_checks.run.evaluate import verdict_key
+from refusal_checks.run.planning import verdict_key
 from tests.fake_server import Body, FakeServer
 from tests.unit.judges import asked
 from tests.unit.judges.asked import PROMPT

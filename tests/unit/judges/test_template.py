@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from jinja2 import Template
 
 from refusal_checks.core.errors import ModelError
 from refusal_checks.core.prompts import Message, Prompt
@@ -90,7 +91,7 @@ def test_judged_text_stays_literal(name: str, text: str) -> None:
 def test_any_exchange_is_quoted_between_its_marker(name: str, request: str, answer: str) -> None:
     shown = user(answer, Prompt.single("p1", request), name)
     code = marker(request, answer)
-    empty = load(name).user.render(marker="@@", request="", answer="")
+    empty = load(name).user(marker="@@", request="", answer="")
     assert shown.count(code) == empty.count("@@") >= 3
     between = shown.split(code)
     assert FAMILIES.broken_up(request) in between[1]
@@ -160,10 +161,26 @@ def test_a_fine_tuned_judge_s_prompt_shows_the_exchange_in_its_order(
     name: str, request: str, answer: str
 ) -> None:
     shown = user(answer, Prompt.single("p1", request), name)
-    before, _, after = load(name).user.render(request="\x01", answer="\x01").partition("\x01")
+    before, _, after = load(name).user(request="\x01", answer="\x01").partition("\x01")
     between, _, end = after.partition("\x01")
     request, answer = map(FAMILIES.broken_up, (request, answer))
     assert shown == before + request + between + answer + end
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "{{request}} answer\n{{ answer }} {{marker}} }}",
+        "{% if marker %}{{ answer }}{% endif %}",
+        "{{ request }} {{ answer | upper }}",
+        "{{ request }} {{- answer }} {# {{ answer }} #}",
+        "{% raw %}{{ request }}{% endraw %} {{ '{{ answer }}' }}",
+    ],
+)
+def test_a_template_is_filled_in_as_jinja_does_it(write: Write, text: str) -> None:
+    code = marker(PROMPT.request, "an answer")
+    expected = Template(text).render(request=PROMPT.request, answer="an answer", marker=code)
+    assert user("an answer", PROMPT, str(write("mine.md", text))) == expected
 
 
 def test_the_parts_that_fine_tuned_judges_know() -> None:

@@ -19,7 +19,7 @@ from refusal_checks.judges.kinds.refusal import ALONE, CHOICE, CONSISTENT
 from refusal_checks.judges.template import JudgePrompt
 from refusal_checks.models.client.capabilities import Capabilities, Support
 from refusal_checks.models.client.client import Client
-from refusal_checks.run.evaluate import verdict_key
+from refusal_checks.run.planning import verdict_key
 from tests.fake_server import Body, FakeServer
 from tests.unit.judges import asked
 from tests.unit.judges.asked import PROMPT

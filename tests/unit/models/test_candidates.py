@@ -19,7 +19,8 @@ from refusal_checks.models.client.capabilities import ALL, Capabilities, Support
 from refusal_checks.models.client.client import Client
 from refusal_checks.models.recordings.replay import ReplayCandidate, read
 from refusal_checks.run.aio import Once
-from refusal_checks.run.evaluate import Evaluation, Task
+from refusal_checks.run.evaluate import Evaluation
+from refusal_checks.run.planning import Task
 from tests.fake_server import FakeServer
 from tests.unit.run.scripted import PLAN, Reader, Speaker
 

@@ -31,7 +31,7 @@ def test_a_setting_that_does_not_say_if_it_is_sent_is_refused_where_it_is_writte
 
 
 def test_one_declaration_is_request_key_and_option() -> None:
-    assert RequestParams.of(WithMinP(min_p=0.1)).body()["min_p"] == 0.1
+    assert RequestParams.of(WithMinP(min_p=0.1)).body["min_p"] == 0.1
     assert keys(WithMinP(min_p=0.1)) != keys(WithMinP(min_p=0.2)) != keys(Sampling())
     parser = pytest.Parser(_ispytest=True)
     group = parser.getgroup("own")
@@ -42,7 +42,7 @@ def test_one_declaration_is_request_key_and_option() -> None:
 
 def test_a_new_setting_that_is_not_used_changes_neither_keys_nor_requests() -> None:
     assert keys(WithMinP()) == keys(Sampling())
-    assert RequestParams.of(WithMinP()).body() == RequestParams.of(Sampling()).body()
+    assert RequestParams.of(WithMinP()).body == RequestParams.of(Sampling()).body
     recorded = Sampling().conditions
     assert WithMinP.without_unset(WithMinP().model_dump()) == recorded
     assert WithMinP.with_unset(recorded) == WithMinP().model_dump()
@@ -52,8 +52,8 @@ def test_what_is_used_in_another_way_is_not_sent() -> None:
     class Noted(JudgeSampling):
         note: Annotated[str, Unsent()] = "a"
 
-    assert "note" not in RequestParams.of(Noted()).body()
+    assert "note" not in RequestParams.of(Noted()).body
     assert Noted().conditions["note"] == "a"
     assert {"samples", "system_prompt", "max_answer_chars"}.isdisjoint(
-        RequestParams.of(Sampling(system_prompt="x")).body() | RequestParams.of(Noted()).body()
+        RequestParams.of(Sampling(system_prompt="x")).body | RequestParams.of(Noted()).body
     )

@@ -15,7 +15,8 @@ from refusal_checks.core.verdicts import Binary, Invalid, Judgement, Label, Reas
 from refusal_checks.judges.base import Judge
 from refusal_checks.models.candidates import Answer
 from refusal_checks.results.progress import Progress
-from refusal_checks.run.evaluate import Evaluation, Pending, Plan, Task, pending
+from refusal_checks.run.evaluate import Evaluation
+from refusal_checks.run.planning import Pending, Plan, Task, pending
 
 PROMPTS = [Prompt.single(f"p{number}", f"request {number}") for number in range(6)]
 PLAN = {"first": PROMPTS[:4], "second": PROMPTS[4:]}

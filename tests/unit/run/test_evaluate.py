@@ -20,7 +20,8 @@ from refusal_checks.engines.kinds import vllm
 from refusal_checks.models.candidates import Answer
 from refusal_checks.models.spec import Attached, Rule, Served
 from refusal_checks.results.progress import Progress
-from refusal_checks.run.evaluate import LEAST, Evaluation, Pending, Plan, Task, prompts_at_once
+from refusal_checks.run.evaluate import Evaluation
+from refusal_checks.run.planning import LEAST, Pending, Plan, Task, prompts_at_once
 from tests.unit.run.scripted import (
     BROKEN,
     COMPLIES,
@@ -37,13 +38,19 @@ from tests.unit.run.scripted import (
 )
 
 
-def test_every_prompt_gives_its_records_in_order_and_none_is_asked_twice(tmp_path: Path) -> None:
+@pytest.mark.parametrize("in_memory", [0, 50, 2**20])
+def test_every_prompt_gives_its_records_in_order_and_none_is_asked_twice(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, in_memory: int
+) -> None:
+    monkeypatch.setattr("refusal_checks.core.on_disk.IN_MEMORY", in_memory)
     speaker = Speaker()
     assert left(speaker, Reader(), tmp_path) == Pending(12, 12, READER)
     found = evaluate(speaker, Reader(), tmp_path, in_flight=2)
     assert list(found) == ["first", "second"]
     ids = [(record.prompt.id, record.sample) for record in found["first"]]
     assert ids == [(f"p{number}", sample) for number in range(4) for sample in range(2)]
+    texts = [record.completion and record.completion.text for record in found["first"]]
+    assert texts == [f"answer {prompt}-{sample}" for prompt, sample in ids]
     assert speaker.most_running == 2
     assert left(Speaker(), Reader(), tmp_path) == Pending(0, 0)
     speaker, reader = Speaker(), Reader()

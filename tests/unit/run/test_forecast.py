@@ -12,8 +12,8 @@ import pytest
 from refusal_checks.core.prompts import Kind, Prompt
 from refusal_checks.gates import baseline
 from refusal_checks.results.manifest import Manifest
-from refusal_checks.run.evaluate import Pending, Plan
 from refusal_checks.run.forecast import changes, forecast
+from refusal_checks.run.planning import Pending, Plan
 
 WORK = 1000, 1000
 """Answers and verdicts that are missing."""

@@ -48,7 +48,7 @@ def defer(client: Client, n: int = 1) -> None:
 def import_answer(models: BatchModels, choices: list[dict[str, Any]], **body: object) -> str:
     """Take a result for the request of ``ask`` to the attached model; its id."""
     asked = {"model": "fake", "messages": [{"role": "user", "content": "hello"}]}
-    request_id = custom_id(asked | RequestParams(**body).body())  # type: ignore[arg-type]
+    request_id = custom_id(asked | RequestParams(**body).body)  # type: ignore[arg-type]
     models.results.take([ResultLine(request_id, {"choices": choices})])
     return request_id
 

@@ -18,7 +18,7 @@ PAGE = Path(__file__).parents[4] / "docs" / "how-to" / "batch.md"
 BODY = {
     "model": "m",
     "messages": [{"role": "user", "content": "hello"}],
-    **RequestParams(n=2, temperature=0.6, max_tokens=3, seed=7, logprobs=True, stop=("x",)).body(),
+    **RequestParams(n=2, temperature=0.6, max_tokens=3, seed=7, logprobs=True, stop=("x",)).body,
 }
 ROW = {"text": json.dumps({"custom_id": custom_id(BODY), "body": BODY})}
 
@@ -47,7 +47,7 @@ def test_each_answer_is_asked_for_with_its_own_seed(script: dict[str, Any]) -> N
     assert asked[0]["stop"] == ["x"]
     assert asked[0]["logprobs"] == 0
     assert script["prepare"](rows[0])["messages"] == BODY["messages"]
-    verdict = {**BODY, **RequestParams(schema={"type": "object"}).body()}
+    verdict = {**BODY, **RequestParams(schema={"type": "object"}).body}
     row = {"index": 0, "body": json.dumps(verdict)}
     assert script["prepare"](row)["sampling_params"]["guided_decoding"] == {
         "json": {"type": "object"}

@@ -80,7 +80,7 @@ def test_other_arguments_are_refused(args: tuple[str, ...]) -> None:
 
 
 def test_it_samples_as_the_run_says() -> None:
-    body = {"model": "m", **RequestParams(top_k=20, temperature=0.6).body()}
+    body = {"model": "m", **RequestParams(top_k=20, temperature=0.6).body}
     found = ENGINE.translate(body)
     assert "top_k" not in found
     assert (found["model"], found["temperature"]) == ("m", 0.6)

@@ -20,6 +20,7 @@ from refusal_checks import benchmarks
 from refusal_checks.core.errors import DataError
 from refusal_checks.core.prompts import Prompt
 from refusal_checks.core.records import Completion, Record
+from refusal_checks.core.store import TABLES
 from refusal_checks.judges.rules import LabelsJudge
 from refusal_checks.metrics import METRICS
 from refusal_checks.models.recordings.replay import Recording, ReplayOptions, read
@@ -181,17 +182,28 @@ def test_multiple_choice_is_matched_by_the_question_alone_unless_two_share_it(wr
     assert texts(read(path, prompts=asked[:2]), asked[1]) == ["B"]
 
 
-def test_a_large_file_is_read_row_by_row_and_only_what_is_asked_is_kept(tmp_path: Path) -> None:
+@pytest.mark.parametrize("room", [True, False])
+def test_a_large_file_is_read_row_by_row_and_its_answers_wait_on_the_disk(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, room: bool
+) -> None:
     path = tmp_path / "large.jsonl"
     with path.open("w") as file:
         for n in range(200):
-            row = {"id": f"v{n}", "answer": "a" * 50_000, "log": "b" * 50_000}
+            row = {"id": f"v{n}", "answer": f"{n}\xe9" * 20_000, "log": "b" * 50_000}
             file.write(json.dumps(row) + "\n")
+    monkeypatch.setattr("refusal_checks.core.on_disk.IN_MEMORY", 2**20)
+    if not room:
+        monkeypatch.setattr("os.pwrite", lambda file, content, offset: len(content) // 2)
+    prompts = [Prompt.single(f"v{n}", f"question {n}") for n in range(200)]
     tracemalloc.start()
-    found = read(path, prompts=[ONE])
-    assert tracemalloc.get_traced_memory()[1] < 4 * 2**20
+    found = read(path, prompts=prompts)
+    assert (tracemalloc.get_traced_memory()[1] < 4 * 2**20) is room
     tracemalloc.stop()
-    assert len(texts(found, ONE)[0]) == 50_000
+    for n, prompt in enumerate(prompts):
+        (answer,) = found.answers(prompt)
+        assert answer.text == replace(answer, label="refusal").text == f"{n}\xe9" * 20_000
+        plain = Completion(answer.text)
+        assert TABLES["completions"].dump_json(answer) == TABLES["completions"].dump_json(plain)
 
 
 BROKEN = {

@@ -218,7 +218,8 @@ def test_embedded_values_come_back(value: object) -> None:
 
 @pytest.mark.parametrize("prompts", [0, 1, 501])
 def test_any_number_of_prompts_is_one_value(prompts: int) -> None:
-    found = json.loads(Payload("unsafe", "safety", [], refusals("unsafe", prompts, 1)).text)
+    made = Payload("unsafe", "safety", [], refusals("unsafe", prompts, 1))
+    found = json.loads("".join(made.parts))
     assert [prompt[0] for prompt in found["prompts"]] == [
         f"unsafe-{number:05}" for number in range(prompts)
     ]
@@ -229,7 +230,7 @@ def test_a_group_that_comes_later_has_its_place(records: Many) -> None:
     second = [
         replace(r, prompt=replace(r.prompt, id="x", groups={"language": "zh"})) for r in first
     ]
-    found = json.loads(Payload("b", "", [], [*first, *second]).text)
+    found = json.loads("".join(Payload("b", "", [], [*first, *second]).parts))
     assert found["groups"] == ["category", "language"]
     assert [prompt[1] for prompt in found["prompts"]] == [["one"], [None, "zh"]]
 
