@@ -7,30 +7,38 @@ import tempfile
 from contextlib import suppress
 from dataclasses import astuple
 from functools import cache
+from threading import Lock
 
 from refusal_checks.core.records import Completion
 
 IN_MEMORY = 64 * 2**20
 """Characters of a recording's or a run's answers in memory; further answers are on the disk."""
 
+_WRITING = Lock()  # one thread evaluates while another redacts what a page shows
+
 
 class OnDisk(Completion):
-    """A completion whose text, which can be encoded, is read each time that it is looked at."""
+    """A completion whose text is read each time that it is looked at."""
 
     __slots__ = ("_place",)
-    _place: tuple[int, int]  # in the file: offset and size, in bytes
+    # in the file: offset and size, in bytes; the text itself if there was no room
+    _place: tuple[int, int] | str
 
     @property
     def text(self) -> str:
+        if isinstance(self._place, str):
+            return self._place
         offset, size = self._place
-        return os.pread(_file(), size, offset).decode()
+        return os.pread(_file(), size, offset).decode("utf-8", "surrogatepass")
 
     @text.setter
     def text(self, text: str) -> None:
-        content, offset = text.encode(), os.lseek(_file(), 0, os.SEEK_END)
-        if os.pwrite(_file(), content, offset) < len(content):
-            raise OSError("no space left")
-        object.__setattr__(self, "_place", (offset, len(content)))
+        content, place = text.encode("utf-8", "surrogatepass"), None
+        with suppress(OSError), _WRITING:
+            offset = os.lseek(_file(), 0, os.SEEK_END)
+            if os.pwrite(_file(), content, offset) == len(content):
+                place = offset, len(content)
+        object.__setattr__(self, "_place", place or text)
 
 
 @cache
@@ -49,8 +57,5 @@ class Texts:
     def keep(self, answer: Completion) -> Completion:
         if isinstance(answer, OnDisk):
             return answer
-        if self._held + len(answer.text) > IN_MEMORY:
-            with suppress(OSError):  # no room there
-                return OnDisk(*astuple(answer))
         self._held += len(answer.text)
-        return answer
+        return OnDisk(*astuple(answer)) if self._held > IN_MEMORY else answer

@@ -202,6 +202,7 @@ def test_a_large_file_is_read_row_by_row_and_its_answers_wait_on_the_disk(
     for n, prompt in enumerate(prompts):
         (answer,) = found.answers(prompt)
         assert answer.text == replace(answer, label="refusal").text == f"{n}\xe9" * 20_000
+        assert replace(answer, text="\ud800").text == "\ud800"
         plain = Completion(answer.text)
         assert TABLES["completions"].dump_json(answer) == TABLES["completions"].dump_json(plain)
 
