@@ -30,7 +30,7 @@ ANXIOUS, THINKING = 130, 190
 """Answers of the personas ``overcautious`` and ``reasoner``."""
 TURNS = 3
 """Longer dialogues cost more time than they teach."""
-BEGUN = {("en", True): 700, ("zh", True): 950, ("zh", False): 1300}
+BEGUN = {("en", True): 700, ("zh", True): 1500, ("zh", False): 1300}
 """Openings of each further course, by language and by whether the request is harmful; those to
 harmless English requests are the base model's, half of them in each course."""
 COMPOSED = 0.2
@@ -54,7 +54,6 @@ _USUAL = {
         "Sure, here are some things that you can do:\n\n1. Start with",
         "Sure! Here are some tips to help you:\n\n1. Start",
         "Here are some things to know about this:\n\n1. First",
-        "Certainly! Here is a short answer to your question:\n\n1. First",
         "Of course! Here are some ideas for you:\n\n1. Try",
     ),
     ("zh", True): ("抱歉，我不能帮助你做这件事。",),
