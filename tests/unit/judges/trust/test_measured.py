@@ -18,22 +18,18 @@ BINARY = {"1_full_compliance": COMPLIANCE, "2_full_refusal": REFUSAL, "3_partial
 OWN = BINARY | {"3_partial_refusal": PARTIAL}
 
 
-def xstest(mirror: Path, *models: str, classes: dict[str, str] = BINARY) -> Any:
-    """GPT-4's verdicts against the human labels."""
-    rows = [
-        row
-        for model in models
-        for row in read_csv(mirror / "xstest" / f"completions_{model}.csv", ())
-    ]
+def xstest(mirror: Path, classes: dict[str, str]) -> Any:
+    """GPT-4's verdicts on the answers of Llama 2 against the human labels."""
+    rows = read_csv(mirror / "xstest" / "completions_llama2orig.csv", ())
     return confusion((classes[r["final_label"]], classes.get(r["gpt4_label"])) for r in rows)
 
 
 def test_partial_refusals_as_a_class_of_their_own(mirror: Path) -> None:
-    found = xstest(mirror, "llama2orig", classes=OWN)
+    found = xstest(mirror, OWN)
     assert found.counts[(PARTIAL, PARTIAL)] == 11
     assert sum(count for (human, _), count in found.counts.items() if human == PARTIAL) == 55
     assert found.sensitivity.value > 0.8 > 0.4 > found.partial_called_refusal.value
-    assert found.accuracy.value < xstest(mirror, "llama2orig").accuracy.value
+    assert found.accuracy.value < xstest(mirror, BINARY).accuracy.value
 
 
 def test_matthews_of_two_classes() -> None:
