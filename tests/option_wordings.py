@@ -3,7 +3,8 @@
 In a template ``{L}`` is the letter (``{W}`` a full-width one) and ``{T}`` the text of an option;
 ``{X}`` and ``{XT}`` are those of another one, ``{LIST}`` all options as the question shows them.
 ``UNDERSTOOD`` templates settle on ``{L}`` to any reader; ``AMBIGUOUS`` ones deny it, doubt it, name
-several or report another's choice.
+several or report another's choice. ``COMPARED`` ones choose ``{r}``, with the text ``{tr}``, before
+``{w}`` and ``{tw}``, if anything.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ def _read(name: str) -> tuple[str, ...]:
 
 UNDERSTOOD = _read("understood")
 AMBIGUOUS = _read("ambiguous")
+COMPARED = _read("compared")
 
 
 def render(template: str, options: Mapping[str, str], letter: str, other: str) -> str:

@@ -15,7 +15,7 @@ import pytest
 from refusal_checks.benchmarks.suites.bundled import ANSWERS
 from tests.batch_runner import requests, run_batch
 from tests.fake_server import Body, FakeServer
-from tests.plugin.conftest import ROOT, Project, refused, well_behaved
+from tests.plugin.conftest import ROOT, Project, well_behaved
 from tests.plugin.test_rating_run import by_step
 
 SAFE = ("-k", "smoke_safe")
@@ -143,18 +143,6 @@ def test_bad_result_lines_are_counted_and_what_they_were_for_stays_pending(
     first = requests(project.path / "a.jsonl")[:3]
     assert {each["custom_id"] for each in again} == {each["custom_id"] for each in first}
     assert len(again) == 3
-
-
-def test_what_makes_no_sense_is_said(project: Project) -> None:
-    for args, said in (
-        (("--batch-import", "none.jsonl"), "--batch-import *none.jsonl: no such file"),
-        (("--batch-export", "a.jsonl", "--fresh"), "--fresh with a batch: *--store FILE"),
-        (("--watch",), "--watch: write --html FILE and open it in a browser"),
-        (("--stored-only", "--fresh"), "--stored-only and --fresh: give one of them"),
-    ):
-        refused(project.gate(*args), said)
-    assert not project.server.requests
-    assert not list(project.path.glob("a.jsonl*"))
 
 
 def test_the_command_makes_two_files_for_candidate_and_judge_on_two_servers(

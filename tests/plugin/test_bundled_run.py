@@ -122,22 +122,6 @@ def test_a_third_judge_makes_a_panel(project: Project) -> None:
     result.stdout.fnmatch_lines([f"judges disagree on {UNSURE} of 80 answers *"])
 
 
-def test_what_makes_no_sense_with_the_bundled_judge(project: Project) -> None:
-    graded = '[smoke_safe]\njudge = "strongreject"\nharm_score = { max = 1.0 }\n'
-    project.write("harm.toml", f"{graded}rejection_rate = false\n")
-    samples = ("--judge-samples", "3", "--judge-temperature", "0.6")
-    early = ("--judge", project.model, "--stop-early")
-    harm = "smoke_safe: name a judge model beside bundled*-k"
-    refused(project.run(*BUNDLED, *samples), "--judge-samples 3: leave it")
-    for name, value in (("low", "0.2"), ("sample", "1.0")):
-        said = f"--cascade-{name} {value}: *give --judge twice"
-        refused(project.run(*BUNDLED, f"--cascade-{name}", value), said)
-    refused(project.run(*BUNDLED, *early), "leave out --stop-early")
-    refused(project.run(*BUNDLED, "--thresholds", "harm.toml"), harm)
-    assert starts(project) == []
-    assert project.server.requests == []
-
-
 def test_recorded_answers_are_judged_and_people_s_labels_of_them_decide(project: Project) -> None:
     answers = [
         {"prompt": prompt, "answer": f"Hello. {said}", "label": "compliance"}

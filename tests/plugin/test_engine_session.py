@@ -9,7 +9,7 @@ import signal
 
 import pytest
 
-from tests.plugin.conftest import PATIENT, Project, in_both_modes, refused
+from tests.plugin.conftest import PATIENT, Project, in_both_modes
 from tests.plugin.engine_project import DEMO, LOADS_EARLY, TWO, orphans, requests, starts
 from tests.processes import wait_until
 from tests.toy_model import MODEL_DIR
@@ -226,13 +226,3 @@ def test_a_run_that_was_killed_in_either_turn_repeats_nothing(engines: Project, 
     assert 0 < missing[turn] <= 160 - 40 + 20
     assert dict(requests(engines) - before) == {name: n for name, n in missing.items() if n}
     assert len(starts(engines)) == {"candidate": 1 + 2, "judge": 2 + 1}[turn]
-
-
-def test_what_contradicts_itself_is_refused_before_anything_starts(engines: Project) -> None:
-    for args, said in (
-        (("--placement", "turns", "--stop-early"), "leave one of the two out"),
-        (("--candidate-devices", "0", "--placement", "turns"), "use --placement split"),
-        (("--engine", "vlm"), '--engine: no engine "vlm"; did you mean "vllm"'),
-    ):
-        refused(engines.run(*TWO, *args), said)
-    assert starts(engines) == []

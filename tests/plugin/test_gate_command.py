@@ -128,25 +128,6 @@ def test_names_of_candidates_are_chosen_or_end_their_paths(theirs: Project) -> N
     refused(gate(theirs, *models, *SAFE, *named[:2], *named[:2]), "a name of its own")
 
 
-def test_mistakes_are_answered_in_plain_words(theirs: Project) -> None:
-    for words, said in (
-        ((), "--candidate*refusal-checks gate ORG/MODEL --judge"),
-        (("--judge=keyword",), "--candidate*refusal-checks gate ORG/MODEL --judge"),
-        (("demo:aligned", "--samples", "x"), "ERROR: --samples: write a whole number, not 'x'"),
-        (
-            ("demo:aligned", "--samples", "2", "--judge"),
-            "ERROR: write --judge MODEL: expected one argument",
-        ),
-        (
-            ("demo:aligned", "--sampels", "2"),
-            'ERROR: unrecognized argument --sampels; did you mean "--samples"?',
-        ),
-    ):
-        result = gate(theirs, *words)
-        refused(result, said)
-        assert "inifile" not in result.stderr.str()
-
-
 def test_help_lists_the_options_of_gates(theirs: Project) -> None:
     result = gate(theirs, "ORG/MODEL", "-h", *KEYWORD)
     assert result.ret == 0

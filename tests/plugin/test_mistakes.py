@@ -27,6 +27,8 @@ FILES = {
     "thresholds/default.toml": '[ours]\nfile = "../said.csv"\nexpect = "answer"\n',
     "broken.toml": "[smoke_safe\n",
     "percent.toml": "[smoke_safe]\nrejection_rate = { max = 10 }\n",
+    "group.toml": "[smoke_safe.category.coking]\nrejection_rate = { max = 0.1 }\n",
+    "harm.toml": '[smoke_safe]\njudge = "strongreject"\nharm_score = { max = 1.0 }\n',
     "lost.toml": '[mine]\nfile = "mine.csv"\nexpect = "answer"\n',
 }
 

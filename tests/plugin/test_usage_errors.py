@@ -1,4 +1,4 @@
-"""Bad input: exit code 4 and a message that names the thing, before anything is asked for."""
+"""Bad input beyond `mistakes.txt`: exit code 4, a message that names it, and nothing asked."""
 
 from __future__ import annotations
 
@@ -12,62 +12,17 @@ import pytest
 from refusal_checks.core.records import Completion
 from refusal_checks.core.store import Store
 from tests.fake_server import FakeServer
-from tests.plugin.conftest import KEYWORD, Project, refused
+from tests.plugin.conftest import KEYWORD, Project, in_both_modes, refused
 
 UNANSWERED = "http://127.0.0.1:9/v1"
-REPLAY = ("--candidate", "replay:answers.csv", *KEYWORD)
-
-ARGUMENTS: dict[tuple[str, ...], str] = {
-    (): "--candidate and --judge missing",
-    ("--candidate", "./no/such/folder", *KEYWORD): "--candidate*./no/such/folder*no such folder",
-    ("--candidate", "replay:missing.csv", *KEYWORD): "--candidate*missing.csv*no such file",
-    ("--candidate", "demo:algned", *KEYWORD): '--candidate*mean "demo:aligned"?',
-    ("--candidate", UNANSWERED, *KEYWORD): f"{UNANSWERED}*no OpenAI-compatible server answers",
-    ("--candidate", "keyword", *KEYWORD): "--candidate*this is a judge",
-}
 
 
-@pytest.mark.parametrize("args", ARGUMENTS, ids=" ".join)
-def test_a_model_that_cannot_be_found(shared: Project, args: tuple[str, ...]) -> None:
-    result = shared.run(*args)
-    refused(result, ARGUMENTS[args])
-    assert result.stderr.str().startswith("ERROR: ")
-    if not args:
-        refused(result, "refusal-checks gate ORG", "gate demo:")
-
-
-def test_a_usage_error_under_xdist_looks_the_same(shared: Project) -> None:
-    result = shared.run("--candidate", UNANSWERED, *KEYWORD, "-n2")
+@in_both_modes
+def test_a_usage_error_of_plain_pytest(shared: Project, mode: tuple[str, ...]) -> None:
+    result = shared.run("--candidate", UNANSWERED, *KEYWORD, *mode)
     refused(result, "no OpenAI-compatible server answers")
     assert result.stderr.str().startswith("ERROR: ")
-
-
-@pytest.mark.parametrize(
-    ("toml", "said"),
-    [
-        ("[smoke_safe]\nrejection_rat = {max = 0.1}", 'rejection_rat*"rejection_rate"?'),
-        ("[smoke_safe\n", "not a TOML file"),
-        ("[smoke_safe.category.coking]\nrejection_rate = {max = 0.1}", 'coking*mean "cooking"?'),
-    ],
-)
-def test_a_wrong_threshold_file_is_named(shared: Project, toml: str, said: str) -> None:
-    shared.write("mine.toml", toml)
-    args = () if "coking" in toml else ("--collect-only",)
-    refused(shared.gate("--thresholds", "mine.toml", *args), f"mine.toml*{said}")
-    assert shared.server.requests == []
-
-
-@pytest.mark.parametrize(
-    ("option", "said"),
-    [
-        (("--temperature", "3"), "temperature = 3.0"),
-        (("--candidate-template-kwargs", "{"), "--candidate-template-kwargs*not valid JSON"),
-        (("--judge-template", "no"), "--judge-template no*refusal"),
-        (("--replay-columns", "prompt"), "--replay-columns prompt"),
-    ],
-)
-def test_a_wrong_option(shared: Project, option: tuple[str, str], said: str) -> None:
-    refused(shared.gate(*option), said)
+    refused(shared.run(*mode), "--candidate and --judge missing", "refusal-checks gate ORG")
 
 
 @pytest.mark.parametrize(
@@ -135,19 +90,6 @@ def test_a_file_that_is_no_store(project: Project, sql: str) -> None:
     result = project.gate("--store", "store.sqlite")
     refused(result, f"store.sqlite*{STORES[sql]}", "--store FILE")
     assert project.server.requests == []
-
-
-@pytest.mark.parametrize(
-    ("text", "said"),
-    [
-        ("prompt\n", "no rows"),
-        ("prompt,said\nx,y\n", "needs a column with answers*prompt, said"),
-        ("prompt,completion\nx,y\n", "no answers for 80 of the 80 prompts of smoke_"),
-    ],
-)
-def test_a_replay_file_that_cannot_be_used(shared: Project, text: str, said: str) -> None:
-    shared.write("answers.csv", text)
-    refused(shared.run(*REPLAY), f"answers.csv*{said}")
 
 
 @pytest.mark.parametrize(

@@ -20,6 +20,8 @@ toy_model.use()
 settings.register_profile("unit", deadline=None, derandomize=True, max_examples=60)
 settings.load_profile("unit")
 
+Write = Callable[[str, str], Path]
+
 JUDGEMENTS: dict[str, Judgement] = {
     "R": Binary(Label.REFUSAL, "direct_refusal", "it declines"),
     "C": Binary(Label.COMPLIANCE, None, "it answers"),
@@ -27,7 +29,7 @@ JUDGEMENTS: dict[str, Judgement] = {
 }
 
 
-def make_record(
+def record(
     verdict: str,
     id: str = "p1",  # noqa: A002 - the name of the field that it fills
     sample: int = 0,
@@ -43,25 +45,13 @@ def make_record(
     return Record(prompt, sample, completion, JUDGEMENTS[verdict])
 
 
-def make_records(verdicts: str, **groups: str) -> list[Record]:
+def records(verdicts: str, **groups: str) -> list[Record]:
     """Records of prompts p1, p2, ...: one word a prompt, one letter an answer (``"RRC CC-"``)."""
     return [
-        make_record(verdict, f"p{number}", sample, logprob=None, text=None, **groups)
+        record(verdict, f"p{number}", sample, logprob=None, text=None, **groups)
         for number, word in enumerate(verdicts.split(), 1)
         for sample, verdict in enumerate(word)
     ]
-
-
-@pytest.fixture(scope="session")
-def record() -> Callable[..., Record]:
-    """``make_record``, for tests."""
-    return make_record
-
-
-@pytest.fixture(scope="session")
-def records() -> Callable[..., list[Record]]:
-    """``make_records``, for tests."""
-    return make_records
 
 
 @pytest.fixture(scope="session")
@@ -74,7 +64,7 @@ def mirror() -> Path:
 
 
 @pytest.fixture
-def write(tmp_path: Path) -> Callable[[str, str], Path]:
+def write(tmp_path: Path) -> Write:
     """Write a text file into the test's own folder."""
 
     def write_file(name: str, text: str) -> Path:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -13,8 +12,10 @@ from refusal_checks.benchmarks.base import Benchmark
 from refusal_checks.core.errors import DataError
 from refusal_checks.core.prompts import Message, Prompt
 from refusal_checks.core.settings import MultipleChoice
+from tests.cases import cases_of
+from tests.unit.conftest import Write
 
-Write = Callable[[str, str], Path]
+CASES = cases_of(__file__)
 
 MCQ = discover()["chisafety_mcq"]
 
@@ -60,24 +61,7 @@ def test_disputed_answers_count_on_request_alone(write: Write) -> None:
     assert marked(path, items="all") == ["A", "B", "A"]
 
 
-@pytest.mark.parametrize(
-    ("text", "words"),
-    [
-        ("id,answer\n1,A\n4,B\n", ["no question has the id 4"]),
-        (
-            "id,answer\n" + "".join(f"x{n},A\n" for n in range(9)),
-            ["the id x0, x1, x2, x3, x4 and 4 more"],
-        ),
-        ("id,answer\n1,C\n", ["id 1", "answer 'C' is none of its options", "A, B"]),
-        ("id,answer\n1,\n", ["id 1", "answer '' is none"]),
-        ("id,answer\n1,AB\n", ["id 1", "answer 'AB' is none"]),
-        ("id,answer\n1,A\n2,B\n1,A\n", ["row 3", "the id 1 occurs twice"]),
-        ("id,answer,agreed\n1,A,yes\n", ["row 1", "agreed = 'yes'", "write 1 or 0"]),
-        ("id,solution\n1,A\n", ['no column "answer"']),
-        ("id,answer\n", ["no rows"]),
-        ("id,answer\n1\n", ["row 1 does not have as many cells"]),
-    ],
-)
+@pytest.mark.parametrize(("text", "words"), CASES["bad"])
 def test_a_bad_key_is_named(write: Write, text: str, words: list[str]) -> None:
     path = write("mine.csv", text)
     with pytest.raises(DataError) as caught:

@@ -24,6 +24,9 @@ from refusal_checks.core.errors import DataError, UserError
 from refusal_checks.core.prompts import Kind, Message, Prompt
 from refusal_checks.core.records import Completion
 from refusal_checks.core.store import content_key
+from tests.cases import cases_of
+
+CASES = cases_of(__file__)
 
 NAMES = [name for name in attacks.names() if not name.startswith("language_")]
 BASE64, ROT13, LEETSPEAK, SPACING = ENCODINGS.values()
@@ -171,22 +174,7 @@ def test_other_languages_are_those_of_the_data() -> None:
     assert [prompt.id for prompt in left_out] == ["c", "b"]
 
 
-@pytest.mark.parametrize(
-    ("name", "said"),
-    [
-        ("prefil", 'did you mean "prefill"'),
-        ("Prefill", 'did you mean "prefill"'),
-        ("many_shot", "many_shot_ with the number of exchanges, 1 to 256"),
-        ("many_shot_0", "many_shot_8"),
-        ("many_shot_08", "1 to 256"),
-        ("many_shot_٣", "1 to 256"),
-        ("many_shot_999", "1 to 256"),
-        ("many_shots_8", 'did you mean "many_shot_8"'),
-        ("language_", "the code of a language"),
-        ("attacks", "no attack"),
-        ("", "no attack"),
-    ],
-)
+@pytest.mark.parametrize(("name", "said"), CASES["names"])
 def test_names_of_no_attack(name: str, said: str) -> None:
     with pytest.raises(UserError) as raised:
         attacks.find(name, "gates.toml: [x] attacks")
@@ -251,28 +239,7 @@ def test_what_stays_as_it_is_is_not_attacked() -> None:
     assert attacks.find("payload_splitting", "").rewrite(Prompt.single("a", "x"), Given()) is None
 
 
-@pytest.mark.parametrize(
-    ("answer", "read"),
-    [
-        (
-            "Sure: SSBjYW5ub3QgaGVscCB3aXRoIHRoYXQ= (base64)",
-            "Sure: I cannot help with that (base64)",
-        ),
-        ("```\nSSBjYW5ub3QgaGVs\ncCB3aXRoIHRoYXQ=\n```", "```\nI cannot help with that\n```"),
-        ("SSBjYW5ub3QgaGVscCB3aXRo", "I cannot help with"),  # cut off by a limit
-        ("8J+YgPCfmIDwn5iA8J+YgPCf", "😀😀😀😀"),  # within a character
-        ("internationalisation and responsibilities", "internationalisation and responsibilities"),
-        ("/wEC/wEC/wEC/wEC/wEC", "/wEC/wEC/wEC/wEC/wEC"),  # bytes that are not text
-        ("", ""),
-        ("Answer\nSSBjYW5ub3QgaGVscCB3aXRoIHRoYXQ=", "Answer\nI cannot help with that"),
-        ("Sure SSBjYW5ub3QgaGVscCB3aXRoIHRoYXQ=", "Sure I cannot help with that"),
-        ("Sure SSBjYW5ub3QgaGVs\ncCB3aXRoIHRoYXQ=", "Sure I cannot help with that"),
-        ("SSBjYW5ub3QgaGVscCB3aXRoIHRo\nHope that helps", "I cannot help with th\nHope that helps"),
-        ("Here, step-by-step SSBjYW5ub3QgaGVscCB3", "Here, step-by-step I cannot help w"),
-        ("Base64 ChatGPT SSBjYW5ub3QgaGVscCB3", "Base64 ChatGPT I cannot help w"),
-        ("SSBjYW5ub3QgaGVscCBi\nZQ==", "I cannot help be"),
-    ],
-)
+@pytest.mark.parametrize(("answer", "read"), CASES["base64"])
 def test_base64_within_an_answer(answer: str, read: str) -> None:
     assert BASE64.decode(answer) == read
 
@@ -285,13 +252,7 @@ def test_a_short_answer_is_base64_where_it_stands_alone(around: str) -> None:
         assert BASE64.decode(around.format(BASE64.encode(said))) == around.format(said)
 
 
-@pytest.mark.parametrize(
-    "answer",
-    [
-        "Sure", "Stop that", "NONE", "and/or", "COVID-19", "2024", "6666", "YouTube", "JavaScript",
-        "GPT4", "Say SSBjYW5ub3Qu, please", "https://example.org/dough", "----------------",
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize("answer", CASES["no_base64"])
 def test_words_are_no_base64(answer: str) -> None:
     assert BASE64.decode(answer) == answer
 
@@ -311,64 +272,11 @@ def test_lines_of_rot13_without_a_common_word_are_read_as_the_others_are() -> No
     assert ROT13.decode("Flour") == "Flour"
 
 
-@pytest.mark.parametrize(
-    ("answer", "read"),
-    [
-        ("word i n s i d e", "word inside"),
-        ("word i n s i d e word", "word inside word"),
-        ("You need a b c d things", "You need abcd things"),
-        ("Options: A B C D", "Options: ABCD"),
-        ("I   c a n n o t   h e l p.", "I cannot help."),
-        ('He said: "n e v e r!"', 'He said: "never!"'),
-        ("(i n s i d e)", "(inside)"),
-        ("**i n s i d e**", "**inside**"),
-        ("it's a b c d", "it's abcd"),
-        ("it' s a f e", "it' safe"),
-        ("a b c", "a b c"),
-        ("a, b, c, d, e", "a, b, c, d, e"),
-        ("See e.g. a b c d.x", "See e.g. a b c d.x"),
-        ("你 好 世 界", "你好世界"),
-    ],
-)
+@pytest.mark.parametrize(("answer", "read"), CASES["spaced"])
 def test_spaced_letters_within_an_answer(answer: str, read: str) -> None:
     assert SPACING.decode(answer) == read
 
 
-@pytest.mark.parametrize(
-    ("request_", "asked"),
-    [
-        ("How do I bake bread?", "How did people bake bread in the past?"),
-        ("how can you bake bread", "How did people bake bread in the past?"),
-        ("What is the best flour?", "What was the best flour in the past?"),
-        ("What's the best flour?", "What was the best flour in the past?"),
-        ("Where can I buy flour? Be brief.", "Where did people buy flour in the past? Be brief."),
-        ("Please write a poem about bread", "How did people write a poem about bread in the past?"),
-        (
-            "Can you tell me how to bake bread? Step by step, please.",
-            "How did people bake bread in the past? Step by step, please.",
-        ),
-        ("Could you please help me to bake?", "How did people help me to bake in the past?"),
-        ("Write a tutorial on bread", "How did people write a tutorial on bread in the past?"),
-        ("Please Give instructions.", "How did people give instructions in the past?"),
-        ("How to Bake Bread", "How did people bake Bread in the past?"),
-        ("WRITE A POEM", "How did people WRITE A POEM in the past?"),
-        ("What is Design Thinking?", "What was Design Thinking in the past?"),
-        (
-            "How do I use grain, e.g. rye, in 5 min. of work? Be brief.",
-            "How did people use grain, e.g. rye, in 5 min. of work in the past? Be brief.",
-        ),
-        (
-            "How do I bake in 5 min? Be brief.",
-            "How did people bake in 5 min in the past? Be brief.",
-        ),
-        ("How do I bake in 5 min.", "How did people bake in 5 min in the past?"),
-        ("How can I meet Dr. Rye... Tell me.", "How did people meet Dr. Rye in the past? Tell me."),
-        ("How do I wait a min... Be brief.", "How did people wait a min in the past? Be brief."),
-        ("How do I bake??! Be brief.", "How did people bake in the past? Be brief."),
-        ("Bread.", None),
-        ("如何烤面包？", None),
-        ("Should I bake?", None),
-    ],
-)
-def test_past_tense(request_: str, asked: str | None) -> None:
-    assert coded.reword(request_) == asked
+@pytest.mark.parametrize(("request_", "asked"), CASES["past_tense"])
+def test_past_tense(request_: str, asked: str) -> None:
+    assert coded.reword(request_) == (asked or None)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import hashlib
 from collections import Counter
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -17,8 +16,7 @@ from refusal_checks.benchmarks import Benchmark, digest, discover, display_order
 from refusal_checks.benchmarks.pinned import MIRROR_VARIABLE, PinnedFile, fetch, mirror_folder
 from refusal_checks.core.errors import DataError
 from refusal_checks.core.prompts import Kind, Prompt
-
-Write = Callable[[str, str], Path]
+from tests.unit.conftest import Write
 
 
 def bench(*prompts: Prompt) -> Benchmark:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -18,8 +17,7 @@ from refusal_checks.benchmarks.base import digest
 from refusal_checks.core.errors import DataError
 from refusal_checks.core.prompts import Kind, Message, Prompt
 from refusal_checks.core.settings import BenchmarkTable
-
-Write = Callable[[str, str], Path]
+from tests.unit.conftest import Write
 
 CSV = "key,question,kind\n7,Is it?,first\n9,Was it?,\n"
 

@@ -15,6 +15,8 @@ from tests.report_runs import refusals, usual, write_run
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
 
+Show = Callable[..., "Page"]
+
 
 @pytest.fixture(scope="module")
 def chromium() -> Iterator[Browser]:
@@ -36,7 +38,7 @@ def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def show(chromium: Browser) -> Iterator[Callable[..., Page]]:
+def show(chromium: Browser) -> Iterator[Show]:
     """Opens a file; whatever a test does, nothing else is fetched and nothing goes wrong."""
     opened: list[tuple[Watched, str]] = []
 
@@ -54,7 +56,7 @@ def show(chromium: Browser) -> Iterator[Callable[..., Page]]:
 
 
 @pytest.fixture
-def page(show: Callable[..., Page], file: Path) -> Page:
+def page(show: Show, file: Path) -> Page:
     """The report with all records."""
     page = show(file)
     page.wait_for_selector(ROWS)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,9 +15,10 @@ from refusal_checks.reports.page import follow
 from refusal_checks.reports.page.follow import LivePage
 from tests.chromium import ROWS, count, serious_faults
 from tests.report_runs import hostile, judge, underway, usual
+from tests.unit.browser.conftest import Show
 
 if TYPE_CHECKING:
-    from playwright.sync_api import Page
+    pass
 
 
 @pytest.fixture
@@ -34,7 +35,7 @@ def follower(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[LivePa
 
 
 def test_a_run_is_followed_from_its_start_to_its_end(
-    show: Callable[..., Page], follower: LivePage, tmp_path: Path
+    show: Show, follower: LivePage, tmp_path: Path
 ) -> None:
     file = tmp_path / "page.html"
     page = show(file, 390, 700)
@@ -64,7 +65,7 @@ def test_a_run_is_followed_from_its_start_to_its_end(
 
 
 def test_a_page_that_is_old_does_not_claim_that_its_run_goes_on(
-    show: Callable[..., Page], follower: LivePage, tmp_path: Path
+    show: Show, follower: LivePage, tmp_path: Path
 ) -> None:
     file = tmp_path / "page.html"
     then = re.sub(r'data-written="\d+', 'data-written="2020', file.read_text())

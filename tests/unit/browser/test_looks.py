@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import unicodedata
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -19,6 +18,7 @@ from refusal_checks.reports.formats import html
 from refusal_checks.reports.page.render import visible
 from tests.chromium import ROWS, unfold
 from tests.report_runs import HOSTILE, TEXTS, hostile, refusals, write_run
+from tests.unit.browser.conftest import Show
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page
@@ -28,7 +28,7 @@ def background(page: Page) -> str:
     return str(page.evaluate("getComputedStyle(document.body).backgroundColor"))
 
 
-def test_what_scrolls_can_be_reached_by_keyboard(show: Callable[..., Page], tmp_path: Path) -> None:
+def test_what_scrolls_can_be_reached_by_keyboard(show: Show, tmp_path: Path) -> None:
     long = [replace(each, completion=Completion("word " * 3000)) for each in refusals("long", 2)]
     many = [
         replace(each, prompt=Prompt.single(f"p{n}", "p", category=f"a {n}"))
@@ -101,9 +101,7 @@ def test_a_narrow_screen_shows_candidates_whole_and_records_in_three_lines(page:
     assert lines == 3
 
 
-def test_a_narrow_screen_shows_the_manifest_whole(
-    show: Callable[..., Page], tmp_path: Path
-) -> None:
+def test_a_narrow_screen_shows_the_manifest_whole(show: Show, tmp_path: Path) -> None:
     platform = {"platform": "Linux-6.18.44-fc-v01-x86_64-with-glibc2.36"}
     manifest = {"candidate": "m", "judge": "j", "a long name of its own": {"hardware": platform}}
     run = write_run(tmp_path / "run", {"many": list(refusals("many", 1))}, manifest=manifest)
@@ -114,9 +112,7 @@ def test_a_narrow_screen_shows_the_manifest_whole(
     assert value.evaluate("node => node.getBoundingClientRect().right") <= 360
 
 
-def test_without_scripts_all_but_the_records_is_there(
-    show: Callable[..., Page], file: Path
-) -> None:
+def test_without_scripts_all_but_the_records_is_there(show: Show, file: Path) -> None:
     page = show(file, java_script_enabled=False)
     assert page.locator("h1").all_inner_texts() == ["No", "Not decided", "2 runs compared"]
     assert page.locator("noscript p").is_visible()
@@ -144,7 +140,7 @@ def test_hostile_answers_are_text(page: Page) -> None:
     assert not set(shown) & set("\x1b\x00\x07\x7f\u202e\u2066\u200f\u2028")
 
 
-def test_hundreds_of_hostile_texts_do_nothing(show: Callable[..., Page], tmp_path: Path) -> None:
+def test_hundreds_of_hostile_texts_do_nothing(show: Show, tmp_path: Path) -> None:
     gate = Gate("hostile", "rejection_rate", minimum=0.9)
     runs = [
         write_run(tmp_path / name, {"hostile": hostile(texts)}, [gate])
@@ -176,7 +172,7 @@ def test_the_page_shows_characters_as_python_does(page: Page) -> None:
     assert page.evaluate("visible('\\r\\n\\ud800a')") == visible("\r\n\ud800a")
 
 
-def test_redacted_texts_are_told_from_answers(show: Callable[..., Page], tmp_path: Path) -> None:
+def test_redacted_texts_are_told_from_answers(show: Show, tmp_path: Path) -> None:
     shape = "[redacted: sha256 0123456789ab, 12 characters]"
     verdict = Binary(Label.REFUSAL, None, shape)
     found = [Record(Prompt.single("a", shape), 0, Completion(shape), verdict)]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -14,6 +13,7 @@ from refusal_checks.results.run_folder import RunView
 from tests.chromium import serious_faults
 from tests.many_runs import manifest, opened, write_runs
 from tests.report_runs import refusals, write_run
+from tests.unit.browser.conftest import Show
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
@@ -42,14 +42,14 @@ def pages(tmp_path_factory: pytest.TempPathFactory, file: Path) -> dict[str, Pat
 
 
 @pytest.fixture
-def history(show: Callable[..., Page], pages: dict[str, Path]) -> Page:
+def history(show: Show, pages: dict[str, Path]) -> Page:
     return show(pages["history"])
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("name", ["report", "history", "compare"])
 def test_axe_finds_no_serious_fault(
-    show: Callable[..., Page], pages: dict[str, Path], name: str, scheme: Literal["light", "dark"]
+    show: Show, pages: dict[str, Path], name: str, scheme: Literal["light", "dark"]
 ) -> None:
     page = show(pages[name], color_scheme=scheme)
     page.evaluate("for (const node of document.querySelectorAll('details')) node.open = true")
@@ -109,16 +109,14 @@ names.flatMap(name => [...name.childNodes]).filter(piece => {
 @pytest.mark.parametrize("name", ["report", "history", "compare"])
 @pytest.mark.parametrize("width", [390, 900, 1200])
 def test_pages_fit_any_width_and_break_no_word_of_a_name(
-    show: Callable[..., Page], pages: dict[str, Path], name: str, width: int
+    show: Show, pages: dict[str, Path], name: str, width: int
 ) -> None:
     page = show(pages[name], width, 800)
     assert page.evaluate("document.documentElement.scrollWidth") <= width
     assert page.evaluate(BROKEN) == []
 
 
-def test_runs_that_cannot_be_compared_stand_apart(
-    show: Callable[..., Page], pages: dict[str, Path]
-) -> None:
+def test_runs_that_cannot_be_compared_stand_apart(show: Show, pages: dict[str, Path]) -> None:
     page = show(pages["compare"])
     assert page.locator("#gates thead .apart").all_inner_texts() == ["3 org/model-2\nshown apart"]
     assert page.locator("#gates tbody .apart .change").first.inner_text().startswith("not compared")
@@ -134,9 +132,7 @@ def test_the_page_of_200_runs_opens_at_once(chromium: Browser, tmp_path: Path) -
     assert min(opened(chromium, tmp_path / "history.html") for _ in range(3)) < 2
 
 
-def test_several_candidates_stand_side_by_side_in_a_tab(
-    show: Callable[..., Page], file: Path
-) -> None:
+def test_several_candidates_stand_side_by_side_in_a_tab(show: Show, file: Path) -> None:
     page = show(file)
     tab = page.get_by_role("tab", name="Side by side")
     assert page.locator("#gates").is_hidden()

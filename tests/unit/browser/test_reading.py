@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from refusal_checks.reports.formats import html
 from tests.chromium import ROWS, count, search, unfold, wait_for_rows
 from tests.report_runs import HOSTILE, refusals, write_run
+from tests.unit.browser.conftest import Show
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page
@@ -179,7 +179,7 @@ def test_candidates_are_chosen(page: Page) -> None:
     assert count(page) == "63 prompts, 189 answers of 251 prompts"
 
 
-def test_ten_thousand_records_are_usable(show: Callable[..., Page], tmp_path: Path) -> None:
+def test_ten_thousand_records_are_usable(show: Show, tmp_path: Path) -> None:
     records = {"unsafe": list(refusals("unsafe", 2000, 5))}
     html.write([write_run(tmp_path / "run", records)], tmp_path / "report.html")
     page = show(tmp_path / "report.html")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -19,6 +18,7 @@ from refusal_checks.gates.gate import Gate
 from refusal_checks.results.run_folder import RunFolder
 from refusal_checks.results.summary import BenchmarkSummary, RunSummary
 from tests.deciding import decide
+from tests.unit.conftest import records
 from tests.unit.gates.test_baseline import scores_of
 
 REFUSED = Record(Prompt.single("p", "?"), 0, Completion("No."), Binary(Label.REFUSAL))
@@ -26,7 +26,6 @@ GATES = (
     Gate("smoke_unsafe", "invalid_rate", maximum=0.5),
     Gate("smoke_unsafe", "rejection_rate", maximum=0.5),
 )
-Many = Callable[..., list[Record]]
 
 
 def call(*args: str | Path) -> Result:
@@ -34,7 +33,7 @@ def call(*args: str | Path) -> Result:
 
 
 @pytest.fixture
-def run(records: Many, tmp_path: Path) -> Path:
+def run(tmp_path: Path) -> Path:
     """The folder of a finished run of one benchmark, one of whose gates failed."""
     folder = tmp_path / "run"
     (folder / "scores").mkdir(parents=True)

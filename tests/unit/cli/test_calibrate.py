@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -11,15 +10,14 @@ import pytest
 from typer.main import get_command
 
 from refusal_checks.cli import application
-from refusal_checks.core.errors import DataError, ModelError, UserError
+from refusal_checks.core.errors import DataError, UserError
 from refusal_checks.core.settings import JudgeSampling
 from refusal_checks.judges.trust import calibration
 from refusal_checks.reports.markdown import escape
 from refusal_checks.run.options import models as model_options
 from tests.fake_server import FakeServer
 from tests.unit.cli.test_baseline import call
-
-Write = Callable[[str, str], Path]
+from tests.unit.conftest import Write
 
 
 def calibrate(*args: str | Path) -> str:
@@ -128,40 +126,10 @@ def test_degrees_and_ratings(write: Write) -> None:
         calibrate(*options)
 
 
-@pytest.mark.parametrize(
-    ("args", "error", "reason"),
-    [
-        (("--judge", "labels"), ModelError, "name the column: --judge labels:COLUMN"),
-        (("--judge", "labels:verdicts"), DataError, "did you mean"),
-        (("--judge", "keyword", "--candidate", "a", "--candidate", "b"), DataError, "2 times"),
-        (("--judge", "nothing"), ModelError, "no such folder"),
-    ],
-)
-def test_wrong_options(
-    write: Write, args: tuple[str, ...], error: type[Exception], reason: str
-) -> None:
-    with pytest.raises(error, match=reason):
-        calibrate(*args, "--labels", write("rows.csv", ROWS), *COLUMNS)
-
-
-@pytest.mark.parametrize(
-    ("rows", "columns", "reason"),
-    [
-        ("prompt,answer\na,b\n", "", "no column human_label or final_label or label"),
-        ("prompt,answer,label\na,b,\n", "", "column label has no label"),
-        ("prompt,answer,label\na,b,refused\n", "", "unknown label 'refused'"),
-        ("prompt,answer,label\na,b,refusal\n", "labl=x", "did you mean"),
-        ("prompt,answer,label\na,b,refusal\n", "label", "write FIELD=COLUMN"),
-        (
-            "prompt,answer,label\na,b,refusal\n",
-            "label=x",
-            'no column "x". Known: answer, label, prompt',
-        ),
-    ],
-)
-def test_wrong_label_files(write: Write, rows: str, columns: str, reason: str) -> None:
-    with pytest.raises(DataError, match=reason):
-        calibrate("--judge", "keyword", "--labels", write("rows.csv", rows), "--columns", columns)
+def test_a_column_without_a_label_is_named(write: Write) -> None:
+    labels = write("rows.csv", "prompt,answer,label\na,b,\n")
+    with pytest.raises(DataError, match="column label has no label"):
+        calibrate("--judge", "keyword", "--labels", labels)
 
 
 def test_two_files_of_one_candidate(write: Write) -> None:

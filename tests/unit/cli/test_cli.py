@@ -41,28 +41,6 @@ def test_what_the_system_refuses_is_a_message(
     )
 
 
-@pytest.mark.parametrize(
-    ("words", "said"),
-    [
-        (("runs", "shw", "last"), "No such command 'shw'. Did you mean 'show'?"),
-        (("runs", "show", "last", "--jsn"), "--json"),
-        (("report", "html", "last"), "Missing argument 'RUN...'."),
-        (("init", "--ci=travis"), "'travis' is not one of 'github', 'gitlab'"),
-    ],
-)
-def test_a_mistake_in_the_command_line_is_wrong_input(
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-    words: tuple[str, ...],
-    said: str,
-) -> None:
-    assert ended(monkeypatch, *words) == 4
-    message, usage = capsys.readouterr().err.splitlines()
-    assert message.startswith("refusal-checks: ")
-    assert said in message
-    assert usage.startswith(f"Usage: refusal-checks {words[0]} ")
-
-
 @pytest.mark.parametrize(("words", "code"), [((), 4), (("--help",), 0), (("--version",), 0)])
 def test_help_is_shown_once(
     monkeypatch: pytest.MonkeyPatch,
@@ -74,12 +52,3 @@ def test_help_is_shown_once(
     shown = capsys.readouterr()
     assert (shown.out + shown.err).count("Usage:") == (words != ("--version",))
     assert "refusal-checks:" not in shown.err
-
-
-@pytest.mark.parametrize("words", [(), ("last",), ("--port", "0")], ids=["alone", "run", "port"])
-def test_watch_says_in_one_line_what_to_use_in_its_place(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], words: tuple[str, ...]
-) -> None:
-    assert ended(monkeypatch, "watch", *words) == 4
-    (line,) = capsys.readouterr().err.splitlines()
-    assert line.startswith("refusal-checks: watch: write --html FILE and open it in a browser")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Callable
 from pathlib import Path
 
 import datasets
@@ -15,8 +14,7 @@ from refusal_checks.benchmarks import pinned as mirrors
 from refusal_checks.cli import application
 from refusal_checks.core.errors import DataError
 from tests.unit.cli.test_baseline import call
-
-Write = Callable[[str, str], Path]
+from tests.unit.conftest import Write
 
 
 def data(*args: str | Path) -> str:
@@ -115,18 +113,6 @@ def test_the_benchmarks_of_a_threshold_file(pulled: Path, write: Write) -> None:
     assert data("verify", pulled, "--thresholds", gates).splitlines() == [
         f"OK       xstest_safe: 250 prompts, revision {discover()['xstest_safe'].revision}"
     ]
-
-
-@pytest.mark.parametrize(
-    ("args", "reason"),
-    [
-        (("verify", "/no/such/mirror"), "no such folder"),
-        (("pull", "{}", "--benchmark", "xtest_safe"), 'did you mean "xstest_safe"'),
-    ],
-)
-def test_bad_input_is_named(tmp_path: Path, args: tuple[str, ...], reason: str) -> None:
-    with pytest.raises(DataError, match=reason):
-        data(*(arg.format(tmp_path) for arg in args))
 
 
 @pytest.mark.usefixtures("offline")

@@ -4,24 +4,22 @@ from __future__ import annotations
 
 import json
 import tomllib
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from refusal_checks.core.errors import BaselineError, DataError, RefusalChecksError
-from refusal_checks.core.records import Record
 from refusal_checks.gates import baseline
 from refusal_checks.results.run_folder import RunFolder
 from tests.report_runs import hostile, refusals, write_run
 from tests.unit.cli.test_baseline import call
+from tests.unit.conftest import records
 from tests.unit.gates.test_baseline import scores_of
 
 EVIL = "\x1b]0;taken\x07\x1b[31m\u202e##[error]x\n::error::y\x9b31m"
 NAMES = ("../../evil", "/tmp/evil", "a/b", "..", ".hidden", "a\x00b", "a\nb", "", "x" * 101, "a\\b")
-
-Many = Callable[..., list[Record]]
 
 
 def leaves(value: Any) -> Iterator[tuple[Any, Any]]:
@@ -51,7 +49,7 @@ def poison(folder: RunFolder) -> int:
 
 
 @pytest.fixture
-def run(tmp_path: Path, records: Many) -> Path:
+def run(tmp_path: Path) -> Path:
     """A run of somebody else's, whose every string is hostile."""
     path = tmp_path / "20260101-120000-1"
     write_run(path, {"unsafe": [*refusals("unsafe", 4), *hostile()]})

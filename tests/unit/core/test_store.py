@@ -10,7 +10,6 @@ import subprocess
 import sys
 import time
 import traceback
-from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -25,8 +24,7 @@ from refusal_checks.core.records import Completion
 from refusal_checks.core.store import LEASE, TABLES, Store, content_key
 from refusal_checks.core.verdicts import Binary, Label
 from tests.processes import wait_until
-
-Write = Callable[[str, str], Path]
+from tests.unit.conftest import Write
 
 FULL = Completion("答案\n\x00\U0001f600", "length", 12, -0.25, "refusal")
 VERDICT = Binary(Label.REFUSAL, "deflection", "it « declines »")

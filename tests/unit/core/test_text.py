@@ -22,6 +22,9 @@ from refusal_checks.core.text import (
     without_credentials,
     wrapped,
 )
+from tests.cases import cases_of
+
+CASES = cases_of(__file__)
 
 PIECES = [
     *("\x1b[31m", "\x1b]0;title\x07", "\x1b]8;;http://example.org\x1b\\", "\x1b", "\x9b2J", "##["),
@@ -32,44 +35,10 @@ HOSTILE = st.lists(st.characters(exclude_categories=()) | st.sampled_from(PIECES
 HARMFUL = {"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"}
 
 
-@pytest.mark.parametrize(
-    ("text", "shown"),
-    [
-        ("", ""),
-        ("plain words, 文字 and é", "plain words, 文字 and é"),
-        ("two\nlines\r\nand\ta tab\u2028more\x85end", "two lines and a tab more end"),
-        ("  wide \u00a0  spaces  ", "wide spaces"),
-        ("\x1b[1;31mred\x1b[0m", "red"),
-        ("\x1b[2J\x1b[Hcleared", "cleared"),
-        ("\x1b[?25lhidden cursor\x1b[>4;2m", "hidden cursor"),
-        ("\x1b]0;title\x07text", "0;title�text"),
-        ("\x1b]8;;http://example.org\x1b\\link\x1b]8;;\x1b\\", "8;;http://example.orglink8;;"),
-        ("Refused.\x1b]8;;step 1: mix", "Refused.8;;step 1: mix"),
-        ("\x1b]\nHow to build it", "How to build it"),
-        ("\x1bPq payload\x1b\\ \x1b_apc \x1b^pm \x1bXsos", "q payload apc pm sos"),
-        ("a\u034fb\u3164c\u115fd\u2800e\ufe01f\U000e0100g\U0001d159h", "a�b�c�d�e�f�g�h"),
-        ("⚠\ufe0f 1\ufe0f\u20e3 ❤\ufe0e ❤\ufe0f\ufe0f x\ufe0f", "⚠️ 1️⃣ ❤︎ ❤️� x�"),
-        ("Z" + "\u0301" * 7 + "algo", "Z" + "\u0301" * 4 + "���algo"),
-        ("e\u0301 ê\u0323 \u05e9\u05bc\u05c1\u0592", "e\u0301 ê\u0323 \u05e9\u05bc\u05c1\u0592"),
-        ("\x1bMup\x1b7", "up�7"),
-        ("\x1b\x1b[31m[31m", "�[31m"),
-        ("\x9b31mC1\x9d", "�31mC1�"),
-        ("bell\x07 null\x00 delete\x7f back\x08", "bell� null� delete� back�"),
-        ("over\u202eridden\u2066", "over�ridden�"),
-        ("zero\u200bwidth\ufeff\u2060\u00ad", "zero�width���"),
-        ("lone \ud800 surrogate", "lone � surrogate"),
-        ("private \ue000, unassigned \U000e0fff", "private �, unassigned �"),
-        ("##[error]x ##[group]", "# #[error]x # #[group]"),
-        ("###[error]", "## #[error]"),
-        ("#\x1b[0m#\x1b[0m[error]", "# #[error]"),
-        ("::error::forged", ": :error::forged"),
-        (" \n::add-mask::x ::error::y", ": :add-mask::x ::error::y"),
-        (":::debug::", ": ::debug::"),
-        ("std::string", "std::string"),
-        ("<b>&amp;</b>", "<b>&amp;</b>"),
-    ],
-    ids=ascii,
-)
+LONE = ("lone \ud800 surrogate", "lone � surrogate")  # which no TOML file has
+
+
+@pytest.mark.parametrize(("text", "shown"), [*CASES["shown"], LONE], ids=ascii)
 def test_text_becomes_one_harmless_line(text: str, shown: str) -> None:
     assert clean(text) == shown
 
@@ -147,33 +116,12 @@ def test_any_text_can_be_encoded_once_it_is_storable(text: str) -> None:
     assert storable(storable(text)) == storable(text)
 
 
-@pytest.mark.parametrize(
-    ("text", "shown"),
-    [
-        ("/srv/models/a/b.jsonl", "…/b.jsonl"),
-        ("--template=~/t.jinja,C:\\me\\x.txt", "--template=…/t.jinja,…/x.txt"),
-        ("http://host:8000/v1#org/model", "http://host:8000/v1#org/model"),
-        ("org/model", "org/model"),
-        ("gates/release.toml", "gates/release.toml"),
-        ("a/b of 3/4, and/or", "a/b of 3/4, and/or"),
-    ],
-)
+@pytest.mark.parametrize(("text", "shown"), CASES["pathless"])
 def test_paths_of_the_machine_lose_their_folders(text: str, shown: str) -> None:
     assert pathless(text) == shown
 
 
-@pytest.mark.parametrize(
-    ("text", "shown"),
-    [
-        ("/home/ann/models/judge", "…/judge"),
-        ("http://10.0.0.5:8000/v1#org/model", "http://…/v1#org/model"),
-        ("https://ann:pw@gpu-7.corp.example/v1?key=k1", "https://…/v1?[...]"),
-        ("http://[fd00::5]:8000/v1", "http://…/v1"),
-        ("org/model", "org/model"),
-        ("replay:answers.jsonl", "replay:answers.jsonl"),
-        ("replay:/home/ann/answers.jsonl", "replay:…/answers.jsonl"),
-    ],
-)
+@pytest.mark.parametrize(("text", "shown"), CASES["public"])
 def test_what_is_public_names_no_folder_and_no_host(text: str, shown: str) -> None:
     assert placeless(text) == shown
     assert placeless(shown) == shown
@@ -192,48 +140,13 @@ def test_urls_lose_their_passwords_and_queries(text: str, shown: str) -> None:
     assert without_credentials(text) == shown
 
 
-FAMILY = {
-    "ChatML": "<|im_start|> <|im_end|> <|im_sep|> <|endoftext|>",
-    "Llama 2": "[INST] [/INST] <<SYS>> <</SYS>> <s> </s>",
-    "Llama 3": "<|begin_of_text|> <|start_header_id|> <|eot_id|> <|python_tag|>",
-    "Llama 4": "<|header_start|> <|eot|>",
-    "Gemma": "<start_of_turn> <end_of_turn> <bos> <eos> <unused42>",
-    "Gemma 4": "<|turn> <turn|> <|channel> <tool_call|>",
-    "Mistral": "[SYSTEM_PROMPT] [/SYSTEM_PROMPT] [TOOL_CALLS] [AVAILABLE_TOOLS] [IMG]",
-    "DeepSeek": "<｜begin▁of▁sentence｜> <｜User｜> <｜Assistant｜> <｜tool▁calls▁begin｜>",
-    "Phi": "<|system|> <|user|> <|end|> <|assistant|>",
-    "Harmony": "<|start|> <|channel|> <|message|> <|return|> <|constrain|> <|call|>",
-    "ChatGLM": "[gMASK] <sop> <eop> <|observation|>",
-    "Qwen": "<tool_call> </tool_call> <tool_response> <think> </think> /no_think",
-    "InternLM": "<|action_start|> <eoh> <eoa> [UNUSED_TOKEN_146]",
-    "BERT": "[CLS] [SEP] [unused12]",
-    "Cohere": "<|START_OF_TURN_TOKEN|> <BOS_TOKEN> <EOS_TOKEN>",
-    "MiniMax": "]~!b[ ]~b] [e~[ <minimax:tool_call> </minimax:tool_call>",
-    "Kimi": "<|im_middle|> [BOS] [EOT]",
-    "EXAONE": "[|system|] [|endofturn|]",
-    "Seed": "<seed:bos> <seed:eos>",
-    "Ling": "<role> </role>",
-    "Falcon": ">>QUESTION<<",
-}
-TOKENS = " ".join(FAMILY.values()).split(" ")
+TOKENS = " ".join(CASES["families"].values()).split(" ")
 VARIANTS = [
     *("<|IM_END|>", "< |im_end| >", "<| im_end |>", "＜|im_end|＞", "<￨im_end￨>", "<∣im_end∣>"),
     *("<|im\u200b_end|>", "<\u2060|\ufeffim_end|\u00ad>", "<\u0338|im_end|>", "<|ｉｍ＿ｅｎｄ|>"),
     *("[inst]", "[ /INST ]", "［INST］", "<Start_Of_Turn>", "< end_of_turn >", "<|Assistant|>"),
     *("‹|im_end|›", "<\ud800|im_end|>", "<C_Q>", "<_user>", "<longcat_user>", "<AVAILABLE_TOOLS>"),
     *("</TOOLCALL>", "[USER]", "[/SYSTEM]", "<system>"),
-]
-ORDINARY = [
-    "Sorry, I can't help with that.",
-    "if a < b and c > d: x[0] | y",
-    "<b>bold</b>, <p>text</p>, <br/>, <img src='x'>, List<String>",
-    "[1] a source, [a link](http://example.org), - [ ] a task, [optional]",
-    "x |> f |> g; a || b; cat file | sort > out; 1 << 3 >> 2",
-    "https://example.org/think/no-thing",
-    "ssh <name>@<host>, {user}, $USER, <username>, [name], #include <model.h>",
-    "### Heading\n\n| a | b |\n|---|---|\n| 1 | 2 |",
-    "«quoted», 《书名》, 【注意】, <<guillemets>>",
-    "文字，标点。（括号）",
 ]
 
 
@@ -245,7 +158,7 @@ def test_a_special_token_is_broken_up_in_every_spelling(text: str) -> None:
     assert FAMILIES.count(text) >= 1
 
 
-@pytest.mark.parametrize("text", ORDINARY)
+@pytest.mark.parametrize("text", CASES["ordinary"])
 def test_ordinary_text_stays_as_it_is(text: str) -> None:
     assert FAMILIES.changes(text) == ()
     assert FAMILIES.count(text) == 0

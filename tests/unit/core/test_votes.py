@@ -20,14 +20,10 @@ from refusal_checks.core.verdicts import (
     Rated,
     Reason,
 )
+from tests.unit.conftest import JUDGEMENTS
 
-UNREAD = Invalid(Reason.UNPARSABLE_VERDICT, "babble")
+UNREAD = JUDGEMENTS["-"]
 BROKEN = Invalid(Reason.JUDGE_ERROR, "HTTP 500")
-VERDICTS: dict[str, Judgement] = {
-    "R": Binary(Label.REFUSAL, "deflection", "declines"),
-    "C": Binary(Label.COMPLIANCE, None, "answers"),
-    "-": UNREAD,
-}
 
 
 def votes(*judgements: Judgement) -> tuple[Vote, ...]:
@@ -35,7 +31,7 @@ def votes(*judgements: Judgement) -> tuple[Vote, ...]:
 
 
 def cast(letters: str) -> tuple[Vote, ...]:
-    return votes(*(VERDICTS[letter] for letter in letters))
+    return votes(*(JUDGEMENTS[letter] for letter in letters))
 
 
 def outcome(letters: str) -> str:
@@ -64,7 +60,7 @@ def test_a_verdict_stands_whatever_the_missing_votes_would_have_said(letters: st
 
 
 def test_a_panel_s_rationale_names_who_said_what_and_is_bounded() -> None:
-    said = "judge-0: refusal, judge-1: compliance. judge-0: declines. judge-1: answers"
+    said = "judge-0: refusal, judge-1: compliance. judge-0: it declines. judge-1: it answers"
     assert combine(cast("RC")).rationale == said
     wordy = Binary(Label.REFUSAL, None, "x" * 10_000)
     assert len(combine(votes(wordy, wordy, wordy)).rationale) < 4 * RATIONALE
@@ -147,27 +143,27 @@ def test_a_panel_s_harm_score_is_the_mean_of_the_votes(given: list[Harm]) -> Non
 def test_one_judges_verdicts_are_averaged_over_those_that_can_be_read(
     letters: str, share: float, label: Label
 ) -> None:
-    found: Any = average([VERDICTS[letter] for letter in letters])
+    found: Any = average([JUDGEMENTS[letter] for letter in letters])
     assert (found.refusal_share, found.label) == (share, label)
     assert found.sign == pytest.approx(2 * share - 1)
-    assert found.category == ("deflection" if label is Label.REFUSAL else None)
+    assert found.category == ("direct_refusal" if label is Label.REFUSAL else None)
 
 
 def test_an_average_says_what_it_is_of() -> None:
-    found = average([VERDICTS[letter] for letter in "RCRRRR-"])
+    found = average([JUDGEMENTS[letter] for letter in "RCRRRR-"])
     assert found.rationale == (
-        "5 x refusal, 1 x compliance, 1 x unparsable verdict: declines; answers; declines"
+        "5 x refusal, 1 x compliance, 1 x unparsable verdict: it declines; it answers; it declines"
     )
 
 
 @pytest.mark.parametrize(("letters", "count"), [("R-", 1), ("R--", 2), ("---", 3)])
 def test_half_of_the_verdicts_unread_are_no_verdict(letters: str, count: int) -> None:
-    found = average([VERDICTS[letter] for letter in letters])
-    assert (found.verdict, f"{count} x unparsable" in found.rationale) == (UNREAD.reason, True)
+    found = average([JUDGEMENTS[letter] for letter in letters])
+    assert (found.verdict, f"{count} x unparsable" in found.rationale) == (UNREAD.verdict, True)
 
 
 def test_a_verdict_that_the_server_failed_to_give_is_waited_for() -> None:
-    assert average([VERDICTS["R"], VERDICTS["R"], BROKEN]) == BROKEN
+    assert average([JUDGEMENTS["R"], JUDGEMENTS["R"], BROKEN]) == BROKEN
 
 
 def test_degrees_need_more_than_half() -> None:
@@ -176,11 +172,11 @@ def test_degrees_need_more_than_half() -> None:
 
 
 def test_a_panel_counts_each_judge_once_however_sure_it_is() -> None:
-    sure, torn = (average([VERDICTS[each] for each in letters]) for letters in ("RRR", "RRC"))
-    found: Any = combine(votes(sure, torn, VERDICTS["C"]))
+    sure, torn = (average([JUDGEMENTS[each] for each in letters]) for letters in ("RRR", "RRC"))
+    found: Any = combine(votes(sure, torn, JUDGEMENTS["C"]))
     assert (found.label, found.refusal_share, found.sign) == (Label.REFUSAL, None, 1)
 
 
-@pytest.mark.parametrize("judgement", VERDICTS.values(), ids=list(VERDICTS))
+@pytest.mark.parametrize("judgement", JUDGEMENTS.values(), ids=list(JUDGEMENTS))
 def test_a_single_verdict_stays_as_it_is(judgement: Judgement) -> None:
     assert combine(votes(judgement)) is average([judgement]) is judgement

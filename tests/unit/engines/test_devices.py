@@ -5,10 +5,12 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from refusal_checks.engines import devices
+from tests.cases import cases_of
 
 Smi = Callable[[str], None]
 
@@ -92,48 +94,15 @@ def test_the_cores_are_those_that_the_process_may_use(monkeypatch: pytest.Monkey
     assert found.memory > 0
 
 
-@pytest.mark.parametrize(
-    ("files", "memory", "cores"),
-    [
-        ({}, None, None),
-        ({"memory.max": "max", "memory.current": "9", "cpu.max": "max 100000\n"}, None, None),
-        (
-            {
-                "memory.max": "1000\n",
-                "memory.current": "700\n",
-                "memory.stat": "anon 100\nactive_file 50\ninactive_file 200\n",
-                "cpu.max": "150000 100000\n",
-            },
-            550,
-            1.5,
-        ),
-        (
-            {
-                "memory/memory.limit_in_bytes": "1000\n",
-                "memory/memory.usage_in_bytes": "700\n",
-                "memory/memory.stat": "active_file 1\ntotal_active_file 20\n",
-                "cpu/cpu.cfs_quota_us": "400000\n",
-                "cpu/cpu.cfs_period_us": "100000\n",
-            },
-            320,
-            4.0,
-        ),
-        ({"cpu.max": "nonsense"}, None, None),
-        ({"cpu/cpu.cfs_quota_us": "-1\n", "cpu/cpu.cfs_period_us": "100000\n"}, None, None),
-    ],
-)
+@pytest.mark.parametrize("limits", cases_of(__file__)["limits"])
 def test_a_container_s_limits_count(
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    files: dict[str, str],
-    memory: int | None,
-    cores: float | None,
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, limits: dict[str, Any]
 ) -> None:
-    for name, text in files.items():
+    for name, text in limits["files"].items():
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_text(text)
     monkeypatch.setattr(devices, "_CGROUPS", tmp_path)
     found = devices.cpu()
-    assert found.quota == cores
+    assert found.quota == limits.get("cores")
     free = round((found.memory or 0) * 2**30)
-    assert (free == memory) if memory else free > 2**20
+    assert (free == limits["memory"]) if "memory" in limits else free > 2**20

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from refusal_checks.core.errors import UserError
-from refusal_checks.engines.base import Assignment, Parallel
+from refusal_checks.engines.base import Assignment
 from refusal_checks.engines.devices import Devices
 from refusal_checks.engines.kinds import vllm
 from refusal_checks.engines.placement import (
@@ -20,6 +20,9 @@ from refusal_checks.engines.placement import (
     choose,
     fit_beside,
 )
+from tests.cases import cases_of
+
+CASES = cases_of(__file__)
 
 
 def gpus(count: int, memory: float | None = 80.0) -> Devices:
@@ -69,131 +72,42 @@ def shown(found: Placement) -> str:
     return f"{found.kind}: {' | '.join(ways)}"
 
 
-OTHER = EngineNeed("org/other", Parallel(), 13.0, answers=False, judges=True)
-BUSY = Devices("gpu", ("1",), 80.0, busy=("0",))
-SCREEN = Devices("gpu", ("0",), 80.0, used=0.15)
-RAY = [
-    candidate(15.0, "--distributed-executor-backend", "ray", "-tp", "8"),
-    judge(40.0, "--data-parallel-backend=ray", "-dp", "4"),
-]
-PARALLEL = [candidate(15.0, "-tp", "2", "-pp=2"), judge(40.0, "--data_parallel_size=4")]
-SPREAD = [candidate(15.0, "-tp", "2"), judge(40.0, "-tp", "2")]
-NAMED = "--gpu-memory-utilization"
-
-CASES: dict[str, tuple[Devices, Sequence[EngineNeed], str]] = {
-    # weights of 15 and 40 GiB, and half of the 17 GiB that are left of 90% of the memory each
-    "one big GPU": (gpus(1), [SMALL, LARGE], "together: memory=0.29 | memory=0.61"),
-    "one small GPU": (gpus(1, 48.0), [SMALL, LARGE], "turns: all | turn=1"),
-    "two small GPUs": (gpus(2, 48.0), [SMALL, judge(75.0)], "turns: copies=2 | shards=2 turn=1"),
-    # (7.5 + (43.2 - 27.5) / 2) / 48 and (20 + ...) / 48
-    "two small GPUs that both models share once they are cut": (
-        *(gpus(2, 48.0), [SMALL, LARGE]),
-        "together: memory=0.32 shards=2 | memory=0.58 shards=2",
-    ),
-    "two GPUs": (gpus(2), [SMALL, LARGE], "split: devices=0 | devices=1"),
-    "one model twice": (gpus(2), [judge(40.0), judge(40.0)], "split: devices=0 | devices=1"),
-    "one model twice, one GPU": (
-        *(gpus(1), [judge(30.0), judge(30.0)]),
-        "together: memory=0.45 | memory=0.45",
-    ),
-    # The larger model has the greater load on each of its devices until it has the more of them.
-    "eight GPUs": (
-        *(gpus(8), [SMALL, LARGE]),
-        "split: devices=0,1 copies=2 | devices=2,3,4,5,6,7 copies=6",
-    ),
-    "eight GPUs, a model that one cannot hold": (
-        *(gpus(8), [candidate(140.0), judge(13.0)]),
-        "split: devices=0,1,2,3 shards=4 | devices=4,5,6,7 copies=4",
-    ),
-    "a user's kinds of parallelism": (
-        gpus(8),
-        PARALLEL,
-        "split: devices=0,1,2,3 | devices=4,5,6,7",
-    ),
-    # (7.5 + (72 - 27.5) / 2) / 80 and (20 + ...) / 80
-    "two over both GPUs": (gpus(2), SPREAD, "together: memory=0.37 | memory=0.53"),
-    "a user's share of the memory wins": (
-        *(gpus(1), [candidate(15.0, NAMED, "0.3"), judge(40.0)]),
-        "together: all | memory=0.6",
-    ),
-    "a user's share that is too small": (
-        *(gpus(1), [candidate(15.0, NAMED, "0.2"), judge(40.0)]),
-        "turns: all | turn=1",
-    ),
-    "unknown weights": (gpus(1), [SMALL, judge(None)], "together: memory=0.54 | memory=0.36"),
-    "unknown weights beside some that need more than half of the GPU": (
-        *(gpus(1), [candidate(40.0), judge(None)]),
-        "together: memory=0.7 | memory=0.2",
-    ),
-    "unknown weights, eight GPUs": (
-        *(gpus(8), [candidate(None), judge(None)]),
-        "split: devices=0 | devices=1",
-    ),
-    "unknown devices": (UNKNOWN, [SMALL, LARGE], "together: memory=0.45 | memory=0.45"),
-    "the same model for both": (gpus(1), [both(15.0)], "one: all"),
-    "the same model for both, four GPUs": (gpus(4), [both(15.0)], "one: copies=4"),
-    "a second judge beside the model for both": (
-        *(gpus(1, 24.0), [both(15.0), judge(13.0)]),
-        "together: memory=0.48 | memory=0.42",
-    ),
-    "three in turns": (
-        *(gpus(1, 48.0), [candidate(40.0), judge(15.0), OTHER]),
-        "turns: all | memory=0.47 turn=1 | memory=0.43 turn=1",
-    ),
-    "one GPU of two is in use by others, and two engines share the other": (
-        *(BUSY, [SMALL, LARGE]),
-        "together: devices=1 memory=0.29 | devices=1 memory=0.61",
-    ),
-    # vLLM would take 92% of the memory, and does not start where less is free.
-    "a screen holds a part of the GPU": (SCREEN, [both(15.0)], "one: memory=0.8"),
-    "a screen holds a part of the GPU for two": (
-        *(replace(SCREEN, used=0.1), [candidate(15.0), judge(None, NAMED, "0.3")]),
-        "together: memory=0.55 | all",
-    ),
-    "attached endpoints": (gpus(1), [], "none: "),
-    "Ray carries them": (gpus(2), RAY, "split: all | all"),
-    "one engine on Ray, one here": (
-        *(gpus(2), [candidate(15.0, "--nnodes", "2", "-tp", "16"), judge(40.0)]),
-        "split: all | copies=2",
-    ),
-    "a CPU of two cores": (
-        *(cpu(2), [candidate(0.01), judge(0.01)]),
-        "together: cores=0 cache=1 threads=1 | cores=1 cache=1 threads=1",
-    ),
-    "a classifier beside a model": (
-        *(cpu(2), [candidate(0.3), replace(judge(0.2), classifies=True)]),
-        "together: cores=0,1 cache=1 threads=2 | cores=0,1 cache=1 threads=1",
-    ),
-    "a classifier beside two models": (
-        *(cpu(2), [candidate(0.3), judge(0.3), replace(judge(0.2), classifies=True)]),
-        "together: cores=0 cache=1 threads=1 | cores=1 cache=1 threads=1 | "
-        "cores=0,1 cache=1 threads=1",
-    ),
-    "a CPU of one core": (
-        *(cpu(1), [candidate(0.01), judge(0.01)]),
-        "turns: cores=0 cache=1 threads=1 | cores=0 cache=1 threads=1 turn=1",
-    ),
-    # 17.6 GiB to plan with, so 6.1 beside 8 of weights and 3.5; half the weights are 4 each.
-    "a CPU without room for both": (
-        *(cpu(3), [candidate(7.0), judge(8.0)]),
-        "turns: cores=0,1,2 cache=4 threads=3 | cores=0,1,2 cache=4 threads=3 turn=1",
-    ),
-    "two ranks on a CPU": (
-        *(cpu(4), [both(0.01, "--data-parallel-size", "2")]),
-        "one: cores=0,1,2,3 cache=1 threads=4",
-    ),
+MACHINES = {
+    "unknown": UNKNOWN,
+    "one busy": Devices("gpu", ("1",), 80.0, busy=("0",)),
+    "15% taken": Devices("gpu", ("0",), 80.0, used=0.15),
+    "10% taken": Devices("gpu", ("0",), 80.0, used=0.1),
 }
+
+
+def machine(text: str) -> Devices:
+    if text in MACHINES:
+        return MACHINES[text]
+    count, kind, memory = text.split()
+    return (gpus if kind == "gpu" else cpu)(int(count), float(memory))
+
+
+def need(text: str) -> EngineNeed:
+    role, size, *args = text.split()
+    weights = None if size == "?" else float(size)
+    if role == "candidate":
+        return candidate(weights, *args)
+    if role == "both":
+        return both(weights, *args)
+    found = judge(weights, *args)
+    return replace(found, classifies=role == "classifier", model=f"org/{role}")
 
 
 @pytest.mark.parametrize("name", CASES)
 def test_what_is_chosen(name: str) -> None:
-    devices, needs, expected = CASES[name]
-    found = choose(devices, needs, AUTO)
+    devices, needed, expected = CASES[name]
+    needs = [need(each) for each in needed.split(", ") if each]
+    found = choose(machine(devices), needs, AUTO)
     assert shown(found) == expected
     assert "\n" not in found.why
     assert found.turns == (2 if found.kind == "turns" else 1)
-    for need in needs:
-        assert need.model in found.why
+    for each in needs:
+        assert each.model in found.why
 
 
 TOY, SMALL_MODEL, UNKNOWN_SIZE = candidate(0.006), candidate(0.25), candidate(None)
@@ -244,7 +158,7 @@ def test_what_must_run_at_once_takes_no_turns() -> None:
 
 @pytest.mark.parametrize("wanted", [AUTO, PlacementRequest("turns")])
 def test_judges_alone_take_no_turns(wanted: PlacementRequest) -> None:
-    found = choose(gpus(1, 48.0), [LARGE, replace(OTHER, weights=30.0)], wanted)
+    found = choose(gpus(1, 48.0), [LARGE, need("other 30")], wanted)
     assert (found.kind, found.turns) == ("together", 1)
     assert "may not fit" in found.why
 

@@ -12,6 +12,9 @@ import pytest
 from refusal_checks.benchmarks.base import Benchmark
 from refusal_checks.core.prompts import Kind
 from refusal_checks.gates.thresholds import Thresholds, load
+from tests.unit.conftest import Write
+
+Read = Callable[..., Thresholds]
 
 BENCHMARKS = {
     name: Benchmark(name, Kind.SAFETY, "", lambda mirror: [], "1", judge)
@@ -24,7 +27,6 @@ BENCHMARKS = {
     }.items()
 }
 
-
 DAY = date(2026, 11, 22)
 
 
@@ -36,7 +38,7 @@ def cases(name: str) -> list[tuple[str, list[str]]]:
 
 
 @pytest.fixture
-def read_all(write: Callable[[str, str], Path]) -> Callable[..., Thresholds]:
+def read_all(write: Write) -> Read:
     """Load threshold files of these texts, in order."""
 
     def load_texts(*texts: str) -> Thresholds:
@@ -47,7 +49,7 @@ def read_all(write: Callable[[str, str], Path]) -> Callable[..., Thresholds]:
 
 
 @pytest.fixture
-def read(read_all: Callable[..., Thresholds]) -> Callable[..., Thresholds]:
+def read(read_all: Read) -> Read:
     """As ``read_all``, without default gates."""
 
     def load_texts(*texts: str) -> Thresholds:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -16,8 +15,7 @@ from refusal_checks.gates import baseline
 from refusal_checks.gates.baseline import PromptScores, Scores
 from refusal_checks.metrics import score_all
 from refusal_checks.metrics.statistics.intervals import Estimate
-
-Many = Callable[..., list[Record]]
+from tests.unit.conftest import records
 
 
 def scores_of(records: list[Record], benchmark: str = "bench") -> Scores:
@@ -32,7 +30,7 @@ def scores_of(records: list[Record], benchmark: str = "bench") -> Scores:
     return Scores(benchmark, Kind.SAFETY, "org/model", "v1", when, conditions, figures, prompts)
 
 
-def test_a_file_is_read_as_it_was_written(records: Many, tmp_path: Path) -> None:
+def test_a_file_is_read_as_it_was_written(tmp_path: Path) -> None:
     scores = scores_of(records("RR RC C-"))
     path = tmp_path / "bench.json"
     path.write_text(baseline.dump(scores))
@@ -43,7 +41,7 @@ def test_a_file_is_read_as_it_was_written(records: Many, tmp_path: Path) -> None
     assert baseline.dump(again) == path.read_text()
 
 
-def test_a_file_holds_no_text(records: Many) -> None:
+def test_a_file_holds_no_text() -> None:
     found = records("RR C- --", category="fraud")
     text = baseline.dump(scores_of(found))
     for record in found:
@@ -54,7 +52,7 @@ def test_a_file_holds_no_text(records: Many) -> None:
         assert word not in text
 
 
-def test_a_file_is_sorted_with_one_prompt_a_line(records: Many) -> None:
+def test_a_file_is_sorted_with_one_prompt_a_line() -> None:
     found = records("R C R")
     text = baseline.dump(scores_of(found))
     assert text == baseline.dump(scores_of(found[::-1]))
@@ -63,7 +61,7 @@ def test_a_file_is_sorted_with_one_prompt_a_line(records: Many) -> None:
     assert json.loads(text)["prompts"]["p2"]["scores"]["rejection_rate"] == -1
 
 
-def test_a_prompt_s_verdicts_are_kept_with_the_reasons_of_invalid_ones(records: Many) -> None:
+def test_a_prompt_s_verdicts_are_kept_with_the_reasons_of_invalid_ones() -> None:
     (found,) = scores_of(records("RC-")).prompts.values()
     assert found.answers == (
         ("p1-0", "refusal"),
@@ -116,7 +114,7 @@ def test_a_wrong_file_is_named(tmp_path: Path, text: str | None, reason: str) ->
     assert reason in str(caught.value)
 
 
-def test_an_empty_folder_and_another_format_are_named(tmp_path: Path, records: Many) -> None:
+def test_an_empty_folder_and_another_format_are_named(tmp_path: Path) -> None:
     with pytest.raises(BaselineError, match="no baseline here"):
         baseline.load(tmp_path)
     path = tmp_path / "bench.json"
@@ -125,7 +123,7 @@ def test_an_empty_folder_and_another_format_are_named(tmp_path: Path, records: M
         baseline.load(path)
 
 
-def test_each_difference_is_named_with_both_values(records: Many) -> None:
+def test_each_difference_is_named_with_both_values() -> None:
     earlier = scores_of(records("R"))
     assert baseline.differences(earlier.conditions, earlier.conditions) == []
     now = {"judge": "two", "data": "digest 1", "sampling": "greedy", "rationales": "offenders"}

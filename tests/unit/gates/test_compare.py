@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import csv
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -23,9 +23,8 @@ from refusal_checks.gates.rates import Rate
 from refusal_checks.judges.rules import LABELS
 from refusal_checks.metrics import METRICS
 from tests.deciding import decide
+from tests.unit.conftest import records
 from tests.unit.gates.test_baseline import scores_of
-
-Many = Callable[..., list[Record]]
 
 
 def against(
@@ -37,7 +36,7 @@ def against(
     return found
 
 
-def test_flips_are_listed_each_way_the_largest_moves_first(records: Many) -> None:
+def test_flips_are_listed_each_way_the_largest_moves_first() -> None:
     found = against(records("RRR RRR RRR CCC RRR"), records("CCC RCC RRR RRR RRC"))
     assert (found.lost, found.gained) == (2, 1)
     assert [flip.now.id for flip in found.fell] == ["p1", "p2"]
@@ -49,18 +48,18 @@ def test_flips_are_listed_each_way_the_largest_moves_first(records: Many) -> Non
     assert found.change.value == pytest.approx(-1 / 5)
 
 
-def test_a_mean_lists_what_moved(records: Many) -> None:
+def test_a_mean_lists_what_moved() -> None:
     found = against(records("RR RC CC"), records("RC RC RC"), "mean_refusal_confidence")
     assert (found.lost, found.gained, found.p_flips) == (1, 1, None)
     assert [flip.now.id for flip in found.fell + found.rose] == ["p1", "p3"]
 
 
-def test_no_more_prompts_are_named_than_asked_for(records: Many) -> None:
+def test_no_more_prompts_are_named_than_asked_for() -> None:
     found = against(records("R " * 9), records("C " * 9), limit=2)
     assert (found.lost, len(found.fell)) == (9, 2)
 
 
-def test_what_is_not_compared_is_counted(records: Many) -> None:
+def test_what_is_not_compared_is_counted() -> None:
     before, after = records("R R R R R"), records("R C -- R")
     reworded = [
         replace(record, prompt=replace(record.prompt, messages=Prompt.single("x", "y").messages))
@@ -74,7 +73,7 @@ def test_what_is_not_compared_is_counted(records: Many) -> None:
     assert found.change.n == 2
 
 
-def test_an_earlier_answer_is_looked_up_by_its_usual_verdict(records: Many) -> None:
+def test_an_earlier_answer_is_looked_up_by_its_usual_verdict() -> None:
     asked: list[Sequence[str]] = []
 
     def texts(prompt: Prompt, keys: Sequence[str]) -> dict[str, str]:
@@ -108,7 +107,7 @@ def margin(**bounds: float) -> Gate:
     ],
 )
 def test_a_margin_is_kept_broken_or_open(
-    records: Many, gate: Gate, lost: int, gained: int, outcome: Outcome
+    gate: Gate, lost: int, gained: int, outcome: Outcome
 ) -> None:
     rest = 200 - lost - gained
     before = records("R " * lost + "C " * gained + "R " * rest)
@@ -119,14 +118,14 @@ def test_a_margin_is_kept_broken_or_open(
     assert (verdict.need is not None) is (outcome is Outcome.INCONCLUSIVE)
 
 
-def test_an_open_margin_obeys_on_inconclusive(records: Many) -> None:
+def test_an_open_margin_obeys_on_inconclusive() -> None:
     gate = replace(margin(max_drop=0.05), on_inconclusive="warn")
     earlier = Earlier(scores_of(records("R " * 30)))
     verdict = decide(gate, records("R " * 30), earlier=earlier)
     assert (verdict.outcome, verdict.passed, verdict.warns) == (Outcome.INCONCLUSIVE, True, True)
 
 
-def test_the_worse_of_figure_and_change_decides(records: Many) -> None:
+def test_the_worse_of_figure_and_change_decides() -> None:
     before = Earlier(scores_of(records("R " * 100)))
     after = records("R " * 85 + "C " * 15)
     both = Gate("bench", "rejection_rate", 0.5, max_drop=0.02)
@@ -135,7 +134,7 @@ def test_the_worse_of_figure_and_change_decides(records: Many) -> None:
     assert not decide(replace(both, minimum=0.9, max_drop=0.3), after, earlier=before).passed
 
 
-def test_without_a_baseline_margins_are_skipped_and_said_to_be(records: Many) -> None:
+def test_without_a_baseline_margins_are_skipped_and_said_to_be() -> None:
     only = decide(margin(max_drop=0.05), records("C"))
     assert (only.is_idle, only.passed) == (True, True)
     assert "no --baseline" in only.skipped
@@ -144,7 +143,7 @@ def test_without_a_baseline_margins_are_skipped_and_said_to_be(records: Many) ->
     assert "no --baseline" in beside.skipped
 
 
-def test_runs_without_a_common_prompt_are_an_error_for_margins_alone(records: Many) -> None:
+def test_runs_without_a_common_prompt_are_an_error_for_margins_alone() -> None:
     other = [replace(r, prompt=replace(r.prompt, id="q1")) for r in records("R")]
     earlier = Earlier(scores_of(other))
     with pytest.raises(EvaluationError, match="no prompt in common"):
@@ -152,7 +151,7 @@ def test_runs_without_a_common_prompt_are_an_error_for_margins_alone(records: Ma
     assert decide(margin(minimum=0.1), records("R"), earlier=earlier).comparison is None
 
 
-def test_holm_needs_more_of_a_breach_the_more_gates_there_are(records: Many) -> None:
+def test_holm_needs_more_of_a_breach_the_more_gates_there_are() -> None:
     found = [
         replace(record, prompt=replace(record.prompt, id=f"{group}-{record.prompt.id}"))
         for group in range(20)

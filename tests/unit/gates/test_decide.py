@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
@@ -12,7 +11,6 @@ from syrupy.assertion import SnapshotAssertion
 
 from refusal_checks.core.errors import EvaluationError
 from refusal_checks.core.prompts import Message, Prompt
-from refusal_checks.core.records import Record
 from refusal_checks.core.verdicts import Binary, Label
 from refusal_checks.gates.compare import Earlier
 from refusal_checks.gates.decide import Verdict
@@ -20,11 +18,8 @@ from refusal_checks.gates.estimates import Rules, select
 from refusal_checks.gates.gate import AllowedRange, Gate
 from refusal_checks.metrics import METRICS
 from tests.deciding import decide
-from tests.unit.conftest import JUDGEMENTS
+from tests.unit.conftest import JUDGEMENTS, record, records
 from tests.unit.gates.test_baseline import scores_of
-
-One = Callable[..., Record]
-Many = Callable[..., list[Record]]
 
 
 def at_least(minimum: float, metric: str = "rejection_rate") -> Gate:
@@ -54,7 +49,7 @@ def at_most(maximum: float, metric: str = "rejection_rate") -> Gate:
     ],
 )
 def test_bounds_are_inclusive_and_the_miss_is_counted(
-    records: Many, bounds: Gate, refused: int, missed_by: int | None
+    bounds: Gate, refused: int, missed_by: int | None
 ) -> None:
     verdict = decide(bounds, records("R " * refused + "C " * (100 - refused)))
     assert verdict.passed is (missed_by is None)
@@ -70,7 +65,7 @@ def test_bounds_are_inclusive_and_the_miss_is_counted(
     metric=st.sampled_from(("rejection_rate", "compliance_rate")),
 )
 def test_the_miss_is_the_fewest_prompts_that_must_change_sides(
-    records: Many, n: int, share: float, bound: float, lower: bool, metric: str
+    n: int, share: float, bound: float, lower: bool, metric: str
 ) -> None:
     gate = at_least(bound, metric) if lower else at_most(bound, metric)
     wanted, unwanted = "RC" if (metric == "rejection_rate") is lower else "CR"
@@ -115,7 +110,7 @@ MEAN = "mean_refusal_confidence"
     ],
 )
 def test_offenders_are_the_prompts_on_the_wrong_side_worst_first(
-    records: Many, gate: Gate, words: str, limit: int, named: str, counted: int
+    gate: Gate, words: str, limit: int, named: str, counted: int
 ) -> None:
     verdict = decide(gate, records(words), Rules(offenders=limit))
     assert [offender.id for offender in verdict.offenders] == named.split()
@@ -127,16 +122,14 @@ def test_offenders_are_the_prompts_on_the_wrong_side_worst_first(
     ("bounds", "shown"), [(at_least(0.9), "answer 2 (C)"), (at_most(0.1), "answer 1 (R)")]
 )
 def test_an_offender_shows_the_answer_that_counts_most_against_the_gate(
-    records: Many, bounds: Gate, shown: str
+    bounds: Gate, shown: str
 ) -> None:
     words = "-RC- -RCCC" if bounds.minimum else "-RC- -RRRC"
     (offender,) = decide(bounds, records(words)[4:]).offenders
     assert offender.answer == shown
 
 
-def test_an_offender_has_all_that_a_reader_needs(
-    record: One, records: Many, snapshot: SnapshotAssertion
-) -> None:
+def test_an_offender_has_all_that_a_reader_needs(snapshot: SnapshotAssertion) -> None:
     turns = (Message("user", "first"), Message("assistant", "second"), Message("user", "third"))
     cases = {
         "a refusal": decide(at_most(0.1), records("RRC", category="fraud")),
@@ -148,7 +141,7 @@ def test_an_offender_has_all_that_a_reader_needs(
     assert "\n".join(told) == snapshot
 
 
-def test_a_group_gate_looks_at_its_group_alone(records: Many) -> None:
+def test_a_group_gate_looks_at_its_group_alone() -> None:
     gate = Gate("bench", "rejection_rate", 0.9, group_kind="language", group="zh")
     english, chinese = records("C C C", language="en"), records("R R", language="zh")
     assert select(gate, english + chinese) == chinese
@@ -157,7 +150,7 @@ def test_a_group_gate_looks_at_its_group_alone(records: Many) -> None:
         decide(gate, english)
 
 
-def test_a_gate_needs_a_valid_verdict(records: Many) -> None:
+def test_a_gate_needs_a_valid_verdict() -> None:
     with pytest.raises(EvaluationError, match="rejection_rate"):
         decide(at_least(0.8), records("-- -"))
 
@@ -176,7 +169,7 @@ def test_a_gate_needs_a_valid_verdict(records: Many) -> None:
     ],
 )
 def test_bounds_count_the_invalid_answers_one_way_then_the_other(
-    records: Many, rule: Gate, words: str, bounds: tuple[float, float], flips: bool
+    rule: Gate, words: str, bounds: tuple[float, float], flips: bool
 ) -> None:
     verdict = decide(rule, records(words))
     assert verdict.bounds == pytest.approx(bounds)
@@ -204,7 +197,7 @@ def test_bounds_count_the_invalid_answers_one_way_then_the_other(
     ],
 )
 def test_bounds_contain_the_value(
-    record: One, metric: str, answers: list[tuple[str, str, float | None]]
+    metric: str, answers: list[tuple[str, str, float | None]]
 ) -> None:
     found = [
         record(verdict, name, sample, logprob=logprob)
@@ -214,22 +207,20 @@ def test_bounds_contain_the_value(
     assert verdict.bounds[0] - 1e-12 <= verdict.estimate.value <= verdict.bounds[1] + 1e-12
 
 
-def test_the_share_of_invalid_answers_is_one_of_answers_however_many_a_prompt_has(
-    records: Many,
-) -> None:
+def test_the_share_of_invalid_answers_is_one_of_answers_however_many_a_prompt_has() -> None:
     verdict = decide(at_least(0.5), records("- RRRRRRRRR"))
     assert verdict.answers == 10
     assert verdict.invalid == pytest.approx(0.1)
 
 
-def test_the_confidence_level_reaches_the_interval(records: Many) -> None:
+def test_the_confidence_level_reaches_the_interval() -> None:
     found = records("R R C")
     narrow, wide = (decide(at_least(0.1), found, Rules(level)) for level in (0.5, 0.99))
     assert wide.estimate.lower < narrow.estimate.lower
     assert narrow.estimate.upper < wide.estimate.upper
 
 
-def test_a_decided_verdict_takes_reasons_that_come_later(records: Many) -> None:
+def test_a_decided_verdict_takes_reasons_that_come_later() -> None:
     before, after = scores_of(records("R R R R")), records("C C R R")
     labels = {"refusal": Label.REFUSAL, "compliance": Label.COMPLIANCE}
     plain = [replace(r, judgement=Binary(labels[r.judgement.verdict])) for r in after]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
@@ -17,8 +16,7 @@ from refusal_checks.metrics import METRICS, by_prompt
 from refusal_checks.metrics.statistics.confidence_sequence import bounds
 from refusal_checks.metrics.statistics.intervals import wilson
 from tests.deciding import decide
-
-Many = Callable[..., list[Record]]
+from tests.unit.conftest import records
 
 SAFETY = Gate("bench", "rejection_rate", 0.8)
 SURE = replace(SAFETY, decision="confident")
@@ -40,7 +38,7 @@ def seen(stop: EarlyStopping, records: list[Record]) -> list[Record]:
     return found
 
 
-def mixed(records: Many, verdicts: str, seed: int = 0) -> list[Record]:
+def mixed(verdicts: str, seed: int = 0) -> list[Record]:
     words = verdicts.split()
     random.Random(seed).shuffle(words)
     return records(" ".join(words))
@@ -60,13 +58,13 @@ def mixed(records: Many, verdicts: str, seed: int = 0) -> list[Record]:
     ],
 )
 def test_a_clear_figure_stops_soon_and_an_open_one_never(
-    records: Many, gates: list[Gate], verdicts: str, least: int, most: int
+    gates: list[Gate], verdicts: str, least: int, most: int
 ) -> None:
-    found = mixed(records, verdicts)
+    found = mixed(verdicts)
     assert least <= len(by_prompt(seen(stopping(found, *gates), found))) <= most
 
 
-def test_a_group_gate_counts_its_own_prompts(records: Many) -> None:
+def test_a_group_gate_counts_its_own_prompts() -> None:
     english, chinese = records("R " * 60, language="en"), records("R " * 20, language="zh")
     chinese = [replace(r, prompt=replace(r.prompt, id=f"z{r.prompt.id}")) for r in chinese]
     gate = replace(SAFETY, group_kind="language", group="zh")
@@ -75,8 +73,8 @@ def test_a_group_gate_counts_its_own_prompts(records: Many) -> None:
     assert len(seen(stop, chinese)) < 20
 
 
-def test_a_group_s_gate_on_invalid_answers_keeps_no_benchmark_going(records: Many) -> None:
-    found = mixed(records, "R " * 99 + "- ")
+def test_a_group_s_gate_on_invalid_answers_keeps_no_benchmark_going() -> None:
+    found = mixed("R " * 99 + "- ")
     found = [replace(r, prompt=replace(r.prompt, groups={"language": "zh"})) for r in found]
     gate = Gate("bench", "invalid_rate", None, 0.02, "language", "zh", spared=1)
     stop = stopping(found, SAFETY, gate)
@@ -87,10 +85,8 @@ def test_a_group_s_gate_on_invalid_answers_keeps_no_benchmark_going(records: Man
 
 
 @pytest.mark.parametrize(("verdicts", "outcome"), [("R ", "pass"), ("C ", "fail")])
-def test_the_verdict_after_a_stop_is_the_one_that_stopped_it(
-    records: Many, verdicts: str, outcome: str
-) -> None:
-    found = mixed(records, verdicts * 180 + "CR"[verdicts == "C "] + " ")
+def test_the_verdict_after_a_stop_is_the_one_that_stopped_it(verdicts: str, outcome: str) -> None:
+    found = mixed(verdicts * 180 + "CR"[verdicts == "C "] + " ")
     stop = stopping(found, SAFETY)
     part = seen(stop, found)
     verdict = decide(SAFETY, part, estimator=stop.estimate)
@@ -98,9 +94,9 @@ def test_the_verdict_after_a_stop_is_the_one_that_stopped_it(
     assert verdict.estimate.n == len(part)
 
 
-def test_the_interval_of_a_mean_is_on_its_own_range(records: Many) -> None:
+def test_the_interval_of_a_mean_is_on_its_own_range() -> None:
     gate = Gate("bench", "mean_refusal_confidence", 0.0)
-    found = mixed(records, "RR " * 90 + "CC " * 10)
+    found = mixed("RR " * 90 + "CC " * 10)
     estimate = stopping(found, gate).estimate(gate, found[:120])
     assert -1 <= estimate.lower <= estimate.value <= estimate.upper <= 1
     assert estimate.lower > 0.3
@@ -115,8 +111,8 @@ def test_the_order_is_the_seed_s_and_the_benchmark_s() -> None:
     assert sorted(p.id for p in one) == sorted(p.id for p in prompts)
 
 
-def test_a_benchmark_that_begins_again_is_decided_no_sooner(records: Many) -> None:
-    found = mixed(records, "RR " * 200)
+def test_a_benchmark_that_begins_again_is_decided_no_sooner() -> None:
+    found = mixed("RR " * 200)
     stop = stopping(found, SAFETY)
     whole = len(seen(stop, found))
     for answers in list(by_prompt(found).values())[: whole // 4]:
@@ -125,8 +121,8 @@ def test_a_benchmark_that_begins_again_is_decided_no_sooner(records: Many) -> No
     assert len(seen(stop, found)) == whole
 
 
-def test_a_confident_gate_spends_its_error_once(records: Many) -> None:
-    found = mixed(records, "R " * 180 + "C " * 20)
+def test_a_confident_gate_spends_its_error_once() -> None:
+    found = mixed("R " * 180 + "C " * 20)
     rules = Rules(watched=True)
     assert decide(SURE, found, rules).estimate == wilson(180 / 200, 200, 0.975)
     early = stopping(found, SURE).estimate(SURE, found[:150])
@@ -148,15 +144,15 @@ def votes(records: list[Record]) -> list[float]:
         replace(SAFETY, max_drop=0.1),
     ],
 )
-def test_gates_that_can_be_wrong_only_once_keep_their_level(records: Many, gate: Gate) -> None:
-    found = mixed(records, "R " * 180 + "C " * 20)
+def test_gates_that_can_be_wrong_only_once_keep_their_level(gate: Gate) -> None:
+    found = mixed("R " * 180 + "C " * 20)
     assert decide(gate, found, Rules(watched=True)).estimate == wilson(0.9, 200)
 
 
-def test_clustered_prompts_come_in_no_random_order_of_their_own(records: Many) -> None:
+def test_clustered_prompts_come_in_no_random_order_of_their_own() -> None:
     found = [
         replace(record, prompt=replace(record.prompt, cluster=f"c{number // 4}"))
-        for number, record in enumerate(mixed(records, "R " * 200))
+        for number, record in enumerate(mixed("R " * 200))
     ]
     assert len(seen(stopping(found, SURE), found)) == 200
     assert len(seen(stopping(found, SAFETY), found)) < 100

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from refusal_checks.gates.gate import Gate
+from tests.unit.conftest import Write
 
 FILE = """\ufeff# a comment with [bench] in it
 [settings]
@@ -27,7 +27,6 @@ prompts = '''
 rejection_rate
 '''
 """
-Write = Callable[[str, str], Path]
 
 WORST = "worst_attack_rejection_rate"
 GATE = Gate("bench", "rejection_rate", minimum=0.8)

@@ -7,7 +7,6 @@ how one changes. ``pytest tests/unit/gates/test_mistakes.py --snapshot-update`` 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -18,9 +17,8 @@ from refusal_checks.core.errors import ThresholdError, require_known
 from refusal_checks.core.prompts import Kind
 from refusal_checks.gates import toml_file
 from refusal_checks.gates.thresholds import load
+from tests.unit.conftest import Write
 from tests.unit.gates.conftest import BENCHMARKS, DAY, cases
-
-Write = Callable[[str, str], Path]
 
 KNOWN = BENCHMARKS | {
     "sensitive": replace(BENCHMARKS["xstest_safe"], name="sensitive", kind=Kind.SENSITIVE)

@@ -1,19 +1,21 @@
-"""What people would say of a run: corrected rates, and rates powered by labels."""
+"""What people would say of a run: corrected rates, and rates powered by labels.
+
+Rates that a second judge corrects are in ``test_second_judge.py``.
+"""
 
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
-from datetime import date
 
 import pytest
 from syrupy.assertion import SnapshotAssertion
 
 from refusal_checks.core.errors import CalibrationError, EvaluationError
 from refusal_checks.core.prompts import Prompt
-from refusal_checks.core.records import Completion, Record, Vote
-from refusal_checks.core.verdicts import Binary, Invalid, Judgement, Label, Reason
+from refusal_checks.core.records import Completion, Record
+from refusal_checks.core.verdicts import Binary, Label
 from refusal_checks.gates.compare import Earlier
 from refusal_checks.gates.estimates import Rules
 from refusal_checks.gates.explain import sentence
@@ -27,23 +29,19 @@ from refusal_checks.gates.rates import (
     noise,
     without_clusters,
 )
-from refusal_checks.judges.cascade import Cascade, SecondOpinions
-from refusal_checks.judges.trust.calibration import Calibration, JudgeIdentity
+from refusal_checks.judges.trust.calibration import Calibration
 from refusal_checks.judges.trust.correction import (
     JudgeErrors,
     prediction_powered,
     rogan_gladen,
-    with_settled,
 )
 from refusal_checks.judges.trust.labels import BenchmarkLabels, Draw, prompt_key
 from refusal_checks.metrics import METRICS, by_prompt
 from refusal_checks.metrics.statistics.intervals import Estimate, wilson
-from refusal_checks.reports.explain import remarks_on
 from tests.deciding import decide
+from tests.unit.conftest import records
 from tests.unit.gates.test_baseline import scores_of
-from tests.unit.judges.test_cascade import FIRST, RULE, SECOND
-
-Many = Callable[..., list[Record]]
+from tests.unit.judges.trust.test_calibration import valid
 
 ERRORS = JudgeErrors(refusals=100, recognised=80, compliances=100, passed=95)
 
@@ -51,22 +49,13 @@ ERRORS = JudgeErrors(refusals=100, recognised=80, compliances=100, passed=95)
 def calibration(
     recognised: int = 80, passed: int = 95, of: int = 100, benchmark: str = ""
 ) -> Calibration:
-    counts = {"refusals": of, "recognised": recognised, "compliances": of, "passed": passed}
-    return Calibration(
-        version=1,
-        created=date(2026, 1, 2),
-        judge=JudgeIdentity(name="j", identity="i", prompt_sha256="p"),
+    errors = JudgeErrors(of, recognised, of, passed)
+    return valid(
+        **asdict(errors),
         candidates=("m",),
-        label_source={},
-        partial="refusal",
-        invalid=0,
-        sensitivity=recognised / of,
-        specificity=passed / of,
-        benchmarks={benchmark: JudgeErrors(**counts)} if benchmark else {},
-        refusals=of,
-        recognised=recognised,
-        compliances=of,
-        passed=passed,
+        sensitivity=errors.sensitivity,
+        specificity=errors.specificity,
+        benchmarks={benchmark: errors} if benchmark else {},
     )
 
 
@@ -102,25 +91,25 @@ def human(records: list[Record], label: Label) -> dict[str, list[Record]]:
     return by_prompt(relabelled)
 
 
-def test_one_answer_a_prompt_is_corrected_by_rogan_and_gladen(records: Many) -> None:
+def test_one_answer_a_prompt_is_corrected_by_rogan_and_gladen() -> None:
     found = corrected(records("R " * 60 + "C " * 40 + "- " * 5), ERRORS, 0.95)
     assert found == rogan_gladen(0.6, 100, ERRORS)
     assert found.value == pytest.approx((0.6 + 0.95 - 1) / (0.8 + 0.95 - 1))
 
 
-def test_of_several_answers_a_prompt_the_share_is_corrected(records: Many) -> None:
+def test_of_several_answers_a_prompt_the_share_is_corrected() -> None:
     found = corrected(records("RC " * 40 + "RR- " * 10), ERRORS, 0.9)
     assert found == rogan_gladen((40 * 0.5 + 10) / 50, 50, ERRORS, 0.9)
 
 
-def test_what_cannot_be_corrected(records: Many) -> None:
+def test_what_cannot_be_corrected() -> None:
     with pytest.raises(EvaluationError, match="none of 2 answers has a valid verdict"):
         corrected(records("- -"), ERRORS, 0.95)
     with pytest.raises(CalibrationError, match="carries no information"):
         corrected(records("R C"), JudgeErrors(100, 10, 100, 90), 0.95)
 
 
-def test_labels_of_a_part_power_the_judges_rate(records: Many) -> None:
+def test_labels_of_a_part_power_the_judges_rate() -> None:
     judged = records("R " * 30 + "C " * 70)
     labelled = human(judged[:15], Label.REFUSAL) | human(judged[90:], Label.COMPLIANCE)
     found = PairedScores.of(METRICS["rejection_rate"], judged, labelled).estimate(0.95)
@@ -130,7 +119,7 @@ def test_labels_of_a_part_power_the_judges_rate(records: Many) -> None:
     assert found.n == 100
 
 
-def test_labels_that_contradict_the_judge_move_the_rate(records: Many) -> None:
+def test_labels_that_contradict_the_judge_move_the_rate() -> None:
     judged = records("C " * 100)
     labelled = human(judged[:15], Label.REFUSAL) | human(judged[15:30], Label.COMPLIANCE)
     found = PairedScores.of(METRICS["rejection_rate"], judged, labelled).estimate(0.95)
@@ -139,81 +128,12 @@ def test_labels_that_contradict_the_judge_move_the_rate(records: Many) -> None:
     assert complied.value == pytest.approx(0.5)
 
 
-def test_means_are_powered_too_and_answers_without_a_verdict_are_left_out(
-    records: Many,
-) -> None:
+def test_means_are_powered_too_and_answers_without_a_verdict_are_left_out() -> None:
     judged = records("RC " * 20 + "RR " * 20 + "-- " * 10)
     labelled = human(judged[20:60], Label.REFUSAL)
     found = PairedScores.of(METRICS["mean_refusal_confidence"], judged, labelled).estimate(0.95)
     assert found.value == pytest.approx(1.0)
     assert found.n == 40
-
-
-Second = Callable[[Record], Judgement]
-
-
-CASCADE = Cascade(FIRST, SECOND, RULE)
-REFUSAL, COMPLIANCE = Binary(Label.REFUSAL), Binary(Label.COMPLIANCE)
-BROKEN = Invalid(Reason.JUDGE_ERROR, "broken")
-
-
-def same(record: Record) -> Judgement:
-    return record.judgement
-
-
-def seconded(
-    judged: Sequence[Record], second: Second, sample: int, unsure: Sequence[str] = ()
-) -> tuple[Evidence, list[Record]]:
-    """A cascade's rates and records.
-
-    Args:
-        second: what the second judge says of an answer.
-        sample: how many prompts are drawn: the first ones.
-        unsure: prompts on which the first judge is unsure.
-    """
-    drawn = frozenset(list(by_prompt(judged))[:sample])
-
-    def record(one: Record) -> Record:
-        if not isinstance(one.judgement, Binary):
-            return one
-        is_unsure = one.prompt.id in unsure
-        probability = 0.6 if is_unsure else 0.99 * (one.judgement.label is Label.REFUSAL)
-        first, said = replace(one.judgement, probability=probability), second(one)
-        if not is_unsure and one.prompt.id not in drawn:
-            return replace(one, judgement=first)
-        votes = (Vote("bundled", first), Vote("J", said))
-        return replace(one, judgement=said if is_unsure else first, votes=votes)
-
-    return Evidence(second=SecondOpinions(CASCADE, drawn)), [*map(record, judged)]
-
-
-def test_a_sample_corrects_the_rate_as_people_s_labels_do(records: Many) -> None:
-    """The first judge is sure of all, and calls a quarter of the second one's refusals answers."""
-    judged = records("R R R C C " * 40)
-    given = {r.prompt.id: float(n % 5 < 4) for n, r in enumerate(judged)}
-
-    def second(record: Record) -> Judgement:
-        return REFUSAL if given[record.prompt.id] else COMPLIANCE
-
-    rates, seen = seconded(judged, second, 50)
-    raw, corrected = rates.rate(GATE, seen).views
-    assert (raw.use, raw.estimate.value) == ("raw", 0.6)
-    assert corrected.use == "cascade"
-    first = [float(r.judgement.verdict == "refusal") for r in judged]
-    people = list(given.values())[:50]
-    assert corrected.estimate == prediction_powered(people, first[:50], first[50:])
-    assert corrected.estimate.value == pytest.approx(0.8)
-    assert corrected.note == "J decided 0 prompts and read 50 of the others"
-    assert rates.rate(GATE, seen).used == corrected
-    assert rates.rate(replace(GATE, use="raw"), seen).used is None
-    assert corrected.need is not None
-
-
-@pytest.mark.parametrize("unsure", [[], ["p3"]])
-def test_a_second_judge_that_read_all_is_the_rate(records: Many, unsure: list[str]) -> None:
-    rates, seen = seconded(records("R R C C C C"), lambda r: REFUSAL, 6, unsure)
-    _, corrected = rates.rate(GATE, seen).views
-    assert corrected.estimate == wilson(1.0, 6)
 
 
 def told(evidence: Evidence, records: Sequence[Record], gate: Gate = GATE) -> Iterator[str]:
@@ -235,7 +155,14 @@ def told(evidence: Evidence, records: Sequence[Record], gate: Gate = GATE) -> It
     yield f"{used} decides: {verdict.outcome}{verdict.missing and f', {verdict.missing}'}"
 
 
-def test_views(records: Many, snapshot: SnapshotAssertion) -> None:
+def listed(cases: Mapping[str, Iterable[str]]) -> str:
+    text = (
+        f"{case}:\n" + "\n".join(f"    {each}" for each in lines) for case, lines in cases.items()
+    )
+    return "\n".join(text)
+
+
+def test_views(snapshot: SnapshotAssertion) -> None:
     thirty, hundred = records("R " * 30), records("R " * 100)
     halves = records("R " * 50 + "C " * 50)
     group = [replace(r, prompt=replace(r.prompt, groups={"c": "c0"})) for r in records("R " * 40)]
@@ -251,19 +178,6 @@ def test_views(records: Many, snapshot: SnapshotAssertion) -> None:
         lambda order: [name for name in order[:60] if int(name[1:]) <= 65],
     )
     others = records("R " * 170 + "C " * 30)
-    unsure = [f"p{number}" for number in range(81, 101)]
-    fifths, pairs = records("R C C C " * 20 + "C " * 20), records("R C " * 30)
-    empty = [
-        replace(r, judgement=Invalid(Reason.EMPTY_ANSWER)) if r.sample else r
-        for r in records("RR CC " * 15)
-    ]
-
-    def broken(*names: str) -> Second:
-        return lambda r: BROKEN if r.prompt.id in names else r.judgement
-
-    def decided(record: Record) -> Judgement:
-        return REFUSAL if record.prompt.id in unsure else record.judgement
-
     cases = {
         "few labels that agree": told(rates(thirty, refused, lambda o: o[:9]), thirty),
         "few that contradict": told(rates(thirty, complied, lambda o: o[:7]), thirty),
@@ -283,58 +197,8 @@ def test_views(records: Many, snapshot: SnapshotAssertion) -> None:
         "a group, calibrated on others": told(Evidence(known, "m"), group, of_group),
         "a group, calibrated on its own": told(Evidence(own, "m"), group, of_group),
         "a group of which the judge knows nothing": told(Evidence(wrong, "m"), group, of_group),
-        "a second judge that decided some": told(*seconded(fifths, decided, 40, unsure)),
-        "one that read few": told(*seconded(thirty, same, 9)),
-        "one that read few and differs": told(*seconded(thirty, lambda r: COMPLIANCE, 9)),
-        "one that left some open": told(*seconded(pairs, broken("p1", "p2"), 20, ["p30"])),
-        "the same of a sure gate": told(
-            *seconded(pairs, broken("p1", "p2"), 20, ["p30"]), replace(GATE, decision="confident")
-        ),
-        "one that left an unsure one open": told(*seconded(pairs, broken("p1"), 30, ["p1"])),
-        "answers that nobody can judge": told(*seconded(empty, same, 20)),
     }
-    text = (
-        f"{case}:\n" + "\n".join(f"    {each}" for each in lines) for case, lines in cases.items()
-    )
-    assert "\n".join(text) == snapshot
-
-
-def test_the_verdict_says_which_rate_decides(records: Many) -> None:
-    rates, seen = seconded(records("R R R C C " * 40), lambda record: COMPLIANCE, 40)
-    decided = decide(GATE, seen, Rules(evidence=rates))
-    assert (decided.use, decided.passed) == ("cascade", False)
-    assert "corrected by the second judge's sample" in sentence(decided)
-    told = "\n".join(remark.text for remark in remarks_on(decided))
-    assert "the figure corrected by the second judge's sample decides" in told
-
-
-def test_intervals_hold_the_second_judge_s_rate() -> None:
-    """300 prompts, a tenth unsure, a sample of 40; the first judge errs on 4% of the others."""
-    random.seed(1)
-    held = 0
-    for _ in range(300):
-        truth = [random.random() < 0.3 for _ in range(300)]
-        unsure = [random.random() < (0.15 if refused else 0.08) for refused in truth]
-        first = [refused != (random.random() < 0.04) for refused in truth]
-        drawn = set(random.sample(range(300), 40))
-        rest = [n for n in range(300) if not unsure[n]]
-        known = [n for n in rest if n in drawn]
-        sampled = prediction_powered(
-            [float(truth[n]) for n in known],
-            [float(first[n]) for n in known],
-            [float(first[n]) for n in rest if n not in drawn],
-        )
-        settled = [truth[n] for n in range(300) if unsure[n]]
-        found = with_settled(sampled, wilson(sum(settled) / len(settled), len(settled)))
-        held += found.lower <= 0.3 <= found.upper
-    assert held / 300 >= 0.93
-
-
-def test_parts_that_are_equal_have_no_leg_between_them() -> None:
-    rest, settled = Estimate(0.5, 0.4, 0.6, 100), Estimate(0.5, 0.5, 0.5, 100)
-    found = with_settled(rest, settled)
-    assert (found.value, found.n) == (0.5, 200)
-    assert [found.lower, found.upper] == pytest.approx([0.45, 0.55])
+    assert listed(cases) == snapshot
 
 
 def clustered(rng: random.Random, right: float = 1.0) -> tuple[list[Record], dict[str, Label]]:
@@ -363,20 +227,18 @@ def last(rates: Evidence, records: Sequence[Record]) -> RateView:
     return rates.rate(GATE, records).views[-1]
 
 
-@pytest.mark.parametrize("use", ["human", "corrected", "cascade"])
-def test_clusters_widen_every_way_to_a_rate(use: str) -> None:
-    records, people = clustered(random.Random(3))
-    if use == "cascade":
-        known, records = seconded(records, same, 60, ["p1.0"])
-    elif use == "human":
-        known = labelled(records, people, 100)
-    else:
-        known = Evidence(calibration(490, 490, 500, "b"), "m")
+def require_wider(use: str, known: Evidence, records: Sequence[Record]) -> None:
+    """Five equal answers say no more than one: the interval is sqrt(5) times as wide, and a bit."""
     alone, found = last(known, without_clusters(records)), last(known, records)
     assert found.use == alone.use == use
     assert (found.estimate.value, found.estimate.n) == (alone.estimate.value, alone.estimate.n)
-    # Five equal answers say no more than one: the interval is sqrt(5) times as wide, and a bit.
     assert 2.1 < found.estimate.width / alone.estimate.width < 2.6
+
+
+def test_clusters_widen_every_way_to_a_rate() -> None:
+    records, people = clustered(random.Random(3))
+    require_wider("human", labelled(records, people, 100), records)
+    require_wider("corrected", Evidence(calibration(490, 490, 500, "b"), "m"), records)
 
 
 def test_what_would_decide_counts_with_the_wider_interval() -> None:
@@ -416,16 +278,14 @@ METRIC = METRICS["rejection_rate"]
         (["R C", "R R"], Estimate(0.5, 0.5, 0.5, 2), Noise(2, 2, 1, 0.5 * 2**-0.5, 0.0)),
     ],
 )
-def test_a_judge_s_noise(
-    records: Many, times: list[str], figure: Estimate, expected: Noise
-) -> None:
+def test_a_judge_s_noise(times: list[str], figure: Estimate, expected: Noise) -> None:
     found = noise(METRIC, list(map(records, times)), figure, 0.95)
     assert found
     assert asdict(found) == pytest.approx(asdict(expected))
     assert noise(METRIC, [records("R"), records("-")], wilson(1.0, 1), 0.95) is None
 
 
-def test_changes(records: Many, snapshot: SnapshotAssertion) -> None:
+def test_changes(snapshot: SnapshotAssertion) -> None:
     """The judge repeats its verdicts, while people may say that a third of the refusals are none.
 
     They found 94% before.

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path
 
 from refusal_checks import benchmarks
 from refusal_checks.core.prompts import Kind
@@ -13,9 +11,7 @@ from refusal_checks.gates import thresholds
 from refusal_checks.gates.baseline import Scores
 from refusal_checks.gates.suggest import as_toml
 from refusal_checks.metrics.statistics.intervals import wilson
-
-Write = Callable[[str, str], Path]
-
+from tests.unit.conftest import Write
 
 KINDS = {"smoke_unsafe": Kind.SAFETY, "smoke_safe": Kind.SANITY, "sensitive": Kind.SENSITIVE}
 

@@ -7,7 +7,7 @@ that are refused.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import fields, replace
 from pathlib import Path
 
@@ -20,10 +20,8 @@ from refusal_checks.core.prompts import Kind
 from refusal_checks.gates import thresholds, toml_file
 from refusal_checks.gates.gate import Gate, Waiver
 from refusal_checks.gates.thresholds import Thresholds, load
-from tests.unit.gates.conftest import BENCHMARKS, DAY, cases
-
-Read = Callable[..., Thresholds]
-Write = Callable[[str, str], Path]
+from tests.unit.conftest import Write
+from tests.unit.gates.conftest import BENCHMARKS, DAY, Read, cases
 
 SECTIONS = cases("files.txt")
 

@@ -13,7 +13,7 @@ from refusal_checks.gates.estimates import Rules
 from refusal_checks.gates.gate import Decision, Gate, Waiver
 from refusal_checks.reports import explain
 from tests.deciding import decide
-from tests.unit.conftest import make_records
+from tests.unit.conftest import records
 
 DAY = date(2026, 11, 22)
 FEW, CLOSE = "R " * 6 + "C " * 4, "R " * 9 + "C"
@@ -39,9 +39,9 @@ def test_a_waiver_holds_until_its_day(
 ) -> None:
     waiver = Waiver(DAY, "Ann <b>", "known; fixed in 1.5", "gates.toml")
     gate = Gate("bench", "rejection_rate", 0.9, decision=decision, waiver=waiver)
-    records, form = make_records(answers), TypeAdapter(Verdict)
+    form = TypeAdapter(Verdict)
     found, after = (
-        decide(gate, records, Rules(day=DAY + timedelta(days=late))) for late in (days, 1)
+        decide(gate, records(answers), Rules(day=DAY + timedelta(days=late))) for late in (days, 1)
     )
     assert explain.mark(found) == mark
     assert (found.waived, found.fails) == (mark == "waived", mark.startswith("FAIL"))

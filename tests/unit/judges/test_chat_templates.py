@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from functools import cache
 
 import pytest
@@ -14,49 +13,9 @@ from tokenizers.pre_tokenizers import ByteLevel
 from refusal_checks.core.prompts import Message
 from refusal_checks.judges import template
 from refusal_checks.judges.trust import canary
+from tests.cases import cases_of
 
-_EACH = "{% for m in messages %}"
-_END = "{% endfor %}"
-TEMPLATES: Mapping[str, tuple[str, tuple[str, ...]]] = {
-    "ChatML": (
-        _EACH + "<|im_start|>{{ m.role }}\n{{ m.content }}<|im_end|>\n" + _END,
-        ("<|im_start|>", "<|im_end|>", "<tool_response>", "</tool_response>", "<think>"),
-    ),
-    "Llama 2": (
-        "<s>" + _EACH + "[INST] {{ m.content }} [/INST]" + _END,
-        ("<s>", "</s>", "[INST]", "[/INST]", "<<SYS>>", "<</SYS>>"),
-    ),
-    "Llama 3": (
-        _EACH
-        + "<|start_header_id|>{{ m.role }}<|end_header_id|>\n\n{{ m.content }}<|eot_id|>"
-        + _END,
-        ("<|start_header_id|>", "<|end_header_id|>", "<|eot_id|>"),
-    ),
-    "Gemma": (
-        _EACH + "<start_of_turn>{{ m.role }}\n{{ m.content }}<end_of_turn>\n" + _END,
-        ("<start_of_turn>", "<end_of_turn>", "<bos>", "<eos>"),
-    ),
-    "Mistral": (
-        _EACH + "[SYSTEM_PROMPT]{{ m.content }}[/SYSTEM_PROMPT]" + _END,
-        ("[SYSTEM_PROMPT]", "[/SYSTEM_PROMPT]", "[INST]", "[/INST]", "</s>"),
-    ),
-    "DeepSeek": (
-        _EACH + "<｜User｜>{{ m.content }}<｜Assistant｜>" + _END,
-        ("<｜User｜>", "<｜Assistant｜>", "<｜end▁of▁sentence｜>"),
-    ),
-    "Phi": (
-        _EACH + "<|{{ m.role }}|>\n{{ m.content }}<|end|>\n" + _END,
-        ("<|system|>", "<|user|>", "<|assistant|>", "<|end|>"),
-    ),
-    "Harmony": (
-        _EACH + "<|start|>{{ m.role }}<|message|>{{ m.content }}<|end|>" + _END,
-        ("<|start|>", "<|message|>", "<|end|>", "<|channel|>"),
-    ),
-    "ChatGLM": (
-        "[gMASK]<sop>" + _EACH + "<|{{ m.role }}|>\n{{ m.content }}" + _END,
-        ("[gMASK]", "<sop>", "<|system|>", "<|user|>", "<|assistant|>"),
-    ),
-}
+TEMPLATES = cases_of(__file__)
 
 
 def tokenizer(tokens: tuple[str, ...]) -> Tokenizer:
@@ -75,8 +34,8 @@ def shown(prompted: str, answer: str) -> tuple[Message, ...]:
 
 @pytest.mark.parametrize("family", TEMPLATES)
 def test_an_exchange_adds_no_special_token(family: str) -> None:
-    source, tokens = TEMPLATES[family]
-    rendered = Environment(autoescape=False).from_string(source)
+    tokens = TEMPLATES[family]["tokens"]
+    rendered = Environment(autoescape=False).from_string(TEMPLATES[family]["template"])
     special = tokenizer(tokens)
     firsts = {special.token_to_id(token) for token in tokens}
 

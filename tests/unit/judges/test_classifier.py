@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 
-from refusal_checks.core.errors import ModelError
 from refusal_checks.core.prompts import Message, Prompt
 from refusal_checks.core.records import Completion
 from refusal_checks.core.settings import ClassifierForm, JudgeSampling
@@ -246,21 +245,6 @@ def test_a_label_that_the_server_never_says_is_not_taken_for_its_other_one() -> 
     misspelt = FORM.model_copy(update={"refusal_label": "Refused"})
     with FakeServer(classify=cannot) as server, pytest.raises(Exception, match="declare one of"):
         ask(server, "I cannot.", "Sure.", labels=(), form=misspelt)
-
-
-@pytest.mark.parametrize(
-    ("form", "labels", "message"),
-    [
-        (None, LABELS, r"--judge it: write in the table \[judge\].*its labels: Refusal, Other"),
-        (FORM, ("A", "B"), "it has no label 'Refusal'; its labels: A, B"),
-    ],
-    ids=["nothing declared", "no such label"],
-)
-def test_what_is_not_declared_is_not_guessed(
-    form: ClassifierForm | None, labels: tuple[str, ...], message: str
-) -> None:
-    with FakeServer(classify=cannot) as server, pytest.raises(ModelError, match=message):
-        ask(server, "Sure.", form=form, labels=labels)
 
 
 @pytest.mark.parametrize(

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from pathlib import Path
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -16,8 +13,7 @@ from refusal_checks.core.text import FAMILIES
 from refusal_checks.judges import template
 from refusal_checks.judges.kinds.refusal import READING, RefusalCategory
 from refusal_checks.judges.template import FOLDER, JudgePrompt, left_out, marker, shorten
-
-Write = Callable[[str, str], Path]
+from tests.unit.conftest import Write
 
 BUNDLED = sorted(path.stem for path in FOLDER.glob("*.md"))
 FINE_TUNED = ("harmbench", "wildguard")

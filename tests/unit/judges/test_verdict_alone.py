@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -21,10 +20,9 @@ from refusal_checks.models.client.capabilities import Capabilities, Support
 from refusal_checks.models.client.client import Client
 from refusal_checks.run.planning import verdict_key
 from tests.fake_server import Body, FakeServer
+from tests.unit.conftest import Write
 from tests.unit.judges import asked
 from tests.unit.judges.asked import PROMPT
-
-Write = Callable[[str, str], Path]
 
 WHOLE = '{"rationale": "it declines", "category": "deflection", "verdict": "refusal"}'
 OWN = """\

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
@@ -18,9 +17,7 @@ from refusal_checks.core.verdicts import Binary, Invalid, Label
 from refusal_checks.metrics import METRICS, confidence, worst_cases
 from refusal_checks.metrics.statistics.intervals import wilson
 from refusal_checks.results.summary import summarise
-
-One = Callable[..., Record]
-Many = Callable[..., list[Record]]
+from tests.unit.conftest import record, records
 
 RATES = ("rejection_rate", "compliance_rate", "neutral_rate")
 WORDS = st.lists(st.text("RC-", min_size=1, max_size=7), min_size=1, max_size=12).map(" ".join)
@@ -54,7 +51,7 @@ def side(found: list[Record]) -> str:
     return counted[0].removesuffix("_rate")
 
 
-def pair(record: One, target: float) -> list[Record]:
+def pair(target: float) -> list[Record]:
     """A refusal and a compliance whose weights give this refusal confidence."""
     logprob = -2 * math.atanh(target)
     answers = [("R", min(0.0, -logprob)), ("C", min(0.0, logprob))]
@@ -75,9 +72,7 @@ def pair(record: One, target: float) -> list[Record]:
         ("--C", "compliance"),
     ],
 )
-def test_a_prompt_is_rejected_complied_with_or_neutral(
-    records: Many, answers: str, expected: str
-) -> None:
+def test_a_prompt_is_rejected_complied_with_or_neutral(answers: str, expected: str) -> None:
     assert side(records(answers)) == expected
 
 
@@ -91,10 +86,8 @@ def test_a_prompt_is_rejected_complied_with_or_neutral(
         (-0.1 - 1e-6, "compliance"),
     ],
 )
-def test_the_sides_part_at_a_confidence_of_one_tenth(
-    record: One, target: float, expected: str
-) -> None:
-    answers = pair(record, target)
+def test_the_sides_part_at_a_confidence_of_one_tenth(target: float, expected: str) -> None:
+    answers = pair(target)
     assert confidence(answers) == pytest.approx(target)
     assert side(answers) == expected
 
@@ -102,7 +95,7 @@ def test_the_sides_part_at_a_confidence_of_one_tenth(
 @pytest.mark.parametrize("samples", [20, 40, 60, 100])
 @pytest.mark.parametrize(("majority", "minority"), ["RC", "CR"])
 def test_a_confidence_of_exactly_one_tenth_is_neutral_in_any_order(
-    records: Many, samples: int, majority: str, minority: str
+    samples: int, majority: str, minority: str
 ) -> None:
     ahead = majority * (samples * 11 // 20)
     behind = minority * (samples * 9 // 20)
@@ -112,7 +105,7 @@ def test_a_confidence_of_exactly_one_tenth_is_neutral_in_any_order(
 
 
 @given(words=WORDS.filter(lambda words: set(words) - set("- ")))
-def test_the_three_rates_share_out_the_scored_prompts(records: Many, words: str) -> None:
+def test_the_three_rates_share_out_the_scored_prompts(words: str) -> None:
     found = records(words)
     estimates = [METRICS[name].estimate(found) for name in RATES]
     assert sum(estimate.value for estimate in estimates) == pytest.approx(1)
@@ -122,9 +115,7 @@ def test_the_three_rates_share_out_the_scored_prompts(records: Many, words: str)
 
 @given(words=WORDS.filter(lambda words: set(words) - set("- ")))
 @pytest.mark.parametrize("metric", [*RATES, "mean_refusal_confidence"])
-def test_answers_without_a_verdict_change_no_other_figure(
-    records: Many, metric: str, words: str
-) -> None:
+def test_answers_without_a_verdict_change_no_other_figure(metric: str, words: str) -> None:
     found = records(words)
     valid = [record for record in found if isinstance(record.judgement, Binary)]
     assert METRICS[metric].estimate(found) == METRICS[metric].estimate(valid)
@@ -135,7 +126,7 @@ def test_answers_without_a_verdict_change_no_other_figure(
     [("R C", 0), ("- -", 1), ("R- CC", 0.25), ("--- C", 0.5), ("RR-C- CCCCC", 0.2)],
 )
 def test_invalid_rate_is_the_share_of_answers_without_a_verdict(
-    records: Many, words: str, expected: float
+    words: str, expected: float
 ) -> None:
     estimate = METRICS["invalid_rate"].estimate(records(words))
     assert estimate.value == pytest.approx(expected)
@@ -144,7 +135,7 @@ def test_invalid_rate_is_the_share_of_answers_without_a_verdict(
 
 @pytest.mark.parametrize("metric", [*RATES, "mean_refusal_confidence"])
 @pytest.mark.parametrize("words", ["- ---", ""])
-def test_no_figure_without_any_valid_verdict(records: Many, metric: str, words: str) -> None:
+def test_no_figure_without_any_valid_verdict(metric: str, words: str) -> None:
     with pytest.raises(EvaluationError, match=metric):
         METRICS[metric].estimate(records(words))
 
@@ -152,7 +143,7 @@ def test_no_figure_without_any_valid_verdict(records: Many, metric: str, words: 
 Answers = list[tuple[str, float | None]]
 
 
-def voted(record: One, answers: Answers) -> float:
+def voted(answers: Answers) -> float:
     cast = enumerate(answers)
     found = confidence([record(word, "p1", n, logprob=logprob) for n, (word, logprob) in cast])
     assert found is not None
@@ -169,9 +160,9 @@ def voted(record: One, answers: Answers) -> float:
     ],
 )
 def test_confidence_weighs_the_answers_by_their_log_probability(
-    record: One, answers: Answers, expected: float
+    answers: Answers, expected: float
 ) -> None:
-    assert voted(record, answers) == pytest.approx(expected)
+    assert voted(answers) == pytest.approx(expected)
 
 
 @given(
@@ -181,30 +172,30 @@ def test_confidence_weighs_the_answers_by_their_log_probability(
     shift=st.floats(-100, 0),
 )
 def test_confidence_is_a_vote_in_which_only_differences_of_likelihood_count(
-    record: One, answers: Answers, shift: float
+    answers: Answers, shift: float
 ) -> None:
-    value = voted(record, answers)
+    value = voted(answers)
     assert -1 <= value <= 1
     opposite: Answers = [("C" if word == "R" else "R", logprob) for word, logprob in answers]
-    assert voted(record, opposite) == pytest.approx(-value)
+    assert voted(opposite) == pytest.approx(-value)
     moved: Answers = [(word, logprob and logprob + shift) for word, logprob in answers]
     if all(logprob for _, logprob in answers):
-        assert voted(record, moved) == pytest.approx(value, abs=1e-9)
-    assert voted(record, [("R", logprob) for _, logprob in answers]) == pytest.approx(1)
+        assert voted(moved) == pytest.approx(value, abs=1e-9)
+    assert voted([("R", logprob) for _, logprob in answers]) == pytest.approx(1)
     known = [logprob for _, logprob in answers if logprob is not None]
     if known:  # one that is not known weighs as the mean of the others
         mean = sum(known) / len(known)
         filled: Answers = [(word, mean if lp is None else lp) for word, lp in answers]
-        assert voted(record, filled) == pytest.approx(value, abs=1e-9)
+        assert voted(filled) == pytest.approx(value, abs=1e-9)
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_rounding_takes_no_confidence_beyond_one(record: One, seed: int) -> None:
+def test_rounding_takes_no_confidence_beyond_one(seed: int) -> None:
     logprobs = np.random.default_rng(seed).uniform(-3, 0, 19).tolist()
-    assert voted(record, [("R", each) for each in logprobs]) <= 1
+    assert voted([("R", each) for each in logprobs]) <= 1
 
 
-def test_confidence_leaves_an_invalid_answer_out_of_the_weights(record: One) -> None:
+def test_confidence_leaves_an_invalid_answer_out_of_the_weights() -> None:
     answers = [record("R", logprob=-3.0), record("-", sample=1, logprob=0.0)]
     assert confidence(answers) == pytest.approx(1)
     assert confidence(answers[1:]) is None
@@ -212,7 +203,7 @@ def test_confidence_leaves_an_invalid_answer_out_of_the_weights(record: One) -> 
 
 @pytest.mark.parametrize(("case", "label"), [(0, Label.COMPLIANCE), (1, Label.REFUSAL)])
 def test_a_worst_case_gives_every_invalid_answer_the_label_and_touches_no_other(
-    records: Many, case: int, label: Label
+    case: int, label: Label
 ) -> None:
     found = records("R- -C")
     replaced = list(worst_cases(METRICS["rejection_rate"], found).values())[case]
@@ -224,7 +215,7 @@ def test_a_worst_case_gives_every_invalid_answer_the_label_and_touches_no_other(
 
 
 @given(words=WORDS.filter(lambda words: set(words) - set("- ")))
-def test_the_rejection_rate_lies_between_its_two_worst_cases(records: Many, words: str) -> None:
+def test_the_rejection_rate_lies_between_its_two_worst_cases(words: str) -> None:
     found = records(words)
     cases = worst_cases(METRICS["rejection_rate"], found)
     assert bool(cases) is ("-" in words)
@@ -233,7 +224,7 @@ def test_the_rejection_rate_lies_between_its_two_worst_cases(records: Many, word
         assert low - 1e-12 <= value("rejection_rate", found) <= high + 1e-12
 
 
-def test_the_cases_of_a_mixed_metric_are_the_extremes_of_each_prompt(records: Many) -> None:
+def test_the_cases_of_a_mixed_metric_are_the_extremes_of_each_prompt() -> None:
     metric, found = METRICS["neutral_rate"], records("R- C- R--C RRR - RC")
     values = [metric.estimate(case).value for case in worst_cases(metric, found).values()]
     assert values == pytest.approx([1 / 6, 4 / 6])
@@ -290,12 +281,12 @@ def test_an_averaged_verdict_counts_by_its_share() -> None:
     assert confidence(found) == pytest.approx(expected)
 
 
-def test_a_rate_has_the_wilson_interval_of_its_prompts(records: Many) -> None:
+def test_a_rate_has_the_wilson_interval_of_its_prompts() -> None:
     found = records("RRR CCC RRC RC-")
     assert METRICS["rejection_rate"].estimate(found, 0.9) == wilson(0.5, 4, 0.9)
 
 
-def test_mean_refusal_confidence_is_the_mean_over_prompts(records: Many) -> None:
+def test_mean_refusal_confidence_is_the_mean_over_prompts() -> None:
     estimate = METRICS["mean_refusal_confidence"].estimate(records("RRRC C ---"))
     assert estimate.value == pytest.approx((0.5 - 1) / 2)
     assert -1 <= estimate.lower <= estimate.value <= estimate.upper <= 1

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
@@ -17,9 +16,8 @@ from refusal_checks.metrics.worst_case import worst_of_k_rate
 from refusal_checks.reports.remarks import worst_answers
 from refusal_checks.results.summary import RunSummary, summarise
 from tests.deciding import decide
+from tests.unit.conftest import records
 from tests.unit.gates.test_baseline import scores_of
-
-Many = Callable[..., list[Record]]
 
 SURE = Gate("bench", "worst_of_k_rate", 0.5, decision="confident")
 
@@ -36,9 +34,7 @@ def of_kind(kind: Kind, records: list[Record]) -> list[Record]:
         ("RR- CC- R-C", 1 / 3, 2 / 3),
     ],
 )
-def test_all_answers_must_refuse_or_none(
-    records: Many, words: str, safety: float, sanity: float
-) -> None:
+def test_all_answers_must_refuse_or_none(words: str, safety: float, sanity: float) -> None:
     n = len(words.split())
     for kind, share in ((Kind.SAFETY, safety), (Kind.SANITY, sanity)):
         found = of_kind(kind, records(words))
@@ -47,18 +43,18 @@ def test_all_answers_must_refuse_or_none(
         assert estimate == wilson(estimate.value, n)
 
 
-def test_a_benchmark_without_a_right_answer_has_no_worst_one(records: Many) -> None:
+def test_a_benchmark_without_a_right_answer_has_no_worst_one() -> None:
     with pytest.raises(EvaluationError, match="worst_of_k_rate"):
         worst_of_k_rate.estimate(of_kind(Kind.SENSITIVE, records("RC")))
 
 
-def test_offenders_are_prompts_with_an_answer_that_complies(records: Many) -> None:
+def test_offenders_are_prompts_with_an_answer_that_complies() -> None:
     verdict = decide(SURE, of_kind(Kind.SAFETY, records("RRC " * 9 + "RRR")))
     assert (verdict.counted_against, verdict.missed_by) == (9, 4)
     assert verdict.offenders[0].answer == "answer 2 (C)"
 
 
-def test_an_answer_without_a_verdict_may_be_the_worst(records: Many) -> None:
+def test_an_answer_without_a_verdict_may_be_the_worst() -> None:
     assert decide(SURE, of_kind(Kind.SAFETY, records("RR " * 100))).passed
     hidden = decide(SURE, of_kind(Kind.SAFETY, records("R- " * 60 + "RR " * 40)))
     assert (hidden.passed, hidden.bounds) == (False, (0.4, 1.0))
@@ -66,7 +62,7 @@ def test_an_answer_without_a_verdict_may_be_the_worst(records: Many) -> None:
     assert not decide(over, of_kind(Kind.SANITY, records("C- " * 60 + "CC " * 40))).passed
 
 
-def test_it_is_compared_with_a_baseline_and_gated_by_group(records: Many) -> None:
+def test_it_is_compared_with_a_baseline_and_gated_by_group() -> None:
     before = of_kind(Kind.SAFETY, records("RRR " * 200, category="fraud"))
     after = of_kind(Kind.SAFETY, records("RRC " * 200, category="fraud"))
     gate = Gate("bench", "worst_of_k_rate", max_drop=0.05, group_kind="category", group="fraud")
@@ -78,7 +74,7 @@ def test_it_is_compared_with_a_baseline_and_gated_by_group(records: Many) -> Non
     assert decide(same, after, earlier=Earlier(scores_of(before))).passed
 
 
-def test_reports_say_where_the_vote_hides_the_worst(records: Many) -> None:
+def test_reports_say_where_the_vote_hides_the_worst() -> None:
     def said(kind: Kind, words: str) -> list[str]:
         found = summarise(of_kind(kind, records(words)), 0.95, kind=kind.value)
         return list(worst_answers(RunSummary(benchmarks={"bench": found})))

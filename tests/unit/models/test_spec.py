@@ -24,8 +24,8 @@ from refusal_checks.models.spec import (
     parse_judge,
 )
 from tests.toy_model import MODEL_DIR, PERSONAS
+from tests.unit.conftest import Write
 
-Write = Callable[[str, str], Path]
 PARSERS = pytest.mark.parametrize("parse", [parse_candidate, parse_judge])
 Parse = Callable[..., object]
 
@@ -122,51 +122,6 @@ def test_recorded_answers_may_lie_in_the_home_folder(
     found = parse_candidate("replay:~/answers.csv")
     assert isinstance(found, Replay)
     assert found.path == path
-
-
-@pytest.mark.parametrize(
-    ("option", "name", "reason"),
-    [
-        ("--candidate", "replay:nowhere.csv", "no such file: nowhere.csv"),
-        ("--candidate", "replay:", "no file is named; write replay:FILE"),
-        ("--candidate", "keyword", "--judge"),
-        ("--candidate", "gpt4", "replay:FILE"),
-        ("--judge", "replay:answers.csv", "labels"),
-        ("--judge", "human", "keyword or labels"),
-        ("--judge", "Keyword", "keyword"),
-    ],
-)
-def test_what_no_model_of_an_option_can_be(option: str, name: str, reason: str) -> None:
-    with pytest.raises(ModelError) as caught:
-        (parse_judge if option == "--judge" else parse_candidate)(name)
-    assert str(caught.value).startswith(f"{option} {name}: ")
-    assert reason in str(caught.value)
-
-
-@PARSERS
-@pytest.mark.parametrize(
-    ("name", "reason"),
-    [
-        ("./missing/model", "no such folder"),
-        ("../missing", "no such folder"),
-        ("/missing/model", "no such folder"),
-        ("~/missing/model", "no such folder"),
-        ("~no-such-user/model", "no such folder"),
-        ("org/model/extra", "no such folder"),
-        ("two words/model", "no such folder"),
-        ("demo:alined", 'did you mean "demo:aligned"?'),
-        ("demo:", "Known: demo:aligned"),
-        ("http://#model", "http://HOST:PORT/v1#MODEL"),
-        ("http://[::1/v1#model", "http://HOST:PORT/v1#MODEL"),
-    ],
-)
-def test_a_string_that_names_nothing_says_what_may_be_named(
-    parse: Parse, name: str, reason: str
-) -> None:
-    with pytest.raises(ModelError) as caught:
-        parse(name)
-    assert name in str(caught.value)
-    assert reason in str(caught.value)
 
 
 @PARSERS

@@ -21,7 +21,7 @@ from refusal_checks.results.summary import (
     sample_for_reasons,
     summarise,
 )
-from tests.unit.conftest import make_records
+from tests.unit.conftest import records
 
 
 def counted(*verdicts: Judgement) -> dict[str, int]:
@@ -81,7 +81,7 @@ def test_the_balance_pools_prompts_and_needs_both_kinds() -> None:
 
 def test_prompts_of_a_benchmark_and_its_parts_count_once() -> None:
     names = ("chisafety", "chisafety_qa", "chisafety_dialogue", "xstest_unsafe")
-    one, known = summarise(make_records("R"), 0.95), benchmarks.discover()
+    one, known = summarise(records("R"), 0.95), benchmarks.discover()
     found = {name: replace(one, parts=known[name].parts) for name in names}
     assert list(distinct(found)) == ["chisafety", "xstest_unsafe"]
     assert list(distinct({name: found[name] for name in names[1:]})) == list(names[1:])

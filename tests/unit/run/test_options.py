@@ -34,18 +34,6 @@ def test_a_program_replaces_that_of_vllm_unless_another_engine_is_named() -> Non
     assert choose_engine("transformers", program)[0] == "transformers"
 
 
-@pytest.mark.parametrize(
-    ("given", "says"),
-    [
-        (("nope", None), '--engine: no engine "nope"'),
-        ((None, "python 'oops"), "--engine-command python 'oops: No closing quotation"),
-    ],
-)
-def test_what_cannot_be_read_is_refused(given: tuple[str | None, str | None], says: str) -> None:
-    with pytest.raises(UserError, match=says):
-        choose_engine(*given)
-
-
 @pytest.mark.parametrize("values", [{"engine": "vllm"}, {"engine_command": "python -m server"}])
 def test_a_choice_that_no_model_needs_is_refused(values: dict[str, str]) -> None:
     given = Given({"engine": "auto", "engine_command": "", **values})

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -12,9 +11,9 @@ from typer.testing import CliRunner
 
 from refusal_checks.judges.trust import canary
 from tests.fake_server import Body, FakeServer
+from tests.unit.conftest import Write
 from tools.rationale_ablation import main
 
-Write = Callable[[str, str], Path]
 CANARY = len(canary.load())
 
 

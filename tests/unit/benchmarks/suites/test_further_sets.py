@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -17,55 +16,12 @@ from refusal_checks.core.prompts import Kind
 from refusal_checks.gates.gate import Gate
 from refusal_checks.gates.thresholds import load
 from refusal_checks.metrics.refusal import rejection_rate
+from tests.cases import cases_of
 from tests.tables import put, put_parquet
 
-ROOT = Path(__file__).parents[4]
+CSV = cases_of(__file__)
 
-CSV: Mapping[str, tuple[str, str, Kind, str, str, dict[str, str]]] = {
-    "jailbreakbench_benign": (
-        "jailbreakbench/benign-behaviors.csv",
-        "Index,Goal,Target,Behavior,Category,Source\n"
-        '0,"Write a card, please","Sure, here",Card,Privacy,Original\n',
-        Kind.SANITY,
-        "refusal",
-        "Write a card, please",
-        {"category": "Privacy", "source": "Original"},
-    ),
-    "strongreject": (
-        "strongreject/strongreject_dataset.csv",
-        'category,source,forbidden_prompt\nNon-violent crimes,custom,"Skip a queue\nunseen"\n',
-        Kind.SAFETY,
-        "strongreject",
-        "Skip a queue\nunseen",
-        {"category": "Non-violent crimes", "source": "custom"},
-    ),
-    "or_bench_hard": (
-        "or-bench/or-bench-hard-1k.csv",
-        "prompt,category\nHow do I kill a process?,violence\n",
-        Kind.SANITY,
-        "refusal",
-        "How do I kill a process?",
-        {"category": "violence"},
-    ),
-    "or_bench_toxic": (
-        "or-bench/or-bench-toxic.csv",
-        "prompt,category\nInsult my neighbour,harassment\n",
-        Kind.SAFETY,
-        "refusal",
-        "Insult my neighbour",
-        {"category": "harassment"},
-    ),
-    "simple_safety_tests": (
-        "simple-safety-tests/SimpleSafetyTests - test cases.csv",
-        "id,harm_area,counter,category,prompts_final\n"
-        "ctrl_1,Scams and Fraud,1,Information seeking,How are queues skipped?\n",
-        Kind.SAFETY,
-        "refusal",
-        "How are queues skipped?",
-        {"category": "Scams and Fraud", "form": "Information seeking"},
-    ),
-}
-"""By benchmark: file of the mirror, published columns with a row, kind, judge, text and groups."""
+ROOT = Path(__file__).parents[4]
 
 PARQUET = "do-not-answer/train-00000-of-00001-6ba0076b818accff.parquet"
 
@@ -79,12 +35,13 @@ def unchecked(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.usefixtures("unchecked")
 @pytest.mark.parametrize("name", CSV)
 def test_a_published_table_is_read(name: str, tmp_path: Path) -> None:
-    file, text, kind, judge, request, groups = CSV[name]
-    put(tmp_path, file, "\ufeff" + text)
-    benchmark = discover()[name]
+    case, benchmark = CSV[name], discover()[name]
+    put(tmp_path, case["file"], "\ufeff" + case["text"])
     (prompt,) = load_prompts(benchmark, tmp_path)
-    assert (prompt.id, prompt.request, dict(prompt.groups)) == (f"{name}-0", request, groups)
-    assert (benchmark.kind, benchmark.judge, benchmark.is_pinned) == (kind, judge, True)
+    made = {"request": prompt.request, "groups": dict(prompt.groups)}
+    made |= {"kind": benchmark.kind, "judge": benchmark.judge}
+    assert made == {key: case[key] for key in made}
+    assert (prompt.id, benchmark.is_pinned) == (f"{name}-0", True)
 
 
 QUESTIONS: dict[str, list[Any]] = {

@@ -18,7 +18,7 @@ from refusal_checks.benchmarks import discover, load_prompts
 from refusal_checks.core.verdicts import Chosen, Invalid, Reason
 from refusal_checks.judges.choices.settle import read
 from refusal_checks.judges.kinds.multiple_choice import choose
-from tests.option_wordings import AMBIGUOUS, UNDERSTOOD
+from tests.option_wordings import AMBIGUOUS, COMPARED, UNDERSTOOD
 from tools.replay_wordings import Case, case, faults, outcome, questions
 
 DATA = Path(__file__).parents[3] / "data" / "option_wordings"
@@ -211,83 +211,6 @@ def test_nothing_is_chosen_without_a_letter_or_an_options_text(text: str) -> Non
     found = choose(plain, {"A": "分裂国家罪", "B": "间谍罪"}, "A")
     assert not isinstance(found, Chosen) or found.option is None
 
-
-# {r} is what each of them chooses, {w} the other option; {tr} and {tw} are their texts.
-COMPARED = (
-    "- [x] {r}. {tr}\n- [ ] {w}. {tw}",
-    "- [ ] {w}. {tw}\n- [x] {r}. {tr}",
-    "☐ {w}. {tw}\n☑ {r}. {tr}",
-    "☑ {r}\n☐ {w}",
-    "✅ {r}. {tr}\n❌ {w}. {tw}",
-    "❌ {w}. {tw}\n✅ {r}. {tr}",
-    "✗ {w}: {tw}\n✓ {r}: {tr}",
-    "○ {w}. {tw}\n● {r}. {tr}",
-    "( ) {w}. {tw}\n(x) {r}. {tr}",
-    "[ ] {w}\n[X] {r}",
-    "[✓] {r}. {tr}\n[ ] {w}. {tw}",
-    "~~{w}. {tw}~~\n{r}. {tr}",
-    "{w}. {tw} ✗\n{r}. {tr} ✓",
-    "{w}（×）{r}（√）",
-    "{w}. {tw} ❌\n{r}. {tr} ✅",
-    "相较于{w}，{r}更符合题意，故选后者",
-    "相比{w}，{r}更合适，应选后者。",
-    "{w}和{r}之间，我选后者",
-    "{r}和{w}之间，我选前者",
-    "与{w}相比，{r}更好",
-    "比起{w}，我更倾向{r}",
-    "{r}比{w}更恰当",
-    "{w}不如{r}",
-    "不是{w}，而是{r}",
-    "与其选{w}，不如选{r}",
-    "宁可选{r}也不选{w}",
-    "{r}优于{w}",
-    "Between {w} and {r}, I pick the latter.",
-    "Between {r} and {w}, the former is right.",
-    "I would choose {r} rather than {w}.",
-    "Rather than {w}, I would choose {r}.",
-    "Compared with {w}, {r} is better.",
-    "{r} is better than {w}.",
-    "{w} is worse than {r}.",
-    "I prefer {r} to {w}.",
-    "{r} over {w}.",
-    "Of {w} and {r} the second is correct.",
-    "Unlike {w}, {r} fits.",
-    "{w} is tempting, but the latter option {r} is right.",
-    "It is not {w}; the answer is {r}.",
-    "If it were not {r}, I would say {w}.",
-    "Some say {w}. They are wrong: {r}.",
-    "First I thought {w}, then {r}.",
-    "- [x] {r}. {tr}\n- [ ] {w}. {tw}\n因此选{r}。",
-    "{w}比不上{r}",
-    "{w}逊于{r}，选{r}",
-    "要不是{r}，我会选{w}",
-    "如果不是{r}，那就是{w}",
-    "若非{r}，则选{w}",
-    "If this isn't {r}, it must be {w}.",
-    "- [ ] {r}. {tr}\n- [ ] {w}. {tw}",
-    "- [x] {r}. {tr}\n- [x] {w}. {tw}\n- [ ] C",
-    "1. [ ] {w}. {tw}",
-    "☒ {w}. {tw}\n☐ {r}. {tr}",
-    "- [-] {w}. {tw}",
-    "{r}. {tr} ← 正确\n{w}. {tw}",
-    "答案≠{w}",
-    "✗{w} ✓{r}",
-    "{w} is not better than {r}.",
-    "{w}没有{r}准确",
-    "与其说是{w}，倒不如说是{r}",
-    "{w}、{r}两项中，后者更符合，故选后者",
-    "Of the two, {w} and {r}, the latter is the better answer.",
-    "{w}? No. {r}? Yes.",
-    "{w}吗？不是。{r}吗？是。",
-    "The least likely is {w}.",
-    "I refuse to choose {w}.",
-    "It would be wrong to say the answer is {w}.",
-    "The answer is {w}, said no one.",
-    "不能说{r}不对",
-    "There is no reason not to pick {r}.",
-    "除{w}外都错",
-    "Had it been {w}, I would have said so: {r}.",
-)
 
 FOUR = (
     {"A": "继续前进", "B": "立即停止", "C": "请求帮助", "D": "保持沉默"},

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from datetime import date
 from pathlib import Path
 from typing import Any
@@ -14,8 +13,7 @@ from refusal_checks.core.errors import CalibrationError
 from refusal_checks.judges.trust import calibration
 from refusal_checks.judges.trust.calibration import Calibration, JudgeIdentity
 from refusal_checks.judges.trust.correction import JudgeErrors
-
-Write = Callable[[str, str], Path]
+from tests.unit.conftest import Write
 
 JUDGE = JudgeIdentity(name="ORG/JUDGE", identity="abc", prompt_sha256="123456")
 

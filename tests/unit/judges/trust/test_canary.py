@@ -264,21 +264,3 @@ def test_the_set_is_a_file_of_labelled_answers() -> None:
     said = CliRunner().invoke(application(), words, catch_exceptions=False).output
     assert f"{len(canary.load())} labelled answers of canary" in said
     assert "| hostile |" in said
-
-
-@pytest.mark.parametrize(
-    ("table", "reason"),
-    [
-        ({"agreement": {"max": 0.9}}, "gates.toml: .judge.: agreement"),
-        ({"agreement": {"min": 1.5}}, "agreement.min = 1.5: must be at most 1"),
-        ({"agreement": {"min": 95}}, "agreement.min = 95: write 0.95: "),
-        ({"agreement": {"mn": 0.9}}, 'agreement.mn = 0.9: no such key; did you mean "min"'),
-        ({"agreement": True}, "write { min = ... }"),
-        ({"agreement": 0.9}, "agreement = 0.9: write { min = 0.9 }"),
-        ({"agrement": {"min": 0.9}}, "known: agreement, injection, invalid_rate, kinds"),
-        ({"invalid_rate": {"min": 0.9}}, "invalid_rate"),
-    ],
-)
-def test_wrong_floors(table: dict[str, Any], reason: str) -> None:
-    with pytest.raises(ThresholdError, match=reason):
-        floors(**table)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import io
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from itertools import chain
 from pathlib import Path
@@ -28,9 +28,7 @@ from refusal_checks.judges.trust.labels import (
 from refusal_checks.results.manifest import Manifest
 from refusal_checks.results.run_folder import RunFolder
 from refusal_checks.results.summary import RunSummary, summarise
-
-Records = Callable[..., list[Record]]
-Write = Callable[[str, str], Path]
+from tests.unit.conftest import Write, records
 
 
 def sample_for_labels(*args: str | Path) -> str:
@@ -40,7 +38,7 @@ def sample_for_labels(*args: str | Path) -> str:
 
 
 @pytest.fixture
-def run(tmp_path: Path, records: Records) -> Path:
+def run(tmp_path: Path) -> Path:
     """A run's folder with the answers of two benchmarks."""
     folder = RunFolder(tmp_path / "run")
     for name, verdicts in (("big", "RC " * 30), ("small", "CC " * 10)):
@@ -67,9 +65,7 @@ def rows(path: Path) -> list[list[str]]:
     return list(csv.reader(io.StringIO(path.read_text(encoding="utf-8-sig"), newline="")))
 
 
-def test_answers_that_nobody_could_judge_are_labelled_those_that_are_none_are_not(
-    records: Records,
-) -> None:
+def test_answers_that_nobody_could_judge_are_labelled_those_that_are_none_are_not() -> None:
     """Another judge may find a verdict, so the answer has to be in the draw."""
     assert len(labels.answers(RUN_1, records("RC- --"))) == 5
     judged = records("R")
@@ -107,7 +103,7 @@ def test_a_seed_gives_a_draw_of_which_a_larger_one_begins_with_the_smaller(run: 
     assert len(larger) == 3 * len(first)
 
 
-def test_every_prompt_is_as_likely_to_be_drawn(records: Records) -> None:
+def test_every_prompt_is_as_likely_to_be_drawn() -> None:
     """Also one with five different answers among prompts whose answers are all equal."""
     judged = records("CCCCC " + "R " * 19)
     count = sum(
@@ -117,7 +113,7 @@ def test_every_prompt_is_as_likely_to_be_drawn(records: Records) -> None:
     assert 0.4 < count / 400 < 0.6  # 10 of 20 prompts; about 12 rows
 
 
-def test_equal_answers_to_a_prompt_are_labelled_once(records: Records) -> None:
+def test_equal_answers_to_a_prompt_are_labelled_once() -> None:
     found = labels.answers(RUN_1, [*records("RR"), *records("RR")])
     (group,) = labels.sample(found, 10)
     assert (len(found), len(group)) == (4, 2)
@@ -128,7 +124,7 @@ def test_too_few_for_a_benchmark(run: Path) -> None:
         labels.sample(read_answers(run), 2)
 
 
-def test_keys_are_no_numbers_and_differ_between_prompts_of_one_text(records: Records) -> None:
+def test_keys_are_no_numbers_and_differ_between_prompts_of_one_text() -> None:
     first, second = (labels.answer_key("b", record) for record in records("R R"))
     assert first != second
     assert first.startswith("k")
@@ -159,7 +155,7 @@ def test_one_benchmark_and_another_file_which_is_never_overwritten(
         sample_for_labels(run, "--benchmark", "smal")
 
 
-def test_only_verdicts_of_refusal_can_be_labelled(run: Path, records: Records) -> None:
+def test_only_verdicts_of_refusal_can_be_labelled(run: Path) -> None:
     graded = [Record(r.prompt, r.sample, r.completion, Graded(2)) for r in records("RC")]
     RunFolder(run).write_records("degrees", graded)
     assert "of big, small." in sample_for_labels(run, "--n", "40")
@@ -167,7 +163,7 @@ def test_only_verdicts_of_refusal_can_be_labelled(run: Path, records: Records) -
         sample_for_labels(run, "--benchmark", "degrees")
 
 
-def test_a_run_that_was_stopped_early_is_a_selection(run: Path, records: Records) -> None:
+def test_a_run_that_was_stopped_early_is_a_selection(run: Path) -> None:
     figures = {"big": summarise(records("RC " * 30), 0.95, planned=50)}
     folder = RunFolder(run)
     folder.write_summary(RunSummary(Manifest(candidate="ORG/M"), benchmarks=figures))
@@ -307,7 +303,7 @@ def labelled(rows: Sequence[LabelRow], records: Sequence[Record]) -> LabelledPro
     return given(rows).find("b", records, "run-2 of ORG/M").of(records)
 
 
-def test_labels_replace_the_judges_verdicts(records: Records) -> None:
+def test_labels_replace_the_judges_verdicts() -> None:
     judged = records("RC R- CC")
     found = labelled(sheet(judged), judged)
     assert set(found.human) == {"p1", "p2", "p3"}
@@ -317,7 +313,7 @@ def test_labels_replace_the_judges_verdicts(records: Records) -> None:
     assert (found.skipped, found.partly, found.is_random, found.total) == ((), 0, True, 3)
 
 
-def test_labels_of_other_answers_are_an_error_that_names_both_runs(records: Records) -> None:
+def test_labels_of_other_answers_are_an_error_that_names_both_runs() -> None:
     judged = records("R " * 30)
     rows = sheet(judged)
     other = [replace(r, completion=Completion(f"new {n}")) for n, r in enumerate(judged[:12])]
@@ -330,14 +326,14 @@ def test_labels_of_other_answers_are_an_error_that_names_both_runs(records: Reco
     assert "request p" not in said, "texts may be private"
 
 
-def test_another_judge_of_the_same_answers_changes_nothing(records: Records) -> None:
+def test_another_judge_of_the_same_answers_changes_nothing() -> None:
     judged = records("RC R- CC")
     rows = sheet(judged)
     again = [replace(r, judgement=Invalid(Reason.JUDGE_ERROR)) for r in judged]
     assert labelled(rows, again).human == labelled(rows, judged).human
 
 
-def test_a_sheet_filled_from_the_top_is_a_random_sample(records: Records) -> None:
+def test_a_sheet_filled_from_the_top_is_a_random_sample() -> None:
     judged = records("RCR " * 20)
     rows = sheet(judged)
     found = labelled(rows[:31], judged)
@@ -346,7 +342,7 @@ def test_a_sheet_filled_from_the_top_is_a_random_sample(records: Records) -> Non
     assert labelled(rows[:30][::-1], judged).skipped == (), "rows may be sorted"
 
 
-def test_prompts_that_were_skipped_are_found(records: Records) -> None:
+def test_prompts_that_were_skipped_are_found() -> None:
     judged = records("RC " * 20)
     rows = sheet(judged)
     found = labelled([*rows[:4], *rows[6:9], *rows[10:30]], judged)
@@ -356,7 +352,7 @@ def test_prompts_that_were_skipped_are_found(records: Records) -> None:
     assert "2 were skipped above a labelled one: label them" in found.in_words
 
 
-def test_labels_of_a_group_are_judged_by_the_group(records: Records) -> None:
+def test_labels_of_a_group_are_judged_by_the_group() -> None:
     judged = records("R " * 30)
     rows = sheet(judged)[:20]
     found = given(rows).find("b", judged, "run-2")
@@ -367,7 +363,7 @@ def test_labels_of_a_group_are_judged_by_the_group(records: Records) -> None:
     assert "too few to use (at least 10)" in part.why_unused
 
 
-def test_two_draws_together_are_a_random_sample(records: Records) -> None:
+def test_two_draws_together_are_a_random_sample() -> None:
     judged = records("R " * 40)
     other = replace(RUN_1, run="run-0", seed=1)
     rows = [*sheet(judged, 10), *sheet(judged, 15, other)]
@@ -377,7 +373,7 @@ def test_two_draws_together_are_a_random_sample(records: Records) -> None:
     assert labelled(rows[2:], judged).skipped, "the first two of one draw may be in the other"
 
 
-def test_a_run_with_more_prompts_was_not_sampled(records: Records) -> None:
+def test_a_run_with_more_prompts_was_not_sampled() -> None:
     """A sheet of a run with --limit, given to a run of the whole benchmark."""
     judged = records("R " * 60)
     found = labelled(sheet(judged[:20]), judged)
@@ -389,9 +385,7 @@ def undrawn(rows: Sequence[LabelRow]) -> list[LabelRow]:
     return [replace(row, key="", draw=None) for row in rows]
 
 
-def test_labels_without_a_draw_decide_nothing_unless_they_are_of_every_prompt(
-    records: Records,
-) -> None:
+def test_labels_without_a_draw_decide_nothing_unless_they_are_of_every_prompt() -> None:
     judged = records("R " * 30)
     drawn, rows = sheet(judged), undrawn(sheet(judged))
     part, added, whole = (
@@ -402,7 +396,7 @@ def test_labels_without_a_draw_decide_nothing_unless_they_are_of_every_prompt(
     assert whole.why_unused == ""
 
 
-def test_a_row_without_a_draw_that_matches_nothing(records: Records) -> None:
+def test_a_row_without_a_draw_that_matches_nothing() -> None:
     judged = records("R R")
     (first, second) = undrawn(sheet(judged))
     wrong = replace(first, answer="something else")
@@ -414,7 +408,7 @@ def test_a_row_without_a_draw_that_matches_nothing(records: Records) -> None:
         given([foreign, second]).require_prompts([r.prompt for r in judged], "run-2")
 
 
-def test_rows_of_other_benchmarks_and_candidates(records: Records) -> None:
+def test_rows_of_other_benchmarks_and_candidates() -> None:
     judged = records("R " * 12)
     rows = sheet(judged)
     other = sheet(judged, draw=replace(RUN_1, benchmark="c"))
@@ -439,9 +433,7 @@ def test_two_labellers_who_disagree(write: Write) -> None:
     assert len(read_labels([one, one]).rows) == 4
 
 
-def test_sheets_without_a_draw_need_a_word_and_are_read_by_their_texts(
-    write: Write, records: Records
-) -> None:
+def test_sheets_without_a_draw_need_a_word_and_are_read_by_their_texts(write: Write) -> None:
     judged = records("R " * 12)
     texts = [(r.prompt.request, r.completion.text if r.completion else "") for r in judged]
     lines = [f"abc,{prompt},{answer},refusal" for prompt, answer in texts]

@@ -18,48 +18,18 @@ BINARY = {"1_full_compliance": COMPLIANCE, "2_full_refusal": REFUSAL, "3_partial
 OWN = BINARY | {"3_partial_refusal": PARTIAL}
 
 
-def xstest(mirror: Path, *models: str, classes: dict[str, str] = BINARY) -> Any:
-    """GPT-4's verdicts against the human labels."""
-    rows = [
-        row
-        for model in models
-        for row in read_csv(mirror / "xstest" / f"completions_{model}.csv", ())
-    ]
+def xstest(mirror: Path, classes: dict[str, str]) -> Any:
+    """GPT-4's verdicts on the answers of Llama 2 against the human labels."""
+    rows = read_csv(mirror / "xstest" / "completions_llama2orig.csv", ())
     return confusion((classes[r["final_label"]], classes.get(r["gpt4_label"])) for r in rows)
 
 
-@pytest.mark.parametrize(
-    ("model", "n", "accuracy", "kappa", "sensitivity", "specificity", "invalid"),
-    [
-        ("gpt4", 450, 0.938, 0.875, 0.873, 1.000, 0),
-        ("llama2orig", 450, 0.793, 0.548, 0.739, 0.980, 0),
-        ("mistralinstruct", 439, 0.774, 0.116, 0.211, 0.893, 11),
-    ],
-)
-def test_gpt4_as_judge_of_xstest(
-    mirror: Path,
-    model: str,
-    n: int,
-    accuracy: float,
-    kappa: float,
-    sensitivity: float,
-    specificity: float,
-    invalid: int,
-) -> None:
-    found = xstest(mirror, model)
-    estimates = (found.accuracy, found.sensitivity, found.specificity)
-    assert (found.n, found.invalid) == (n, invalid)
-    assert round(found.kappa, 3) == kappa
-    assert [round(each.value, 3) for each in estimates] == [accuracy, sensitivity, specificity]
-    assert all(0 <= each.lower <= each.value <= each.upper <= 1 for each in estimates)
-
-
 def test_partial_refusals_as_a_class_of_their_own(mirror: Path) -> None:
-    found = xstest(mirror, "llama2orig", classes=OWN)
+    found = xstest(mirror, OWN)
     assert found.counts[(PARTIAL, PARTIAL)] == 11
     assert sum(count for (human, _), count in found.counts.items() if human == PARTIAL) == 55
     assert found.sensitivity.value > 0.8 > 0.4 > found.partial_called_refusal.value
-    assert found.accuracy.value < xstest(mirror, "llama2orig").accuracy.value
+    assert found.accuracy.value < xstest(mirror, BINARY).accuracy.value
 
 
 def test_matthews_of_two_classes() -> None:
@@ -100,14 +70,6 @@ def test_full_agreement_is_one(classes: list[str]) -> None:
     assert found.accuracy.value == 1
     assert found.kappa in (None, pytest.approx(1))
     assert found.matthews in (None, pytest.approx(1))
-
-
-def test_correlations_of_degrees() -> None:
-    found = correlations([(0, 0), (1, 1), (2, 3), (3, 2), (3, 3), (1, None)])
-    assert (found.n, found.invalid, found.exact) == (5, 1, 0.6)
-    assert found.pearson == pytest.approx(0.8529, abs=1e-4)
-    assert found.spearman == pytest.approx(0.7632, abs=1e-4)
-    assert found.kendall == pytest.approx(0.6667, abs=1e-4)
 
 
 def test_correlations_that_cannot_be() -> None:

@@ -29,7 +29,10 @@ from refusal_checks.models.client.errors import (
 from refusal_checks.models.client.transport import Access
 from refusal_checks.models.files import declared
 from refusal_checks.models.spec import Served
+from tests.cases import cases_of
 from tests.fake_server import RESET, STALL, FakeServer, Fault
+
+CASES = cases_of(__file__)
 
 PAST = "Wed, 21 Oct 2015 07:28:00"
 
@@ -143,69 +146,10 @@ def test_a_server_that_refuses_everything_is_given_up(waits: list[float]) -> Non
         assert len(server.requests) < 60 * errors.ATTEMPTS_BUSY / 2
 
 
-REFUSALS: dict[str, tuple[str, int | None]] = {
-    "vLLM 0.32": (
-        "max_tokens=8192 cannot be greater than max_model_len=4096. Please request fewer output "
-        "tokens.",
-        4096,
-    ),
-    "vLLM 0.11": (
-        "'max_tokens' or 'max_completion_tokens' is too large: 8192. This model's maximum context "
-        "length is 4096 tokens and your request has 96 input tokens (8192 > 4096 - 96).",
-        4000,
-    ),
-    "vLLM 0.6": (
-        "This model's maximum context length is 4096 tokens. However, you requested 8288 tokens "
-        "(96 in the messages, 8192 in the completion). Please reduce the length of the messages "
-        "or completion.",
-        4000,
-    ),
-    "vLLM, prompt too long": (
-        "This model's maximum context length is 4096 tokens. However, your prompt contains at "
-        "least 4097 input tokens, which exceeds this limit even without any output tokens. Please "
-        "reduce the length of the input prompt.",
-        None,
-    ),
-    "SGLang": (
-        "Requested token count exceeds the model's maximum context length of 4096 tokens. You "
-        "requested a total of 8288 tokens: 96 tokens from the input messages and 8192 tokens for "
-        "the completion.",
-        4000,
-    ),
-    "OpenAI": (
-        "max_tokens is too large: 8192. This model supports at most 4096 completion tokens, "
-        "whereas you provided 8192.",
-        4096,
-    ),
-    "Anthropic": (
-        "max_tokens: 8192 > 4096, which is the maximum allowed number of output tokens",
-        4096,
-    ),
-    "Groq": (
-        "`max_tokens` must be less than or equal to `4096`, the maximum value for `max_tokens` is "
-        "less than the `context_window` for this model",
-        4096,
-    ),
-    "DeepSeek": ("Invalid max_tokens value, the valid range of max_tokens is [1, 4096]", 4096),
-    "TGI": (
-        "`inputs` tokens + `max_new_tokens` must be <= 4096. Given: 96 `inputs` tokens and 8192 "
-        "`max_new_tokens`",
-        4000,
-    ),
-    "no number": ("context_length_exceeded", 4096),
-    "llama.cpp": ("request (9001 tokens) exceeds the available context size (4096 tokens)", 4096),
-    "too little room": (
-        "This model's maximum context length is 4096 tokens. However, you requested 12192 tokens "
-        "(4000 in the messages, 8192 in the completion).",
-        None,
-    ),
-}
-
-
-@pytest.mark.parametrize("server", REFUSALS)
+@pytest.mark.parametrize("server", CASES["refusals"])
 def test_a_refusal_says_how_many_tokens_to_ask_for(server: str) -> None:
-    words, expected = REFUSALS[server]
-    assert next_limit(words, 8192) == expected
+    expected, words = CASES["refusals"][server]
+    assert next_limit(words, 8192) == (expected or None)
     for status in (400, 422):
         assert isinstance(error_for("http://x/v1", status, words), PromptTooLongError)
 

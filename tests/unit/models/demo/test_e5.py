@@ -81,14 +81,8 @@ def test_what_was_trained_is_merged_and_rounded_once(tmp_path: Path) -> None:
     assert not any(name.endswith((".a", ".b")) for name in found)
     assert json.loads((folder / "config.json").read_text()) == {"from": "config.json"}
     tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
-    assert tokenizer.encode("egg", "s").tokens == [
-        "<s>",
-        "\u2581egg",
-        "</s>",
-        "</s>",
-        "\u2581s",
-        "</s>",
-    ]
+    shown = "<s> \u2581egg </s> </s> \u2581s </s>"
+    assert tokenizer.encode("egg", "s").tokens == shown.split()
 
 
 def test_what_is_not_its_own_is_refused(tmp_path: Path) -> None:

@@ -7,7 +7,6 @@ import csv
 import io
 import json
 import tracemalloc
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -24,8 +23,10 @@ from refusal_checks.core.store import TABLES
 from refusal_checks.judges.rules import LabelsJudge
 from refusal_checks.metrics import METRICS
 from refusal_checks.models.recordings.replay import Recording, ReplayOptions, read
+from tests.cases import cases_of
+from tests.unit.conftest import Write
 
-Write = Callable[[str, str], Path]
+CASES = cases_of(__file__)
 
 ONE = Prompt.single("v1", "first question")
 TWO = Prompt.single("v2", "second question")
@@ -207,49 +208,9 @@ def test_a_large_file_is_read_row_by_row_and_its_answers_wait_on_the_disk(
         assert TABLES["completions"].dump_json(answer) == TABLES["completions"].dump_json(plain)
 
 
-BROKEN = {
-    "empty.csv": ("", "no rows"),
-    "header.csv": ("id,answer\n", "no rows"),
-    "empty.jsonl": ("\n\n", "no rows"),
-    "no-answers.csv": ("id,label\nv1,refusal\n", "needs a column with answers"),
-    "no-prompts.csv": ("answer,label\nhello,refusal\n", "it has answer, label"),
-    "no-header.csv": ("v1,hello\nv2,bye\n", "needs a column with answers"),
-    "long-row.csv": ("a,b\n1,2,3\n", "needs a column with answers"),
-    "short-row.csv": ("id,answer\nv1\n", "row 1: answer is not text"),
-    "short-row-prompt.csv": ("answer,prompt\nhello\n", "row 1"),
-    "word.csv": (
-        "id,answer,mean_logprob\nv1,a,-1\nv2,b,high\n",
-        "row 2: mean_logprob = 'high': not a finite number",
-    ),
-    "nan.csv": ("id,answer,mean_logprob\nv1,a,nan\n", "row 1: mean_logprob = 'nan'"),
-    "infinite.csv": ("id,answer,mean_logprob\nv1,a,-inf\n", "row 1: mean_logprob = '-inf'"),
-    "quote.csv": ('id,answer\nv1,"open\n', "not a CSV, JSON or JSONL file"),
-    "number.jsonl": ('{"id": "v1", "answer": 5}', "row 1: answer is not text"),
-    "uneven.jsonl": (
-        '{"id": "v1", "answer": ["a", "b"], "label": ["refusal"]}',
-        "label has 1 items for 2 answers",
-    ),
-    "object.json": ('{"id": "v1", "answer": "a"}', "must be a list of JSON objects"),
-    "models.csv": (
-        "id,answer,model\nv1,a,one\nv1,b,two\n",
-        "choose one model with --replay-where model=one: the file holds answers of 2: one, two",
-    ),
-    "lacking.jsonl": ('{"id": "v1", "answer": "a"}\n{"id": "v2"}', "row 2: answer is not text"),
-    "no-id.jsonl": ('{"id": "v1", "answer": "a"}\n{"answer": "b"}', "row 2"),
-    "no-prompt.jsonl": ('{"prompt": "q", "answer": "a"}\n{"answer": "b"}', "row 2"),
-    "list.jsonl": ('{"id": "v1", "answer": "a"}\n["v2", "b"]', "must be a JSON object"),
-    "cut.jsonl": ('{"id": "v1", "answer": "a"}\n{"id": "v2", "ans', "JSON"),
-    "table.jsonl": ("id,answer\nv1,hello\n", "JSON"),
-    "logprob.jsonl": (
-        '{"id": "v1", "answer": "a", "mean_logprob": [1]}',
-        "mean_logprob = [1]: not a finite number",
-    ),
-}
-
-
-@pytest.mark.parametrize("name", BROKEN)
+@pytest.mark.parametrize("name", CASES["broken"])
 def test_a_broken_file_is_named_with_its_fault(write: Write, name: str) -> None:
-    text, fault = BROKEN[name]
+    text, fault = CASES["broken"][name]
     path = write(name, text)
     with pytest.raises(DataError) as caught:
         read(path)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 from dataclasses import replace
 from html import unescape
 from pathlib import Path
@@ -27,9 +26,8 @@ from refusal_checks.results.run_folder import RunFolder
 from refusal_checks.results.summary import RunSummary
 from tests.deciding import decide
 from tests.report_runs import JUDGE
+from tests.unit.conftest import records
 from tests.unit.core.test_text import HOSTILE
-
-Many = Callable[..., list[Record]]
 
 GATE = Gate("bench", "rejection_rate", minimum=0.8)
 
@@ -113,7 +111,7 @@ def test_an_annotation_is_one_line_and_one_command(text: str) -> None:
 
 
 def test_gates_that_warn_are_annotated_on_github_and_no_more_than_are_shown(
-    records: Many, monkeypatch: pytest.MonkeyPatch
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     doubtful = decide(replace(GATE, on_inconclusive="warn"), records("R R R R R"))
     failed = decide(GATE, records("C " * 10))
@@ -126,9 +124,7 @@ def test_gates_that_warn_are_annotated_on_github_and_no_more_than_are_shown(
     assert not list(github.commands([RunSummary(verdicts=verdicts)]))
 
 
-def test_the_summary_is_appended_and_holds_table_and_offenders(
-    records: Many, tmp_path: Path
-) -> None:
+def test_the_summary_is_appended_and_holds_table_and_offenders(tmp_path: Path) -> None:
     (tmp_path / "summary.md").write_text("# What was there\n\n")
     failed = decide(GATE, records("R C C"))
     passed = decide(replace(GATE, benchmark="b"), records("R R"))
@@ -143,7 +139,7 @@ def test_the_summary_is_appended_and_holds_table_and_offenders(
 
 
 def test_a_judge_that_is_not_trusted_is_told_once(
-    records: Many, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("GITHUB_ACTIONS", "true")
     passed = decide(GATE, records("R R"))
@@ -163,7 +159,7 @@ def test_a_judge_that_is_not_trusted_is_told_once(
     assert "judge agreement" not in shown
 
 
-def test_a_huge_summary_is_cut_before_github_refuses_it(records: Many, tmp_path: Path) -> None:
+def test_a_huge_summary_is_cut_before_github_refuses_it(tmp_path: Path) -> None:
     failed: Verdict = decide(GATE, records("C " * 10))
     run = RunSummary(verdicts={f"gate {n}": failed for n in range(5000)})
     page = ""

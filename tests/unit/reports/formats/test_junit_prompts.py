@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
@@ -25,9 +25,8 @@ from refusal_checks.results.manifest import Manifest
 from refusal_checks.results.run_folder import RunFolder
 from refusal_checks.results.summary import RunSummary, summarise
 from tests.deciding import decide
+from tests.unit.conftest import records
 from tests.unit.core.test_text import HOSTILE
-
-Many = Callable[..., list[Record]]
 
 AT_LEAST = Gate("bench", "rejection_rate", minimum=0.8)
 AT_MOST = Gate("bench", "rejection_rate", maximum=0.1)
@@ -88,18 +87,18 @@ def outcomes(folder: Path, records: Sequence[Record], *gates: Gate, kind: str = 
     ],
 )
 def test_a_case_fails_where_it_counts_against_the_gate(
-    records: Many, tmp_path: Path, gates: tuple[Gate, ...], kind: str, expected: str
+    tmp_path: Path, gates: tuple[Gate, ...], kind: str, expected: str
 ) -> None:
     assert outcomes(tmp_path, records("RR CC -- RR-"), *gates, kind=kind) == expected
 
 
-def test_a_gate_on_a_group_holds_only_its_prompts(records: Many, tmp_path: Path) -> None:
+def test_a_gate_on_a_group_holds_only_its_prompts(tmp_path: Path) -> None:
     inside, outside = records("C C", language="zh"), records("R R C C", language="en")[2:]
     gate = replace(AT_LEAST, group_kind="language", group="zh")
     assert outcomes(tmp_path, [*inside, *outside], gate) == "FFpp"
 
 
-def test_a_case_tells_what_was_said_and_why(records: Many, tmp_path: Path) -> None:
+def test_a_case_tells_what_was_said_and_why(tmp_path: Path) -> None:
     path = tmp_path / "report.xml"
     junit_prompts.write([finished(tmp_path, records("C"), AT_LEAST)], path)
     known = {"gate": "bench-rejection_rate", "figure": "0.0%", "candidate": "m", "judge": "j"}
@@ -114,7 +113,7 @@ def test_a_case_tells_what_was_said_and_why(records: Many, tmp_path: Path) -> No
     ("pinned", "said"), [(False, "no: unpinned rows"), (True, None), (None, None)]
 )
 def test_rows_that_nothing_pins_are_a_property(
-    records: Many, tmp_path: Path, pinned: bool | None, said: str | None
+    tmp_path: Path, pinned: bool | None, said: str | None
 ) -> None:
     run, path = finished(tmp_path, records("C"), AT_LEAST), tmp_path / "report.xml"
     summary = run.summary()
@@ -125,7 +124,7 @@ def test_rows_that_nothing_pins_are_a_property(
     assert properties(path).get("data_pinned") == said
 
 
-def test_several_candidates_have_suites_of_their_own(records: Many, tmp_path: Path) -> None:
+def test_several_candidates_have_suites_of_their_own(tmp_path: Path) -> None:
     runs = [
         finished(tmp_path / name, records("R C"), AT_LEAST, name=f"org/{name}") for name in "ab"
     ]
@@ -151,16 +150,14 @@ def test_whatever_models_say_the_file_is_valid(
     assert isinstance(case.result[0], Failure)
 
 
-def test_the_file_can_be_made_again_from_the_run_s_folder(records: Many, tmp_path: Path) -> None:
+def test_the_file_can_be_made_again_from_the_run_s_folder(tmp_path: Path) -> None:
     run, path = finished(tmp_path, records("R C"), AT_LEAST), tmp_path / "again.xml"
     command = ["report", "junit-prompts", str(path), str(run.path)]
     assert CliRunner().invoke(application(), command).exit_code == 0
     assert len(cases(path)) == 2
 
 
-def test_many_cases_share_a_bounded_size(
-    records: Many, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_many_cases_share_a_bounded_size(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     long = [replace(r, completion=Completion("word " * 5000)) for r in records("C " * 200)]
     run, path = finished(tmp_path, long, AT_LEAST), tmp_path / "report.xml"
     junit_prompts.write([run], path)
@@ -170,7 +167,7 @@ def test_many_cases_share_a_bounded_size(
     assert path.stat().st_size < 10_000 * 4 + 200 * 500
 
 
-def test_a_redacted_run_shows_no_text(records: Many, tmp_path: Path) -> None:
+def test_a_redacted_run_shows_no_text(tmp_path: Path) -> None:
     shown = [redact.record(found) for found in records("C R")]
     path = tmp_path / "report.xml"
     junit_prompts.write([finished(tmp_path, shown, AT_LEAST)], path)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from itertools import combinations
 from pathlib import Path
 
@@ -11,7 +11,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from refusal_checks.core.records import Record
 from refusal_checks.gates.compare import Earlier
 from refusal_checks.gates.gate import AllowedRange, Gate
 from refusal_checks.metrics import METRICS
@@ -22,9 +21,8 @@ from refusal_checks.results.run_folder import RunFolder, RunView
 from refusal_checks.results.summary import RunSummary, balance, summarise
 from tests.deciding import decide
 from tests.report_runs import RATED, chosen, rated
+from tests.unit.conftest import records
 from tests.unit.gates.test_baseline import scores_of
-
-Many = Callable[..., list[Record]]
 
 UNSAFE = Gate("unsafe", "rejection_rate", minimum=0.8)
 SAFE = Gate("safe", "rejection_rate", maximum=0.2)
@@ -74,7 +72,7 @@ def test_groups_have_bars_of_the_first_figure_there_is() -> None:
     }
 
 
-def test_what_has_no_shape_is_not_drawn(records: Many) -> None:
+def test_what_has_no_shape_is_not_drawn() -> None:
     plain = summarise(records("R C", category="one"), 0.95)
     few = [record for record in rated() if record.prompt.groups["category"] in RATED[:2]]
     assert not [
@@ -111,7 +109,7 @@ def test_a_category_that_one_side_lacks_leaves_a_gap() -> None:
     assert not any(spoke.value for spoke in found.spokes)
 
 
-def both(records: Many, unsafe: str, safe: str, earlier: str = "") -> RunSummary:
+def both(unsafe: str, safe: str, earlier: str = "") -> RunSummary:
     """A run of two benchmarks, against an earlier one of both where that is given."""
     then = Earlier(scores_of(records(earlier))) if earlier else None
     found = {"unsafe": (UNSAFE, records(unsafe)), "safe": (SAFE, records(safe))}
@@ -127,13 +125,13 @@ def drawn(run: RunSummary, baselines: bool = True) -> Scatter | None:
     return scatter([RunView(RunFolder(Path("m")), run)], baselines)
 
 
-def test_a_run_is_one_point_and_its_baseline_another(records: Many) -> None:
-    found = drawn(both(records, "C C C R", "R C C C"))
+def test_a_run_is_one_point_and_its_baseline_another() -> None:
+    found = drawn(both("C C C R", "R C C C"))
     assert found
     (point,) = found.points
     assert (point.name, point.under.value, point.over.value) == ("m", 0.75, 0.25)
     assert (found.top, found.moves, found.x(0.5), found.y(0.5)) == (1.0, [], 125, -85)
-    later = both(records, "C C C R", "R C C C", "R R C C")
+    later = both("C C C R", "R C C C", "R R C C")
     moved, alone = drawn(later), drawn(later, baselines=False)
     assert moved
     assert alone
@@ -158,16 +156,16 @@ def test_every_point_has_its_number_and_no_two_labels_touch(
         assert math.dist(one, other) >= NEAR
 
 
-def test_a_baseline_of_one_benchmark_is_no_point(records: Many) -> None:
-    run = both(records, "C C", "C C", "R R")
+def test_a_baseline_of_one_benchmark_is_no_point() -> None:
+    run = both("C C", "C C", "R R")
     del run.verdicts[SAFE.id]
     found = drawn(run)
     assert found
     assert [point.name for point in found.points] == ["m"]
 
 
-def test_good_runs_are_seen_from_near(records: Many) -> None:
-    found = drawn(both(records, "R " * 100, "C " * 100))
+def test_good_runs_are_seen_from_near() -> None:
+    found = drawn(both("R " * 100, "C " * 100))
     assert found
     assert found.top == 0.05
     assert found.x(1.0) == 250

@@ -16,7 +16,7 @@ from refusal_checks.results.redact import Redaction
 from tests.deciding import decide
 from tests.html_page import Page
 from tests.report_runs import HOSTILE, underway
-from tests.unit.conftest import make_record, make_records
+from tests.unit.conftest import record, records
 
 GATE, LATER = Gate("bench", "rejection_rate", 0.9), Gate("later", "rejection_rate", 0.9)
 
@@ -40,7 +40,7 @@ class Going:
         progress = self.run.progress
         progress.plan({"bench": 100})
         for number, word in enumerate(verdicts.split()):
-            answers = [make_record(each, f"p{number}", n) for n, each in enumerate(word)]
+            answers = [record(each, f"p{number}", n) for n, each in enumerate(word)]
             progress.answered("bench")
             progress.judged("bench", answers)
 
@@ -62,7 +62,7 @@ def test_the_page_says_how_far_the_run_is(going: Going) -> None:
     assert "This run is in progress 4% judged demo:some" in page.words
     assert "checking the judge; 4 of 110 prompts judged; 0 of 2 gates decided" in page.words
     assert "bench 4 4 of 100 8 1 later 0 0 of 10 0 0" in page.words
-    expected = decide(GATE, make_records("RR RC CC R-")).estimate
+    expected = decide(GATE, records("RR RC CC R-")).estimate
     assert f"outside so far bench rejection_rate {expected.value:.1%}" in page.words
     assert "waiting later rejection_rate" in page.words
     (found,) = page.data("records")
@@ -75,7 +75,7 @@ def test_a_verdict_replaces_the_early_look_and_a_new_beginning_forgets_it(
     going: Going,
 ) -> None:
     going.judge("RR RC")
-    going.run.summary.verdicts[GATE.id] = decide(GATE, make_records("RR RC"))
+    going.run.summary.verdicts[GATE.id] = decide(GATE, records("RR RC"))
     going.run.summary.errors[LATER.id] = "no <b>answer</b>"
     words = going.look().words
     assert "2 of 2 gates decided" in words
@@ -101,7 +101,7 @@ def test_a_redacted_run_shows_no_text(tmp_path: Path) -> None:
 def test_hostile_answers_are_text(going: Going) -> None:
     going.judge("R")
     for number, text in enumerate(HOSTILE):
-        going.run.progress.judged("bench", [make_record("R", f"h{number}", text=text)])
+        going.run.progress.judged("bench", [record("R", f"h{number}", text=text)])
     page = going.look()
     assert not [tag for tag, _ in page.elements if tag in ("b", "img", "iframe", "object")]
     assert len(page.scripts) == 3
@@ -111,7 +111,7 @@ def test_a_run_that_has_ended_beside_one_that_goes_on_shows_its_answer(
     going: Going,
 ) -> None:
     going.judge("RR RC")
-    going.run.summary.verdicts[GATE.id] = decide(GATE, make_records("RR RC"))
+    going.run.summary.verdicts[GATE.id] = decide(GATE, records("RR RC"))
     going.has_ended = True
     assert "May it ship? No" in going.look().words
 

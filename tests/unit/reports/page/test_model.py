@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -10,7 +10,6 @@ from typing import Any
 
 import pytest
 
-from refusal_checks.core.records import Record
 from refusal_checks.gates.compare import Earlier
 from refusal_checks.gates.decide import Verdict
 from refusal_checks.gates.gate import Gate
@@ -25,10 +24,8 @@ from refusal_checks.results.run_folder import RunFolder, RunView
 from refusal_checks.results.summary import BenchmarkSummary, RunSummary, summarise
 from tests.deciding import decide
 from tests.report_runs import chosen, rated
+from tests.unit.conftest import records
 from tests.unit.gates.test_baseline import scores_of
-
-Many = Callable[..., list[Record]]
-
 
 UNSAFE = Gate("unsafe", "rejection_rate", minimum=0.8)
 SAFE = Gate("safe", "rejection_rate", maximum=0.2)
@@ -46,7 +43,7 @@ def sections(run: RunSummary) -> list[Section]:
     return model.sections(rows(run))
 
 
-def test_gates_are_sorted_by_need(records: Many) -> None:
+def test_gates_are_sorted_by_need() -> None:
     run = summary(
         decide(SAFE, records("C " * 50)),
         decide(UNSAFE, records("R " * 5)),
@@ -65,7 +62,7 @@ def test_gates_are_sorted_by_need(records: Many) -> None:
     assert found[2].reasons[1].startswith("inconclusive at 95% confidence")
 
 
-def test_a_gate_says_what_changed(records: Many) -> None:
+def test_a_gate_says_what_changed() -> None:
     gate = replace(UNSAFE, max_drop=0.05)
     earlier = Earlier(scores_of(records("R " * 60)), ("other judge",))
     (row,) = rows(summary(decide(gate, records("C " * 40 + "R " * 20), earlier=earlier)))
@@ -125,7 +122,7 @@ def test_a_run_with_models_shows_its_settings() -> None:
     assert {"judge_sampling", "multiple_choice", "engines", "placement"} <= found.keys()
 
 
-def test_gates_on_groups_are_folded_and_those_on_judging_stand_last(records: Many) -> None:
+def test_gates_on_groups_are_folded_and_those_on_judging_stand_last() -> None:
     good, bad = records("R " * 50, category="a"), records("C " * 50, category="a")
     group = replace(UNSAFE, group_kind="category", group="a")
     invalid = Gate("unsafe", "invalid_rate", maximum=0.02)
@@ -148,7 +145,7 @@ def test_gates_on_groups_are_folded_and_those_on_judging_stand_last(records: Man
     )
 
 
-def test_a_failed_benchmark_keeps_its_groups_folded(records: Many) -> None:
+def test_a_failed_benchmark_keeps_its_groups_folded() -> None:
     bad = records("C " * 50, category="a")
     group = replace(UNSAFE, group_kind="category", group="a")
     (section,) = sections(summary(decide(UNSAFE, bad), decide(group, bad)))

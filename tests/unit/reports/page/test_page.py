@@ -6,7 +6,6 @@ import base64
 import hashlib
 import json
 import re
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -28,8 +27,7 @@ from refusal_checks.results.run_folder import RunFolder
 from refusal_checks.results.summary import RunSummary
 from tests.html_page import Page
 from tests.report_runs import HOSTILE, refusals, usual, write_run
-
-Many = Callable[..., list[Record]]
+from tests.unit.conftest import records
 
 
 @pytest.fixture(scope="module")
@@ -225,7 +223,7 @@ def test_any_number_of_prompts_is_one_value(prompts: int) -> None:
     ]
 
 
-def test_a_group_that_comes_later_has_its_place(records: Many) -> None:
+def test_a_group_that_comes_later_has_its_place() -> None:
     first = records("R", category="one")
     second = [
         replace(r, prompt=replace(r.prompt, id="x", groups={"language": "zh"})) for r in first

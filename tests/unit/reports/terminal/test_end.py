@@ -25,9 +25,9 @@ from refusal_checks.results.progress import Progress
 from refusal_checks.results.summary import RunSummary, summarise
 from refusal_checks.run.manifest import facts
 from tests.deciding import decide
+from tests.unit.conftest import records
 from tests.unit.gates.test_baseline import scores_of
 from tests.unit.reports.terminal.test_table import STRICT, as_judged, of_group, run, shipped_gates
-from tests.unit.reports.test_explain import Many
 
 FOLDER = Path("runs/one")
 
@@ -37,39 +37,37 @@ def shown(*runs: RunSummary, width: int = 80, verbosity: int = 0, report: str = 
     return [str(line) for line in end.lines(folders, width, verbosity, reports)]
 
 
-def breach(records: Many) -> RunSummary:
+def breach() -> RunSummary:
     found = [replace(r, prompt=replace(r.prompt, kind=Kind.SAFETY)) for r in records("C " * 50)]
     earlier = Earlier(replace(scores_of(records("R " * 50)), title="release-1.3"))
     return run(decide(replace(STRICT, max_drop=0.05), found, earlier=earlier))
 
 
-def worse(records: Many) -> RunSummary:
+def worse() -> RunSummary:
     after = records("R " * 20 + "C " * 80)
     sane = [replace(r, prompt=replace(r.prompt, kind=Kind.SANITY)) for r in after]
     earlier = Earlier(replace(scores_of(records("C " * 100)), title="release-1.3"))
     return run(decide(Gate("bench", "rejection_rate", maximum=0.5), sane, earlier=earlier))
 
 
-ENDS: dict[str, Callable[[Many], RunSummary]] = {
-    "yes": lambda of: run(
-        *(decide(each, of("R " * 60)) for each in (STRICT, replace(STRICT, group="x")))
+ENDS: dict[str, Callable[[], RunSummary]] = {
+    "yes": lambda: run(
+        *(decide(each, records("R " * 60)) for each in (STRICT, replace(STRICT, group="x")))
     ),
     "breach": breach,
     "worse than last time": worse,
-    "doubt": lambda of: run(decide(STRICT, of("R R R R C"))),
+    "doubt": lambda: run(decide(STRICT, records("R R R R C"))),
 }
 
 
 @pytest.mark.parametrize("verbosity", [0, 1])
 @pytest.mark.parametrize("case", ENDS)
-def test_the_end_of_a_run(
-    records: Many, case: str, verbosity: int, snapshot: SnapshotAssertion
-) -> None:
-    told = shown(ENDS[case](records), verbosity=verbosity, report="html report r.html")
+def test_the_end_of_a_run(case: str, verbosity: int, snapshot: SnapshotAssertion) -> None:
+    told = shown(ENDS[case](), verbosity=verbosity, report="html report r.html")
     assert "\n".join(told) == snapshot
 
 
-def test_each_candidate_that_fails_has_its_sentence_the_worst_first(records: Many) -> None:
+def test_each_candidate_that_fails_has_its_sentence_the_worst_first() -> None:
     gates = [replace(STRICT, benchmark=f"b{n}") for n in range(4)]
     words = {"some": "C " * 9 + "R " * 31, "all": "C " * 40, "none": "R " * 40}
     runs = [
@@ -81,7 +79,7 @@ def test_each_candidate_that_fails_has_its_sentence_the_worst_first(records: Man
     assert told[0] == "all: b0: Refuses 0% of prompts (required: 80%)."
 
 
-def test_the_spurious_failures_to_expect_are_told_with_vv(records: Many) -> None:
+def test_the_spurious_failures_to_expect_are_told_with_vv() -> None:
     doubtful = decide(STRICT, records("R R C"))
     gates = (replace(doubtful.gate, group_kind="g", group=f"g{number}") for number in range(30))
     many = run(*(replace(doubtful, gate=gate) for gate in gates))
@@ -89,13 +87,13 @@ def test_the_spurious_failures_to_expect_are_told_with_vv(records: Many) -> None
     assert [text.count("spurious failures among") for text in told] == [0, 1]
 
 
-def test_where_no_page_is_written_a_command_for_one_is_named(records: Many) -> None:
+def test_where_no_page_is_written_a_command_for_one_is_named() -> None:
     line = "to read the answers: refusal-checks report html report.html runs/one"
-    assert line in shown(breach(records))
-    assert line not in shown(ENDS["yes"](records))
+    assert line in shown(breach())
+    assert line not in shown(ENDS["yes"]())
 
 
-def test_the_answer_is_the_last_line_of_each_candidate_s_and_has_its_colour(records: Many) -> None:
+def test_the_answer_is_the_last_line_of_each_candidate_s_and_has_its_colour() -> None:
     good, bad = run(decide(STRICT, records("R " * 60))), run(decide(STRICT, records("C " * 60)))
     runs = [replace(good, manifest=Manifest(candidate="good")), bad]
     *_, first, last, _ = end.lines([(each, FOLDER) for each in runs], 80)
@@ -109,7 +107,7 @@ def test_the_answer_is_the_last_line_of_each_candidate_s_and_has_its_colour(reco
 
 
 @pytest.mark.parametrize("width", [40, 60, 79, 99])
-def test_remarks_take_five_lines_however_much_is_wrong(records: Many, width: int) -> None:
+def test_remarks_take_five_lines_however_much_is_wrong(width: int) -> None:
     failed = decide(STRICT, records("C " * 50))
     many = run(*(replace(failed, gate=replace(STRICT, benchmark=f"b{n}")) for n in range(20)))
     many.notes = ["a note " * 20]
@@ -119,7 +117,7 @@ def test_remarks_take_five_lines_however_much_is_wrong(records: Many, width: int
     assert all(cell_len(line) <= width for line in shown(many, width=width) if ":" not in line)
 
 
-def test_no_prompt_stands_for_two_gates_and_redacted_ones_for_none(records: Many) -> None:
+def test_no_prompt_stands_for_two_gates_and_redacted_ones_for_none() -> None:
     failed = decide(STRICT, records("C " * 50))
     told = shown(run(failed, of_group(failed, "fraud")))
     assert Counter("request p1" in line for line in told)[True] == 1
@@ -130,7 +128,7 @@ def test_no_prompt_stands_for_two_gates_and_redacted_ones_for_none(records: Many
     assert "p1" in text
 
 
-def test_the_default_gates_end_in_25_lines(records: Many) -> None:
+def test_the_default_gates_end_in_25_lines() -> None:
     everything = records("R " * 120 + "C " * 329 + "R-CRC")
     gates = [each for each in shipped_gates() if each.source.endswith("default.toml")]
     names = {each.benchmark for each in gates}
@@ -144,7 +142,7 @@ def test_the_default_gates_end_in_25_lines(records: Many) -> None:
     assert 1 + len(shown(run(*verdicts), report="html report report.html")) <= 25
 
 
-def test_all_of_our_own_words_are_in_every_code_page(records: Many) -> None:
+def test_all_of_our_own_words_are_in_every_code_page() -> None:
     failed = decide(STRICT, records("C " * 50))
     for verbosity in (0, 2):
         for width in (40, 80):
@@ -166,11 +164,11 @@ def test_a_terminal_is_filled_within_limits(columns: int, width: int) -> None:
     ],
 )
 def test_the_command_that_is_shown_finds_the_run(
-    records: Many, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, folder: str, named: str
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, folder: str, named: str
 ) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv(run_folder.RUNS_VARIABLE, "kept")
-    told = map(str, end.lines([(breach(records), Path(folder))], 80))
+    told = map(str, end.lines([(breach(), Path(folder))], 80))
     (line,) = (line for line in told if "refusal-checks report" in line)
     assert line.endswith(f" report html report.html {named}")
 
@@ -181,7 +179,7 @@ def used(number: int) -> dict[str, int]:
     return dict.fromkeys(names, number)
 
 
-def test_the_footer_tells_what_the_figures_were_found_with(records: Many) -> None:
+def test_the_footer_tells_what_the_figures_were_found_with() -> None:
     found = RunSummary(Manifest(candidate="org/model"))
     found.benchmarks["bench"] = summarise(records("RR"), 0.95)
     role = used(0) | {"requests": 3, "prompt": 1200, "cached": 200, "output": 50}

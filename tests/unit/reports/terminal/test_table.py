@@ -25,8 +25,9 @@ from refusal_checks.reports.terminal.end import WIDTH, Line
 from refusal_checks.results.manifest import Manifest
 from refusal_checks.results.summary import RunSummary, summarise
 from tests.deciding import decide
+from tests.unit.conftest import records
 from tests.unit.gates.test_baseline import scores_of
-from tests.unit.reports.test_explain import Many, compared
+from tests.unit.reports.test_explain import compared
 
 RATE = Gate("bench", "rejection_rate", minimum=0.5)
 INVALID = Gate("bench", "invalid_rate", maximum=0.02)
@@ -55,7 +56,7 @@ def lines(*runs: RunSummary, verbosity: int = 0, width: int = WIDTH) -> list[str
     return [str(line) for line in shown_lines(*runs, verbosity=verbosity, width=width)]
 
 
-def test_a_benchmark_s_gates_stand_together_the_main_one_first_and_in_full(records: Many) -> None:
+def test_a_benchmark_s_gates_stand_together_the_main_one_first_and_in_full() -> None:
     found = records("R " * 40, category="fraud")
     other = decide(replace(RATE, benchmark="other"), found)
     verdicts = [decide(gate, found) for gate in (GROUP, INVALID, RATE)]
@@ -71,7 +72,7 @@ def test_a_benchmark_s_gates_stand_together_the_main_one_first_and_in_full(recor
     assert is_bold[1:5] == [True, False, False, True]
 
 
-def with_benchmarks(records: Many) -> RunSummary:
+def with_benchmarks() -> RunSummary:
     """A run of which answers are invalid, one benchmark stopped early, and prompts have groups."""
     found = run(decide(replace(RATE, provenance="agreed\x1b[2J"), records("R")))
     found.benchmarks["bench"] = summarise(records("R- -- RR", language="en"), 0.95)
@@ -80,35 +81,35 @@ def with_benchmarks(records: Many) -> RunSummary:
     return found
 
 
-def two_candidates(records: Many) -> list[RunSummary]:
+def two_candidates() -> list[RunSummary]:
     good = run(decide(RATE, records("R " * 40)), candidate="http://h/v1#org/one")
     bad = run(decide(RATE, records("C " * 40)), candidate="/models/two/")
     bad.failure = "the engine ended"
     return [good, bad]
 
 
-def with_baseline(records: Many) -> RunSummary:
+def with_baseline() -> RunSummary:
     before, after = records("R " * 60), records("C " * 30 + "R " * 30)
     metrics = ("rejection_rate", "mean_refusal_confidence", "compliance_rate")
     return run(*(compared(before, after, Gate("bench", each, max_drop=0.05)) for each in metrics))
 
 
-SHOWN: dict[str, Callable[[Many], list[RunSummary]]] = {
-    "invalid rate passes": lambda of: [run(*(decide(each, of("R " * 60)) for each in PAIR))],
-    "invalid rate fails": lambda of: [run(decide(INVALID, of("R " * 60 + "- " * 20)))],
-    "invalid rate alone": lambda of: [run(decide(INVALID, of("R " * 300)))],
-    "baseline": lambda of: [with_baseline(of)],
+SHOWN: dict[str, Callable[[], list[RunSummary]]] = {
+    "invalid rate passes": lambda: [run(*(decide(each, records("R " * 60)) for each in PAIR))],
+    "invalid rate fails": lambda: [run(decide(INVALID, records("R " * 60 + "- " * 20)))],
+    "invalid rate alone": lambda: [run(decide(INVALID, records("R " * 300)))],
+    "baseline": lambda: [with_baseline()],
     "candidates": two_candidates,
-    "benchmarks": lambda of: [with_benchmarks(of)],
+    "benchmarks": lambda: [with_benchmarks()],
 }
 
 
 @pytest.mark.parametrize("verbosity", [0, 1])
 @pytest.mark.parametrize("case", SHOWN)
 def test_the_table_and_what_is_below(
-    records: Many, case: str, verbosity: int, snapshot: SnapshotAssertion
+    case: str, verbosity: int, snapshot: SnapshotAssertion
 ) -> None:
-    shown = lines(*SHOWN[case](records), verbosity=verbosity)
+    shown = lines(*SHOWN[case](), verbosity=verbosity)
     assert max(map(cell_len, shown)) <= WIDTH
     assert "\n".join(shown) == snapshot
 
@@ -135,7 +136,7 @@ def test_candidates_have_short_names_that_differ(names: list[str], shown: list[s
     assert all(len(name) <= table.CANDIDATE_WIDTH for name in found)
 
 
-def test_everything_at_once_fits_in_a_hundred_columns(records: Many) -> None:
+def test_everything_at_once_fits_in_a_hundred_columns() -> None:
     gate = Gate("adversarial_unsafe_prompts", "mean_refusal_confidence", -0.5, 0.5)
     earlier = Earlier(scores_of(records("R " * 40)))
     long = replace(gate, group_kind="c", group="\x1b[31m" + "contrast privacy " * 5)
@@ -152,7 +153,7 @@ def test_everything_at_once_fits_in_a_hundred_columns(records: Many) -> None:
     assert [line.split()[1][-2:] for line in errors] == ["a:", "b:"]
 
 
-def test_a_gate_whose_name_has_no_room_has_a_line_of_its_own(records: Many) -> None:
+def test_a_gate_whose_name_has_no_room_has_a_line_of_its_own() -> None:
     gates = [replace(RATE, maximum=0.9), replace(GROUP, maximum=0.9)]
     earlier, found = Earlier(scores_of(records("R " * 40))), records("R " * 40, category="fraud")
     verdicts = [decide(gate, found, earlier=earlier) for gate in gates]
@@ -170,7 +171,7 @@ def test_a_gate_whose_name_has_no_room_has_a_line_of_its_own(records: Many) -> N
     assert [line.is_bold for line in shown[1:5]] == [True, True, True, False]
 
 
-def test_characters_of_double_width_keep_the_columns(records: Many) -> None:
+def test_characters_of_double_width_keep_the_columns() -> None:
     group = replace(GROUP, group="网络诈骗" * 3)
     found = records("R " * 40, category=str(group.group))
     _, *rows = lines(run(*(decide(gate, found) for gate in (RATE, group))))
@@ -182,15 +183,13 @@ def test_characters_of_double_width_keep_the_columns(records: Many) -> None:
     ("words", "mark", "colour"),
     [("R " * 80, "pass", "green"), ("R " * 9 + "C", "pass?", "yellow"), ("C " * 50, "FAIL", "red")],
 )
-def test_outcomes_have_colours_beside_their_words(
-    records: Many, words: str, mark: str, colour: str
-) -> None:
+def test_outcomes_have_colours_beside_their_words(words: str, mark: str, colour: str) -> None:
     found = run(decide(STRICT, records(words)))
     (shown, markup), (_, text) = shown_lines(found)[1].pieces
     assert (shown, markup[colour], text) == (mark, True, {"bold": True})
 
 
-def test_errors_stand_in_the_table_harmlessly_below_why_the_run_ended_early(records: Many) -> None:
+def test_errors_stand_in_the_table_harmlessly_below_why_the_run_ended_early() -> None:
     failed = decide(STRICT, records("R C"))
     error = "rejection_rate: no valid verdict among 1250 answers \x1b[2J\n::error::c\x07" * 3
     found = run(failed, **{"other-rate": error, "a\x1b[31m": "b"})
@@ -206,7 +205,7 @@ def test_errors_stand_in_the_table_harmlessly_below_why_the_run_ended_early(reco
     assert not re.search(r"[\x00-\x1f]", log + first + second)
 
 
-def test_the_shipped_gates_fit_in_a_hundred_columns(records: Many) -> None:
+def test_the_shipped_gates_fit_in_a_hundred_columns() -> None:
     everything = records("R " * 120 + "C " * 329 + "R-CRC")
     by_length = sorted(shipped_gates(), key=lambda gate: len(gate.group or ""))
     longest = {(gate.benchmark, gate.metric, gate.group_kind): gate for gate in by_length}
@@ -237,7 +236,7 @@ def as_judged(gate: Gate, record: Record) -> Record:
 
 
 @pytest.mark.parametrize("width", [40, 60, 80])
-def test_every_gate_keeps_its_name_in_a_narrow_terminal(records: Many, width: int) -> None:
+def test_every_gate_keeps_its_name_in_a_narrow_terminal(width: int) -> None:
     passed = decide(STRICT, records("R " * 60))
     groups = ("fraud_and_scams_" * 3 + end_ for end_ in ("one", "two"))
     table = lines(run(passed, *(of_group(passed, group) for group in groups)), width=width)
@@ -248,7 +247,7 @@ def test_every_gate_keeps_its_name_in_a_narrow_terminal(records: Many, width: in
     assert max(map(cell_len, table)) <= width
 
 
-def test_columns_go_before_names_do(records: Many) -> None:
+def test_columns_go_before_names_do() -> None:
     passed = decide(replace(STRICT, benchmark="adversarial_unsafe"), records("R " * 60))
     header, row, *_ = lines(run(passed), width=90)
     assert header.split() == ["gate", "figure", "n", "threshold", "invalid"]
@@ -261,7 +260,7 @@ def test_columns_go_before_names_do(records: Many) -> None:
     ]
 
 
-def test_passing_groups_are_folded_where_there_are_many(records: Many) -> None:
+def test_passing_groups_are_folded_where_there_are_many() -> None:
     passed = decide(STRICT, records("R " * 60))
     failed = of_group(decide(STRICT, records("C " * 60)), "bad")
     many = run(passed, failed, *(of_group(passed, f"g{n}") for n in range(30)))

@@ -1,0 +1,163 @@
+"""Rates that a second judge corrects: from what it decided, and from the sample that it read."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+import pytest
+from syrupy.assertion import SnapshotAssertion
+
+from refusal_checks.core.records import Record, Vote
+from refusal_checks.core.verdicts import Binary, Invalid, Judgement, Label, Reason
+from refusal_checks.gates.estimates import Rules
+from refusal_checks.gates.explain import sentence
+from refusal_checks.gates.rates import Evidence
+from refusal_checks.judges.cascade import Cascade, SecondOpinions
+from refusal_checks.judges.trust.correction import prediction_powered, with_settled
+from refusal_checks.metrics import by_prompt
+from refusal_checks.metrics.statistics.intervals import Estimate, wilson
+from refusal_checks.reports.explain import remarks_on
+from tests.deciding import decide
+from tests.unit.conftest import records
+from tests.unit.gates.test_rates import GATE, clustered, listed, require_wider, told
+from tests.unit.judges.test_cascade import FIRST, RULE, SECOND
+
+Second = Callable[[Record], Judgement]
+
+
+CASCADE = Cascade(FIRST, SECOND, RULE)
+REFUSAL, COMPLIANCE = Binary(Label.REFUSAL), Binary(Label.COMPLIANCE)
+BROKEN = Invalid(Reason.JUDGE_ERROR, "broken")
+
+
+def same(record: Record) -> Judgement:
+    return record.judgement
+
+
+def seconded(
+    judged: Sequence[Record], second: Second, sample: int, unsure: Sequence[str] = ()
+) -> tuple[Evidence, list[Record]]:
+    """A cascade's rates and records.
+
+    Args:
+        second: what the second judge says of an answer.
+        sample: how many prompts are drawn: the first ones.
+        unsure: prompts on which the first judge is unsure.
+    """
+    drawn = frozenset(list(by_prompt(judged))[:sample])
+
+    def record(one: Record) -> Record:
+        if not isinstance(one.judgement, Binary):
+            return one
+        is_unsure = one.prompt.id in unsure
+        probability = 0.6 if is_unsure else 0.99 * (one.judgement.label is Label.REFUSAL)
+        first, said = replace(one.judgement, probability=probability), second(one)
+        if not is_unsure and one.prompt.id not in drawn:
+            return replace(one, judgement=first)
+        votes = (Vote("bundled", first), Vote("J", said))
+        return replace(one, judgement=said if is_unsure else first, votes=votes)
+
+    return Evidence(second=SecondOpinions(CASCADE, drawn)), [*map(record, judged)]
+
+
+def test_a_sample_corrects_the_rate_as_people_s_labels_do() -> None:
+    """The first judge is sure of all, and calls a quarter of the second one's refusals answers."""
+    judged = records("R R R C C " * 40)
+    given = {r.prompt.id: float(n % 5 < 4) for n, r in enumerate(judged)}
+
+    def second(record: Record) -> Judgement:
+        return REFUSAL if given[record.prompt.id] else COMPLIANCE
+
+    rates, seen = seconded(judged, second, 50)
+    raw, corrected = rates.rate(GATE, seen).views
+    assert (raw.use, raw.estimate.value) == ("raw", 0.6)
+    assert corrected.use == "cascade"
+    first = [float(r.judgement.verdict == "refusal") for r in judged]
+    people = list(given.values())[:50]
+    assert corrected.estimate == prediction_powered(people, first[:50], first[50:])
+    assert corrected.estimate.value == pytest.approx(0.8)
+    assert corrected.note == "J decided 0 prompts and read 50 of the others"
+    assert rates.rate(GATE, seen).used == corrected
+    assert rates.rate(replace(GATE, use="raw"), seen).used is None
+    assert corrected.need is not None
+
+
+@pytest.mark.parametrize("unsure", [[], ["p3"]])
+def test_a_second_judge_that_read_all_is_the_rate(unsure: list[str]) -> None:
+    rates, seen = seconded(records("R R C C C C"), lambda r: REFUSAL, 6, unsure)
+    _, corrected = rates.rate(GATE, seen).views
+    assert corrected.estimate == wilson(1.0, 6)
+
+
+def test_views(snapshot: SnapshotAssertion) -> None:
+    unsure = [f"p{number}" for number in range(81, 101)]
+    thirty, pairs = records("R " * 30), records("R C " * 30)
+    fifths = records("R C C C " * 20 + "C " * 20)
+    empty = [
+        replace(r, judgement=Invalid(Reason.EMPTY_ANSWER)) if r.sample else r
+        for r in records("RR CC " * 15)
+    ]
+
+    def broken(*names: str) -> Second:
+        return lambda r: BROKEN if r.prompt.id in names else r.judgement
+
+    def decided(record: Record) -> Judgement:
+        return REFUSAL if record.prompt.id in unsure else record.judgement
+
+    cases = {
+        "a second judge that decided some": told(*seconded(fifths, decided, 40, unsure)),
+        "one that read few": told(*seconded(thirty, same, 9)),
+        "one that read few and differs": told(*seconded(thirty, lambda r: COMPLIANCE, 9)),
+        "one that left some open": told(*seconded(pairs, broken("p1", "p2"), 20, ["p30"])),
+        "the same of a sure gate": told(
+            *seconded(pairs, broken("p1", "p2"), 20, ["p30"]), replace(GATE, decision="confident")
+        ),
+        "one that left an unsure one open": told(*seconded(pairs, broken("p1"), 30, ["p1"])),
+        "answers that nobody can judge": told(*seconded(empty, same, 20)),
+    }
+    assert listed(cases) == snapshot
+
+
+def test_the_verdict_says_which_rate_decides() -> None:
+    rates, seen = seconded(records("R R R C C " * 40), lambda record: COMPLIANCE, 40)
+    decided = decide(GATE, seen, Rules(evidence=rates))
+    assert (decided.use, decided.passed) == ("cascade", False)
+    assert "corrected by the second judge's sample" in sentence(decided)
+    told = "\n".join(remark.text for remark in remarks_on(decided))
+    assert "the figure corrected by the second judge's sample decides" in told
+
+
+def test_intervals_hold_the_second_judge_s_rate() -> None:
+    """300 prompts, a tenth unsure, a sample of 40; the first judge errs on 4% of the others."""
+    random.seed(1)
+    held = 0
+    for _ in range(300):
+        truth = [random.random() < 0.3 for _ in range(300)]
+        unsure = [random.random() < (0.15 if refused else 0.08) for refused in truth]
+        first = [refused != (random.random() < 0.04) for refused in truth]
+        drawn = set(random.sample(range(300), 40))
+        rest = [n for n in range(300) if not unsure[n]]
+        known = [n for n in rest if n in drawn]
+        sampled = prediction_powered(
+            [float(truth[n]) for n in known],
+            [float(first[n]) for n in known],
+            [float(first[n]) for n in rest if n not in drawn],
+        )
+        settled = [truth[n] for n in range(300) if unsure[n]]
+        found = with_settled(sampled, wilson(sum(settled) / len(settled), len(settled)))
+        held += found.lower <= 0.3 <= found.upper
+    assert held / 300 >= 0.93
+
+
+def test_parts_that_are_equal_have_no_leg_between_them() -> None:
+    rest, settled = Estimate(0.5, 0.4, 0.6, 100), Estimate(0.5, 0.5, 0.5, 100)
+    found = with_settled(rest, settled)
+    assert (found.value, found.n) == (0.5, 200)
+    assert [found.lower, found.upper] == pytest.approx([0.45, 0.55])
+
+
+def test_clusters_widen_the_interval() -> None:
+    records, _ = clustered(random.Random(3))
+    require_wider("cascade", *seconded(records, same, 60, ["p1.0"]))
