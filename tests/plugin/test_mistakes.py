@@ -27,6 +27,10 @@ FILES = {
     "thresholds/default.toml": '[ours]\nfile = "../said.csv"\nexpect = "answer"\n',
     "broken.toml": "[smoke_safe\n",
     "percent.toml": "[smoke_safe]\nrejection_rate = { max = 10 }\n",
+    "typo.toml": '[mine]\nfil = "a-file-of-prompts-whose-name-is/much-too-long-to-show.csv"\n',
+    "unsaid.toml": '[mine]\nfile = "said.csv"\n',
+    "column.toml": '[mine]\nfile = "said.csv"\nexpect = "answer"\nprompt = "question"\n',
+    "folder.toml": '[mine]\nfile = "empty"\nexpect = "answer"\n',
     "lost.toml": '[mine]\nfile = "mine.csv"\nexpect = "answer"\n',
 }
 

@@ -127,7 +127,7 @@ def test_recorded_answers_may_lie_in_the_home_folder(
 @pytest.mark.parametrize(
     ("option", "name", "reason"),
     [
-        ("--candidate", "replay:nowhere.csv", "no such file: nowhere.csv"),
+        ("--candidate", "replay:nowhere.csv", "replay:nowhere.csv: no such file"),
         ("--candidate", "replay:", "no file is named; write replay:FILE"),
         ("--candidate", "keyword", "--judge"),
         ("--candidate", "gpt4", "replay:FILE"),
