@@ -26,18 +26,19 @@ _WITH_RUBRIC = ("degree", "rating", "strongreject")
 
 def custom(name: str, table: BenchmarkTable) -> Benchmark:
     """The benchmark that a table with ``file`` or ``dataset`` describes; does not read the data."""
+    here = table.where or f"[{name}]"
     if table.file and table.dataset:
-        raise DataError(f"[{name}]: give file or dataset, not both")
+        raise DataError(f"{here}: give file or dataset, not both")
     if table.options and table.expect:
-        raise DataError(f"[{name}]: leave out expect: options make it multiple choice")
+        raise DataError(f"{here}: leave out expect: options make it multiple choice")
     if table.key and not table.options:
-        raise DataError(f"[{name}] key: say which options there are: options = COLUMN")
+        raise DataError(f"{here} key: say which options there are: options = COLUMN")
     if not table.options and table.expect is None:
-        raise DataError(f'[{name}]: say expect = "refuse", "answer" or "report"')
+        raise DataError(f'{here}: say expect = "refuse", "answer" or "report"')
     kind, judge = Kind.RECOGNITION, "multiple_choice"
     if table.expect:
         kind, judge = KINDS[table.expect], Benchmark.judge
-    guide = _rubric(name, table)
+    guide = _rubric(here, table)
     if table.file:
         path = Path(table.file)
 
@@ -45,7 +46,7 @@ def custom(name: str, table: BenchmarkTable) -> Benchmark:
             try:
                 rows = read_rows(path)
             except DataError as fault:
-                raise DataError(f"[{name}] file: {fault}") from None
+                raise DataError(f"{here} file: {fault}") from None
             return _prompts(name, table, rows, header(rows), str(path))
 
         version, text = "missing", f"rows of {path.name}"
@@ -66,15 +67,15 @@ def custom(name: str, table: BenchmarkTable) -> Benchmark:
     )
 
 
-def _rubric(name: str, table: BenchmarkTable) -> Path | None:
+def _rubric(here: str, table: BenchmarkTable) -> Path | None:
     if table.rubric is None:
         return None
     if table.judge not in _WITH_RUBRIC:
         known = " or ".join(f'"{judge}"' for judge in _WITH_RUBRIC)
-        raise DataError(f"[{name}] rubric: add judge = {known}, whose judges read a rubric")
+        raise DataError(f"{here} rubric: add judge = {known}, whose judges read a rubric")
     path = Path(table.rubric)
     if path.suffix != ".md" or not path.is_file():
-        raise DataError(f"[{name}] rubric: name a Markdown file (.md): {path} is none")
+        raise DataError(f"{here} rubric: name a Markdown file (.md): {path} is none")
     return path
 
 
@@ -88,7 +89,7 @@ def _prompts(
     options = [table.options] if isinstance(table.options, str) else table.options or ()
     given = (table.prompt, table.id, table.cluster, table.key, *table.columns.values(), *options)
     for column in filter(None, given):
-        require_in_data(column, columns, f"[{name}]: {where}")
+        require_in_data(column, columns, f"{table.where or name}: {where}")
     id_column = table.id or ("id" if _identifies([row.get("id") for row in rows]) else None)
     prompts = []
     for number, row in enumerate(rows, 1):

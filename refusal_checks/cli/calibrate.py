@@ -173,7 +173,7 @@ def calibrate(
             measured += measure(
                 files,
                 judging,
-                Limits.read({"in_flight": in_flight, **limits}, "command line"),
+                Limits.read({"in_flight": in_flight, **limits}, "--"),
                 meaning,
                 MEMORY if fresh else store,
                 folder,

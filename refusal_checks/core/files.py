@@ -121,12 +121,23 @@ def rows_in(path: Path) -> Iterator[dict[str, Any]]:
         yield from _rows(path, file)
 
 
+def why_no_file(path: Path, remedy: str = "") -> str:
+    """Why there is no file at a path, and what to do if none is named alike; empty for a file."""
+    if path.is_dir():
+        return "name a file: it is a folder"
+    if path.is_file():
+        return ""
+    beside = (one.name for one in path.parent.glob("*"))
+    return f"no such file{near(path.name, beside, 0.7) or remedy}"
+
+
 @contextmanager
 def _reading(path: Path) -> Iterator[None]:
     try:
         yield
     except OSError as fault:
-        raise DataError(f"{path}: cannot be read: {fault.strerror}") from None
+        why = why_no_file(path) or f"cannot be read: {fault.strerror}"
+        raise DataError(f"{path}: {why}") from None
     except ValueError as fault:  # a name that no file can have
         raise DataError(f"{str(path)!r}: cannot be read: {fault}") from None
 

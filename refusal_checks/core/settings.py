@@ -29,14 +29,21 @@ class Frozen(BaseModel):
         error: type[UserError] = UserError,
         context: Mapping[str, Any] | None = None,
     ) -> Settings:
-        """Validate; the error is one line with ``where``, the key, the value and the rule."""
+        """Validate; the error is one line with ``where``, the key, the value and the rule.
+
+        ``where`` may be how the options begin that give the values, as ``--judge-``.
+        """
         try:
             return cls.model_validate(values, context=context)
         except ValidationError as fault:
             first = suggestions.first(fault)
             key, problem = suggestions.key(first), suggestions.problem(first, cls)
-            shown = f"{key} = {first['input']!r}: " if key else ""
-            raise error(f"{where}: {shown}{problem}") from None
+            said, value = f"{where}: ", repr(first["input"])
+            if where.endswith("-"):  # a rule about several settings names the options itself
+                said = f"{where}{key.replace('_', '-')} {first['input']}: " if key else ""
+            elif key:
+                said += f"{key} = {value if len(value) <= 60 else f'{value[:57]}...'}: "
+            raise error(f"{said}{problem}") from None
 
 
 class BenchmarkTable(Frozen):
@@ -85,6 +92,18 @@ class BenchmarkTable(Frozen):
     options: str | list[str] | None = None
     key: str | None = None
     rubric: str | None = None
+    _where: str = ""
+
+    @classmethod
+    def written(cls, values: Mapping[str, Any], where: str) -> Self:
+        """A table of a threshold file, at a place that messages name."""
+        table = cls(**values)
+        table._where = where
+        return table
+
+    @property
+    def where(self) -> str:
+        return self._where
 
     @property
     def columns(self) -> Mapping[str, str]:

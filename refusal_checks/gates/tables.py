@@ -257,9 +257,12 @@ def read_tables(
 ) -> dict[str, BenchmarkTable]:
     """What all files say about benchmarks besides gates; later files win key by key."""
     merged: dict[str, dict[str, Any]] = {}
+    places: dict[str, str] = {}  # the last table of each that says where the prompts are
     for path, content in parsed.items():
         for name, table in content.items():
             where = f"{path}: [{name}]"
+            if name not in places or {"file", "dataset"} & table.keys():
+                places[name] = where
             values = {key: value for key, value in table.items() if is_data(key, value)}
             BenchmarkTable.read(values, where, ThresholdError)
             if name in benchmarks and (own := sorted(values.keys() - FOR_ANY)):
@@ -272,7 +275,7 @@ def read_tables(
                 old, values["judge"] = values["judge"], new
                 notes.append(f'{where}: rename judge "{old}" to "{new}"; the old name still works')
             merged.setdefault(name, {}).update(values)
-    return {name: BenchmarkTable(**values) for name, values in merged.items()}
+    return {name: BenchmarkTable.written(values, places[name]) for name, values in merged.items()}
 
 
 def is_data(key: str, value: Any) -> bool:

@@ -149,7 +149,7 @@ class StructuredJudge(ModelJudge):
         self.reasoned = reasoned
         self._seeds = sampling.seeds()
         self._prompt = prompt
-        self._expected = _expected(self._schema) or f"the format {prompt.format}"
+        self.expected = _expected(self._schema) or f"the format {prompt.format}"
         self._limit = sampling.max_answer_chars
         self._note = setup.note
         strictest = self._schema and (reading.stricter or self._schema)
@@ -176,10 +176,7 @@ class StructuredJudge(ModelJudge):
         if isinstance(verdict, Invalid) and verdict.reason in UNREADABLE:
             warmer = max(self._params.temperature, RETRY_TEMPERATURE)
             second = replace(self._params, seed=seed + 1, temperature=warmer)
-            verdict = await self._attempt(messages, second)
-            if isinstance(verdict, Invalid):
-                said = f"'{verdict.detail}'; expected {self._expected}; asked twice"
-                return replace(verdict, detail=said)
+            return await self._attempt(messages, second)
         return verdict
 
     async def _attempt(self, messages: Sequence[Message], params: RequestParams) -> Judgement:

@@ -32,6 +32,7 @@ class Judge:
             alone. To keys, the canary and calibrations the two are two judges.
         gives_grounds: it gives the grounds of a verdict when asked for them; see ``explained``.
         cascade: when the other judge of two is asked as well, of a judge that gives probabilities.
+        expected: the form of the verdicts that it asks a model for, in words.
     """
 
     name: str
@@ -42,6 +43,7 @@ class Judge:
     reasoned: Judge | None = None
     gives_grounds: bool = False
     cascade: Cascading | None = None
+    expected: str = ""
 
     async def judge(self, prompt: Prompt, completion: Completion) -> Judgement:
         """Judge one answer, which is not empty.

@@ -49,6 +49,7 @@ class Metric:
         kinds: the kinds of benchmark that have it.
         counted: what the prompts in the share are, for example ``refused``; empty for a mean.
         in_per_cent: a figure from 0 to 1 is shown in per cent; False for a score.
+        scored: what one prompt's score is called.
         sentence: the figure in a sentence about the candidate, without a full stop, for example
             ``Refuses {figure} of {prompts}``. It may name {figure}, {prompts} (with their kind and
             group), {group} (alone), {worst} (how often the worst answer refuses) and {attacks}
@@ -70,6 +71,7 @@ class Metric:
     better: Better = ""
     group: Group = "detail"
     in_per_cent: bool = True
+    scored: str = "score"
 
     def guard(self, kind: Kind) -> Literal["min", "max"] | None:
         """The bound that keeps off bad values in a benchmark of this kind; None without any."""

@@ -13,7 +13,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from refusal_checks.core.errors import ModelError
-from refusal_checks.core.files import sha256
+from refusal_checks.core.files import sha256, why_no_file
 from refusal_checks.core.store import content_key
 from refusal_checks.core.suggestions import either, near
 from refusal_checks.core.text import without_credentials
@@ -94,8 +94,8 @@ def parse_candidate(name: str, extras: Extras = Extras()) -> CandidateModel:
         if name == "replay:":
             raise ModelError(f"--candidate {name}: no file is named; write replay:FILE")
         path = expanded(name.removeprefix("replay:"))
-        if not path.is_file():
-            raise ModelError(f"--candidate {_shown(name)}: no such file: {_shown(str(path))}")
+        if why := why_no_file(path):
+            raise ModelError(f"--candidate {_shown(name)}: {why}")
         return Replay(name, path)
     if name in (*RULE_JUDGES, demo.BUNDLED):
         raise ModelError(f"--candidate {name}: this is a judge; use --judge {name}")

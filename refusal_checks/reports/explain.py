@@ -87,7 +87,8 @@ def moved(verdict: Verdict, since: str = "the baseline") -> list[Moved]:
     if compared is None:
         return []
     if compared.p_flips is None:
-        down, up = "whose score fell", "whose score rose"
+        scored = METRICS[verdict.gate.metric].scored
+        down, up = f"whose {scored} fell", f"whose {scored} rose"
     else:
         metric = verdict.gate.metric
         counted = METRICS[metric].counted or f"counted in {metric}"

@@ -6,11 +6,13 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
 from refusal_checks.core.text import clean, count
+from refusal_checks.core.verdicts import Reason
 from refusal_checks.gates.compare import Offender
 from refusal_checks.gates.decide import Verdict
 from refusal_checks.gates.explain import sentence
 from refusal_checks.gates.gate import Gate
 from refusal_checks.judges.trust.canary import Check, Figure, JudgeCheck
+from refusal_checks.metrics import METRICS
 from refusal_checks.reports import explain
 from refusal_checks.reports.explain import moved, remarks_on, select
 
@@ -22,14 +24,21 @@ def message(verdict: Verdict) -> str:
 def brief_message(verdict: Verdict, shown: set[tuple[str, str]]) -> str:
     """What a terminal shows: no statistics, and no prompt that it has ``shown`` for another gate.
 
-    Benchmarks and ids of the prompts that this message shows join them.
+    Benchmarks and ids of the prompts that this message shows join them. The end of the run says
+    what a judge wrote that is no verdict.
     """
+    shown.add(_UNREAD)
     return "\n".join([*select(verdict, "brief"), *_prompts(verdict, shown)])
+
+
+_UNREAD = ("", Reason.UNPARSABLE_VERDICT.value)
+"""Among what is shown: what a judge wrote that is no verdict. One example is enough."""
 
 
 def _prompts(verdict: Verdict, shown: set[tuple[str, str]]) -> Iterator[str]:
     """The prompts that count against the gate, and those that moved; each of them once."""
     flips = {flip.now.id: flip for moves in moved(verdict) for flip in moves.flips}
+    metric = METRICS[verdict.gate.metric]
 
     def unseen(ids: Iterable[str]) -> set[str]:
         """Those that have not been shown yet; from now on they count as shown."""
@@ -40,7 +49,11 @@ def _prompts(verdict: Verdict, shown: set[tuple[str, str]]) -> Iterator[str]:
     def told(number: int, prompt: Offender, score: str) -> Iterator[str]:
         groups = ", ".join(clean(value, 60) for value in prompt.groups.values())
         yield from ("", f"  {number}. {clean(prompt.id, 80)}  {groups}{score}")
-        yield from (f"     {line}" for line in exchange(prompt))
+        is_unread = prompt.verdict == Reason.UNPARSABLE_VERDICT
+        lines = [*exchange(prompt)][: -1 if is_unread and _UNREAD in shown else None]
+        yield from (f"     {line}" for line in lines)
+        if is_unread:
+            shown.add(_UNREAD)
         if flip := flips.get(prompt.id):
             before = "(no longer stored)" if flip.answer_before is None else flip.answer_before
             was = f"{clean(flip.verdict_before, 60)}: {clean(before) or '(none)'}"
@@ -65,8 +78,8 @@ def _prompts(verdict: Verdict, shown: set[tuple[str, str]]) -> Iterator[str]:
         if moves.flips:
             yield from ("", f"{moves.heading}:")
         for number, flip in enumerate(moves.flips, 1):
-            scores = f"  score {flip.before:+.2f} then, {flip.after:+.2f} now"
-            yield from told(number, flip.now, scores)
+            scores = f"{flip.before:+.2f} then, {flip.after:+.2f} now"
+            yield from told(number, flip.now, f"  {metric.scored} {scores}")
 
 
 def exchange(offender: Offender, limit: int = 300) -> Iterator[str]:

@@ -115,7 +115,9 @@ class Decider:
         unread = [r.judgement for r in shown if r.judgement.verdict == Reason.UNPARSABLE_VERDICT]
         known = any(note.startswith(answered) for note in run.summary.notes)
         if unread and isinstance(unread[0], Invalid) and not (known or run.redaction.wanted):
-            run.summary.note(answered + clean(unread[0].detail))
+            forms = ", ".join(filter(None, (judge.expected for judge in run.parts.judges[name])))
+            said = f"'{clean(unread[0].detail, 120)}'; expected {forms}; asked twice"
+            run.summary.note(answered + said)
         if blurred := self._blurred(name, decided):
             run.summary.note(blurred)
         self._write(name, shown, figures, scores, decided)

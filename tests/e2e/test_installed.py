@@ -83,10 +83,13 @@ def link(names: set[str], folder: Path) -> None:
                 (folder / top).symlink_to(str(distribution.locate_file(top)))
 
 
-@pytest.fixture(scope="module")
-def commands(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The commands of an environment with the built wheel and what it requires, and no network."""
-    folder = tmp_path_factory.mktemp("installed")
+PIP = [sys.executable, "-m", "pip", "--disable-pip-version-check", "--quiet"]
+
+
+@pytest.fixture(scope="session")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The wheel of this tree, beside its ``source``."""
+    folder = tmp_path_factory.mktemp("wheel")
     source = folder / "source"
     for name in ("refusal_checks", "thresholds"):
         shutil.copytree(
@@ -97,9 +100,16 @@ def commands(tmp_path_factory: pytest.TempPathFactory) -> Path:
         )
     for name in ("pyproject.toml", "README.md", "LICENSE"):
         shutil.copy(ROOT / name, source)
-    pip = [sys.executable, "-m", "pip", "--disable-pip-version-check", "--quiet"]
     built = ["wheel", "--no-deps", "--no-build-isolation", "--wheel-dir", str(folder), str(source)]
-    subprocess.run([*pip, *built], check=True)
+    subprocess.run([*PIP, *built], check=True)
+    shutil.rmtree(source / "build")
+    return next(folder.glob("*.whl"))
+
+
+@pytest.fixture(scope="module")
+def commands(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The commands of an environment with the built wheel and what it requires, and no network."""
+    folder = tmp_path_factory.mktemp("installed")
     venv.create(folder / "venv", symlinks=True)
     (site,) = (folder / "venv").glob("lib/python*/site-packages")
     others = needed(["refusal-checks", "pytest-cov", "pytest-xdist"]) - {"refusal-checks"}
@@ -111,10 +121,9 @@ def commands(tmp_path_factory: pytest.TempPathFactory) -> Path:
     known.mkdir()
     (known / "METADATA").write_text("Metadata-Version: 2.1\nName: pytest-html\nVersion: 4.0\n")
     (known / "entry_points.txt").write_text("[pytest11]\nhtml = pytest_html\n")
-    (wheel,) = folder.glob("*.whl")
     python = str(folder / "venv" / "bin" / "python")
     install = ["--python", python, "install", "--no-deps", "--no-index", str(wheel)]
-    subprocess.run([*pip, *install], check=True)
+    subprocess.run([*PIP, *install], check=True)
     return Path(python).parent
 
 

@@ -163,6 +163,8 @@ def test_inputs_reach_the_gate_as_they_are(
 def test_the_environment_lies_outside_the_workspace_and_is_made_once(
     tmp_path: Path, engine: str, extra: str | None
 ) -> None:
+    # Without ./ pip would take the folder's name for that of a package of its index.
+    assert "&& './refusal-checks' ||" in GATE["jobs"]["gate"]["env"]["CHECKS"]
     workspace, home, tools = (tmp_path / name for name in ("workspace", "home", "tools"))
     for folder in (workspace, home, tools):
         folder.mkdir()
@@ -176,17 +178,22 @@ def test_the_environment_lies_outside_the_workspace_and_is_made_once(
     variables |= {"GITHUB_ENV": str(file), "GITHUB_OUTPUT": str(found)}
     venv = home / ".cache" / "refusal-checks" / f"{engine}-abc123"
     for _ in range(2):
-        done = run(script("environment"), workspace, CHECKS=".", **variables)
+        done = run(script("environment"), workspace, CHECKS="./checks", **variables)
         assert done.returncode == (4 if extra is None else 0), done.stderr
         if extra is None:
             break
         assert (
-            run(script("install"), workspace, CHECKS=".", VENV=str(venv), **variables).returncode
+            run(
+                script("install"), workspace, CHECKS="./checks", VENV=str(venv), **variables
+            ).returncode
             == 0
         )
     assert not (workspace / "hacked").exists()
     if extra is not None:
-        assert (home / "log").read_text().splitlines() == [f"-m venv {venv}", f"install .{extra}"]
+        assert (home / "log").read_text().splitlines() == [
+            f"-m venv {venv}",
+            f"install ./checks{extra}",
+        ]
         assert file.read_text() == f"VENV={venv}\n" * 2
         assert found.read_text().count("is-new=true") == 1, "wheels are fetched once"
 
@@ -253,4 +260,6 @@ def test_the_documented_call_gives_known_inputs_and_secrets() -> None:
     gate = GATE["on"]["workflow_call"]
     assert call["with"].keys() <= gate["inputs"].keys()
     assert call["secrets"].keys() <= gate["secrets"].keys()
-    assert gate["inputs"] == GATE["on"]["workflow_dispatch"]["inputs"]
+    by_hand = GATE["on"]["workflow_dispatch"]["inputs"]
+    assert gate["inputs"] == by_hand | {n: gate["inputs"][n] for n in ("checks", "checks-ref")}
+    assert len(by_hand) <= 10, "more than older servers and linters take"

@@ -132,10 +132,10 @@ def read(path: Path) -> Calibration:
         raise CalibrationError(f"{path}: cannot be read: {fault.strerror}") from None
     except ValidationError as fault:
         first = suggestions.first(fault)
-        key = suggestions.key(first) or "file"
+        key, why = suggestions.key(first), suggestions.problem(first, Calibration)
         raise CalibrationError(
-            f"{path}: not a calibration file: {key}: {suggestions.problem(first, Calibration)}; "
-            "write one with refusal-checks calibrate --out"
+            f"--calibration {path}: name a file that `refusal-checks calibrate --out FILE` wrote: "
+            f"this one is none: {f'{key}:' if key else 'it'} {why}"
         ) from None
 
 

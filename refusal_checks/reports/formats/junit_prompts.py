@@ -94,7 +94,8 @@ def _case(suite: str, answers: Sequence[Record], bound: Standard | None, limit: 
         case.add_error_info(f"no verdict: {shown}", body, "no verdict")
     elif bound and bound.is_missed_by(answers):
         gate = bound.gate
-        message = f"{metric.score(answers):+.2f}: {gate.id} must be {gate.threshold}"
+        found = f"{metric.scored} {metric.score(answers):+.2f}"
+        message = f"{found}: {gate.id} must be {gate.threshold}"
         case.add_failure_info(clean(message), f"{body}\n\n{_NO_GATE}", metric.name)
     else:
         case.stdout = body

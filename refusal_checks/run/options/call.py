@@ -120,5 +120,4 @@ def read_settings(
     """The settings: an option that was given wins over ``values``, which win over the default."""
     options = {name: config.getoption(prefix + name) for name in settings.model_fields}
     given = {name: value for name, value in options.items() if value is not None}
-    option = f" (--{prefix}...)".replace("_", "-") if prefix else ""
-    return settings.read({**values, **given}, f"command line{option}")
+    return settings.read({**values, **given}, f"--{prefix}".replace("_", "-"))

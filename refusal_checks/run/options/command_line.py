@@ -15,6 +15,7 @@ from refusal_checks.benchmarks import Benchmark
 from refusal_checks.benchmarks.pinned import mirror_folder
 from refusal_checks.core import extensions, settings
 from refusal_checks.core.errors import BaselineError, CalibrationError, DataError, UserError
+from refusal_checks.core.files import why_no_file
 from refusal_checks.engines.placement import PlacementRequest
 from refusal_checks.gates import toml_file
 from refusal_checks.gates.estimates import Rules
@@ -323,7 +324,8 @@ def _system_prompt(config: Call) -> dict[str, str]:
     try:
         return {"system_prompt": (config.folder / name).read_text(encoding="utf-8").strip()}
     except OSError as fault:
-        raise UserError(f"--system-prompt-file {name}: cannot be read: {fault.strerror}") from None
+        why = why_no_file(config.folder / name) or f"cannot be read: {fault.strerror}"
+        raise UserError(f"--system-prompt-file {name}: {why}") from None
     except UnicodeDecodeError:
         raise UserError(f"--system-prompt-file {name}: save it as UTF-8") from None
 
@@ -339,10 +341,8 @@ def _trust(config: Call, floors: JudgeFloors | None) -> Trust:
         *(("human-labels", name, "sample-for-labels RUN") for name in named),
         *([("calibration", calibrated, "calibrate --out FILE")] if calibrated else ()),
     ):
-        if not (config.folder / file).is_file():
-            raise CalibrationError(
-                f"--{option} {file}: no such file; `refusal-checks {remedy}` writes one"
-            )
+        if why := why_no_file(config.folder / file, f"; `refusal-checks {remedy}` writes one"):
+            raise CalibrationError(f"--{option} {file}: {why}")
     if config.getoption("stop_early"):
         if repeats > 1:
             raise UserError(

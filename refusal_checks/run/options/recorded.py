@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from refusal_checks.core.errors import UserError
+from refusal_checks.core.files import why_no_file
 from refusal_checks.judges.rules import require_meanings
 from refusal_checks.models.recordings.replay import ReplayOptions, pairs
 from refusal_checks.models.spec import CandidateModel, Replay
@@ -49,8 +50,8 @@ def read_batch(config: Call) -> BatchFiles | None:
     if export and export.is_dir():
         raise UserError(f"--batch-export {export}: a folder; name a file")
     for path in results:
-        if not path.is_file():
-            raise UserError(f"--batch-import {path}: no such file")
+        if why := why_no_file(path):
+            raise UserError(f"--batch-import {path}: {why}")
     if config.getoption("fresh"):
         raise UserError(
             "--fresh with a batch: answers of a batch go into the store; for an empty one give "

@@ -68,5 +68,5 @@ def test_a_bad_key_is_named(write: Write, text: str, words: list[str]) -> None:
         marked(path)
     for word in ("mine.csv", *words):
         assert word in str(caught.value)
-    with pytest.raises(DataError, match=r"/no/such/key\.csv: cannot be read"):
+    with pytest.raises(DataError, match=r"/no/such/key\.csv: no such file"):
         marked(Path("/no/such/key.csv"))

@@ -72,13 +72,13 @@ ENDLESS: list[Any] = [{"content": "", "reasoning": VERDICT}]
     ("says", "server", "reason", "detail", "requests"),
     [
         (saying("babble", "more babble", VERDICT), {}, Reason.UNPARSABLE_VERDICT,
-         "'more babble'; expected", 2),
+         "more babble", 2),
         (saying(VERDICT), {"finish_reason": "length"}, Reason.UNFINISHED_VERDICT, "length", 2),
         (lambda body: ENDLESS, {}, Reason.UNFINISHED_VERDICT, "unclosed reasoning", 2),
         (saying(VERDICT), {"faults": [401]}, Reason.JUDGE_ERROR, "HTTP 401", 1),
         (saying(VERDICT), {"faults": [403]}, Reason.JUDGE_ERROR, "HTTP 403", 1),
         (saying("It refuses.", "It is a refusal."), {"no_schemas": 400}, Reason.UNPARSABLE_VERDICT,
-         "asked twice", 4),
+         "It is a refusal.", 4),
     ],
 )  # fmt: skip
 def test_what_is_no_verdict_is_invalid_and_asked_for_twice_at_most(

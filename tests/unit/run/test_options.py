@@ -99,7 +99,7 @@ def test_an_option_wins_over_a_value_that_wins_over_the_default() -> None:
 
 
 def test_a_value_out_of_range_is_named() -> None:
-    with pytest.raises(UserError, match=r"^command line \(--my-\.\.\.\): min_p = 2"):
+    with pytest.raises(UserError, match=r"^--my-min-p 2\.0: write 0.02: must be at most 1"):
         read("--my-min-p", "2")
 
 

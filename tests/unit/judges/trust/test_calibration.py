@@ -67,7 +67,7 @@ def test_a_wrong_file_is_refused(write: Write, key: str, value: Any, reason: str
 
 def test_what_is_no_calibration_is_refused(write: Write, tmp_path: Path) -> None:
     for text in ("", "{", "[]", '"a"', "\x00"):
-        with pytest.raises(CalibrationError, match="not a calibration file"):
+        with pytest.raises(CalibrationError, match=r"--calibration .*: this one is none"):
             calibration.read(write("calibration.json", text))
     with pytest.raises(CalibrationError, match=r"none.json: cannot be read: No such file"):
         calibration.read(tmp_path / "none.json")

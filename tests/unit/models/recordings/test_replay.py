@@ -241,7 +241,7 @@ def test_a_message_names_short_columns_only(write: Write, row: dict[str, str], w
 
 
 def test_a_missing_file_and_one_of_other_bytes_are_named(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match=r"nowhere\.csv: cannot be read: No such file"):
+    with pytest.raises(DataError, match=r"nowhere\.csv: no such file"):
         read(tmp_path / "nowhere.csv")
     binary = tmp_path / "binary.csv"
     binary.write_bytes(b"\xff\xfe\x00")
