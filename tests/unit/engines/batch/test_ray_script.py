@@ -39,19 +39,42 @@ def answered(row: dict[str, Any], text: str) -> dict[str, Any]:
     return {**row, **made}
 
 
+def prepared(script: dict[str, Any], body: dict[str, Any], index: int = 0) -> dict[str, Any]:
+    """What the engine is asked by a request; the tokens are those of a tokenizer that tells all."""
+
+    class Telling:
+        def apply_chat_template(self, messages: Any, **options: Any) -> Any:
+            return messages, options
+
+    script["tokenizer"] = lambda model: Telling()
+    found: dict[str, Any] = script["prepare"]({"index": index, "body": json.dumps(body)}, "m")
+    return found
+
+
 def test_each_answer_is_asked_for_with_its_own_seed(script: dict[str, Any]) -> None:
-    rows = script["expand"](ROW)
-    asked = [script["prepare"](row)["sampling_params"] for row in rows]
+    rows = [prepared(script, BODY, row["index"]) for row in script["expand"](ROW)]
+    asked = [row["sampling_params"] for row in rows]
     assert [params["seed"] for params in asked] == [7, 8]
     assert asked[0]["temperature"] == 0.6
     assert asked[0]["stop"] == ["x"]
     assert asked[0]["logprobs"] == 0
-    assert script["prepare"](rows[0])["messages"] == BODY["messages"]
-    verdict = {**BODY, **RequestParams(schema={"type": "object"}).body}
-    row = {"index": 0, "body": json.dumps(verdict)}
-    assert script["prepare"](row)["sampling_params"]["guided_decoding"] == {
-        "json": {"type": "object"}
-    }
+    messages, options = rows[0]["tokenized_prompt"]
+    assert messages == BODY["messages"]
+    assert options["add_generation_prompt"]
+    assert not options["continue_final_message"]
+
+
+def test_a_template_s_variables_a_schema_and_an_answer_that_has_begun(
+    script: dict[str, Any],
+) -> None:
+    params = RequestParams(schema={"type": "object"}, is_continued=True)
+    row = prepared(script, {**BODY, **params.body, "chat_template_kwargs": {"persona": "p"}})
+    asked = row["sampling_params"]["structured_outputs"]
+    assert json.loads(asked["json"]) == {"type": "object"}
+    _, options = row["tokenized_prompt"]
+    assert options["persona"] == "p"
+    assert not options["add_generation_prompt"]
+    assert options["continue_final_message"]
 
 
 def test_the_client_reads_the_results(script: dict[str, Any]) -> None:
