@@ -16,7 +16,7 @@ from typing import Any, BinaryIO
 
 from refusal_checks.core.errors import DataError, require_known
 from refusal_checks.core.suggestions import near
-from refusal_checks.core.text import clean, is_name, listed
+from refusal_checks.core.text import brief, clean, is_name, listed
 
 _NAME = re.compile(r"\w(?:[\w .+-]{0,98}[\w+-])?")
 
@@ -166,12 +166,7 @@ def _rows(path: Path, file: BinaryIO) -> Iterator[dict[str, Any]]:
     elif path.suffix == ".json":
         rows = objects(path, read_json(path, file))
     else:
-        csv.field_size_limit(LINE)
-        # Only line feeds end a row, because texts hold every other kind of line separator.
-        lines = _lines(path, file, "")
-        head = next(lines, "")
-        separator = max(",;\t", key=head.count)
-        rows = csv.DictReader(chain([head], lines), strict=True, delimiter=separator)
+        rows = _csv_rows(path, file)
     try:
         for row in rows:
             yield row
@@ -179,6 +174,27 @@ def _rows(path: Path, file: BinaryIO) -> Iterator[dict[str, Any]]:
         raise DataError(f"{path}: not a CSV, JSON or JSONL file: {fault}") from None
     if row is None:
         raise DataError(f"{path}: no rows")
+
+
+def _csv_rows(path: Path, file: BinaryIO) -> Iterator[dict[Any, Any]]:
+    csv.field_size_limit(LINE)
+    # Only line feeds end a row, because texts hold every other kind of line separator.
+    lines = _lines(path, file, "")
+    head = next(lines, "")
+    if _JSON.match(head):
+        raise DataError(f"{path}: name it .jsonl if each line is a JSON object, else .json")
+    separator = max(",;\t", key=head.count)
+    rows = csv.DictReader(chain([head], lines), strict=True, delimiter=separator)
+    names = list(filter(None, rows.fieldnames or ()))
+    if twice := next((name for name in names if names.count(name) > 1), ""):
+        raise DataError(f"{path}: rename one column: {brief(twice)} is there twice")
+    for number, row in enumerate(rows, 1):
+        if any(row.get(None) or ()):  # the rest of an answer, perhaps
+            raise DataError(
+                f"{path}: row {number}: put texts that hold {separator!r} in quotes: it has more "
+                "cells than the header"
+            )
+        yield row
 
 
 def _lines(path: Path, file: BinaryIO, newline: str) -> Iterator[str]:
@@ -199,10 +215,26 @@ def _lines(path: Path, file: BinaryIO, newline: str) -> Iterator[str]:
             raise _not_utf8(path, file) from None
 
 
+_JSON = re.compile(r'\s*(\{\s*"|\[\s*([{"]|$))')
+"""How a line begins that is no header of a table."""
+
+_PACKED = {
+    b"PAR1": "Parquet",
+    b"PK\x03\x04": "a zip archive or a spreadsheet",
+    b"\x1f\x8b": "packed with gzip",
+    b"\x28\xb5\x2f\xfd": "packed with Zstandard",
+}
+"""Files that are often found in place of a text, by how they begin."""
+
+
 def _not_utf8(path: Path, file: BinaryIO) -> DataError:
     file.seek(0)
+    start = file.read(4)
+    for begun, what in _PACKED.items():
+        if start.startswith(begun):
+            return DataError(f"{path}: unpack it, or save it as CSV or JSONL: it is {what}")
     found = "it is UTF-16"
-    if file.read(2) not in (b"\xff\xfe", b"\xfe\xff"):
+    if start[:2] not in (b"\xff\xfe", b"\xfe\xff"):
         file.seek(0)
         lines = (line.decode(errors="ignore").encode() != line for line in file)
         number = next(number for number, is_other in enumerate(lines, 1) if is_other)
@@ -290,6 +322,8 @@ def read_csv(path: Path, columns: Sequence[str]) -> list[dict[str, str]]:
 
 def _json_rows(path: Path, lines: Iterable[str]) -> Iterator[dict[str, Any]]:
     for number, line in enumerate(lines, 1):
+        if number == 1 and line.lstrip().startswith("["):
+            raise DataError(f"{path}: name it .json: it holds a list, not an object a line")
         if not line.isspace():
             row = parsed(f"{path}: line {number}", line.rstrip(), in_line=True)
             if not isinstance(row, dict):

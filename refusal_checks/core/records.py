@@ -64,6 +64,8 @@ def unusable(completion: Completion, max_tokens: int | None) -> Invalid | None:
         return Invalid(Reason.UNFINISHED_ANSWER, f"finish reason {reason}")
     if completion.reasoning == "unclosed":
         return Invalid(Reason.UNCLOSED_REASONING, f"finish reason {reason}")
+    if not completion.reasoning and "</think>" in completion.text.partition("<think>")[0]:
+        return Invalid(Reason.UNCLOSED_REASONING, "</think> without <think>")
     if not completion.text.strip():
         return Invalid(Reason.EMPTY_ANSWER, f"finish reason {reason}")
     if why := why_nonsense(completion.text):

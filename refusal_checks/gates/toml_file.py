@@ -43,6 +43,8 @@ def names() -> list[str]:
 
 def find(path: Path) -> Path:
     """The file; if there is none, the shipped one of that name: ``smoke``, ``smoke.toml`` ..."""
+    if path.is_fifo():
+        raise ThresholdError(f"--thresholds {path}: save it to a file, which is read several times")
     if path.exists():
         return path
     own = FOLDER / f"{path.name.removesuffix('.toml')}.toml"

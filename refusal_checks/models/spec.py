@@ -64,6 +64,7 @@ class Attached:
 class Replay:
     name: str
     path: Path
+    reasoning_end: str = ""
 
 
 @dataclass(frozen=True)
@@ -96,7 +97,7 @@ def parse_candidate(name: str, extras: Extras = Extras()) -> CandidateModel:
         path = expanded(name.removeprefix("replay:"))
         if why := why_no_file(path):
             raise ModelError(f"--candidate {_shown(name)}: {why}")
-        return Replay(name, path)
+        return Replay(name, path, extras.reasoning_end)
     if name in (*RULE_JUDGES, demo.BUNDLED):
         raise ModelError(f"--candidate {name}: this is a judge; use --judge {name}")
     return _model(name, extras, "--candidate")
@@ -231,8 +232,8 @@ def describe(model: Model, served_name: str = "") -> dict[str, Any]:
     name there (``served_name`` if the user did not name it), because a server tells no more.
     """
     match model:
-        case Replay(path=path):
-            return {"version": f"sha256:{sha256(path)}"}
+        case Replay(path=path, reasoning_end=end):
+            return {"version": f"sha256:{sha256(path)}"} | ({"reasoning_end": end} if end else {})
         case Rule(name=name):
             return {"version": name}
     said = {

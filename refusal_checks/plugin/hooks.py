@@ -247,12 +247,22 @@ class Gates:
         wanted = [run.summary for run in self._session.runs if run.gates]
         if not session.exitstatus and not all(shipping(summary).may_ship for summary in wanted):
             session.exitstatus = pytest.ExitCode.TESTS_FAILED
+        if not session.exitstatus and self._lacks_gates():
+            session.exitstatus = pytest.ExitCode.NO_TESTS_COLLECTED
         self._written = list(_write_reports(self._call, self._session.runs))
         is_stopped = session.exitstatus == pytest.ExitCode.INTERRUPTED
         left = [*self._left()] if is_stopped else []
         junit.complete(self.config, [run.summary for run in self._session.runs], left)
         if self.config.getoption("verbose", 1) < 1:  # without a terminal report there is none
             self._shorten()
+
+    def _lacks_gates(self) -> bool:
+        """True if this call names a candidate, and only tests that are no gates were selected."""
+        if self._session.runs or self._session.batch is not None or xdist.is_worker(self.config):
+            return False
+        words = {word.partition("=")[0] for word in self.config.invocation_params.args}
+        named = not words.isdisjoint({"--candidate", "--refusal-candidate"})
+        return named and not self.config.option.collectonly
 
     def _shorten(self) -> None:
         """Shorten the failures that pytest is about to print; JUnit has had them in full."""
@@ -274,7 +284,8 @@ class Gates:
     ) -> Generator[None, None, None]:
         """Print the table of gates and the answer below all that pytest and others print."""
         yield
-        if exitstatus == pytest.ExitCode.NO_TESTS_COLLECTED:
+        session: Any = self.config.pluginmanager.get_plugin("session")
+        if session.exitstatus == pytest.ExitCode.NO_TESTS_COLLECTED:
             for text in self._session.unselected():
                 terminalreporter.write_line(text)
         runs, batch = self._session.runs, self._session.batch

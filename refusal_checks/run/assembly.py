@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from types import MappingProxyType
 from typing import NamedTuple
 
@@ -153,7 +154,8 @@ def load_plan(
     answering, recording = options.answering, None
     if isinstance(answering.model, Replay):
         wanted = (prompt for prompts in whole.values() for prompt in prompts)
-        recording = replay.read(answering.model.path, answering.replay, wanted)
+        how = replace(answering.replay, reasoning_end=answering.model.reasoning_end)
+        recording = replay.read(answering.model.path, how, wanted)
     if recording and answering.replay.partial:
         whole = _recorded(recording, whole, note)
         if empty := _without_prompts(known, gates, whole):

@@ -218,10 +218,11 @@ class GateSession:
         return found
 
     def unselected(self) -> Iterator[str]:
-        """What there is to select, if ``-k`` or ``-m`` left no gate."""
+        """What there is to select, if no gate was."""
         given = {"-k": self._config.option.keyword, "-m": self._config.option.markexpr}
         asked = " ".join(f"{option} {text!r}" for option, text in given.items() if text)
         if not asked:
+            yield "no gate was collected: `refusal-checks init` writes the test file that has them"
             return
         ids = [*self.judge_figures, *(gate.id for gate in self.thresholds.gates)]
         parts = {each for one in ids for each in (one, *one.split("-"))}

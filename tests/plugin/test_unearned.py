@@ -231,6 +231,17 @@ def test_a_judge_that_nothing_measured_in_a_language_is_a_reservation(project: P
     assert "not measured" not in last(project.gate("--fresh"))
 
 
+def test_a_call_with_a_candidate_fails_if_it_tests_no_gate(project: Project) -> None:
+    project.thresholds(LEVELS)
+    project.write("test_other.py", "def test_other(): pass\n")
+    named = ("--candidate", project.model, *KEYWORD)
+    result = project.run(*named, "test_other.py")
+    assert result.ret == pytest.ExitCode.NO_TESTS_COLLECTED
+    assert "no gate was collected: `refusal-checks init` writes the test file" in shown(result)
+    assert "-k 'other' selects none of 2 gates" in shown(project.run(*named, "-k", "other"))
+    assert project.run(*named, "--collect-only", "test_other.py").ret == 0
+
+
 @needs_mirror
 def test_a_run_with_nothing_wrong_says_a_plain_yes(project: Project) -> None:
     """Recorded answers of XSTest that people called as they should be: no new word."""

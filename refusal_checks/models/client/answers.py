@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import math
+import re
 import zlib
 from array import array
 from collections.abc import Mapping, Sequence
@@ -87,18 +88,29 @@ def _reason(given: Any) -> str:
     return storable(str(text)[:_LONGEST_REASON])
 
 
+_REASONING = (
+    (r"<think>", "</think>"),
+    (r"\[THINK\]", "[/THINK]"),
+    (r"<\|channel\|>analysis", "<|channel|>final<|message|>"),
+    (r"analysis(?=[A-Z])", "assistantfinal"),
+)
+"""How texts begin that hold their reasoning (R1, Qwen; Mistral; gpt-oss, with its tokens and with
+these dropped), and what ends it."""
+
+
 def split_reasoning(message: Mapping[str, Any], end: str = "") -> tuple[str, State]:
     """The answer in a server's message without the reasoning, empty if that did not end.
 
     A server with a reasoning parser has a field of its own for the reasoning. Without one, the
-    reasoning ends at the first ``end`` in the text, which may be any number of tokens; in a text
-    that begins with ``<think>`` it ends at ``</think>`` by default.
+    reasoning ends at the first ``end`` in the text, which may be any number of tokens, or where it
+    usually ends after such a beginning.
     """
     text = written(message)
     if message.get("reasoning") or message.get("reasoning_content"):
         return text.lstrip(), "closed" if text.strip() else "unclosed"
-    if not end and text.lstrip().startswith("<think>"):
-        end = "</think>"
+    if not end:
+        begun = (close for opened, close in _REASONING if re.match(rf"\s*{opened}", text))
+        end = next(begun, "")
     if not end:
         return text, ""
     _, ended, answer = text.partition(end)

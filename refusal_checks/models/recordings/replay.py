@@ -26,6 +26,7 @@ from refusal_checks.core.prompts import Prompt
 from refusal_checks.core.records import Completion
 from refusal_checks.core.store import Store
 from refusal_checks.core.text import brief, clean, count, listed, storable
+from refusal_checks.models.client.answers import split_reasoning
 from refusal_checks.models.recordings.formats import FORMATS, NEVER_ASKED, Document, Row, Rows
 
 LOGPROB_COLUMNS: Mapping[str, tuple[str, ...]] = {
@@ -64,6 +65,7 @@ class ReplayOptions:
     # the rows to read have these values, by column
     only: Mapping[str, str] = field(default_factory=dict)
     partial: bool = False  # prompts without an answer are left out; otherwise they are an error
+    reasoning_end: str = ""  # see ``answers.split_reasoning``
 
 
 @dataclass(frozen=True)
@@ -146,7 +148,7 @@ def read(
     kept = Texts()
     for number, row in enumerate(rows, 1):
         where = f"{path}: row {number}"
-        answers = tuple(_completions(where, row, names, how.labels, path.suffix))
+        answers = tuple(_completions(where, row, names, how, path.suffix))
         keys = {}
         for name in names.keys() & {"id", "prompt"}:
             column = names[name]
@@ -280,7 +282,7 @@ def _columns(
 
 
 def _completions(
-    where: str, row: Row, names: Mapping[str, str], labels: Mapping[str, str], suffix: str
+    where: str, row: Row, names: Mapping[str, str], how: ReplayOptions, suffix: str
 ) -> Iterator[Completion]:
     """A row's answers: one, or one per item of a list, which other columns then have, too."""
     cells = {name: cell(row, column) for name, column in names.items()}
@@ -303,10 +305,13 @@ def _completions(
                 own[name] = value[number]
         label = own.get("label")
         said = _text(label)
+        text, reasoning = split_reasoning({"content": answer}, how.reasoning_end)
+        meant = how.labels.get(said.strip().lower(), said)
         yield Completion(
-            storable(answer or ""),
+            storable(text),
             mean_logprob=_mean_logprob(own, names, where),
-            label=storable(labels.get(said.strip().lower(), said)) if label is not None else None,
+            label=storable(meant) if label is not None else None,
+            reasoning=reasoning,
             never_asked=row.get(NEVER_ASKED) is True,
         )
 

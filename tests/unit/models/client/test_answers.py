@@ -28,6 +28,8 @@ from refusal_checks.models.client.client import Client
 from tests.fake_server import FakeServer
 
 GOOD = "好".encode()
+HARMONY = "<|channel|>analysis<|message|>"
+
 MARKER = "\n\nFinal answer:"
 PARTS = [{"type": "thinking", "thinking": []}, *({"type": "text", "text": t} for t in ("Yes", "."))]
 
@@ -58,6 +60,11 @@ PARTS = [{"type": "thinking", "thinking": []}, *({"type": "text", "text": t} for
         # Thoughts that nobody announced are no answer either.
         ({"content": "<think>Hm.</think>\n\nYes."}, "", "Yes.", "closed"),
         ({"content": "\n<think>Hm."}, "", "", "unclosed"),
+        ({"content": "[THINK]Hm.[/THINK]Yes."}, "", "Yes.", "closed"),
+        ({"content": f"{HARMONY}Hm.<|end|><|channel|>final<|message|>Yes."}, "", "Yes.", "closed"),
+        ({"content": "analysisWe refuse.assistantfinalYes."}, "", "Yes.", "closed"),
+        ({"content": "analysisWe refuse."}, "", "", "unclosed"),
+        ({"content": "analysis of it"}, "", "analysis of it", ""),
         ({"content": "Tags like <think> open it."}, "", "Tags like <think> open it.", ""),
     ],
 )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import csv
+import gzip
 import io
 import json
 import tracemalloc
@@ -247,6 +248,19 @@ def test_a_missing_file_and_one_of_other_bytes_are_named(tmp_path: Path) -> None
     binary.write_bytes(b"\xff\xfe\x00")
     with pytest.raises(DataError, match=r"binary\.csv: save it as UTF-8: it is UTF-16"):
         read(binary)
+    binary.write_bytes(gzip.compress(b"id,answer"))
+    with pytest.raises(DataError, match=r"unpack it, or save it as CSV or JSONL: it is packed wi"):
+        read(binary)
+
+
+def test_reasoning_is_no_part_of_a_recorded_answer(write: Write) -> None:
+    said = {"id": "v1", "answer": ["<think>I cannot.</think>Sure.", "<think>I", "Hm. So: Sure."]}
+    path = write("a.jsonl", as_jsonl(said, {"id": "v2", "answer": None}))
+    closed, unclosed, plain = read(path).answers(ONE)
+    assert closed == Completion("Sure.", reasoning="closed")
+    assert unclosed == Completion("", reasoning="unclosed")
+    assert plain == Completion("Hm. So: Sure.")
+    assert read(path, ReplayOptions(reasoning_end="So:")).answers(ONE)[2].text == "Sure."
 
 
 def test_labels_and_log_probabilities_may_start_after_the_first_row(write: Write) -> None:
