@@ -146,7 +146,7 @@ def test_a_judge_s_server_is_asked_no_faster_than_allowed(write: Write) -> None:
         args = ("--judge", server.url, "--labels", labels, "--judge-concurrency", "1")
         calibrate(*args, "--judge-rpm", "6000")
         assert (server.most_at_once, len(server.requests)) == (1, 6)
-        with pytest.raises(UserError, match=r"judge_rpm = -1\.0"):
+        with pytest.raises(UserError, match=r"--judge-rpm -1\.0: "):
             calibrate(*args, "--judge-rpm", "-1")
 
 
@@ -173,7 +173,7 @@ def test_a_judges_temperature_is_part_of_its_calibration(write: Write, tmp_path:
             (judge,) = figures(tmp_path)
             identities.append(judge["judge"]["identity"])
         assert server.requests[-1]["temperature"] == 0.5
-        with pytest.raises(UserError, match="temperature = 3"):
+        with pytest.raises(UserError, match="--judge-temperature 3"):
             calibrate(*args, "--judge-temperature", "3")
     assert identities[0] != identities[1]
 

@@ -104,7 +104,9 @@ def test_a_case_tells_what_was_said_and_why(tmp_path: Path) -> None:
     known = {"gate": "bench-rejection_rate", "figure": "0.0%", "candidate": "m", "judge": "j"}
     assert properties(path).items() >= known.items()
     (failure,) = cases(path)["p1"].result
-    assert failure.message == "refusal confidence -1.00: bench-rejection_rate must be at least 80.0%"
+    assert (
+        failure.message == "refusal confidence -1.00: bench-rejection_rate must be at least 80.0%"
+    )
     for part in ("prompt:    request p1", "verdict:   compliance", "rationale: it answers"):
         assert part in failure.text
 
