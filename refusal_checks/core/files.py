@@ -16,7 +16,7 @@ from typing import Any, BinaryIO
 
 from refusal_checks.core.errors import DataError, require_known
 from refusal_checks.core.suggestions import near
-from refusal_checks.core.text import brief, clean, is_name, listed
+from refusal_checks.core.text import clean, is_name, listed
 
 _NAME = re.compile(r"\w(?:[\w .+-]{0,98}[\w+-])?")
 
@@ -185,9 +185,6 @@ def _csv_rows(path: Path, file: BinaryIO) -> Iterator[dict[Any, Any]]:
         raise DataError(f"{path}: name it .jsonl if each line is a JSON object, else .json")
     separator = max(",;\t", key=head.count)
     rows = csv.DictReader(chain([head], lines), strict=True, delimiter=separator)
-    names = list(filter(None, rows.fieldnames or ()))
-    if twice := next((name for name in names if names.count(name) > 1), ""):
-        raise DataError(f"{path}: rename one column: {brief(twice)} is there twice")
     for number, row in enumerate(rows, 1):
         if any(row.get(None) or ()):  # the rest of an answer, perhaps
             raise DataError(
