@@ -122,11 +122,16 @@ def rows_in(path: Path) -> Iterator[dict[str, Any]]:
 
 
 def why_no_file(path: Path, remedy: str = "") -> str:
-    """Why there is no file at a path, and what to do if none is named alike; empty for a file."""
+    """Says why a path cannot be read as a file, or nothing if it can.
+
+    ``remedy`` ends the message for a missing file unless a file of a similar name is there.
+    """
     if path.is_dir():
         return "name a file: it is a folder"
     if path.is_file():
         return ""
+    if path.exists():
+        return "save it to a file first: it is a pipe or device, and is read more than once"
     beside = (one.name for one in path.parent.glob("*"))
     return f"no such file{near(path.name, beside, 0.7) or remedy}"
 
@@ -188,8 +193,8 @@ def _csv_rows(path: Path, file: BinaryIO) -> Iterator[dict[Any, Any]]:
     for number, row in enumerate(rows, 1):
         if any(row.get(None) or ()):  # the rest of an answer, perhaps
             raise DataError(
-                f"{path}: row {number}: put texts that hold {separator!r} in quotes: it has more "
-                "cells than the header"
+                f"{path}: row {number}: put texts that hold {separator!r} in quotes: the row has "
+                "more cells than the header"
             )
         yield row
 
@@ -213,7 +218,7 @@ def _lines(path: Path, file: BinaryIO, newline: str) -> Iterator[str]:
 
 
 _JSON = re.compile(r'\s*(\{\s*"|\[\s*([{"]|$))')
-"""How a line begins that is no header of a table."""
+"""How JSON begins; a CSV header does not."""
 
 _PACKED = {
     b"PAR1": "Parquet",
@@ -221,7 +226,7 @@ _PACKED = {
     b"\x1f\x8b": "packed with gzip",
     b"\x28\xb5\x2f\xfd": "packed with Zstandard",
 }
-"""Files that are often found in place of a text, by how they begin."""
+"""The first bytes of files that people often give in place of text."""
 
 
 def _not_utf8(path: Path, file: BinaryIO) -> DataError:

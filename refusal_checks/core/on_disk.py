@@ -21,7 +21,7 @@ class OnDisk(Completion):
     """A completion whose text is read each time that it is looked at."""
 
     __slots__ = ("_place",)
-    # in the file: offset and size, in bytes; the text itself if there was no room
+    # where the file has it: offset and size in bytes; the text itself if the disk had no room
     _place: tuple[int, int] | str
 
     @property

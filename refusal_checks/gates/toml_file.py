@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from refusal_checks.core.errors import ThresholdError
-from refusal_checks.core.files import FILE_NAME, is_file_name
+from refusal_checks.core.files import FILE_NAME, is_file_name, why_no_file
 from refusal_checks.core.suggestions import either, near, share
 
 FOLDER = Path(__file__).parents[1] / "thresholds"  # the files that come with the package
@@ -43,9 +43,9 @@ def names() -> list[str]:
 
 def find(path: Path) -> Path:
     """The file; if there is none, the shipped one of that name: ``smoke``, ``smoke.toml`` ..."""
-    if path.is_fifo():
-        raise ThresholdError(f"--thresholds {path}: save it to a file, which is read several times")
     if path.exists():
+        if not path.is_dir() and (why := why_no_file(path)):
+            raise ThresholdError(f"--thresholds {path}: {why}")
         return path
     own = FOLDER / f"{path.name.removesuffix('.toml')}.toml"
     if own.is_file():

@@ -257,7 +257,7 @@ class Gates:
             self._shorten()
 
     def _lacks_gates(self) -> bool:
-        """True if this call names a candidate, and only tests that are no gates were selected."""
+        """True if this call names a candidate, but selected no gate."""
         if self._session.runs or self._session.batch is not None or xdist.is_worker(self.config):
             return False
         words = {word.partition("=")[0] for word in self.config.invocation_params.args}

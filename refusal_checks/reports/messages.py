@@ -24,15 +24,15 @@ def message(verdict: Verdict) -> str:
 def brief_message(verdict: Verdict, shown: set[tuple[str, str]]) -> str:
     """What a terminal shows: no statistics, and no prompt that it has ``shown`` for another gate.
 
-    Benchmarks and ids of the prompts that this message shows join them. The end of the run says
-    what a judge wrote that is no verdict.
+    Benchmarks and ids of the prompts that this message shows join them. The end of the run
+    shows an example of what a judge wrote in place of a verdict.
     """
     shown.add(_UNREAD)
     return "\n".join([*select(verdict, "brief"), *_prompts(verdict, shown)])
 
 
 _UNREAD = ("", Reason.UNPARSABLE_VERDICT.value)
-"""Among what is shown: what a judge wrote that is no verdict. One example is enough."""
+"""Marks, among what is shown, that an example of an unreadable verdict was. One is enough."""
 
 
 def _prompts(verdict: Verdict, shown: set[tuple[str, str]]) -> Iterator[str]:

@@ -192,7 +192,7 @@ def test_what_a_judge_writes_in_the_wrong_form_is_shown_once(project: Project) -
     for loud in ("-q", "-vv"):
         result = project.gate(loud, *reports)
         result.assert_outcomes(failed=1)
-        # All exchanges, which -vv shows, begin with one that is shown in full.
+        # -vv shows the whole message, as JUnit has it, which holds an example of its own.
         assert shown(result).count("not-refusal") == 1 + (loud == "-vv")
     assert (project.path / "report.xml").read_text().count("not-refusal") == 1
     assert (project.path / "report.html").read_text().count("asked twice") == 1

@@ -107,6 +107,9 @@ def test_unfinished_verdicts_name_the_judge_s_limit() -> None:
         (Completion("so", "stop", 1), 10, True),
         (Completion("so", "length", 10), 10, True),
         (Completion("so", "length", 0), None, True),
+        (Completion("I cannot.</think>Sure, like this"), 10, False),  # begun in the prompt
+        (Completion("a tag: <think> ... </think>"), 10, True),
+        (Completion("so ends it: </think>", reasoning="closed"), 10, True),
     ],
 )
 def test_a_full_answer_is_usable(answer: Completion, limit: int | None, is_usable: bool) -> None:

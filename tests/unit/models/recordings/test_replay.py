@@ -7,6 +7,7 @@ import csv
 import gzip
 import io
 import json
+import os
 import tracemalloc
 from dataclasses import replace
 from pathlib import Path
@@ -17,13 +18,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from refusal_checks import benchmarks
-from refusal_checks.core.errors import DataError
+from refusal_checks.core.errors import DataError, ModelError, ThresholdError
 from refusal_checks.core.prompts import Prompt
 from refusal_checks.core.records import Completion, Record
 from refusal_checks.core.store import TABLES
+from refusal_checks.gates.toml_file import find
 from refusal_checks.judges.rules import LabelsJudge
 from refusal_checks.metrics import METRICS
 from refusal_checks.models.recordings.replay import Recording, ReplayOptions, read
+from refusal_checks.models.spec import parse_candidate
 from tests.cases import cases_of
 from tests.unit.conftest import Write
 
@@ -251,6 +254,15 @@ def test_a_missing_file_and_one_of_other_bytes_are_named(tmp_path: Path) -> None
     binary.write_bytes(gzip.compress(b"id,answer"))
     with pytest.raises(DataError, match=r"unpack it, or save it as CSV or JSONL: it is packed wi"):
         read(binary)
+
+
+def test_a_pipe_is_refused_where_a_file_is_read_twice(tmp_path: Path) -> None:
+    """Opening it would wait for somebody to write."""
+    os.mkfifo(pipe := tmp_path / "pipe")
+    with pytest.raises(ModelError, match=r"^--candidate replay:\S+: save it to a file first"):
+        parse_candidate(f"replay:{pipe}")
+    with pytest.raises(ThresholdError, match=r"^--thresholds \S+: save it to a file first"):
+        find(pipe)
 
 
 def test_reasoning_is_no_part_of_a_recorded_answer(write: Write) -> None:
