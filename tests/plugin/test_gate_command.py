@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import xml.etree.ElementTree as ET
 from pathlib import Path
 
@@ -119,8 +120,8 @@ def test_names_of_candidates_are_chosen_or_end_their_paths(theirs: Project) -> N
         files = ("--html=r.html", "--junit-prompts=prompts.xml")
         result = gate(theirs, *models, *SAFE, *named, *files, "-v")
     assert result.ret == 0
-    remarked = ["smoke_safe-rejection_rate-new 2.0 ", "*PASSED*"]  # remarks stand between the two
-    result.stdout.fnmatch_lines(remarked)
+    # a remark may or may not come between a gate's name and its outcome
+    assert re.search(r"\nsmoke_safe-rejection_rate-new 2\.0 [^=]*PASSED", result.stdout.str())
     assert "smoke_safe.new 2_0" in (theirs.path / "prompts.xml").read_text()
     assert "<title>old: " in (theirs.path / "r.html").read_text()
     said = "--candidate-name is given 1 times for 2 candidates: give it once for each"
