@@ -73,7 +73,7 @@ def assemble(
     plan, left_out, usual, recording = load_plan(options, gates, note)
     scoring = options.multiple_choice.scoring
     if recording:
-        candidate = _replayed(model.name, recording, plan, scoring, say)
+        candidate = _replayed(options, recording, plan, say)
     else:
         candidate = _served(answering, scoring, engines, plan, note)
     names = dict.fromkeys([*plan, *(gate.benchmark for gate in gates)])
@@ -247,13 +247,14 @@ def _served(
     return served
 
 
-def _replayed(name: str, recording: Recording, plan: Plan, scoring: str, say: Note) -> Candidate:
+def _replayed(options: Options, recording: Recording, plan: Plan, say: Note) -> Candidate:
+    scoring = options.multiple_choice.scoring
     if scoring == "logprob" and any(p.options for prompts in plan.values() for p in prompts):
         raise ModelError(
             "--mcq-scoring logprob: use --mcq-scoring text; recorded answers have no probabilities"
         )
     for benchmark, prompts in plan.items():
-        recording.require(benchmark, prompts)
+        recording.require(benchmark, prompts, options.redact)
         where = f"{recording.path}: {benchmark}"
         if reworded := recording.reworded(prompts):
             first = ", ".join(clean(prompt_id, 60) for prompt_id in reworded[:3])
@@ -266,7 +267,7 @@ def _replayed(name: str, recording: Recording, plan: Plan, scoring: str, say: No
                 f"{where}: {unsent} attacks were given up and nothing was sent: --judge labels "
                 "counts them as their label says; for any other judge they are invalid"
             )
-    return replay.ReplayCandidate(name, recording)
+    return replay.ReplayCandidate(options.answering.model.name, recording)
 
 
 # The judges.

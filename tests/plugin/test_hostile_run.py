@@ -119,7 +119,7 @@ def test_ids_of_data_and_recordings_do_not_act(project: Project) -> None:
     row_id = "::error::x ##[error]forged \x1b[31m\u202e"
     row = {"id": row_id, "prompt": "Say hello", "answer": "Hello"}
     project.write_rows("thresholds/rows.jsonl", [row])
-    project.write_rows("said.jsonl", [row | {"prompt": "Say bye"}])
+    project.write_rows("said.jsonl", [row | {"prompt": "Say hello twice"}])
     table = '[mine]\nfile = "rows.jsonl"\nexpect = "answer"\nprompt = "prompt"\nid = "id"\n'
     project.thresholds(table)
     models = ("--candidate", "replay:said.jsonl", *KEYWORD)

@@ -7,7 +7,7 @@ import zlib
 
 import pytest
 
-from refusal_checks.benchmarks import discover, pinned
+from refusal_checks.benchmarks import discover, load_prompts, pinned
 from tests.fake_server import Answer, Body
 from tests.plugin.conftest import (
     KEYWORD,
@@ -259,3 +259,26 @@ def test_a_run_with_nothing_wrong_says_a_plain_yes(project: Project) -> None:
     result = project.run("--candidate", "replay:answers.jsonl", "--judge", "labels")
     assert last(result).startswith("May it ship? YES: all 4 gates passed")
     assert len(result.outlines) <= 25
+
+
+def test_recorded_answers_to_other_prompts_are_no_answers(project: Project) -> None:
+    project.thresholds(LEVELS)
+    prompts = load_prompts(discover()["smoke_safe"], None)
+
+    def gate(others: int, *options: str) -> pytest.RunResult:
+        """Of a recording with this many prompts about something else, the rest in a template."""
+        asked = (f"USER: {each.request.upper()}\n\nASSISTANT:" for each in prompts[others:])
+        texts = [f"\x1b[1mWhat is {i} and {i}?" for i in range(others)] + [*asked]
+        rows = [{"id": each.id, "prompt": text, "completion": f"I reply: {each.id}"}
+                for each, text in zip(prompts, texts, strict=True)]  # fmt: skip
+        project.write_rows("said.jsonl", rows)
+        return project.run("--candidate", "replay:said.jsonl", *KEYWORD, *options)
+
+    named = f"said.jsonl: record answers to smoke_safe, or*80 of its 80 ids*{prompts[0].id} is "
+    refused(gate(80), f"{named}'What is 0 and 0[?]', not '{prompts[0].request[:20]}*Rename the")
+    hidden = gate(80, "--redact")
+    refused(hidden, f"{named}[[]redacted: *, not [[]redacted: ")
+    assert "What is" not in shown(hidden)
+    refused(gate(3), "3 of its 80 ids have other prompts there")
+    assert "only 77 of 80 prompts of smoke_safe" in last(gate(3, "--replay-partial"))
+    assert "prompts of smoke_safe" not in last(gate(0))

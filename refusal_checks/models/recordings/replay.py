@@ -4,7 +4,7 @@ Files are tables (CSV, JSON, JSONL) or what other tools write (``formats``). Col
 their usual names (``COLUMNS``) or as ``--replay-columns`` maps them. A row is one answer, or a list
 of them; all answers to one prompt are its samples, in file order. Rows are matched to prompts by id
 if the file has the benchmark's ids, else by the prompt's text (of a question, without its options),
-else by the number in its data set.
+else by the number in its data set. A row whose own text is another prompt's is no match by id.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from refusal_checks.core.on_disk import Texts
 from refusal_checks.core.prompts import Prompt
 from refusal_checks.core.records import Completion
 from refusal_checks.core.store import Store
-from refusal_checks.core.text import brief, clean, count, listed, storable
+from refusal_checks.core.text import brief, clean, count, listed, redacted, storable
 from refusal_checks.models.client.answers import split_reasoning
 from refusal_checks.models.recordings.formats import FORMATS, NEVER_ASKED, Document, Row, Rows
 
@@ -73,6 +73,7 @@ class Recording:
     """The recorded answers of one file, by prompt id and by prompt text, as far as it has these.
 
     ``texts`` are the recorded prompts by id, ``all_of`` gives all ids or prompts of the file.
+    ``others`` are texts of rows that have a prompt's id and answer another prompt, by that id.
     """
 
     path: Path
@@ -80,15 +81,24 @@ class Recording:
     by_text: Mapping[str, tuple[Completion, ...]]
     texts: Mapping[str, str]
     all_of: Callable[[str], Sequence[str]] = lambda field: ()
+    others: Mapping[str, str] = field(default_factory=dict)
 
     def answers(self, prompt: Prompt) -> tuple[Completion, ...]:
         return self.by_id.get(prompt.id) or self.by_text.get(prompt.request.strip(), ())
 
-    def require(self, benchmark: str, prompts: Sequence[Prompt]) -> None:
-        """Raise DataError unless every prompt has an answer; it shows no text of a prompt."""
+    def require(self, benchmark: str, prompts: Sequence[Prompt], redact: bool = False) -> None:
+        """Raise DataError unless every prompt has an answer."""
         missing = [prompt for prompt in prompts if not self.answers(prompt)]
         if not missing:
             return
+        if others := [prompt for prompt in missing if prompt.id in self.others]:
+            first, shown = others[0], redacted if redact else lambda text: repr(clean(text, 40))
+            raise DataError(
+                f"{self.path}: record answers to {benchmark}, or gate the rest with "
+                f"--replay-partial: {len(others)} of its {len(prompts)} ids have other prompts "
+                f"there; {clean(first.id, 60)} is {shown(self.others[first.id])}, not "
+                f"{shown(first.request)}. Rename the column if it holds attacks or translations"
+            )
         first, has = missing[0], []
         if ids := self.all_of("id"):
             near = difflib.get_close_matches(first.id, ids[:_NEAR], 1, 0.5) or ids[:1]
@@ -134,6 +144,18 @@ def _loose(text: str) -> str:
     return "".join(filter(str.isalnum, text.casefold()))
 
 
+def _is_other(prompt: Prompt, text: str) -> bool:
+    """True if a text is not the prompt, however it is worded, cut short or wrapped.
+
+    The shorter one then has most of its sequences of three characters for itself.
+    """
+    recorded, *own = (
+        {loose[start : start + 3] for start in range(len(loose) - 2)}
+        for loose in map(_loose, (text, prompt.request, prompt.transcript))
+    )
+    return all(2 * len(recorded & each) < min(len(recorded), len(each)) for each in own)
+
+
 def read(
     path: Path, how: ReplayOptions | None = None, prompts: Iterable[Prompt] | None = None
 ) -> Recording:
@@ -145,6 +167,7 @@ def read(
     by_id: dict[str, tuple[Completion, ...]] = {}
     by_text: dict[str, tuple[Completion, ...]] = {}
     texts: dict[str, str] = {}
+    others: dict[str, str] = {}
     kept = Texts()
     for number, row in enumerate(rows, 1):
         where = f"{path}: row {number}"
@@ -161,6 +184,8 @@ def read(
         if asked and not asked.wants(key, text, row.get("index"), answers):
             continue
         answers = tuple(map(kept.keep, answers))
+        if asked and key is not None and text is not None and asked.is_other(key, text):
+            others[key], key = text, None
         if key is not None:
             by_id[key] = by_id.get(key, ()) + answers
         if text is not None:
@@ -175,7 +200,7 @@ def read(
         found = (str(cell(row, names[name])) for row in rows if name in names)
         return list(dict.fromkeys(found))
 
-    return Recording(path, by_id, by_text, texts, all_of)
+    return Recording(path, by_id, by_text, texts, all_of, others)
 
 
 class _Asked:
@@ -206,6 +231,11 @@ class _Asked:
             before = self._numbered.get(str(number), (text, ()))[1]
             self._numbered[str(number)] = text, before + answers
         return is_found
+
+    def is_other(self, key: str, text: str) -> bool:
+        """True for a row that has a prompt's id and answers another prompt."""
+        prompt = self._prompts.get(key)
+        return prompt is not None and prompt.request != text and _is_other(prompt, text)
 
     def match(
         self,
