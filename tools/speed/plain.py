@@ -23,6 +23,7 @@ from typing import Any
 
 from refusal_checks.core.settings import Sampling
 from refusal_checks.engines.kinds import vllm
+from refusal_checks.engines.kinds.vllm import cpu_dtype
 from refusal_checks.models.spec import Served
 from refusal_checks.results.run_folder import RunFolder
 from tools.speed import subject, workload
@@ -51,7 +52,7 @@ for k in job["samples"]:
 json.dump(told, open(sys.argv[2], "w"))
 """
 
-ON_CPU = {"gpu_memory_utilization": 0.4, "dtype": "bfloat16", "enforce_eager": True}
+ON_CPU = {"gpu_memory_utilization": 0.4, "dtype": cpu_dtype(), "enforce_eager": True}
 """What vLLM needs to start at all beside other programs, and not to compile for half a minute."""
 
 

@@ -54,6 +54,15 @@ def runs_on_cpu() -> bool:
     return "cpu" in _version()
 
 
+def cpu_dtype(about: Path = Path("/proc/cpuinfo")) -> str:
+    """bfloat16, or float32 on an x86 processor without AVX-512, where bfloat16 is emulated.
+
+    There float32 generated 3.8 times as many tokens a second (64 sequences of 135 M parameters).
+    """
+    text = about.read_text(errors="replace") if about.exists() else ""
+    return "float32" if "\nflags" in text and "avx512f" not in text else "bfloat16"
+
+
 class Vllm(Engine):
     title = "vLLM"
     modules = ("vllm",)
@@ -111,7 +120,7 @@ class Vllm(Engine):
         if runs_on_cpu():
             # A seeded request whose prompt is split between two steps stops the CPU engine: its
             # generators have no offset to rewind ("CPU Generator does not use offset").
-            found += ["--enforce-eager", "--dtype", "bfloat16", "--no-enable-chunked-prefill"]
+            found += ["--enforce-eager", "--dtype", cpu_dtype(), "--no-enable-chunked-prefill"]
             if self._in_one_process(spec):
                 found += ["--distributed-executor-backend", "uni"]
         return found

@@ -86,6 +86,23 @@ def test_on_a_cpu_one_rank_is_one_process(
     assert ("VLLM_ENABLE_V1_MULTIPROCESSING" in ENGINE.environment("", spec)) is alone
 
 
+@pytest.mark.parametrize(
+    ("about", "dtype"),
+    [
+        ("processor\t: 0\nflags\t\t: fpu avx2 avx512f avx512_bf16\n", "bfloat16"),
+        ("processor\t: 0\nflags\t\t: fpu avx avx2 fma\n", "float32"),
+        ("processor\t: 0\nFeatures\t: fp asimd bf16\n", "bfloat16"),  # ARM
+        (None, "bfloat16"),
+    ],
+)
+def test_bfloat16_is_left_to_processors_that_compute_it(
+    tmp_path: Path, about: str | None, dtype: str
+) -> None:
+    if about:
+        (tmp_path / "cpuinfo").write_text(about)
+    assert vllm.cpu_dtype(tmp_path / "cpuinfo") == dtype
+
+
 def test_threads_are_bound_as_the_user_says(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(vllm, "runs_on_cpu", lambda: True)
     monkeypatch.setenv("VLLM_CPU_OMP_THREADS_BIND", "1")
