@@ -69,20 +69,21 @@ def gate(folder: Path, arguments: Sequence[str], timeout: float = 900) -> tuple[
     """Run the release gate as a user does, with an empty store; breached gates are no failure."""
     store = () if "--store" in arguments else ("--fresh",)
     runs = folder / "runs"
+    # -c: pytest would look for one above the folders that the options name, too
     command = [sys.executable, "-m", "pytest", "tests/gates", "-q", "-p", "no:cacheprovider"]
-    command += ["--runs", str(runs), *store, *arguments]
+    command += ["-c", "pyproject.toml", "--runs", str(runs), *store, *arguments]
     before, begun = set(runs.glob("*")), time.monotonic()
     with (folder / "gate.log").open("a") as log:
         done = subprocess.run(
             command, cwd=ROOT, stdout=log, stderr=log, timeout=timeout, check=False
         )
     wall = time.monotonic() - begun
-    (made,) = (path for path in set(runs.glob("*")) - before if path.is_dir())
-    manifest = RunFolder(made).summary().manifest
-    if done.returncode not in (0, 1) or manifest.evaluation_s is None:
+    made = [path for path in set(runs.glob("*")) - before if path.is_dir()]
+    manifest = RunFolder(made[0]).summary().manifest if made else None
+    if done.returncode not in (0, 1) or not manifest or manifest.evaluation_s is None:
         raise RuntimeError(f"{' '.join(command)}\n{(folder / 'gate.log').read_text()[-4000:]}")
     output = manifest.tokens["candidate"].output
-    return Spent(manifest.evaluation_s, wall, output), RunFolder(made)
+    return Spent(manifest.evaluation_s, wall, output), RunFolder(made[0])
 
 
 def offline(
