@@ -107,10 +107,11 @@ def require_known(
     where: str,
     what: str,
     error: Callable[[str], Exception] = ThresholdError,
+    remedy: str = "",
 ) -> None:
     """Raise an error with the nearest and all known names unless ``name`` is one of them."""
     names = sorted(known)
     if name in names:
         return
     hint = near(name, names) or "."
-    raise error(f'{where}: no {what} "{name}"{hint} Known: {", ".join(names)}')
+    raise error(f'{where}: no {what} "{name}"{hint} Known: {", ".join(names) or "none"}{remedy}')

@@ -148,7 +148,10 @@ def load_plan(
         if gate.group_kind is not None:
             groups = [prompt.groups for prompt in prompts_of(known[gate.benchmark], whole)]
             kinds_known = {kind for each in groups for kind in each}
-            require_known(gate.group_kind, kinds_known, _table(gate), "kind of group")
+            # All of the package's own benchmarks have groups; in a user's file they are columns.
+            column = f'; name the column: groups = {{ {gate.group_kind} = "..." }}'
+            own = "" if kinds_known else column
+            require_known(gate.group_kind, kinds_known, _table(gate), "kind of group", remedy=own)
             values = {each.get(gate.group_kind, "") for each in groups} - {""}
             require_known(str(gate.group), values, _table(gate), gate.group_kind)
     answering, recording = options.answering, None

@@ -60,6 +60,12 @@ def test_bad_input_ends_the_session_before_anything_is_asked(project: Project) -
     for table, said in (
         (TABLE.replace('"text"', '"txt"'), 'rows.jsonl*no column "txt"; did you mean "text"?'),
         (TABLE.replace("mine", "smoke_safe"), "brings its own data; give yours another name"),
+        (
+            TABLE.replace(
+                'category = "kind"\n', "[mine.topic.a]\nrejection_rate = { max = 0.1 }\n"
+            ),
+            'no kind of group "topic". Known: none; name the column: groups = { topic = "..." }',
+        ),
         (f'{TABLE}id = "kind"', "two prompts have the id greeting"),
         (f'{TABLE}sha256 = "{"0" * 64}"', "mine: the data has changed*to accept it, write"),
     ):
