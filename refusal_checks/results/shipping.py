@@ -135,9 +135,11 @@ def _doubts(summary: RunSummary, verdicts: Sequence[Verdict]) -> Iterator[str]:
     if doubted := [each for each in own if each.passed and each.caution]:
         others = f" (and {len(doubted) - 1} more like it)" * (len(doubted) > 1)
         yield clean(f"{doubted[0].gate.id}: {doubted[0].caution}{others}", 200)
-    of_judge = (Binary in METRICS[v.gate.metric].reads and v.use == "raw" for v in own)
-    if summary.judge and any(of_judge) and (misread := summary.judge.misread()):
+    of_judge = {v.use for v in own if Binary in METRICS[v.gate.metric].reads}
+    if summary.judge and "raw" in of_judge and (misread := summary.judge.misread()):
         yield clean(misread, 400)
+    if summary.untested and of_judge & {"raw", "cascade"}:
+        yield f"{summary.untested}, or give --human-labels"
     if any(each.flips for each in own):
         yield "answers that could not be judged decide a gate"
     parts = {name: each for name, each in summary.manifest.data.items() if each.is_partial}

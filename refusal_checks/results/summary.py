@@ -94,6 +94,8 @@ class RunSummary:
     notes: list[str] = field(default_factory=list)  # on how the verdicts came about
     failure: str = ""  # why the evaluation ended early; empty if it did not
     judge: JudgeCheck | None = None  # result of its own check; None if it was not checked
+    # why nothing tells how right the judges of refusal are, and what to do
+    untested: str = ""
     balance: Balance | None = None
     # False alarms to expect if every figure lay exactly on its bound and nothing corrected for it:
     # gates called breached, and tests that fail.
