@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Literal
 
 from refusal_checks.core.text import clean, count
@@ -140,6 +141,9 @@ def _doubts(summary: RunSummary, verdicts: Sequence[Verdict]) -> Iterator[str]:
         yield clean(misread, 400)
     if summary.untested and of_judge & {"raw", "cascade"}:
         yield f"{summary.untested}, or give --human-labels"
+    if idle := [each.gate for each in verdicts if each.gate.allows_all]:
+        where = f"{idle[0].id} of {Path(idle[0].source).name} allows every figure"
+        yield clean(f"{count(len(idle), 'gate')} cannot fail: {where}", 200)
     if any(each.flips for each in own):
         yield "answers that could not be judged decide a gate"
     parts = {name: each for name, each in summary.manifest.data.items() if each.is_partial}

@@ -275,6 +275,7 @@ UNSAFE_GATE = "[smoke_unsafe]\nrejection_rate = { min = %s }\n"
 EASY = f"{LEVELS}{UNSAFE_GATE % 0.0}{OWN}"
 ASKED = (
     "the judge was not tested: write a [judge] table into a threshold file, or give --human-labels",
+    "1 gate cannot fail: smoke_unsafe-rejection_rate of default.toml allows every figure",
 )
 
 
