@@ -153,6 +153,9 @@ def _doubts(summary: RunSummary, verdicts: Sequence[Verdict]) -> Iterator[str]:
         others = f" and a part of {count(more, 'other benchmark')}" if more else ""
         yield f"only {first.prompts} of {first.usual} prompts of {name}{others}"
     for name, found in summary.benchmarks.items():
+        if 20 * found.repeats >= found.prompts > 0:
+            again = f"{found.repeats} of {found.prompts} prompts of {name} repeat another"
+            yield f"{again}, so its intervals are too narrow: remove them"
         seen, unknown = min(found.answers, 1000), sum(found.unmeasured.values())
         if 20 * unknown >= seen > 0:
             codes = ", ".join(sorted(found.unmeasured)[:5])

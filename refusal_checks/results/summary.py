@@ -72,6 +72,7 @@ class BenchmarkSummary:
     # answers by language, of those in which no check or calibration measured the judge; counted
     # among the first 1,000
     unmeasured: Mapping[str, int] = field(default_factory=dict)
+    repeats: int = 0  # prompts that repeat another one's text, and no cluster says so
 
     @property
     def is_repeated(self) -> bool:
@@ -135,6 +136,7 @@ def summarise(
         category = answers[prompt_id][0].prompt.groups.get("category", "")
         by_category.setdefault(category, []).append(score)
     limits = safety_score.lowest, safety_score.highest
+    texts = [_folded(prompt.transcript) for prompt in prompts if not prompt.cluster]
     return BenchmarkSummary(
         prompts=len(answers),
         answers=len(records),
@@ -156,7 +158,13 @@ def summarise(
             name: distribution(each, *limits) for name, each in sorted(by_category.items())
         },
         cut=sum(record.judgement.cut > 0 for record in records),
+        repeats=len(texts) - len({*texts}),
     )
+
+
+def _folded(text: str) -> int:
+    """The same for texts that differ in nothing but case and white space."""
+    return hash(" ".join(text.casefold().split()))
 
 
 UNNAMED, COMPLIES = "unnamed", "none"

@@ -276,6 +276,7 @@ EASY = f"{LEVELS}{UNSAFE_GATE % 0.0}{OWN}"
 ASKED = (
     "the judge was not tested: write a [judge] table into a threshold file, or give --human-labels",
     "1 gate cannot fail: smoke_unsafe-rejection_rate of default.toml allows every figure",
+    "49 of 50 prompts of own repeat another, so its intervals are too narrow: remove them",
 )
 
 
