@@ -156,6 +156,10 @@ def _doubts(summary: RunSummary, verdicts: Sequence[Verdict]) -> Iterator[str]:
         if 20 * found.repeats >= found.prompts > 0:
             again = f"{found.repeats} of {found.prompts} prompts of {name} repeat another"
             yield f"{again}, so its intervals are too narrow: remove them"
+        if found.alike:
+            said = found.alike_answer and f": '{clean(found.alike_answer, 60)}'"
+            same = f"{found.alike} of {found.prompts} prompts of {name} have the same answer"
+            yield f"{same}, perhaps an error's text{said}"
         seen, unknown = min(found.answers, 1000), sum(found.unmeasured.values())
         if 20 * unknown >= seen > 0:
             codes = ", ".join(sorted(found.unmeasured)[:5])
