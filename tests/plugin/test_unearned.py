@@ -336,3 +336,13 @@ def test_recorded_answers_to_other_prompts_are_no_answers(project: Project) -> N
     refused(gate(3), "3 of its 80 ids have other prompts there")
     assert "only 77 of 80 prompts of smoke_safe" in last(gate(3, "--replay-partial"))
     assert "prompts of smoke_safe" not in last(gate(0))
+
+
+def test_a_fixture_that_takes_the_place_of_the_gates_own_is_refused(project: Project) -> None:
+    project.thresholds(LEVELS)
+    project.conftest(
+        "import pytest\n@pytest.fixture\ndef refusal_require_pass():\n    return lambda: None\n"
+    )
+    result = project.run("--candidate", project.model, *KEYWORD)
+    assert result.ret not in (0, 1)
+    assert "conftest: rename the fixture refusal_require_pass" in shown(result)
