@@ -106,11 +106,12 @@ def pytest_terminal_summary(terminalreporter: Any, exitstatus: int, config: pyte
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """One test per gate and per check of the judge, from the threshold files alone."""
     known = metafunc.definition._fixtureinfo.name2fixturedefs  # pytest has no public way
-    for name in (name for name in known if name.startswith("refusal_")):
-        if other := next((one for one in known[name] if one.func.__module__ != __name__), None):
+    for name, found in known.items():
+        modules = [each.func.__module__ for each in found]
+        if __name__ in modules[:-1]:
             raise pytest.UsageError(
-                f"{other.baseid or other.func.__module__}: rename the fixture {name}: it takes the "
-                "place of the one that decides gates"
+                f"{modules[-1]}: rename the fixture {name}: it takes the place of the one that "
+                "decides gates"
             )
     if {"refusal_verdict", "refusal_judge_figure"} & set(metafunc.fixturenames):
         activate(metafunc.config).parametrize(metafunc)
