@@ -139,6 +139,7 @@ def root(tmp_path: Path) -> Path:
 
 def test_runs_are_listed_in_the_order_of_their_starts(root: Path) -> None:
     assert [run.path.name for run in run_folder.all_runs(root)] == NAMES
+    assert run_folder.all_runs(root / "missing") == []
 
 
 def test_runs_of_other_time_zones_are_listed_in_their_order(
@@ -152,7 +153,6 @@ def test_runs_of_other_time_zones_are_listed_in_their_order(
         time.tzset()
         assert [run.path.name for run in run_folder.all_runs(tmp_path)] == names
     time.tzset()
-    assert run_folder.all_runs(root / "missing") == []
 
 
 def test_a_run_is_found_by_folder_summary_id_and_as_the_last(root: Path) -> None:
