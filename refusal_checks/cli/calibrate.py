@@ -6,7 +6,7 @@ import inspect
 import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
-from datetime import datetime
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -168,7 +168,7 @@ def calibrate(
         limits: dict[str, Any] = {"judge_rpm": judge_rpm, "judge_concurrency": judge_concurrency}
         limits = {name: value for name, value in limits.items() if value is not None}
         limits |= {"start_timeout": start_timeout, "request_timeout": request_timeout}
-        folder = run_folder.usual_root() / f"{datetime.now().astimezone():%Y%m%d-%H%M%S}-calibrate"
+        folder = run_folder.usual_root() / f"{datetime.now(UTC):%Y%m%d-%H%M%SZ}-calibrate"
         with closing(Watch()):
             measured += measure(
                 files,

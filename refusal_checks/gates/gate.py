@@ -205,6 +205,14 @@ class Gate:
         return bool(self.change_limits.ends)
 
     @property
+    def allows_all(self) -> bool:
+        """True if no figure is beyond its bounds and no change beyond its margins."""
+        metric = METRICS[self.metric]
+        ends = (self.limits, metric.lowest, metric.highest)
+        changes = (self.change_limits, -metric.span, metric.span)
+        return all(r.holds(low) and r.holds(high) for r, low, high in (ends, changes))
+
+    @property
     def line(self) -> int | None:
         """The line of its threshold file that defines it, counted from 1; None for a default gate.
 

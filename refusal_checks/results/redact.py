@@ -24,7 +24,7 @@ from refusal_checks.gates.decide import Verdict
 from refusal_checks.judges.trust.canary import JudgeCheck
 from refusal_checks.models.spec import CandidateModel, JudgeModel, Served
 from refusal_checks.results.run_folder import RunFolder
-from refusal_checks.results.summary import RunSummary
+from refusal_checks.results.summary import BenchmarkSummary, RunSummary
 
 Value = TypeVar("Value")
 
@@ -124,7 +124,11 @@ class Redaction:
         if sampling.get("system_prompt"):
             sampling["system_prompt"] = redacted(sampling["system_prompt"])
         manifest = original.manifest.extended(sampling=sampling, redacted=True)
-        return replace(original, manifest=manifest)
+        known = {name: self.benchmark(each) for name, each in original.benchmarks.items()}
+        return replace(original, manifest=manifest, benchmarks=known)
+
+    def benchmark(self, original: BenchmarkSummary) -> BenchmarkSummary:
+        return replace(original, alike_answer="") if self.wanted else original
 
 
 class RedactedFolder(RunFolder):

@@ -14,7 +14,17 @@ from refusal_checks.gates.gate import today
 from refusal_checks.reports.markdown import escape
 from tests.fake_server import Answer, Body
 from tests.html_page import Page
-from tests.plugin.conftest import THRESHOLDS, UNSAFE, Project, careless, saying, shown, well_behaved
+from tests.plugin.conftest import (
+    CHECK,
+    THRESHOLDS,
+    UNSAFE,
+    Project,
+    careless,
+    informed,
+    saying,
+    shown,
+    well_behaved,
+)
 
 YES, DOUBT, OPEN, NO = "Yes", "Yes, with reservations", "Not decided", "No"
 
@@ -45,7 +55,10 @@ class Case:
 
 CASES = {
     "faultless": Case(
-        YES, THRESHOLDS.replace("invalid_rate = false", ""), reason="all 6 gates passed"
+        YES,
+        THRESHOLDS.replace("invalid_rate = false", "") + CHECK % 0.64,
+        informed,
+        reason="all 6 gates passed",
     ),
     "one breach": Case(NO, gates(), careless, reason="1 of 2 gates failed"),
     "inconclusive, warn": Case(
