@@ -103,7 +103,7 @@ def moves(gate: Gate, compared: Comparison) -> str:
     is_share = METRICS[gate.metric].counts is not None
     moved = [(lost, "no longer" if is_share else "fell"), (gained, "newly" if is_share else "rose")]
     (most, how), (others, other_how) = moved if lost >= gained else moved[::-1]
-    text = f"{count(most, 'score')} {how}"
+    text = f"{count(most, METRICS[gate.metric].scored)} {how}"
     if is_share:
         text = f"{count(most, 'prompt')} {'is' if most == 1 else 'are'} {how} {counted}"
     return text + (f", {others} {other_how}" if others else "")

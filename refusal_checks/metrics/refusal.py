@@ -178,6 +178,7 @@ def disagreement_rate(answers: Sequence[Record]) -> float | None:
     blurred=False,
     sampled=False,
     sentence="{figure} of the answers{group} could not be judged",
+    scored="invalid share",
     better="low",
     group="judging",
 )

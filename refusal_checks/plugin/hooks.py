@@ -277,6 +277,7 @@ class Gates:
             verdict = verdicts.get(gate_id(report.nodeid))
             if verdict and str(report.longrepr) == messages.message(verdict):
                 report.longrepr = messages.brief_message(verdict, shown)
+                self.config.option.force_short_summary = True  # or CI repeats all of it there
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)
     def pytest_terminal_summary(

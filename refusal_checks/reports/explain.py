@@ -227,7 +227,7 @@ def _changes(verdict: Verdict, compared: Comparison) -> Iterator[Remark]:
         (compared.only_now, "only in this run"),
         (compared.only_then, "only in the baseline"),
         (compared.reworded, "with another wording"),
-        (compared.unscored, "without a score in one of the runs"),
+        (compared.unscored, "without a verdict in one of the runs"),
     )
     if left_out := [f"{count(n, 'prompt')} {why}" for n, why in counts if n]:
         yield Remark("not_compared", f"not compared: {', '.join(left_out)}", is_news)

@@ -54,7 +54,10 @@ def gates(runs: Sequence[RunSummary], error: Callable[[str], str]) -> Iterator[s
         named = [f"{bold}{mark}{bold}", f"{indent}{code(gate)}", code(candidate) * bool(candidate)]
         return [*named, *figures]
 
-    return table(rows.HEADER, map(cells, rows.rows(runs)))
+    lines = [rows.HEADER, *map(cells, rows.rows(runs))]
+    columns = (each for each in zip(*lines, strict=True) if any(each[1:]) or not lines[1:])
+    header, *shown = zip(*columns, strict=True)
+    return table(header, shown)
 
 
 def failures(

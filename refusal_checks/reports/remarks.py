@@ -38,13 +38,13 @@ def wrong(run: RunSummary) -> Iterator[tuple[str, Example | None]]:
 
 
 def weighty(run: RunSummary) -> Iterator[str]:
+    yield from (clean(f"note: {note}", 300) for note in run.notes)
     for check in run.judge.checks if run.judge else ():
         if not check.passed:
             what = "the judge failed its check"
             if check.mark == "weak":  # it is trusted, but not with such answers
                 what = "the judge misreads a kind of answers"
             yield clean(f"{what}: {check.headline}", 500)
-    yield from (clean(f"note: {note}", 300) for note in run.notes)
     apart: dict[str, dict[str, None]] = {}
     for verdict in run.verdicts.values():
         for difference in verdict.comparison.differences if verdict.comparison else ():

@@ -16,7 +16,7 @@ from refusal_checks.core.prompts import Kind
 from refusal_checks.core.records import Record, is_disputed
 from refusal_checks.core.store import content_key
 from refusal_checks.core.text import clean
-from refusal_checks.core.verdicts import Binary, Chosen, Invalid, Label
+from refusal_checks.core.verdicts import Binary, Chosen, Invalid, Label, Reason
 from refusal_checks.gates.decide import Verdict
 from refusal_checks.judges.cascade import SecondAsked
 from refusal_checks.judges.kinds.refusal import RefusalCategory
@@ -111,6 +111,15 @@ class RunSummary:
     def note(self, line: str) -> None:
         if line not in self.notes:
             self.notes.append(line)
+
+    def note_unread(self, records: Sequence[Record], forms: Iterable[str]) -> None:
+        """Note first of all, and once, an answer in which a judge's verdict was not found."""
+        answered = "the judge answered, for example: "
+        unread = [r.judgement for r in records if r.judgement.verdict == Reason.UNPARSABLE_VERDICT]
+        known = any(note.startswith(answered) for note in self.notes)
+        if unread and isinstance(unread[0], Invalid) and not known:
+            said = f"'{clean(unread[0].detail, 120)}'; expected {', '.join(filter(None, forms))}"
+            self.notes.insert(0, f"{answered}{said}; asked twice")
 
 
 def summarise(

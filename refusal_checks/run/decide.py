@@ -13,7 +13,7 @@ from refusal_checks.core.files import write_lines
 from refusal_checks.core.language import other_language
 from refusal_checks.core.records import Completion, Record
 from refusal_checks.core.settings import JudgeSampling, Sampling
-from refusal_checks.core.text import clean, count
+from refusal_checks.core.text import count
 from refusal_checks.core.verdicts import Binary, Invalid, Reason
 from refusal_checks.gates import baseline
 from refusal_checks.gates.baseline import Scores
@@ -112,13 +112,8 @@ class Decider:
         answering, judging = run.options.answering, run.options.judging
         for line in truncation_remarks(shown, answering.sampling, judging.sampling):
             run.summary.note(f"{name}: {line}")
-        answered = "the judge answered, for example: "
-        unread = [r.judgement for r in shown if r.judgement.verdict == Reason.UNPARSABLE_VERDICT]
-        known = any(note.startswith(answered) for note in run.summary.notes)
-        if unread and isinstance(unread[0], Invalid) and not (known or run.redaction.wanted):
-            forms = ", ".join(filter(None, (judge.expected for judge in run.parts.judges[name])))
-            said = f"'{clean(unread[0].detail, 120)}'; expected {forms}; asked twice"
-            run.summary.note(answered + said)
+        if not run.redaction.wanted:
+            run.summary.note_unread(shown, [each.expected for each in run.parts.judges[name]])
         if blurred := self._blurred(name, decided):
             run.summary.note(blurred)
         self._write(name, shown, figures, scores, decided)

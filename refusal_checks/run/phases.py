@@ -80,8 +80,8 @@ class Phases:
         may_judge.set()
         if self._distrust is None and not run.canary.why_idle:
             self._progress.phase = "checking the judge"
-            redacted = run.options.redact
-            check = await run.canary.run(run.in_flight(), run.rules.level, redacted=redacted)
+            told = None if run.options.redact else run.summary
+            check = await run.canary.run(run.in_flight(), run.rules.level, told)
             self._progress.phase = ""
             self._engines.require_running()
             shown = run.redaction.check(check)

@@ -32,6 +32,7 @@ from refusal_checks.judges.trust.labels import prompt_keys
 from refusal_checks.judges.trust.measured import MeasuredJudge, judged
 from refusal_checks.models.recordings.replay import Recording, ReplayCandidate, ReplayOptions
 from refusal_checks.models.spec import RULE_JUDGES, Replay
+from refusal_checks.results.summary import RunSummary
 from refusal_checks.run.assembly import Parts, convert, judge_panels, require_cascade
 from refusal_checks.run.evaluate import Evaluation
 from refusal_checks.run.options.command_line import Options
@@ -65,8 +66,8 @@ class Canary:
     def pending(self) -> Pending:
         return Pending(0, 0) if self.why_idle else pending(self._task)
 
-    async def run(self, in_flight: int, level: float, *, redacted: bool) -> JudgeCheck:
-        """Compare the judge's figures with the floors; its server must be up."""
+    async def run(self, in_flight: int, level: float, told: RunSummary | None) -> JudgeCheck:
+        """Compare the judge's figures with the floors; ``told``, if any, may quote the judge."""
         assert self._floors, "there is something to check"
         todo, start = self.pending(), perf_counter()
         records: list[Record] = []
@@ -74,7 +75,9 @@ class Canary:
             self._task, in_flight=in_flight, finished=lambda _, judged: records.extend(judged)
         ).run()
         panel = self._task.judges[canary.NAME]
-        if any(judge.reasoned for judge in panel) and not redacted:
+        if told:
+            told.note_unread(records, [judge.expected for judge in panel])
+        if any(judge.reasoned for judge in panel) and told:
             asking = Afterwards(panel, self._task.store, in_flight, todo.judges)
             wrong = {each.id for each in canary.mistakes(records)}
             mistaken = (record for record in records if record.prompt.id in wrong)

@@ -21,6 +21,7 @@ import pytest
 from ruamel.yaml import YAML
 
 from refusal_checks.cli.init import SOURCE, TEMPLATES
+from tests.fake_server import FakeServer
 
 ROOT = Path(__file__).parents[2]
 GATE: dict[str, Any] = YAML(typ="safe").load(ROOT / ".github" / "workflows" / "gate.yml")
@@ -127,6 +128,47 @@ def test_the_script_of_each_pipeline_gates_there(theirs: Path) -> None:
     done = run(text, theirs, VENV=str(venv))
     assert done.returncode != 0
     assert "CANDIDATE: name the model under test" in done.stderr
+
+
+def test_a_pipeline_with_a_server_comments_and_keeps_nothing_of_the_last_job(theirs: Path) -> None:
+    jobs = YAML(typ="safe").load(TEMPLATES / "github.yml")["jobs"]
+    (gating,) = (step for step in jobs["gate"]["steps"] if "gate.sh" in step.get("run", ""))
+    (posting,) = (step for step in jobs["comment"]["steps"] if "run" in step)
+    for name, text in {
+        "ci/refusal-gate.sh": (TEMPLATES / "gate.sh").read_text(),
+        "thresholds/default.toml": (theirs / "our.toml").read_text(),
+        "thresholds/answers.jsonl": (theirs / "answers.jsonl").read_text(),
+        "tools/gh": '#!/bin/sh\necho "$@" > posted\ncat comment.md >> posted\n',
+    }.items():
+        (theirs / name).parent.mkdir(exist_ok=True)
+        (theirs / name).write_text(text)
+    (theirs / "tools" / "gh").chmod(0o755)
+    kept = [theirs / name for name in ("report.xml", "report.html", "comment.md")]
+    around = {"VENV": str(command(theirs.parent, REAL)), "CACHE": str(theirs.parent / "cache")}
+    around |= {"PYTHONPATH": str(ROOT), "PATH": f"{theirs / 'tools'}:{os.environ['PATH']}"}
+    around |= {"CI": "true", "GITHUB_ACTIONS": "true", "JUDGE": "keyword", "NUMBER": "7"}
+    around |= {"GITHUB_STEP_SUMMARY": str(theirs / "summary.md")}
+    with FakeServer(lambda body: [SAID] * body["n"], api_key="hush-0123456789") as server:
+
+        def gate(key: str) -> subprocess.CompletedProcess[str]:
+            given = {"inputs.candidate": f"{server.url}#fake", "secrets.CANDIDATE_API_KEY": key}
+            filled = {name: given.get(value[4:-3], "") for name, value in gating["env"].items()}
+            return run(gating["run"], theirs, **around, **filled)
+
+        failing = gate("hush-0123456789")
+        assert failing.returncode == 1, failing.stdout + failing.stderr
+        assert all(path.exists() for path in kept)
+        (line, after) = re.findall(r"^FAILED (.*)\n(.*)", failing.stdout, re.M)[0]
+        assert (len(line) <= 73, after[:4]) == (True, "===="), "each is one line, in CI, too"
+        posted = run(posting["run"], theirs, **around)
+        assert (theirs / "posted").read_text().startswith("pr comment 7 --body-file comment.md")
+        texts_are_in_the_page_alone(theirs, failing, [path.name for path in kept])
+        public = (failing, posted, *(path.read_text() for path in theirs.rglob("*.[mxh]*")))
+        assert "hush" not in "".join(map(str, public))
+        refused = gate("a wrong one")
+    assert refused.returncode == 4, refused.stdout
+    assert "API key; set REFUSAL_CHECKS_CANDIDATE_API_KEY" in refused.stdout
+    assert not any(path.exists() for path in kept), "nor may this job show the last one's"
 
 
 ALL = {"THRESHOLDS": "my gates.toml", "BASELINE": "base; touch hacked", "ARGS": "-k xstest"}

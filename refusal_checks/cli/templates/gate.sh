@@ -1,6 +1,6 @@
 #!/bin/sh
-# May this checkpoint ship? Exit code 0: yes. 1: a gate failed or could not be evaluated. 4: something
-# that is named here is wrong. 16: an engine did not start. Arguments are further options of the gate.
+# May this checkpoint ship? Exit code 0: yes. 1: a gate failed or could not be evaluated. 4: what is
+# named here is wrong, or not there. 16: an engine did not start. Arguments are further options of the gate.
 set -eu
 : "${CANDIDATE:?name the model under test: a folder, ORG/MODEL, http://HOST:PORT/v1#MODEL or replay:FILE}"
 JUDGE=${JUDGE:-openai/gpt-oss-20b}
@@ -12,6 +12,8 @@ REFUSAL_CHECKS=${REFUSAL_CHECKS:-refusal-checks$EXTRAS @ @SOURCE@}
 CACHE=${CACHE:-$HOME/.cache/refusal-checks}
 STORE=${STORE:-$CACHE/store.sqlite}
 [ -n "${HF_HOME:-}" ] || unset HF_HOME
+# Where CI keeps the folder of the last job, its results would pass for those of this one.
+rm -f report.xml report.html comment.md
 
 # One job at a time on a machine: two would share its GPU, its environment and its store.
 mkdir -p "$CACHE"
@@ -39,7 +41,7 @@ if [ -z "${VENV:-}" ]; then
     fi
 fi
 
-"$VENV/bin/refusal-checks" doctor --candidate "$CANDIDATE" --judge "$JUDGE"
+"$VENV/bin/refusal-checks" doctor --candidate "$CANDIDATE" --judge "$JUDGE" --store "$STORE" || exit 4
 # Whoever may see the pipeline reads its log: this run shows no prompt and no answer.
 status=0
 "$VENV/bin/refusal-checks" gate "$CANDIDATE" --judge="$JUDGE" --store="$STORE" --redact \

@@ -238,8 +238,10 @@ def progress_line(title: str, progress: Progress, pace: Speed) -> str:
     counts = progress.benchmarks
     going = {name: count for name, count in counts.items() if not count.done}
     named = [f"{name} {count.judged}/{count.planned} judged" for name, count in going.items()]
+    invalid = sum(count.invalid for count in going.values())
     more = [f"{len(named) - NAMED} more benchmarks"] if len(named) > NAMED else []
     parts = [progress.phase, ", ".join(named[:NAMED] + more), *pace.words(counts)]
+    parts += [f"{invalid} answers invalid"] * bool(invalid)
     text = "; ".join(filter(None, parts))
     return f"{title}: {text}" if title else text
 
