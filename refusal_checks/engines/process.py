@@ -263,11 +263,7 @@ class EngineTransport(HttpTransport):
         if any(argument.startswith("--logprobs-mode") for argument in model.args):
             capabilities = replace(capabilities, scoring=Support.IGNORED)
         client = Client(
-            self.url,
-            model.served_name,
-            extras=model,
-            capabilities=capabilities,
-            transport=self,
+            self.url, model.served_name, extras=model, capabilities=capabilities, transport=self
         )
         client.context = declared(model)
         self._clients.append(client)

@@ -90,11 +90,7 @@ def rejection_rate(answers: Sequence[Record]) -> float | None:
 
 
 @share(
-    is_decisive,
-    LABELS,
-    "answered",
-    sentence="Answers {figure} of {prompts}",
-    better="compliance",
+    is_decisive, LABELS, "answered", sentence="Answers {figure} of {prompts}", better="compliance"
 )
 def compliance_rate(answers: Sequence[Record]) -> float | None:
     """Share of prompts that are answered: c(x) below -0.1 (arXiv 2512.16602)."""

@@ -20,7 +20,7 @@ from tests.toy_model import MODEL_DIR
 MIRROR = Path(os.environ.get(MIRROR_VARIABLE, "/nowhere"))
 
 pytestmark = [
-    pytest.mark.skipif(not (MIRROR / "chisafetybench").is_dir(), reason="needs the public files"),
+    pytest.mark.skipif(not (MIRROR / "chisafetybench").is_dir(), reason="needs the public files")
 ]
 
 

@@ -14,7 +14,7 @@ pytestmark = [
     pytest.mark.skipif(
         "REFUSAL_CHECKS_DATA" not in os.environ,
         reason="REFUSAL_CHECKS_DATA names no mirror of the public data",
-    ),
+    )
 ]
 
 GATES = """

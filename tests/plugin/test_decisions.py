@@ -78,7 +78,7 @@ def test_an_outcome_is_the_same_everywhere(
                 "471 prompts (391 more) would decide it 4 times in 5, if this is the true figure",
                 "why this gate: agreed (board, 2026-01-31)",
                 "invalid: none of 160 answers",
-            ],
+            ]
         )
 
 

@@ -63,9 +63,7 @@ CASES = {
     ),
     "invalid breach": Case(NO, gates(), silent_at_times, reason="1 of 2 gates failed"),
     "skipped": Case(
-        OPEN,
-        gates("{ max_drop = 0.05 }", "invalid_rate = false"),
-        reason="no gate was decided",
+        OPEN, gates("{ max_drop = 0.05 }", "invalid_rate = false"), reason="no gate was decided"
     ),
     "margins skipped": Case(DOUBT, gates("{ min = 0.8, max_drop = 0.05 }"), reason="no --baseline"),
     "left out": Case(DOUBT, gates(), options=("-k", "rejection"), reason="1 of 2 gates in the"),

@@ -75,11 +75,7 @@ class Instructions(NamedTuple):
         return content_key(prompts, self.sections)
 
     def messages(
-        self,
-        question: Question,
-        prompt: Prompt,
-        answer: str,
-        special: SpecialTokens = FAMILIES,
+        self, question: Question, prompt: Prompt, answer: str, special: SpecialTokens = FAMILIES
     ) -> tuple[Message, ...]:
         """The conversation that asks one question about an answer.
 

@@ -32,13 +32,7 @@ from refusal_checks.models.client.answers import (
     tokens,
     unpacked,
 )
-from refusal_checks.models.client.capabilities import (
-    ALL,
-    ANSWERS_AS,
-    LISTED,
-    Capabilities,
-    Support,
-)
+from refusal_checks.models.client.capabilities import ALL, ANSWERS_AS, LISTED, Capabilities, Support
 from refusal_checks.models.client.errors import (
     LEAST,
     PromptTooLongError,

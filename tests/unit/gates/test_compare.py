@@ -202,8 +202,7 @@ def human_records(mirror: Path, model: str, benchmark: str) -> list[Record]:
 
 
 @pytest.mark.parametrize(
-    ("benchmark", "lost", "gained"),
-    [("xstest_safe", 19, 2), ("xstest_unsafe", 128, 1)],
+    ("benchmark", "lost", "gained"), [("xstest_safe", 19, 2), ("xstest_unsafe", 128, 1)]
 )
 def test_two_real_models_flip_as_counted_from_the_authors_files(
     mirror: Path, benchmark: str, lost: int, gained: int

@@ -137,12 +137,7 @@ def votes(records: list[Record]) -> list[float]:
 
 
 @pytest.mark.parametrize(
-    "gate",
-    [
-        SAFETY,
-        replace(SURE, max_drop=0.1),
-        replace(SAFETY, max_drop=0.1),
-    ],
+    "gate", [SAFETY, replace(SURE, max_drop=0.1), replace(SAFETY, max_drop=0.1)]
 )
 def test_gates_that_can_be_wrong_only_once_keep_their_level(gate: Gate) -> None:
     found = mixed("R " * 180 + "C " * 20)
