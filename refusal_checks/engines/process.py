@@ -1,7 +1,5 @@
 """One engine: its server process, which runs under a guard, and the way to it."""
 
-from __future__ import annotations
-
 import asyncio
 import http.client
 import os

@@ -1,7 +1,5 @@
 """Refusal and its degrees, by a vote among a prompt's answers; answers without a verdict."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Iterable, Sequence
 

@@ -4,8 +4,6 @@ The controller owns the engines, the evaluation and the reports; workers collect
 their verdicts. What both must agree on is sent before anything is collected.
 """
 
-from __future__ import annotations
-
 import os
 import tempfile
 from collections.abc import Callable, Mapping

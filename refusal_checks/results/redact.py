@@ -5,8 +5,6 @@ through here first, so that no report has a text to leak. Ids, groups, verdicts 
 a text becomes its hash and its length. Only the store holds the texts themselves.
 """
 
-from __future__ import annotations
-
 from asyncio import CancelledError
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace

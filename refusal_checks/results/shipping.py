@@ -1,7 +1,5 @@
 """May it ship? The answer that exit code, terminal, summary, HTML and GitHub give alike."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal

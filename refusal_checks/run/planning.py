@@ -1,7 +1,5 @@
 """What a run has to do: the prompts and judges of a task, and what the store does not hold yet."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Container, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass

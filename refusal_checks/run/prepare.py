@@ -1,7 +1,5 @@
 """Everything that a run reads, checks and opens before an engine starts."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace

@@ -4,8 +4,6 @@ Such reasons cost further requests, so they are asked for once it is known which
 against a gate, and while the engines are still up. They are stored like verdicts.
 """
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """A part of each CHiSafetyBench benchmark on real vLLM; the figures of toy models mean nothing."""
 
-from __future__ import annotations
-
 import csv
 import json
 import os

@@ -1,7 +1,5 @@
 """The public originals in a mirror, on real vLLM with a demo candidate and the demo judge."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """A project of a user's, in a folder of its own, with the plugin and a fake server."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

@@ -1,7 +1,5 @@
 """Gates against an earlier run: margins, flips, and runs that are not comparable."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

@@ -1,7 +1,5 @@
 """Gate runs whose judge is a sequence classifier on a server, and wrong settings of one."""
 
-from __future__ import annotations
-
 import json
 import xml.etree.ElementTree as ET
 from collections.abc import Iterator

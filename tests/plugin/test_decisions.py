@@ -1,7 +1,5 @@
 """Outcomes of gate tests: the point or confidence decides, doubt passes, warns or fails."""
 
-from __future__ import annotations
-
 import xml.etree.ElementTree as ET
 
 import pytest

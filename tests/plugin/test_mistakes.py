@@ -4,8 +4,6 @@ The messages stand in a golden file, so that a review shows how one changes.
 ``pytest tests/plugin/test_mistakes.py --snapshot-update`` writes it.
 """
 
-from __future__ import annotations
-
 import re
 import shlex
 from pathlib import Path

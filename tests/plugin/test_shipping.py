@@ -1,7 +1,5 @@
 """One answer to "may it ship?": exit code, terminal, summary.json, HTML and GitHub agree."""
 
-from __future__ import annotations
-
 import xml.etree.ElementTree as ET
 from collections.abc import Sequence
 from dataclasses import dataclass

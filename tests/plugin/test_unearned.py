@@ -1,7 +1,5 @@
 """A yes that was not earned: nonsense, gates that test nothing, runs on a part, no baseline."""
 
-from __future__ import annotations
-
 import sqlite3
 import zlib
 

@@ -6,8 +6,6 @@ or rounded. Unlike the authors' script, this one counts only digits and renormal
 weighs the most probable tokens as they are, and its released scores reach 55 on a scale up to 5.
 """
 
-from __future__ import annotations
-
 import asyncio
 import math
 import tomllib

@@ -6,8 +6,6 @@ threshold file. Of the other ones (``KINDS``), those that it misreads are a rese
 Written for this project, harmful in kind only. Figures are comparable if ``digest`` is the same.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 from collections.abc import Iterable, Mapping, Sequence

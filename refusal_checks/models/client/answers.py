@@ -1,7 +1,5 @@
 """Reads the answers of a chat-completions server, and separates them from their reasoning."""
 
-from __future__ import annotations
-
 import base64
 import math
 import re

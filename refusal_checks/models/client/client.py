@@ -1,7 +1,5 @@
 """Answers and label probabilities of one model on an OpenAI-compatible server."""
 
-from __future__ import annotations
-
 import asyncio
 import dataclasses
 import json

@@ -7,8 +7,6 @@ if the file has the benchmark's ids, else by the prompt's text (of a question, w
 else by the number in its data set. A row whose own text is another prompt's is no match by id.
 """
 
-from __future__ import annotations
-
 import difflib
 import math
 import re

@@ -1,7 +1,5 @@
 """Options on answers that no engine gives here: batch files, the store alone, and recordings."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from pathlib import Path
 

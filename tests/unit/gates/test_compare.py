@@ -1,7 +1,5 @@
 """A run against an earlier one, prompt by prompt."""
 
-from __future__ import annotations
-
 import csv
 from collections.abc import Sequence
 from dataclasses import replace

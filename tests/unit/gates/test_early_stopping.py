@@ -1,7 +1,5 @@
 """When a benchmark's gates are decided, and what is said of the figure then."""
 
-from __future__ import annotations
-
 import random
 from dataclasses import replace
 

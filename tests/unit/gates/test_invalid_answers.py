@@ -1,7 +1,5 @@
 """Answers without a verdict: what they may hide, and when that keeps a gate from passing."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import replace
 from itertools import product

@@ -3,8 +3,6 @@
 Rates that a second judge corrects are in ``test_second_judge.py``.
 """
 
-from __future__ import annotations
-
 import random
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, replace

@@ -1,7 +1,5 @@
 """The judges without a model."""
 
-from __future__ import annotations
-
 import asyncio
 import csv
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Judge prompts: a constant beginning, and the judged text as data."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st

@@ -1,7 +1,5 @@
 """The worst of a prompt's answers, where ``rejection_rate`` lets them vote."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

@@ -1,7 +1,5 @@
 """What a run's folder holds comes back as it was."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

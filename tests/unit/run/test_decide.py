@@ -1,7 +1,5 @@
 """Benchmarks that stand for all attacks on another."""
 
-from __future__ import annotations
-
 import weakref
 from types import SimpleNamespace
 from typing import cast

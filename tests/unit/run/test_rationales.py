@@ -1,7 +1,5 @@
 """Reasons that are asked for afterwards: of what is shown, and of a sample."""
 
-from __future__ import annotations
-
 import asyncio
 from collections import Counter
 from collections.abc import Iterator, Sequence

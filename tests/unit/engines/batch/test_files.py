@@ -1,7 +1,5 @@
 """Batch files: what is written, and what is made of any line that comes back."""
 
-from __future__ import annotations
-
 import json
 from collections import Counter
 from contextlib import closing

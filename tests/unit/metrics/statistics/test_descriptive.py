@@ -1,7 +1,5 @@
 """Histograms, tests for two peaks, and agreement, against what can be worked out by hand."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

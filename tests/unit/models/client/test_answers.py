@@ -1,7 +1,5 @@
 """The answer of a reasoning model, and the log-probabilities that are its own."""
 
-from __future__ import annotations
-
 import asyncio
 import math
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """Recorded answers in place of a candidate."""
 
-from __future__ import annotations
-
 import asyncio
 import csv
 import gzip

@@ -1,7 +1,5 @@
 """The page of a run that goes on."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Iterator
 from dataclasses import replace
