@@ -1,5 +1,7 @@
 """A verdict in one sentence, for people who decide and do not read statistics."""
 
+from __future__ import annotations
+
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from datetime import datetime

@@ -1,5 +1,7 @@
 """A gate: bounds on one figure, and how they are decided."""
 
+from __future__ import annotations
+
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta

@@ -1,5 +1,7 @@
 """Refusal and its degrees, by a vote among a prompt's answers; answers without a verdict."""
 
+from __future__ import annotations
+
 import math
 from collections.abc import Callable, Iterable, Sequence
 
@@ -88,7 +90,11 @@ def rejection_rate(answers: Sequence[Record]) -> float | None:
 
 
 @share(
-    is_decisive, LABELS, "answered", sentence="Answers {figure} of {prompts}", better="compliance"
+    is_decisive,
+    LABELS,
+    "answered",
+    sentence="Answers {figure} of {prompts}",
+    better="compliance",
 )
 def compliance_rate(answers: Sequence[Record]) -> float | None:
     """Share of prompts that are answered: c(x) below -0.1 (arXiv 2512.16602)."""

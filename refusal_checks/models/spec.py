@@ -236,7 +236,10 @@ def describe(model: Model, served_name: str = "") -> dict[str, Any]:
             return {"version": f"sha256:{sha256(path)}"} | ({"reasoning_end": end} if end else {})
         case Rule(name=name):
             return {"version": name}
-    said = {"template_kwargs": dict(model.template_kwargs), "reasoning_end": model.reasoning_end}
+    said = {
+        "template_kwargs": dict(model.template_kwargs),
+        "reasoning_end": model.reasoning_end,
+    }
     if isinstance(model, Attached):
         return {"version": f"{model.url}#{served_name or model.model}", **said}
     if model.conversion:

@@ -67,7 +67,7 @@ def pytest_load_initial_conftests(
 def pytest_configure(config: pytest.Config) -> None:
     """Do the work from the start if options of gates are known."""
     controller = Controller(lambda: config.stash.get(_GATES, None), lambda: activate(config))
-    config.pluginmanager.register(controller, "refusal_checks.controller")
+    _register(config, controller, "refusal_checks.controller")
     if hasattr(config.option, _CANDIDATE):
         activate(config).check_thresholds()
 
@@ -78,8 +78,13 @@ def activate(config: pytest.Config) -> Gates:
         from refusal_checks.plugin.hooks import Gates
 
         config.stash[_GATES] = gates = Gates(config)
-        config.pluginmanager.register(gates, "refusal_checks.gates")
+        _register(config, gates, "refusal_checks.gates")
     return config.stash[_GATES]
+
+
+def _register(config: pytest.Config, part: object, name: str) -> None:
+    if config.pluginmanager.register(part, name) is None:
+        raise pytest.UsageError(f"-p no:{name}: leave it out: without it gates are not decided")
 
 
 def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> pytest.Module | None:
@@ -100,6 +105,14 @@ def pytest_terminal_summary(terminalreporter: Any, exitstatus: int, config: pyte
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """One test per gate and per check of the judge, from the threshold files alone."""
+    known = metafunc.definition._fixtureinfo.name2fixturedefs  # pytest has no public way
+    for name, found in known.items():
+        modules = [each.func.__module__ for each in found]
+        if __name__ in modules[:-1]:
+            raise pytest.UsageError(
+                f"{modules[-1]}: rename the fixture {name}: it takes the place of the one that "
+                "decides gates"
+            )
     if {"refusal_verdict", "refusal_judge_figure"} & set(metafunc.fixturenames):
         activate(metafunc.config).parametrize(metafunc)
 

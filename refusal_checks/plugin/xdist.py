@@ -4,11 +4,13 @@ The controller owns the engines, the evaluation and the reports; workers collect
 their verdicts. What both must agree on is sent before anything is collected.
 """
 
+from __future__ import annotations
+
 import os
 import tempfile
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from datetime import datetime
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Protocol
 from uuid import uuid4
@@ -33,7 +35,7 @@ def shared(config: pytest.Config) -> Mapping[str, str]:
     the controller then says what is missing. It is empty if the controller expects them.
     """
     if _SHARED not in config.stash:
-        name = f"{datetime.now().astimezone():%Y%m%d-%H%M%S}-{os.getpid()}"
+        name = f"{datetime.now(UTC):%Y%m%d-%H%M%SZ}-{os.getpid()}"
         signal = Path(tempfile.gettempdir()) / f"refusal-checks-{uuid4().hex}"
         sent = getattr(config, "workerinput", {}).get(KEY)
         config.stash[_SHARED] = sent or {"run": name, "signal": str(signal)}

@@ -4,6 +4,8 @@ Only this module and ``gates.explain`` formulate them. A report selects remarks 
 escapes them for its medium.
 """
 
+from __future__ import annotations
+
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import NamedTuple
 

@@ -5,6 +5,8 @@ through here first, so that no report has a text to leak. Ids, groups, verdicts 
 a text becomes its hash and its length. Only the store holds the texts themselves.
 """
 
+from __future__ import annotations
+
 from asyncio import CancelledError
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -22,7 +24,7 @@ from refusal_checks.gates.decide import Verdict
 from refusal_checks.judges.trust.canary import JudgeCheck
 from refusal_checks.models.spec import CandidateModel, JudgeModel, Served
 from refusal_checks.results.run_folder import RunFolder
-from refusal_checks.results.summary import RunSummary
+from refusal_checks.results.summary import BenchmarkSummary, RunSummary
 
 Value = TypeVar("Value")
 
@@ -122,7 +124,11 @@ class Redaction:
         if sampling.get("system_prompt"):
             sampling["system_prompt"] = redacted(sampling["system_prompt"])
         manifest = original.manifest.extended(sampling=sampling, redacted=True)
-        return replace(original, manifest=manifest)
+        known = {name: self.benchmark(each) for name, each in original.benchmarks.items()}
+        return replace(original, manifest=manifest, benchmarks=known)
+
+    def benchmark(self, original: BenchmarkSummary) -> BenchmarkSummary:
+        return replace(original, alike_answer="") if self.wanted else original
 
 
 class RedactedFolder(RunFolder):

@@ -42,8 +42,9 @@ ROOT = Path(".refusal-checks") / "runs"  # where the runs of a project are, from
 SUMMARY = "summary.json"
 LAST = "last"
 
-_NAME = re.compile(r"(\d{8}-\d{6})-\d+(?:-(\d+))?")
-"""A run's id: when it started, its process, its candidate's number if there are several."""
+_NAME = re.compile(r"(\d{8}-\d{6})(Z?)-\d+(?:-(\d+))?")
+"""A run's id: when it started (in UTC with a Z, before 0.2 in the machine's own time), its process,
+its candidate's number if there are several."""
 
 
 @dataclass(frozen=True)
@@ -267,10 +268,10 @@ def _order(name: str) -> tuple[datetime, int] | None:
     if not (parts := _NAME.fullmatch(name)):
         return None
     try:
-        start = datetime.strptime(parts[1], "%Y%m%d-%H%M%S").astimezone()
+        start = datetime.strptime(parts[1], "%Y%m%d-%H%M%S").replace(tzinfo=UTC)
     except ValueError:  # digits that are not a date
         return None
-    return start, int(parts[2] or 0)
+    return start if parts[2] else start.replace(tzinfo=None).astimezone(), int(parts[3] or 0)
 
 
 RUNS_VARIABLE = "REFUSAL_CHECKS_RUNS"  # names the folder of runs where no configuration does

@@ -1,7 +1,10 @@
 """May it ship? The answer that exit code, terminal, summary, HTML and GitHub give alike."""
 
+from __future__ import annotations
+
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Literal
 
 from refusal_checks.core.text import clean, count
@@ -133,9 +136,14 @@ def _doubts(summary: RunSummary, verdicts: Sequence[Verdict]) -> Iterator[str]:
     if doubted := [each for each in own if each.passed and each.caution]:
         others = f" (and {len(doubted) - 1} more like it)" * (len(doubted) > 1)
         yield clean(f"{doubted[0].gate.id}: {doubted[0].caution}{others}", 200)
-    of_judge = (Binary in METRICS[v.gate.metric].reads and v.use == "raw" for v in own)
-    if summary.judge and any(of_judge) and (misread := summary.judge.misread()):
+    of_judge = {v.use for v in own if Binary in METRICS[v.gate.metric].reads}
+    if summary.judge and "raw" in of_judge and (misread := summary.judge.misread()):
         yield clean(misread, 400)
+    if summary.untested and of_judge & {"raw", "cascade"}:
+        yield f"{summary.untested}, or give --human-labels"
+    if idle := [each.gate for each in verdicts if each.gate.allows_all]:
+        where = f"{idle[0].id} of {Path(idle[0].source).name} allows every figure"
+        yield clean(f"{count(len(idle), 'gate')} cannot fail: {where}", 200)
     if any(each.flips for each in own):
         yield "answers that could not be judged decide a gate"
     parts = {name: each for name, each in summary.manifest.data.items() if each.is_partial}
@@ -145,6 +153,13 @@ def _doubts(summary: RunSummary, verdicts: Sequence[Verdict]) -> Iterator[str]:
         others = f" and a part of {count(more, 'other benchmark')}" if more else ""
         yield f"only {first.prompts} of {first.usual} prompts of {name}{others}"
     for name, found in summary.benchmarks.items():
+        if 20 * found.repeats >= found.prompts > 0:
+            again = f"{found.repeats} of {found.prompts} prompts of {name} repeat another"
+            yield f"{again}, so its intervals are too narrow: remove them"
+        if found.alike:
+            said = found.alike_answer and f": '{clean(found.alike_answer, 60)}'"
+            same = f"{found.alike} of {found.prompts} prompts of {name} have the same answer"
+            yield f"{same}, perhaps an error's text{said}"
         seen, unknown = min(found.answers, 1000), sum(found.unmeasured.values())
         if 20 * unknown >= seen > 0:
             codes = ", ".join(sorted(found.unmeasured)[:5])

@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 from refusal_checks.benchmarks import attacks
 from refusal_checks.core import extensions
@@ -14,6 +15,7 @@ from refusal_checks.core.errors import EvaluationError
 from refusal_checks.core.prompts import Kind
 from refusal_checks.core.records import Record, is_disputed
 from refusal_checks.core.store import content_key
+from refusal_checks.core.text import clean
 from refusal_checks.core.verdicts import Binary, Chosen, Invalid, Label
 from refusal_checks.gates.decide import Verdict
 from refusal_checks.judges.cascade import SecondAsked
@@ -72,6 +74,10 @@ class BenchmarkSummary:
     # answers by language, of those in which no check or calibration measured the judge; counted
     # among the first 1,000
     unmeasured: Mapping[str, int] = field(default_factory=dict)
+    repeats: int = 0  # prompts that repeat another one's text, and no cluster says so
+    # how many harmless prompts have the same answer, if it is half of ten or more, and its text
+    alike: int = 0
+    alike_answer: str = ""
 
     @property
     def is_repeated(self) -> bool:
@@ -94,6 +100,8 @@ class RunSummary:
     notes: list[str] = field(default_factory=list)  # on how the verdicts came about
     failure: str = ""  # why the evaluation ended early; empty if it did not
     judge: JudgeCheck | None = None  # result of its own check; None if it was not checked
+    # why nothing tells how right the judges of refusal are, and what to do
+    untested: str = ""
     balance: Balance | None = None
     # False alarms to expect if every figure lay exactly on its bound and nothing corrected for it:
     # gates called breached, and tests that fail.
@@ -133,6 +141,7 @@ def summarise(
         category = answers[prompt_id][0].prompt.groups.get("category", "")
         by_category.setdefault(category, []).append(score)
     limits = safety_score.lowest, safety_score.highest
+    texts = [_folded(prompt.transcript) for prompt in prompts if not prompt.cluster]
     return BenchmarkSummary(
         prompts=len(answers),
         answers=len(records),
@@ -154,7 +163,30 @@ def summarise(
             name: distribution(each, *limits) for name, each in sorted(by_category.items())
         },
         cut=sum(record.judgement.cut > 0 for record in records),
+        repeats=len(texts) - len({*texts}),
+        **_alike(records, len(answers)),
     )
+
+
+def _folded(text: str) -> int:
+    """The same for texts that differ in nothing but case and white space."""
+    return hash(" ".join(text.casefold().split()))
+
+
+def _alike(records: Sequence[Record], prompts: int) -> dict[str, Any]:
+    """The answer that half of ten harmless prompts or more share: ``alike`` and its text."""
+    said = [
+        (record.prompt.id, record.completion.text)
+        for record in records
+        if record.completion and not isinstance(record.judgement, Invalid)
+        if record.prompt.kind is Kind.SANITY
+    ]
+    found = Counter(answer for _, answer in {(name, _folded(text)) for name, text in said})
+    ((same, number),) = found.most_common(1) or [(0, 0)]
+    if not 2 * number >= prompts >= 10:
+        return {}
+    shown = next(text for _, text in said if _folded(text) == same)
+    return {"alike": number, "alike_answer": clean(shown, 60)}
 
 
 UNNAMED, COMPLIES = "unnamed", "none"

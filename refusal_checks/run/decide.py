@@ -107,7 +107,8 @@ class Decider:
         run = self._run
         shown = run.redaction.judged(records)
         scores = score_all(shown)
-        run.summary.benchmarks[name] = figures = self._figures(name, shown, scores, sampled)
+        figures = run.redaction.benchmark(self._figures(name, shown, scores, sampled))
+        run.summary.benchmarks[name] = figures
         answering, judging = run.options.answering, run.options.judging
         for line in truncation_remarks(shown, answering.sampling, judging.sampling):
             run.summary.note(f"{name}: {line}")

@@ -1,5 +1,7 @@
 """What a run has to do: the prompts and judges of a task, and what the store does not hold yet."""
 
+from __future__ import annotations
+
 import math
 from collections.abc import Container, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -83,16 +85,15 @@ def pending(task: Task) -> Pending:
         unweighed += [
             (name, p, given[p.id]) for p in prompts if any(each.token_ids for each in given[p.id])
         ]
+        asking = [judge for judge in task.judges[name] if judge.identity is not None]
         usable = [
             as_judged(prompt, answer)
-            for prompt in prompts
+            for prompt in (prompts if asking else ())
             for answer in given[prompt.id]
             if unusable(answer, candidate.max_tokens) is None
         ]
         formed = cascade.of(task.judges[name])
-        for judge in task.judges[name]:
-            if judge.identity is None:
-                continue
+        for judge in asking:
             read = usable
             if formed and judge is formed.second:
                 read = _unsure(formed, usable, drawn(task.judges[name], name, prompts), store)

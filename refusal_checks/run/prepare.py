@@ -1,5 +1,7 @@
 """Everything that a run reads, checks and opens before an engine starts."""
 
+from __future__ import annotations
+
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -32,7 +34,7 @@ from refusal_checks.run.assembly import Parts, assemble, convert, prompts_of
 from refusal_checks.run.manifest import manifest
 from refusal_checks.run.options.command_line import Baseline, Options
 from refusal_checks.run.planning import Judges, Pending, Plan, Task, pending, prompts_at_once
-from refusal_checks.run.trust import Canary, known_evidence, require_own_labels
+from refusal_checks.run.trust import Canary, known_evidence, require_own_labels, untested
 
 
 def find_earlier(
@@ -230,6 +232,7 @@ def prepare(
         )
         servers = Engines(settings, board.folder, shared)
     parts = assemble(options, gates, servers, say, summary.note)
+    summary.untested = untested(options, gates)
     evidence = known_evidence(options, gates, parts)
     path = redaction.store(options.store, board.folder, options.fresh)
     summary.manifest = manifest(options, parts, path)

@@ -31,7 +31,7 @@ from refusal_checks.judges.trust.label_files import LabelFile, Scale, replayed
 from refusal_checks.judges.trust.labels import prompt_keys
 from refusal_checks.judges.trust.measured import MeasuredJudge, judged
 from refusal_checks.models.recordings.replay import Recording, ReplayCandidate, ReplayOptions
-from refusal_checks.models.spec import Replay
+from refusal_checks.models.spec import RULE_JUDGES, Replay
 from refusal_checks.run.assembly import Parts, convert, judge_panels, require_cascade
 from refusal_checks.run.evaluate import Evaluation
 from refusal_checks.run.options.command_line import Options
@@ -85,6 +85,21 @@ class Canary:
         return JudgeCheck(
             self._name, canary.digest(), checks, todo.verdicts, perf_counter() - start
         )
+
+
+def untested(options: Options, gates: Sequence[Gate]) -> str:
+    """Why nothing tells how right the judges of refusal are, and what to do; mostly empty."""
+    trust, names = options.trust, {model.name for model in options.judging.models}
+    kinds = (kind_of(options.benchmarks[gate.benchmark]) for gate in gates)
+    if trust.calibration or names == {"labels"} or not any(each.judges_refusal for each in kinds):
+        return ""
+    if names <= {*RULE_JUDGES}:
+        return "keyword looks for phrases and is not tested: name a model with --judge"
+    if trust.floors is None:
+        return "the judge was not tested: write a [judge] table into a threshold file"
+    if not trust.floors.agreement_tells:
+        return "the same verdict to all reaches [judge] agreement, so it tests nothing: raise it"
+    return ""
 
 
 def identify(judge: Judge, reading: ReplayOptions) -> JudgeIdentity:

@@ -4,6 +4,8 @@ The messages stand in a golden file, so that a review shows how one changes.
 ``pytest tests/plugin/test_mistakes.py --snapshot-update`` writes it.
 """
 
+from __future__ import annotations
+
 import re
 import shlex
 from pathlib import Path
@@ -54,7 +56,7 @@ def test_messages(section: list[str], shared: Project, snapshot: SnapshotAsserti
         # Progress: a line on the page comes before, within or after pytest's, or not at all.
         progress = r"refusal_checks/suite\.py .*|[.EF]+ +\[100%\]|open .* to follow the run"
         said = re.sub(rf"(?m)^({progress})\n", "", said)
-        said = re.sub(r"\d{8}-\d{6}-\d+(, \d{8}-\d{6}-\d+)*", "RUN", said)
+        said = re.sub(r"\d{8}-\d{6}Z-\d+(, \d{8}-\d{6}Z-\d+)*", "RUN", said)
         said = re.sub(r"(nown): [^)\n]{90,}", r"\1: ...", said)
         told.append(f"$ refusal-checks {line}\n{said.strip()}\n({result.ret})")
     assert "\n\n".join(told) == snapshot

@@ -1,5 +1,7 @@
 """One answer to "may it ship?": exit code, terminal, summary.json, HTML and GitHub agree."""
 
+from __future__ import annotations
+
 import xml.etree.ElementTree as ET
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -12,7 +14,17 @@ from refusal_checks.gates.gate import today
 from refusal_checks.reports.markdown import escape
 from tests.fake_server import Answer, Body
 from tests.html_page import Page
-from tests.plugin.conftest import THRESHOLDS, UNSAFE, Project, careless, saying, shown, well_behaved
+from tests.plugin.conftest import (
+    CHECK,
+    THRESHOLDS,
+    UNSAFE,
+    Project,
+    careless,
+    informed,
+    saying,
+    shown,
+    well_behaved,
+)
 
 YES, DOUBT, OPEN, NO = "Yes", "Yes, with reservations", "Not decided", "No"
 
@@ -43,7 +55,10 @@ class Case:
 
 CASES = {
     "faultless": Case(
-        YES, THRESHOLDS.replace("invalid_rate = false", ""), reason="all 6 gates passed"
+        YES,
+        THRESHOLDS.replace("invalid_rate = false", "") + CHECK % 0.64,
+        informed,
+        reason="all 6 gates passed",
     ),
     "one breach": Case(NO, gates(), careless, reason="1 of 2 gates failed"),
     "inconclusive, warn": Case(
@@ -61,7 +76,9 @@ CASES = {
     ),
     "invalid breach": Case(NO, gates(), silent_at_times, reason="1 of 2 gates failed"),
     "skipped": Case(
-        OPEN, gates("{ max_drop = 0.05 }", "invalid_rate = false"), reason="no gate was decided"
+        OPEN,
+        gates("{ max_drop = 0.05 }", "invalid_rate = false"),
+        reason="no gate was decided",
     ),
     "margins skipped": Case(DOUBT, gates("{ min = 0.8, max_drop = 0.05 }"), reason="no --baseline"),
     "left out": Case(DOUBT, gates(), options=("-k", "rejection"), reason="1 of 2 gates in the"),

@@ -4,6 +4,8 @@ The steps of gate.yml, and the script that ``refusal-checks init`` writes for Gi
 are run as they are written, where pytest is configured for other tests.
 """
 
+from __future__ import annotations
+
 import fcntl
 import json
 import os

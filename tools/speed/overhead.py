@@ -124,7 +124,7 @@ def run_gate(
     own = 'file = "big.csv"\nid = "id"\nexpect = "refuse"\ncategory = "topic"\n'
     (folder / "big.toml").write_text(f"[big]\n{own}rejection_rate = {{ min = 0.8 }}\n")
     command = [sys.executable, "-m", "pytest", "tests/gates", "-p", "no:cacheprovider"]
-    command += ["--thresholds", str(folder / "big.toml")]
+    command += [f"--thresholds={folder / 'big.toml'}"]
     command += ["--store", str(folder / "store.sqlite"), *args]
     before, begun = resource.getrusage(resource.RUSAGE_CHILDREN), time.monotonic()
     done = subprocess.run(

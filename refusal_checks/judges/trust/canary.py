@@ -6,8 +6,11 @@ threshold file. Of the other ones (``KINDS``), those that it misreads are a rese
 Written for this project, harmful in kind only. Figures are comparable if ``digest`` is the same.
 """
 
+from __future__ import annotations
+
 import hashlib
 import json
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -170,6 +173,13 @@ class JudgeFloors(Frozen):
     def form(self) -> ClassifierForm | None:
         known = {"format": self.format, "refusal_label": self.refusal_label}
         return ClassifierForm.model_validate(known) if self.format else None
+
+    @property
+    def agreement_tells(self) -> bool:
+        """True if a judge that gives everything the same verdict does not reach the floor."""
+        labels = Counter(each.label for each in load() if each.figure == "agreement")
+        reached = max(labels.values()) / labels.total()
+        return isinstance(self.agreement, Floor) and self.agreement.min > reached
 
     @property
     def figures(self) -> tuple[Figure, ...]:

@@ -1,5 +1,7 @@
 """Reads the answers of a chat-completions server, and separates them from their reasoning."""
 
+from __future__ import annotations
+
 import base64
 import math
 import re
@@ -45,7 +47,7 @@ def require_finished(response: Any, finished: frozenset[str] | None = None) -> N
     a limit; where they are not known, only ``ABORTED`` counts.
     """
     for choice in response["choices"]:
-        reason = _reason(choice.get("finish_reason"))
+        reason = read_reason(choice.get("finish_reason"))
         if reason in ABORTED or (finished and reason not in finished):
             raise TransientError(f"the server broke an answer off: finish reason {reason!r}")
 
@@ -56,7 +58,7 @@ def _choice(choice: Mapping[str, Any], reasoning_end: str, total: int) -> Comple
     listed = (choice.get("logprobs") or {}).get("content") or []
     mean = mean_logprob(listed, text, reasoning)
     ids = choice.get("token_ids") or ()
-    reason = _reason(choice.get("finish_reason"))
+    reason = read_reason(choice.get("finish_reason"))
     count = total or len(listed) or len(ids)
     written = storable(text)
     return Completion(written, reason, count, mean, reasoning=reasoning, token_ids=packed(ids))
@@ -78,9 +80,9 @@ def read_scores(response: Any, ids: Sequence[int]) -> list[dict[str, Any]]:
     return [{"logprob": one["logprob"], "token": one.get("decoded_token") or ""} for one in each]
 
 
-def _reason(given: Any) -> str:
+def read_reason(given: Any) -> str:
     """Why an answer ended; short enough to be shown."""
-    if given in ("stop", "eos_token", "stop_sequence"):  # the last two are TGI's words
+    if given in ("stop", "eos_token", "stop_sequence", "end_turn"):  # TGI's words, and Anthropic's
         return "stop"  # one text for nearly all answers
     text = given if isinstance(given, str) or given is None else type(given).__name__
     return storable(str(text)[:_LONGEST_REASON])

@@ -7,6 +7,8 @@ if the file has the benchmark's ids, else by the prompt's text (of a question, w
 else by the number in its data set. A row whose own text is another prompt's is no match by id.
 """
 
+from __future__ import annotations
+
 import difflib
 import math
 import re
@@ -24,7 +26,7 @@ from refusal_checks.core.prompts import Prompt
 from refusal_checks.core.records import Completion
 from refusal_checks.core.store import Store
 from refusal_checks.core.text import brief, clean, count, listed, redacted, storable
-from refusal_checks.models.client.answers import split_reasoning
+from refusal_checks.models.client.answers import read_reason, split_reasoning
 from refusal_checks.models.recordings.formats import FORMATS, NEVER_ASKED, Document, Row, Rows
 
 LOGPROB_COLUMNS: Mapping[str, tuple[str, ...]] = {
@@ -39,6 +41,7 @@ COLUMNS: Mapping[str, tuple[str, ...]] = {
     "prompt": ("prompt", "question", "instruction", "request"),
     "completion": ("completion", "response", "answer", "output"),
     "label": ("label", "human_label", "final_label"),
+    "finish_reason": ("finish_reason",),
     **LOGPROB_COLUMNS,
 }
 """Usual column names of each field; the first that the file has is taken."""
@@ -324,7 +327,8 @@ def _completions(
         raise DataError(f"{where}: {column} is not text")
     for number, answer in enumerate(answers):
         own = dict(cells)
-        for name in ("label", *LOGPROB_COLUMNS) if isinstance(found, list) else ():
+        parallel = ("label", "finish_reason", *LOGPROB_COLUMNS)
+        for name in parallel if isinstance(found, list) else ():
             if isinstance(value := own.get(name), list):
                 if len(value) != len(answers):
                     raise DataError(
@@ -337,6 +341,7 @@ def _completions(
         meant = how.labels.get(said.strip().lower(), said)
         yield Completion(
             storable(text),
+            finish_reason=read_reason(own.get("finish_reason") or "stop"),
             mean_logprob=_mean_logprob(own, names, where),
             label=storable(meant) if label is not None else None,
             reasoning=reasoning,

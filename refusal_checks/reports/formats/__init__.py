@@ -24,7 +24,7 @@ import pytest
 from refusal_checks.core import extensions
 from refusal_checks.core.errors import UserError
 from refusal_checks.core.extensions import ExtensionError
-from refusal_checks.results.run_folder import RunFolder
+from refusal_checks.results.run_folder import RunFolder, require_writable
 
 if TYPE_CHECKING:
     from refusal_checks.results.progress import Underway
@@ -126,10 +126,11 @@ def check(call: Invocation) -> None:
         if os.environ.get(variable) and variable not in known:
             raise UserError(f"{moved(f'${variable}')}, or unset it")
     for _, module, path in targets(call):
-        if metavar(module) == FILE and path.is_dir():
-            raise UserError(
-                f"{module.OPTION or module.VARIABLE} {path}: name a file: it is a folder"
-            )
+        if metavar(module) == FILE:
+            given = f"{module.OPTION or module.VARIABLE} {path}"
+            if path.is_dir():
+                raise UserError(f"{given}: name a file: it is a folder")
+            require_writable(path.parent, f"{given}:")
         getattr(module, "check", lambda: None)()
 
 

@@ -211,7 +211,7 @@ def _read_extras(config: OptionValues, role: str, named: Sequence[str]) -> list[
         try:
             words = tuple(shlex.split(args))
         except ValueError as fault:
-            raise ModelError(f"--{role}-args: {fault}") from None
+            raise ModelError(f"--{role}-args {args}: {fault}") from None
         option = f"--{role}-template-kwargs {template_kwargs}"
         try:
             kwargs = parse_json(template_kwargs or "{}")

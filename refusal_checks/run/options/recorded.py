@@ -1,5 +1,7 @@
 """Options on answers that no engine gives here: batch files, the store alone, and recordings."""
 
+from __future__ import annotations
+
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -65,8 +67,8 @@ def add_replay(group: pytest.OptionGroup) -> None:
         "--replay-columns",
         metavar="FIELD=COLUMN,...",
         default="",
-        help="columns of recorded answers: id, prompt, completion, label, logprob (mean) or "
-        "total_logprob and tokens; a dot leads into nested values (doc.prompt)",
+        help="columns of recorded answers: id, prompt, completion, label, finish_reason, logprob "
+        "(mean) or total_logprob and tokens; a dot leads into nested values (doc.prompt)",
     )
     group.addoption(
         "--replay-where",

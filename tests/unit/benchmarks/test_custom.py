@@ -1,5 +1,7 @@
 """A user's own benchmark, from a file or the hub, without touching the package."""
 
+from __future__ import annotations
+
 import json
 from contextlib import suppress
 from pathlib import Path

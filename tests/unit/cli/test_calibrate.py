@@ -1,5 +1,7 @@
 """``refusal-checks calibrate``: XSTest's files, tables of other shapes, and what it writes."""
 
+from __future__ import annotations
+
 import json
 from pathlib import Path
 from typing import Any

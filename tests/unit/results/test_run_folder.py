@@ -1,5 +1,8 @@
 """What a run's folder holds comes back as it was."""
 
+from __future__ import annotations
+
+import time
 from pathlib import Path
 
 import pytest
@@ -137,6 +140,19 @@ def root(tmp_path: Path) -> Path:
 def test_runs_are_listed_in_the_order_of_their_starts(root: Path) -> None:
     assert [run.path.name for run in run_folder.all_runs(root)] == NAMES
     assert run_folder.all_runs(root / "missing") == []
+
+
+def test_runs_of_other_time_zones_are_listed_in_their_order(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    names = ["20260103-083000-9", "20260103-000000Z-7", "20260103-093000-8"]  # two in Tokyo's time
+    for name in names:
+        (tmp_path / name).mkdir()
+    with monkeypatch.context() as patch:
+        patch.setenv("TZ", "Asia/Tokyo")
+        time.tzset()
+        assert [run.path.name for run in run_folder.all_runs(tmp_path)] == names
+    time.tzset()
 
 
 def test_a_run_is_found_by_folder_summary_id_and_as_the_last(root: Path) -> None:

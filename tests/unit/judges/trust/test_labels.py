@@ -1,5 +1,7 @@
 """The draw of answers to label: random, in proportion, and the command that writes it."""
 
+from __future__ import annotations
+
 import csv
 import io
 from collections import Counter

@@ -1,5 +1,7 @@
 """Recorded answers in place of a candidate."""
 
+from __future__ import annotations
+
 import asyncio
 import csv
 import gzip
@@ -18,7 +20,7 @@ from hypothesis import strategies as st
 from refusal_checks import benchmarks
 from refusal_checks.core.errors import DataError, ModelError, ThresholdError
 from refusal_checks.core.prompts import Prompt
-from refusal_checks.core.records import Completion, Record
+from refusal_checks.core.records import Completion, Record, unusable
 from refusal_checks.core.store import TABLES
 from refusal_checks.gates.toml_file import find
 from refusal_checks.judges.rules import LabelsJudge
@@ -138,6 +140,21 @@ def test_rows_can_be_chosen_by_their_values(write: Write) -> None:
         read(path, ReplayOptions(only={"model": "too"}))
     with pytest.raises(DataError, match=r'modell=one: no column "modell"'):
         read(path, ReplayOptions(only={"modell": "one"}))
+
+
+def test_the_reasons_why_recorded_answers_ended_are_read_as_those_of_a_server(write: Write) -> None:
+    rows = "id,answer,finish_reason\nv1,a,content_filter\nv1,b,length\nv1,c,\nv1,d,end_turn\n"
+    answers = read(write("a.csv", rows)).answers(ONE)
+    assert [answer.finish_reason for answer in answers] == [
+        "content_filter",
+        "length",
+        *["stop"] * 2,
+    ]
+    assert [unusable(answer, None) is None for answer in answers] == [False, True, True, True]
+    row = {"id": "v1", "answer": ["a", "b"], "ended": ["tool_calls", "stop"]}
+    how = ReplayOptions({"finish_reason": "ended"})
+    answers = read(write("b.jsonl", json.dumps(row)), how).answers(ONE)
+    assert [answer.finish_reason for answer in answers] == ["tool_calls", "stop"]
 
 
 def test_rows_match_by_id_before_text(write: Write) -> None:
