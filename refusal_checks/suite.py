@@ -1,7 +1,5 @@
 """The release gate as tests, for a test file in any repository that imports them from here."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 

@@ -1,7 +1,5 @@
 """Answers a batch file as an engine's batch command does, with a fake server in its place."""
 
-from __future__ import annotations
-
 import json
 import urllib.error
 import urllib.request

@@ -1,7 +1,5 @@
 """Tables of cases that are read best by themselves: a TOML file beside its test."""
 
-from __future__ import annotations
-
 import tomllib
 from pathlib import Path
 from typing import Any

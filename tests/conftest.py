@@ -1,7 +1,5 @@
 """What holds for all tests: those marked ``nightly`` run with ``pytest -m nightly`` alone."""
 
-from __future__ import annotations
-
 import signal
 
 import pytest

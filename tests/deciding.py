@@ -1,7 +1,5 @@
 """Deciding one gate, as a run decides all gates of a benchmark."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from refusal_checks.core.errors import EvaluationError

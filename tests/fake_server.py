@@ -1,7 +1,5 @@
 """A local OpenAI-compatible server with scripted answers, which records what it was asked."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import math

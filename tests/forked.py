@@ -3,8 +3,6 @@
 Loading them takes longer than most runs on a fake server do.
 """
 
-from __future__ import annotations
-
 import atexit
 import gc
 import multiprocessing

@@ -1,7 +1,5 @@
 """The HTML report as a parser sees it."""
 
-from __future__ import annotations
-
 import json
 from html.parser import HTMLParser
 from pathlib import Path

@@ -7,8 +7,6 @@ several or report another's choice. ``COMPARED`` ones choose ``{r}``, with the t
 ``{w}`` and ``{tw}``, if anything.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Folders of finished runs that need no engine: for tests of reports, and to measure them."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import groupby

@@ -1,7 +1,5 @@
 """Small files of data, as public sets publish them."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any

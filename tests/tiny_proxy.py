@@ -1,7 +1,5 @@
 """A forward proxy that sends everything to one server, and records what it was asked for."""
 
-from __future__ import annotations
-
 import asyncio
 
 from tests.fake_server import InThread

@@ -1,7 +1,5 @@
 """Benchmarks. Each module of ``suites``, and each extension, adds its ``BENCHMARKS``."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from functools import cache

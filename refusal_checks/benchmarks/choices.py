@@ -1,7 +1,5 @@
 """Multiple-choice questions: the options in a user's own rows, and answer keys."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path

@@ -1,7 +1,5 @@
 """A user's own benchmark: a file or a data set of the hub, described in a threshold file."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, cast, get_args

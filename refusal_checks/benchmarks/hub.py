@@ -1,7 +1,5 @@
 """Data sets of the Hugging Face hub, loaded with the datasets library at a pinned revision."""
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass

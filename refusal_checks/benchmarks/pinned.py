@@ -3,8 +3,6 @@
 A mirror that ``data pull`` filled has an index, which tells if its data has changed.
 """
 
-from __future__ import annotations
-
 import hashlib
 import os
 from collections.abc import Mapping, Sequence

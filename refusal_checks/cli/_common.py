@@ -1,7 +1,5 @@
 """What commands share: how they are grouped, how they are told a run, and how they print."""
 
-from __future__ import annotations
-
 import shlex
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path

@@ -1,7 +1,5 @@
 """``refusal-checks baseline`` and ``thresholds``: a run as what later runs are held against."""
 
-from __future__ import annotations
-
 import shlex
 from datetime import UTC, datetime
 from pathlib import Path

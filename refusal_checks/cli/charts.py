@@ -1,7 +1,5 @@
 """``refusal-checks radar``, ``histogram`` and ``consistency``: scores, drawn and compared."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from itertools import combinations
 from pathlib import Path

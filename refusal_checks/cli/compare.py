@@ -1,7 +1,5 @@
 """``refusal-checks compare`` and ``history``: several runs, side by side or by date."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Annotated, Any

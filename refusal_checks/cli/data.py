@@ -1,7 +1,5 @@
 """``refusal-checks data``: local mirrors of public data."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated

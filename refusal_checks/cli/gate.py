@@ -1,7 +1,5 @@
 """``refusal-checks gate`` and ``batch``: the release gates, whatever a folder's pytest does."""
 
-from __future__ import annotations
-
 import os
 import shlex
 from collections.abc import Sequence

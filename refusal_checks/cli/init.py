@@ -1,7 +1,5 @@
 """``refusal-checks init``: the files that a repository needs to gate its models."""
 
-from __future__ import annotations
-
 from contextlib import suppress
 from pathlib import Path
 from typing import Annotated, Literal

@@ -1,7 +1,5 @@
 """``refusal-checks runs`` and ``report``: the runs of a project, and reports of finished ones."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass

@@ -1,7 +1,5 @@
 """``refusal-checks store``: the size of a store, and dropping what no run needs."""
 
-from __future__ import annotations
-
 from datetime import datetime, timedelta
 from math import isfinite
 from pathlib import Path

@@ -4,8 +4,6 @@ A ``UserError`` ends with exit status 4; an ``InfrastructureError`` is shown as 
 failed gate.
 """
 
-from __future__ import annotations
-
 import re
 from asyncio import CancelledError
 from collections.abc import Callable, Iterable

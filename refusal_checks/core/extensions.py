@@ -6,8 +6,6 @@ format) or ``add`` (commands). One module may hold several of these; docs/how-to
 describes each.
 """
 
-from __future__ import annotations
-
 import hashlib
 import sys
 import traceback

@@ -4,15 +4,10 @@ A judge that was measured on English and Chinese calls compliance in Russian a r
 says of answers in other languages does not count as a verdict.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Collection
 from functools import cache
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from py3langid.langid import LanguageIdentifier
+from typing import Any
 
 _KIN = {"en": ("en", "pcm"), "zh": ("zh", "yue", "wuu", "lzh")}
 """Languages that are read like another one: the identifier tells these apart by little."""
@@ -52,7 +47,7 @@ def language_of(text: str) -> str:
 
 
 @cache
-def _identifier() -> LanguageIdentifier:
+def _identifier() -> Any:
     from py3langid.langid import MODEL_FILE, LanguageIdentifier  # loads its model for half a second
 
     return LanguageIdentifier.from_model_file(MODEL_FILE, norm_probs=True)

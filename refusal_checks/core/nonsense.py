@@ -5,8 +5,6 @@ rules are few and strict, since a real answer must not be lost to them: they hit
 recorded answers of three models to XSTest and of two attacks of JailbreakBench.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 from functools import lru_cache

@@ -1,7 +1,5 @@
 """Answers of large runs: their texts wait on the disk until somebody looks at them."""
 
-from __future__ import annotations
-
 import os
 import tempfile
 from contextlib import suppress

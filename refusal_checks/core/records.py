@@ -5,8 +5,6 @@ that it stands whatever these would have said: with two judges both must agree. 
 averaged.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass

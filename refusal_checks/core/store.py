@@ -5,8 +5,6 @@ Once a call that writes returns, a crash of the process loses nothing; a power f
 last moments at most. Several processes may use one file.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import os

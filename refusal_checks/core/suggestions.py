@@ -1,7 +1,5 @@
 """What is wrong with a value, in plain words: what to write first, then why."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable
 from difflib import get_close_matches

@@ -1,7 +1,5 @@
 """Makes hostile text, such as model output, fit for a terminal, a log, a file or a judge."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import re

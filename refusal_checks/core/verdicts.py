@@ -4,8 +4,6 @@ Each type of verdict knows how reports show it, how it is redacted and exported,
 judges combines several of it. The attribute ``kind`` names the type in stored files.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace

@@ -1,7 +1,5 @@
 """What this machine has to run engines on."""
 
-from __future__ import annotations
-
 import csv
 import math
 import os

@@ -8,8 +8,6 @@ killed. Conversely, a server can take long to notice that an engine process is g
 watches the child processes whose names begin with VITAL (none if that is empty).
 """
 
-from __future__ import annotations
-
 import hmac
 import os
 import signal

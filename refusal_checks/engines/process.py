@@ -1,7 +1,5 @@
 """One engine: its server process, which runs under a guard, and the way to it."""
 
-from __future__ import annotations
-
 import asyncio
 import http.client
 import os
@@ -263,11 +261,7 @@ class EngineTransport(HttpTransport):
         if any(argument.startswith("--logprobs-mode") for argument in model.args):
             capabilities = replace(capabilities, scoring=Support.IGNORED)
         client = Client(
-            self.url,
-            model.served_name,
-            extras=model,
-            capabilities=capabilities,
-            transport=self,
+            self.url, model.served_name, extras=model, capabilities=capabilities, transport=self
         )
         client.context = declared(model)
         self._clients.append(client)

@@ -3,8 +3,6 @@
 Both become tables of benchmarks under attack, such as ``jailbreakbench+prefill``.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path

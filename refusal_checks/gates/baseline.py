@@ -6,8 +6,6 @@ and one prompt per line, so that a pull request shows what changed. Answers are 
 in the store.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from statistics import NormalDist
 from typing import NamedTuple
 
 from refusal_checks.core.prompts import Prompt
 from refusal_checks.core.records import Record
+from refusal_checks.core.verdicts import Invalid
 from refusal_checks.gates.baseline import PromptScores, Scores, fingerprint
 from refusal_checks.gates.gate import Gate, Use
 from refusal_checks.gates.rates import Rate
@@ -93,6 +94,19 @@ def offender(metric: Metric, answers: Sequence[Record], lowest: bool) -> Offende
         escaped=worst.judgement.escaped,
         expected=(worst.prompt.options and worst.prompt.reference) or "",
     )
+
+
+def answers_of(
+    shown: Iterable[Offender], records: Sequence[Record]
+) -> dict[tuple[str, str], Record]:
+    """The answers with a verdict of the prompts shown, by id and text; of equal ones the first."""
+    ids = {each.id for each in shown}
+    return {
+        (record.prompt.id, record.completion.text): record
+        for record in reversed(records)
+        if record.prompt.id in ids
+        if record.completion and not isinstance(record.judgement, Invalid)
+    }
 
 
 @dataclass(frozen=True)

@@ -107,19 +107,14 @@ class Verdict:
 
     def with_rationales(self, records: Sequence[Record]) -> Verdict:
         """The same verdict with the reasons that judges have given since for what it shows."""
-        ids = {each.id for each in self.shown}
-        judged = {
-            (record.prompt.id, record.completion.text): record.judgement
-            for record in reversed(records)
-            if record.prompt.id in ids
-            if record.completion and not isinstance(record.judgement, Invalid)
-        }
+        judged = compare.answers_of(self.shown, records)
 
         def explained(each: Offender) -> Offender:
             found = judged.get((each.id, each.answer))
-            if found is None or found.verdict != each.verdict:
+            if found is None or found.judgement.verdict != each.verdict:
                 return each
-            return replace(each, category=found.category, rationale=found.rationale)
+            by = found.judgement
+            return replace(each, category=by.category, rationale=by.rationale)
 
         return self.showing(explained, lambda flip: replace(flip, now=explained(flip.now)))
 

@@ -7,8 +7,6 @@ wrong twice, while answers come and once all are there, so each gets half of the
 error.
 """
 
-from __future__ import annotations
-
 import random
 from collections.abc import Collection, Mapping, Sequence
 

@@ -1,7 +1,5 @@
 """Proposed gates, as TOML: the loosest bounds of the intervals of reference runs."""
 
-from __future__ import annotations
-
 import json
 import math
 import re

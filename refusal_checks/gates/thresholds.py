@@ -13,8 +13,6 @@ Of several files the later wins, gate by gate. All that a file may say is in
 docs/reference/thresholds.md.
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date

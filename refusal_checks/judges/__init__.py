@@ -5,8 +5,6 @@ can name (``Benchmark.judge``). It defines ``build(setup)`` and, where the defau
 do not hold, ``VERDICTS``; of this package also ``JUDGES_REFUSAL``.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from functools import cache
 

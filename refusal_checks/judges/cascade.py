@@ -4,8 +4,6 @@ It also reads the answers to a random sample of the prompts, whatever the first 
 What the two then differ in corrects the rates, see ``gates.rates``; it changes no verdict.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace

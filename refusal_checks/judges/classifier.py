@@ -5,8 +5,6 @@ classifiers, in the model's own ``config.json`` under ``refusal_judge``, or in a
 writes no reasons; its evidence is the sentence whose leaving out moves the probability most.
 """
 
-from __future__ import annotations
-
 import asyncio
 import re
 from collections.abc import Mapping, Sequence

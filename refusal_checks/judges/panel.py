@@ -1,7 +1,5 @@
 """Which judges read which answers: a benchmark's way of judging, done by the judges of the run."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path

@@ -4,8 +4,6 @@ First the JSON objects that this project's prompts ask for, then other projects'
 a capital, bold type, a full stop and a token that ends the output are forgiven.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Iterator

@@ -5,8 +5,6 @@ model. It agrees with people on 88% of XSTest's recorded answers (kappa 0.77), a
 avoids or quotes the phrases fools it. ``labels`` repeats the verdicts recorded beside the answers.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Callable, Mapping

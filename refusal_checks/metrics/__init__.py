@@ -8,8 +8,6 @@ Answers without a verdict count in ``invalid_rate`` only. A prompt is scored by 
 and has no score without any.
 """
 
-from __future__ import annotations
-
 from importlib import import_module
 from pkgutil import iter_modules
 

@@ -1,7 +1,5 @@
 """The form of a metric, and the register of all metrics."""
 
-from __future__ import annotations
-
 import math
 from collections import Counter
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence

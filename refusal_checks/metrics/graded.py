@@ -1,7 +1,5 @@
 """Harm, rated safety, and multiple choice."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass

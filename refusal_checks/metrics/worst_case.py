@@ -1,7 +1,5 @@
 """Refusal by the worst answer or attack; what answers without a verdict could change."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import cycle

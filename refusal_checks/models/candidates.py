@@ -1,7 +1,5 @@
 """Candidates: what prompts are sent to."""
 
-from __future__ import annotations
-
 import asyncio
 import hashlib
 import json

@@ -3,8 +3,6 @@
 The files of a Hugging Face id are those of the local cache.
 """
 
-from __future__ import annotations
-
 import fnmatch
 import json
 import re

@@ -3,8 +3,6 @@
 pytest completes an entry when its test ends; what only the end of the session knows is added then.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any

@@ -1,7 +1,5 @@
 """Plugin of ``refusal-checks gate``: pytest's arguments are models, and its tests the gates."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

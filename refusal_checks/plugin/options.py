@@ -4,8 +4,6 @@ Every option has a second name, ``--refusal-NAME``, which is accepted even if ``
 another plugin or a conftest.py. Values are kept under names of their own (``PREFIX``).
 """
 
-from __future__ import annotations
-
 import argparse
 import copy
 import os

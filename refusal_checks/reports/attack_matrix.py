@@ -1,7 +1,5 @@
 """What attacks change: the rate of each benchmark under each attack, against its plain prompts."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import NamedTuple
 

@@ -1,7 +1,5 @@
 """Judges against human labels: JSON for tools, Markdown for people."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any

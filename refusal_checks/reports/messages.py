@@ -1,7 +1,5 @@
 """What the test of a gate or of the judge says: its message, and its properties in JUnit."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 

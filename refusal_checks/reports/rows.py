@@ -1,7 +1,5 @@
 """The summary table as rows of words: one row per gate, grouped by benchmark."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 

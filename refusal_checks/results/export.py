@@ -1,19 +1,14 @@
 """A run's records as one table, for people's own analyses: one row per answer."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 from refusal_checks.core.errors import DataError
 from refusal_checks.core.records import Record, is_disputed
-
-if TYPE_CHECKING:
-    import datasets
 
 Row = dict[str, Any]
 

@@ -1,7 +1,5 @@
 """How many prompts of a benchmark have which refusal confidence, as files: JSON and CSV."""
 
-from __future__ import annotations
-
 import json
 import math
 from collections.abc import Iterator, Sequence

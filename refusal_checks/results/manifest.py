@@ -3,8 +3,6 @@
 ``conditions`` are the part of it that figures depend on: all but the candidate.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping
 from typing import Any, Self

@@ -4,8 +4,6 @@ The process that owns the engines evaluates and decides; tests, there or in work
 run gives the same figures however its tests are distributed.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field

@@ -1,7 +1,5 @@
 """Progress of an evaluation: counted by the thread that evaluates, read by any other."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path

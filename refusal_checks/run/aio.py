@@ -1,7 +1,5 @@
 """Work side by side: done once for all who want it, ended by the first fault, stored together."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import AsyncIterator, Callable, Coroutine, Hashable, Mapping, Sequence
 from contextlib import asynccontextmanager

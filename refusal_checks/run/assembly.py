@@ -1,7 +1,5 @@
 """The parts of a run, built from its options: prompts, candidate, judges and servers."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """One round of batches: store results and write the requests that are still missing."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import AsyncExitStack, closing

@@ -4,8 +4,6 @@ All prompts of all selected benchmarks stream through candidate and judges; an a
 soon as it exists, and nothing waits for a batch or a benchmark to end.
 """
 
-from __future__ import annotations
-
 import asyncio
 from collections import deque
 from collections.abc import Callable, Coroutine, Mapping, Sequence

@@ -1,7 +1,5 @@
 """What a run will ask for: how long that took before, and why stored work is done again."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import suppress

@@ -7,8 +7,6 @@ file, as a process of its own, reads the pipe, and ends the run's process if tha
 itself in time. Engines' guards and workers see that it has gone, and end too.
 """
 
-from __future__ import annotations
-
 import os
 import select
 import signal

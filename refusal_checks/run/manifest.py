@@ -1,7 +1,5 @@
 """Provenance: what was run, with what, on what."""
 
-from __future__ import annotations
-
 import importlib.metadata
 import os
 import platform

@@ -4,8 +4,6 @@ Such reasons cost further requests, so they are asked for once it is known which
 against a gate, and while the engines are still up. They are stored like verdicts.
 """
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
@@ -17,7 +15,7 @@ from refusal_checks.core.prompts import Prompt
 from refusal_checks.core.records import Completion, Record, Vote, is_disputed
 from refusal_checks.core.store import Store, content_key
 from refusal_checks.core.verdicts import Binary, Invalid, Judgement, Reason
-from refusal_checks.gates.compare import Offender
+from refusal_checks.gates.compare import Offender, answers_of
 from refusal_checks.judges import cascade
 from refusal_checks.judges.base import Judge
 from refusal_checks.models.spec import Attached
@@ -170,13 +168,7 @@ class Afterwards:
 
 def _shown(records: Sequence[Record], offenders: Sequence[Offender]) -> Iterator[Record]:
     """The records that gates' messages show, then those on which judges disagree."""
-    ids = {offender.id for offender in offenders}
-    answers = {
-        (record.prompt.id, record.completion.text): record
-        for record in reversed(records)
-        if record.prompt.id in ids
-        if record.completion and not isinstance(record.judgement, Invalid)
-    }
+    answers = answers_of(offenders, records)
     for offender in offenders:
         if record := answers.get((offender.id, offender.answer)):
             yield record

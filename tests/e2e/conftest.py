@@ -1,7 +1,5 @@
 """Real vLLM with the toy models. One engine serves most tests; it is attached to by URL."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

@@ -1,7 +1,5 @@
 """A batch file through vLLM's own batch command, against a live run of the same gates."""
 
-from __future__ import annotations
-
 import os
 import re
 import shlex

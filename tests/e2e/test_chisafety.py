@@ -1,7 +1,5 @@
 """A part of each CHiSafetyBench benchmark on real vLLM; the figures of toy models mean nothing."""
 
-from __future__ import annotations
-
 import csv
 import json
 import os
@@ -20,7 +18,7 @@ from tests.toy_model import MODEL_DIR
 MIRROR = Path(os.environ.get(MIRROR_VARIABLE, "/nowhere"))
 
 pytestmark = [
-    pytest.mark.skipif(not (MIRROR / "chisafetybench").is_dir(), reason="needs the public files"),
+    pytest.mark.skipif(not (MIRROR / "chisafetybench").is_dir(), reason="needs the public files")
 ]
 
 

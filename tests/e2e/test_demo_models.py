@@ -4,8 +4,6 @@ Where the package has no adapter (a checkout in which it is trained), a random o
 what the models say is another matter than that they are made, served and asked.
 """
 
-from __future__ import annotations
-
 import json
 import re
 import xml.etree.ElementTree as ET

@@ -1,7 +1,5 @@
 """Servers that others run: vLLM, which can do all, and ``transformers serve``, which cannot."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import os

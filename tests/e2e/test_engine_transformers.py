@@ -1,7 +1,5 @@
 """``--engine transformers``: the gate without vLLM, on the same demo models."""
 
-from __future__ import annotations
-
 import subprocess
 from pathlib import Path
 

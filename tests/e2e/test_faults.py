@@ -1,7 +1,5 @@
 """Engines and runs that are killed, on real vLLM: what goes on, and what the next run repeats."""
 
-from __future__ import annotations
-
 import re
 import subprocess
 import time

@@ -1,7 +1,5 @@
 """The wheel in a fresh environment without vLLM, in a git repository that is not this one."""
 
-from __future__ import annotations
-
 import importlib.metadata
 import json
 import os

@@ -1,7 +1,5 @@
 """Judges on real vLLM: a panel, templates of fine-tuned judges, an endpoint without schemas."""
 
-from __future__ import annotations
-
 import json
 import re
 from pathlib import Path

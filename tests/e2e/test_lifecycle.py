@@ -1,7 +1,5 @@
 """Engines that a session starts by itself: one, two, none that works, none left behind."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

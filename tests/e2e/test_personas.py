@@ -1,7 +1,5 @@
 """The gates tell the demo candidates apart, on real vLLM with the demo judge and a baseline."""
 
-from __future__ import annotations
-
 import sqlite3
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """The public originals in a mirror, on real vLLM with a demo candidate and the demo judge."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 
@@ -14,7 +12,7 @@ pytestmark = [
     pytest.mark.skipif(
         "REFUSAL_CHECKS_DATA" not in os.environ,
         reason="REFUSAL_CHECKS_DATA names no mirror of the public data",
-    ),
+    )
 ]
 
 GATES = """

@@ -1,7 +1,5 @@
 """Reasoning models on real vLLM: by a marker of several tokens, and by vLLM's own parser."""
 
-from __future__ import annotations
-
 import json
 import os
 import sqlite3

@@ -1,7 +1,5 @@
 """What the client relies on, asked of real vLLM."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import math

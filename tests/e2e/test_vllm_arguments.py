@@ -1,7 +1,5 @@
 """Our whole command lines, read by vLLM's own parser; what needs a GPU or a cluster too."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

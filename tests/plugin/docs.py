@@ -6,8 +6,6 @@ A gate run is carried out up to where it would start an engine or ask a server; 
 ``refusal-checks`` is run where it needs no more than a finished run, else its arguments are parsed.
 """
 
-from __future__ import annotations
-
 import os
 import re
 import shlex

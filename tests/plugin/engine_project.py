@@ -1,7 +1,5 @@
 """A project whose engines are fake ones, and what can be seen of them."""
 
-from __future__ import annotations
-
 import os
 from collections import Counter
 from pathlib import Path

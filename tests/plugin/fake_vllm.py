@@ -8,8 +8,6 @@ answered everything, ``wordy`` answers in several sentences. ``starts.txt`` has 
 with the number of fake servers that run already, and ``requests.txt`` one at each answer.
 """
 
-from __future__ import annotations
-
 import argparse
 import os
 import subprocess

@@ -1,7 +1,5 @@
 """Gates under attack: what is sent, what is judged, and what is decided."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

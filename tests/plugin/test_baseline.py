@@ -1,7 +1,5 @@
 """Gates against an earlier run: margins, flips, and runs that are not comparable."""
 
-from __future__ import annotations
-
 import json
 
 import pytest
@@ -26,7 +24,7 @@ def base(shared: Project) -> str:
         [
             "SKIPPED*max_drop and max_rise were not checked: no --baseline*",
             "give --baseline for smoke_unsafe: max_drop and max_rise of 1 gate were not checked",
-        ],
+        ]
     )
     assert shared.command("baseline", "accept", "last", "base").ret == 0
     return str(shared.path / "base")

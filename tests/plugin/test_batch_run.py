@@ -1,7 +1,5 @@
 """Runs by batch files: what goes out, what comes back, and that the gates then say the same."""
 
-from __future__ import annotations
-
 import json
 import sqlite3
 from collections import Counter

@@ -1,7 +1,5 @@
 """The installed plugin in repositories of others: silent, and taking nothing of theirs."""
 
-from __future__ import annotations
-
 import shutil
 import subprocess
 import sys

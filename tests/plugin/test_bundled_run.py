@@ -1,7 +1,5 @@
 """Gate runs with the bundled judge, alone and with a second judge where it is unsure."""
 
-from __future__ import annotations
-
 import json
 from collections import Counter
 

@@ -1,7 +1,5 @@
 """CHiSafetyBench through the gate on a fake server: what is sent, asked once, and decided."""
 
-from __future__ import annotations
-
 import json
 from collections import Counter
 from functools import cache

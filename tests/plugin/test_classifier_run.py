@@ -1,7 +1,5 @@
 """Gate runs whose judge is a sequence classifier on a server, and wrong settings of one."""
 
-from __future__ import annotations
-
 import json
 import xml.etree.ElementTree as ET
 from collections.abc import Iterator
@@ -79,22 +77,10 @@ DECLARED = {"format": "{request} {answer}", "refusal_label": "yes"}
         ("enc", "", CONFIG, (), "--judge enc: write in the table *; its labels: no, yes"),
         ("enc", FORM, CONFIG, (), "--judge enc: it has no label 'Refusal'; its labels: no, yes"),
         (SERVER, FORM.replace("{answer}", ""), {}, (), "write {request} and then {answer} in it"),
-        (
-            SERVER,
-            FORM.replace("refusal_label", "#"),
-            {},
-            (),
-            "write both format and refusal_label",
-        ),
+        (SERVER, FORM.replace("refusal_label", "#"), {}, (), "write both format and refusal_label"),
         (SERVER, FORM, {}, ("--judge-template", "wildguard"), "leave out --judge-template"),
         (SERVER, FORM, {}, ("--judge", SERVER), "named twice with the same settings"),
-        (
-            "enc",
-            "",
-            CONFIG | {"refusal_judge": {"format": "x"}},
-            (),
-            "config.json: refusal_judge",
-        ),
+        ("enc", "", CONFIG | {"refusal_judge": {"format": "x"}}, (), "config.json: refusal_judge"),
         (
             "enc",
             "",

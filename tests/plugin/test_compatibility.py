@@ -5,8 +5,6 @@
 a baseline, and one verdict of each type added to its store, dumped as SQL.
 """
 
-from __future__ import annotations
-
 import json
 import re
 import sqlite3

@@ -1,7 +1,5 @@
 """What a crash or a signal loses: at most what was in flight; the rest, the next run uses."""
 
-from __future__ import annotations
-
 import os
 import re
 import resource

@@ -1,7 +1,5 @@
 """Outcomes of gate tests: the point or confidence decides, doubt passes, warns or fails."""
 
-from __future__ import annotations
-
 import xml.etree.ElementTree as ET
 
 import pytest
@@ -78,7 +76,7 @@ def test_an_outcome_is_the_same_everywhere(
                 "471 prompts (391 more) would decide it 4 times in 5, if this is the true figure",
                 "why this gate: agreed (board, 2026-01-31)",
                 "invalid: none of 160 answers",
-            ],
+            ]
         )
 
 

@@ -1,7 +1,5 @@
 """The documentation: commands are understood, links lead somewhere, every option is named."""
 
-from __future__ import annotations
-
 import os
 import re
 import shutil

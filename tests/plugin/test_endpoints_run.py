@@ -1,7 +1,5 @@
 """Whole gate runs on servers that others run: that fail, that lack things, that are far away."""
 
-from __future__ import annotations
-
 import re
 import ssl
 from collections import Counter

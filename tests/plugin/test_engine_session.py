@@ -1,7 +1,5 @@
 """Engines in a pytest session: who starts them, how often, where, and that none outlives it."""
 
-from __future__ import annotations
-
 import os
 import re
 import shutil

@@ -1,7 +1,5 @@
 """Extensions: the examples of ``docs/how-to/extending.md``, and the formats of ``extensions/``."""
 
-from __future__ import annotations
-
 import os
 import re
 import shutil

@@ -1,7 +1,5 @@
 """Gates listed and run on a fake server: outcomes, selection, what is asked for and stored."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from collections import Counter

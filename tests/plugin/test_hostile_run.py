@@ -1,7 +1,5 @@
 """What hostile models say in a run: nothing acts on a terminal, a CI log or a parser."""
 
-from __future__ import annotations
-
 import csv
 import html
 import re

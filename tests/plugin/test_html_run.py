@@ -1,7 +1,5 @@
 """The HTML report: the page is there while the session runs, and becomes the report."""
 
-from __future__ import annotations
-
 import threading
 import time
 from pathlib import Path

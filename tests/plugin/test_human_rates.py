@@ -1,7 +1,5 @@
 """Gate runs with a calibration of the judge, or with human labels of their answers."""
 
-from __future__ import annotations
-
 import csv
 import io
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Gate runs whose judge is put to the canary first."""
 
-from __future__ import annotations
-
 import re
 
 import pytest

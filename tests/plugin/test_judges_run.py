@@ -1,7 +1,5 @@
 """Gate runs with several judges, other formats, servers without schemas, and long answers."""
 
-from __future__ import annotations
-
 import json
 import xml.etree.ElementTree as ET
 from typing import Any

@@ -1,7 +1,5 @@
 """Gates in the JUnit file: classes, times, places and tags, the same however tests run."""
 
-from __future__ import annotations
-
 import xml.etree.ElementTree as ET
 
 import pytest

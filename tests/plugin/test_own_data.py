@@ -1,7 +1,5 @@
 """A user's own benchmark and mirrors, from the threshold file to the exit code."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

@@ -1,7 +1,5 @@
 """What a gate run shows while it goes on: bars on a terminal, lines elsewhere."""
 
-from __future__ import annotations
-
 import fcntl
 import os
 import pty

@@ -1,7 +1,5 @@
 """Rated benchmarks, parts of benchmarks, and what is said before such a run."""
 
-from __future__ import annotations
-
 import csv
 import shutil
 from collections.abc import Callable

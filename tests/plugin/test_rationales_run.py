@@ -1,7 +1,5 @@
 """Gate runs with ``--rationales offenders``: verdicts alone, and reasons where they are shown."""
 
-from __future__ import annotations
-
 import json
 import xml.etree.ElementTree as ET
 from collections import Counter

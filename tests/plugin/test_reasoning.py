@@ -1,7 +1,5 @@
 """Reasoning models, system prompts and stop texts, from the command line to the verdict."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

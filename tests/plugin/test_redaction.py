@@ -1,7 +1,5 @@
 """No text of a prompt, answer or rationale in any file or line of a redacted run."""
 
-from __future__ import annotations
-
 import random
 import sqlite3
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """Gate runs on recorded answers, with no model at all."""
 
-from __future__ import annotations
-
 import csv
 import json
 import math

@@ -1,7 +1,5 @@
 """``refusal-checks runs`` on runs that were made."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

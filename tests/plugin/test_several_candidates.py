@@ -1,7 +1,5 @@
 """Several candidates in one session: each in turn, all in one table and one JUnit file."""
 
-from __future__ import annotations
-
 import json
 import shutil
 import xml.etree.ElementTree as ET

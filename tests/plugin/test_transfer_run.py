@@ -1,7 +1,5 @@
 """Recorded attack texts sent to another model, in whole runs."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

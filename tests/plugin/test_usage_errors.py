@@ -1,7 +1,5 @@
 """Bad input beyond `mistakes.txt`: exit code 4, a message that names it, and nothing asked."""
 
-from __future__ import annotations
-
 import json
 import os
 import sqlite3

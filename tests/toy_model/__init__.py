@@ -3,8 +3,6 @@
 ``use`` makes every ``demo:`` name mean them, in this process and in those that it starts.
 """
 
-from __future__ import annotations
-
 import json
 import os
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Factories that several tests use, the data mirror, and hypothesis' settings."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable
 from pathlib import Path

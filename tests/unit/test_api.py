@@ -1,7 +1,5 @@
 """``load_run``: the notebook-style example of docs/reference/api.md, and wrong arguments."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from pathlib import Path

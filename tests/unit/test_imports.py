@@ -1,7 +1,5 @@
 """Nothing heavy is imported before it is needed; import-linter checks which way imports go."""
 
-from __future__ import annotations
-
 import ast
 import subprocess
 import sys

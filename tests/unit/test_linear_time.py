@@ -1,7 +1,5 @@
 """No text of a model, a server or a data set takes long to parse, whatever its shape."""
 
-from __future__ import annotations
-
 import ast
 import importlib
 import multiprocessing

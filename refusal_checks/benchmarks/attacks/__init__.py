@@ -3,8 +3,6 @@
 Each module here, and each extension, adds its ``ATTACKS``.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace

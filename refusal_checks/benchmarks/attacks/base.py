@@ -4,8 +4,6 @@ Attacks here are published and generic: none is optimised against a model, and t
 project's own.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property

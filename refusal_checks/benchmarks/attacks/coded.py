@@ -1,7 +1,5 @@
 """The attacks: those of ``table.toml``, which need texts alone, and those that need code."""
 
-from __future__ import annotations
-
 import re
 import tomllib
 from collections.abc import Mapping, Sequence

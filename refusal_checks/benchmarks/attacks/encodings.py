@@ -3,8 +3,6 @@
 ``decode`` takes any answer, and gives back what is not encoded as it is.
 """
 
-from __future__ import annotations
-
 import base64
 import codecs
 import re

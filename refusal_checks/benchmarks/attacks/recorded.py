@@ -5,8 +5,6 @@ the attack text), or a table with the columns ``prompt`` and ``attack``. A promp
 no text, because the attack was given up, is left out and counted.
 """
 
-from __future__ import annotations
-
 import hashlib
 import re
 from collections.abc import Mapping, Sequence

@@ -9,8 +9,6 @@ guidance down to a mild slip; all harmless. Its file also holds the answers, so 
 candidate: ``--candidate replay:FILE``.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from pathlib import Path
 

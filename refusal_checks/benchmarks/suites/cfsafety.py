@@ -5,8 +5,6 @@ github.com/REH502/CFSafety: one table with a column per category. Answers are ra
 ``judges.kinds.rating``. A prompt's id is its category and row number, so ids survive removed rows.
 """
 
-from __future__ import annotations
-
 import csv
 import io
 from collections.abc import Mapping

@@ -9,8 +9,6 @@ Prompts are grouped by ``area``, ``category`` (the taxonomy's slugs) and ``langu
 questions also by ``history`` (``single`` or ``dialogue``).
 """
 
-from __future__ import annotations
-
 import json
 import re
 import tomllib

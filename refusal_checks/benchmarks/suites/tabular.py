@@ -1,7 +1,5 @@
 """The benchmarks of ``tabular.toml``; that file says where each comes from, and its licence."""
 
-from __future__ import annotations
-
 import tomllib
 from collections.abc import Iterator
 from pathlib import Path

@@ -11,8 +11,6 @@ PolyGuardPrompts: Kumar et al., "PolyGuard: A Multilingual Safety Moderation Too
 item are one cluster. The English part is WildGuardTest.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial

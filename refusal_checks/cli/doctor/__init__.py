@@ -1,7 +1,5 @@
 """``refusal-checks doctor``: check that a gate run can work on this machine."""
 
-from __future__ import annotations
-
 import os
 import platform
 import sys

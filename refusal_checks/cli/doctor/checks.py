@@ -1,7 +1,5 @@
 """What the doctor looks at: this machine, its engine, the models and data that a run names."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess

@@ -1,7 +1,5 @@
 """OpenAI's batch files: one request, or one result, per line."""
 
-from __future__ import annotations
-
 import json
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping

@@ -1,7 +1,5 @@
 """Models whose requests go into batch files and whose answers come from results."""
 
-from __future__ import annotations
-
 import os
 import shlex
 from collections import Counter

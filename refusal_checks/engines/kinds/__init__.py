@@ -1,7 +1,5 @@
 """The engines that can be started: one file or extension each, found by its name."""
 
-from __future__ import annotations
-
 import shutil
 from collections.abc import Sequence
 

@@ -1,7 +1,5 @@
 """``transformers serve``: where vLLM has no wheel (macOS, ARM, a new Python); slow, no batching."""
 
-from __future__ import annotations
-
 import json
 import sys
 from collections.abc import Mapping, Sequence

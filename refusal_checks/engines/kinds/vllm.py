@@ -1,7 +1,5 @@
 """vLLM's own OpenAI-compatible server."""
 
-from __future__ import annotations
-
 import argparse
 import importlib.metadata
 import os

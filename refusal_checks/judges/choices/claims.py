@@ -4,8 +4,6 @@ Each class of words has a letter. ``classes`` turns a clause into a string of th
 which ``claims`` states its grammar. Nothing is concluded from a word that ``words.toml`` lacks.
 """
 
-from __future__ import annotations
-
 import re
 import tomllib
 from collections.abc import Iterator

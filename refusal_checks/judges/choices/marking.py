@@ -5,8 +5,6 @@ its text, its place (第二个选项) or, for options such as yes and no, a syno
 answer would stand. Everything here takes linear time.
 """
 
-from __future__ import annotations
-
 import re
 import tomllib
 import unicodedata

@@ -6,8 +6,6 @@ project's own. The model writes the degree before its analysis, so an analysis t
 change the degree.
 """
 
-from __future__ import annotations
-
 from typing import Literal, cast
 
 from pydantic import BaseModel, ConfigDict, Field

@@ -5,8 +5,6 @@ has a judge that is a model, read by it: a letter, several, none or a refusal. A
 outcome of its own: it counts as a wrong choice and is reported.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial

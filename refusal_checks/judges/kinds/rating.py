@@ -6,8 +6,6 @@ or rounded. Unlike the authors' script, this one counts only digits and renormal
 weighs the most probable tokens as they are, and its released scores reach 55 on a scale up to 5.
 """
 
-from __future__ import annotations
-
 import asyncio
 import math
 import tomllib
@@ -75,11 +73,7 @@ class Instructions(NamedTuple):
         return content_key(prompts, self.sections)
 
     def messages(
-        self,
-        question: Question,
-        prompt: Prompt,
-        answer: str,
-        special: SpecialTokens = FAMILIES,
+        self, question: Question, prompt: Prompt, answer: str, special: SpecialTokens = FAMILIES
     ) -> tuple[Message, ...]:
         """The conversation that asks one question about an answer.
 

@@ -1,7 +1,5 @@
 """The refusal judge: a language model that says refusal or compliance, and why."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from enum import StrEnum
 from typing import Any, Literal

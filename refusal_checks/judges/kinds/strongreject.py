@@ -6,8 +6,6 @@ the two, scaled to [0, 1]. The instructions are this project's own and ask for t
 the analysis, so an analysis that runs on cannot change them. Any benchmark can be judged so.
 """
 
-from __future__ import annotations
-
 from pydantic import BaseModel, ConfigDict, Field
 
 from refusal_checks.core.errors import ModelError

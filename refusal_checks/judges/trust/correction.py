@@ -7,8 +7,6 @@ yes-no scores by post-stratification, others by PPI++ (A. N. Angelopoulos, J. C.
 written out here because the authors' package depends on scikit-learn and statsmodels.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Files of recorded answers with human labels, against which judges are measured."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

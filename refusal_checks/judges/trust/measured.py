@@ -3,8 +3,6 @@
 A refusal is the positive class. Answers without a valid verdict count in ``invalid`` only.
 """
 
-from __future__ import annotations
-
 import math
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence

@@ -15,8 +15,6 @@ mean bounds for small samples", ICML 2021. Coverage is simulated in
 ``docs/explanation/decisions.md``.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Sequence
 from statistics import NormalDist

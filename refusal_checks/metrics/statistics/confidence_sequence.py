@@ -9,8 +9,6 @@ Source: I. Waudby-Smith, A. Ramdas, "Estimating means of bounded random variable
 JRSS B 86 (2024), sections 4 and 5 (approximate GRAPA bets; sampling without replacement).
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 
 import numpy as np

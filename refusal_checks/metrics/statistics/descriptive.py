@@ -1,7 +1,5 @@
 """The distribution of scores, with tests for two peaks; agreement of two lists of scores."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from importlib.util import find_spec

@@ -1,7 +1,5 @@
 """Differences between two runs on the same prompts: intervals, and tests against a margin."""
 
-from __future__ import annotations
-
 import math
 from bisect import bisect_left
 from collections.abc import Sequence

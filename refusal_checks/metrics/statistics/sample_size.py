@@ -4,8 +4,6 @@ Every number of further prompts assumes that the true figure is the one found, a
 the same kind; a new run of so many then decides with a probability of 80% (``POWER``).
 """
 
-from __future__ import annotations
-
 import math
 from bisect import bisect_left
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """Connects to servers that others run: which model, which key, and what the server can do."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import os

@@ -1,7 +1,5 @@
 """What a server can do, and what a missing capability means for a run."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from enum import StrEnum

@@ -1,7 +1,5 @@
 """Label probabilities of sequence classifiers, from vLLM's ``/classify``, many texts a request."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass

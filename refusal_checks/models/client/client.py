@@ -1,7 +1,5 @@
 """Answers and label probabilities of one model on an OpenAI-compatible server."""
 
-from __future__ import annotations
-
 import asyncio
 import dataclasses
 import json
@@ -32,13 +30,7 @@ from refusal_checks.models.client.answers import (
     tokens,
     unpacked,
 )
-from refusal_checks.models.client.capabilities import (
-    ALL,
-    ANSWERS_AS,
-    LISTED,
-    Capabilities,
-    Support,
-)
+from refusal_checks.models.client.capabilities import ALL, ANSWERS_AS, LISTED, Capabilities, Support
 from refusal_checks.models.client.errors import (
     LEAST,
     PromptTooLongError,

@@ -1,7 +1,5 @@
 """What a server's error means: whether to repeat the request, how often, and after how long."""
 
-from __future__ import annotations
-
 import json
 import random
 import re

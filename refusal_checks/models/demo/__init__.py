@@ -7,8 +7,6 @@ set of weights, the base with this project's adapter merged in, and differ by th
 classify answers. The published weights come with Python packages and are converted on first use.
 """
 
-from __future__ import annotations
-
 import json
 import os
 from collections.abc import Mapping

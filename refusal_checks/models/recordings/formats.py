@@ -1,7 +1,5 @@
 """Files of recorded answers, as other tools write them."""
 
-from __future__ import annotations
-
 import json
 import math
 import re

@@ -3,8 +3,6 @@
 Syntax: https://docs.github.com/actions/reference/workflows-and-actions/workflow-commands
 """
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterator, Sequence
 from itertools import chain

@@ -4,8 +4,6 @@ Comments are public where the repository is. The first line is invisible: a bot 
 comment that it has to replace.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path

@@ -3,8 +3,6 @@
 A chart stands in the page, or alone in a file.
 """
 
-from __future__ import annotations
-
 import math
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence

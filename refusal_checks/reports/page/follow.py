@@ -1,7 +1,5 @@
 """The page of runs in progress, written again every few seconds by a thread of its own."""
 
-from __future__ import annotations
-
 import threading
 import time
 from collections import deque

@@ -1,7 +1,5 @@
 """What the page shows: a run and its gates, whether it goes on, has ended or is one of many."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass

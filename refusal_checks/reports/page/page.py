@@ -3,8 +3,6 @@
 Model output reaches it as escaped template values, or as JSON that the script shows as text.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress

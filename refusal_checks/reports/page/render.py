@@ -4,8 +4,6 @@ The page runs only its own script: its Content-Security-Policy allows the inline
 their hashes alone.
 """
 
-from __future__ import annotations
-
 import base64
 import hashlib
 import json

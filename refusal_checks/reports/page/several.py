@@ -1,7 +1,5 @@
 """Several runs: side by side, and all below a folder, with a trend of every gate."""
 
-from __future__ import annotations
-
 import hashlib
 import os
 from collections.abc import Mapping, Sequence

@@ -3,8 +3,6 @@
 With ``-v`` also what the run was made with; of an interrupted run, how to continue it.
 """
 
-from __future__ import annotations
-
 import shlex
 import shutil
 from collections.abc import Iterable, Iterator, Mapping, Sequence

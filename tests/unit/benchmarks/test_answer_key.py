@@ -1,7 +1,5 @@
 """Answer keys: the package's own, a user's, and what is wrong with one."""
 
-from __future__ import annotations
-
 import csv
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Recorded attack texts as an attack on another model."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Attacks: what becomes of a prompt, that nothing of it is lost, and reading encoded answers."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import subprocess

@@ -1,7 +1,5 @@
 """Benchmarks: which there are, what their data must be, and the mirror it comes from."""
 
-from __future__ import annotations
-
 import csv
 import hashlib
 from collections import Counter

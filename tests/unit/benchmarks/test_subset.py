@@ -1,7 +1,5 @@
 """A part of a benchmark keeps its proportions, and is the same every time."""
 
-from __future__ import annotations
-
 from collections import Counter
 
 import pytest

@@ -1,7 +1,5 @@
 """The page of a run that goes on: it reloads itself, keeps its reader's place, and ends."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from pathlib import Path

@@ -34,11 +34,7 @@ def pages(tmp_path_factory: pytest.TempPathFactory, file: Path) -> dict[str, Pat
         run = write_run(folder / name, records, manifest=manifest(number, **more))
         runs.append(RunView.read(run.path))
     write_comparison(side_by_side(runs), folder / "compare.html")
-    return {
-        "report": file,
-        "history": folder / "history.html",
-        "compare": folder / "compare.html",
-    }
+    return {"report": file, "history": folder / "history.html", "compare": folder / "compare.html"}
 
 
 @pytest.fixture

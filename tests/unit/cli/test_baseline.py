@@ -1,7 +1,5 @@
 """``refusal-checks baseline accept`` and ``thresholds suggest``."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 

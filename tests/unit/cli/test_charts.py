@@ -1,7 +1,5 @@
 """Charts and the comparison of judges, from summaries of runs."""
 
-from __future__ import annotations
-
 import json
 import xml.etree.ElementTree as ET
 from pathlib import Path

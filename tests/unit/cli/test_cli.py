@@ -1,7 +1,5 @@
 """How the command ends: with one harmless message if something is wrong."""
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 

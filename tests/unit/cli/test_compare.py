@@ -1,7 +1,5 @@
 """``refusal-checks compare`` and ``history``, as they are typed."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 from datetime import date

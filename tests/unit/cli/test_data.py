@@ -1,7 +1,5 @@
 """``refusal-checks data``: what it prints, writes and ends with."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from pathlib import Path

@@ -1,7 +1,5 @@
 """What the doctor says of a machine, its data and the models that are named."""
 
-from __future__ import annotations
-
 import json
 import shutil
 import subprocess

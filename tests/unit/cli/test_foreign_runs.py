@@ -1,7 +1,5 @@
 """Run folders that others made, such as artefacts of CI: nothing in them acts or leads outside."""
 
-from __future__ import annotations
-
 import json
 import tomllib
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """The arguments with which ``refusal-checks gate`` calls pytest."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """Every command and every parameter says what it is, in a line that a list of commands holds."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any
 

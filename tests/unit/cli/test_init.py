@@ -1,7 +1,5 @@
 """``refusal-checks init``: what it writes can be used, and what is there stays."""
 
-from __future__ import annotations
-
 import ast
 import subprocess
 from pathlib import Path

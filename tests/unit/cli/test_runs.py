@@ -1,7 +1,5 @@
 """Which run a command is told, what stands where a run should, and JSON for scripts."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

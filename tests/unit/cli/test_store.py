@@ -1,7 +1,5 @@
 """``refusal-checks store``."""
 
-from __future__ import annotations
-
 import time
 from datetime import datetime, timedelta
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Extensions: who may be imported, and what is said of one that cannot be used."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Callable, Iterator
 from importlib.metadata import EntryPoint

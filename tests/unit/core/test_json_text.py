@@ -1,7 +1,5 @@
 """JSON from elsewhere."""
 
-from __future__ import annotations
-
 import json
 from contextlib import suppress
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Answers in languages that a judge was not measured on."""
 
-from __future__ import annotations
-
 import pytest
 
 from refusal_checks.core.language import language_of, other_language

@@ -1,7 +1,5 @@
 """What is no answer, and what may look like it."""
 
-from __future__ import annotations
-
 import csv
 import json
 import os

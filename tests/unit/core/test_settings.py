@@ -1,7 +1,5 @@
 """Settings: their limits, and one line for a value that breaks them."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

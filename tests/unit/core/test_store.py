@@ -1,7 +1,5 @@
 """Completions and judgements by content key."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal

@@ -1,7 +1,5 @@
 """Hostile text made fit for a terminal, a log and a judge."""
 
-from __future__ import annotations
-
 import re
 import unicodedata
 

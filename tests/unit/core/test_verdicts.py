@@ -1,7 +1,5 @@
 """Verdicts and prompts: what each type tells of itself."""
 
-from __future__ import annotations
-
 import pytest
 from pydantic import TypeAdapter
 

@@ -1,7 +1,5 @@
 """Several judges' votes: majority, means, who said what, and who disagrees."""
 
-from __future__ import annotations
-
 from itertools import product
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Models whose engines the tests place and start, and a small server in vLLM's place."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Callable
 

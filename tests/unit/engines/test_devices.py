@@ -1,7 +1,5 @@
 """What the machine and the models' files say."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Which engines run where: a table of machines and models."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import asdict, replace
 

@@ -1,7 +1,5 @@
 """Whose engine a model has, and which key goes to which server."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import http.client

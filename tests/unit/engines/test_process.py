@@ -1,7 +1,5 @@
 """The life of an engine's processes, with a small server in vLLM's place."""
 
-from __future__ import annotations
-
 import asyncio
 import os
 import signal

@@ -1,7 +1,5 @@
 """Which engines go on for the next candidate."""
 
-from __future__ import annotations
-
 import asyncio
 from dataclasses import replace
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The report formats of extensions/; each is read by the library that it is for."""
 
-from __future__ import annotations
-
 import json
 import re
 import sys

@@ -1,7 +1,5 @@
 """Threshold files for tests: texts read with a few benchmarks of known ways of judging."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import date

@@ -1,7 +1,5 @@
 """Scores files: what they hold, what they never hold, and what is said of wrong ones."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 from pathlib import Path

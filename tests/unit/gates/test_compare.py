@@ -1,7 +1,5 @@
 """A run against an earlier one, prompt by prompt."""
 
-from __future__ import annotations
-
 import csv
 from collections.abc import Sequence
 from dataclasses import replace
@@ -202,8 +200,7 @@ def human_records(mirror: Path, model: str, benchmark: str) -> list[Record]:
 
 
 @pytest.mark.parametrize(
-    ("benchmark", "lost", "gained"),
-    [("xstest_safe", 19, 2), ("xstest_unsafe", 128, 1)],
+    ("benchmark", "lost", "gained"), [("xstest_safe", 19, 2), ("xstest_unsafe", 128, 1)]
 )
 def test_two_real_models_flip_as_counted_from_the_authors_files(
     mirror: Path, benchmark: str, lost: int, gained: int

@@ -1,7 +1,5 @@
 """Whether a figure is on the right side of a gate, and who put it there."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

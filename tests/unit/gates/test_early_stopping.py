@@ -1,7 +1,5 @@
 """When a benchmark's gates are decided, and what is said of the figure then."""
 
-from __future__ import annotations
-
 import random
 from dataclasses import replace
 
@@ -137,12 +135,7 @@ def votes(records: list[Record]) -> list[float]:
 
 
 @pytest.mark.parametrize(
-    "gate",
-    [
-        SAFETY,
-        replace(SURE, max_drop=0.1),
-        replace(SAFETY, max_drop=0.1),
-    ],
+    "gate", [SAFETY, replace(SURE, max_drop=0.1), replace(SAFETY, max_drop=0.1)]
 )
 def test_gates_that_can_be_wrong_only_once_keep_their_level(gate: Gate) -> None:
     found = mixed("R " * 180 + "C " * 20)

@@ -1,7 +1,5 @@
 """What an interval says of a bound, what that means for a test, and Holm's correction."""
 
-from __future__ import annotations
-
 from statistics import NormalDist
 
 import numpy as np

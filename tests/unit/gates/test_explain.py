@@ -1,7 +1,5 @@
 """A verdict in one sentence that needs no statistics to be understood."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 from dataclasses import replace

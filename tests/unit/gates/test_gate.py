@@ -1,7 +1,5 @@
 """Where a threshold file defines a gate."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 

@@ -4,8 +4,6 @@ The messages stand in a golden file, without the lists of all known names, so th
 how one changes. ``pytest tests/unit/gates/test_mistakes.py --snapshot-update`` writes it.
 """
 
-from __future__ import annotations
-
 import re
 from dataclasses import replace
 from pathlib import Path

@@ -1,7 +1,5 @@
 """What gates can show before a run: the power of bounds and margins, and false alarms."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

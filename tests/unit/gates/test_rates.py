@@ -3,8 +3,6 @@
 Rates that a second judge corrects are in ``test_second_judge.py``.
 """
 
-from __future__ import annotations
-
 import random
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
@@ -30,11 +28,7 @@ from refusal_checks.gates.rates import (
     without_clusters,
 )
 from refusal_checks.judges.trust.calibration import Calibration
-from refusal_checks.judges.trust.correction import (
-    JudgeErrors,
-    prediction_powered,
-    rogan_gladen,
-)
+from refusal_checks.judges.trust.correction import JudgeErrors, prediction_powered, rogan_gladen
 from refusal_checks.judges.trust.labels import BenchmarkLabels, Draw, prompt_key
 from refusal_checks.metrics import METRICS, by_prompt
 from refusal_checks.metrics.statistics.intervals import Estimate, wilson

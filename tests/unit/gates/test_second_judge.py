@@ -1,7 +1,5 @@
 """Rates that a second judge corrects: from what it decided, and from the sample that it read."""
 
-from __future__ import annotations
-
 import random
 from collections.abc import Callable, Sequence
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Suggested thresholds: what reference runs pass, with where they come from."""
 
-from __future__ import annotations
-
 import tomllib
 from dataclasses import replace
 

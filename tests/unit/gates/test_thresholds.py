@@ -5,8 +5,6 @@ tests/unit/gates/test_thresholds.py --snapshot-update`` writes it. ``test_mistak
 that are refused.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import fields, replace
 from pathlib import Path

@@ -1,7 +1,5 @@
 """What waivers do to verdicts; no clock is asked. Their tables stand in ``files.txt``."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from datetime import date, timedelta
 

@@ -1,7 +1,5 @@
 """A judge of any kind behind a fake server, and what it says."""
 
-from __future__ import annotations
-
 import asyncio
 from typing import Any
 

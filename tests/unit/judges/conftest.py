@@ -1,7 +1,5 @@
 """Tests of judges wait hardly between two attempts."""
 
-from __future__ import annotations
-
 import pytest
 
 from refusal_checks.models.client import errors

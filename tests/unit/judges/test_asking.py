@@ -1,7 +1,5 @@
 """Asking a judge's model: once more for what cannot be read, without a schema where it must be."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace

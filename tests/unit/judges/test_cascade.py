@@ -1,7 +1,5 @@
 """Which two judges form a cascade, and what it decides and draws."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 from itertools import permutations
 

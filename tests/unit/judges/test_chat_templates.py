@@ -1,7 +1,5 @@
 """What a judge is shown, through chat templates and a real tokenizer: no turn is forged."""
 
-from __future__ import annotations
-
 from functools import cache
 
 import pytest

@@ -1,7 +1,5 @@
 """Sequence classifiers as judges: what they are shown, how they are read, and wrong settings."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 from pathlib import Path

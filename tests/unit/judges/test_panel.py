@@ -1,7 +1,5 @@
 """A judge that cannot be built says for which benchmark."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any, cast

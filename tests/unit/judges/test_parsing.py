@@ -1,7 +1,5 @@
 """What judges write is read strictly: the one verdict that is certain, or nothing valid."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """The judges without a model."""
 
-from __future__ import annotations
-
 import asyncio
 import csv
 from pathlib import Path
@@ -78,8 +76,7 @@ def test_a_recorded_label_is_the_verdict(recorded: str, label: Label) -> None:
 
 
 @pytest.mark.parametrize(
-    "recorded",
-    [None, "", " ", "not-refusal", "not_refusal", "4_unclear", "1", "拒绝", "x" * 5000],
+    "recorded", [None, "", " ", "not-refusal", "not_refusal", "4_unclear", "1", "拒绝", "x" * 5000]
 )
 def test_no_label_or_an_unknown_one_is_invalid(recorded: str | None) -> None:
     found = judged(LabelsJudge(), Completion("I'm sorry, no.", label=recorded))

@@ -1,11 +1,8 @@
 """Judge prompts: a constant beginning, and the judged text as data."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from jinja2 import Template
 
 from refusal_checks.core.errors import ModelError
 from refusal_checks.core.prompts import Message, Prompt
@@ -163,20 +160,10 @@ def test_a_fine_tuned_judge_s_prompt_shows_the_exchange_in_its_order(
     assert shown == before + request + between + answer + end
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "{{request}} answer\n{{ answer }} {{marker}} }}",
-        "{% if marker %}{{ answer }}{% endif %}",
-        "{{ request }} {{ answer | upper }}",
-        "{{ request }} {{- answer }} {# {{ answer }} #}",
-        "{% raw %}{{ request }}{% endraw %} {{ '{{ answer }}' }}",
-    ],
-)
-def test_a_template_is_filled_in_as_jinja_does_it(write: Write, text: str) -> None:
-    code = marker(PROMPT.request, "an answer")
-    expected = Template(text).render(request=PROMPT.request, answer="an answer", marker=code)
-    assert user("an answer", PROMPT, str(write("mine.md", text))) == expected
+def test_a_template_may_use_all_of_jinja(write: Write) -> None:
+    text = "{% if marker %}{{ answer | upper }}{% endif %} {# {{ answer }} #}{{ '{{ request }}' }}"
+    found = user("an answer", PROMPT, str(write("mine.md", text)))
+    assert found == "AN ANSWER {{ request }}"
 
 
 def test_the_parts_that_fine_tuned_judges_know() -> None:

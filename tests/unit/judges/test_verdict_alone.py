@@ -1,7 +1,5 @@
 """``--rationales offenders``: the verdict alone, by the same judge and almost the same prompt."""
 
-from __future__ import annotations
-
 import asyncio
 from pathlib import Path
 from typing import Any

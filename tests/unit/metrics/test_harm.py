@@ -1,7 +1,5 @@
 """The harm score of StrongREJECT: its figure, its bounds, and what else such verdicts tell."""
 
-from __future__ import annotations
-
 import pytest
 
 from refusal_checks.core.prompts import Kind, Prompt

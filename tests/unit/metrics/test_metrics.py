@@ -1,7 +1,5 @@
 """Figures over records, as the field defines them."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import replace
 

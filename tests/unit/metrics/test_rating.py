@@ -1,7 +1,5 @@
 """Figures of graded safety, against numpy over the items that CFSafety's authors released."""
 
-from __future__ import annotations
-
 import csv
 from collections import defaultdict
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The worst of a prompt's answers, where ``rejection_rate`` lets them vote."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest
@@ -28,11 +26,7 @@ def of_kind(kind: Kind, records: list[Record]) -> list[Record]:
 
 @pytest.mark.parametrize(
     ("words", "safety", "sanity"),
-    [
-        ("RRRCC " * 40, 0, 1),
-        ("RRRRR CCCCC RCCCC", 1 / 3, 2 / 3),
-        ("RR- CC- R-C", 1 / 3, 2 / 3),
-    ],
+    [("RRRCC " * 40, 0, 1), ("RRRRR CCCCC RCCCC", 1 / 3, 2 / 3), ("RR- CC- R-C", 1 / 3, 2 / 3)],
 )
 def test_all_answers_must_refuse_or_none(words: str, safety: float, sanity: float) -> None:
     n = len(words.split())

@@ -1,7 +1,5 @@
 """Clients ask again at once, so that faults cost no time."""
 
-from __future__ import annotations
-
 import pytest
 
 from refusal_checks.models.client import errors

@@ -1,7 +1,5 @@
 """Keys and seeds of sampled answers, and what reaches the server for them."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Mapping, Sequence
 from pathlib import Path

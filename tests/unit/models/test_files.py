@@ -1,7 +1,5 @@
 """The special tokens that a model's own files declare."""
 
-from __future__ import annotations
-
 import json
 import threading
 from collections.abc import Iterator, Mapping

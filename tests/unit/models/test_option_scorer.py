@@ -1,7 +1,5 @@
 """Options chosen by their letters' probabilities: what is asked for, kept and refused."""
 
-from __future__ import annotations
-
 import asyncio
 import math
 from pathlib import Path

@@ -1,7 +1,5 @@
 """A new sampling setting: one declaration is option, request and key, and none is forgotten."""
 
-from __future__ import annotations
-
 from typing import Annotated
 
 import pytest

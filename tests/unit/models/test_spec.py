@@ -1,7 +1,5 @@
 """One string names a model."""
 
-from __future__ import annotations
-
 import hashlib
 import tracemalloc
 from collections.abc import Callable

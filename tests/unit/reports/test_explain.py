@@ -1,7 +1,5 @@
 """What is said about a verdict or a run, wherever it is shown: golden texts that do no harm."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """What matters most of a run, in its order."""
 
-from __future__ import annotations
-
 from refusal_checks.judges.trust.canary import Check, JudgeCheck
 from refusal_checks.metrics.statistics.intervals import Estimate
 from refusal_checks.reports.remarks import weighty

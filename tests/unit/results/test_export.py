@@ -1,7 +1,5 @@
 """A run's records as one table."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

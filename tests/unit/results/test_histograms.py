@@ -1,7 +1,5 @@
 """Histograms of refusal confidence: three files a benchmark, which say the same."""
 
-from __future__ import annotations
-
 import csv
 import json
 import xml.etree.ElementTree as ET

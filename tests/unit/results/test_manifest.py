@@ -1,7 +1,5 @@
 """The manifest: what it reads and writes, and the conditions under which two runs compare."""
 
-from __future__ import annotations
-
 import json
 from copy import deepcopy
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The board between the owner of a run and those who wait for it."""
 
-from __future__ import annotations
-
 import resource
 import threading
 import time

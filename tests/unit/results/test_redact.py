@@ -1,7 +1,5 @@
 """Values without texts: whatever the texts are, nothing of them is left."""
 
-from __future__ import annotations
-
 import asyncio
 from dataclasses import replace
 from pathlib import Path

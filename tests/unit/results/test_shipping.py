@@ -1,7 +1,5 @@
 """May it ship? The answer and its reasons, by the outcomes of the gates."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 from refusal_checks.core.prompts import Kind

@@ -1,7 +1,5 @@
 """The summary of a benchmark, its answers by way of refusing; what a run's balance counts."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

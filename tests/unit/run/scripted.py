@@ -1,7 +1,5 @@
 """A candidate and judges whose answers a test decides, and an evaluation of them."""
 
-from __future__ import annotations
-
 import asyncio
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence

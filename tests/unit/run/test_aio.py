@@ -1,7 +1,5 @@
 """Work that several want is done once, ends with the first fault, and is stored together."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Mapping, Sequence
 from contextlib import suppress

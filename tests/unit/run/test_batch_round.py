@@ -1,7 +1,5 @@
 """Judges whose verdicts come from batch files are, to the store, the judges of a run."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

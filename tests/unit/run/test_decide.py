@@ -1,7 +1,5 @@
 """Benchmarks that stand for all attacks on another."""
 
-from __future__ import annotations
-
 import weakref
 from types import SimpleNamespace
 from typing import cast
@@ -64,10 +62,7 @@ def test_whole_answers_need_no_remark() -> None:
 @pytest.mark.parametrize(
     ("answer", "expected"),
     [
-        (
-            thinking(8192),
-            "raise --max-tokens (now 8192): 1 answer ended in the reasoning",
-        ),
+        (thinking(8192), "raise --max-tokens (now 8192): 1 answer ended in the reasoning"),
         (
             thinking(900, 900),
             'give the candidate more context (--candidate-args "--max-model-len N" where an engine '

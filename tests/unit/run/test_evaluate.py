@@ -1,7 +1,5 @@
 """The stream from prompts to records: what is asked for, kept, and told apart."""
 
-from __future__ import annotations
-
 import asyncio
 import time
 from collections.abc import Iterable, Mapping, Sequence

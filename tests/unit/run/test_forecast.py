@@ -1,7 +1,5 @@
 """What a run says that it will ask for, and why stored work is done again."""
 
-from __future__ import annotations
-
 import json
 from copy import deepcopy
 from pathlib import Path

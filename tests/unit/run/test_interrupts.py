@@ -1,7 +1,5 @@
 """Ctrl-C ends a process in time, whatever it is doing; without it, nothing is ended."""
 
-from __future__ import annotations
-
 import signal
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """Options: what they declare, what they make, and what makes no sense together."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal

@@ -1,7 +1,5 @@
 """Reasons that are asked for afterwards: of what is shown, and of a sample."""
 
-from __future__ import annotations
-
 import asyncio
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -20,12 +18,7 @@ from refusal_checks.core.store import Store
 from refusal_checks.core.verdicts import Binary, Invalid, Judgement, Label
 from refusal_checks.judges.base import Judge
 from refusal_checks.models import spec
-from refusal_checks.results.summary import (
-    REASONS_LEAST,
-    Reasons,
-    Sampled,
-    sample_for_reasons,
-)
+from refusal_checks.results.summary import REASONS_LEAST, Reasons, Sampled, sample_for_reasons
 from refusal_checks.run.options.models import NamedJudge
 from refusal_checks.run.rationales import Afterwards, judges_up
 from tests.unit.run.scripted import FAILS, Reader, Says

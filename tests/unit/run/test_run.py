@@ -1,7 +1,5 @@
 """Runs in turn: which one is shown, and what a run that does not start means for the others."""
 
-from __future__ import annotations
-
 import gc
 from collections.abc import Callable
 from types import SimpleNamespace

@@ -1,7 +1,5 @@
 """Ids of tests, and ``-k`` where they name several candidates."""
 
-from __future__ import annotations
-
 from contextlib import nullcontext
 
 import pytest

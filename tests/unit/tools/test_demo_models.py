@@ -1,7 +1,5 @@
 """The demo models: their text world, their files, and the prompts bundled for them."""
 
-from __future__ import annotations
-
 import json
 import random
 from collections import Counter

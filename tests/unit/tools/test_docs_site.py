@@ -1,7 +1,5 @@
 """What the documentation site takes from the code, and the hooks of its build."""
 
-from __future__ import annotations
-
 import pytest
 
 from refusal_checks.core.settings import BenchmarkTable

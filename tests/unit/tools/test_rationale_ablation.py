@@ -1,7 +1,5 @@
 """Both ways of judging, on the canary and on recordings."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

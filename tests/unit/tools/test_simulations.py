@@ -1,7 +1,5 @@
 """Small versions of the simulations; the nightly job runs more of them."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """The measuring scripts of ``tools/speed``: what they count, and the tables that they print."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Mapping
 from pathlib import Path

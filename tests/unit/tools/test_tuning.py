@@ -1,7 +1,5 @@
 """The tuned demo model: its conversations, its lessons and its adapter."""
 
-from __future__ import annotations
-
 import csv
 import json
 import os

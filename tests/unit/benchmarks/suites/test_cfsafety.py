@@ -1,7 +1,5 @@
 """CFSafety's table: what is read from it."""
 
-from __future__ import annotations
-
 import csv
 import io
 from collections import Counter

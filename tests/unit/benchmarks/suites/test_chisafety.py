@@ -1,7 +1,5 @@
 """CHiSafetyBench's data: published counts, taxonomy, options and dialogues."""
 
-from __future__ import annotations
-
 from collections import Counter
 from pathlib import Path
 

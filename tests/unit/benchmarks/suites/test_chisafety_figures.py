@@ -1,7 +1,5 @@
 """The figures of multiple choice and of degrees; CHiSafetyBench's own tables among them."""
 
-from __future__ import annotations
-
 import csv
 from collections.abc import Iterator, Sequence
 from functools import cache

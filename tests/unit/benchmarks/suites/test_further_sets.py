@@ -1,7 +1,5 @@
 """Further public sets: read from files of their published columns, with mild rows of our own."""
 
-from __future__ import annotations
-
 from collections import Counter
 from pathlib import Path
 from typing import Any

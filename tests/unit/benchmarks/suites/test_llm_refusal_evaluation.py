@@ -1,7 +1,5 @@
 """The Hugging Face splits, through the real loader, from small files; and files that are none."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Batch files: what is written, and what is made of any line that comes back."""
 
-from __future__ import annotations
-
 import json
 from collections import Counter
 from contextlib import closing
@@ -12,12 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from refusal_checks.core.errors import StoreError, UserError
-from refusal_checks.engines.batch.files import (
-    Inbox,
-    ResultLine,
-    read_result,
-    read_results,
-)
+from refusal_checks.engines.batch.files import Inbox, ResultLine, read_result, read_results
 
 BODY = {"model": "m", "messages": [{"role": "user", "content": "héllo\n\ud800"}], "n": 2}
 ANSWER = {"choices": [{"index": 0, "message": {"content": "yes"}}]}

@@ -1,7 +1,5 @@
 """Models fed with batch files: one file a server, and the command that runs it."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import shlex

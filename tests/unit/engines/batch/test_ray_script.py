@@ -1,7 +1,5 @@
 """The functions of the script for Ray in docs/how-to/batch.md: requests in, results out."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import re

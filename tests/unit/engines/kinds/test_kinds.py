@@ -1,7 +1,5 @@
 """Which engine is chosen."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

@@ -1,7 +1,5 @@
 """What an engine is started with: its command line and its environment."""
 
-from __future__ import annotations
-
 import asyncio
 import importlib.metadata
 from itertools import pairwise

@@ -1,7 +1,5 @@
 """Options that rules read in answers: the labelled sets, many wordings, and never a wrong one."""
 
-from __future__ import annotations
-
 import json
 import re
 import tomllib

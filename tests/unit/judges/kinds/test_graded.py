@@ -1,7 +1,5 @@
 """The degree and StrongREJECT judges: what they are asked."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from pathlib import Path

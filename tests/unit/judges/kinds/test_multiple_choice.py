@@ -1,7 +1,5 @@
 """Options that rules leave unread, read by a judge model: what it is asked and how it is read."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """The rating judge: the formula from recorded probabilities, and what it asks for."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 from typing import Any

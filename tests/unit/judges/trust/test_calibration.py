@@ -1,7 +1,5 @@
 """Calibration files: what is written is read, and what is wrong is refused with a reason."""
 
-from __future__ import annotations
-
 import json
 from datetime import date
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The canary: what it holds, and what it says of judges that are known."""
 
-from __future__ import annotations
-
 import asyncio
 from collections import Counter
 from collections.abc import Callable, Iterable

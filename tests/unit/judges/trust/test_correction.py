@@ -1,7 +1,5 @@
 """Rogan-Gladen: the estimate, its interval, and what it cannot correct."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Agreement with people: exact on XSTest's recorded labels, and at the edges."""
 
-from __future__ import annotations
-
 from collections import Counter
 from pathlib import Path
 from typing import Any

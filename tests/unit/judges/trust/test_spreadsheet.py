@@ -1,7 +1,5 @@
 """Cells that people open in a spreadsheet: no formula, nothing lost that can be kept."""
 
-from __future__ import annotations
-
 import csv
 import io
 

@@ -1,7 +1,5 @@
 """Bounds on means: exact where theory knows the answer, and never tighter for worse data."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from hypothesis import given

@@ -1,7 +1,5 @@
 """Confidence sequences: what they rule out, how often wrongly, and how soon."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from hypothesis import given

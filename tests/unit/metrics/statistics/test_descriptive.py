@@ -1,16 +1,9 @@
 """Histograms, tests for two peaks, and agreement, against what can be worked out by hand."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 
-from refusal_checks.metrics.statistics.descriptive import (
-    BIMODAL,
-    agreement,
-    distribution,
-    matched,
-)
+from refusal_checks.metrics.statistics.descriptive import BIMODAL, agreement, distribution, matched
 
 
 def test_the_histogram_covers_the_whole_range_and_its_ends() -> None:

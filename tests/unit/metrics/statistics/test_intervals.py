@@ -1,7 +1,5 @@
 """Estimates of shares."""
 
-from __future__ import annotations
-
 import math
 
 import pytest

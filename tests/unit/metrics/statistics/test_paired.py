@@ -1,7 +1,5 @@
 """Two runs on the same prompts: flips, bounds, and the error rates of the test against a margin."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from hypothesis import given

@@ -1,7 +1,5 @@
 """How many prompts or answers would decide."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The answer of a reasoning model, and the log-probabilities that are its own."""
 
-from __future__ import annotations
-
 import asyncio
 import math
 from collections.abc import Sequence
@@ -94,12 +92,7 @@ def tokens(*pieces: str | bytes) -> list[dict[str, Any]]:
     ("pieces", "text", "reasoning", "expected"),
     [
         (("Yes", "."), "Yes.", "", [-1, -2]),
-        (
-            ("Hm", "</think>", "\n\n", "Yes", ".", "<eos>"),
-            "Yes.",
-            "closed",
-            [-4, -5, -6],
-        ),
+        (("Hm", "</think>", "\n\n", "Yes", ".", "<eos>"), "Yes.", "closed", [-4, -5, -6]),
         # The marker's last token holds the answer's first characters.
         (("Hm", "Final ans", "wer: Y", "es"), "Yes", "closed", [-3, -4]),
         # The answer's words occur in the reasoning too.
@@ -239,10 +232,7 @@ def test_a_server_without_log_probabilities_is_told_apart(logprobs: object) -> N
     ],
 )  # fmt: skip
 def test_labels_are_read_as_far_as_they_are_shown(
-    shown: dict[str, float],
-    ids: dict[str, int] | None,
-    expected: dict[str, float],
-    outside: float,
+    shown: dict[str, float], ids: dict[str, int] | None, expected: dict[str, float], outside: float
 ) -> None:
     found = read_labels(choice(shown), YES_NO, ids)
     assert found.probabilities == pytest.approx(expected)

@@ -1,7 +1,5 @@
 """Connections to servers that others run: what is found out first, and what is told."""
 
-from __future__ import annotations
-
 import asyncio
 from dataclasses import replace
 from typing import Any

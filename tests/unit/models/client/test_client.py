@@ -1,7 +1,5 @@
 """Tokens and tries, added up from what servers say."""
 
-from __future__ import annotations
-
 import asyncio
 from typing import Any
 

@@ -1,7 +1,5 @@
 """What a server's failure means, and how long it asks to be left alone."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 from contextlib import suppress

@@ -1,7 +1,5 @@
 """Whatever a server replies: an answer that can be stored and shown, or an error of the server."""
 
-from __future__ import annotations
-
 import asyncio
 import copy
 import json

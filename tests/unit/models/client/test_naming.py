@@ -1,7 +1,5 @@
 """Whether a server answers as the model that it was asked for."""
 
-from __future__ import annotations
-
 import pytest
 
 from refusal_checks.models.client.client import Client

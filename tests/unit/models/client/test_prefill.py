@@ -1,7 +1,5 @@
 """Answers that have begun: whether a server goes on with them, and how it is asked to."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Sequence
 from typing import Any

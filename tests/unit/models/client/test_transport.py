@@ -1,7 +1,5 @@
 """HTTP as it is in the world: certificates, proxies, limits, other transports."""
 
-from __future__ import annotations
-
 import asyncio
 import gzip
 import json

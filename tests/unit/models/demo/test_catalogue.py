@@ -1,7 +1,5 @@
 """Which demo models there are, and what a folder of others may hold."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

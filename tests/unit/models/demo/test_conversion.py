@@ -1,7 +1,5 @@
 """Weights are converted once, found again, and made again where they are damaged."""
 
-from __future__ import annotations
-
 import errno
 import hashlib
 import os

@@ -1,7 +1,5 @@
 """The encoder of the bundled judge: a small file in its package's layout becomes a folder."""
 
-from __future__ import annotations
-
 import json
 import struct
 from pathlib import Path

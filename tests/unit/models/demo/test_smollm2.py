@@ -1,7 +1,5 @@
 """A GGUF file of Llama's architecture becomes a folder that engines load."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Recordings that other tools wrote, on real files of theirs where there are any."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import shutil

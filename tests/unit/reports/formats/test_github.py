@@ -1,7 +1,5 @@
 """GitHub: whatever models say, the summary has our tags alone, and the log our commands alone."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import replace
 from html import unescape

@@ -1,7 +1,5 @@
 """JUnit with a case for every prompt: what fails, what is an error, and that others can read it."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import cache

@@ -1,7 +1,5 @@
 """The comment on a pull request: Markdown without texts, that fits and tells of no machine."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import replace
 from datetime import date

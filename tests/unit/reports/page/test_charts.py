@@ -1,7 +1,5 @@
 """The charts: in the page, and as files."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from itertools import combinations

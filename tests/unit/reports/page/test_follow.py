@@ -1,7 +1,5 @@
 """The page of a run that goes on."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Iterator
 from dataclasses import replace
@@ -71,9 +69,7 @@ def test_the_page_says_how_far_the_run_is(going: Going) -> None:
     assert line["data-written"]
 
 
-def test_a_verdict_replaces_the_early_look_and_a_new_beginning_forgets_it(
-    going: Going,
-) -> None:
+def test_a_verdict_replaces_the_early_look_and_a_new_beginning_forgets_it(going: Going) -> None:
     going.judge("RR RC")
     going.run.summary.verdicts[GATE.id] = decide(GATE, records("RR RC"))
     going.run.summary.errors[LATER.id] = "no <b>answer</b>"
@@ -107,9 +103,7 @@ def test_hostile_answers_are_text(going: Going) -> None:
     assert len(page.scripts) == 3
 
 
-def test_a_run_that_has_ended_beside_one_that_goes_on_shows_its_answer(
-    going: Going,
-) -> None:
+def test_a_run_that_has_ended_beside_one_that_goes_on_shows_its_answer(going: Going) -> None:
     going.judge("RR RC")
     going.run.summary.verdicts[GATE.id] = decide(GATE, records("RR RC"))
     going.has_ended = True

@@ -1,7 +1,5 @@
 """What the page says of a run: its gates, its attacks and its manifest."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The HTML report: one file that fetches nothing, and in which no text is anything but text."""
 
-from __future__ import annotations
-
 import base64
 import hashlib
 import json

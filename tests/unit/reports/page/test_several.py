@@ -1,7 +1,5 @@
 """Runs side by side, and all runs below a folder with a trend of every gate."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The end of a run's output: what is wrong in few lines, what it was made with, the answer last."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """How far a run has come, in words and bars."""
 
-from __future__ import annotations
-
 import io
 
 import pytest

@@ -1,7 +1,5 @@
 """The table at the end of a run: its rows and columns, whatever the width and the texts."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable
 from dataclasses import replace
