@@ -114,6 +114,8 @@ def _in_words(said: str, mistake: typer.BadParameter) -> str:
         said = f"leave out {extra[1]}, or name what it is with an option (--help lists them)."
     elif (commands := getattr(context.command, "commands", ())) and "Did you mean" not in said:
         said += f" Known: {', '.join(commands)}."
+    if said.startswith("Missing") and (about := getattr(mistake.param, "help", "")):
+        said += f" {about}"
     said = said.replace("Value error, ", "")
     said = said.replace("Input should be greater than or equal to", "must be at least")
     return f"{said}\n{context.get_usage()}"

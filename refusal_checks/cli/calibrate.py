@@ -17,7 +17,7 @@ from refusal_checks.core.errors import CalibrationError, DataError, ModelError, 
 from refusal_checks.core.files import write_json, write_lines
 from refusal_checks.core.settings import Cascading, JudgeSampling, Limits, Writing
 from refusal_checks.core.store import MEMORY
-from refusal_checks.core.text import clean, has_redacted
+from refusal_checks.core.text import clean, count, has_redacted
 from refusal_checks.core.verdicts import Binary
 from refusal_checks.judges.trust import calibration
 from refusal_checks.judges.trust import labels as sheets
@@ -198,8 +198,8 @@ def _read(
         left_out = f"; {file.unlabelled} rows without a label skipped" if file.unlabelled else ""
         names = ", ".join(dict.fromkeys(answer.benchmark for answer in file.answers))
         benchmarks = f" to {names}" if names else ""
-        said = f"{len(file.answers)} labelled answers of {file.candidate}{benchmarks}{left_out}"
-        _say(f"{file.path}: {said}")
+        said = count(len(file.answers), "labelled answer")
+        _say(f"{file.path}: {said} of {file.candidate}{benchmarks}{left_out}")
     return files
 
 
@@ -207,8 +207,8 @@ def _each(option: str, values: Many, labels: Sequence[Path]) -> Sequence[str]:
     """An option's values, one per file."""
     if values and len(values) != len(labels):
         raise DataError(
-            f"{option} is given {len(values)} times for {len(labels)} --labels files: give it "
-            "once per file, in the same order"
+            f"{option}: give it once per --labels file, in the same order: it is given "
+            f"{len(values)} times for {len(labels)}"
         )
     return values or [""] * len(labels)
 

@@ -121,7 +121,7 @@ def rows_in(path: Path) -> Iterator[dict[str, Any]]:
         yield from _rows(path, file)
 
 
-def why_no_file(path: Path, remedy: str = "") -> str:
+def why_no_file(path: Path, remedy: str = "; check its path") -> str:
     """Says why a path cannot be read as a file, or nothing if it can.
 
     ``remedy`` ends the message for a missing file unless a file of a similar name is there.
@@ -132,8 +132,8 @@ def why_no_file(path: Path, remedy: str = "") -> str:
         return ""
     if path.exists():
         return "save it to a file first: it is a pipe or device, and is read more than once"
-    beside = (one.name for one in path.parent.glob("*"))
-    return f"no such file{near(path.name, beside, 0.7) or remedy}"
+    alike = (one.name for one in path.parent.glob("*") if near(path.stem, [one.stem], 0.7))
+    return f"no such file{near(path.name, alike, 0.7) or remedy}"
 
 
 @contextmanager
@@ -178,7 +178,7 @@ def _rows(path: Path, file: BinaryIO) -> Iterator[dict[str, Any]]:
     except csv.Error as fault:
         raise DataError(f"{path}: not a CSV, JSON or JSONL file: {fault}") from None
     if row is None:
-        raise DataError(f"{path}: no rows")
+        raise DataError(f"{path}: add rows: it has none")
 
 
 def _csv_rows(path: Path, file: BinaryIO) -> Iterator[dict[Any, Any]]:
@@ -265,7 +265,8 @@ def parsed(where: object, text: str | bytes, in_line: bool = False) -> Any:
         return parse_json(text, unique=True)
     except ValueError as fault:
         said = str(fault).replace("line 1 ", "") if in_line else fault
-        raise DataError(f"{where}: not valid JSON: {said}") from None
+        remedy = "" if "remove one" in str(fault) else "correct it: "
+        raise DataError(f"{where}: {remedy}not valid JSON: {said}") from None
 
 
 def objects(path: Path, value: Any) -> list[dict[str, Any]]:

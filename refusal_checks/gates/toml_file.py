@@ -74,9 +74,10 @@ def read(path: Path) -> dict[str, Any]:
         place = re.match(r"line (\d+), column", at)
         lines = text.replace("\r", "").rstrip().split("\n")
         number = min(int(place[1]) if place else len(lines), len(lines))
+        other = "" if path.suffix == ".toml" else "name a threshold file (.toml); "
         raise ThresholdError(
-            f"{path}: line {number}: {_hint(lines[number - 1], reason)}not a TOML file: {reason}: "
-            f"{lines[number - 1].strip()[:100]}"
+            f"{path}: line {number}: {other or _hint(lines[number - 1], reason)}not a TOML file: "
+            f"{reason}: {lines[number - 1].strip()[:100]}"
         ) from None
     except (ValueError, RecursionError):  # the parser's own limits
         raise ThresholdError(

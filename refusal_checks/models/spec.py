@@ -128,7 +128,7 @@ def _model(name: str, extras: Extras, option: str) -> Served | Attached:
         others = "bundled, keyword or labels" if judges else "or replay:FILE"
         hint = either(near(name, judges, 0.7))
         if address := re.fullmatch(r"(?:\w+://)?([\w.-]+(?::\d+)?/v1(?:#.*)?|[\w.-]+:\d+)", name):
-            hint = f"for a server, write http://{address[1]}; else "
+            hint = f"for a server, write http://{address[1]}{'/v1' * ('/v1' not in name)}; else "
         raise ModelError(
             f"{option} {_shown(name)}: no such folder; {hint}name a "
             f"folder, a Hugging Face id (ORG/MODEL), a URL (http://HOST/v1#MODEL), demo:NAME, "
@@ -160,7 +160,7 @@ def _served(name: str, base: str, extras: Extras, option: str) -> Served | None:
     folder = expanded(base)
     if folder.is_dir():
         if not (folder / "config.json").is_file():
-            raise ModelError(f"{option} {base}: not a model: the folder has no config.json")
+            raise ModelError(f"{option} {base}: name a model's folder: this has no config.json")
         return Served(name, str(folder.resolve()), **vars(extras))
     if folder.is_file():
         raise ModelError(

@@ -124,7 +124,7 @@ def test_names_of_candidates_are_chosen_or_end_their_paths(theirs: Project) -> N
     assert re.search(r"\nsmoke_safe-rejection_rate-new 2\.0 [^=]*PASSED", result.stdout.str())
     assert "smoke_safe.new 2_0" in (theirs.path / "prompts.xml").read_text()
     assert "<title>old: " in (theirs.path / "r.html").read_text()
-    said = "--candidate-name is given 1 times for 2 candidates: give it once for each"
+    said = "--candidate-name: give it once for each candidate"
     refused(gate(theirs, *models, *SAFE, *named[:2]), said)
     refused(gate(theirs, *models, *SAFE, *named[:2], *named[:2]), "a name of its own")
 

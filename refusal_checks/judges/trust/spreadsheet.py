@@ -93,5 +93,5 @@ def read_table(path: Path) -> list[dict[str, Any]]:
     table = ({name: row[name] for name in row if name} for row in rows_of(path, text.encode()))
     rows = [row for row in table if any(cell and cell.strip() for cell in row.values())]
     if not rows:
-        raise DataError(f"{path}: no rows")
+        raise DataError(f"{path}: add rows: it has none")
     return rows

@@ -120,8 +120,8 @@ def titles(config: OptionValues) -> tuple[str, ...]:
         return _shortest(written)
     if len(given) != len(written):
         raise ModelError(
-            f"--candidate-name is given {len(given)} times for {len(written)} candidates: give it "
-            "once for each, in their order, or not at all"
+            "--candidate-name: give it once for each candidate, in their order, or not at all: it "
+            f"is given {len(given)} times for {len(written)}"
         )
     for name in given:
         if not name.strip() or given.count(name) > 1:
@@ -211,14 +211,15 @@ def _read_extras(config: OptionValues, role: str, named: Sequence[str]) -> list[
         try:
             words = tuple(shlex.split(args))
         except ValueError as fault:
-            raise ModelError(f"--{role}-args {args}: {fault}") from None
+            raise ModelError(f"--{role}-args {args}: quote as in a shell: {fault}") from None
         option = f"--{role}-template-kwargs {template_kwargs}"
         try:
             kwargs = parse_json(template_kwargs or "{}")
+            if not isinstance(kwargs, dict):
+                raise ValueError("it is no object")
         except ValueError as fault:
-            raise ModelError(f"{option}: not valid JSON: {fault}") from None
-        if not isinstance(kwargs, dict):
-            raise ModelError(f"{option}: must be a JSON object")
+            form = """write a JSON object, such as '{"enable_thinking": false}'"""
+            raise ModelError(f"{option}: {form}: {fault}") from None
         found.append(spec.Extras(words, kwargs, reasoning_end, *engine))
     return found
 
@@ -287,7 +288,7 @@ def choose_engine(name: str | None, command: str | None) -> tuple[str, tuple[str
     try:
         program = tuple(shlex.split(command or ""))
     except ValueError as fault:
-        raise UserError(f"--engine-command {command}: {fault}") from None
+        raise UserError(f"--engine-command {command}: quote as in a shell: {fault}") from None
     # A program of the user's own stands for vLLM, which need not be installed here then.
     usual = kinds.PREFERRED if program else kinds.AUTO
     return kinds.choose(usual if name in (None, kinds.AUTO) else name), program

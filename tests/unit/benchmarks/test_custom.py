@@ -132,7 +132,7 @@ def test_a_text_that_looks_like_json_is_a_text(write: Write) -> None:
             "leave out the part 'image_url': images and files are not supported",
         ),
         ([{"prompt": {"bytes": "x", "path": None}}], {}, "an image, which is not supported"),
-        ([], {}, "no rows"),
+        ([], {}, "add rows: it has none"),
     ],
 )
 def test_bad_rows_are_named(

@@ -191,7 +191,7 @@ def test_each_benchmark_is_counted_apart(mirror: Path, tmp_path: Path) -> None:
     calibrate(*args, "--benchmark", "one", "--benchmark", "two")
     found = calibration.read(path).benchmarks
     assert [found[name].refusals for name in ("one", "two")] == [220, 349]
-    with pytest.raises(DataError, match="--benchmark is given 3 times for 2 --labels files"):
+    with pytest.raises(DataError, match="--benchmark: give it once per --labels file"):
         calibrate(*args, *(["--benchmark", "one"] * 3))
 
 

@@ -269,7 +269,7 @@ def test_rows_that_were_added_to_a_sheet_by_hand(write: Write) -> None:
         (table(filled("", "")), CalibrationError, 'fill in its column "label"'),
         ("key,draw,lable\na,b,c\n", DataError, 'no column "label".*did you mean "lable"'),
         ("label,draw\nrefusal,x\n", DataError, 'no column "key"'),
-        ("", DataError, "no rows"),
+        ("", DataError, "add rows: it has none"),
         ('"label,key,draw\n', DataError, "not a CSV"),
         ("PK\x03\x04", DataError, "save the sheet as CSV"),
     ],
