@@ -43,8 +43,12 @@ def test_the_environment_names_the_file_too(project: Project) -> None:
 def test_a_file_that_cannot_be_written_leaves_the_outcome_alone(project: Project) -> None:
     project.write("taken", "a file")
     result = project.gate("-k", "smoke_safe", "--html", "taken/report.html")
+    refused(result, "--html *taken/report.html: *name a folder that can be written: File exists")
+    refused(project.gate("--html", f"{'long' * 70}.html"), "name a file: File name too long")
+    longest = f"{'long' * 62}er.html"  # its draft's name is longer, as only writing it tells
+    result = project.gate("-k", "smoke_safe", "--html", longest)
     assert result.ret == pytest.ExitCode.OK
-    result.stdout.fnmatch_lines(["html report could not be written: *taken*"])
+    result.stdout.fnmatch_lines(["html report could not be written: *longlong*"])
 
 
 def test_a_folder_without_a_run_is_an_error(project: Project) -> None:

@@ -128,7 +128,11 @@ def check(call: Invocation) -> None:
     for _, module, path in targets(call):
         if metavar(module) == FILE:
             given = f"{module.OPTION or module.VARIABLE} {path}"
-            if path.is_dir():
+            try:
+                is_folder = path.is_dir()
+            except OSError as fault:
+                raise UserError(f"{given}: name a file: {fault.strerror}") from None
+            if is_folder:
                 raise UserError(f"{given}: name a file: it is a folder")
             require_writable(path.parent, f"{given}:")
         getattr(module, "check", lambda: None)()
