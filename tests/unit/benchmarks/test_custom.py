@@ -192,7 +192,7 @@ def test_hostile_rows_become_prompts_that_can_be_stored_or_a_data_error(rows: li
 @pytest.mark.parametrize("opened", ["[", '{"q":', '{"q":[{"role":['])
 def test_deep_rows_are_a_data_error(write: Write, opened: str) -> None:
     for times in (900, 100_000):
-        with pytest.raises(DataError, match=r"rows\.jsonl: (line 1: correct it: not valid|name it .)"):
+        with pytest.raises(DataError, match=r"rows\.jsonl: (line 1: correct it|name it .)"):
             load_prompts(own(write("rows.jsonl", opened * times)), None)
         cell = '[{""role"":' + "[" * times + "]" * times + ',""content"":""x""}]'
         path = write("rows.csv", f'prompt\n"{cell}"\n')
