@@ -270,7 +270,7 @@ def test_two_gates_on_one_machine_wait_for_each_other(tmp_path: Path) -> None:
         assert waiting.stdout is not None
         assert b"waits for it" in waiting.stdout.readline()
         lock.close()
-        assert waiting.wait(30) == 4, "it goes on; here there is no environment"
+        assert waiting.wait(30) == 4, "it should go on, and find no environment"
 
 
 def test_documents_templates_and_metadata_name_one_place_and_one_version() -> None:

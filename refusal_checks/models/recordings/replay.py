@@ -4,7 +4,7 @@ Files are tables (CSV, JSON, JSONL) or what other tools write (``formats``). Col
 their usual names (``COLUMNS``) or as ``--replay-columns`` maps them. A row is one answer, or a list
 of them; all answers to one prompt are its samples, in file order. Rows are matched to prompts by id
 if the file has the benchmark's ids, else by the prompt's text (of a question, without its options),
-else by the number in its data set. A row whose own text is another prompt's is no match by id.
+else by the number in its data set. An id does not match if the row holds another prompt.
 """
 
 from __future__ import annotations

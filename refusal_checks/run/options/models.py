@@ -216,7 +216,7 @@ def _read_extras(config: OptionValues, role: str, named: Sequence[str]) -> list[
         try:
             kwargs = parse_json(template_kwargs or "{}")
             if not isinstance(kwargs, dict):
-                raise ValueError("this is no object")
+                raise ValueError("it is not an object")
         except ValueError as fault:
             form = """write a JSON object, such as '{"enable_thinking": false}'"""
             raise ModelError(f"{option}: {form}: {fault}") from None
