@@ -309,7 +309,8 @@ asyncio.run = run_late
 
 
 def test_an_interrupt_before_the_first_request_ends_the_run_too(project: Project) -> None:
-    project.conftest(LATE % "os.kill(os.getpid(), signal.SIGINT); time.sleep(1)")
+    until_it_is_told = "while not work.cr_frame.f_locals['self']._cancelled: time.sleep(0.01)"
+    project.conftest(LATE % f"os.kill(os.getpid(), signal.SIGINT)\n        {until_it_is_told}")
     result = project.run("--candidate", project.model, *KEYWORD)
     assert result.ret == pytest.ExitCode.INTERRUPTED
     assert project.server.requests == []
@@ -327,5 +328,5 @@ def test_two_interrupts_end_a_run_that_listens_to_nothing(project: Project) -> N
         time.sleep(0.3)
         os.kill(session.pid, signal.SIGINT)
         session.wait(20)
-        assert time.monotonic() - begun < 2.5
+        assert time.monotonic() - begun < 6  # one alone has 7
         assert wait_until(lambda: not any(map(lives, started)), 5)
