@@ -166,7 +166,7 @@ class GateSettings(Frozen):
             max_rise, which else are not checked.
     """
 
-    confidence: float = Field(0.95, gt=0, lt=1)
+    confidence: float = Field(0.95, ge=0.5, lt=1)
     decision: Decision = "point"
     on_inconclusive: OnInconclusive | None = None
     multiple_testing: MultipleTesting = "none"
