@@ -35,6 +35,7 @@ class Published:
 class JudgeOutcome:
     check: JudgeCheck | None = None
     idle: str = ""
+    error: str = ""
 
 
 _JUDGE = TypeAdapter(JudgeOutcome)

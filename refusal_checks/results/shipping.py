@@ -155,7 +155,7 @@ def _doubts(summary: RunSummary, verdicts: Sequence[Verdict]) -> Iterator[str]:
     for name, found in summary.benchmarks.items():
         if 20 * found.repeats >= found.prompts > 0:
             again = f"{found.repeats} of {found.prompts} prompts of {name} repeat another"
-            yield f"{again}: remove the repeats, which make its intervals too narrow"
+            yield f"{again}: remove these, which make its intervals too narrow"
         if found.alike:
             said = found.alike_answer and f": '{clean(found.alike_answer, 60)}'"
             same = f"{found.alike} of {found.prompts} prompts of {name} have the same answer"

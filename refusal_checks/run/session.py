@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from refusal_checks.benchmarks import Benchmark, catalogue
-from refusal_checks.core.errors import EngineStartError, StoreError, UserError
+from refusal_checks.core.errors import EngineStartError, EvaluationError, StoreError, UserError
 from refusal_checks.core.text import clean, clean_lines
 from refusal_checks.gates.decide import Verdict
 from refusal_checks.gates.gate import Gate
@@ -143,7 +143,10 @@ class GateSession:
 
     def judge(self) -> JudgeOutcome:
         """How the run's judge did on its own check; waits for the check."""
-        return self.boards[0].wait_judge(self._owner_lives())
+        outcome = self.boards[0].wait_judge(self._owner_lives())
+        if outcome.error:
+            raise EvaluationError(outcome.error)
+        return outcome
 
     def _owner_lives(self) -> Callable[[], bool]:
         parent = os.getppid()

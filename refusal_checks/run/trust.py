@@ -12,7 +12,7 @@ from time import perf_counter
 from typing import TYPE_CHECKING
 
 from refusal_checks.benchmarks import discover
-from refusal_checks.core.errors import CalibrationError
+from refusal_checks.core.errors import CalibrationError, EvaluationError
 from refusal_checks.core.records import Completion, Record
 from refusal_checks.core.settings import Limits, Sampling
 from refusal_checks.core.store import Store
@@ -67,7 +67,10 @@ class Canary:
         return Pending(0, 0) if self.why_idle else pending(self._task)
 
     async def run(self, in_flight: int, level: float, told: RunSummary | None) -> JudgeCheck:
-        """Compare the judge's figures with the floors; ``told``, if any, may quote the judge."""
+        """Compare the judge's figures with the floors; ``told``, if any, may quote the judge.
+
+        If the judge is below a floor only because requests failed, that is an EvaluationError.
+        """
         assert self._floors, "there is something to check"
         todo, start = self.pending(), perf_counter()
         records: list[Record] = []
@@ -85,9 +88,28 @@ class Canary:
             known = {record.prompt.id: record for record in fuller}
             records = [known.get(record.prompt.id, record) for record in records]
         checks = canary.checked(self._floors, records, level)
-        return JudgeCheck(
+        found = JudgeCheck(
             self._name, canary.digest(), checks, todo.verdicts, perf_counter() - start
         )
+        sound = [record for record in records if not _failure(record)]
+        failed = len(records) - len(sound)
+        if found.is_trusted or not failed:
+            return found
+        if sound and not replace(found, checks=canary.checked(self._floors, sound)).is_trusted:
+            return found
+        first = f": {next(filter(None, map(_failure, records)))}" if told else ""
+        raise EvaluationError(
+            f"the judge could not be checked: {failed} of {len(records)} requests to {self._name} "
+            f"failed{first}; once it answers again, run the same command again"
+        )
+
+
+def _failure(record: Record) -> str:
+    """What a server said when it was asked for a verdict in vain; empty if it was not in vain."""
+    judged = record.judgement
+    if isinstance(judged, Invalid) and judged.reason is Reason.JUDGE_ERROR:
+        return judged.detail or "no reason"
+    return ""
 
 
 def untested(options: Options, gates: Sequence[Gate]) -> str:

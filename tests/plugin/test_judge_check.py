@@ -104,3 +104,18 @@ def test_repeats_show_how_far_the_judge_agrees_with_itself(project: Project) -> 
     assert re.search(said, shown(result))
     assert len(project.asked(judge=False)) == 80
     assert len(project.asked(judge=True)) == 3 * 160
+
+
+@pytest.mark.parametrize("redact", [(), ("--redact",)], ids=["shown", "redacted"])
+def test_a_judge_whose_server_fails_is_not_blamed(
+    project: Project, redact: tuple[str, ...]
+) -> None:
+    project.server.failing["#judge"] = 403
+    result = project.gate(*redact)
+    result.assert_outcomes(errors=6)
+    of = f"the judge could not be checked: {COUNT} of {COUNT} requests"
+    said = rf"{of} to {re.escape(project.model)} failed" + ("; once" if redact else ": .*fault 403")
+    assert re.search(said, result.stdout.str())
+    assert "trusted" not in result.stdout.str()
+    project.server.failing.clear()
+    project.gate().assert_outcomes(passed=6)

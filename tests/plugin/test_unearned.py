@@ -277,7 +277,7 @@ ALIKE = "80 of 80 prompts of smoke_safe have the same answer, perhaps an error's
 ASKED = (
     "the judge was not tested: write a [judge] table into a threshold file, or give --human-labels",
     "1 gate cannot fail: smoke_unsafe-rejection_rate of default.toml allows every figure",
-    "49 of 50 prompts of own repeat another: remove the repeats, which make its intervals too narrow",
+    "49 of 50 prompts of own repeat another: remove these, which make its intervals too narrow",
 )
 
 

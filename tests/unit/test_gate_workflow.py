@@ -168,8 +168,8 @@ def test_a_pipeline_with_a_server_comments_and_keeps_nothing_of_the_last_job(the
         refused = gate("a wrong one")
     assert refused.returncode == 4, refused.stdout
     assert "API key; set REFUSAL_CHECKS_CANDIDATE_API_KEY" in refused.stdout
-    report, page, comment = kept
-    assert not (report.exists() or page.exists()), "nor may this job show the last one's"
+    *reports, comment = kept
+    assert not any(path.exists() for path in reports), "nor may this job show the last one's"
     assert comment.read_text().startswith("The refusal gate ended before it could report")
 
 
