@@ -80,4 +80,6 @@ def arguments(folder: Path, words: Sequence[str]) -> list[str]:
         *("-p", "refusal_checks.plugin.models_as_arguments"),
         *(() if runs == ROOT else ("-o", moved)),
         *words,
+        # The package was loaded before pytest could rewrite its assertions, of which it has none.
+        *("-W", "ignore::pytest.PytestAssertRewriteWarning"),  # after the user's own -W error
     ]

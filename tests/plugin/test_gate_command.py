@@ -80,7 +80,7 @@ def test_the_repository_s_default_file_is_found_else_the_shipped_one(theirs: Pro
     result = gate(theirs, "--collect-only", "-q")
     result.stdout.no_fnmatch_line("*xstest*")
     assert test.format("smoke_safe") in result.outlines
-    result = gate(theirs, "--collect-only", "-q", "--thresholds=default")
+    result = gate(theirs, "--collect-only", "-q", "--thresholds=default", "-W", "error")
     assert test.format("xstest_safe") in result.outlines, "this names the shipped one"
 
 
