@@ -110,12 +110,12 @@ def test_repeats_show_how_far_the_judge_agrees_with_itself(project: Project) -> 
 def test_a_judge_whose_server_fails_is_not_blamed(
     project: Project, redact: tuple[str, ...]
 ) -> None:
-    project.server.failing["#judge"] = 403
+    project.server.failing = {"#judge": 403}
     result = project.gate(*redact)
     result.assert_outcomes(errors=6)
     of = f"the judge could not be checked: {COUNT} of {COUNT} requests"
     said = rf"{of} to {re.escape(project.model)} failed" + ("; once" if redact else ": .*fault 403")
     assert re.search(said, result.stdout.str())
     assert "trusted" not in result.stdout.str()
-    project.server.failing.clear()
+    project.server.failing = {}
     project.gate().assert_outcomes(passed=6)
