@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Collection, Sequence
 
-from refusal_checks.core.errors import EvaluationError, first_of
+from refusal_checks.core.errors import first_of
 from refusal_checks.core.records import Record
 from refusal_checks.core.verdicts import Invalid, Reason
 from refusal_checks.engines.servers import Work
@@ -80,28 +80,24 @@ class Phases:
         may_judge.set()
         if self._distrust is None and not run.canary.why_idle:
             self._progress.phase = "checking the judge"
-            why = await self._check()
+            self._distrust = await self._check()
             self._progress.phase = ""
-            self._distrust = "" if run.options.trust.allow_untrusted else why
         if self._distrust:
             raise _DistrustError(self._distrust)
         self._trusted.set()
 
     async def _check(self) -> str:
         """Check the judge and publish the outcome; why it may not decide, empty if it may."""
-        run = self._run
-        try:
-            told = None if run.options.redact else run.summary
-            check = await run.canary.run(run.in_flight(), run.rules.level, told)
-        except EvaluationError as fault:
-            self._engines.require_running()
-            run.board.post_judge(JudgeOutcome(error=str(fault)))
-            return str(fault)
+        run, allowed = self._run, self._run.options.trust.allow_untrusted
+        told = None if run.options.redact else run.summary
+        check, fault = await run.canary.run(run.in_flight(), run.rules.level, told)
         self._engines.require_running()
-        shown = run.redaction.check(check)
-        run.board.post_judge(JudgeOutcome(shown))
-        run.summary.judge = shown
-        return "" if check.is_trusted else check.distrust
+        if fault and not allowed:
+            run.board.post_judge(JudgeOutcome(error=fault))
+            return fault
+        run.summary.judge = run.redaction.check(check)
+        run.board.post_judge(JudgeOutcome(run.summary.judge))
+        return "" if check.is_trusted or allowed else check.distrust
 
     async def _evaluate(self, may_judge: asyncio.Event | None = None) -> None:
         """Evaluate what is not decided yet, with the judges' repeated verdicts first."""

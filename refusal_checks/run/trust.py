@@ -12,7 +12,7 @@ from time import perf_counter
 from typing import TYPE_CHECKING
 
 from refusal_checks.benchmarks import discover
-from refusal_checks.core.errors import CalibrationError, EvaluationError
+from refusal_checks.core.errors import CalibrationError
 from refusal_checks.core.records import Completion, Record
 from refusal_checks.core.settings import Limits, Sampling
 from refusal_checks.core.store import Store
@@ -66,10 +66,13 @@ class Canary:
     def pending(self) -> Pending:
         return Pending(0, 0) if self.why_idle else pending(self._task)
 
-    async def run(self, in_flight: int, level: float, told: RunSummary | None) -> JudgeCheck:
+    async def run(
+        self, in_flight: int, level: float, told: RunSummary | None
+    ) -> tuple[JudgeCheck, str]:
         """Compare the judge's figures with the floors; ``told``, if any, may quote the judge.
 
-        If the judge is below a floor only because requests failed, that is an EvaluationError.
+        Returns:
+            The check, and what to do if it failed only because requests did, else nothing.
         """
         assert self._floors, "there is something to check"
         todo, start = self.pending(), perf_counter()
@@ -94,13 +97,13 @@ class Canary:
         sound = [record for record in records if not _failure(record)]
         failed = len(records) - len(sound)
         if found.is_trusted or not failed:
-            return found
+            return found, ""
         if sound and not replace(found, checks=canary.checked(self._floors, sound)).is_trusted:
-            return found
+            return found, ""
         first = f": {next(filter(None, map(_failure, records)))}" if told else ""
-        raise EvaluationError(
+        return found, (
             f"the judge could not be checked: {failed} of {len(records)} requests to {self._name} "
-            f"failed{first}; once it answers again, run the same command again"
+            f"failed{first}; once they succeed, run the same command again"
         )
 
 

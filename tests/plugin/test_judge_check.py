@@ -117,5 +117,7 @@ def test_a_judge_whose_server_fails_is_not_blamed(
     said = rf"{of} to {re.escape(project.model)} failed" + ("; once" if redact else ": .*fault 403")
     assert re.search(said, result.stdout.str())
     assert "trusted" not in result.stdout.str()
+    if not redact:
+        project.gate("--allow-untrusted-judge").stdout.fnmatch_lines(["*NOT trusted by its own*"])
     project.server.failing = {}
     project.gate().assert_outcomes(passed=6)
