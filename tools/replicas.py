@@ -166,7 +166,7 @@ def gate(port: int, store: Path, given: Namespace) -> RunFolder:
 
 
 def kill_after(store: Path, servers: Servers, count: int = 40) -> None:
-    """Kill a replica once there are so many answers."""
+    """Kill a replica as soon as the store holds ``count`` answers."""
     for _ in range(3000):
         time.sleep(0.05)
         with suppress(sqlite3.Error), closing(sqlite3.connect(store)) as rows:

@@ -16,6 +16,7 @@ from refusal_checks.core.errors import CalibrationError
 from refusal_checks.core.records import Completion, Record
 from refusal_checks.core.settings import Limits, Sampling
 from refusal_checks.core.store import Store
+from refusal_checks.core.text import clean
 from refusal_checks.core.verdicts import Invalid, Judgement, Reason
 from refusal_checks.engines.pool import Engines, PoolSettings
 from refusal_checks.gates.gate import Gate
@@ -100,10 +101,10 @@ class Canary:
             return found, ""
         if sound and not replace(found, checks=canary.checked(self._floors, sound)).is_trusted:
             return found, ""
-        first = f": {next(filter(None, map(_failure, records)))}" if told else ""
+        first = clean(f": {next(filter(None, map(_failure, records)))}", 300) if told else ""
         return found, (
-            f"the judge could not be checked: {failed} of {len(records)} requests to {self._name} "
-            f"failed{first}; once they succeed, run the same command again"
+            f"run the same command again once {self._name} answers: {failed} of {len(records)} "
+            f"requests of the judge's check failed{first}"
         )
 
 

@@ -110,14 +110,18 @@ def test_repeats_show_how_far_the_judge_agrees_with_itself(project: Project) -> 
 def test_a_judge_whose_server_fails_is_not_blamed(
     project: Project, redact: tuple[str, ...]
 ) -> None:
-    project.server.failing = {"#judge": 403}
+    words = "\x1b[31mno\n::error::quota <img src=x>"
+    project.server.refusal = lambda body: words if len(str(body)) > 2000 else ""  # of the judge
     result = project.gate(*redact)
     result.assert_outcomes(errors=6)
-    of = f"the judge could not be checked: {COUNT} of {COUNT} requests"
-    said = rf"{of} to {re.escape(project.model)} failed" + ("; once" if redact else ": .*fault 403")
-    assert re.search(said, result.stdout.str())
+    once = f"run the same command again once {re.escape(project.model)} answers"
+    assert re.search(rf"{once}: {COUNT} of {COUNT} requests of the judge's check", shown(result))
+    assert ("quota" in result.stdout.str()) == (not redact)
+    assert "\x1b[31mno" not in result.stdout.str()
+    assert not [line for line in result.outlines if line.startswith("::")]
     assert "trusted" not in result.stdout.str()
+    assert "May it ship? NOT DECIDED" in result.stdout.str()
     if not redact:
         project.gate("--allow-untrusted-judge").stdout.fnmatch_lines(["*NOT trusted by its own*"])
-    project.server.failing = {}
+    project.server.refusal = lambda body: ""
     project.gate().assert_outcomes(passed=6)

@@ -84,8 +84,12 @@ def test_the_steps_keep_what_the_run_writes_in_a_repository_of_others(theirs: Pa
     given = {"CANDIDATE": "replay:answers.jsonl", "JUDGE": "keyword", "THRESHOLDS": "our.toml"}
     shown = theirs / "summary.md"
     given |= {"GITHUB_STEP_SUMMARY": str(shown), "GITHUB_ACTIONS": "true"}
+    run(script("comment"), theirs)
+    early = (theirs / "comment.md").read_text()
+    assert early.startswith("The gate ended before it could report")
     done = run(script("gate"), theirs, VENV=str(venv), PYTHONPATH=str(ROOT), **given)
     assert done.returncode == 1, done.stdout + done.stderr
+    assert (theirs / "comment.md").read_text() != early
     wanted = {*paths("cache/save"), *paths("upload-artifact")}
     for pattern in wanted - {".refusal-checks/runs/*/*.log"}:  # no engine, no log
         assert list(theirs.glob(pattern)), pattern
@@ -268,7 +272,8 @@ def test_two_gates_on_one_machine_wait_for_each_other(tmp_path: Path) -> None:
     given = {**os.environ, "CANDIDATE": "m", "CACHE": str(tmp_path), "VENV": str(tmp_path)}
     lock = (tmp_path / "lock").open("w")
     fcntl.flock(lock, fcntl.LOCK_EX)
-    with subprocess.Popen(["sh", "-c", text], env=given, stdout=subprocess.PIPE) as waiting:
+    words = ["sh", "-c", text]
+    with subprocess.Popen(words, cwd=tmp_path, env=given, stdout=subprocess.PIPE) as waiting:
         assert waiting.stdout is not None
         assert b"waits for it" in waiting.stdout.readline()
         lock.close()
