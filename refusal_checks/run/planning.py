@@ -114,11 +114,7 @@ def pending(task: Task) -> Pending:
 
 
 def _may_differ(
-    task: Task,
-    name: str,
-    prompt: Prompt,
-    answers: Sequence[Completion],
-    unread: Container[Hashable],
+    task: Task, name: str, prompt: Prompt, answers: Sequence[Completion], unread: Container[object]
 ) -> bool:
     """True unless the verdicts on a prompt's answers are known, and no weight decides anything."""
     verdicts: list[Judgement] = []

@@ -66,13 +66,11 @@ def read_result(line: bytes) -> ResultLine:
         words = f"status {str(status)[:40]}: {message}"
         return ResultLine(request_id, fault="failed", words=words)
     choices = body.get("choices") if isinstance(body, dict) else None
-    if choices and isinstance(choices, list) and all(map(_is_choice, choices)):
-        return ResultLine(request_id, body)
+    if choices and isinstance(choices, list):
+        messages = (each.get("message") if isinstance(each, dict) else None for each in choices)
+        if all(isinstance(message, dict) for message in messages):
+            return ResultLine(request_id, body)
     return ResultLine(request_id, fault="malformed", words="no choices in the response's body")
-
-
-def _is_choice(value: Any) -> bool:
-    return isinstance(value, dict) and isinstance(value.get("message"), dict)
 
 
 FORMAT = 1  # of the table; raised when its meaning changes

@@ -18,7 +18,7 @@ import numpy as np
 from pydantic import Field
 
 from refusal_checks.core.errors import CalibrationError, EvaluationError
-from refusal_checks.metrics.statistics.bounded import lower_bound, upper_bound
+from refusal_checks.metrics.statistics.bounded import bounds, lower_bound
 from refusal_checks.metrics.statistics.intervals import Estimate, wilson
 from refusal_checks.metrics.statistics.sample_size import ErrorParts
 
@@ -355,6 +355,6 @@ def _legs(
     parts = [(np.asarray(human) - weight * np.asarray(judge), -weight, 1.0)]
     if weight and others:
         parts.append((weight * np.asarray(others), 0.0, weight))
-    down = [part.mean() - lower_bound(part, low, high, tail) for part, low, high in parts]
-    up = [upper_bound(part, low, high, tail) - part.mean() for part, low, high in parts]
-    return math.hypot(*down), math.hypot(*up)
+    found = [(part.mean(), bounds(part, low, high, tail)) for part, low, high in parts]
+    below = math.hypot(*(mean - lower for mean, (lower, _) in found))
+    return below, math.hypot(*(upper - mean for mean, (_, upper) in found))

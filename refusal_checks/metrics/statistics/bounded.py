@@ -16,11 +16,11 @@ mean bounds for small samples", ICML 2021. Coverage is simulated in
 """
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from statistics import NormalDist
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 Numbers = NDArray[np.float64]
 
@@ -40,11 +40,7 @@ _NORMAL = NormalDist()
 
 
 def lower_bound(
-    values: Sequence[float] | Numbers,
-    lowest: float,
-    highest: float,
-    tail: float,
-    weights: Sequence[float] | Numbers | None = None,
+    values: ArrayLike, lowest: float, highest: float, tail: float, weights: ArrayLike | None = None
 ) -> float:
     """The one-sided lower bound on the weighted mean of independent values.
 
@@ -59,14 +55,12 @@ def lower_bound(
     return lowest + (highest - lowest) * _quantile(*_atoms(scaled, heights), tail)
 
 
-def upper_bound(
-    values: Sequence[float] | Numbers,
-    lowest: float,
-    highest: float,
-    tail: float,
-    weights: Sequence[float] | Numbers | None = None,
-) -> float:
-    return -lower_bound(-np.asarray(values, dtype=float), -highest, -lowest, tail, weights)
+def bounds(
+    values: Numbers, lowest: float, highest: float, tail: float, weights: Numbers | None = None
+) -> tuple[float, float]:
+    """The lower bound, and the upper one: that of the mirrored values."""
+    upper = -lower_bound(-values, -highest, -lowest, tail, weights)
+    return lower_bound(values, lowest, highest, tail, weights), upper
 
 
 def _atoms(values: Numbers, weights: Numbers) -> tuple[Numbers, Numbers, Numbers]:

@@ -10,7 +10,7 @@ from statistics import NormalDist
 import numpy as np
 from numpy.typing import NDArray
 
-from refusal_checks.metrics.statistics.bounded import Numbers, lower_bound, upper_bound
+from refusal_checks.metrics.statistics.bounded import Numbers, bounds
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -116,8 +116,7 @@ def bounded_mean(
     sample, tail, span = np.asarray(values, dtype=float), (1 - confidence) / 2, highest - lowest
     if units is not None:
         means, weights, mean = units.means(sample), units.weights, units.mean(sample)
-        lower = lower_bound(means, lowest, highest, tail, weights)
-        upper = upper_bound(means, lowest, highest, tail, weights)
+        lower, upper = bounds(means, lowest, highest, tail, weights)
         return Estimate(mean, min(mean, lower), max(mean, upper), sample.size)
     mean, n = math.fsum(values) / sample.size, sample.size
     at_top, above = sample >= highest - _AT_END, sample > lowest + _AT_END
@@ -125,8 +124,8 @@ def bounded_mean(
     lower, upper = lowest + span * least.lower, lowest + span * least.upper
     if (at_top != above).any():
         caps = lowest + span * most.lower, lowest + span * most.upper
-        lower = min(max(lower, lower_bound(sample, lowest, highest, tail)), caps[0])
-        upper = min(max(upper, upper_bound(sample, lowest, highest, tail)), caps[1])
+        inner = bounds(sample, lowest, highest, tail)
+        lower, upper = min(max(lower, inner[0]), caps[0]), min(max(upper, inner[1]), caps[1])
     return Estimate(mean, min(mean, lower), max(mean, upper), n)
 
 

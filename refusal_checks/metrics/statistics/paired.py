@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from refusal_checks.metrics.statistics.bounded import Numbers, lower_bound, upper_bound
+from refusal_checks.metrics.statistics.bounded import Numbers, bounds
 from refusal_checks.metrics.statistics.intervals import Estimate, Units
 
 MOST = 1_000_000
@@ -115,11 +115,7 @@ def mean_bounds(
     """
     changes, tail = _changes(before, after), 1 - confidence
     if units is not None:
-        means, weights = units.means(changes), units.weights
-        return OneSidedBounds(
-            lower_bound(means, -span, span, tail, weights),
-            upper_bound(means, -span, span, tail, weights),
-        )
+        return OneSidedBounds(*bounds(units.means(changes), -span, span, tail, units.weights))
     slack = _AT_END * span
     fell, rose = changes < -slack, changes > slack
     wholly_fell, wholly_rose = changes <= slack - span, changes >= span - slack
@@ -129,7 +125,7 @@ def mean_bounds(
     if (losses, gains) == (whole_losses, whole_gains):
         return OneSidedBounds(span * least.lower, span * least.upper)
     most = share_bounds(whole_losses, gains, n, confidence)
-    lower, upper = (bound(changes, -span, span, tail) for bound in (lower_bound, upper_bound))
+    lower, upper = bounds(changes, -span, span, tail)
     return OneSidedBounds(
         min(max(lower, span * least.lower), span * most.lower),
         min(max(upper, span * least.upper), span * most.upper),

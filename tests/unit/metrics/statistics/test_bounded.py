@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import beta
 
-from refusal_checks.metrics.statistics.bounded import lower_bound, upper_bound
+from refusal_checks.metrics.statistics.bounded import bounds, lower_bound
 from refusal_checks.metrics.statistics.intervals import bounded_mean, units, wilson
 
 ROUNDING = 1e-7
@@ -24,7 +24,7 @@ def test_yes_no_values_have_clopper_and_pearson_s_bound(n: int, tail: float) -> 
         values = [1.0] * k + [0.0] * (n - k)
         exact = beta.ppf(tail, k, n - k + 1) if k else 0.0
         assert lower_bound(values, 0, 1, tail) == pytest.approx(exact, abs=1e-9)
-        mirrored = upper_bound([1 - value for value in values], 0, 1, tail)
+        _, mirrored = bounds(np.array([1 - value for value in values]), 0, 1, tail)
         assert mirrored == pytest.approx(1 - exact, abs=1e-9)
 
 
