@@ -100,7 +100,7 @@ class EngineProcess:
 
     def wait_ready(self, timeout: float, progress: Say = lambda line: None) -> None:
         """Wait for the first good health check; without one, stop it and raise EngineStartError."""
-        title, begun, reported = self.engine.title, time.monotonic(), 0.0
+        title, begun, next_report = self.engine.title, time.monotonic(), 10.0
         address = f"127.0.0.1:{self.port}"
         while self.is_running():
             elapsed = time.monotonic() - begun
@@ -116,9 +116,9 @@ class EngineProcess:
             if elapsed > timeout:
                 problem = f"was not ready after {timeout:.0f} s"
                 break
-            if elapsed - reported >= 10:
-                reported = elapsed
-                progress(f"{title} is loading {self.spec.model}: {elapsed:.0f} s ({self.log})")
+            if elapsed >= next_report:
+                next_report *= 2
+                progress(f"{title} is loading {self.spec.model}: {elapsed:.0f} s")
             time.sleep(POLL)
         else:
             problem = "ended before it was ready"
@@ -174,7 +174,7 @@ class EngineProcess:
         text = self.log.read_bytes()[self._log_start :][-LOG_READ:].decode(errors="replace")
         noise = re.compile(self.engine.noise)
         every = (line[:LOG_WIDTH] for line in text.splitlines())
-        lines = [line for line in every if not noise.search(line)][-LOG_LINES:]
+        lines = _last_words([line for line in every if not noise.search(line)])
         cause, remedy = _cause(lines)
         said = [
             f"{remedy and f'{remedy}: '}{self.engine.title} {what}: {self.spec.model}",
@@ -207,6 +207,15 @@ _REMEDIES = {
     "out of memory": "use a smaller model, or free the device",
 }
 """What to do, by what a cause says."""
+
+
+def _last_words(lines: Sequence[str]) -> Sequence[str]:
+    """The last lines; if they point to a cause above them, of another process, those up to it."""
+    last = lines[-LOG_LINES:]
+    if not any("root cause above" in line.lower() for line in last):
+        return last
+    causes = (n for n in range(len(lines), 0, -1) if _cause(lines[n - 1 : n])[0])
+    return lines[: next(causes, None)][-LOG_LINES:]
 
 
 def _cause(lines: Sequence[str]) -> tuple[str, str]:

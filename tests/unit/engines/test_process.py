@@ -272,6 +272,18 @@ def test_the_cause_is_found_in_the_log_and_says_what_to_do(
     assert _cause(lines) == (cause, remedy)
 
 
+def test_the_cause_is_quoted_though_another_process_s_traceback_follows(tmp_path: Path) -> None:
+    """On a GPU, vLLM's engine core is a process of its own, and its server only says so."""
+    core = [f"(EngineCore pid=2) {line}" for line in ("loading", "OSError: no such kernel")]
+    api = [f'(APIServer pid=1)   File "/vllm/{n}.py", line {n}, in run' for n in range(40)]
+    end = "(APIServer pid=1) RuntimeError: Engine core initialization failed. See root cause above."
+    server = EngineProcess(EngineSpec("m"), tmp_path / "log")
+    server.log.write_text("\n".join([*core, *api, f"{end} Failed core proc(s): {{}}"]))
+    said = server.report("ended before it was ready").splitlines()
+    assert said[:2] == ["vLLM ended before it was ready: m", "OSError: no such kernel"]
+    assert said[-2:] == [f"  {line}" for line in core]
+
+
 BODY = {"model": "m", "messages": [{"role": "user", "content": "hello"}], "n": 1, "seed": 0}
 
 
