@@ -54,6 +54,7 @@ class Assignment:
         copies: of the model, as far as the placement adds them.
         cache: GiB for the cache of each rank on a CPU; None for the engine's default.
         threads: that compute on a CPU, all ranks together; None for the engine's default.
+        shared: True if other engines compute on the same cores, so that none may spin on them.
         turn: 0, or 1 for an engine that starts when those of turn 0 have stopped.
     """
 
@@ -64,6 +65,7 @@ class Assignment:
     copies: int = 1
     cache: int | None = None
     threads: int | None = None
+    shared: bool = False
     turn: int = 0
 
     def shown(self, count: int) -> str:
@@ -196,9 +198,11 @@ class Engine(ABC):
         # nvidia-smi numbers GPUs by their bus, and CUDA only does so if it is told to.
         order = {"CUDA_DEVICE_ORDER": "PCI_BUS_ID"} if place.devices else {}
         devices = {"CUDA_VISIBLE_DEVICES": ",".join(place.devices)} if place.devices else {}
+        # With cores of its own, an engine whose threads do not spin would be 4 to 10% slower.
+        calm = {"OMP_WAIT_POLICY": "PASSIVE"} if place.shared else {}
         # Not among the arguments, where every user of the machine could read it.
         key = {self.key_variable: api_key} if self.key_variable else {}
-        return {**order, **self.variables(spec, place), **inherited(), **devices, **key}
+        return {**order, **calm, **self.variables(spec, place), **inherited(), **devices, **key}
 
 
 VARIABLE = "REFUSAL_CHECKS_ENGINE_VARIABLES"

@@ -11,6 +11,8 @@ from pathlib import Path
 import psutil
 import pytest
 
+from refusal_checks.engines.placement import FEW
+from refusal_checks.models.demo.conversion import Conversion
 from tests.e2e.conftest import ROOT, gate_command, run_gate
 from tests.processes import lives, wait_until, words
 from tests.toy_model import MODEL_DIR
@@ -61,6 +63,36 @@ def test_no_engine_outlives_the_session(
         said += session.stdout.read()
     assert b"placement together: " in said
     assert wait_until(lambda: not any(map(lives, started)))
+
+
+@pytest.mark.skipif(len(os.sched_getaffinity(0)) > FEW, reason="many cores are divided")
+@pytest.mark.parametrize("starts", [1, pytest.param(10, marks=pytest.mark.nightly)])
+def test_models_that_share_cores_start_each_time(tmp_path: Path, starts: int) -> None:
+    """Before engines that share cores stopped to spin, one start in five ended with status -9."""
+    base = Conversion()
+    base.make(print)
+    judge = shutil.copytree(base.folder, tmp_path / "judge")
+    (tmp_path / "few.toml").write_text("[smoke_unsafe]\nrejection_rate = { min = 0.1 }\n")
+    short = (
+        "--limit",
+        "4",
+        "--samples",
+        "2",
+        "--max-tokens",
+        "24",
+        "--judge-max-tokens",
+        "24",
+        "--fresh",
+    )
+    models = ("--candidate", base.folder, "--judge", judge)
+    command = gate_command(*models, "--thresholds", tmp_path / "few.toml", *short)
+    for _ in range(starts):
+        run = run_gate(command)
+        assert run.output.count("vLLM is ready after") == 2, run.output
+        assert run.output.count("starting vLLM") == 2, "none is started again"
+        manifest = run.summary["manifest"]
+        assert [place["shared"] for place in manifest["placement"]["places"]] == [True, True]
+        assert all(manifest["tokens"][role]["output"] for role in ("candidate", "judge"))
 
 
 @pytest.mark.nightly

@@ -123,7 +123,8 @@ def test_the_api_key_is_in_the_environment_alone(
 
 
 def test_a_place_becomes_arguments_and_variables(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("OMP_NUM_THREADS", "VLLM_CPU_KVCACHE_SPACE", "VLLM_CPU_OMP_THREADS_BIND"):
+    own = ("VLLM_CPU_KVCACHE_SPACE", "VLLM_CPU_OMP_THREADS_BIND")
+    for name in ("OMP_NUM_THREADS", "OMP_WAIT_POLICY", *own):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setattr(vllm, "runs_on_cpu", lambda: True)
     found = ENGINE.command(EngineSpec("m"), 1, Assignment(memory=0.29, shards=2, copies=3))
@@ -133,6 +134,9 @@ def test_a_place_becomes_arguments_and_variables(monkeypatch: pytest.MonkeyPatch
         "", EngineSpec("m"), Assignment(cores=tuple(range(8)), cache=4, threads=7)
     )
     assert (alone["OMP_NUM_THREADS"], alone["VLLM_CPU_KVCACHE_SPACE"]) == ("7", "4")
+    assert "OMP_WAIT_POLICY" not in alone, "its threads may spin on cores of its own"
+    place = Assignment(cores=(0, 1), threads=2, shared=True)
+    assert ENGINE.environment("", EngineSpec("m"), place)["OMP_WAIT_POLICY"] == "PASSIVE"
     ranks = EngineSpec("m", ("--data-parallel-size", "2"))
     env = ENGINE.environment("", ranks, Assignment(cores=(0, 1, 2, 3), cache=1))
     assert env["VLLM_CPU_OMP_THREADS_BIND"] == "0,2|1,3"
