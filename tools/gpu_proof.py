@@ -2,9 +2,9 @@
 
 It needs vLLM and a local model (the demo base if nothing else), and compares the gate with a user's
 offline script, places engines, counts verdicts a second and the gate's own cost, and kills an
-engine in the middle. On a GPU, where an engine takes more than a minute to start, that is a
-quarter of an hour; ``--parts`` chooses, and what there is no time for is left out and said so. It
-also runs on a CPU, where its figures mean little: ``--model toy --prompts 8 --tokens 32``.
+engine in the middle. On a GPU, expect fifteen minutes: each of its engines takes more than one to
+start. ``--parts`` selects parts; the table names those that were skipped, and why. It also runs on
+a CPU, where its figures mean little: ``--model toy --prompts 8 --tokens 32``.
 """
 
 from __future__ import annotations
@@ -38,7 +38,9 @@ VITAL = "VLLM::EngineCore"
 """Begins the names of the processes without which an engine is useless."""
 
 SOON = ("--candidate-args=--enforce-eager", "--judge-args=--enforce-eager")
-"""Without compiling, where the work's own speed is not in question."""
+"""Skip compilation where speed is not what is measured."""
+
+PARTS = ("bookkeeping", "offline", "together", "turns", "split", "verdicts", "kill")
 
 
 class Proof:
@@ -90,6 +92,8 @@ class Proof:
 
     def _verdicts(self) -> Rows:
         """The judge alone, on the answers of the placement before."""
+        if not self._store.exists():
+            raise RuntimeError("add together or turns to --parts: it judges their answers again")
         with closing(sqlite3.connect(self._store)) as store, store:
             store.execute("DELETE FROM judgements")
         took, found = self._gate("--store", str(self._store))
@@ -145,8 +149,10 @@ def main() -> None:
     begun = time.monotonic()
     rows: Rows = []
     facts = circumstances("tools.gpu_proof")
-    for name, part in Proof(given).parts().items():
-        if given.parts and name not in given.parts:
+    parts = Proof(given).parts()
+    for name in [name for name in PARTS if name in (given.parts or parts)]:
+        if not (part := parts.get(name)):
+            rows.append((name, "left out: it needs several GPUs"))
             continue
         if time.monotonic() - begun > given.seconds:
             rows.append((name, f"left out: it would begin after {given.seconds:.0f} s (--seconds)"))
@@ -179,8 +185,7 @@ def _parser() -> argparse.ArgumentParser:
     add("--out", type=Path, required=True, metavar="DIR", help="folder for the table and the logs")
     add("--model", default="demo:base", help="a folder, ORG/MODEL, demo:NAME, or toy")
     add("--judge", default="", help="likewise; default: bundled, or the toy's own")
-    names = ("bookkeeping", "offline", "together", "turns", "split", "verdicts", "kill")
-    add("--parts", nargs="+", choices=names, metavar="PART", help=f"of {', '.join(names)}")
+    add("--parts", nargs="+", choices=PARTS, metavar="PART", help=f"of {', '.join(PARTS)}")
     add("--prompts", type=int, default=450, help="prompts of every part")
     add("--samples", type=int, nargs="+", default=[2, 5], help="K, beside the offline script")
     add("--tokens", type=int, default=512, help="most of an answer")

@@ -35,7 +35,7 @@ GPU_OVERHEAD = 4.0
 
 ENCODER, ENCODER_OVERHEAD = 1.0, 2.0
 """GiB of weights below which a classifier is an encoder, and what that needs besides: it has no
-cache (on an H200 vLLM took 1.1 beside 0.2 of weights, whatever its share was)."""
+cache (on an H200 vLLM took 1.1 beside 0.2 of weights, though it was allowed 45% of the card)."""
 
 CPU_USABLE = 0.8
 """Share of the free memory that engines may plan with."""
@@ -236,7 +236,7 @@ class _Gpus:
         part = (left - sum(few.values())) / max(1, len(free) - len(few))
         places = {}
         for need in needs:
-            share = shrunk * sizes[need] + few.get(need, part) if need in sizes else None
+            share = max(0.01, shrunk * sizes[need] + few.get(need, part)) if need in sizes else None
             is_known = need.weights is not None and self._devices.memory
             places[need] = self._place(need, self._ids, cut if is_known else 0, share)
         return places
@@ -318,7 +318,7 @@ class _Cores:
         return places
 
     def together(self, needs: Sequence[EngineNeed]) -> Places:
-        """Few cores are for all engines, as both seldom have work at one time; many are divided.
+        """Share a few cores between all engines, which are rarely busy at once; divide more.
 
         On two cores, two models of 135 M parameters that share both are 1.5 times as fast as with a
         core each. A classifier beside a model that writes works a small part of the time: it has

@@ -209,19 +209,21 @@ _REMEDIES = {
 """What to do, by what a cause says."""
 
 
+_ABOVE = re.compile(r"root cause above|\(above\) for the root cause", re.IGNORECASE)
+
+
 def _last_words(lines: Sequence[str]) -> Sequence[str]:
     """The last lines; if they point to a cause above them, of another process, those up to it."""
-    last = lines[-LOG_LINES:]
-    if not any("root cause above" in line.lower() for line in last):
-        return last
-    causes = (n for n in range(len(lines), 0, -1) if _cause(lines[n - 1 : n])[0])
-    return lines[: next(causes, None)][-LOG_LINES:]
+    labels = [line.split(" ", 1)[0] for line in lines]  # vLLM's, such as (EngineCore
+    above = {labels[n] for n in range(-min(LOG_LINES, len(lines)), 0) if _ABOVE.search(lines[n])}
+    ends = (n for n in range(len(lines), 0, -1) if above and labels[n - 1] not in above)
+    return lines[: next((n for n in ends if _cause(lines[n - 1 : n])[0]), None)][-LOG_LINES:]
 
 
 def _cause(lines: Sequence[str]) -> tuple[str, str]:
     """Why a server ended, as far as its log tells, and what to do; empty if it does not."""
     causes = (found[0] for line in reversed(lines) if (found := _CAUSE.search(line)))
-    cause = next((one for one in causes if "root cause above" not in one.lower()), "")
+    cause = next((one for one in causes if not _ABOVE.search(one)), "")
     remedy = next((what for words, what in _REMEDIES.items() if words in cause), "")
     return cause[:500], remedy
 

@@ -217,11 +217,11 @@ def test_what_cannot_be_placed_says_so(
 sizes = st.one_of(st.none(), st.floats(0.1, 400))
 
 
-@given(st.integers(1, 16), st.floats(8, 200), sizes, sizes, st.booleans())
+@given(st.integers(1, 16), st.floats(8, 500), sizes, sizes, st.booleans(), st.booleans())
 def test_no_gpu_is_given_twice_and_no_memory_that_is_not_there(
-    count: int, memory: float, first: float | None, second: float | None, at_once: bool
+    count: int, memory: float, first: float | None, second: float | None, at_once: bool, reads: bool
 ) -> None:
-    needs = [candidate(first), judge(second)]
+    needs = [candidate(first), replace(judge(second), classifies=reads)]
     found = choose(gpus(count, memory), needs, PlacementRequest(at_once=at_once))
     one, other = found.places
     if found.kind == "split":
@@ -231,6 +231,7 @@ def test_no_gpu_is_given_twice_and_no_memory_that_is_not_there(
         assert other.devices
     if found.kind == "together":
         assert sum(place.memory or 0 for place in found.places) <= 0.9 + 0.01
+        assert all(place.memory for place in found.places)
     assert not (at_once and found.kind == "turns")
     for place in found.places:
         assert place.shards * place.copies <= len(place.devices or range(count))

@@ -272,16 +272,35 @@ def test_the_cause_is_found_in_the_log_and_says_what_to_do(
     assert _cause(lines) == (cause, remedy)
 
 
-def test_the_cause_is_quoted_though_another_process_s_traceback_follows(tmp_path: Path) -> None:
+START = "RuntimeError: Engine core initialization failed. See root cause above. Failed core: {}"
+DEATH = (
+    "EngineDeadError: EngineCore encountered an issue. See stack trace (above) for the root cause."
+)
+
+
+@pytest.mark.parametrize("end", [START, DEATH])
+@pytest.mark.parametrize("found", ["torch.OutOfMemoryError: CUDA out of memory.", ""])
+def test_the_cause_is_quoted_though_another_process_s_traceback_follows(
+    tmp_path: Path, end: str, found: str
+) -> None:
     """On a GPU, vLLM's engine core is a process of its own, and its server only says so."""
-    core = [f"(EngineCore pid=2) {line}" for line in ("loading", "OSError: no such kernel")]
+    request = "(APIServer pid=1) ValueError: a request that was refused long before"
+    core = [
+        request,
+        "(EngineCore pid=2) loading",
+        *([f"(EngineCore pid=2) {found}"] if found else []),
+    ]
     api = [f'(APIServer pid=1)   File "/vllm/{n}.py", line {n}, in run' for n in range(40)]
-    end = "(APIServer pid=1) RuntimeError: Engine core initialization failed. See root cause above."
     server = EngineProcess(EngineSpec("m"), tmp_path / "log")
-    server.log.write_text("\n".join([*core, *api, f"{end} Failed core proc(s): {{}}"]))
-    said = server.report("ended before it was ready").splitlines()
-    assert said[:2] == ["vLLM ended before it was ready: m", "OSError: no such kernel"]
-    assert said[-2:] == [f"  {line}" for line in core]
+    server.log.write_text("\n".join([*core, *api, f"(APIServer pid=1) {end}"]))
+    said = server.report("ended").splitlines()
+    if found:
+        remedy = "use a smaller model, or free the device"
+        assert said[:2] == [f"{remedy}: vLLM ended: m", found]
+        assert said[-3:] == [f"  {line}" for line in core]
+    else:
+        assert said[:2] == ["vLLM ended: m", f"command: {' '.join(server.command)}"], "no cause"
+        assert said[-1].endswith(end)
 
 
 BODY = {"model": "m", "messages": [{"role": "user", "content": "hello"}], "n": 1, "seed": 0}
