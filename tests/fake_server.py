@@ -257,6 +257,8 @@ class FakeServer(InThread):
             return web.json_response({"error": "no such model"}, status=404)
         if self._no_schemas and "response_format" in body:
             return web.json_response({"error": "no schemas"}, status=self._no_schemas)
+        if "top_logprobs" in body:
+            return self._answered(body, [self._first_token(body)])
         drawn = body["seed"] if "seed" in body else len(self.probes)
         text = '{"colour":' if "response_format" in body else f"red, cat, {drawn}"
         return self._answered(body, [self._choice(i, text) for i in range(body.get("n", 1))])

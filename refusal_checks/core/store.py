@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 from typing import Annotated, Any, Self
+from uuid import uuid4
 
 import psutil
 from pydantic import Field, TypeAdapter, ValidationError
@@ -65,9 +66,9 @@ class Database:
     """An SQLite file with known tables.
 
     Args:
-        version: of the tables' format, kept as ``user_version``; an older file is upgraded.
+        version: of the tables' format, kept as ``user_version``; files of another one are refused.
         tables: names by which a file of any version is recognised as ours.
-        create: creates the tables of this version, given the names of those that an older file has.
+        create: creates the tables.
     """
 
     def __init__(
@@ -75,10 +76,10 @@ class Database:
         path: Path,
         version: int,
         tables: Sequence[str],
-        create: Callable[[Execute, set[str]], None],
+        create: Callable[[Execute], None],
     ) -> None:
         self.path = path
-        self._latest, self._tables, self._create = version, tables, create
+        self._version, self._tables, self._create = version, set(tables), create
         with self.faults():
             path.parent.mkdir(parents=True, exist_ok=True)
             # One thread opens it and others use it, never two at once.
@@ -126,13 +127,20 @@ class Database:
 
     def _prepare(self) -> None:
         version, names = self._state()
-        if version > self._latest:
+        if version > self._version:
             raise self.error(
                 f"written by a later version of refusal-checks (format {version}; this one reads "
-                f"up to {self._latest}); update refusal-checks",
+                f"format {self._version}); update refusal-checks",
                 code="",
             )
-        if names and not names & set(self._tables):
+        if names & self._tables and version < self._version:
+            raise self.error(
+                f"written by an earlier version of refusal-checks (format {version}; this one "
+                f"reads format {self._version}); move it away, and the next run asks anew for "
+                "what it holds",
+                code="",
+            )
+        if names and not names & self._tables:
             tables = ", ".join(sorted(names))
             raise self.error(f"a database of another program, with the tables {tables}", code="")
         # A file system that cannot hold a write-ahead log keeps SQLite's rollback journal instead.
@@ -144,19 +152,18 @@ class Database:
         is_small = self.path.is_file() and self.path.stat().st_size <= 2 * 2**30
         if is_small and self.execute("PRAGMA quick_check(1)").fetchone()[0] != "ok":
             raise self.error("database disk image is malformed")
-        if version < self._latest:
+        if version < self._version:
             with self.transaction():
-                version, names = self._state()
-                if version < self._latest:  # another process may have been faster
-                    self._create(self.execute, names & set(self._tables))
-                    self.execute(f"PRAGMA user_version = {self._latest}")
+                if self._state()[0] < self._version:  # another process may have been faster
+                    self._create(self.execute)
+                    self.execute(f"PRAGMA user_version = {self._version}")
 
     def _state(self) -> tuple[int, set[str]]:
         rows = self.execute("SELECT name FROM sqlite_master WHERE type = 'table'")
         return self.execute("PRAGMA user_version").fetchone()[0], {name for (name,) in rows}
 
 
-FORMAT = 2  # of the tables; raised when their meaning changes
+FORMAT = 3  # of the tables; raised when their meaning changes
 
 TABLES: Mapping[str, TypeAdapter[Any]] = {
     "completions": TypeAdapter(Completion),
@@ -184,6 +191,9 @@ class Store:
     With ``retry_unfinished``, answers that a server ended for its own reasons (``content_filter``)
     are not there. ``changed`` counts rows that are not as they were written; they are deleted when
     they are found. A run asks for both again.
+
+    What a model said can be set aside as a whole (``renew``): its keys have a generation in them,
+    which is another one from then on. The old rows stay until ``drop`` finds them unused.
     """
 
     def __init__(self, path: Path, retry_unfinished: bool = False) -> None:
@@ -223,6 +233,56 @@ class Store:
     def add_judgements(self, judgements: Mapping[str, Valid]) -> None:
         """Store judgements, all or none; the first one stored under a key stays."""
         self._write("judgements", judgements)
+
+    def forget_judgements(self, keys: Iterable[str]) -> None:
+        """Delete judgements, so that they are asked for again."""
+        with self._db.faults(), self._db.transaction():
+            rows = [(key,) for key in keys]
+            self._db.executemany("DELETE FROM judgements WHERE key = ?", rows)
+
+    def written(self, keys: Iterable[str]) -> tuple[int, int] | None:
+        """When the first and the last of these completions were stored, in seconds since 1970.
+
+        None if none of them is stored.
+        """
+        ends: list[int] = []
+        requested = iter(keys)
+        with self._db.faults():
+            while chunk := list(islice(requested, _CHUNK)):
+                marks = ",".join("?" * len(chunk))
+                query = f"SELECT min(written), max(written) FROM completions WHERE key IN ({marks})"
+                first, last = self._db.execute(query, chunk).fetchone()
+                if first is not None:
+                    ends += [first, last]
+        return (min(ends), max(ends)) if ends else None
+
+    def generation(self, identity: str) -> str:
+        """The generation of what is stored of a model; empty until it is first renewed."""
+        with self._db.faults():
+            query = "SELECT generation FROM models WHERE identity = ?"
+            row = self._db.execute(query, [identity]).fetchone()
+        return row[0] if row else ""
+
+    def renew(self, identity: str) -> None:
+        """Set aside all that is stored of a model, its fingerprint included."""
+        with self._db.faults():
+            row = identity, uuid4().hex[:12]
+            self._db.execute("REPLACE INTO models (identity, generation) VALUES (?, ?)", row)
+
+    def fingerprint(self, identity: str) -> bytes | None:
+        """What was kept to recognise the model by that this generation is of."""
+        with self._db.faults():
+            query = "SELECT fingerprint FROM models WHERE identity = ?"
+            row = self._db.execute(query, [identity]).fetchone()
+        return row[0] if row else None
+
+    def keep_fingerprint(self, identity: str, fingerprint: bytes) -> None:
+        with self._db.faults():
+            self._db.execute(
+                "INSERT INTO models VALUES (?, '', ?) "
+                "ON CONFLICT (identity) DO UPDATE SET fingerprint = excluded.fingerprint",
+                [identity, fingerprint],
+            )
 
     @contextmanager
     def transaction(self) -> Iterator[None]:
@@ -343,19 +403,19 @@ class Store:
         if not values:
             return
         dumped = {key: TABLES[table].dump_json(value) for key, value in values.items()}
-        rows = [(key, value.decode(), _digest(key, value)) for key, value in dumped.items()]
+        now = int(time.time())
+        rows = [(key, value.decode(), _digest(key, value), now) for key, value in dumped.items()]
         with self._db.faults(), self._db.transaction():
             # What is stored stays, but for an answer that a server ended for its own reasons, and
             # for one that has been weighed since.
             self._db.executemany(
-                f"INSERT INTO {table} VALUES (?, ?, ?) "
+                f"INSERT INTO {table} VALUES (?, ?, ?, ?) "
                 "ON CONFLICT (key) DO UPDATE SET value = excluded.value, digest = excluded.digest "
                 "WHERE json_extract(value, '$.finish_reason') NOT IN ('stop', 'length') OR "
                 "json_extract(value, '$.token_ids') > json_extract(excluded.value, '$.token_ids') "
                 "AND json_extract(value, '$.text') = json_extract(excluded.value, '$.text')",
                 rows,
             )
-            now = int(time.time())
             self._db.executemany("REPLACE INTO uses VALUES (?, ?)", ((key, now) for key in values))
             if mine := self._claimed & values.keys():
                 self._db.executemany(_RELEASE, [(key, self._owner) for key in mine])
@@ -382,24 +442,16 @@ def _digest(key: str, value: bytes) -> bytes:
     return hashlib.blake2b(value, digest_size=8, key=key.encode()[:64]).digest()
 
 
-def _create(execute: Execute, old: set[str]) -> None:
-    """Create the tables, with the content of a file of format 0 or 1, whose rows have no digest.
+def _create(execute: Execute) -> None:
+    """Create the tables.
 
-    The tables keep SQLite's row ids: rows have a thousand bytes and more, and without row ids most
-    would take a page of their own.
+    They keep SQLite's row ids: rows have a thousand bytes and more, and without row ids most would
+    take a page of their own.
     """
-    execute(
-        "CREATE TABLE IF NOT EXISTS uses (key TEXT PRIMARY KEY, time INTEGER NOT NULL) "
-        "WITHOUT ROWID"
-    )
     for table in TABLES:
-        if table in old:
-            execute(f"ALTER TABLE {table} RENAME TO old_{table}")
-        execute(f"CREATE TABLE {table} (key TEXT PRIMARY KEY, value TEXT NOT NULL, digest BLOB)")
-        if table in old:
-            rows = execute(f"SELECT key, CAST(value AS BLOB) FROM old_{table}")
-            for key, value in rows:
-                row = key, value.decode("utf-8", "replace"), _digest(key, value)
-                execute(f"INSERT INTO {table} VALUES (?, ?, ?)", row)
-            execute(f"INSERT OR IGNORE INTO uses SELECT key, ? FROM {table}", [int(time.time())])
-            execute(f"DROP TABLE old_{table}")
+        execute(
+            f"CREATE TABLE {table} (key TEXT PRIMARY KEY, value TEXT NOT NULL, digest BLOB, "
+            "written INTEGER NOT NULL)"
+        )
+    execute("CREATE TABLE uses (key TEXT PRIMARY KEY, time INTEGER NOT NULL) WITHOUT ROWID")
+    execute("CREATE TABLE models (identity TEXT PRIMARY KEY, generation TEXT, fingerprint BLOB)")

@@ -69,6 +69,8 @@ class ModelJudge(Judge):
         self.name = setup.name
         self.prompt_hash = prompt_hash
         self.identity = content_key(setup.model_identity, prompt_hash, *conditions)
+        self.model_identity = setup.model_identity
+        self.is_attached = setup.running
         self.special_tokens = setup.special_tokens
         self._client = setup.client
 

@@ -33,6 +33,10 @@ class Judge:
         gives_grounds: it gives the grounds of a verdict when asked for them; see ``explained``.
         cascade: when the other judge of two is asked as well, of a judge that gives probabilities.
         expected: the form of the verdicts that it asks a model for, in words.
+        model_identity: all that its model's answers depend on; empty without a model.
+        is_attached: the model's server is somebody else's and is up: its URL does not say which
+            weights it serves.
+        generation: of what is stored of the model, see ``Store.renew``.
     """
 
     name: str
@@ -44,6 +48,9 @@ class Judge:
     gives_grounds: bool = False
     cascade: Cascading | None = None
     expected: str = ""
+    model_identity: str = ""
+    is_attached: bool = False
+    generation: str = ""
 
     async def judge(self, prompt: Prompt, completion: Completion) -> Judgement:
         """Judge one answer, which is not empty.

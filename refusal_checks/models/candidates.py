@@ -46,16 +46,32 @@ class Candidate(Protocol):
 class ServedCandidate:
     """A model behind a server; one request asks for all K answers to a prompt.
 
-    ``model_identity`` is what the answers depend on besides prompt and sampling.
+    Args:
+        model_identity: what the answers depend on besides prompt and sampling.
+        is_attached: the server is somebody else's and is up: its URL does not say which weights it
+            serves.
+
+    Attributes:
+        generation: of what is stored of the model, see ``Store.renew``.
     """
 
-    def __init__(self, name: str, client: Client, sampling: Sampling, model_identity: str) -> None:
+    def __init__(
+        self,
+        name: str,
+        client: Client,
+        sampling: Sampling,
+        model_identity: str,
+        *,
+        is_attached: bool = False,
+    ) -> None:
         self.name = name
+        self.model_identity = model_identity
+        self.is_attached = is_attached
+        self.generation = ""
         self.max_tokens: int | None = sampling.max_tokens
         self._client = client
         self._sampling = sampling
         self._params = RequestParams.of(sampling)
-        self._identity = model_identity
         # A single answer is not weighted, so it needs no log-probability.
         self._weighs = sampling.samples > 1 and sampling.logprobs != "never"
         unread = {} if self._weighs else {"logprobs": False}
@@ -76,9 +92,22 @@ class ServedCandidate:
     def keys(self, prompt: Prompt) -> Sequence[str]:
         # K can grow from 2 upwards: a single answer has no log-probability, so it could not be
         # weighted beside others. The server's capabilities are not part of a key: the URL and the
-        # model's name stand for everything that the server does.
-        stem = content_key(self._identity, prompt.turns, self._settings)
+        # model's name stand for everything that the server does, until a run finds out otherwise.
+        stem = content_key(self._stored_as, prompt.turns, self._settings)
         return [f"{stem}-{sample}" for sample in range(self._sampling.samples)]
+
+    @property
+    def _stored_as(self) -> str:
+        if not self.generation:
+            return self.model_identity
+        return content_key(self.model_identity, self.generation)
+
+    async def first_tokens(self, messages: Sequence[Message]) -> Mapping[str, float]:
+        """Log-probabilities of the most probable first tokens of the answer to a conversation.
+
+        Raises EndpointError if the server does not list them.
+        """
+        return await self._client.first_tokens(messages)
 
     async def answer(self, prompt: Prompt, first: int, count: int) -> Sequence[Answer]:
         # vLLM refuses several greedy answers in one request.
@@ -148,19 +177,27 @@ class OptionScorer(ServedCandidate):
     probable first token, then a line with the probabilities of all letters.
     """
 
-    def __init__(self, name: str, client: Client, sampling: Sampling, model_identity: str) -> None:
+    def __init__(
+        self,
+        name: str,
+        client: Client,
+        sampling: Sampling,
+        model_identity: str,
+        *,
+        is_attached: bool = False,
+    ) -> None:
         if client.capabilities.logprobs is not Support.YES:
             raise ModelError(
                 f"--mcq-scoring logprob: {client.url} gives no log-probabilities; "
                 "use --mcq-scoring text"
             )
-        super().__init__(name, client, sampling, model_identity)
+        super().__init__(name, client, sampling, model_identity, is_attached=is_attached)
 
     def keys(self, prompt: Prompt) -> Sequence[str]:
         if not prompt.options:
             return super().keys(prompt)
         turns = replace(prompt, messages=self.messages(prompt)).turns
-        return [content_key(self._identity, turns, "options", list(prompt.options))]
+        return [content_key(self._stored_as, turns, "options", list(prompt.options))]
 
     async def answer(self, prompt: Prompt, first: int, count: int) -> Sequence[Answer]:
         if not prompt.options:

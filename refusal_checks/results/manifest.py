@@ -104,6 +104,11 @@ class Effort(_Facts):
     answers: int = 0
     verdicts: int = 0
     reused: int = 0
+    # when the first and the last of the reused answers were stored, as dates in UTC; empty for
+    # recorded answers
+    stored_from: str = ""
+    stored_until: str = ""
+    verified: int = 0  # answers by which the candidate's server was recognised
     judges: tuple[str, ...] = ()  # that had verdicts left to give
 
 
@@ -167,6 +172,18 @@ class Manifest(_Facts):
     capabilities: Mapping[str, Mapping[str, Mapping[str, str]]] = {}
     finished: str = ""
     redacted: bool = False
+
+    @property
+    def stored(self) -> str:
+        """How many answers are from the store, of which dates, in words; empty without any."""
+        asked = self.asked
+        if not asked or not asked.stored_from:
+            return ""
+        total = asked.reused + asked.answers
+        share = f"all {total}" if asked.reused == total else f"{asked.reused} of {total}"
+        dates = dict.fromkeys((asked.stored_from, asked.stored_until))
+        verified = f", verified by {asked.verified}" if asked.verified else ""
+        return f"{share} answers from the store, of {' to '.join(dates)}{verified}"
 
     @property
     def misnamed(self) -> list[str]:

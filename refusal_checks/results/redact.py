@@ -10,7 +10,6 @@ from __future__ import annotations
 from asyncio import CancelledError
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import TypeVar
 
 from refusal_checks.core.errors import EndpointError, RefusalChecksError, first_of, reason
@@ -82,13 +81,6 @@ class Redaction:
         for model in models if self.wanted else ():
             if isinstance(model, Served):
                 kinds.get(model.engine).require_silent(model.args)
-
-    def store(self, usual: Path, folder: Path, fresh: bool) -> Path:
-        """The file of stored answers; a fresh run has its own, in its folder unless redacted."""
-        if not fresh:
-            return usual
-        own = usual.with_name(f"{usual.stem}-{folder.name}.sqlite")
-        return own if self.wanted else folder / "store.sqlite"
 
     def judged(self, records: Sequence[Record]) -> Sequence[Record]:
         return list(map(judged, records)) if self.wanted else records

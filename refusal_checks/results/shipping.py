@@ -40,6 +40,7 @@ class Shipping:
     reasons: tuple[str, ...]  # the weightiest first, at least one
     decisive: tuple[str, ...]  # those of them that the answer rests on, at least one
     waivers: str = ""  # how many gates are waived, until when and by whom; empty without any
+    stored: str = ""  # how many answers are from the store, and of which date; empty without any
 
     @property
     def headline(self) -> str:
@@ -51,13 +52,17 @@ class Shipping:
 
     @property
     def line(self) -> str:
-        return f"{self.headline}: {'; '.join(self.decisive)}"
+        return f"{self.headline}: {self._why}"
+
+    @property
+    def _why(self) -> str:
+        return f"{'; '.join(self.decisive)}{self.stored and f' ({self.stored})'}"
 
     @property
     def question(self) -> str:
         """Question and answer in one line, for the end of a terminal's output."""
         answer, comma, more = self.headline.partition(",")
-        return f"May it ship? {answer.upper()}{comma}{more}: {'; '.join(self.decisive)}"
+        return f"May it ship? {answer.upper()}{comma}{more}: {self._why}"
 
 
 def shipping(summary: RunSummary) -> Shipping:
@@ -71,7 +76,8 @@ def shipping(summary: RunSummary) -> Shipping:
         several = len({waiver.in_words for waiver in waived.values()}) > 1
         how = ", the first" if several else ""
         waivers = f"{count(len(waived), 'gate')} waived{how} {clean(first.in_words, 60)}"
-    return Shipping(answer, tuple(text for _, text in reasons), decisive, waivers)
+    every = tuple(text for _, text in reasons)
+    return Shipping(answer, every, decisive, waivers, summary.manifest.stored)
 
 
 def together(summaries: Iterable[RunSummary]) -> str:
@@ -141,6 +147,8 @@ def _doubts(summary: RunSummary, verdicts: Sequence[Verdict]) -> Iterator[str]:
         yield clean(misread, 400)
     if summary.untested and of_judge & {"raw", "cascade"}:
         yield f"{summary.untested}, or give --human-labels"
+    if summary.unverified:
+        yield clean(summary.unverified, 300)
     if idle := [each.gate for each in verdicts if each.gate.allows_all]:
         where = f"{idle[0].id} of {Path(idle[0].source).name} allows every figure"
         yield clean(f"{count(len(idle), 'gate')} cannot fail: {where}", 200)

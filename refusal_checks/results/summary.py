@@ -102,6 +102,8 @@ class RunSummary:
     judge: JudgeCheck | None = None  # result of its own check; None if it was not checked
     # why nothing tells how right the judges of refusal are, and what to do
     untested: str = ""
+    # what is stored of a server and was not verified, though it may decide
+    unverified: str = ""
     balance: Balance | None = None
     # False alarms to expect if every figure lay exactly on its bound and nothing corrected for it:
     # gates called breached, and tests that fail.

@@ -241,7 +241,8 @@ def _served(
         try_prefill(client)
     identity = model_identity(model, client.model)
     kind = ServedCandidate if scoring == "text" else OptionScorer
-    served = kind(model.name, client, answering.sampling, identity)
+    is_attached = engines.are_live and isinstance(model, Attached)
+    served = kind(model.name, client, answering.sampling, identity, is_attached=is_attached)
     lacking = client.capabilities.missing(*(["prefill"] if continues else []))
     for line in (*served.remarks, *lacking.values()):
         note(f"candidate {model.name}: {line}")

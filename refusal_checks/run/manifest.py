@@ -17,6 +17,7 @@ from refusal_checks.benchmarks import Benchmark, attacks, digest
 from refusal_checks.benchmarks.attacks.base import SEED
 from refusal_checks.core import extensions
 from refusal_checks.core.files import sha256
+from refusal_checks.core.store import Store
 from refusal_checks.core.text import without_credentials
 from refusal_checks.engines import kinds
 from refusal_checks.judges import cascade
@@ -121,12 +122,22 @@ def _data(benchmark: Benchmark, parts: Parts) -> Data:
 
 
 def effort(
-    found: Manifest, parts: Parts, todos: Sequence[Pending], models: Sequence[Model]
+    found: Manifest,
+    parts: Parts,
+    todos: Sequence[Pending],
+    models: Sequence[Model],
+    store: Store,
+    verified: int,
 ) -> Manifest:
-    """The manifest of a run that starts, with the work left for its judges and each repetition."""
+    """The manifest of a run that starts, with the work left for its judges and each repetition.
+
+    ``verified`` is the number of answers by which the candidate's server was recognised.
+    """
     prompts = [prompt for benchmark in parts.plan.values() for prompt in benchmark]
     keys = {key for prompt in prompts for key in parts.candidate.keys(prompt)}
     missing = todos[0].answers
+    written = store.written(keys)
+    dates = [datetime.fromtimestamp(time, UTC).date().isoformat() for time in written or ()]
     served = [model for model in models if isinstance(model, Served)]
     attached = [model.name for model in models if isinstance(model, Attached)]
     return found.extended(
@@ -139,6 +150,8 @@ def effort(
             answers=missing,
             verdicts=sum(todo.verdicts for todo in todos),
             reused=len(keys) - missing,
+            **dict(zip(("stored_from", "stored_until"), dates, strict=False)),
+            verified=verified,
             judges=tuple(sorted(frozenset[str]().union(*(todo.judges for todo in todos)))),
         ),
     )

@@ -155,7 +155,8 @@ def verdict_key(judge: Judge, prompt: Prompt, answer: str) -> str:
     special = judge.special_tokens
     changes = special.changes(prompt.transcript, answer) if special else ()
     key = [list(prompt.options), prompt.reference] if prompt.options else []
-    return content_key(judge.identity, prompt.turns, answer, *changes, *key)
+    judged_by = [judge.identity, judge.generation] if judge.generation else judge.identity
+    return content_key(judged_by, prompt.turns, answer, *changes, *key)
 
 
 LEAST = 64  # prompts at one time where nothing else is known, as of servers that others run

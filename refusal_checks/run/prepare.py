@@ -35,6 +35,7 @@ from refusal_checks.run.manifest import manifest
 from refusal_checks.run.options.command_line import Baseline, Options
 from refusal_checks.run.planning import Judges, Pending, Plan, Task, pending, prompts_at_once
 from refusal_checks.run.trust import Canary, known_evidence, require_own_labels, untested
+from refusal_checks.run.verification import renew, unverified, verify
 
 
 def find_earlier(
@@ -171,6 +172,7 @@ class Prepared:
     earlier: Mapping[str, Earlier]
     early: EarlyStopping | None
     canary: Canary
+    repeated: int  # stored answers that were verified with the candidate's server
 
     @property
     def redaction(self) -> Redaction:
@@ -208,10 +210,15 @@ def prepare(
     gates: Sequence[Gate],
     board: Board,
     say: Callable[[str], None],
+    verified: set[str],
     servers: Servers | None = None,
     shared: Shared | None = None,
 ) -> Prepared:
-    """Read and check all that a run needs; starts nothing. ``servers`` replace engines."""
+    """Read and check all that a run needs; starts nothing. ``servers`` replace engines.
+
+    ``verified`` takes the identities of models whose stored answers the session has verified or
+    set aside: once is enough for all of its runs.
+    """
     answering, judging, known = options.answering, options.judging, options.benchmarks
     models = (answering.model, *judging.models)
     summary, redaction = RunSummary(), Redaction(options.redact)
@@ -234,10 +241,16 @@ def prepare(
     parts = assemble(options, gates, servers, say, summary.note)
     summary.untested = untested(options, gates)
     evidence = known_evidence(options, gates, parts)
-    path = redaction.store(options.store, board.folder, options.fresh)
-    summary.manifest = manifest(options, parts, path)
-    store = Store(path, options.retry_unfinished)
+    summary.manifest = manifest(options, parts, options.store)
+    store = Store(options.store, options.retry_unfinished)
     try:
+        if options.fresh:
+            renew(parts, store, verified)
+        repeated = verify(parts, store, verified, say)
+        for line in repeated.notes:
+            say(line)
+            summary.note(line)
+        summary.unverified = unverified(models, servers)
         if labels := options.trust.labels:
             require_own_labels(labels, parts, store, board.folder.name)
         earlier = find_earlier(
@@ -272,5 +285,6 @@ def prepare(
         store=store,
         earlier=earlier,
         early=early,
+        repeated=repeated.answers,
         canary=Canary(parts.judges.get(canary.NAME, ()), options.trust.floors, store),
     )

@@ -196,7 +196,7 @@ class Run:
         if placement.places:
             run.say(f"placement {placement.kind}: {placement.why}")
         placed = self.summary.manifest.extended(placement=asdict(placement))
-        self.summary.manifest = effort(placed, parts, todos, models)
+        self.summary.manifest = effort(placed, parts, todos, models, run.store, run.repeated)
 
     def load_early(self, before: Run) -> None:
         """Begin to load what this run needs beside one that still goes on, if there is room.

@@ -189,11 +189,12 @@ class GateSession:
             if stored_only and self._call.getoption("fresh"):
                 raise UserError("--stored-only and --fresh: give one of them")
             shared: Shared = {}
+            verified: set[str] = set()
             ready = []
             for each, number, gates in runs:
                 board = self.boards[number]
                 servers = BatchModels(each.store) if stored_only else None
-                run = prepare(each, gates, board, say, servers, shared)
+                run = prepare(each, gates, board, say, verified, servers, shared)
                 selection = {"selected": len(gates), "known": len(self.thresholds.gates)}
                 run.summary.manifest = run.summary.manifest.extended(gates=selection)
                 self._call.keep_private(board.folder)

@@ -15,7 +15,7 @@ from refusal_checks.benchmarks import discover
 from refusal_checks.core.errors import CalibrationError
 from refusal_checks.core.records import Completion, Record
 from refusal_checks.core.settings import Limits, Sampling
-from refusal_checks.core.store import Store
+from refusal_checks.core.store import MEMORY, Store
 from refusal_checks.core.text import clean
 from refusal_checks.core.verdicts import Invalid, Judgement, Reason
 from refusal_checks.engines.pool import Engines, PoolSettings
@@ -32,13 +32,21 @@ from refusal_checks.judges.trust.label_files import LabelFile, Scale, replayed
 from refusal_checks.judges.trust.labels import prompt_keys
 from refusal_checks.judges.trust.measured import MeasuredJudge, judged
 from refusal_checks.models.recordings.replay import Recording, ReplayCandidate, ReplayOptions
-from refusal_checks.models.spec import RULE_JUDGES, Replay
+from refusal_checks.models.spec import RULE_JUDGES, Attached, Replay
 from refusal_checks.results.summary import RunSummary
 from refusal_checks.run.assembly import Parts, convert, judge_panels, require_cascade
 from refusal_checks.run.evaluate import Evaluation
 from refusal_checks.run.options.command_line import Options
 from refusal_checks.run.options.models import Judging
-from refusal_checks.run.planning import Judges, Pending, Plan, Task, pending, prompts_at_once
+from refusal_checks.run.planning import (
+    Judges,
+    Pending,
+    Plan,
+    Task,
+    pending,
+    prompts_at_once,
+    verdict_key,
+)
 from refusal_checks.run.rationales import Afterwards
 
 if TYPE_CHECKING:
@@ -95,6 +103,13 @@ class Canary:
         found = JudgeCheck(
             self._name, canary.digest(), checks, todo.verdicts, perf_counter() - start
         )
+        if not found.is_trusted:  # the next run asks anew: a judge that failed proves itself again
+            self._task.store.forget_judgements(
+                verdict_key(judge, record.prompt, record.completion.text)
+                for record in records
+                for judge in panel
+                if record.completion
+            )
         sound = [record for record in records if not _failure(record)]
         failed = len(records) - len(sound)
         if found.is_trusted or not failed:
@@ -280,8 +295,12 @@ class RecordedJudging:
         require_cascade(judging.cascade, ways, self.judges)
 
     def rounds(self, several: Sequence[Judges], path: Path) -> list[dict[str, Sequence[Record]]]:
-        """The same answers read by several panels in turn, all of the models of the options."""
-        with Store(path) as store:
+        """The same answers read by several panels in turn, all of the models of the options.
+
+        What a server said earlier is not used: it measures what the URL served then.
+        """
+        attached = any(isinstance(judge.model, Attached) for judge in self._judging.judges)
+        with Store(MEMORY if attached else path) as store:
             tasks = [Task(self._plan, self._candidate, judges, store) for judges in several]
             todos = list(map(pending, tasks))
             names = frozenset[str]().union(*(todo.judges for todo in todos))

@@ -169,7 +169,7 @@ class Inbox:
             return self._db.execute(query, values)
 
 
-def _create(execute: Execute, old: set[str]) -> None:
+def _create(execute: Execute) -> None:
     execute(
         "CREATE TABLE results (id TEXT PRIMARY KEY, body TEXT NOT NULL, fresh INTEGER NOT NULL) "
         "WITHOUT ROWID"

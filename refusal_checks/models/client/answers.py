@@ -202,9 +202,11 @@ def label_fields(ids: Mapping[str, int] | None) -> dict[str, Any]:
     return fields
 
 
-def read_labels(
-    choice: Mapping[str, Any], labels: Sequence[str], ids: Mapping[str, int] | None
-) -> LabelProbabilities:
+def read_first_tokens(choice: Mapping[str, Any]) -> list[tuple[str, float]]:
+    """The tokens that an answer could begin with, each with its log-probability, at most 0.
+
+    Raises LabelError if the server lists none.
+    """
     tokens = (choice.get("logprobs") or {}).get("content") or []
     listed = (tokens[0].get("top_logprobs") if tokens else None) or []
     if not listed:
@@ -212,6 +214,13 @@ def read_labels(
     shown = [(str(token["token"]), min(float(token["logprob"]), 0.0)) for token in listed]
     if any(math.isnan(value) for _, value in shown):
         raise ValueError("a log-probability is not a number")
+    return shown
+
+
+def read_labels(
+    choice: Mapping[str, Any], labels: Sequence[str], ids: Mapping[str, int] | None
+) -> LabelProbabilities:
+    shown = read_first_tokens(choice)
     by_label = {}
     for label in labels:
         # A server that knows the tokens may still show their text.

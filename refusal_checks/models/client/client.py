@@ -24,6 +24,7 @@ from refusal_checks.models.client.answers import (
     label_fields,
     mean_logprob,
     read_choices,
+    read_first_tokens,
     read_labels,
     read_scores,
     require_finished,
@@ -236,6 +237,15 @@ class Client:
             )
         except LabelError as fault:
             raise LabelError(f"{self.url}: {fault}") from None
+
+    async def first_tokens(self, messages: Sequence[Message]) -> dict[str, float]:
+        """Log-probabilities of the ``TOP`` most probable first tokens of an answer, by token.
+
+        Raises LabelError if the server does not list them.
+        """
+        return await self.ask(
+            messages, label_fields(None), lambda said: dict(read_first_tokens(said["choices"][0]))
+        )
 
     async def ask(
         self, messages: Sequence[Message], fields: Mapping[str, Any], read: Callable[[Any], Read]

@@ -244,7 +244,7 @@ def unfinished(
 ) -> Iterator[str]:
     """What an interrupted run has done and, if anything is left to do, how to continue it.
 
-    A ``fresh`` run has a store of its own, which holds the finished work.
+    A ``fresh`` run that is repeated as it was would begin anew.
     """
     counts = progress.benchmarks
     if not counts or all(done.done for done in counts.values()):
@@ -253,7 +253,5 @@ def unfinished(
         partly = f"{done.answered} of {done.planned} prompts answered, {done.judged} judged"
         yield f"{name}: " + (f"complete, {done.judged} prompts" if done.done else partly)
     yield f"{len(summary.verdicts)} of {count(gates, 'gate')} decided"
-    if fresh:
-        yield f"to continue, run the same command with --store {store} instead of --fresh"
-    else:
-        yield f"to continue, run the same command again: {store} holds the finished work"
+    again = "without --fresh" if fresh else "again"
+    yield f"to continue, run the same command {again}: {store} holds the finished work"

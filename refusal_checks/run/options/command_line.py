@@ -136,7 +136,12 @@ def add(group: pytest.OptionGroup) -> None:
     recorded.add_replay(group)
     add("--data", metavar="DIR", help="local mirror of public data ($REFUSAL_CHECKS_DATA)")
     add("--store", metavar="FILE", help="stored answers (.refusal-checks/store.sqlite)")
-    add("--fresh", action="store_true", help="ignore stored answers and verdicts")
+    add(
+        "--fresh",
+        action="store_true",
+        help="ask for everything anew; what is stored of these models is not used any more, by "
+        "this run or a later one",
+    )
     add(
         "--retry-unfinished",
         action="store_true",

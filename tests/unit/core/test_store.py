@@ -263,9 +263,13 @@ def test_a_file_that_is_no_database_is_named(write: Write) -> None:
 @pytest.mark.parametrize(
     ("statement", "said"),
     [
-        ("CREATE TABLE completions (other TEXT)", "no such column: key"),
+        ("CREATE TABLE completions (other TEXT)", "earlier version .*format 0"),
         ("CREATE TABLE bookmarks (url TEXT)", "a database of another program, .* bookmarks"),
-        ("PRAGMA user_version = 99", "later version .*format 99; this one reads up to 2"),
+        ("PRAGMA user_version = 99", "later version .*format 99; this one reads format 3"),
+        (
+            "CREATE TABLE completions (key TEXT); PRAGMA user_version = 2",
+            "earlier version .*format 2; this one reads format 3.*; move it away",
+        ),
     ],
 )
 def test_a_database_that_is_no_store_of_ours_is_named(
@@ -278,38 +282,37 @@ def test_a_database_that_is_no_store_of_ours_is_named(
     assert len(path.read_bytes()) == len(before)
 
 
-OLD_FORMAT = """
-CREATE TABLE completions (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
-CREATE TABLE judgements (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
-INSERT INTO completions VALUES ('a', '{"text": "an answer"}');
-INSERT INTO judgements VALUES ('b', '{"label": "refusal", "kind": "labelled"}');
-"""
-
-FORMAT_1 = f"""
-CREATE TABLE uses (key TEXT PRIMARY KEY, time INTEGER NOT NULL) WITHOUT ROWID;
-{OLD_FORMAT.replace(" WITHOUT ROWID", "")}
-INSERT INTO uses VALUES ('a', 1), ('b', 4000000000);
-PRAGMA user_version = 1;
-"""
-
-
-def test_rows_of_the_second_format_have_digests_from_now_on(path: Path) -> None:
-    change(path, FORMAT_1)
+def test_what_a_model_said_is_set_aside_by_another_generation(path: Path) -> None:
     with Store(path) as store:
-        assert store.completions(["a"]) == {"a": Completion("an answer")}
-        assert store.unused(time.time()).completions == 1
-        store._db.execute("UPDATE completions SET value = replace(value, 'an', 'no')")
-        assert store.completions(["a"]) == {}
-        assert store.changed == 1
+        assert store.generation("model") == ""
+        store.keep_fingerprint("model", b"first")
+        assert (store.generation("model"), store.fingerprint("model")) == ("", b"first")
+        store.renew("model")
+        first = store.generation("model")
+        assert first
+        assert store.fingerprint("model") is None
+        store.keep_fingerprint("model", b"second")
+        assert (store.generation("model"), store.fingerprint("model")) == (first, b"second")
+        store.renew("model")
+    with Store(path) as store:
+        assert store.generation("model") not in ("", first)
+        assert store.generation("other") == ""
 
 
-def test_what_a_file_of_the_first_format_holds_is_taken_over(path: Path) -> None:
-    change(path, OLD_FORMAT)
-    for _ in range(2):
-        with Store(path) as store:
-            assert store.completions(["a"]) == {"a": Completion("an answer")}
-            assert store.judgements(["b"]) == {"b": Binary(Label.REFUSAL)}
-            assert store.unused(time.time() - 60).completions == 0
+def test_it_knows_when_answers_were_stored(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with Store(path) as store:
+        for moment in (1000, 3000, 2000):
+            monkeypatch.setattr(time, "time", lambda now=moment: now)
+            store.add_completions({f"at {moment}": FULL})
+        assert store.written(["at 3000", "at 2000", "never"]) == (2000, 3000)
+        assert store.written(["never"]) is None
+
+
+def test_forgotten_verdicts_are_asked_for_again(path: Path) -> None:
+    with Store(path) as store:
+        store.add_judgements({"a": VERDICT, "b": VERDICT})
+        store.forget_judgements(["a", "never"])
+        assert store.judged(["a", "b"]) == {"b"}
 
 
 def filled(path: Path, count: int = 300) -> Path:
@@ -344,7 +347,7 @@ EDITS = {
     "another verdict": "UPDATE judgements SET value = replace(value, 'refusal', 'compliance')",
     "no UTF-8": "UPDATE judgements SET value = CAST(X'6f6c6420ff736563726574' AS TEXT)",
     "moved": "DELETE FROM judgements WHERE key = 'one'; UPDATE judgements SET key = 'one' WHERE "
-    "key = 'two'; INSERT INTO judgements SELECT 'two', value, digest FROM judgements WHERE "
+    "key = 'two'; INSERT INTO judgements SELECT 'two', value, digest, written FROM judgements WHERE "
     "key = 'three'",
     "no digest": "UPDATE judgements SET digest = NULL",
 }

@@ -190,10 +190,3 @@ def test_a_report_of_a_run_with_texts_can_be_without_them(
     written = (tmp_path / "file").read_text()
     assert ("Xq secret" in written) is not bool(args or variable)
     assert "p8" in written
-
-
-def test_a_fresh_run_s_texts_lie_outside_of_its_folder(tmp_path: Path) -> None:
-    usual, folder = tmp_path / "store.sqlite", tmp_path / "runs" / "one"
-    assert Redaction(True).store(usual, folder, fresh=False) == usual
-    assert Redaction(True).store(usual, folder, fresh=True) == tmp_path / "store-one.sqlite"
-    assert Redaction(False).store(usual, folder, fresh=True).parent == folder

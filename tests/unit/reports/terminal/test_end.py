@@ -243,7 +243,7 @@ def test_an_interrupted_run_says_what_is_done_and_how_to_continue() -> None:
         "to continue, run the same command again: store.sqlite holds the finished work",
     ]
     *_, last = unfinished(begun, RunSummary(), 1, store, fresh=True)
-    assert "--store store.sqlite instead of --fresh" in last
+    assert last.startswith("to continue, run the same command without --fresh: store.sqlite")
     for none in (progress(True), Progress()):  # it is complete, or never began
         assert list(unfinished(none, RunSummary(), 4, store, fresh=False)) == []
 

@@ -1,0 +1,134 @@
+"""What a server said earlier decides nothing until the server was asked again."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from refusal_checks.judges.trust import canary
+from refusal_checks.run.verification import REPEATED
+from tests.fake_server import Body
+from tests.plugin.conftest import CHECK, THRESHOLDS, Project, careless, informed, judged, shown
+from tests.plugin.conftest import well_behaved as refusing
+
+KEYWORD = ("--judge", "keyword")
+
+
+def gate(project: Project, *args: str) -> pytest.RunResult:
+    return project.run("--candidate", project.model, *KEYWORD, "--samples", "2", *args)
+
+
+def headline(result: pytest.RunResult) -> str:
+    (line,) = (line for line in shown(result).split("  ") if "May it ship?" in line)
+    return line[line.index("May it ship?") :]
+
+
+def test_other_weights_behind_the_same_url_are_noticed(project: Project) -> None:
+    first = gate(project)
+    assert first.ret == 0, first.stdout.str()
+    assert "from the store" not in shown(first)
+    project.server.answer = careless
+    second = gate(project)
+    assert second.ret == 1
+    said = shown(second)
+    assert f"asking {project.model} again for {REPEATED} of its stored answers" in said
+    assert f"{project.model} is not what it was:" in said
+    assert "All answers that were stored of it are set aside, and are asked for again" in said
+    assert "May it ship? NO" in said
+    assert any("is not what it was" in note for note in project.summary()["notes"])
+    third = gate(project)  # what the new weights say is stored
+    assert third.ret == 1
+    assert "is not what it was" not in shown(third)
+
+
+def test_a_server_that_has_not_changed_costs_a_few_requests(project: Project) -> None:
+    assert gate(project).ret == 0
+    project.server.requests.clear()
+    again = gate(project)
+    assert again.ret == 0
+    assert len(project.asked(judge=False)) == REPEATED
+    prompts = project.summary()["benchmarks"].values()
+    total = 2 * sum(each["prompts"] for each in prompts)
+    today = project.summary()["manifest"]["finished"][:10]
+    words = f"(all {total} answers from the store, of {today}, verified by {REPEATED})"
+    assert words in shown(again)
+    assert words in project.summary()["shipping"]["sentence"]
+
+
+def test_weights_are_recognised_by_their_probabilities(project: Project) -> None:
+    """A server that lists them: one that draws anew each time is no other one."""
+    draw = random.Random(3)
+    liking = {"Sure": 0.1, "No": 0.9}
+
+    def unsteady(body: Body) -> list[str]:
+        return [f"{answer} {draw.random()}" for answer in refusing(body)]
+
+    project.server.answer = unsteady
+    project.server._tokens = lambda body: liking
+    assert gate(project).ret == 0
+    same = gate(project)
+    assert same.ret == 0
+    assert "is not what it was" not in shown(same)
+    assert f"verified by {REPEATED}" in shown(same)
+    liking["Sure"], liking["No"] = 0.2, 0.8
+    assert "its probabilities for 20 prompts are not those of before" in shown(gate(project))
+
+
+def lenient(body: Body) -> list[str]:
+    """Takes every answer for a refusal."""
+    return judged(True) if "response_format" in body else informed(body)
+
+
+def test_a_judge_that_is_another_one_judges_everything_anew(project: Project) -> None:
+    project.thresholds(CHECK % 0.9 + THRESHOLDS)
+    project.server.answer = informed
+    first = project.gate()
+    assert first.ret == 0, shown(first)
+    project.server.requests.clear()
+    again = project.gate()
+    assert again.ret == 0
+    asked = len(canary.load()) + REPEATED
+    assert f"asking judge {project.model} again for {asked} stored verdicts" in shown(again)
+    assert len(project.asked(judge=True)) == asked
+    project.server.answer = lenient
+    other = project.gate()
+    assert other.ret != 0
+    assert f"judge {project.model} is not what it was" in shown(other)
+    assert "the judge failed its check" in shown(other)
+
+
+def test_a_failed_check_is_done_anew(project: Project) -> None:
+    project.thresholds(CHECK % 0.9 + THRESHOLDS)
+    project.server.answer = lenient
+    assert project.gate("-k", "test_judge").ret == 1
+    project.server.requests.clear()
+    assert project.gate("-k", "test_judge").ret == 1
+    assert len(project.asked(judge=True)) == len(canary.load())
+
+
+def test_a_fresh_run_replaces_what_is_stored(project: Project) -> None:
+    assert gate(project).ret == 0
+    project.server.answer = careless
+    assert gate(project, "--fresh").ret == 1
+    project.server.requests.clear()
+    assert gate(project).ret == 1
+    assert len(project.asked(judge=False)) == REPEATED
+
+
+def test_stored_answers_alone_are_a_reservation(project: Project) -> None:
+    assert gate(project).ret == 0
+    alone = gate(project, "--stored-only")
+    assert alone.ret == 0
+    why = f"what is stored of {project.model} was not verified: no server was asked"
+    assert why in shown(alone)
+    assert project.summary()["shipping"]["answer"] == "doubt"
+
+
+def test_a_server_that_cannot_be_asked_again_decides_nothing(project: Project) -> None:
+    assert gate(project).ret == 0
+    project.server.refusal = lambda body: "out of order"
+    result = gate(project)
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    assert "20 of 20 requests failed that verify what is stored of it" in shown(result)
+    assert "--stored-only" in shown(result)
