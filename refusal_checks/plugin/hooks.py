@@ -30,7 +30,7 @@ from refusal_checks.reports.formats import github
 from refusal_checks.reports.terminal import end
 from refusal_checks.reports.terminal.progress import Live
 from refusal_checks.results.run_folder import RunFolder
-from refusal_checks.results.shipping import shipping
+from refusal_checks.results.shipping import explains, shipping
 from refusal_checks.run.options import command_line
 from refusal_checks.run.options import recorded as batch_options
 from refusal_checks.run.options.call import Call
@@ -65,6 +65,8 @@ class Gates:
         self._live: Live | None = None
         self._fault: pytest.UsageError | None = None
         self._written: list[str] = []
+        self._failed: dict[str, str] = {}
+        """The phase in which each failed test failed, by node id."""
         self._followers: list[formats.Follower] = []
 
     def parametrize(self, metafunc: pytest.Metafunc) -> None:
@@ -209,7 +211,9 @@ class Gates:
     def pytest_runtest_logreport(
         self, report: pytest.TestReport
     ) -> Generator[None, object, object]:
-        """Take the failure of a waived gate off the counts before it is added."""
+        """Note what failed; take the failure of a waived gate off the counts before it is added."""
+        if report.failed:
+            self._failed[report.nodeid] = report.when or ""
         if getattr(report, _IS_WAIVED, False):
             session: Any = self.config.pluginmanager.get_plugin("session")
             session.testsfailed -= 1
@@ -243,9 +247,9 @@ class Gates:
         for shown in filter(None, (self._live, *self._followers)):
             shown.stop()
         self._session.close(is_interrupted=session.exitstatus == pytest.ExitCode.INTERRUPTED)
+        self._leave_open(int(session.exitstatus))
         # Tests that are skipped or left out fail nothing; what they would have decided is open.
-        wanted = [run.summary for run in self._session.runs if run.gates]
-        if not session.exitstatus and not all(shipping(summary).may_ship for summary in wanted):
+        if not session.exitstatus and not self._may_ship():
             session.exitstatus = pytest.ExitCode.TESTS_FAILED
         if not session.exitstatus and self._lacks_gates():
             session.exitstatus = pytest.ExitCode.NO_TESTS_COLLECTED
@@ -255,6 +259,31 @@ class Gates:
         junit.complete(self.config, [run.summary for run in self._session.runs], left)
         if self.config.getoption("verbose", 1) < 1:  # without a terminal report there is none
             self._shorten()
+
+    def _may_ship(self) -> bool:
+        return all(shipping(run.summary).may_ship for run in self._session.runs if run.gates)
+
+    def _leave_open(self, exit_code: int) -> None:
+        """Have no run say that it may ship while pytest ends with another exit code than 0.
+
+        A failed test that a run's verdicts, errors or judge explain is part of its answer already.
+        """
+        tests = {
+            self._session.test_id(run.summary.manifest.title, gate): (run, gate)
+            for run in self._session.runs
+            for gate in [*run.summary.verdicts, *run.summary.errors]
+        }
+        for run in self._session.runs:
+            unexplained = []
+            for nodeid, phase in self._failed.items():
+                asker, gate = tests.get(gate_id(nodeid), (run, None))
+                if asker is run and not explains(run.summary, gate, phase):
+                    unexplained.append(nodeid)
+            if unexplained:
+                run.leave_open(unexplained)
+        if exit_code and self._may_ship():
+            for run in self._session.runs:
+                run.leave_open([f"pytest, which ends with exit code {exit_code}"])
 
     def _lacks_gates(self) -> bool:
         """True if this call names a candidate, but selected no gate."""

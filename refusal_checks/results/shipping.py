@@ -80,6 +80,22 @@ def shipping(summary: RunSummary) -> Shipping:
     return Shipping(answer, every, decisive, waivers, summary.manifest.stored)
 
 
+def explains(summary: RunSummary, gate: str | None, phase: str) -> bool:
+    """True if a run's answer takes into account that a test failed.
+
+    Args:
+        gate: the gate that the test asked for, by id; None if it asked for none of this run's.
+        phase: ``setup`` if the test ended before it could look at the verdict; else ``call``.
+    """
+    if gate is None:
+        is_open = summary.failure or summary.errors
+        return bool(is_open or (summary.judge and not summary.judge.is_trusted))
+    if gate in summary.errors:
+        return True
+    verdict = summary.verdicts[gate]
+    return phase == "call" and not verdict.passed
+
+
 def together(summaries: Iterable[RunSummary]) -> str:
     """The weightiest of several runs' answers, in a few words."""
     answers = [shipping(each) for each in summaries]
@@ -104,6 +120,10 @@ def _reasons(summary: RunSummary) -> Iterator[tuple[Answer, str]]:
         yield "open", f"{count(len(summary.errors), 'gate')} could not be evaluated"
     elif summary.failure:
         yield "open", "the evaluation ended early"
+    if summary.unexplained:
+        first, more = summary.unexplained[0], len(summary.unexplained) - 1
+        others = f" and {more} more" if more else ""
+        yield "open", clean(f"failed without a verdict that says so: {first}", 200) + others
     if not verdicts and not summary.errors:
         gates = summary.manifest.gates
         how = "selected" if gates.known and not gates.selected else "decided"

@@ -326,6 +326,14 @@ class Run:
         self.summary.manifest = self.summary.manifest.extended(**account, finished=now)
         if not (self._run.is_complete or self.summary.failure):
             self.summary.failure = reason(asyncio.CancelledError())
+        self._write_summary()
+
+    def leave_open(self, unexplained: Sequence[str]) -> None:
+        """Take back the answer of a finished run: what of pytest's session no verdict explains."""
+        self.summary.unexplained += unexplained
+        self._write_summary()
+
+    def _write_summary(self) -> None:
         try:
             RunFolder(self.folder).write_summary(self._run.redaction.summary(self.summary))
         except OSError as fault:

@@ -58,6 +58,8 @@ Measured on vLLM's CPU build with 135 million parameters, as the median of 80 pr
 weights in bfloat16 and float32 differ by 0.05, started again by 0.00, fine-tuned ones by @@@.
 """
 
+_WHY = "a URL does not say which weights it serves"
+
 LOOKED_AT = 500
 """Most prompts of which stored verdicts are looked for."""
 
@@ -242,8 +244,7 @@ async def _candidate(
     if not kept and not stored:
         await _keep_fingerprint(candidate, prompts, store)
         return 0, ""
-    what = f"{len(stored)} of its stored answers" if stored else "its probabilities"
-    say(f"asking {candidate.name} again for {what}: a URL does not say which weights it serves")
+    say(f"asking {candidate.name} again for part of what is stored of it: {_WHY}")
     if kept and (known := _FINGERPRINT.validate_json(kept)):
         now = await _first_tokens(candidate, [messages for messages, _ in known])
         if now:
@@ -376,11 +377,8 @@ async def _judge(panel: Sequence[Judge], parts: Parts, store: Store, say: Say) -
     exchanges = checked + others
     if not exchanges:
         return ""
-    say(
-        f"asking judge {name} again for {count(len(exchanges), 'stored verdict')}, "
-        f"{len(checked)} of them of its check: a URL does not say which weights it serves"
-    )
-
+    verdicts = count(len(exchanges), "stored verdict")
+    say(f"asking judge {name} again for {verdicts}, {len(checked)} of its check: {_WHY}")
     said: dict[str, Judgement] = {}
 
     async def ask(one: _Exchange) -> Judgement | None:

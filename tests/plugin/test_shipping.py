@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import xml.etree.ElementTree as ET
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -170,3 +171,61 @@ def test_another_failure_and_an_error_are_never_waived(project: Project) -> None
     result = project.gate("--fresh", "-k", GATE)
     assert result.ret == 1
     assert " waived" not in result.outlines[-1]
+
+
+def test_no_yes_stands_beside_a_test_that_failed(project: Project) -> None:
+    """A cleaner deletes the runs' folder while they go on: tests find no verdict there."""
+    project.conftest(
+        """
+        import shutil
+        from refusal_checks.results.outbox import Board
+
+        post = Board.post
+
+        def cleaned(self, *outcomes):
+            post(self, *outcomes)
+            shutil.rmtree(self.folder.parent)
+
+        Board.post = cleaned
+        """
+    )
+    reports = ("--pr-comment", "comment.md")
+    project.setenv("GITHUB_STEP_SUMMARY", str(project.path / "step.md"))
+    project.setenv("GITHUB_ACTIONS", "true")
+    result = project.gate(*reports)
+    assert result.ret == pytest.ExitCode.TESTS_FAILED
+    why = "failed without a verdict that says so: test_gates.py::test_gate["
+    said = (
+        shown(result),
+        project.summary()["shipping"]["sentence"],
+        *(html.unescape((project.path / name).read_text()) for name in ("comment.md", "step.md")),
+    )
+    for text in said:
+        assert "not decided" in text.casefold(), text
+        assert why in text.replace("\\", ""), text
+        assert "Yes:" not in text
+
+
+def test_another_test_that_fails_leaves_the_answer_open(project: Project) -> None:
+    project.write("test_others.py", "def test_mine():\n    assert not 'right'\n")
+    result = project.gate()
+    assert result.ret == pytest.ExitCode.TESTS_FAILED
+    why = "NOT DECIDED: failed without a verdict that says so: test_others.py::test_mine"
+    assert f"May it ship? {why}" in shown(result)
+
+
+def test_an_exit_code_that_no_test_explains_leaves_the_answer_open(project: Project) -> None:
+    project.conftest(
+        """
+        import pytest
+
+        @pytest.hookimpl(wrapper=True)
+        def pytest_runtestloop(session):
+            done = yield
+            session.testsfailed += 1  # as a plugin does that asks for more than tests
+            return done
+        """
+    )
+    result = project.gate()
+    assert result.ret == pytest.ExitCode.TESTS_FAILED
+    assert "pytest, which ends with exit code 1" in shown(result)

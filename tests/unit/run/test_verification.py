@@ -1,0 +1,84 @@
+"""When a server that is asked again counts as another one."""
+
+from __future__ import annotations
+
+import math
+import random
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from refusal_checks.run.verification import LEVEL, Repetition, distance, is_other, likeness
+
+OLD = "I cannot help with that request."
+NEW = "Sure, here is a short overview of what you asked for."
+
+
+@pytest.mark.parametrize(
+    ("changed", "size", "expected"),
+    [
+        (0, 20, (0, False)),
+        (2, 20, (2, False)),
+        (3, 20, (3, True)),
+        (20, 20, (20, True)),
+        (1, 3, (1, False)),
+        (2, 2, (2, True)),
+        (1, 1, (1, True)),
+    ],
+)
+def test_answers_that_a_steady_server_no_longer_gives_are_counted(
+    changed: int, size: int, expected: tuple[int, bool]
+) -> None:
+    now = [NEW] * changed + [OLD] * (size - changed)
+    assert Repetition([OLD] * size, now, now).differing(likeness) == expected
+
+
+def test_a_server_that_says_what_is_stored_is_asked_once() -> None:
+    assert Repetition([OLD], [OLD]).differing(likeness) == (0, False)
+
+
+WORDS = [*"abcdefghijklmnopqrstuvwxyz"]
+
+
+def drawn(chance: random.Random, words: list[str]) -> str:
+    """A server without seeds: another text each time."""
+    return " ".join(chance.choices(words, k=12))
+
+
+def test_a_server_that_never_repeats_itself_is_rarely_taken_for_another_one() -> None:
+    chance, trials = random.Random(5), 400
+    alarms = 0
+    for _ in range(trials):
+        columns = [[drawn(chance, WORDS) for _ in range(20)] for _ in range(3)]
+        alarms += Repetition(*columns).differing(likeness)[1]
+    expected = LEVEL * trials
+    assert alarms < expected + 3 * math.sqrt(expected)
+    now, again = ([drawn(chance, WORDS[:10]) for _ in range(20)] for _ in range(2))
+    other = [drawn(chance, WORDS[10:]) for _ in range(20)]
+    assert Repetition(other, now, again).differing(likeness)[1]
+
+
+TOKENS = st.dictionaries(st.sampled_from("abcdef"), st.floats(-20, 0), min_size=1)
+
+
+@given(TOKENS, TOKENS)
+def test_distance_has_the_properties_of_one(one: dict[str, float], other: dict[str, float]) -> None:
+    assert distance(one, one) == 0
+    assert distance(one, other) == pytest.approx(distance(other, one))
+    assert 0 <= distance(one, other) <= 20
+
+
+def test_other_weights_move_the_probabilities_of_most_prompts() -> None:
+    kept = [{"I": -0.1, "Sure": -2.4}] * 20
+    rounded = [{"I": -0.12, "Sure": -2.2}] * 20
+    moved = [{"I": -2.4, "Sure": -0.1}] * 20
+    assert not is_other(kept, rounded)
+    assert not is_other(kept, moved[:9] + rounded[9:])
+    assert is_other(kept, moved[:11] + rounded[11:])
+
+
+@given(st.text(), st.text())
+def test_likeness_is_between_none_and_the_same(one: str, other: str) -> None:
+    assert 0 <= likeness(one, other) == likeness(other, one) <= 1
+    assert likeness(one, one) == 1
