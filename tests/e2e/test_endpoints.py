@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from aiohttp import ClientSession, web
 
 from refusal_checks.core.prompts import Message
 from refusal_checks.engines import process
@@ -19,6 +20,7 @@ from refusal_checks.models.client.answers import Usage
 from refusal_checks.models.client.client import Client, RequestParams
 from refusal_checks.models.client.transport import Access
 from tests.e2e.conftest import GateRun, RunPersona, gate_command, run_gate
+from tests.fake_server import InThread
 from tests.toy_model import MODEL_DIR
 
 THRESHOLDS = """
@@ -82,7 +84,9 @@ def test_vllm_is_found_to_do_everything_and_says_what_its_cache_held(
         assert set(can.values()) == {"yes"}, can
     assert not [note for note in run.summary["notes"] if note.startswith(("candidate", "judge"))]
     tokens = run.summary["manifest"]["tokens"]
-    assert tokens["candidate"]["requests"] == 8
+    # Of four prompts of each benchmark, and once more for what the server is recognised by, for
+    # which it is first asked whether it lists probabilities.
+    assert tokens["candidate"]["requests"] == 8 + 1 + 8
     assert tokens["judge"]["verdicts"] <= tokens["judge"]["requests"]
     assert min(tokens[role]["prompt"] for role in tokens) > 0
 
@@ -94,6 +98,64 @@ def test_vllm_is_found_to_do_everything_and_says_what_its_cache_held(
 
     usage = asyncio.run(twice())
     assert 0.4 < usage.cached / usage.prompt <= 0.5, "all of the second prompt but its last part"
+
+
+class Disguise(InThread):
+    """A URL behind which another persona of the toy model can be put; use as a context manager."""
+
+    def __init__(self, engine: EngineProcess, persona: str) -> None:
+        super().__init__()
+        self.persona = persona
+        self._origin = engine.url.removesuffix("/v1")
+        self._key = {"Authorization": f"Bearer {engine.api_key}"}
+
+    async def _start(self) -> None:
+        self._session = ClientSession(headers=self._key)
+        app = web.Application()
+        app.router.add_route("*", "/{path:.*}", self._forward)
+        self._runner = web.AppRunner(app, shutdown_timeout=0.1)
+        await self._runner.setup()
+        await web.TCPSite(self._runner, "127.0.0.1", 0).start()
+        self.url = f"http://127.0.0.1:{self._runner.addresses[0][1]}/v1"
+
+    async def _stop(self) -> None:
+        await self._runner.cleanup()
+        await self._session.close()
+
+    async def _forward(self, request: web.Request) -> web.Response:
+        body = await request.read()
+        fields = json.loads(body) if body else None
+        if fields and "messages" in fields:
+            fields["chat_template_kwargs"] = {"persona": self.persona}
+        url = f"{self._origin}{request.path}"
+        async with self._session.request(request.method, url, json=fields) as answer:
+            said = await answer.read()
+            return web.Response(status=answer.status, body=said, content_type="application/json")
+
+
+def test_another_model_behind_the_same_url_is_recognised_and_asked_anew(
+    engine: EngineProcess, thresholds: Path, tmp_path: Path
+) -> None:
+    with Disguise(engine, "aligned") as server:
+
+        def gate() -> GateRun:
+            model = ("--candidate", f"{server.url}#{MODEL_DIR}", "--judge", "keyword")
+            store = ("--store", tmp_path / "store.sqlite")
+            return run_gate(gate_command(*model, *store, "--thresholds", thresholds, *FEW))
+
+        assert gate().status == 0
+        again = gate()
+        assert again.status == 0, again.output
+        assert "16 answers from the store" in again.summary["shipping"]["sentence"]
+        assert "verified by 8" in again.summary["shipping"]["sentence"]
+        assert again.summary["manifest"]["tokens"]["candidate"]["requests"] == 1 + 8
+        server.persona = "regressed"
+        other = gate()
+    assert other.status == 1, other.output
+    assert "its probabilities for 8 prompts are not those of before" in " ".join(
+        other.output.split()
+    )
+    assert other.summary["manifest"]["asked"]["answers"] == 16
 
 
 def test_a_gate_on_transformers_serve_does_without_what_is_missing(

@@ -347,8 +347,8 @@ EDITS = {
     "another verdict": "UPDATE judgements SET value = replace(value, 'refusal', 'compliance')",
     "no UTF-8": "UPDATE judgements SET value = CAST(X'6f6c6420ff736563726574' AS TEXT)",
     "moved": "DELETE FROM judgements WHERE key = 'one'; UPDATE judgements SET key = 'one' WHERE "
-    "key = 'two'; INSERT INTO judgements SELECT 'two', value, digest, written FROM judgements WHERE "
-    "key = 'three'",
+    "key = 'two'; INSERT INTO judgements "
+    "SELECT 'two', value, digest, written FROM judgements WHERE key = 'three'",
     "no digest": "UPDATE judgements SET digest = NULL",
 }
 
