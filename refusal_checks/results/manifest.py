@@ -109,6 +109,9 @@ class Effort(_Facts):
     stored_from: str = ""
     stored_until: str = ""
     verified: int = 0  # answers by which the candidate's server was recognised
+    set_aside: int = (
+        0  # servers that are not what they were, so that nothing stored of them is used
+    )
     judges: tuple[str, ...] = ()  # that had verdicts left to give
 
 
@@ -175,8 +178,10 @@ class Manifest(_Facts):
 
     @property
     def stored(self) -> str:
-        """How many answers are from the store, of which dates, in words; empty without any."""
+        """What became of stored answers, in words: of which dates they are, or why none is used."""
         asked = self.asked
+        if asked and asked.set_aside:
+            return "what was stored of a server that has changed was asked for anew"
         if not asked or not asked.stored_from:
             return ""
         total = asked.reused + asked.answers

@@ -36,6 +36,7 @@ from refusal_checks.results.manifest import (
 from refusal_checks.run.assembly import Parts, prompts_of
 from refusal_checks.run.options.command_line import Options
 from refusal_checks.run.planning import Pending
+from refusal_checks.run.verification import Verified
 
 
 def manifest(options: Options, parts: Parts, store: Path) -> Manifest:
@@ -127,12 +128,9 @@ def effort(
     todos: Sequence[Pending],
     models: Sequence[Model],
     store: Store,
-    verified: int,
+    verified: Verified,
 ) -> Manifest:
-    """The manifest of a run that starts, with the work left for its judges and each repetition.
-
-    ``verified`` is the number of answers by which the candidate's server was recognised.
-    """
+    """The manifest of a run that starts, with the work left for its judges and each repetition."""
     prompts = [prompt for benchmark in parts.plan.values() for prompt in benchmark]
     keys = {key for prompt in prompts for key in parts.candidate.keys(prompt)}
     missing = todos[0].answers
@@ -151,7 +149,8 @@ def effort(
             verdicts=sum(todo.verdicts for todo in todos),
             reused=len(keys) - missing,
             **dict(zip(("stored_from", "stored_until"), dates, strict=False)),
-            verified=verified,
+            verified=verified.answers,
+            set_aside=len(verified.notes),
             judges=tuple(sorted(frozenset[str]().union(*(todo.judges for todo in todos)))),
         ),
     )
@@ -167,6 +166,8 @@ def facts(found: Manifest) -> dict[str, str]:
         if data.is_partial:
             properties[f"part/{name}"] = f"only {data.prompts} of {data.usual} prompts"
         properties[f"judge_prompt_sha256/{name}"] = ", ".join(found.judge_prompts[name].values())
+    if found.stored:
+        properties["stored_answers"] = found.stored
     return properties
 
 

@@ -35,7 +35,7 @@ from refusal_checks.run.manifest import manifest
 from refusal_checks.run.options.command_line import Baseline, Options
 from refusal_checks.run.planning import Judges, Pending, Plan, Task, pending, prompts_at_once
 from refusal_checks.run.trust import Canary, known_evidence, require_own_labels, untested
-from refusal_checks.run.verification import renew, unverified, verify
+from refusal_checks.run.verification import Verified, renew, unverified, verify
 
 
 def find_earlier(
@@ -172,7 +172,7 @@ class Prepared:
     earlier: Mapping[str, Earlier]
     early: EarlyStopping | None
     canary: Canary
-    repeated: int  # stored answers that were verified with the candidate's server
+    verified: Verified  # what is stored of the run's servers
 
     @property
     def redaction(self) -> Redaction:
@@ -246,8 +246,8 @@ def prepare(
     try:
         if options.fresh:
             renew(parts, store, verified)
-        repeated = verify(parts, store, verified, say)
-        for line in repeated.notes:
+        known_again = verify(parts, store, verified, say)
+        for line in known_again.notes:
             say(line)
             summary.note(line)
         summary.unverified = unverified(models, servers)
@@ -285,6 +285,6 @@ def prepare(
         store=store,
         earlier=earlier,
         early=early,
-        repeated=repeated.answers,
+        verified=known_again,
         canary=Canary(parts.judges.get(canary.NAME, ()), options.trust.floors, store),
     )

@@ -188,15 +188,15 @@ class Run:
             manifest = self.summary.manifest
             for line in changes(manifest, parts.plan, self.folder, lambda p: run.pending(p)[0]):
                 run.say(line)
-        run.board.open(facts(self.summary.manifest))
-        if run.canary.why_idle:
-            run.board.post_judge(JudgeOutcome(idle=run.canary.why_idle))
         models = self._needed([*todos, run.canary.pending()])
         placement = self._engines.place(models, before._engines if before else None)
         if placement.places:
             run.say(f"placement {placement.kind}: {placement.why}")
         placed = self.summary.manifest.extended(placement=asdict(placement))
-        self.summary.manifest = effort(placed, parts, todos, models, run.store, run.repeated)
+        self.summary.manifest = effort(placed, parts, todos, models, run.store, run.verified)
+        run.board.open(facts(self.summary.manifest))
+        if run.canary.why_idle:
+            run.board.post_judge(JudgeOutcome(idle=run.canary.why_idle))
 
     def load_early(self, before: Run) -> None:
         """Begin to load what this run needs beside one that still goes on, if there is room.

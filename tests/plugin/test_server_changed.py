@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import random
 
 import pytest
@@ -19,9 +20,14 @@ def gate(project: Project, *args: str) -> pytest.RunResult:
     return project.run("--candidate", project.model, *KEYWORD, "--samples", "2", *args)
 
 
-def headline(result: pytest.RunResult) -> str:
-    (line,) = (line for line in shown(result).split("  ") if "May it ship?" in line)
-    return line[line.index("May it ship?") :]
+REPORTS = ("--junitxml", "report.xml", "--html", "report.html", "--pr-comment", "comment.md")
+
+
+def said_everywhere(project: Project, result: pytest.RunResult, words: str) -> bool:
+    """True if the terminal, the summary and all ``REPORTS`` have these words."""
+    files = (html.unescape((project.path / name).read_text()) for name in REPORTS[1::2])
+    texts = (shown(result), project.summary()["shipping"]["sentence"], *files)
+    return all(words in text for text in texts)
 
 
 def test_other_weights_behind_the_same_url_are_noticed(project: Project) -> None:
@@ -29,7 +35,7 @@ def test_other_weights_behind_the_same_url_are_noticed(project: Project) -> None
     assert first.ret == 0, first.stdout.str()
     assert "from the store" not in shown(first)
     project.server.answer = careless
-    second = gate(project)
+    second = gate(project, *REPORTS)
     assert second.ret == 1
     said = shown(second)
     assert (
@@ -39,6 +45,8 @@ def test_other_weights_behind_the_same_url_are_noticed(project: Project) -> None
     assert "All answers that were stored of it are set aside, and are asked for again" in said
     assert "May it ship? NO" in said
     assert any("is not what it was" in note for note in project.summary()["notes"])
+    anew = "what was stored of a server that has changed was asked for anew"
+    assert said_everywhere(project, second, anew)
     third = gate(project)  # what the new weights say is stored
     assert third.ret == 1
     assert "is not what it was" not in shown(third)
@@ -47,15 +55,14 @@ def test_other_weights_behind_the_same_url_are_noticed(project: Project) -> None
 def test_a_server_that_has_not_changed_costs_a_few_requests(project: Project) -> None:
     assert gate(project).ret == 0
     project.server.requests.clear()
-    again = gate(project)
+    again = gate(project, *REPORTS)
     assert again.ret == 0
     assert len(project.asked(judge=False)) == REPEATED
     prompts = project.summary()["benchmarks"].values()
     total = 2 * sum(each["prompts"] for each in prompts)
     today = project.summary()["manifest"]["finished"][:10]
-    words = f"(all {total} answers from the store, of {today}, verified by {REPEATED})"
-    assert words in shown(again)
-    assert words in project.summary()["shipping"]["sentence"]
+    words = f"all {total} answers from the store, of {today}, verified by {REPEATED}"
+    assert said_everywhere(project, again, words)
 
 
 def test_weights_are_recognised_by_their_probabilities(project: Project) -> None:
