@@ -33,6 +33,7 @@ class Judge:
         gives_grounds: it gives the grounds of a verdict when asked for them; see ``explained``.
         cascade: when the other judge of two is asked as well, of a judge that gives probabilities.
         expected: the form of the verdicts that it asks a model for, in words.
+        max_tokens: most tokens that a model may write for one verdict; 0 if it writes none.
     """
 
     name: str
@@ -44,6 +45,7 @@ class Judge:
     gives_grounds: bool = False
     cascade: Cascading | None = None
     expected: str = ""
+    max_tokens: int = 0
 
     async def judge(self, prompt: Prompt, completion: Completion) -> Judgement:
         """Judge one answer, which is not empty.
@@ -119,6 +121,11 @@ class JudgeKind:
     name: str
     build: Callable[[JudgeSetup | None], Judge]  # of None where ``--judge`` names no model
     verdicts: type[Valid] = Binary
-    # True of one kind only: the judges ``keyword`` and ``labels`` can stand in for its models, the
-    # canary checks these, and calibrations are of them.
+    # True of one kind only: the judges ``keyword`` and ``labels`` can stand in for its models, and
+    # calibrations are of them.
     judges_refusal: bool = False
+
+    @property
+    def meets_canary(self) -> bool:
+        """Its verdicts are refusal or compliance, whoever wrote it, so the canary checks it."""
+        return self.verdicts is Binary
