@@ -249,8 +249,8 @@ class JudgeSampling(Drawing):
     max_tokens: Annotated[int, Sent()] = Field(
         1024,
         ge=16,
-        description=f"most tokens of a verdict with its reasoning; {REASONING_TOKENS} if it is not "
-        "given, for a judge that reasons",
+        description=f"most tokens of a verdict; {REASONING_TOKENS} for a judge that reasons, "
+        "unless given",
     )
     seed: Annotated[int, Sent()] = Field(
         0, ge=0, lt=2**31, description="seed of the judge's verdicts"

@@ -243,3 +243,23 @@ def test_a_judge_that_reasons_has_more_room_unless_it_is_told(
     project.gate("--limit", "2", *options)
     assert {body["max_tokens"] for body in project.asked(judge=True)} == {most}
     assert project.summary()["manifest"]["judge_sampling"]["max_tokens"] == most
+
+
+def test_each_judge_of_several_has_its_own_room_and_the_manifest_says_so(project: Project) -> None:
+    project.thresholds(SAFE)
+    ends = ("--judge-reasoning-end", "", "--judge-reasoning-end", "</think>")
+    project.gate("--limit", "2", "--judge", project.model, *ends)
+    assert {body["max_tokens"] for body in project.asked(judge=True)} == {1024, 4096}
+    found = project.summary()["manifest"]
+    assert found["judge_sampling"]["max_tokens"] == 1024
+    own = {name: each.get("max_tokens") for name, each in found["models"]["judges"].items()}
+    assert own == {f"{project.model} (1)": None, f"{project.model} (2)": 4096}
+
+
+def test_a_batch_asks_for_what_checks_the_judge_of_ratings_too(project: Project) -> None:
+    """Two questions about each of the 36 answers; there is none of the candidate to rate yet."""
+    project.thresholds(OF_RATINGS)
+    with FakeServer(tokens=by_step) as server:
+        models = ("--candidate", project.model, "--judge", f"{server.url}#fake")
+        project.run(*models, "--limit", "1", "--batch-export", "asked.jsonl")
+    assert len(Path("asked-2.jsonl").read_text().splitlines()) == 2 * 36
