@@ -77,6 +77,12 @@ def test_an_extension_s_judge_that_always_says_refusal_decides_nothing(extended:
     assert "May it ship? NOT DECIDED: the judge failed its check" in shown(allowed)
 
 
+def test_without_a_judge_table_an_extension_s_judge_is_a_reservation(extended: Project) -> None:
+    extended.thresholds(gates("sss", more="", check=""))
+    said = shown(extended.gate())
+    assert "May it ship? YES, with reservations: the judge was not tested: write a [judge]" in said
+
+
 @pytest.mark.parametrize("judge", [(), KEYWORD], ids=["model", "keyword"])
 def test_it_meets_the_canary_where_no_other_judge_does(
     extended: Project, judge: tuple[str, ...]
