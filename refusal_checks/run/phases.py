@@ -73,8 +73,11 @@ class Phases:
         except _UnfitError as fault:
             await self._without(fault.why)
         except UnreadableError as fault:
+            names = self._left_to(fault.judge)
+            if not names:
+                raise
             self._run.summary.unusable.append(str(fault))
-            await self._without(dict.fromkeys(self._judged_by(fault.judge), str(fault)))
+            await self._without(dict.fromkeys(names, str(fault)))
 
     async def _without(self, unfit: Mapping[str, str]) -> None:
         """Leave benchmarks undecided, for these reasons, and judge the others."""
@@ -83,8 +86,8 @@ class Phases:
         self._progress.leave_out(unfit.keys())
         await self._judge()
 
-    def _judged_by(self, judge: Judge) -> list[str]:
-        """The benchmarks that a judge gives verdicts on, or that it is checked for."""
+    def _left_to(self, judge: Judge) -> list[str]:
+        """The undecided benchmarks that a judge gives verdicts on, or that it is checked for."""
         parts = self._run.parts
         names = {
             name
@@ -92,7 +95,11 @@ class Phases:
             for name, judges in panels.items()
             if judge in judges
         }
-        return [name for name in parts.plan if name in names or self._check_of(name) in names]
+        return [
+            name
+            for name in parts.plan
+            if (name in names or self._check_of(name) in names) and not self._decider.is_done(name)
+        ]
 
     def _kind(self, benchmark: str) -> JudgeKind:
         return kind_of(self._run.options.benchmarks[benchmark])
