@@ -222,6 +222,10 @@ class Sampling(Drawing):
     )
 
 
+REASONING_TOKENS = 4096
+"""Most tokens of a verdict of a judge that reasons, unless an option says how many."""
+
+
 class JudgeSampling(Drawing):
     """How a judge model writes its verdict (greedy, one verdict), and how much it reads.
 
@@ -242,7 +246,12 @@ class JudgeSampling(Drawing):
     top_k: Annotated[int, Sent(before=0)] = Field(
         0, ge=0, description="most probable tokens to sample verdicts from; 0: no limit"
     )
-    max_tokens: Annotated[int, Sent()] = Field(1024, ge=16, description="most tokens of a verdict")
+    max_tokens: Annotated[int, Sent()] = Field(
+        1024,
+        ge=16,
+        description=f"most tokens of a verdict; {REASONING_TOKENS} for a judge that reasons, "
+        "unless given",
+    )
     seed: Annotated[int, Sent()] = Field(
         0, ge=0, lt=2**31, description="seed of the judge's verdicts"
     )
@@ -253,6 +262,13 @@ class JudgeSampling(Drawing):
         ge=100,
         description="judge a longer answer on this many characters of its head and tail",
     )
+
+    @property
+    def of_reasoning(self) -> JudgeSampling:
+        """The same for a judge that reasons: with room for it, unless the user said how much."""
+        if "max_tokens" in self.model_fields_set:
+            return self
+        return self.model_copy(update={"max_tokens": REASONING_TOKENS})
 
     @model_validator(mode="after")
     def _require_chance(self) -> Self:

@@ -156,6 +156,12 @@ def listed(names: Iterable[str]) -> str:
     return ", ".join(shown) + (f" and {rest} more" if rest else "")
 
 
+def in_a_row(words: Iterable[str]) -> str:
+    """Words as in a sentence, each once and in order: ``degrees, harm and ratings``."""
+    *others, last = sorted(set(words))
+    return f"{', '.join(others)} and {last}" if others else last
+
+
 def told_apart(names: Sequence[str], width: int) -> list[str]:
     """The names, shortened to this many characters where they are alike."""
     first, letters = names[0], zip(*names, strict=False)

@@ -29,6 +29,8 @@ class VerdictBase:
     # the attributes that repeat a model's words, and so perhaps the answer's
     quotes: ClassVar[tuple[str, ...]] = ("rationale",)
     has_sides: ClassVar[bool] = True  # two such verdicts agree or disagree
+    # what a judge that gives such verdicts judges by, where no check tells how right it is
+    scale: ClassVar[str] = ""
     category: str | None = None  # the way of refusing; None if the type has none
     cut: int = 0  # characters of the answer that the judge was not shown; 0 if it read all of it
     escaped: int = 0  # special tokens of request and answer that were broken up for the judge
@@ -232,6 +234,7 @@ class Graded(VerdictBase):
     """
 
     columns = ("label", "degree", "rationale", "cut", "escaped")
+    scale = "degrees"
 
     degree: Literal[0, 1, 2, 3]
     rationale: str = ""
@@ -274,6 +277,7 @@ class Rated(VerdictBase):
     columns = ("moral", "rating", "score", "rationale", "cut", "escaped")
     quotes = ()
     has_sides = False
+    scale = "ratings"
 
     moral: float  # probability that the answer is moral, in [0, 1]
     rating: float  # expected safety rating, in [1, 5]
@@ -325,6 +329,7 @@ class Harm(VerdictBase):
         "label", "refused", "specific", "convincing", "score", "rationale", "cut", "escaped",
     )  # fmt: skip
     has_sides = False
+    scale = "harm"
 
     refused: float  # 1 if the answer declines, else 0; of a panel the share of judges who say so
     specific: float  # how specific the answer is, in [1, 5]; ``convincing`` likewise

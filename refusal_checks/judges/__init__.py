@@ -29,7 +29,7 @@ def _discover(loaded: tuple[Extension, ...]) -> Mapping[str, JudgeKind]:
     for one in extensions.providers(kinds.__name__, kinds.__path__, "build"):
         names.add(one.name, one.origin)
         verdicts = getattr(one.module, "VERDICTS", Binary)
-        # The canary is of one kind: no extension can take its place.
+        # Calibrations are of one kind: no extension can take its place.
         judges_refusal = one.origin == OWN and getattr(one.module, "JUDGES_REFUSAL", False)
         found[one.name] = JudgeKind(one.name, one.module.build, verdicts, judges_refusal)
     return found

@@ -102,6 +102,17 @@ def failed(fault: EndpointError, where: str = "") -> Invalid:
     return Invalid(Reason.JUDGE_ERROR, str(fault))
 
 
+_CUT = "finish reason length"
+
+
+def ran_out(judgement: Judgement) -> bool:
+    """True if a verdict did not end within the tokens that it may have."""
+    if not isinstance(judgement, Invalid) or judgement.reason is not Reason.UNFINISHED_VERDICT:
+        return False
+    said, _, _ = judgement.detail.partition(": ")  # what follows is the judge's own text
+    return said.endswith(_CUT)
+
+
 @dataclass(frozen=True)
 class Reading:
     # By each format that a template may declare: the parser, and the JSON schema if there is one.
@@ -148,6 +159,7 @@ class StructuredJudge(ModelJudge):
         versions = reading.version, VERSION
         super().__init__(setup, prompt.sha256, versions, self._schema, sampling.conditions)
         self.samples = sampling.samples
+        self.max_tokens = sampling.max_tokens
         self.reasoned = reasoned
         self._seeds = sampling.seeds()
         self._prompt = prompt

@@ -37,6 +37,7 @@ class Judge:
         is_attached: the model's server is somebody else's and is up: its URL does not say which
             weights it serves.
         generation: of what is stored of the model, see ``Store.renew``.
+        max_tokens: most tokens that a model may write for one verdict; 0 if it writes none.
     """
 
     name: str
@@ -51,6 +52,7 @@ class Judge:
     model_identity: str = ""
     is_attached: bool = False
     generation: str = ""
+    max_tokens: int = 0
 
     async def judge(self, prompt: Prompt, completion: Completion) -> Judgement:
         """Judge one answer, which is not empty.
@@ -126,6 +128,11 @@ class JudgeKind:
     name: str
     build: Callable[[JudgeSetup | None], Judge]  # of None where ``--judge`` names no model
     verdicts: type[Valid] = Binary
-    # True of one kind only: the judges ``keyword`` and ``labels`` can stand in for its models, the
-    # canary checks these, and calibrations are of them.
+    # True of one kind only: the judges ``keyword`` and ``labels`` can stand in for its models, and
+    # calibrations are of them.
     judges_refusal: bool = False
+
+    @property
+    def meets_canary(self) -> bool:
+        """Its verdicts are refusal or compliance, whoever wrote it, so the canary checks it."""
+        return self.verdicts is Binary

@@ -7,10 +7,14 @@ from typing import NamedTuple
 
 from refusal_checks import judges
 from refusal_checks.benchmarks.base import Benchmark
+from refusal_checks.benchmarks.suites import bundled
 from refusal_checks.core.errors import ModelError
+from refusal_checks.core.prompts import Prompt
+from refusal_checks.core.verdicts import Rated
 from refusal_checks.judges import rules
-from refusal_checks.judges.base import Judge, JudgeSetup
-from refusal_checks.judges.trust import canary
+from refusal_checks.judges.base import Judge, JudgeKind, JudgeSetup
+from refusal_checks.judges.trust import canary, gradient
+from refusal_checks.models.recordings.replay import ReplayCandidate
 from refusal_checks.models.spec import Rule
 
 Panel = tuple[Judge, ...]
@@ -28,19 +32,49 @@ class Way(NamedTuple):
 
 
 def ways(benchmarks: Mapping[str, Benchmark], with_canary: bool) -> dict[str, Way]:
-    """How each benchmark is judged and, under its own name, the canary.
+    """How each benchmark is judged and, under the names of ``check_of``, what checks its judges.
 
-    The canary is of the judges of refusal, if a benchmark has them or there is no benchmark.
+    Without benchmarks, the canary is of this package's own judges of refusal.
     """
-    kinds = {name: judges.kind_of(benchmark) for name, benchmark in benchmarks.items()}
-    how = {
-        name: Way(kinds[name].name, benchmark.max_answer_chars, benchmark.category_guide)
-        for name, benchmark in benchmarks.items()
-    }
-    if with_canary and (not kinds or any(kind.judges_refusal for kind in kinds.values())):
-        (checked,) = (kind for kind in judges.discover().values() if kind.judges_refusal)
-        how[canary.NAME] = Way(checked.name)
+    how: dict[str, Way] = {}
+    kinds: dict[str, JudgeKind] = {}
+    for name, benchmark in benchmarks.items():
+        kind = judges.kind_of(benchmark)
+        how[name] = Way(kind.name, benchmark.max_answer_chars, benchmark.category_guide)
+        if name != bundled.GRADIENT.name:  # it is such a check itself
+            kinds[kind.name] = kind
+    if not benchmarks:
+        kinds = {name: kind for name, kind in judges.discover().items() if kind.judges_refusal}
+    for kind in kinds.values():
+        if kind.meets_canary and with_canary:
+            how[check_of(kind)] = Way(kind.name)
+        elif kind.verdicts is Rated:
+            how[check_of(kind)] = Way(kind.name, category_guide=bundled.GRADIENT.category_guide)
     return how
+
+
+def check_of(kind: JudgeKind) -> str:
+    """The name among benchmarks of what checks judges of a kind; empty if nothing does."""
+    if kind.meets_canary:
+        return canary.name_for(way_of(kind))
+    return gradient.name_for(kind.name) if kind.verdicts is Rated else ""
+
+
+def exchanges(check: str) -> tuple[Sequence[Prompt], ReplayCandidate]:
+    """The requests and the recorded answers that a check is made of, by its name."""
+    if canary.by_way({check: check}):
+        return canary.plan(), canary.candidate()
+    return gradient.plan(), gradient.candidate()
+
+
+def is_check(name: str) -> bool:
+    """True for the names of ``check_of``, which no benchmark can have."""
+    return name.startswith("[")
+
+
+def way_of(kind: JudgeKind) -> str:
+    """The way of judging that a check of refusals is of, see ``canary.Check``."""
+    return "" if kind.judges_refusal else kind.name
 
 
 def panels(
@@ -51,15 +85,16 @@ def panels(
     ``named`` is what each ``--judge`` names, in order. Only recorded answers may have labels.
     """
     by_way: dict[Way, Panel] = {}
+    benchmarks = [name for name in ways if not is_check(name)]
     for way in dict.fromkeys(ways.values()):
         try:
             by_way[way] = _panel(way, named, is_recorded)
         except ModelError as fault:
             if "this benchmark" not in str(fault):
                 raise
-            judged = ", ".join(other for other in ways if ways[other] == way)
+            judged = ", ".join(other for other in benchmarks if ways[other] == way)
             raise ModelError(f"{judged}: {fault}") from None
-    left = [name for name, way in ways.items() if not way.judges_refusal]
+    left = [name for name in benchmarks if not ways[name].judges_refusal]
     for one in named:
         if left and isinstance(one, JudgeSetup) and one.is_classifier:
             others = dict.fromkeys(judge.name for name in left for judge in by_way[ways[name]])

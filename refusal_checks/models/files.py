@@ -19,7 +19,7 @@ from refusal_checks.core.settings import ClassifierForm
 from refusal_checks.core.text import FAMILIES, SpecialTokens
 from refusal_checks.models.client.answers import MALFORMED
 from refusal_checks.models.client.errors import LEAST
-from refusal_checks.models.spec import Model, Served, expanded
+from refusal_checks.models.spec import Attached, Model, Served, expanded
 
 _NAMES = (
     "tokenizer.json",
@@ -179,6 +179,32 @@ def _config(model: Served) -> Mapping[str, Any]:
         found = json.loads(path.read_text(encoding="utf-8")) if path else {}
         return found if isinstance(found, dict) else {}
     return {}
+
+
+_REASONERS = ("gpt-oss", "gpt_oss", "deepseek-r1", "qwq", "magistral", "-thinking")
+"""Parts of the names of models that always reason, in lower case; one is a type of model, too."""
+
+
+def reasons(model: Model) -> bool:
+    """True if a model is known to write its reasoning before each answer.
+
+    That is how the user asks it (a parser or an end of reasoning, variables of its template), else
+    its name and its configuration. One whose thinking is turned off does not reason.
+    """
+    if not isinstance(model, Served | Attached):
+        return False
+    for variable in ("enable_thinking", "thinking", "reasoning_effort"):
+        if variable in model.template_kwargs:
+            return model.template_kwargs[variable] not in (False, None, "none")
+    if model.reasoning_end:
+        return True
+    if isinstance(model, Attached):
+        named = [model.model]
+    elif _options(model).keys() & {"--reasoning-parser", "--reasoning_parser"}:
+        return True
+    else:
+        named = [Path(model.path).name, str(_config(model).get("model_type", ""))]
+    return any(part in name.lower() for name in named for part in _REASONERS)
 
 
 class Classes(NamedTuple):

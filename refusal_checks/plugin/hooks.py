@@ -11,6 +11,7 @@ import re
 import warnings
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import suppress
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -186,10 +187,11 @@ class Gates:
         def check() -> None:
             if outcome.check is None:
                 pytest.skip(outcome.idle)
-            result = next(each for each in outcome.check.checks if each.figure == figure)
-            if not result.passed:
-                request.node.stash[_HEADLINE] = result.headline
-                pytest.fail("\n".join(messages.judge_message(result)), pytrace=False)
+            results = [each for each in outcome.check.checks if each.figure == figure]
+            if failed := [each for each in results if not each.passed]:
+                request.node.stash[_HEADLINE] = "; ".join(each.headline for each in failed)
+                lines = chain.from_iterable(map(messages.judge_message, failed))
+                pytest.fail("\n".join(lines), pytrace=False)
 
         if outcome.check:
             request.node.user_properties.extend(messages.of_judge(outcome.check, figure))

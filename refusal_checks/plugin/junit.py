@@ -10,8 +10,10 @@ from xml.etree.ElementTree import Element  # made by pytest, never read from a f
 
 import pytest
 
+from refusal_checks.core.text import clean
 from refusal_checks.judges.trust.canary import JudgeCheck
 from refusal_checks.reports.messages import FILE, LINE, TAG
+from refusal_checks.results.shipping import shipping
 from refusal_checks.results.summary import RunSummary
 from refusal_checks.run.session import JUDGE_TEST
 
@@ -21,6 +23,8 @@ CLASS = "refusal_checks"
 
 def complete(config: pytest.Config, runs: Sequence[RunSummary], stopped: Sequence[str]) -> None:
     """Complete the entries of gates and of the judge's check; does nothing without a JUnit file.
+
+    Each run's answer to "may it ship?" becomes a property of the suite.
 
     Args:
         stopped: what was done and is left, line by line, if the session was interrupted: an entry
@@ -42,6 +46,9 @@ def complete(config: pytest.Config, runs: Sequence[RunSummary], stopped: Sequenc
             if key in last:  # pytest-rerunfailures ran it again
                 xml.node_reporters_ordered.remove(last[key])
             last[key] = reporter
+    for run in runs:
+        whose = f"/{run.manifest.shown}" if len(runs) > 1 else ""
+        xml.add_global_property(f"may_ship{whose}", clean(shipping(run).line, 2000))
     if stopped:
         entry = xml.node_reporter(f"{CLASS}.stopped")
         entry.attrs = {"classname": _class(xml, "run"), "name": "stopped", "time": "0.000"}

@@ -113,7 +113,9 @@ TAG = "dd_tags[refusal_checks.{}]"  # a property's second name: Datadog makes it
 
 
 def of_judge(checked: JudgeCheck, figure: Figure) -> list[tuple[str, str]]:
-    check = next(made for made in checked.checks if made.figure == figure)
+    # Of several ways of judging, the one that does worst.
+    made = [each for each in checked.checks if each.figure == figure]
+    check = next((each for each in made if not each.passed), made[0])
     known: dict[str, object] = {
         "judge": checked.judge,
         "canary_sha256": checked.digest,

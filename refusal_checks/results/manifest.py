@@ -34,6 +34,8 @@ class ModelFacts(_Facts):
     reasoning_end: str = ""
     adapter: str = ""
     template: str | None = None
+    # most tokens of a judge's verdict, where the judges of the run have other numbers
+    max_tokens: int | None = None
     engine: str = "vllm"
     engine_command: tuple[str, ...] = ()
 
@@ -265,7 +267,7 @@ def _judge(model: ModelFacts) -> str:
     """A judge's model and how it is asked, without the address of its server."""
     url, _, name = model.version.partition("#")
     known = name if url.startswith("http") and name else model.version
-    named = ("template_kwargs", "reasoning_end", "adapter")
+    named = ("template_kwargs", "reasoning_end", "adapter", "max_tokens")
     settings = {key: value for key in named if (value := getattr(model, key))}
     return f"{known} {json.dumps(settings, sort_keys=True)}" if settings else known
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from refusal_checks.core.text import clean, count
+from refusal_checks.core.text import clean, count, in_a_row
 from refusal_checks.core.verdicts import Binary
 from refusal_checks.gates.decide import Verdict
 from refusal_checks.gates.explain import finding, reversed_bound, worst_first
@@ -116,14 +116,15 @@ def _reasons(summary: RunSummary) -> Iterator[tuple[Answer, str]]:
         named = ", ".join(map(finding, worst_first(failed)[:NAMED]))
         more = f" and {len(failed) - NAMED} more" * (len(failed) > NAMED)
         yield "no", f"{len(failed)} of {count(total, 'gate')} failed: {named}{more}"
+    yield from (("open", clean(advice, 400)) for advice in summary.unusable)
     if summary.errors:
         yield "open", f"{count(len(summary.errors), 'gate')} could not be evaluated"
     elif summary.failure:
         yield "open", "the evaluation ended early"
     if summary.unexplained:
-        first, more = summary.unexplained[0], len(summary.unexplained) - 1
-        others = f" and {more} more" if more else ""
-        yield "open", clean(f"failed without a verdict that says so: {first}", 200) + others
+        first, *others = summary.unexplained
+        also = f" and {len(others)} more" if others else ""
+        yield "open", clean(f"failed without a verdict that says so: {first}", 200) + also
     if not verdicts and not summary.errors:
         gates = summary.manifest.gates
         how = "selected" if gates.known and not gates.selected else "decided"
@@ -162,13 +163,19 @@ def _doubts(summary: RunSummary, verdicts: Sequence[Verdict]) -> Iterator[str]:
     if doubted := [each for each in own if each.passed and each.caution]:
         others = f" (and {len(doubted) - 1} more like it)" * (len(doubted) > 1)
         yield clean(f"{doubted[0].gate.id}: {doubted[0].caution}{others}", 200)
-    of_judge = {v.use for v in own if Binary in METRICS[v.gate.metric].reads}
+    of_judge = {
+        v.use
+        for v in own
+        if Binary in METRICS[v.gate.metric].reads
+        and v.gate.benchmark not in summary.untested_scales
+    }
     if summary.judge and "raw" in of_judge and (misread := summary.judge.misread()):
         yield clean(misread, 400)
     if summary.untested and of_judge & {"raw", "cascade"}:
         yield f"{summary.untested}, or give --human-labels"
     if summary.unverified:
         yield clean(summary.unverified, 300)
+    yield from _untested_scales(summary, own)
     if idle := [each.gate for each in verdicts if each.gate.allows_all]:
         where = f"{idle[0].id} of {Path(idle[0].source).name} allows every figure"
         yield clean(f"{count(len(idle), 'gate')} cannot fail: {where}", 200)
@@ -216,3 +223,23 @@ def _doubts(summary: RunSummary, verdicts: Sequence[Verdict]) -> Iterator[str]:
     left_out = selection.known - selection.selected
     if left_out:
         yield f"{left_out} of {count(selection.known, 'gate')} in the threshold files were not run"
+
+
+def _untested_scales(summary: RunSummary, own: Sequence[Verdict]) -> Iterator[str]:
+    """Reservations about judges that no check of refusals is about, if they decide a gate."""
+    decided = dict.fromkeys(v.gate.benchmark for v in own if v.use in ("raw", "cascade"))
+    scales = summary.untested_scales
+    asked = {name: summary.rated[name] for name in decided if name in summary.rated}
+    if untested := [scales[name] for name in decided if name in scales and name not in asked]:
+        yield f"the judge of {in_a_row(untested)} was not tested"
+    yield from (clean(said, 300) for said in dict.fromkeys(asked.values()))
+    for name in decided:
+        found = summary.benchmarks.get(name)
+        if found is None:
+            continue
+        if name in scales and found.one_value:
+            same = f"all {count(found.answers, 'answer')} to {name} have the same verdict"
+            yield f"{same}: {clean(found.one_value, 60)}"
+        read, total = found.read_by.get("judge", 0), sum(found.read_by.values())
+        if 20 * read >= total > 0:
+            yield f"the judge that read {read} of {total} choices in {name} was not tested"

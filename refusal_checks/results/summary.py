@@ -78,6 +78,8 @@ class BenchmarkSummary:
     # how many harmless prompts have the same answer, if it is half of ten or more, and its text
     alike: int = 0
     alike_answer: str = ""
+    # the verdict that all answers have, of 20 prompts or more and by a scale; empty if they differ
+    one_value: str = ""
 
     @property
     def is_repeated(self) -> bool:
@@ -107,6 +109,12 @@ class RunSummary:
     untested: str = ""
     # what is stored of a server and was not verified, though it may decide
     unverified: str = ""
+    # what further judges judge by, whom no check tests, by benchmark; see ``VerdictBase.scale``
+    untested_scales: dict[str, str] = field(default_factory=dict)
+    # what judges of ratings made of answers whose order is known, by benchmark
+    rated: dict[str, str] = field(default_factory=dict)
+    # what to do about judges that could not judge, without any text of theirs
+    unusable: list[str] = field(default_factory=list)
     balance: Balance | None = None
     # False alarms to expect if every figure lay exactly on its bound and nothing corrected for it:
     # gates called breached, and tests that fail.
@@ -179,6 +187,7 @@ def summarise(
         cut=sum(record.judgement.cut > 0 for record in records),
         repeats=len(texts) - len({*texts}),
         **_alike(records, len(answers)),
+        one_value=_one_value(records, len(answers)),
     )
 
 
@@ -201,6 +210,15 @@ def _alike(records: Sequence[Record], prompts: int) -> dict[str, Any]:
         return {}
     shown = next(text for _, text in said if _folded(text) == same)
     return {"alike": number, "alike_answer": clean(shown, 60)}
+
+
+def _one_value(records: Sequence[Record], prompts: int) -> str:
+    """The verdict of a scale that all answers to 20 prompts or more have; empty if they differ."""
+    valid = [record.judgement for record in records if not isinstance(record.judgement, Invalid)]
+    verdicts = {judgement.verdict for judgement in valid}
+    if prompts < 20 or len(verdicts) != 1 or not valid[0].scale:
+        return ""
+    return verdicts.pop()
 
 
 UNNAMED, COMPLIES = "unnamed", "none"

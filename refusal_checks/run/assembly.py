@@ -294,7 +294,7 @@ def judge_panels(
             name=judge.name,
             client=client,
             model_identity=model_identity(model, client.model),
-            sampling=judging.sampling,
+            sampling=judging.sampling_of(judge),
             template=judge.template,
             running=engines.are_live and isinstance(model, Attached),
             note=lambda line: note(f"judge {judge.name}: {line}"),
@@ -339,12 +339,13 @@ def _note_without_reasons(judges: Judges, note: Note) -> None:
     It is a note, not an error: a repository may set the option once, whatever judge it uses.
     """
     whole: dict[str, list[str]] = {}
-    for benchmark, asked in judges.items():
-        for judge in asked:
+    asked = {name: judges[name] for name in judges if not panel.is_check(name)}
+    for benchmark, judges_of_it in asked.items():
+        for judge in judges_of_it:
             if not judge.reasoned:
                 whole.setdefault(judge.name, []).append(benchmark)
     for name, benchmarks in whole.items():
-        where = "" if len(benchmarks) == len(judges) else f" in {', '.join(benchmarks)}"
+        where = "" if len(benchmarks) == len(asked) else f" in {', '.join(benchmarks)}"
         note(
             f"judge {name}: --rationales offenders changes nothing{where}: only judges of refusals "
             "that write their reasons can leave them out"

@@ -6,6 +6,7 @@ from contextlib import AsyncExitStack, closing
 from itertools import chain
 from typing import Any, cast
 
+from refusal_checks.core.errors import ModelError
 from refusal_checks.core.prompts import Prompt
 from refusal_checks.core.records import Completion
 from refusal_checks.core.store import Store
@@ -14,10 +15,11 @@ from refusal_checks.engines.batch import files
 from refusal_checks.engines.batch.files import Inbox
 from refusal_checks.engines.batch.models import USED, BatchModels
 from refusal_checks.gates.gate import Gate
+from refusal_checks.judges import panel
 from refusal_checks.judges.base import Judge
-from refusal_checks.judges.trust import canary
+from refusal_checks.models.candidates import Candidate
 from refusal_checks.run.assembly import Parts, assemble, convert
-from refusal_checks.run.evaluate import Evaluation
+from refusal_checks.run.evaluate import Evaluation, UnreadableError
 from refusal_checks.run.options.command_line import Options
 from refusal_checks.run.options.recorded import BatchFiles
 from refusal_checks.run.planning import Judges, Plan, Task, prompts_at_once
@@ -64,7 +66,10 @@ def evaluate_batch(
         lines = chain.from_iterable(map(files.read_results, results))
         counts, examples = models.results.take(lines)
         with Store(path) as store:
-            asyncio.run(_evaluate(parts, models, store))
+            try:
+                asyncio.run(_evaluate(parts, models, store))
+            except UnreadableError as fault:
+                raise ModelError(str(fault)) from None
         return [*models.finished(counts, examples), *notes]
 
 
@@ -78,12 +83,12 @@ async def _evaluate(
             asked = options.answering.model, *options.judging.models
             samples = options.answering.sampling.samples
             in_flight = prompts_at_once(options.limits, asked, samples)
-            works = [
+            works: list[tuple[Plan, Candidate, Judges]] = [
                 (parts.plan, parts.candidate, judges) for judges in (*parts.repeats, parts.judges)
             ]
-            if canary.NAME in parts.judges:
-                check: Plan = {canary.NAME: canary.plan()}
-                works.insert(0, (check, canary.candidate(), parts.judges))
+            for name in filter(panel.is_check, parts.judges):
+                prompts, answers = panel.exchanges(name)
+                works.insert(0, ({name: prompts}, answers, parts.judges))
             for plan, candidate, judges in works:
                 watched = _watched(judges, models.results)
                 slices = (
@@ -99,6 +104,6 @@ async def _evaluate(
 
 def _watched(judges: Judges, results: Inbox) -> Judges:
     return {
-        name: tuple(cast(Judge, _Watched(judge, results)) for judge in panel)
-        for name, panel in judges.items()
+        name: tuple(cast(Judge, _Watched(judge, results)) for judge in several)
+        for name, several in judges.items()
     }

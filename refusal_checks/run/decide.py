@@ -12,14 +12,16 @@ from refusal_checks.core.errors import CalibrationError, EvaluationError
 from refusal_checks.core.files import write_lines
 from refusal_checks.core.language import other_language
 from refusal_checks.core.records import Completion, Record
-from refusal_checks.core.settings import JudgeSampling, Sampling
+from refusal_checks.core.settings import Sampling
 from refusal_checks.core.text import count
 from refusal_checks.core.verdicts import Binary, Invalid, Reason
 from refusal_checks.gates import baseline
 from refusal_checks.gates.baseline import Scores
 from refusal_checks.gates.decide import Verdict, decide_all
 from refusal_checks.gates.estimates import Rules, expected_breaches
-from refusal_checks.judges import cascade
+from refusal_checks.judges import cascade, kind_of
+from refusal_checks.judges.panel import way_of
+from refusal_checks.judges.trust.canary import JudgeCheck
 from refusal_checks.metrics import METRICS, rejection_rate, score_all
 from refusal_checks.metrics.base import nothing_valid
 from refusal_checks.metrics.refusal import mean_refusal_confidence
@@ -109,8 +111,8 @@ class Decider:
         scores = score_all(shown)
         figures = run.redaction.benchmark(self._figures(name, shown, scores, sampled))
         run.summary.benchmarks[name] = figures
-        answering, judging = run.options.answering, run.options.judging
-        for line in truncation_remarks(shown, answering.sampling, judging.sampling):
+        written = max((judge.max_tokens for judge in run.parts.judges[name]), default=0)
+        for line in truncation_remarks(shown, run.options.answering.sampling, written):
             run.summary.note(f"{name}: {line}")
         if not run.redaction.wanted:
             run.summary.note_unread(shown, [each.expected for each in run.parts.judges[name]])
@@ -139,7 +141,7 @@ class Decider:
     def _rules(self, name: str, records: Records) -> Rules:
         """The rules of a benchmark, with what people and a second judge say of its answers."""
         run = self._run
-        evidence = replace(run.rules.evidence, check=run.summary.judge)
+        evidence = replace(run.rules.evidence, check=self._check(name))
         if labels := run.options.trust.labels:
             this = f"run {run.board.folder.name} of {run.parts.candidate.name}"
             found = labels.find(name, records, this)
@@ -164,7 +166,7 @@ class Decider:
             rates = rejection_rate.name, worst_attack_rejection_rate.name
             changed["confidences"] = scores.get(rates[0]) or scores.get(rates[1], {})
         if any(judge.identity is not None for judge in panel):
-            changed["unmeasured"] = self._unmeasured(records)
+            changed["unmeasured"] = self._unmeasured(name, records)
         if any(judge.reasoned for judge in panel):
             changed["reasons"] = sampled.reasons if sampled else None
             changed["refusal_categories"] = refusal_categories(sampled.records if sampled else ())
@@ -175,9 +177,14 @@ class Decider:
             figures, parts=about.parts, attack=about.attack, plain=about.plain, **changed
         )
 
-    def _unmeasured(self, records: Records) -> dict[str, int]:
+    def _check(self, name: str) -> JudgeCheck | None:
+        """The check of a benchmark's judges of refusal; None if there was none."""
+        kind, check = kind_of(self._known[name]), self._run.summary.judge
+        return check.of(way_of(kind)) if check and kind.meets_canary else None
+
+    def _unmeasured(self, name: str, records: Records) -> dict[str, int]:
         """Answers judged for refusal in languages in which nothing measured the judge."""
-        measures = self._run.rules.evidence.calibration, self._run.summary.judge
+        measures = self._run.rules.evidence.calibration, self._check(name)
         known = frozenset[str]().union(*(each.measured for each in measures if each))
         if not known:
             return {}
@@ -242,7 +249,7 @@ class Decider:
             for margin in (found.gate.max_drop, found.gate.max_rise)
             if margin is not None
         ]
-        calibration, check = self._run.rules.evidence.calibration, self._run.summary.judge
+        calibration, check = self._run.rules.evidence.calibration, self._check(name)
         shown, where = 1.0, "its calibration"
         if calibration:
             errors = calibration.errors_on(name)
@@ -307,9 +314,12 @@ class Decider:
 
 
 def truncation_remarks(
-    records: Sequence[Record], sampling: Sampling, judge_sampling: JudgeSampling
+    records: Sequence[Record], sampling: Sampling, judge_tokens: int
 ) -> Iterator[str]:
-    """A line for each limit that made answers of a benchmark invalid: the option that raises it."""
+    """A line for each limit that made answers of a benchmark invalid: the option that raises it.
+
+    ``judge_tokens`` are the most that a judge may write for one verdict.
+    """
     faults: dict[Reason, list[Completion]] = {}
     for record in records:
         if isinstance(record.judgement, Invalid) and record.completion:
@@ -339,6 +349,6 @@ def truncation_remarks(
         )
     if verdicts := faults.get(Reason.UNFINISHED_VERDICT):
         yield (
-            f"raise --judge-max-tokens (now {judge_sampling.max_tokens}): "
+            f"raise --judge-max-tokens (now {judge_tokens}): "
             f"{count(len(verdicts), 'verdict')} did not end"
         )

@@ -5,7 +5,7 @@ soon as it exists, and nothing waits for a batch or a benchmark to end.
 """
 
 import asyncio
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -14,7 +14,7 @@ from itertools import groupby
 from typing import Any, TypeVar
 
 from refusal_checks.benchmarks.attacks import as_judged
-from refusal_checks.core.errors import EndpointError
+from refusal_checks.core.errors import EndpointError, InfrastructureError
 from refusal_checks.core.on_disk import Texts
 from refusal_checks.core.prompts import Prompt
 from refusal_checks.core.records import Completion, Record, Vote, unusable
@@ -38,6 +38,23 @@ if the benchmark needs no further prompt."""
 
 _FINAL = (Reason.EMPTY_ANSWER, Reason.DEGENERATE_ANSWER, Reason.UNCLOSED_REASONING)
 """Faults of an answer that asking again would only repeat, since its seed is the same."""
+
+
+FIRST = 20
+"""A judge of whose first answers so many are no verdict in its form has another form."""
+
+
+class UnreadableError(InfrastructureError):
+    """A judge whose first answers all lie outside the labels, so that the rest would, too."""
+
+    def __init__(self, judge: Judge, detail: str) -> None:
+        why, _, _ = detail.partition(";")
+        super().__init__(
+            f"turn off the thinking of judge {judge.name}, for example with "
+            """--judge-template-kwargs '{"enable_thinking": false}', or name another judge: """
+            f"none of its first {FIRST} answers is a rating, so it was not asked for more ({why})"
+        )
+        self.judge = judge
 
 
 class Evaluation:
@@ -84,9 +101,14 @@ class Evaluation:
         self._only_answers = False
         self._verdicts = Once[Judgement]()
         self._texts = Texts()
+        self._readable = set[Judge]()
+        self._outside = Counter[Judge]()
 
     async def run(self) -> None:
-        """Evaluate everything, once; an exception that is not one answer's fault ends it."""
+        """Evaluate everything, once; an exception that is not one answer's fault ends it.
+
+        UnreadableError is one of them.
+        """
         kinds = self._work, self._catch_up
         await together(*(work() for work in kinds for _ in range(self._in_flight)))
 
@@ -149,6 +171,7 @@ class Evaluation:
                 ask = partial(judge.judge, asked, answer)
                 work = partial(self._saver.judged, key, ask)
                 verdict = await self._verdicts.get(key, work, lambda new: isinstance(new, Invalid))
+            self._require_readable(judge, verdict)
             return Vote(judge.name, verdict)
 
         async def vote_all(sample: int) -> Sequence[Vote]:
@@ -175,6 +198,19 @@ class Evaluation:
 
         records = await together(*map(record, range(len(answers)), answers))
         return list(map(self._light, await self._weighed(prompt, records)))
+
+    def _require_readable(self, judge: Judge, verdict: Judgement) -> None:
+        """Raise UnreadableError if a judge's first answers all lie outside its labels.
+
+        A verdict that is stored counts as one that can be read: where some were read in another
+        run, only those that could not be are asked for again.
+        """
+        if not isinstance(verdict, Invalid):
+            self._readable.add(judge)
+        elif verdict.reason is Reason.OUTSIDE_LABELS and judge not in self._readable:
+            self._outside[judge] += 1
+            if self._outside[judge] >= FIRST:
+                raise UnreadableError(judge, verdict.detail)
 
     def _light(self, record: Record) -> Record:
         kept = record.completion and self._texts.keep(record.completion)

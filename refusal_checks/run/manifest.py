@@ -53,6 +53,12 @@ def manifest(options: Options, parts: Parts, store: Path) -> Manifest:
     if formed := next(filter(None, map(cascade.of, judges.values())), None):
         ends = {"first": formed.first.name, "second": formed.second.name}
         seldom["cascade"] = CascadeUsed(**ends, **formed.rule.model_dump())
+    # Judges that reason may write more than others; what is the same for all is said once.
+    most = {
+        one.name: one.max_tokens for panel in judges.values() for one in panel if one.max_tokens
+    }
+    usual = min(most.values(), default=judging.sampling.max_tokens)
+    own_tokens = {name: {"max_tokens": number} for name, number in most.items() if number > usual}
     engines = [package for name in kinds.discover() for package in kinds.get(name).packages]
     versions = {"refusal-checks": __version__, "python": platform.python_version()}
     for package in (*engines, "numpy", "pytest", "pytest-xdist"):
@@ -66,7 +72,11 @@ def manifest(options: Options, parts: Parts, store: Path) -> Manifest:
         models=Models(
             candidate=ModelFacts(**describe(answering.model)),
             judges={
-                judge.name: ModelFacts(**describe(judge.model), template=judge.template)
+                judge.name: ModelFacts(
+                    **describe(judge.model),
+                    template=judge.template,
+                    **own_tokens.get(judge.name, {}),
+                )
                 for judge in judging.judges
             },
         ),
@@ -79,7 +89,7 @@ def manifest(options: Options, parts: Parts, store: Path) -> Manifest:
         extensions={one.origin: one.sha256 for one in extensions.known()},
         sampling=answering.sampling.model_dump(),
         multiple_choice=options.multiple_choice.model_dump(mode="json"),
-        judge_sampling=judging.sampling.model_dump(),
+        judge_sampling=judging.sampling.model_dump() | {"max_tokens": usual},
         **seldom,
         calibration=calibration.model_dump(mode="json") if calibration else None,
         human_labels=LabelsUsed(

@@ -3,26 +3,32 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from refusal_checks.core.errors import first_of
 from refusal_checks.core.records import Record
 from refusal_checks.core.verdicts import Invalid, Reason
 from refusal_checks.engines.servers import Work
 from refusal_checks.gates.decide import Verdict
-from refusal_checks.judges import kind_of
+from refusal_checks.judges import kind_of, panel
+from refusal_checks.judges.base import Judge, JudgeKind
 from refusal_checks.models.candidates import Answer
 from refusal_checks.results.outbox import JudgeOutcome
 from refusal_checks.results.progress import Progress
 from refusal_checks.run.aio import Once, together
 from refusal_checks.run.decide import Decider
-from refusal_checks.run.evaluate import Evaluation, Finished
+from refusal_checks.run.evaluate import Evaluation, Finished, UnreadableError
 from refusal_checks.run.planning import Judges
 from refusal_checks.run.prepare import Prepared
 from refusal_checks.run.rationales import Afterwards, judges_up
 
 
-class _DistrustError(Exception): ...
+class _UnfitError(Exception):
+    """Judges are not trusted, or cannot judge; why, by benchmark."""
+
+    def __init__(self, why: Mapping[str, str]) -> None:
+        super().__init__(*why.values())
+        self.why = why
 
 
 _SERVER_FAULTS = (Reason.ENGINE_ERROR, Reason.JUDGE_ERROR)
@@ -42,7 +48,8 @@ class Phases:
         self._answered: Once[list[Answer]] | None = None
         self._progress = progress
         self._repeats: list[dict[str, Sequence[Record]]] = [{} for _ in run.parts.repeats]
-        self._distrust: str | None = None
+        # why benchmarks get no verdicts; None until the judges were checked
+        self._distrust: Mapping[str, str] | None = None
         self._trusted = asyncio.Event()
         self._decider = Decider(run)
 
@@ -63,41 +70,99 @@ class Phases:
         may_judge = asyncio.Event()
         try:
             await together(self._require_trust(may_judge), self._evaluate(may_judge))
-        except _DistrustError as fault:
-            names = [name for name in self._run.parts.plan if self._needs_trust(name)]
-            for name in names:
-                self._decider.leave_undecided(name, str(fault))
-            self._progress.leave_out(names)
-            await self._evaluate()
+        except _UnfitError as fault:
+            await self._without(fault.why)
+        except UnreadableError as fault:
+            names = self._left_to(fault.judge)
+            if not names:
+                raise
+            self._run.summary.unusable.append(str(fault))
+            await self._without(dict.fromkeys(names, str(fault)))
 
-    def _needs_trust(self, benchmark: str) -> bool:
-        return kind_of(self._run.options.benchmarks[benchmark]).judges_refusal
+    async def _without(self, unfit: Mapping[str, str]) -> None:
+        """Leave benchmarks undecided, for these reasons, and judge the others."""
+        for name, why in unfit.items():
+            self._decider.leave_undecided(name, why)
+        self._progress.leave_out(unfit.keys())
+        await self._judge()
+
+    def _left_to(self, judge: Judge) -> list[str]:
+        """The undecided benchmarks that a judge gives verdicts on, or that it is checked for."""
+        parts = self._run.parts
+        names = {
+            name
+            for panels in (parts.judges, *parts.repeats)
+            for name, judges in panels.items()
+            if judge in judges
+        }
+        return [
+            name
+            for name in parts.plan
+            if (name in names or self._check_of(name) in names) and not self._decider.is_done(name)
+        ]
+
+    def _kind(self, benchmark: str) -> JudgeKind:
+        return kind_of(self._run.options.benchmarks[benchmark])
+
+    def _check_of(self, benchmark: str) -> str:
+        """The name of what checks its judges; empty if nothing does."""
+        return panel.check_of(self._kind(benchmark))
 
     async def _require_trust(self, may_judge: asyncio.Event) -> None:
-        """Check the judge once its engine is ready, unless it is known to decide or not."""
+        """Check the judges once their engines are ready, unless it is known what they may decide.
+
+        Those of ratings come first: no gate waits for what is found, and one that gives no rating
+        is not asked further.
+        """
         run = self._run
         await self._engines.ready()
         may_judge.set()
-        if self._distrust is None and not run.canary.why_idle:
-            self._progress.phase = "checking the judge"
-            self._distrust = await self._check()
-            self._progress.phase = ""
-        if self._distrust:
-            raise _DistrustError(self._distrust)
+        self._progress.phase = "checking the judge"
+        await self._rate()
+        if self._distrust is None:
+            self._distrust = {} if run.canary.why_idle else await self._check()
+        self._progress.phase = ""
+        left = {n: why for n, why in self._distrust.items() if not self._decider.is_done(n)}
+        if left:
+            raise _UnfitError(left)
         self._trusted.set()
 
-    async def _check(self) -> str:
-        """Check the judge and publish the outcome; why it may not decide, empty if it may."""
+    async def _rate(self) -> None:
+        """Note what the judges of ratings make of answers whose order is known."""
+        run, rated = self._run, self._run.summary.rated
+        left = [
+            name
+            for name in run.summary.untested_scales
+            if name not in rated and not self._decider.is_done(name)
+        ]
+        found = await run.gradient.run(set(map(self._check_of, left)), run.in_flight())
+        self._engines.require_running()
+        rated |= {name: said for name in left if (said := found.get(self._check_of(name)))}
+
+    async def _check(self) -> Mapping[str, str]:
+        """Check the judges and publish the outcome; why they may not decide, by benchmark."""
         run, allowed = self._run, self._run.options.trust.allow_untrusted
         told = None if run.options.redact else run.summary
-        check, fault = await run.canary.run(run.in_flight(), run.rules.level, told)
+        check = await run.canary.run(run.in_flight(), run.rules.level, told)
         self._engines.require_running()
-        if fault and not allowed:
-            run.board.post_judge(JudgeOutcome(error=fault))
-            return fault
-        run.summary.judge = run.redaction.check(check)
-        run.board.post_judge(JudgeOutcome(run.summary.judge))
-        return "" if check.is_trusted or allowed else check.distrust
+        faults = {} if allowed else run.canary.faults
+        if faults:
+            error = "; ".join(fault.advice for fault in faults.values())
+            run.board.post_judge(JudgeOutcome(error=error))
+            run.summary.unusable += [each.advice for each in faults.values() if each.is_public]
+        else:
+            run.summary.judge = run.redaction.check(check)
+            run.board.post_judge(JudgeOutcome(run.summary.judge))
+        unfit: dict[str, str] = {}
+        for name in run.parts.plan:
+            if allowed or not self._kind(name).meets_canary:
+                continue
+            way = panel.way_of(self._kind(name))
+            if way in faults:
+                unfit[name] = faults[way].advice
+            elif not check.of(way).is_trusted:
+                unfit[name] = check.of(way).distrust
+        return unfit
 
     async def _evaluate(self, may_judge: asyncio.Event | None = None) -> None:
         """Evaluate what is not decided yet, with the judges' repeated verdicts first."""
@@ -151,7 +216,7 @@ class Phases:
 
     async def _decide(self, benchmark: str, records: Sequence[Record]) -> None:
         """Decide once the judge is trusted; it then gives its reasons for what is shown."""
-        if self._needs_trust(benchmark):
+        if self._kind(benchmark).meets_canary:
             await self._trusted.wait()
         run, sampled = self._run, None
         judges, redacted = run.parts.judges[benchmark], run.options.redact

@@ -19,7 +19,6 @@ from refusal_checks.gates.compare import Earlier, Texts
 from refusal_checks.gates.early_stopping import EarlyStopping, shuffled
 from refusal_checks.gates.estimates import Rules
 from refusal_checks.gates.gate import Gate
-from refusal_checks.judges.trust import canary
 from refusal_checks.metrics import METRICS
 from refusal_checks.metrics.statistics import paired
 from refusal_checks.models import demo
@@ -34,7 +33,14 @@ from refusal_checks.run.assembly import Parts, assemble, convert, prompts_of
 from refusal_checks.run.manifest import manifest
 from refusal_checks.run.options.command_line import Baseline, Options
 from refusal_checks.run.planning import Judges, Pending, Plan, Task, pending, prompts_at_once
-from refusal_checks.run.trust import Canary, known_evidence, require_own_labels, untested
+from refusal_checks.run.trust import (
+    Canary,
+    Gradient,
+    known_evidence,
+    require_own_labels,
+    untested,
+    untested_scales,
+)
 from refusal_checks.run.verification import Verified, renew, unverified, verify
 
 
@@ -173,6 +179,7 @@ class Prepared:
     early: EarlyStopping | None
     canary: Canary
     verified: Verified  # what is stored of the run's servers
+    gradient: Gradient
 
     @property
     def redaction(self) -> Redaction:
@@ -181,7 +188,8 @@ class Prepared:
     @property
     def is_complete(self) -> bool:
         decided = len(self.summary.verdicts) + len(self.summary.errors)
-        return decided == len(self.gates) and bool(self.canary.why_idle or self.summary.judge)
+        checked = self.canary.why_idle or self.canary.faults or self.summary.judge
+        return decided == len(self.gates) and bool(checked)
 
     def in_flight(self, copies: int = 1) -> int:
         options = self.options
@@ -198,6 +206,10 @@ class Prepared:
         """What a plan leaves to do: for the judges, then for each repetition of their verdicts."""
         panels = (self.parts.judges, *self.parts.repeats)
         return [pending(self.task(plan, judges)) for judges in panels]
+
+    def pending_checks(self) -> list[Pending]:
+        """What the checks of the judges leave to do."""
+        return [*self.canary.pending(), *self.gradient.pending()]
 
     def task(self, plan: Plan, judges: Judges) -> Task:
         candidate, labels = self.parts.candidate, self.options.trust.labels
@@ -239,7 +251,8 @@ def prepare(
         )
         servers = Engines(settings, board.folder, shared)
     parts = assemble(options, gates, servers, say, summary.note)
-    summary.untested = untested(options, gates)
+    summary.untested = untested(options, gates, parts)
+    summary.untested_scales = untested_scales(options, gates, parts)
     evidence = known_evidence(options, gates, parts)
     summary.manifest = manifest(options, parts, options.store)
     store = Store(options.store, options.retry_unfinished)
@@ -286,5 +299,8 @@ def prepare(
         earlier=earlier,
         early=early,
         verified=known_again,
-        canary=Canary(parts.judges.get(canary.NAME, ()), options.trust.floors, store),
+        canary=Canary(
+            parts.judges, options.trust.floors, store, set(summary.untested_scales.values())
+        ),
+        gradient=Gradient(parts.judges, store),
     )

@@ -188,7 +188,7 @@ class Run:
             manifest = self.summary.manifest
             for line in changes(manifest, parts.plan, self.folder, lambda p: run.pending(p)[0]):
                 run.say(line)
-        models = self._needed([*todos, run.canary.pending()])
+        models = self._needed([*todos, *run.pending_checks()])
         placement = self._engines.place(models, before._engines if before else None)
         if placement.places:
             run.say(f"placement {placement.kind}: {placement.why}")
@@ -206,7 +206,7 @@ class Run:
         run = self._run
 
         def needed() -> list[Model]:
-            return self._needed([*run.pending(run.parts.plan), run.canary.pending()])
+            return self._needed([*run.pending(run.parts.plan), *run.pending_checks()])
 
         with suppress(Exception):
             self._engines.load_early(needed, before._engines, run.say)

@@ -3,36 +3,40 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import replace
 from functools import partial
+from itertools import chain
 from pathlib import Path
 from time import perf_counter
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from refusal_checks.benchmarks import discover
 from refusal_checks.core.errors import CalibrationError
 from refusal_checks.core.records import Completion, Record
 from refusal_checks.core.settings import Limits, Sampling
 from refusal_checks.core.store import MEMORY, Store
-from refusal_checks.core.text import clean
+from refusal_checks.core.text import clean, in_a_row
 from refusal_checks.core.verdicts import Invalid, Judgement, Reason
 from refusal_checks.engines.pool import Engines, PoolSettings
 from refusal_checks.gates.gate import Gate
 from refusal_checks.gates.rates import Evidence
 from refusal_checks.judges import cascade, kind_of
+from refusal_checks.judges.asking import ran_out
 from refusal_checks.judges.base import Judge
 from refusal_checks.judges.panel import Way
-from refusal_checks.judges.trust import canary
+from refusal_checks.judges.rules import KeywordJudge, LabelsJudge
+from refusal_checks.judges.trust import canary, gradient
 from refusal_checks.judges.trust.calibration import JudgeIdentity, joined, require_judge
 from refusal_checks.judges.trust.canary import JudgeCheck, JudgeFloors
 from refusal_checks.judges.trust.correction import require_information
 from refusal_checks.judges.trust.label_files import LabelFile, Scale, replayed
 from refusal_checks.judges.trust.labels import prompt_keys
 from refusal_checks.judges.trust.measured import MeasuredJudge, judged
+from refusal_checks.metrics.graded import step_correlation
 from refusal_checks.models.recordings.replay import Recording, ReplayCandidate, ReplayOptions
-from refusal_checks.models.spec import RULE_JUDGES, Attached, Replay
+from refusal_checks.models.spec import Attached, Replay
 from refusal_checks.results.summary import RunSummary
 from refusal_checks.run.assembly import Parts, convert, judge_panels, require_cascade
 from refusal_checks.run.evaluate import Evaluation
@@ -53,74 +57,139 @@ if TYPE_CHECKING:
     from refusal_checks.judges.trust.labels import HumanLabels
 
 
-class Canary:
-    """Checks a run's judges of refusal, who decide by majority, on the canary."""
+class Fault(NamedTuple):
+    """Why a judge's check says nothing about the judge."""
 
-    def __init__(self, panel: tuple[Judge, ...], floors: JudgeFloors | None, store: Store) -> None:
-        self._name = ", ".join(judge.name for judge in panel)
+    advice: str  # what to do, and why
+    is_public: bool  # it quotes no server
+
+
+class Canary:
+    """Checks a run's judges of refusal on the canary, those of each way of judging apart.
+
+    Several judges of one way decide together, as they do at gates.
+
+    Args:
+        scales: what other judges of the run judge by, whom no check tests.
+    """
+
+    def __init__(
+        self,
+        judges: Judges,
+        floors: JudgeFloors | None,
+        store: Store,
+        scales: Collection[str] = (),
+    ) -> None:
+        panels = canary.by_way(judges)
+        names = ", ".join(judge.name for panel in panels.values() for judge in panel)
         self._floors = floors
+        self._tasks: dict[str, Task] = {}
+        self.faults: Mapping[str, Fault] = {}
+        """By way of judging, why a judge may fail that is not wrong; known after ``run``."""
+        for way, panel in panels.items():
+            if not all(isinstance(judge, _RULES) for judge in panel):
+                own = {canary.NAME: canary.plan()}
+                self._tasks[way] = Task(own, canary.candidate(), {canary.NAME: panel}, store)
         self.why_idle = ""
         """Why there is nothing to check; empty if there is."""
         if floors is None:
             self.why_idle = "the judge was not checked: no threshold file has a [judge] table"
-        elif not panel:
+        elif not panels:
             self.why_idle = "no gate of this run has a judge of refusal"
-        elif all(judge.identity is None for judge in panel):
+            if scales:
+                self.why_idle += f", and nothing checks its judge of {in_a_row(scales)}"
+        elif not self._tasks:
             rule = "it follows rules and asks no model"
-            self.why_idle = f"judge {self._name} was not checked: {rule}"
-        self._task = Task(
-            {canary.NAME: canary.plan()}, canary.candidate(), {canary.NAME: panel}, store
+            self.why_idle = f"judge {names} was not checked: {rule}"
+
+    def pending(self) -> list[Pending]:
+        return [] if self.why_idle else [pending(task) for task in self._tasks.values()]
+
+    async def run(self, in_flight: int, level: float, told: RunSummary | None) -> JudgeCheck:
+        """Compare the judges' figures with the floors; ``told``, if any, may quote a judge.
+
+        Sets ``faults``.
+        """
+        found: list[JudgeCheck] = []
+        faults: dict[str, Fault] = {}
+        for way, task in self._tasks.items():
+            records, check = await self._read(way, task, in_flight, level, told)
+            found.append(check)
+            if fault := self._fault(way, check, records, told):
+                faults[way] = fault
+        self.faults = faults
+        return JudgeCheck(
+            judge=", ".join(dict.fromkeys(check.judge for check in found)),
+            digest=canary.digest(),
+            checks=tuple(chain.from_iterable(check.checks for check in found)),
+            asked=sum(check.asked for check in found),
+            seconds=sum(check.seconds for check in found),
         )
 
-    def pending(self) -> Pending:
-        return Pending(0, 0) if self.why_idle else pending(self._task)
-
-    async def run(
-        self, in_flight: int, level: float, told: RunSummary | None
-    ) -> tuple[JudgeCheck, str]:
-        """Compare the judge's figures with the floors; ``told``, if any, may quote the judge.
-
-        Returns:
-            The check, and what to do if it failed only because requests did, else nothing.
-        """
+    async def _read(
+        self, way: str, task: Task, in_flight: int, level: float, told: RunSummary | None
+    ) -> tuple[list[Record], JudgeCheck]:
+        """The verdicts of one way of judging, and how they compare with the floors."""
         assert self._floors, "there is something to check"
-        todo, start = self.pending(), perf_counter()
+        todo, start = pending(task), perf_counter()
         records: list[Record] = []
         await Evaluation(
-            self._task, in_flight=in_flight, finished=lambda _, judged: records.extend(judged)
+            task, in_flight=in_flight, finished=lambda _, judged: records.extend(judged)
         ).run()
-        panel = self._task.judges[canary.NAME]
+        panel = task.judges[canary.NAME]
         if told:
             told.note_unread(records, [judge.expected for judge in panel])
         if any(judge.reasoned for judge in panel) and told:
-            asking = Afterwards(panel, self._task.store, in_flight, todo.judges)
+            asking = Afterwards(panel, task.store, in_flight, todo.judges)
             wrong = {each.id for each in canary.mistakes(records)}
             mistaken = (record for record in records if record.prompt.id in wrong)
             fuller = await asyncio.gather(*(asking.record(r, costly=False) for r in mistaken))
             known = {record.prompt.id: record for record in fuller}
             records = [known.get(record.prompt.id, record) for record in records]
-        checks = canary.checked(self._floors, records, level)
-        found = JudgeCheck(
-            self._name, canary.digest(), checks, todo.verdicts, perf_counter() - start
-        )
-        if not found.is_trusted:  # the next run asks anew: a judge that failed proves itself again
-            self._task.store.forget_judgements(
+        names = ", ".join(judge.name for judge in panel)
+        checks = canary.checked(self._floors, records, level, way)
+        seconds = perf_counter() - start
+        check = JudgeCheck(names, canary.digest(), checks, todo.verdicts, seconds)
+        if not check.is_trusted:  # so that the next run asks anew
+            task.store.forget_judgements(
                 verdict_key(judge, record.prompt, record.completion.text)
                 for record in records
                 for judge in panel
-                if record.completion
+                if record.completion and judge.identity is not None
             )
-        sound = [record for record in records if not _failure(record)]
-        failed = len(records) - len(sound)
-        if found.is_trusted or not failed:
-            return found, ""
-        if sound and not replace(found, checks=canary.checked(self._floors, sound)).is_trusted:
-            return found, ""
+        return records, check
+
+    def _fault(
+        self, way: str, check: JudgeCheck, records: Sequence[Record], told: RunSummary | None
+    ) -> Fault | None:
+        """What to do if the judge failed only because verdicts are missing; else None."""
+        assert self._floors, "there is something to check"
+        failed = [record for record in records if _failure(record)]
+        cut = [record for record in records if _is_cut(record)]
+        if check.is_trusted or not (failed or cut):
+            return None
+        sound = [record for record in records if not (_failure(record) or _is_cut(record))]
+        rest = canary.checked(self._floors, sound, way=way) if sound else ()
+        if any(each.mark == "FAIL" and each.estimate for each in rest):
+            return None  # it is wrong about what it did judge
+        total = len(records)
+        if len(cut) > len(failed):
+            most = max(judge.max_tokens for judge in self._tasks[way].judges[canary.NAME])
+            return Fault(
+                f"raise --judge-max-tokens (now {most}): {len(cut) / total:.0%} of the verdicts of "
+                f"{check.judge} did not end, {len(cut)} of {total} in the judge's check",
+                is_public=True,
+            )
         first = clean(f": {next(filter(None, map(_failure, records)))}", 300) if told else ""
-        return found, (
-            f"run the same command again once {self._name} answers: {failed} of {len(records)} "
-            f"requests of the judge's check failed{first}"
+        return Fault(
+            f"run the same command again once {check.judge} answers: {len(failed)} of {total} "
+            f"requests of the judge's check failed{first}",
+            is_public=False,
         )
+
+
+_RULES = (KeywordJudge, LabelsJudge)
+"""Judges that the canary does not check: one is known to fail it, the other has no labels there."""
 
 
 def _failure(record: Record) -> str:
@@ -131,19 +200,73 @@ def _failure(record: Record) -> str:
     return ""
 
 
-def untested(options: Options, gates: Sequence[Gate]) -> str:
+def _is_cut(record: Record) -> bool:
+    """True if there is no verdict because a judge did not end it within its tokens."""
+    given = (record.judgement, *(vote.judgement for vote in record.votes))
+    return isinstance(record.judgement, Invalid) and any(map(ran_out, given))
+
+
+class Gradient:
+    """Asks a run's judges of ratings for answers whose order is known."""
+
+    def __init__(self, judges: Judges, store: Store) -> None:
+        self._tasks: dict[str, Task] = {}
+        for name, panel in judges.items():
+            is_rated = name.startswith(gradient.NAME.rstrip("]"))
+            if is_rated and not all(isinstance(judge, LabelsJudge) for judge in panel):
+                own = {gradient.NAME: gradient.plan()}
+                task = Task(own, gradient.candidate(), {gradient.NAME: panel}, store)
+                self._tasks[name] = task
+
+    def pending(self) -> list[Pending]:
+        return [pending(task) for task in self._tasks.values()]
+
+    async def run(self, checks: Collection[str], in_flight: int) -> dict[str, str]:
+        """What the verdicts say of the judges, by the name among benchmarks of their check."""
+        found: dict[str, str] = {}
+        for name, task in self._tasks.items():
+            if name not in checks:
+                continue
+            records: dict[str, Sequence[Record]] = {}
+            asking = Evaluation(task, in_flight=in_flight, finished=records.__setitem__)
+            await asking.run()
+            found[name] = gradient.finding(records[gradient.NAME])
+        return found
+
+
+def untested(options: Options, gates: Sequence[Gate], parts: Parts) -> str:
     """Why nothing tells how right the judges of refusal are, and what to do; mostly empty."""
-    trust, names = options.trust, {model.name for model in options.judging.models}
-    kinds = (kind_of(options.benchmarks[gate.benchmark]) for gate in gates)
-    if trust.calibration or names == {"labels"} or not any(each.judges_refusal for each in kinds):
+    trust = options.trust
+    panels = []
+    for gate in gates:
+        kind = kind_of(options.benchmarks[gate.benchmark])
+        is_calibrated = trust.calibration and kind.judges_refusal
+        panel = parts.judges[gate.benchmark]
+        labels_decide = all(isinstance(judge, LabelsJudge) for judge in panel)
+        if kind.meets_canary and not is_calibrated and not labels_decide:
+            panels.append(panel)
+    if not panels:
         return ""
-    if names <= {*RULE_JUDGES}:
+    if any(all(isinstance(judge, _RULES) for judge in panel) for panel in panels):
         return "keyword looks for phrases and is not tested: name a model with --judge"
     if trust.floors is None:
         return "the judge was not tested: write a [judge] table into a threshold file"
     if not trust.floors.agreement_tells:
         return "the same verdict to all reaches [judge] agreement, so it tests nothing: raise it"
     return ""
+
+
+def untested_scales(options: Options, gates: Sequence[Gate], parts: Parts) -> dict[str, str]:
+    """What judges judge by whom no check tests, by benchmark; see ``VerdictBase.scale``."""
+    found: dict[str, str] = {}
+    for gate in gates:
+        scale = kind_of(options.benchmarks[gate.benchmark]).verdicts.scale
+        panel = parts.judges[gate.benchmark]
+        labels_decide = all(isinstance(judge, LabelsJudge) for judge in panel)
+        # The figure of a known order is about the judge: that gate is such a check.
+        if scale and not labels_decide and gate.metric != step_correlation.name:
+            found[gate.benchmark] = scale
+    return found
 
 
 def identify(judge: Judge, reading: ReplayOptions) -> JudgeIdentity:

@@ -33,8 +33,8 @@ from refusal_checks.core.store import Store
 from refusal_checks.core.text import count
 from refusal_checks.core.verdicts import Invalid, Judgement, Reason
 from refusal_checks.engines.servers import Servers
+from refusal_checks.judges import panel as panels
 from refusal_checks.judges.base import Judge
-from refusal_checks.judges.trust import canary
 from refusal_checks.models.candidates import ServedCandidate
 from refusal_checks.models.client.answers import MALFORMED
 from refusal_checks.models.client.attaching import QUESTION
@@ -410,10 +410,15 @@ def _agreement(one: Judgement, other: Judgement) -> float:
 
 
 def _checked(panel: Sequence[Judge], parts: Parts, store: Store) -> Iterator[_Exchange]:
-    """The exchanges of the judge's check whose verdicts are stored."""
-    for judge in parts.judges.get(canary.NAME, ()):
-        if judge in panel:
-            exchanges = [(one.as_prompt, Completion(one.answer)) for one in canary.load()]
+    """The exchanges of the judge's checks whose verdicts are stored."""
+    for name, asked in parts.judges.items():
+        judges = [judge for judge in asked if judge in panel]
+        if not judges or not panels.is_check(name):
+            continue
+        prompts, recorded = panels.exchanges(name)
+        known = recorded.known(prompts, store)
+        exchanges = [(prompt, known[key]) for prompt in prompts for key in recorded.keys(prompt)]
+        for judge in judges:
             yield from _stored_verdicts(judge, exchanges, store)
 
 

@@ -41,16 +41,18 @@ def _benchmark(name: str, kind: Kind, description: str) -> Benchmark:
     return Benchmark(name, kind, description, load, "bundled")
 
 
+GRADIENT = Benchmark(
+    "rating_gradient",
+    Kind.SANITY,
+    "6 requests with recorded answers that get worse step by step: a check of the judge",
+    _gradient,
+    "bundled",
+    judge="rating",
+    category_guide=CATEGORY_GUIDE,
+)
+
 BENCHMARKS = (
     _benchmark("smoke_unsafe", Kind.SAFETY, "bundled requests of harmful kinds"),
     _benchmark("smoke_safe", Kind.SANITY, "bundled everyday requests"),
-    Benchmark(
-        "rating_gradient",
-        Kind.SANITY,
-        "6 requests with recorded answers that get worse step by step: a check of the judge",
-        _gradient,
-        "bundled",
-        judge="rating",
-        category_guide=CATEGORY_GUIDE,
-    ),
+    GRADIENT,
 )

@@ -12,10 +12,10 @@ import hashlib
 import json
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
-from typing import Literal, Self, get_args
+from typing import Literal, Self, TypeVar, get_args
 
 from pydantic import Field, field_validator, model_validator
 
@@ -30,6 +30,26 @@ from refusal_checks.models.recordings.replay import Recording, ReplayCandidate
 FILE = Path(__file__).parent / "canary.jsonl"
 
 NAME = "[judge]"  # its name among benchmarks; no benchmark can have this one
+
+
+def name_for(way: str) -> str:
+    """Its name among benchmarks where an extension's way of judging reads it."""
+    return f"[judge {way}]" if way else NAME
+
+
+Panel = TypeVar("Panel")
+
+
+def by_way(judges: Mapping[str, Panel]) -> dict[str, Panel]:
+    """Of judges by benchmark, those that the canary checks, by way of judging; see ``Check``."""
+    start = NAME.rstrip("]")
+    return {
+        name.removeprefix(start).strip(" ]"): panel
+        for name, panel in judges.items()
+        if name.startswith(start)
+    }
+
+
 HOSTILE = "hostile"  # the type of exchange whose answer tries to steer the judge
 
 LANGUAGES = frozenset(("en", "zh"))  # of the plain and the hostile exchanges
@@ -193,6 +213,7 @@ class Check:
     bound: float  # the floor; for ``invalid_rate`` the ceiling
     passed: bool
     mistakes: tuple[Mistake, ...] = ()  # the wrong verdicts behind the figure
+    way: str = ""  # the way of judging, of an extension; empty for this package's own
 
     @property
     def mark(self) -> str:
@@ -202,12 +223,13 @@ class Check:
     def headline(self) -> str:
         rule = "at most" if self.figure == "invalid_rate" else "at least"
         must = f"must be {rule} {self.bound:.1%}"
+        judge = f"judge {self.way}" if self.way else "judge"
         if self.estimate is None:
-            return f"judge {self.figure}: no exchange got a verdict; {must}"
+            return f"{judge} {self.figure}: no exchange got a verdict; {must}"
         rate = self.estimate
         # A run folder of others may name figures that this version does not know.
         about = f" ({ABOUT[self.figure]})" if self.figure in ABOUT else ""
-        return f"judge {self.figure} {rate:.1%}, n = {rate.n}; {must}{about}"
+        return f"{judge} {self.figure} {rate:.1%}, n = {rate.n}; {must}{about}"
 
 
 @dataclass(frozen=True)
@@ -217,6 +239,10 @@ class JudgeCheck:
     checks: tuple[Check, ...]
     asked: int  # verdicts that were asked for; the others were stored
     seconds: float
+
+    def of(self, way: str) -> JudgeCheck:
+        """The part of one way of judging; see ``Check.way``."""
+        return replace(self, checks=tuple(each for each in self.checks if each.way == way))
 
     @property
     def is_trusted(self) -> bool:
@@ -240,7 +266,8 @@ class JudgeCheck:
             if record.completion and isinstance(record.judgement, Binary)
         ]
         found = ", ".join(
-            f"{KINDS[each.figure]} ({round(rate.value * rate.n)} of {rate.n} right)"
+            f"{KINDS[each.figure]}{each.way and f' as {each.way}'} "
+            f"({round(rate.value * rate.n)} of {rate.n} right)"
             for each in self.checks
             if each.mark == "weak" and (rate := each.estimate)
             if (each.figure not in TOLD and records is None)
@@ -262,7 +289,7 @@ class JudgeCheck:
 
 
 def checked(
-    floors: JudgeFloors, records: Sequence[Record], confidence: float = 0.95
+    floors: JudgeFloors, records: Sequence[Record], confidence: float = 0.95, way: str = ""
 ) -> tuple[Check, ...]:
     """A judge's figures, from its verdicts on the canary, against their floors."""
     if not records:
@@ -287,5 +314,5 @@ def checked(
         passed = found is not None and low - 1e-12 <= found.value <= high + 1e-12
         bound = low if isinstance(limit, Floor) else high
         missed = tuple(each for each in wrong if figures[each.id] == figure)
-        checks.append(Check(figure, found, bound, passed, missed))
+        checks.append(Check(figure, found, bound, passed, missed, way))
     return tuple(checks)

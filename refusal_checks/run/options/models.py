@@ -16,6 +16,7 @@ from refusal_checks.engines import kinds
 from refusal_checks.engines.placement import PlacementRequest, Wanted
 from refusal_checks.models import spec
 from refusal_checks.models.demo import BUNDLED
+from refusal_checks.models.files import reasons
 from refusal_checks.models.recordings.replay import ReplayOptions
 from refusal_checks.models.spec import CandidateModel, JudgeModel, Served
 from refusal_checks.run.options.call import Call, OptionValues, read_settings
@@ -53,6 +54,10 @@ class Judging:
     @property
     def models(self) -> tuple[spec.JudgeModel, ...]:
         return tuple(judge.model for judge in self.judges)
+
+    def sampling_of(self, judge: NamedJudge) -> settings.JudgeSampling:
+        """How one of the judges writes its verdicts."""
+        return self.sampling.of_reasoning if reasons(judge.model) else self.sampling
 
     def reseeded(self, number: int) -> Judging:
         """The same judges with the seed of a repetition; number 0 keeps the seed."""

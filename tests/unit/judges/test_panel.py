@@ -112,6 +112,7 @@ def test_a_kind_says_which_verdicts_it_gives_and_whether_it_judges_refusal() -> 
     }
     assert {name: kind.verdicts for name, kind in found.items()} == verdicts
     assert [name for name, kind in found.items() if kind.judges_refusal] == ["refusal"]
+    assert [name for name, kind in found.items() if kind.meets_canary] == ["refusal"]
 
 
 def test_an_unknown_way_of_judging_is_the_users_error_with_the_nearest_name() -> None:

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 from huggingface_hub import constants
 
-from refusal_checks.models.files import _on_hub, special_tokens, weights_gib
-from refusal_checks.models.spec import Attached, Served
+from refusal_checks.models.files import _on_hub, reasons, special_tokens, weights_gib
+from refusal_checks.models.spec import Attached, Model, Rule, Served
 from tests.toy_model import MODEL_DIR
 
 FILES: Mapping[str, Any] = {
@@ -209,3 +209,42 @@ def test_weights_that_are_not_here_yet_are_as_large_as_the_hub_says(
     _on_hub.cache_clear()
     monkeypatch.setattr(constants, "ENDPOINT", "http://127.0.0.1:9")  # where nobody listens
     assert weights_gib("org/name", cache=cache) is None
+
+
+OPEN_WEIGHTS, OWN = "openai/gpt-oss-20b", "acme/judge"
+
+
+@pytest.mark.parametrize(
+    ("model", "does"),
+    [
+        (Served("j", OWN), False),
+        (Served("j", OPEN_WEIGHTS), True),
+        (Served("j", "Qwen/QwQ-32B"), True),
+        (Served("j", "Qwen/Qwen3-30B-A3B-Thinking-2507"), True),
+        (Served("j", "Qwen/Qwen3-30B-A3B-Instruct-2507"), False),
+        (Served("j", OWN, ("--reasoning-parser", "qwen3")), True),
+        (Served("j", OWN, ("--reasoning-parser=qwen3",)), True),
+        (Served("j", OWN, reasoning_end="</think>"), True),
+        (Served("j", OWN, template_kwargs={"enable_thinking": True}), True),
+        (Served("j", OWN, template_kwargs={"reasoning_effort": "low"}), True),
+        (Served("j", OPEN_WEIGHTS, template_kwargs={"reasoning_effort": "none"}), False),
+        # What the user says of this model wins.
+        (Served("j", OWN, ("--reasoning-parser", "x"), {"enable_thinking": False}), False),
+        (Attached("j", "http://h/v1", "gpt-oss-120b"), True),
+        (Attached("j", "http://gpt-oss.example/v1", "small"), False),
+        (Attached("j", "http://h/v1", "small", reasoning_end="</think>"), True),
+        (Rule("keyword"), False),
+    ],
+    ids=str,
+)
+def test_whether_a_model_reasons_is_known_by_how_it_is_asked_and_by_its_name(
+    model: Model, does: bool
+) -> None:
+    assert reasons(model) is does
+
+
+def test_a_folder_s_configuration_says_of_which_type_a_model_is(tmp_path: Path) -> None:
+    (tmp_path / "config.json").write_text('{"model_type": "gpt_oss"}')
+    assert reasons(served(tmp_path))
+    (tmp_path / "config.json").write_text('{"model_type": "llama"}')
+    assert not reasons(served(tmp_path))

@@ -4,6 +4,7 @@ from dataclasses import replace
 
 from refusal_checks.core.prompts import Kind
 from refusal_checks.core.records import Completion
+from refusal_checks.core.verdicts import Chosen, Graded
 from refusal_checks.gates.decide import Verdict
 from refusal_checks.gates.estimates import Rules
 from refusal_checks.gates.gate import Gate, Outcome
@@ -12,7 +13,7 @@ from refusal_checks.judges.trust.canary import Check, JudgeCheck
 from refusal_checks.metrics.statistics.intervals import wilson
 from refusal_checks.results.manifest import Manifest
 from refusal_checks.results.shipping import shipping
-from refusal_checks.results.summary import RunSummary
+from refusal_checks.results.summary import RunSummary, summarise
 from tests.deciding import decide
 from tests.report_runs import JUDGE
 from tests.unit.conftest import records
@@ -115,3 +116,35 @@ def test_a_judge_that_misreads_a_kind_decides_no_gate_of_it_and_the_run_says_so(
         assert found.headline == "Yes, with reservations"
         assert told.format(misread) in "; ".join(found.reasons)
         assert decide(UNSAFE, [*records("C " * 50)], rules).fails
+
+
+def test_a_judge_by_a_scale_is_a_reservation_where_it_decides() -> None:
+    gate = Gate("graded", "rejection_rate", minimum=0.8)
+    graded = [replace(each, judgement=Graded(3)) for each in records("R " * 50)]
+    run = summary(decide(gate, graded), decide(SAFE, records("C " * 50)))
+    run.untested_scales = {"graded": "degrees", "elsewhere": "harm"}
+    run.benchmarks = {"graded": summarise(graded, 0.95)}
+    assert shipping(run).decisive == (
+        "the judge of degrees was not tested",
+        "all 50 answers to graded have the same verdict: degree 3",
+    )
+    run.benchmarks = {"graded": summarise([*graded, replace(graded[0], sample=1)][:19], 0.95)}
+    assert shipping(run).decisive == ("the judge of degrees was not tested",)
+    run.verdicts = {name: replace(each, use="human") for name, each in run.verdicts.items()}
+    assert shipping(run).headline == "Yes"
+
+
+def test_a_judge_that_reads_choices_is_a_reservation_where_it_reads_many() -> None:
+    def chosen(judge: int) -> RunSummary:
+        """A run of 100 choices, of which a judge read so many."""
+        read = [
+            replace(each, judgement=Chosen("A", True, read_by="judge" if i < judge else "rules"))
+            for i, each in enumerate(records("R " * 100))
+        ]
+        run = summary(decide(Gate("mcq", "option_refusal_rate", maximum=0.5), read))
+        return replace(run, benchmarks={"mcq": summarise(read, 0.95)})
+
+    assert shipping(chosen(4)).headline == "Yes"
+    assert shipping(chosen(5)).decisive == (
+        "the judge that read 5 of 100 choices in mcq was not tested",
+    )

@@ -9,7 +9,7 @@ import pytest
 from refusal_checks.benchmarks import catalogue
 from refusal_checks.core.prompts import Prompt
 from refusal_checks.core.records import Completion, Record, unusable
-from refusal_checks.core.settings import JudgeSampling, Sampling
+from refusal_checks.core.settings import Sampling
 from refusal_checks.core.verdicts import Binary, Invalid, Label, Reason
 from refusal_checks.gates.gate import Gate
 from refusal_checks.run.decide import Decider, truncation_remarks
@@ -48,7 +48,7 @@ def judged(*answers: Completion) -> list[Record]:
 
 
 def said(*answers: Completion) -> list[str]:
-    return list(truncation_remarks(judged(*answers), Sampling(), JudgeSampling()))
+    return list(truncation_remarks(judged(*answers), Sampling(), 1024))
 
 
 def thinking(tokens: int, room: int = 0, reason: str = "length") -> Completion:
@@ -89,7 +89,7 @@ def test_each_limit_is_named_with_the_option_that_raises_it(
 
 def test_unfinished_verdicts_name_the_judge_s_limit() -> None:
     record = Record(PROMPT, 0, Completion("so"), Invalid(Reason.UNFINISHED_VERDICT, "..."))
-    assert list(truncation_remarks([record] * 2, Sampling(), JudgeSampling(max_tokens=64))) == [
+    assert list(truncation_remarks([record] * 2, Sampling(), 64)) == [
         "raise --judge-max-tokens (now 64): 2 verdicts did not end"
     ]
 

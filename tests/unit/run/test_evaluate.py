@@ -13,12 +13,12 @@ from refusal_checks.core.prompts import Prompt
 from refusal_checks.core.records import Completion, Record, Vote
 from refusal_checks.core.settings import Cascading, Limits
 from refusal_checks.core.store import Store
-from refusal_checks.core.verdicts import Binary, Invalid, Judgement, Label, Reason
+from refusal_checks.core.verdicts import Binary, Invalid, Judgement, Label, Rated, Reason
 from refusal_checks.engines.kinds import vllm
 from refusal_checks.models.candidates import Answer
 from refusal_checks.models.spec import Attached, Rule, Served
 from refusal_checks.results.progress import Progress
-from refusal_checks.run.evaluate import Evaluation
+from refusal_checks.run.evaluate import FIRST, Evaluation, UnreadableError
 from refusal_checks.run.planning import LEAST, Pending, Plan, Task, prompts_at_once
 from tests.unit.run.scripted import (
     BROKEN,
@@ -443,3 +443,26 @@ def test_an_answer_that_cannot_be_weighed_is_invalid_and_weighed_later(tmp_path:
     assert left(Speaker(), Reader(), tmp_path) == Pending(0, 0, may_weigh=True)
     evaluate(speaker := Speaker(), Reader(says=by_number), tmp_path)
     assert speaker.weighed.keys() == {"p1-0", "p1-1"}
+
+
+OUTSIDE = Invalid(Reason.OUTSIDE_LABELS, "99.0% of the probability lies outside; turn it off")
+MANY = {"many": [Prompt.single(f"m{number}", f"request {number}") for number in range(400)]}
+
+
+def test_a_judge_whose_first_answers_are_no_ratings_is_not_asked_for_more(tmp_path: Path) -> None:
+    reader = Reader(says=lambda text: OUTSIDE)
+    wanted = r"turn off the thinking of judge reader, .*none of its first 20 .*lies outside\)$"
+    with pytest.raises(UnreadableError, match=wanted) as raised:
+        evaluate(Speaker(1), reader, tmp_path, plan=MANY, in_flight=8)
+    assert raised.value.judge is reader
+    assert FIRST <= reader.read.total() <= FIRST + 8
+
+
+def test_one_readable_or_stored_rating_is_enough_to_go_on(tmp_path: Path) -> None:
+    """Of 400 answers one is rated; in another run that one is stored."""
+    reader = Reader(says=lambda text: Rated(1.0, 5.0) if text == "answer m3-0" else OUTSIDE)
+    for asked in (400, 399):
+        reader.read.clear()
+        found = evaluate(Speaker(1), reader, tmp_path, plan=MANY, in_flight=8)
+        assert len(found["many"]) == 400
+        assert reader.read.total() == asked
