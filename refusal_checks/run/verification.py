@@ -345,8 +345,8 @@ def _set_aside_note(name: str, what: str, why: str) -> str:
 
 def _judges(parts: Parts) -> Iterator[Judge]:
     """All judges of a run, those included that write reasons for another."""
-    for panels in (parts.judges, *parts.repeats):
-        for judge in dict.fromkeys(chain.from_iterable(panels.values())):
+    for by_benchmark in (parts.judges, *parts.repeats):
+        for judge in dict.fromkeys(chain.from_iterable(by_benchmark.values())):
             yield judge
             if judge.reasoned:
                 yield judge.reasoned
