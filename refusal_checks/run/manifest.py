@@ -51,6 +51,8 @@ def manifest(options: Options, parts: Parts, store: Path) -> Manifest:
     if formed := next(filter(None, map(cascade.of, judges.values())), None):
         ends = {"first": formed.first.name, "second": formed.second.name}
         seldom["cascade"] = CascadeUsed(**ends, **formed.rule.model_dump())
+    if can := parts.engines.account().get("capabilities"):
+        seldom["capabilities"] = can
     engines = [package for name in kinds.discover() for package in kinds.get(name).packages]
     versions = {"refusal-checks": __version__, "python": platform.python_version()}
     for package in (*engines, "numpy", "pytest", "pytest-xdist"):
@@ -154,6 +156,8 @@ def facts(found: Manifest) -> dict[str, str]:
         if data.is_partial:
             properties[f"part/{name}"] = f"only {data.prompts} of {data.usual} prompts"
         properties[f"judge_prompt_sha256/{name}"] = ", ".join(found.judge_prompts[name].values())
+    for number, line in enumerate(found.left_out, 1):
+        properties[f"left_out/{number}"] = line
     return properties
 
 
