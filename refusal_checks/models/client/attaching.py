@@ -180,9 +180,7 @@ SCHEMA: Mapping[str, Any] = {
 
 BEGUN = "A colour, an animal and"  # the beginning of an answer to it
 TOKENS = 12  # most tokens of an answer that must differ from others; elsewhere one is enough
-ROOM = (
-    4096  # most tokens where a server refuses so few: its model reasons, or its limit has a least
-)
+ROOM = 4096  # most tokens at a server that refuses so few, perhaps because its model reasons first
 _BROKEN = 500  # the status with which some servers refuse fields that they do not know
 
 _NOISE = 0.2
@@ -205,14 +203,14 @@ async def probe(client: Client, options: RequestParams) -> Capabilities:
             return await _tried(client, options)
         except EndpointError as fault:
             room = await _settle(client, options, fault)
-            return await _tried(client, options, room, room)
+            return await _tried(client, options, room, max(room, TOKENS))
 
 
 async def _settle(client: Client, options: RequestParams, fault: EndpointError) -> int:
     """Leave out what the client's server refuses, one setting after the other.
 
-    It is not looked at what the refusals say, which every server words in its own way. A setting is
-    tried with those before it that are taken: some servers refuse a pair of which they take each.
+    The words of the refusals decide nothing, because every server has its own. A setting is tried
+    with those before it that are taken: some servers refuse a pair of which they take each.
     Returns how many tokens a small request has to ask for; raises ``fault`` if even a request
     without any setting is refused.
     """
