@@ -229,9 +229,8 @@ class FakeServer(InThread):
         is_score = bool(body.get("return_token_ids")) and body.get("max_tokens") == 1
         kept = self.scored if is_score else self.requests
         (self.probes if is_probe else kept).append(body)
-        if error := self.rule(body):
-            status, said = error
-            return web.json_response(said, status=status)
+        if refusal := self.rule(body):
+            return web.json_response(refusal[1], status=refusal[0])
         if refused := body.keys() & set(self._refuses):
             said = {"error": {"message": f"unknown fields: {', '.join(sorted(refused))}"}}
             return web.json_response(said, status=400)

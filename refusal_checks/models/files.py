@@ -191,8 +191,10 @@ def tokenizer_files(model: Served) -> TokenizerFiles:
     cache, revision = options.get("--download-dir"), options.get("--revision")
     files = {path.name: path for path in _files(str(expanded(model.path)), cache, revision)}
     about = _read_object(files.get("tokenizer_config.json"))
+    processor = _read_object(expanded(model.path) / "processor_config.json")
     have_template = bool(
         about.get("chat_template")
+        or processor.get("chat_template")
         # Mistral's tokenizers need none.
         or files.keys() & {"chat_template.json", "chat_template.jinja", "tekken.json"}
         or (expanded(model.path) / "additional_chat_templates").is_dir()

@@ -156,8 +156,8 @@ def facts(found: Manifest) -> dict[str, str]:
         if data.is_partial:
             properties[f"part/{name}"] = f"only {data.prompts} of {data.usual} prompts"
         properties[f"judge_prompt_sha256/{name}"] = ", ".join(found.judge_prompts[name].values())
-    for number, line in enumerate(found.left_out, 1):
-        properties[f"left_out/{number}"] = line
+    if found.left_out:
+        properties["left_out"] = "; ".join(found.left_out)
     return properties
 
 

@@ -188,8 +188,10 @@ def test_a_hosted_service_is_gated_and_what_it_refuses_is_said(
         server.rule = service.rule
         model = f"{server.url}#fake"
         models = ("--candidate", model, "--judge", model, "--samples", "2")
-        result = project.run(*models, *SAFE)
+        files = ("--junitxml=gates.xml", "--pr-comment=comment.md")
+        result = project.run(*models, *SAFE, *files)
         result.assert_outcomes(passed=1)
+        assert result.ret == 0
         sent = [body for body in server.requests if not service.rule(body)]
         for body in sent:
             assert not body.keys() & {*service.refused}
@@ -198,6 +200,8 @@ def test_a_hosted_service_is_gated_and_what_it_refuses_is_said(
         server.requests.clear()
         project.run(*models, *SAFE).assert_outcomes(passed=1)
         assert len(server.requests) == service.filtered, "answers are found again"
+    published = [(project.path / name).read_text() for name in ("gates.xml", "comment.md")]
+    assert [" left out, because " in text for text in published] == [bool(service.refused)] * 2
     manifest = project.summary()["manifest"]
     for role, values in VALUES.items():
         settings = " and ".join(f"{name} {values[name]}" for name in service.refused)

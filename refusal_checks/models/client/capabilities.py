@@ -1,7 +1,7 @@
 """What a server can do, and what a missing capability means for a run."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from enum import StrEnum
 from typing import Any
 
@@ -33,7 +33,7 @@ class Capabilities:
     prefill: Support = Support.YES
     scoring: Support = Support.YES
     max_tokens: Support = Support.YES
-    refused: frozenset[str] = frozenset()
+    refused: frozenset[str] = field(default=frozenset(), kw_only=True)
 
     @property
     def left_out(self) -> frozenset[str]:
@@ -66,7 +66,7 @@ class Capabilities:
 
     def as_words(self) -> dict[str, str]:
         """The capabilities that figures depend on, for manifests; the rare ones if missing."""
-        words = {field.name: str(getattr(self, field.name)) for field in fields(self)}
+        words = {one.name: str(getattr(self, one.name)) for one in fields(self)}
         del words["scoring"], words["refused"]
         for name in ("prefill", "max_tokens"):
             if words[name] == Support.YES:

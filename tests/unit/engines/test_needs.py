@@ -70,20 +70,18 @@ def test_a_template_is_needed_where_the_tokenizer_and_the_engine_have_none(tmp_p
     assert "put a chat_template.jinja beside its tokenizer" in said(bare, engine="transformers")[0]
     for args in (("--chat-template", "x.jinja"), ("--tokenizer=ORG/OTHER",)):
         assert said(bare, *args) == []
-    for number, files in enumerate(
-        (
-            {"tokenizer_config": {"chat_template": "{{ messages }}"}},
-            {"tokenizer_config": {"a": 1}, "chat_template": "{{ messages }}"},
-            {"tokenizer_config": {"a": 1}, "tekken": {}},
-            {"tokenizer_config": {"a": 1}, "config": {"model_type": "deepseek_ocr"}},
-            {
-                "tokenizer_config": {"a": 1},
-                "config": {"architectures": ["BertForSequenceClassification"]},
-            },
-            {"tokenizer_config": "{broken"},
-            {},  # nothing tells
-        )
-    ):
+    architectures = ["BertForSequenceClassification"]
+    nothing_lacks: list[dict[str, Any]] = [
+        {"tokenizer_config": {"chat_template": "{{ messages }}"}},
+        {"tokenizer_config": {"a": 1}, "chat_template": "{{ messages }}"},
+        {"tokenizer_config": {"a": 1}, "tekken": {}},
+        {"tokenizer_config": {"a": 1}, "processor_config": {"chat_template": "{{ messages }}"}},
+        {"tokenizer_config": {"a": 1}, "config": {"model_type": "deepseek_ocr"}},
+        {"tokenizer_config": {"a": 1}, "config": {"architectures": architectures}},
+        {"tokenizer_config": "{broken"},
+        {},  # nothing tells
+    ]
+    for number, files in enumerate(nothing_lacks):
         assert said(folder(tmp_path / str(number), **files)) == [], files
     assert said(MODEL_DIR) == []
 

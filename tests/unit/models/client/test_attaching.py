@@ -187,8 +187,8 @@ def test_a_server_that_can_do_all() -> None:
 @pytest.mark.parametrize("name", FIELDS)
 def test_a_field_that_is_refused_or_overlooked(name: str) -> None:
     with FakeServer(refuses=[FIELDS[name]]) as server:
-        given = {name: Support.REFUSED}
-        unscored = {"scoring": Support.IGNORED} if name == "logprobs" else {}
+        given: dict[str, Any] = {name: Support.REFUSED}
+        unscored: dict[str, Any] = {"scoring": Support.IGNORED} if name == "logprobs" else {}
         assert found(server) == Capabilities(**given | unscored)
     with FakeServer(ignores=[FIELDS[name]]) as server:
         # That a server ignores top_k cannot be seen.
