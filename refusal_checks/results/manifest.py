@@ -185,20 +185,11 @@ class Manifest(_Facts):
     @property
     def left_out(self) -> list[str]:
         """The sampling settings that servers refuse, a line each; the run goes on without them."""
-        told = []
-        for role, what in (("candidate", "answers"), ("judge", "verdicts")):
-            asked = self._sampling_of(role)
-            for server, known in self.capabilities.get(role, {}).items():
-                lost = [f"{name} {asked.get(name)}" for name in known if known[name] == LEFT_OUT]
-                if lost:
-                    was, it, own = "was", "it", "own setting"
-                    if len(lost) > 1:
-                        was, it, own = "were", "them", "own settings"
-                    told.append(
-                        f"{role} {server}: {' and '.join(lost)} {was} left out, because the server "
-                        f"refuses {it}: {what} are drawn with the server's {own}"
-                    )
-        return told
+        return [
+            line
+            for role in ("candidate", "judge")
+            for line in left_out(role, self._sampling_of(role), self.capabilities.get(role, {}))
+        ]
 
     def _sampling_of(self, role: str) -> Mapping[str, Any]:
         return self.sampling if role == "candidate" else self.judge_sampling
@@ -233,6 +224,25 @@ class Manifest(_Facts):
 
     def rationales_of(self, benchmark: str) -> str:
         return "offenders" if benchmark in self.verdicts_alone else "all"
+
+
+def left_out(
+    role: str, settings: Mapping[str, Any], servers: Mapping[str, Mapping[str, str]]
+) -> list[str]:
+    """Which of a role's settings its servers refuse, by what is known of each server's fields."""
+    what = "verdicts" if role == "judge" else "answers"
+    told = []
+    for server, known in servers.items():
+        lost = [f"{name} {settings.get(name)}" for name in known if known[name] == LEFT_OUT]
+        was, it, own = "was", "it", "own setting"
+        if len(lost) > 1:
+            was, it, own = "were", "them", "own settings"
+        if lost:
+            told.append(
+                f"{role} {server}: {' and '.join(lost)} {was} left out, because the server refuses "
+                f"{it}: {what} are drawn with the server's {own}"
+            )
+    return told
 
 
 def conditions(manifest: Manifest, benchmark: str) -> dict[str, str]:
