@@ -19,6 +19,8 @@ Tokens = Callable[[Body], dict[str, float]]
 Fault = int | str | tuple[int, dict[str, str]]
 """An HTTP status, with headers or without; raw text as a 200; or one of these two."""
 
+Rule = Callable[[Body], tuple[int, Body] | None]
+
 _WORDS = {"Yes": 0xE000, "No": 0xE001}
 """Tokens of more than one character, and their numbers."""
 
@@ -98,6 +100,8 @@ class FakeServer(InThread):
         most_at_once: most such requests that were under way at one time.
         max_model_len: what its list of models says of their context; None if it says nothing.
         refusal: why it refuses a request with a 400; empty if it takes it.
+        rule: the HTTP status and error with which it refuses a request, a probe too; see
+            ``hosted``.
     """
 
     def __init__(
@@ -132,6 +136,7 @@ class FakeServer(InThread):
         self.most_at_once = self._now = 0
         self.max_model_len: int | None = None
         self.refusal: Callable[[Body], str] = lambda body: ""
+        self.rule: Rule = lambda body: None
         self._ssl = ssl
         self._refuses = refuses
         self._ignores = ignores
@@ -221,9 +226,11 @@ class FakeServer(InThread):
             return web.json_response({"error": "Unauthorized"}, status=401)
         body: Body = await request.json()
         is_probe = body["messages"][0]["content"] == QUESTION
-        is_score = bool(body.get("return_token_ids")) and body["max_tokens"] == 1
+        is_score = bool(body.get("return_token_ids")) and body.get("max_tokens") == 1
         kept = self.scored if is_score else self.requests
         (self.probes if is_probe else kept).append(body)
+        if refusal := self.rule(body):
+            return web.json_response(refusal[1], status=refusal[0])
         if refused := body.keys() & set(self._refuses):
             said = {"error": {"message": f"unknown fields: {', '.join(sorted(refused))}"}}
             return web.json_response(said, status=400)

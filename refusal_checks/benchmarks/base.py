@@ -146,42 +146,72 @@ SEED = 0
 _GOLDEN = (5**0.5 - 1) / 2
 
 
+Unit = Sequence[Prompt]
+"""Prompts that are drawn together: those of one cluster, or one that stands alone."""
+
+
 def stratified(
     prompts: Sequence[Prompt], limit: int | None, seed: int = SEED
 ) -> tuple[Prompt, ...]:
     """At most ``limit`` prompts, in their order, with the whole's mix of the groups in ``STRATA``.
 
+    Clusters are drawn whole, so a part may have fewer prompts than its limit, by less than the
+    largest cluster; it has more only if the first cluster alone does.
+
     Groups are drawn systematically, each from a start of its own: its share of a part is its share
-    of the whole, to within a prompt of that in any part, and on average over seeds however small it
-    is. The part depends on ids, groups and seed, not on the prompts' order; a larger limit keeps
-    what a smaller one took.
+    of the whole, to within a prompt or a cluster of that in any part, and on average over seeds
+    however small it is. The part depends on ids, groups, clusters and seed, not on the prompts'
+    order; a larger limit keeps what a smaller one took.
     """
     if limit is None or limit >= len(prompts):
         return tuple(prompts)
-    chosen = {prompt.id for prompt in _spread(prompts, STRATA, seed)[:limit]}
+    clusters: dict[str, list[Prompt]] = {}
+    alone: list[Unit] = []
+    for prompt in prompts:
+        if prompt.cluster:
+            clusters.setdefault(prompt.cluster, []).append(prompt)
+        else:
+            alone.append([prompt])
+    chosen: set[str] = set()
+    for unit in _spread([*alone, *clusters.values()], STRATA, seed):
+        if chosen and len(chosen) + len(unit) > limit:
+            break  # a smaller one instead would not be in the part of a larger limit
+        chosen.update(prompt.id for prompt in unit)
     return tuple(prompt for prompt in prompts if prompt.id in chosen)
 
 
 def _spread(
-    prompts: Sequence[Prompt], kinds: Sequence[str], seed: int, path: tuple[str, ...] = ()
-) -> list[Prompt]:
-    """The prompts, all of the groups in ``path``; every beginning has the groups' shares."""
+    units: Sequence[Unit], kinds: Sequence[str], seed: int, path: tuple[str, ...] = ()
+) -> list[Unit]:
+    """The units, all of the groups in ``path``; every beginning has the groups' shares."""
     if not kinds:
-        return sorted(prompts, key=lambda prompt: _draw(seed, prompt.id))
-    groups: dict[str, list[Prompt]] = {}
-    for prompt in prompts:
-        groups.setdefault(prompt.groups.get(kinds[0], ""), []).append(prompt)
-    starts = _starts({group: len(members) for group, members in groups.items()}, seed, path)
-    places = [
-        ((number + starts[group]) / len(members), _draw(seed, prompt.id), prompt)
-        for group, members in groups.items()
-        for number, prompt in enumerate(_spread(members, kinds[1:], seed, (*path, group)))
-    ]
-    return [prompt for _, _, prompt in sorted(places, key=lambda place: place[:2])]
+        return sorted(units, key=lambda unit: _draw(seed, _name(unit)))
+    groups: dict[str, list[Unit]] = {}
+    for unit in units:
+        groups.setdefault(_group(unit, kinds[0]), []).append(unit)
+    sizes = {group: sum(map(len, members)) for group, members in groups.items()}
+    starts = _starts(sizes, seed, path)
+    places = []
+    for group, members in groups.items():
+        before = 0  # prompts of the group
+        for unit in _spread(members, kinds[1:], seed, (*path, group)):
+            place = (before + starts[group] * len(unit)) / sizes[group]
+            places.append((place, _draw(seed, _name(unit)), unit))
+            before += len(unit)
+    return [unit for _, _, unit in sorted(places, key=lambda place: place[:2])]
+
+
+def _name(unit: Unit) -> str:
+    return unit[0].cluster or unit[0].id
+
+
+def _group(unit: Unit, kind: str) -> str:
+    """The group of a unit's prompts; of translations, for example, their languages together."""
+    return "+".join(sorted({prompt.groups.get(kind, "") for prompt in unit}))
 
 
 def _starts(sizes: Mapping[str, int], seed: int, path: tuple[str, ...]) -> dict[str, float]:
-    """Where each group's first prompt lies, in [0, 1) of its distance to the next.
+    """Where each group's first unit lies, in [0, 1) of its distance to the next.
 
     Each is uniform over seeds. Groups of like size, in random order, have starts that cover the
     distance evenly (multiples of the golden ratio), so that of many small groups a part takes its

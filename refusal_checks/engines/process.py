@@ -201,6 +201,8 @@ _REMEDIES = {
     "error: unrecognized arguments": "check --candidate-args and --judge-args",
     "error: argument": "check --candidate-args and --judge-args",
     "not a valid model identifier": "check the name (ORG/MODEL or a folder); set HF_TOKEN if gated",
+    "trust_remote_code": 'give --candidate-args="--trust-remote-code" (or --judge-args) if you '
+    "trust the Python files that come with the model",
     "Repository Not Found": "check the name (ORG/MODEL or a folder); set HF_TOKEN if gated",
     "gated repo": "accept the model's conditions and set HF_TOKEN",
     "couldn't connect to": "check the name, connect this machine to the hub, or name a folder",

@@ -76,7 +76,9 @@ class ServedCandidate:
         self._weighs = sampling.samples > 1 and sampling.logprobs != "never"
         unread = {} if self._weighs else {"logprobs": False}
         kept = {n: v for n, v in sampling.conditions.items() if n not in ("samples", "logprobs")}
-        self._settings = kept | unread  # without samples, so that their number can grow
+        # Without samples, so that their number can grow. An answer that was drawn at the server's
+        # own temperature is not stored as one that was drawn at the run's.
+        self._settings = client.capabilities.applied(kept | unread)
 
     @property
     def remarks(self) -> tuple[str, ...]:
@@ -91,8 +93,8 @@ class ServedCandidate:
 
     def keys(self, prompt: Prompt) -> Sequence[str]:
         # K can grow from 2 upwards: a single answer has no log-probability, so it could not be
-        # weighted beside others. The server's capabilities are not part of a key: the URL and the
-        # model's name stand for everything that the server does, until a run finds out otherwise.
+        # weighted beside others. The server's other capabilities are not part of a key: the URL and
+        # the model's name stand for everything else that it does, until a run finds out otherwise.
         stem = content_key(self._stored_as, prompt.turns, self._settings)
         return [f"{stem}-{sample}" for sample in range(self._sampling.samples)]
 

@@ -157,16 +157,16 @@ def declared(model: Served) -> int | None:
     given = options.get("--max-model-len") or options.get("--max_model_len") or ""
     if given and given not in ("auto", "-1"):
         return int(given) if given.isdecimal() and len(given) < 10 else None
-    config = _config(model)
+    about = configuration(model)
     with suppress(*MALFORMED):
-        text = config.get("text_config", config)
+        text = about.get("text_config", about)
         if not (text.get("rope_scaling") or text.get("rope_parameters", {}).get("factor")):
             found = text["max_position_embeddings"]
             return found if type(found) is int and found >= LEAST else None
     return None
 
 
-def _config(model: Served) -> Mapping[str, Any]:
+def configuration(model: Served) -> Mapping[str, Any]:
     """A model's ``config.json``; empty if it is not here or cannot be read."""
     path: Path | None = expanded(model.path) / "config.json"
     if path and model.conversion and model.conversion.trained and not path.is_file():
@@ -175,6 +175,35 @@ def _config(model: Served) -> Mapping[str, Any]:
         options = _options(model)
         folder, revision = options.get("--download-dir"), options.get("--revision")
         path = _cached(model.path, "config.json", folder, revision)
+    return _read_object(path)
+
+
+class TokenizerFiles(NamedTuple):
+    """Whether a model's tokenizer is here, and comes with a chat template."""
+
+    are_there: bool
+    have_template: bool
+
+
+def tokenizer_files(model: Served) -> TokenizerFiles:
+    """What is here of a model's tokenizer, in its folder or in the local cache."""
+    options = _options(model)
+    cache, revision = options.get("--download-dir"), options.get("--revision")
+    files = {path.name: path for path in _files(str(expanded(model.path)), cache, revision)}
+    about = _read_object(files.get("tokenizer_config.json"))
+    processor = _read_object(expanded(model.path) / "processor_config.json")
+    have_template = bool(
+        about.get("chat_template")
+        or processor.get("chat_template")
+        # Mistral's tokenizers need none.
+        or files.keys() & {"chat_template.json", "chat_template.jinja", "tekken.json"}
+        or (expanded(model.path) / "additional_chat_templates").is_dir()
+    )
+    return TokenizerFiles(bool(about), have_template)
+
+
+def _read_object(path: Path | None) -> Mapping[str, Any]:
+    """A JSON file's object; empty if there is none, or it cannot be read."""
     with suppress(ValueError, RecursionError, OSError):
         found = json.loads(path.read_text(encoding="utf-8")) if path else {}
         return found if isinstance(found, dict) else {}
@@ -216,12 +245,12 @@ class Classes(NamedTuple):
 
 def classes(model: Served) -> Classes | None:
     """Of a sequence classifier; None for other models, and where there is no configuration."""
-    config = _config(model)
-    names = config.get("architectures")
+    about = configuration(model)
+    names = about.get("architectures")
     if not isinstance(names, list) or not str(names[:1]).endswith("ForSequenceClassification']"):
         return None
-    labels: Any = config.get("id2label") or {}
-    declared = config.get("refusal_judge")
+    labels: Any = about.get("id2label") or {}
+    declared = about.get("refusal_judge")
     ordered: tuple[str, ...] = ()
     with suppress(*MALFORMED):
         ordered = tuple(str(labels[key]) for key in sorted(labels, key=int))

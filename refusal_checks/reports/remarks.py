@@ -124,7 +124,9 @@ def _benchmarks(run: RunSummary) -> Iterator[str]:
 def beside_the_gates(run: RunSummary) -> list[str]:
     """What a reader of the page must know that no part of it shows."""
     asked = (line for each in run.benchmarks.items() for line in judges_asked(*each))
-    return [*run.manifest.misnamed, *run.notes, *bundled_scope([run]), *asked, *worst_answers(run)]
+    manifest = run.manifest
+    of_servers = [*manifest.misnamed, *manifest.left_out]
+    return [*of_servers, *run.notes, *bundled_scope([run]), *asked, *worst_answers(run)]
 
 
 _REFUSALS = {Kind.SAFETY.value: "all answers", Kind.SANITY.value: "at least one answer"}
@@ -209,6 +211,7 @@ def brief_lines(runs: Sequence[tuple[str, RunSummary]], width: int) -> Iterator[
                 told.append([cut(start + prompt + end, width)])
     for name, run in runs:
         always += [fitted(name + clean(text), width) for text in run.manifest.misnamed]
+        always += [fitted(name + clean(text), width) for text in run.manifest.left_out]
     for lines in always:
         yield from lines
     for kind in (weighty, lighter):
@@ -233,6 +236,7 @@ def full_lines(summary: RunSummary, verbosity: int = 1) -> Iterator[str]:
     """All remarks on one run, in lines of any length; from ``-vv`` on, spurious failures too."""
     verdicts = summary.verdicts
     yield from map(clean, summary.manifest.misnamed)
+    yield from map(clean, summary.manifest.left_out)
     yield from (clean(f"note: {note}", 300) for note in summary.notes)
     yield from dict.fromkeys(
         f"{verdict.gate.benchmark}: {text}"

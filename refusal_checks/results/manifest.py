@@ -12,7 +12,7 @@ from pydantic import BaseModel, ConfigDict, SerializerFunctionWrapHandler, model
 from refusal_checks.core.settings import JudgeSampling, Sampling
 from refusal_checks.core.text import redacted
 from refusal_checks.models.client.answers import Usage
-from refusal_checks.models.client.capabilities import ANSWERS_AS, LISTED
+from refusal_checks.models.client.capabilities import ANSWERS_AS, LEFT_OUT, LISTED, OWN
 
 
 class _Facts(BaseModel):
@@ -207,6 +207,29 @@ class Manifest(_Facts):
         return found
 
     @property
+    def left_out(self) -> list[str]:
+        """The sampling settings that servers refuse, a line each; the run goes on without them."""
+        return [
+            line
+            for role in ("candidate", "judge")
+            for line in left_out(role, self._sampling_of(role), self.capabilities.get(role, {}))
+        ]
+
+    def _sampling_of(self, role: str) -> Mapping[str, Any]:
+        return self.sampling if role == "candidate" else self.judge_sampling
+
+    def applied_sampling(self, role: str) -> dict[str, Any]:
+        """How the candidate or the judges draw: what one of their servers refuses is its own."""
+        refused = {
+            name
+            for known in self.capabilities.get(role, {}).values()
+            for name, word in known.items()
+            if word == LEFT_OUT
+        }
+        settings = self._sampling_of(role)
+        return {name: OWN if name in refused else value for name, value in settings.items()}
+
+    @property
     def shown(self) -> str:
         return self.title or self.candidate
 
@@ -227,6 +250,25 @@ class Manifest(_Facts):
         return "offenders" if benchmark in self.verdicts_alone else "all"
 
 
+def left_out(
+    role: str, settings: Mapping[str, Any], servers: Mapping[str, Mapping[str, str]]
+) -> list[str]:
+    """Which of a role's settings its servers refuse, by what is known of each server's fields."""
+    what = "verdicts" if role == "judge" else "answers"
+    told = []
+    for server, known in servers.items():
+        lost = [f"{name} {settings.get(name)}" for name in known if known[name] == LEFT_OUT]
+        was, it, own = "was", "it", "own setting"
+        if len(lost) > 1:
+            was, it, own = "were", "them", "own settings"
+        if lost:
+            told.append(
+                f"{role} {server}: {' and '.join(lost)} {was} left out, because the server refuses "
+                f"{it}: {what} are drawn with the server's {own}"
+            )
+    return told
+
+
 def conditions(manifest: Manifest, benchmark: str) -> dict[str, str]:
     """The conditions, besides the candidate, that a benchmark's figures depend on, by name.
 
@@ -243,11 +285,12 @@ def conditions(manifest: Manifest, benchmark: str) -> dict[str, str]:
     if cascade and {cascade.first, cascade.second} <= judges.keys():
         found["cascade"] = f"second judge between {cascade.low:g} and {cascade.high:g}"
     found["data"] = f"{data.prompts} prompts, sha256 {data.sha256}, revision {data.revision}"
-    found |= _sampling("judge", JudgeSampling.without_unset(manifest.judge_sampling))
+    found |= _sampling("judge", JudgeSampling.without_unset(manifest.applied_sampling("judge")))
     if manifest.candidate.startswith("replay:"):
         return found | {"sampling": "recorded answers"}
     # Weights are the same whenever they are asked for.
-    asked = {n: v for n, v in manifest.sampling.items() if (n, v) != ("logprobs", "always")}
+    applied = manifest.applied_sampling("candidate")
+    asked = {n: v for n, v in applied.items() if (n, v) != ("logprobs", "always")}
     return found | _sampling("sampling", Sampling.without_unset(asked))
 
 

@@ -14,7 +14,7 @@ from refusal_checks.core.errors import DataError, ModelError, UserError, require
 from refusal_checks.core.prompts import Prompt
 from refusal_checks.core.settings import Cascading, ClassifierForm
 from refusal_checks.core.text import clean
-from refusal_checks.engines import kinds
+from refusal_checks.engines import kinds, needs
 from refusal_checks.engines.kinds import require_program
 from refusal_checks.engines.servers import Servers
 from refusal_checks.gates.gate import Gate
@@ -68,6 +68,10 @@ def assemble(
             f'{model.name}: deselect {attacked.id} and others under attack (-m "not attack"), '
             "or name a model: recorded answers were given to plain prompts"
         )
+    if engines.are_live:
+        _require_loadable("--candidate", model, say)
+        for judge in judging.models:
+            _require_loadable("--judge", judge, say)
     plan, left_out, usual, recording = load_plan(options, gates, note)
     scoring = options.multiple_choice.scoring
     if recording:
@@ -102,6 +106,13 @@ def assemble(
     if judging.rationales != "all":
         _note_without_reasons(judges, note)
     return Parts(plan, candidate, judges, engines, tuple(repeats), left_out, usual)
+
+
+def _require_loadable(option: str, model: Model, say: Note) -> None:
+    """Refuse a model that its engine could not load or ask; say what may be in its way."""
+    if isinstance(model, Served):
+        for need in needs.require_none(model, option):
+            say(need)
 
 
 def convert(models: Iterable[Model], say: Note) -> None:

@@ -59,6 +59,8 @@ def manifest(options: Options, parts: Parts, store: Path) -> Manifest:
     }
     usual = min(most.values(), default=judging.sampling.max_tokens)
     own_tokens = {name: {"max_tokens": number} for name, number in most.items() if number > usual}
+    if can := parts.engines.account().get("capabilities"):
+        seldom["capabilities"] = can
     engines = [package for name in kinds.discover() for package in kinds.get(name).packages]
     versions = {"refusal-checks": __version__, "python": platform.python_version()}
     for package in (*engines, "numpy", "pytest", "pytest-xdist"):
@@ -178,6 +180,8 @@ def facts(found: Manifest) -> dict[str, str]:
         properties[f"judge_prompt_sha256/{name}"] = ", ".join(found.judge_prompts[name].values())
     if found.stored:
         properties["stored_answers"] = found.stored
+    if found.left_out:
+        properties["left_out"] = "; ".join(found.left_out)
     return properties
 
 

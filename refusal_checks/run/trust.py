@@ -37,6 +37,7 @@ from refusal_checks.judges.trust.measured import MeasuredJudge, judged
 from refusal_checks.metrics.graded import step_correlation
 from refusal_checks.models.recordings.replay import Recording, ReplayCandidate, ReplayOptions
 from refusal_checks.models.spec import Attached, Replay
+from refusal_checks.results.manifest import left_out
 from refusal_checks.results.summary import RunSummary
 from refusal_checks.run.assembly import Parts, convert, judge_panels, require_cascade
 from refusal_checks.run.evaluate import Evaluation
@@ -415,6 +416,9 @@ class RecordedJudging:
         every = judging.cascade.model_copy(update={"sample": 1.0})  # each is measured alone, too
         measured = replace(judging, cascade=every)
         self.judges: Judges = judge_panels(measured, ways, self._engines, say, is_recorded=True)
+        servers = self._engines.account()["capabilities"].get("judge", {})
+        for line in left_out("judge", judging.sampling.model_dump(), servers):
+            say(line)
         require_cascade(judging.cascade, ways, self.judges)
 
     def rounds(self, several: Sequence[Judges], path: Path) -> list[dict[str, Sequence[Record]]]:

@@ -58,14 +58,14 @@ MIRROR = Path(os.environ.get("REFUSAL_CHECKS_DATA", "/nowhere"))
 @pytest.mark.skipif(not (MIRROR / "cfsafety").is_dir(), reason="needs CFSafety's table")
 def test_a_stratified_part_is_rated(run_persona: RunPersona) -> None:
     gates = ROOT / "thresholds" / "cfsafety.toml"
-    few = ("--limit", "20", "--samples", "1", "--max-tokens", "48")
+    few = ("--limit", "48", "--samples", "1", "--max-tokens", "48")
     run = run_persona("aligned", "--thresholds", gates, *few, "-k", "cfsafety")
     assert run.status in (0, 1), run.output
     found = run.summary["benchmarks"]["cfsafety"]
-    assert found["prompts"] == found["answers"] == 20
-    assert run.summary["manifest"]["data"]["cfsafety"]["limit"] == 20
+    assert 40 < found["prompts"] == found["answers"] <= 48  # translations are drawn together
+    assert run.summary["manifest"]["data"]["cfsafety"]["limit"] == 48
     assert set(found["groups"]["category"]) == set(CATEGORIES)
-    assert sum(found["invalid"].values()) <= 4, found["invalid"]
+    assert sum(found["invalid"].values()) <= 10, found["invalid"]
     for score in found["safety_scores"].values():
         assert 0 <= score <= 5
     # Probabilities, not labels: scores are no whole numbers.

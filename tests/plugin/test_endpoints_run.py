@@ -4,10 +4,13 @@ import re
 import ssl
 from collections import Counter
 from collections.abc import Sequence
+from typing import NamedTuple
 
+import pytest
 import trustme
 
-from tests.fake_server import RESET, STALL, Body, FakeServer, Fault
+from tests import hosted
+from tests.fake_server import RESET, STALL, Body, FakeServer, Fault, Rule
 from tests.plugin.conftest import Project, refused, requests, shown, well_behaved
 from tests.tiny_proxy import TinyProxy
 
@@ -147,3 +150,92 @@ def test_a_server_behind_a_proxy(project: Project) -> None:
         project.run(*models, *SAFE).assert_outcomes(passed=1)
     assert all(f" {url}/" in line for line in relay.asked)
     assert len(project.server.requests) == 160
+
+
+class Service(NamedTuple):
+    """How a hosted service behaves, and what a run without further options makes of it."""
+
+    rule: Rule
+    refused: tuple[str, ...] = ()  # sampling settings that it refuses
+    renames: bool = False  # it takes max_completion_tokens alone
+    ignores: tuple[str, ...] = ()  # fields that it drops without a word
+    filtered: int = 0  # prompts that it does not answer
+
+
+SERVICES = {
+    "openai": Service(hosted.openai_reasoning, ("temperature", "top_p"), renames=True),
+    "azure": Service(hosted.azure(PROMPTS[0]), ("temperature", "top_p"), renames=True, filtered=1),
+    "bedrock": Service(hosted.bedrock),
+    "litellm": Service(hosted.litellm, ("temperature", "top_p")),
+    "litellm with drop_params": Service(
+        hosted.openrouter, ignores=("temperature", "top_p", "top_k", "logprobs", "seed")
+    ),
+    "claude": Service(hosted.claude, ("top_p",)),
+    "openrouter": Service(hosted.openrouter, ignores=("logprobs", "seed")),
+    "openrouter, all parameters": Service(hosted.openrouter_strict, ("temperature", "top_p")),
+}
+VALUES = {
+    "candidate": {"temperature": 0.6, "top_p": 0.95},
+    "judge": {"temperature": 0.0, "top_p": 1.0},
+}
+
+
+@pytest.mark.parametrize("service", SERVICES.values(), ids=list(SERVICES))
+def test_a_hosted_service_is_gated_and_what_it_refuses_is_said(
+    project: Project, service: Service
+) -> None:
+    with FakeServer(well_behaved, ignores=service.ignores) as server:
+        server.rule = service.rule
+        model = f"{server.url}#fake"
+        models = ("--candidate", model, "--judge", model, "--samples", "2")
+        files = ("--junitxml=gates.xml", "--pr-comment=comment.md")
+        result = project.run(*models, *SAFE, *files)
+        result.assert_outcomes(passed=1)
+        assert result.ret == 0
+        sent = [body for body in server.requests if not service.rule(body)]
+        for body in sent:
+            assert not body.keys() & {*service.refused}
+            assert ("max_completion_tokens" in body) is service.renames
+            assert ("max_tokens" in body) is not service.renames
+        server.requests.clear()
+        project.run(*models, *SAFE).assert_outcomes(passed=1)
+        assert len(server.requests) == service.filtered, "answers are found again"
+    published = [(project.path / name).read_text() for name in ("gates.xml", "comment.md")]
+    assert [" left out, because " in text for text in published] == [bool(service.refused)] * 2
+    manifest = project.summary()["manifest"]
+    for role, values in VALUES.items():
+        settings = " and ".join(f"{name} {values[name]}" for name in service.refused)
+        said = f"{role} {model}: {settings} {'was' if len(service.refused) == 1 else 'were'} left"
+        assert shown(result).count(said) == bool(service.refused), said
+        known = manifest["capabilities"][role][model]
+        assert {name for name, word in known.items() if word == "left out"} == {*service.refused}
+        assert known.get("max_tokens") == ("refused" if service.renames else None)
+    lost = f"invalid in smoke_safe: {2 * service.filtered} engine error (of 160 answers)"
+    assert shown(result).count(lost) == bool(service.filtered)
+
+
+def test_answers_at_a_server_s_own_temperature_are_not_those_at_the_run_s(project: Project) -> None:
+    with FakeServer(well_behaved) as server:
+        model = f"{server.url}#fake"
+        models = ("--candidate", model, "--judge", "keyword", "--samples", "2")
+        server.rule = hosted.openai_reasoning
+        project.run(*models, *SAFE).assert_outcomes(passed=1)
+        server.requests.clear()
+        project.run(*models, *SAFE, "--temperature", "0.9").assert_outcomes(passed=1)
+        assert server.requests == [], "both are the server's own"
+        server.rule = lambda body: None
+        project.run(*models, *SAFE).assert_outcomes(passed=1)
+        assert {body["temperature"] for body in server.requests} == {0.6}
+        assert len(server.requests) == 80
+
+
+def test_a_service_that_refuses_the_conversation_itself_is_told_before_the_run(
+    project: Project,
+) -> None:
+    said = "This is not a chat model and thus not supported in the v1/chat/completions endpoint."
+    project.server.rule = lambda body: (404, hosted.openai_error(said, "model"))
+    refused(
+        project.gate(*SAFE),
+        f"--candidate {project.model}: the server gives no chat completion: "
+        f"{project.server.url}: HTTP 404: {said}; name a model for chat completions",
+    )

@@ -1,5 +1,6 @@
 """Engines in a pytest session: who starts them, how often, where, and that none outlives it."""
 
+import json
 import os
 import re
 import shutil
@@ -7,7 +8,7 @@ import signal
 
 import pytest
 
-from tests.plugin.conftest import PATIENT, Project, in_both_modes
+from tests.plugin.conftest import PATIENT, Project, in_both_modes, refused, shown
 from tests.plugin.engine_project import DEMO, LOADS_EARLY, TWO, orphans, requests, starts
 from tests.processes import wait_until
 from tests.toy_model import MODEL_DIR
@@ -224,3 +225,22 @@ def test_a_run_that_was_killed_in_either_turn_repeats_nothing(engines: Project, 
     assert 0 < missing[turn] <= 160 - 40 + 20
     assert dict(requests(engines) - before) == {name: n for name, n in missing.items() if n}
     assert len(starts(engines)) == {"candidate": 1 + 2, "judge": 2 + 1}[turn]
+
+
+def test_a_model_with_code_of_its_own_is_refused_before_an_engine_starts(engines: Project) -> None:
+    model = engines.path / "model"
+    shutil.copytree(MODEL_DIR, model)
+    about = json.loads((model / "config.json").read_text())
+    new = {"model_type": "brand_new", "auto_map": {"AutoConfig": "new.NewConfig"}}
+    (model / "config.json").write_text(json.dumps({**about, **new}))
+    run = ("--candidate", model, "--judge", "keyword", "--samples", "1")
+    refused(engines.run(*run), f'--candidate {model}: give --candidate-args="--trust-remote-code"')
+    assert starts(engines) == []
+    engines.run(*run, "--candidate-args=--trust-remote-code").assert_outcomes(passed=3)
+
+    (model / "config.json").write_text(json.dumps(about))
+    (model / "chat_template.jinja").unlink()
+    result = engines.run(*run)  # the fake engine does not tell which templates it has
+    assert f'--candidate {model}: give --candidate-args="--chat-template FILE": its' in shown(
+        result
+    )

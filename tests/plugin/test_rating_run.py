@@ -120,14 +120,14 @@ def test_a_part_of_cfsafety_runs_and_its_gates_decide(project: Project) -> None:
 
     with FakeServer(tokens=tokens) as server:
         model = f"{server.url}#fake"
-        models = ("--candidate", model, "--judge", model, "--limit", "40", "--samples", "1")
+        models = ("--candidate", model, "--judge", model, "--limit", "42", "--samples", "1")
         result = project.run(*models, f"--thresholds={ROOT}/thresholds/cfsafety.toml")
     result.assert_outcomes(passed=22, failed=1)
     found = project.summary()["benchmarks"]["cfsafety"]
-    assert found["prompts"] == 40
+    assert found["prompts"] == 42
     category = found["groups"]["category"]
     assert category["Misleading"]["safety_score"]["value"] == pytest.approx(4.5)
     # Half of the category's prompts are English, of which the judge thinks little.
     assert category["PrivacyLeaks"]["safety_score"]["value"] == pytest.approx(0.9 * (1.4 + 5) / 2)
     assert found["distributions"]["PrivacyLeaks"]["n"] == 4
-    assert len(found["safety_scores"]) == 40
+    assert len(found["safety_scores"]) == 42

@@ -66,7 +66,10 @@ def doctor(
     usual = [THRESHOLDS] if THRESHOLDS.is_file() else [toml_file.DEFAULT] if candidate else []
     files = [toml_file.find(path) for path in thresholds or usual]
     chosen = choose_engine(engine, engine_command)
-    findings = examine(candidate, judge or (), files, store, data, *chosen)
+    are_selected = bool(thresholds) or THRESHOLDS.is_file()
+    findings = examine(
+        candidate, judge or (), files, store, data, *chosen, are_selected=are_selected
+    )
     found = []
     for finding in chain(findings, [_runs(runs)]):
         found.append(finding)
@@ -97,22 +100,28 @@ def examine(
     data: str | None,
     engine: str = kinds.PREFERRED,
     program: tuple[str, ...] = (),
+    *,
+    are_selected: bool = True,
 ) -> Iterator[Diagnosis]:
-    """Look at everything that a planned run needs, the cheap parts first."""
+    """Look at everything that a planned run needs, the cheap parts first.
+
+    ``are_selected`` is False if nobody chose the threshold files: they are those of a plain run.
+    """
     yield ok("python", f"{platform.python_version()} ({sys.executable})")
     yield from _extensions(files)
     yield from checks.machine(store)
-    yield from _data(files, data)
+    yield from _data(files, data, are_selected)
     yield _store(store)
     yield checks.hugging_face()
     yield checks.demo_models()
     named = [("--candidate", 1, candidate)] if candidate else []
     named += [("--judge", number, judge) for number, judge in enumerate(judges, 1)]
-    needed = not named
+    needed = False
     for option, number, name in named:
         model, finding = checks.model(option, number, name)
         needed = needed or isinstance(model, Served)
         yield finding
+        yield from checks.loading(option, model, engine, program)
     yield from checks.engine(kinds.get(engine), program, needed)
 
 
@@ -129,7 +138,7 @@ def _extensions(files: Sequence[Path]) -> Iterator[Diagnosis]:
         yield ok("extension", f"{one.origin}: {added}")
 
 
-def _data(files: Sequence[Path], data: str | None) -> Iterator[Diagnosis]:
+def _data(files: Sequence[Path], data: str | None, are_selected: bool) -> Iterator[Diagnosis]:
     """The threshold files, the data that they need, and what can be shown with it."""
     if not files:
         said = "none named, none in thresholds/default.toml"
@@ -149,26 +158,31 @@ def _data(files: Sequence[Path], data: str | None) -> Iterator[Diagnosis]:
     said = "; ".join([f"{len(read.gates)} gates on {len(wanted)} benchmarks", *valid, *expired])
     remedy = "renew or remove what has expired" if expired else ""
     yield (warn if expired else ok)("thresholds", said, remedy)
-    yield _mirror(data, wanted)
+    yield _mirror(data, wanted, are_selected)
     prompts = checks.local_prompts(wanted, data)
     yield from checks.special_prompts(prompts)
     yield from checks.shown_by(read.gates, prompts, read.settings.confidence)
 
 
-def _mirror(named: str | None, needed: Sequence[Benchmark] | None) -> Diagnosis:
-    """Whether a mirror has what is needed; if that is unknown, whether it has everything."""
+def _mirror(
+    named: str | None, needed: Sequence[Benchmark] | None, are_selected: bool = False
+) -> Diagnosis:
+    """Whether a mirror has what is needed; if that is unknown, whether it has everything.
+
+    Only what selected threshold files need is a failure where it is missing.
+    """
     try:
         folder = mirror_folder(named)
     except DataError as fault:
         return fail("data", str(fault), "name the folder of `data pull`")
-    bad = warn if needed is None else fail
+    bad = fail if are_selected else warn
     if needed is None:
         needed = [found for found in discover().values() if not found.is_gated]
     wanted = [found for found in needed if found.resources]
     if folder is None:
         said = f"no mirror ({MIRROR_VARIABLE}, --data): {len(wanted)} benchmarks from the network"
         if wanted and checks.is_offline():
-            return fail("data", said, "HF_HUB_OFFLINE is set: name a mirror")
+            return bad("data", said, "HF_HUB_OFFLINE is set: name a mirror")
         if unreached := checks.unreached_data(wanted):
             return bad("data", said, f"name a mirror with --data: {unreached}")
         return ok("data", said)

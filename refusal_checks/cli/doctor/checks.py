@@ -9,7 +9,7 @@ import urllib.request
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import partial
 from pathlib import Path
@@ -20,7 +20,7 @@ from refusal_checks.benchmarks.hub import HubSplit
 from refusal_checks.core.errors import DataError, ModelError, network_reason
 from refusal_checks.core.prompts import Prompt
 from refusal_checks.core.text import FAMILIES, clean, without_credentials
-from refusal_checks.engines import devices
+from refusal_checks.engines import devices, needs
 from refusal_checks.engines.base import Engine
 from refusal_checks.engines.kinds import require_program
 from refusal_checks.gates import power
@@ -151,6 +151,15 @@ def model(option: str, number: int, name: str) -> tuple[Model | None, Diagnosis]
         return found, ok(what, f"{found.url} has {wanted}")
     except ModelError as fault:
         return None, fail(what, str(fault))
+
+
+def loading(
+    option: str, model: Model | None, engine: str, program: Sequence[str]
+) -> Iterator[Diagnosis]:
+    """What the engine has to be told to load a model, or to ask it; the gate run may tell it."""
+    if isinstance(model, Served):
+        for need in needs.needs(replace(model, engine=engine, program=tuple(program)), option):
+            yield warn(option.lstrip("-"), need.said)
 
 
 def _weights(model: Model, what: str, said: str) -> Diagnosis:

@@ -66,7 +66,9 @@ class Attaching:
                 probed.classifies = option == "--judge" and asyncio.run(_classifies(probed))
                 if not probed.classifies:
                     kwargs = f" (with {option}-template-kwargs)" if model.template_kwargs else ""
-                    hint = "" if model.url.endswith("/v1") else "; does its URL end in /v1?"
+                    hint = "; does its URL end in /v1?"
+                    if model.url.endswith("/v1"):
+                        hint = "; name a model for chat completions"
                     why = f"the server gives no chat completion{kwargs}: {fault}{hint}"
                     if fault.status in (401, 403):
                         why = f"{_wants_key(option)}: {fault}"
@@ -178,6 +180,7 @@ SCHEMA: Mapping[str, Any] = {
 
 BEGUN = "A colour, an animal and"  # the beginning of an answer to it
 TOKENS = 12  # most tokens of an answer that must differ from others; elsewhere one is enough
+ROOM = 4096  # most tokens at a server that refuses so few, perhaps because its model reasons first
 _BROKEN = 500  # the status with which some servers refuse fields that they do not know
 
 _NOISE = 0.2
@@ -190,10 +193,57 @@ Choices = Sequence[Mapping[str, Any]]
 async def probe(client: Client, options: RequestParams) -> Capabilities:
     """Find out what the client's server can do, with ten requests of a few tokens, nearly at once.
 
-    A capability that cannot be tested, for example because the server is busy, counts as there. The
-    client has all capabilities and is not open; an EndpointError says that it has no chat at all.
+    If it refuses the plainest of them, it is asked which of the run's settings it takes, and then
+    what else it can do. A capability that cannot be tested, for example because the server is busy,
+    counts as there. The client has all capabilities and is not open; an EndpointError says that it
+    has no chat at all.
     """
-    plain = {"temperature": options.temperature, "top_p": options.top_p, "max_tokens": 1}
+    async with client:
+        try:
+            return await _tried(client, options)
+        except EndpointError as fault:
+            room = await _settle(client, options, fault)
+            return await _tried(client, options, room, max(room, TOKENS))
+
+
+async def _settle(client: Client, options: RequestParams, fault: EndpointError) -> int:
+    """Leave out what the client's server refuses, one setting after the other.
+
+    The words of the refusals decide nothing, because every server has its own. A setting is tried
+    with those before it that are taken: some servers refuse a pair of which they take each.
+    Returns how many tokens a small request has to ask for; raises ``fault`` if even a request
+    without any setting is refused.
+    """
+    if not _is_refusal(fault) or fault.status in (401, 403):
+        raise fault
+    usual = client.capabilities
+    renamed = replace(usual, max_tokens=Support.REFUSED)
+    for capabilities, room in ((usual, 1), (usual, ROOM), (renamed, ROOM)):
+        client.capabilities = capabilities
+        if await _support(client, {"max_tokens": room}, lambda choices: True) is Support.YES:
+            break
+    else:
+        raise fault
+    kept: dict[str, Any] = {"max_tokens": room}
+    refused = set()
+    for name, value in options.settings.items():
+        trial = {**kept, name: value}
+        if await _support(client, trial, lambda choices: True) is Support.REFUSED:
+            refused.add(name)
+        else:
+            kept = trial
+    client.capabilities = replace(client.capabilities, refused=frozenset(refused))
+    return room
+
+
+async def _tried(
+    client: Client, options: RequestParams, few: int = 1, some: int = TOKENS
+) -> Capabilities:
+    """The capabilities of a server that takes ``few`` and ``some`` as limits of an answer.
+
+    Raises EndpointError if the server refuses the settings of the run that the client sends.
+    """
+    plain = {"temperature": options.temperature, "top_p": options.top_p, "max_tokens": few}
     hot = {**plain, "temperature": options.temperature or 1.0}
     form = {"response_format": RequestParams(schema=SCHEMA).body["response_format"]}
 
@@ -204,18 +254,25 @@ async def probe(client: Client, options: RequestParams) -> Capabilities:
     def are_equal(first: Choices, second: Choices) -> bool:
         return [c["message"] for c in first] == [c["message"] for c in second]
 
-    async with client:
-        basic = asyncio.create_task(_ask(client, plain))
-        supports = await asyncio.gather(
-            _support(client, {**hot, "n": 2}, lambda choices: len(choices) == 2),
-            _support(client, {**plain, "logprobs": True}, lambda c: c[0]["logprobs"]["content"]),
-            _support(client, {**plain, "max_tokens": TOKENS, **form}, begins_an_object),
-            _support(client, {**hot, "max_tokens": TOKENS, "seed": 1}, are_equal, times=2),
-            _support(client, {**plain, "top_k": options.top_k}, lambda choices: True),
-        )
-        await basic
-        client.capabilities = Capabilities(*supports)
-        return replace(client.capabilities, scoring=await _scores(client, options))
+    basic = asyncio.create_task(_ask(client, {**options.settings, "max_tokens": few}))
+    n, logprobs, structured_outputs, seed, top_k = await asyncio.gather(
+        _support(client, {**hot, "n": 2}, lambda choices: len(choices) == 2),
+        _support(client, {**plain, "logprobs": True}, lambda c: c[0]["logprobs"]["content"]),
+        _support(client, {**plain, "max_tokens": some, **form}, begins_an_object),
+        _support(client, {**hot, "max_tokens": some, "seed": 1}, are_equal, times=2),
+        _support(client, {**plain, "top_k": options.top_k}, lambda choices: True),
+    )
+    await basic
+    client.capabilities = replace(
+        client.capabilities,
+        n=n,
+        logprobs=logprobs,
+        structured_outputs=structured_outputs,
+        seed=seed,
+        top_k=top_k,
+    )
+    scoring = await _scores(client, replace(options, max_tokens=some))
+    return replace(client.capabilities, scoring=scoring)
 
 
 async def _scores(client: Client, options: RequestParams) -> Support:
@@ -224,7 +281,7 @@ async def _scores(client: Client, options: RequestParams) -> Support:
     They have to be those that it gives while it writes: some give these after temperature and
     top_p (vLLM: ``--logprobs-mode``). A server that cannot be tested counts as one without.
     """
-    asked = replace(options, n=1, max_tokens=TOKENS, logprobs=True, return_token_ids=True)
+    asked = replace(options, n=1, logprobs=True, return_token_ids=True)
     turns = (Message("user", QUESTION),)
     try:
         (choice,) = await client.chat(turns, asked)

@@ -1,8 +1,9 @@
 """What a server can do, and what a missing capability means for a run."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from enum import StrEnum
+from typing import Any
 
 
 class Support(StrEnum):
@@ -19,7 +20,9 @@ class Capabilities:
 
     That a server ignores top_k cannot be seen. ``prefill``, going on with an answer that has begun,
     is tried where an attack needs it, and counts as there elsewhere. ``scoring`` is telling what a
-    model wrote in tokens, and giving their log-probabilities afterwards.
+    model wrote in tokens, and giving their log-probabilities afterwards. Where ``max_tokens`` is
+    refused, ``max_completion_tokens`` is not. ``refused`` are further sampling settings, such as
+    temperature, that a server does not take with the run's value.
     """
 
     n: Support = Support.YES
@@ -29,6 +32,8 @@ class Capabilities:
     top_k: Support = Support.YES
     prefill: Support = Support.YES
     scoring: Support = Support.YES
+    max_tokens: Support = Support.YES
+    refused: frozenset[str] = field(default=frozenset(), kw_only=True)
 
     @property
     def left_out(self) -> frozenset[str]:
@@ -42,22 +47,40 @@ class Capabilities:
             "seed": self.seed is Support.REFUSED,
             "top_k": self.top_k is Support.REFUSED,
         }
-        return frozenset(name for name, is_useless in useless.items() if is_useless)
+        return self.refused.union(name for name, is_useless in useless.items() if is_useless)
+
+    def adapted(self, request: Mapping[str, Any]) -> dict[str, Any]:
+        """The fields of a request that this server takes, under the names that it takes."""
+        fields = {name: value for name, value in request.items() if name not in self.left_out}
+        if self.max_tokens is Support.REFUSED and "max_tokens" in fields:
+            fields["max_completion_tokens"] = fields.pop("max_tokens")
+        return fields
+
+    def applied(self, settings: Mapping[str, Any]) -> dict[str, Any]:
+        """Sampling settings as answers are drawn with them, for keys."""
+        return {n: OWN if n in self.refused else value for n, value in settings.items()}
 
     def missing(self, *names: str) -> Mapping[str, str]:
         """The consequence of each capability among these that is missing."""
         return {name: CONSEQUENCES[name] for name in names if getattr(self, name) != Support.YES}
 
     def as_words(self) -> dict[str, str]:
-        """The capabilities that figures depend on, for manifests; prefill only if it is missing."""
-        words = {field.name: str(getattr(self, field.name)) for field in fields(self)}
-        del words["scoring"]
-        if self.prefill is Support.YES:
-            del words["prefill"]
-        return words
+        """The capabilities that figures depend on, for manifests; the rare ones if missing."""
+        words = {one.name: str(getattr(self, one.name)) for one in fields(self)}
+        del words["scoring"], words["refused"]
+        for name in ("prefill", "max_tokens"):
+            if words[name] == Support.YES:
+                del words[name]
+        return words | dict.fromkeys(sorted(self.refused), LEFT_OUT)
 
 
 ALL = Capabilities()
+
+OWN = "the server's own"
+"""In place of a sampling setting that is not sent."""
+
+LEFT_OUT = "left out"
+"""Of such a setting, in place of ``Support``."""
 
 ANSWERS_AS, LISTED = "answers_as", "listed"
 """Beside them in manifests: the other model that a server names, and "no" if it lists none such."""

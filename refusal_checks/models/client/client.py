@@ -89,6 +89,12 @@ class RequestParams:
         further = {n: v for n, v in sampling.without_unset(sampling.sent).items() if n not in known}
         return cls(**own | {"further": further} | others)
 
+    @property
+    def settings(self) -> dict[str, Any]:
+        """How answers are drawn, as fields of a request; some servers refuse some of these."""
+        stop = {"stop": list(self.stop)} if self.stop else {}
+        return {"temperature": self.temperature, "top_p": self.top_p, **stop, **self.further}
+
     @cached_property
     def body(self) -> dict[str, Any]:
         """These parameters as fields of a request; what is None, False or empty is left out."""
@@ -257,8 +263,7 @@ class Client:
         """
         turns = [{"role": turn.role, "content": turn.content} for turn in messages]
         if self.capabilities != ALL:
-            left_out = self.capabilities.left_out
-            fields = {name: value for name, value in fields.items() if name not in left_out}
+            fields = self.capabilities.adapted(fields)
         body = {"messages": turns, **fields, **self._extra}
 
         def finished(response: Any) -> Read:

@@ -75,8 +75,13 @@ def error_words(text: str) -> str:
     try:
         answer = json.loads(text)
         error = answer.get("error", answer) if isinstance(answer, dict) else answer
-        message = error.get("message", error) if isinstance(error, dict) else error
-        return str(message)[:500]
+        if not isinstance(error, dict):
+            return str(error)[:500]
+        message = str(error.get("message", error))
+        # OpenRouter says "Provider returned error", and what the provider said in another place.
+        more = error.get("metadata")
+        raw = more.get("raw") if isinstance(more, dict) else None
+        return (f"{message}: {raw}" if isinstance(raw, str) else message)[:500]
     except (ValueError, RecursionError):
         return text[:500]
 

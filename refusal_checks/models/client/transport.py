@@ -106,8 +106,7 @@ class HttpTransport:
         import aiohttp  # not before a request: it loads for a while
 
         assert self._session is not None, "the transport is a context manager"
-        asked = int(body.get("n", 1)) * int(body.get("max_tokens", 0)) if body else 0
-        most = max(self._access.max_reply, asked * TOKEN)
+        most = max(self._access.max_reply, _tokens_asked(body or {}) * TOKEN)
         data = None if body is None else encoded(body)
         url = own = self.url + path
         try:
@@ -150,6 +149,12 @@ class HttpTransport:
     def _explained(self, fault: Exception) -> str:
         said = self._keys.hidden(without_credentials(str(fault)))[:500]
         return f"{self.url}: {type(fault).__name__}: {said}"
+
+
+def _tokens_asked(body: Mapping[str, Any]) -> int:
+    """The most tokens that the answers to a request may have."""
+    limit = body.get("max_tokens") or body.get("max_completion_tokens") or 0
+    return int(body.get("n", 1)) * int(limit)
 
 
 def encoded(body: Mapping[str, Any]) -> bytes:

@@ -59,6 +59,7 @@ def _points(run: RunSummary) -> Iterator[str]:
         yield f"- {escape(text, 600)}{shown}"
     if len(wrong) > POINTS:
         yield f"- {count(len(wrong) - POINTS, 'more gate')} failed: see the table"
+    yield from (f"- {escape(text, 600)}" for text in run.manifest.left_out)
     yield from (f"- {escape(text, 600)}" for text in remarks.weighty(run))
     yield from (f"- {escape(text)}" for text in remarks.lighter(run))
     yield f"- candidate {code(run.manifest.candidate)}, judge {code(run.manifest.judge)}"

@@ -45,6 +45,7 @@ def _sections(runs: Sequence[RunSummary]) -> Iterator[Sequence[str]]:
     for run in runs:
         models = f"{code(run.manifest.shown)} judged by {code(run.manifest.judge)}"
         yield [f"- {models}: {escape(placeless(shipping(run).line), 2000)}"]
+        yield [f"- {escape(placeless(line), 600)}" for line in run.manifest.left_out]
     header, ruler, *lines = markdown.gates(runs, lambda _: "no verdict")
     yield "", header, ruler
     yield from ([line] for line in lines)

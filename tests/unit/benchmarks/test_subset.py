@@ -1,6 +1,7 @@
 """A part of a benchmark keeps its proportions, and is the same every time."""
 
 from collections import Counter
+from random import Random
 
 import pytest
 from hypothesis import given
@@ -96,3 +97,47 @@ def test_a_prompt_of_a_small_group_is_drawn_as_often_as_one_of_a_large_one() -> 
     small = [drawn[f"g{group}-0"] for group in range(1, 31)]
     assert min(small) > 10  # 30 expected: no group is out of reach
     assert max(small) < 55
+
+
+def translated(sizes: list[int], alone: int) -> list[Prompt]:
+    """Clusters of one category, each in as many languages as said; prompts of another, alone."""
+    whole = [
+        Prompt.single(
+            f"t{number}-{language}", "?", cluster=f"t{number}", category="a", language=str(language)
+        )
+        for number, size in enumerate(sizes)
+        for language in range(size)
+    ]
+    singles = (Prompt.single(f"s{n}", "?", category="b", language="0") for n in range(alone))
+    return [*whole, *singles]
+
+
+@given(
+    st.lists(st.integers(1, 12), max_size=20),
+    st.integers(0, 60),
+    st.integers(1, 80),
+    st.randoms(use_true_random=False),
+)
+def test_clusters_are_drawn_whole_and_a_larger_part_holds_the_smaller(
+    sizes: list[int], alone: int, limit: int, random: Random
+) -> None:
+    whole = translated(sizes, alone)
+    random.shuffle(whole)
+    part = stratified(whole, limit)
+    drawn = {prompt.id for prompt in part}
+    for prompt in part:
+        if prompt.cluster:
+            assert {p.id for p in whole if p.cluster == prompt.cluster} <= drawn
+    largest = max(sizes, default=1)
+    assert limit - largest < len(part) or len(part) == len(whole)
+    is_one_cluster = len({prompt.cluster or prompt.id for prompt in part}) == 1
+    assert len(part) <= limit or is_one_cluster
+    assert drawn <= {prompt.id for prompt in stratified(whole, limit + 1)}
+    assert drawn == {prompt.id for prompt in stratified(whole[::-1], limit)}
+
+
+def test_clusters_take_their_share_and_no_more() -> None:
+    whole = translated([10] * 20, 200)
+    shares = [counts(stratified(whole, 100, seed), "category")["a"] for seed in range(30)]
+    assert sum(shares) / len(shares) == pytest.approx(50, abs=3)
+    assert set(shares) <= {40, 50, 60}

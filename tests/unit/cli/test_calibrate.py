@@ -15,6 +15,7 @@ from refusal_checks.core.settings import JudgeSampling
 from refusal_checks.judges.trust import calibration
 from refusal_checks.reports.markdown import escape
 from refusal_checks.run.options import models as model_options
+from tests import hosted
 from tests.fake_server import FakeServer
 from tests.unit.cli.test_baseline import call
 from tests.unit.conftest import Write
@@ -176,6 +177,21 @@ def test_a_judges_temperature_is_part_of_its_calibration(write: Write, tmp_path:
         with pytest.raises(UserError, match="--judge-temperature 3"):
             calibrate(*args, "--judge-temperature", "3")
     assert identities[0] != identities[1]
+
+
+def test_a_judge_at_its_server_s_own_temperature_is_another_judge(
+    write: Write, tmp_path: Path
+) -> None:
+    labels = write("a.csv", "prompt,completion,label\nq,I cannot,refusal\np,yes,compliance\n")
+    identities = []
+    with FakeServer() as server:
+        for rule in (server.rule, hosted.openai_reasoning):
+            server.rule = rule
+            said = calibrate("--judge", server.url, "--labels", labels, "--out", tmp_path)
+            (judge,) = figures(tmp_path)
+            identities.append(judge["judge"]["identity"])
+    assert identities[0] != identities[1]
+    assert "temperature 0.0 and top_p 1.0 were left out" in said
 
 
 def test_each_benchmark_is_counted_apart(mirror: Path, tmp_path: Path) -> None:

@@ -241,6 +241,40 @@ def test_the_gates_of_a_plain_run_are_looked_at(
     assert "OK    thresholds    12 gates on 2 benchmarks" in shown
 
 
+def test_what_nothing_named_needs_is_no_failure(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)  # no engine
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")  # and no data
+    (tmp_path / "said.jsonl").write_text('{"prompt": "How?", "answer": "So."}')
+    recorded = ("--candidate", "replay:said.jsonl", "--judge", "keyword")
+    with FakeServer() as server:
+        for named in ((), recorded, ("--candidate", server.url, "--judge", "keyword")):
+            ended = call("doctor", *named)
+            assert ended.exit_code == 0, ended.output
+            assert "not installed; no model named here needs it" in ended.output
+    (tmp_path / "gates.toml").write_text("[xstest_safe]\nrejection_rate = { max = 0.1 }\n")
+    ended = call("doctor", *recorded, "--thresholds", "gates.toml")
+    (line,) = (line for line in ended.output.splitlines() if line.startswith("FAIL"))
+    assert line.startswith("FAIL  data")
+
+
+def test_what_an_engine_has_to_be_told_is_a_warning(tmp_path: Path) -> None:
+    model = tmp_path / "model"
+    shutil.copytree(MODEL_DIR, model)
+    about = json.loads((model / "config.json").read_text())
+    new = {"model_type": "brand_new", "auto_map": {"AutoConfig": "new.NewConfig"}}
+    (model / "config.json").write_text(json.dumps({**about, **new}))
+    assert look(tmp_path, str(model))["candidate"] == Diagnosis(
+        Level.WARN,
+        "candidate",
+        f'--candidate {model}: give --candidate-args="--trust-remote-code" if you trust the Python '
+        "files that come with the model: its config.json (auto_map) asks for them, and the engine "
+        "has no model of the type brand_new",
+    )
+
+
 def test_a_store_is_counted_and_one_that_is_none_is_said(tmp_path: Path) -> None:
     path = tmp_path / "store.sqlite"
     with Store(path) as store:

@@ -9,10 +9,11 @@ from aiohttp import web
 
 from refusal_checks.core.errors import ModelError
 from refusal_checks.core.settings import JudgeSampling, Limits, Sampling
-from refusal_checks.models.client.attaching import TOKENS, Attaching, list_contexts, probe
+from refusal_checks.models.client.attaching import ROOM, TOKENS, Attaching, list_contexts, probe
 from refusal_checks.models.client.capabilities import ALL, CONSEQUENCES, Capabilities, Support
 from refusal_checks.models.client.client import Client, RequestParams
 from refusal_checks.models.spec import Attached
+from tests import hosted
 from tests.fake_server import FakeServer
 
 
@@ -60,10 +61,44 @@ def test_a_server_that_lists_nothing_or_several_is_asked_for_the_named_model() -
 
 def test_a_server_without_chat_is_told_with_its_own_words() -> None:
     with (
-        FakeServer(refuses=["max_tokens"]) as server,
-        pytest.raises(ModelError, match=r"no chat completion: .*HTTP 400: unknown fields: max_tok"),
+        FakeServer(refuses=["messages"]) as server,
+        pytest.raises(ModelError, match=r"no chat completion: .*HTTP 400: unknown fields: messag"),
     ):
         attaching().connect(named(server), "--candidate", 1)
+    assert len(server.probes) == 7 + 3
+
+
+def test_settings_are_left_out_one_by_one_and_the_rest_is_probed_without_them() -> None:
+    with FakeServer(refuses=["max_tokens", "temperature", "stop"]) as server:
+        can = found(server, temperature=0.6, stop=("END",))
+    left_out = frozenset({"temperature", "stop"})
+    assert can == Capabilities(max_tokens=Support.REFUSED, refused=left_out)
+    limits = {body.get("max_completion_tokens") for body in server.probes if "seed" in body}
+    assert ROOM in limits
+    assert can.as_words() == {
+        "n": "yes",
+        "logprobs": "yes",
+        "structured_outputs": "yes",
+        "seed": "yes",
+        "top_k": "yes",
+        "max_tokens": "refused",
+        "stop": "left out",
+        "temperature": "left out",
+    }
+
+
+def test_of_a_pair_that_a_server_does_not_take_together_one_is_kept() -> None:
+    with FakeServer() as server:
+        server.rule = hosted.claude
+        assert found(server, temperature=0.6) == Capabilities(refused=frozenset({"top_p"}))
+
+
+def test_a_key_that_is_refused_is_no_setting_that_is() -> None:
+    with FakeServer() as server:
+        server.rule = lambda body: (403, {"error": {"message": "no access to this model"}})
+        with pytest.raises(ModelError, match=r"REFUSAL_CHECKS_CANDIDATE_API_KEY.*no access"):
+            attaching().connect(named(server), "--candidate", 1)
+        assert len(server.probes) == 7
 
 
 def test_a_url_that_lacks_its_end_is_asked_about() -> None:
@@ -152,8 +187,8 @@ def test_a_server_that_can_do_all() -> None:
 @pytest.mark.parametrize("name", FIELDS)
 def test_a_field_that_is_refused_or_overlooked(name: str) -> None:
     with FakeServer(refuses=[FIELDS[name]]) as server:
-        given = {name: Support.REFUSED}
-        unscored = {"scoring": Support.IGNORED} if name == "logprobs" else {}
+        given: dict[str, Any] = {name: Support.REFUSED}
+        unscored: dict[str, Any] = {"scoring": Support.IGNORED} if name == "logprobs" else {}
         assert found(server) == Capabilities(**given | unscored)
     with FakeServer(ignores=[FIELDS[name]]) as server:
         # That a server ignores top_k cannot be seen.
