@@ -339,7 +339,7 @@ def _in_json(text: str, asked: Options) -> Found:
             return unreadable
         reasons = plain(str(value))
         if is_before:
-            contradicts = _claimed(reasons, asked) - claim.letters
+            contradicts = not _claimed(reasons, asked) <= claim.letters
         else:
             contradicts = not _is_silent(reasons, asked)
         if contradicts:
