@@ -156,9 +156,8 @@ def _side_by_side_lines(found: SideBySide) -> Iterator[str]:
             more = ", ..." * (len(moved.flips) > _IDS)
             yield f"run {row.run.number + 1}, {clean(row.id, 60)}: {moved.how} ({named}{more})"
         if row.verdict and row.verdict.comparison:
-            by_group = explain.changes_by_group(row.verdict.gate, row.verdict.comparison)
-            if by_group:
-                yield f"run {row.run.number + 1}, {clean(row.id, 60)}: {by_group}"
+            for text in explain.changes_by_group(row.verdict.gate, row.verdict.comparison):
+                yield f"run {row.run.number + 1}, {clean(row.id, 60)}: {text}"
 
 
 def _words(row: GateRow | None) -> str:

@@ -320,42 +320,42 @@ def _by_group(
     values: Mapping[str, tuple[float, float]],
     level: float,
 ) -> tuple[GroupChange, ...]:
-    """The change in each group of prompts, by values before and after, in the prompts' order.
+    """The change in each group of prompts, by values before and after; by category first.
 
-    By category if they have several, else by their first kind of group of which there are several.
+    Of each kind of group of which there are several, in the prompts' order.
     """
     kinds = dict.fromkeys(kind for prompt in prompts.values() for kind in prompt.groups)
+    found = []
     for kind in sorted(kinds, key="category".__ne__):
         members: dict[str, list[str]] = {}
         for name, prompt in prompts.items():
             if group := prompt.groups.get(kind):
                 members.setdefault(group, []).append(name)
-        if len(members) > 1:
-            break
-    else:
-        return ()
-    found = []
-    for group, names in members.items():
-        old, new = zip(*(values[name] for name in names), strict=True)
-        units = metric.units([prompts[name] for name in names])
-        change = paired.difference(old, new, metric.span, level, units)
-        lost = sum(after < before - 1e-8 for before, after in zip(old, new, strict=True))
-        gained = sum(after > before + 1e-8 for before, after in zip(old, new, strict=True))
-        found.append(GroupChange(kind, group, change, lost, gained))
+        if len(members) < 2:
+            continue
+        for group, names in members.items():
+            old, new = zip(*(values[name] for name in names), strict=True)
+            units = metric.units([prompts[name] for name in names])
+            change = paired.difference(old, new, metric.span, level, units)
+            lost = sum(after < before - 1e-8 for before, after in zip(old, new, strict=True))
+            gained = sum(after > before + 1e-8 for before, after in zip(old, new, strict=True))
+            found.append(GroupChange(kind, group, change, lost, gained))
     return tuple(found)
 
 
 def most_changed(groups: Iterable[GroupChange], sign: int) -> list[GroupChange]:
     """Groups by how far they certainly fell (a sign of -1) or rose (1), the farthest first.
 
-    That is by the end of the interval that is nearer to no change, then by the change itself.
+    That is by the end of the interval that is nearer to no change, then by the change itself. They
+    are of one kind, that of the group that changed most: a category, or a language.
     """
 
     def size(group: GroupChange) -> tuple[float, float]:
         nearer = group.change.upper if sign < 0 else group.change.lower
         return sign * nearer, sign * group.change.value
 
-    return sorted(groups, key=size, reverse=True)
+    ranked = sorted(groups, key=size, reverse=True)
+    return [group for group in ranked if group.kind == ranked[0].kind]
 
 
 def in_order(

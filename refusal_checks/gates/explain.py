@@ -60,10 +60,11 @@ def carried(verdict: Verdict, compared: Comparison) -> str:
     if gate.change_limits.outcome(compared.lower, compared.upper) is Outcome.PASS:
         return ""
     sign = -1 if compared.change.value < 0 else 1
-    groups = [each for each in most_changed(compared.groups, sign) if each.is_certain(sign)]
+    ranked = most_changed(compared.groups, sign)
+    groups = [each for each in ranked if each.is_certain(sign)]
     if not groups:
         return ""
-    if len(groups) == len(compared.groups):
+    if len(groups) == len(ranked):
         return f"; in every {_kind(groups[0].kind)}"
     named = []
     for each in groups[:MOST_GROUPS]:

@@ -179,19 +179,19 @@ def _more(groups: int) -> str:
     return f"; and {groups - MOST_GROUPS} more" if groups > MOST_GROUPS else ""
 
 
-def changes_by_group(gate: Gate, compared: Comparison) -> str:
-    """The change in each group that moved, the most changed first; empty if none did."""
+def changes_by_group(gate: Gate, compared: Comparison) -> Iterator[str]:
+    """For each kind of group the changes of those that moved, the most changed first."""
     sign = -1 if compared.change.value < 0 else 1
-    ranked = most_changed(compared.groups, sign)
-    moved = [each for each in ranked if each.lost or each.gained]
-    if not moved:
-        return ""
-    shown = [
-        f"{clean(each.group, 60)} {_span(gate, each.change)}, n = {each.change.n}"
-        for each in moved[:MOST_GROUPS]
-    ]
-    kind = clean(moved[0].kind.replace("_", " "), 40)
-    return f"change by {kind}: {'; '.join(shown)}{_more(len(moved))}"
+    for kind in dict.fromkeys(each.kind for each in compared.groups):
+        of_kind = [each for each in compared.groups if each.kind == kind]
+        moved = [each for each in most_changed(of_kind, sign) if each.lost or each.gained]
+        shown = [
+            f"{clean(each.group, 60)} {_span(gate, each.change)}, n = {each.change.n}"
+            for each in moved[:MOST_GROUPS]
+        ]
+        if shown:
+            name = clean(kind.replace("_", " "), 40)
+            yield f"change by {name}: {'; '.join(shown)}{_more(len(moved))}"
 
 
 def _waiver(verdict: Verdict, waiver: Waiver) -> str:
@@ -269,8 +269,8 @@ def _changes(verdict: Verdict, compared: Comparison) -> Iterator[Remark]:
     if high is not None:
         parts.append(f"at most {show(compared.upper)} {bound}, {rise} allows {show(high)}")
     yield Remark("change_bounds", "; ".join(parts), is_news)
-    if by_group := changes_by_group(gate, compared):
-        yield Remark("by_group", by_group)
+    for text in changes_by_group(gate, compared):
+        yield Remark("by_group", text)
     counts = (
         (compared.only_now, "only in this run"),
         (compared.only_then, "only in the baseline"),
