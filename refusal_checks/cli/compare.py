@@ -155,6 +155,9 @@ def _side_by_side_lines(found: SideBySide) -> Iterator[str]:
             named = ", ".join(clean(flip.now.id, 30) for flip in moved.flips[:_IDS])
             more = ", ..." * (len(moved.flips) > _IDS)
             yield f"run {row.run.number + 1}, {clean(row.id, 60)}: {moved.how} ({named}{more})"
+        if row.verdict and row.verdict.comparison:
+            for text in explain.changes_by_group(row.verdict.gate, row.verdict.comparison):
+                yield f"run {row.run.number + 1}, {clean(row.id, 60)}: {text}"
 
 
 def _words(row: GateRow | None) -> str:
@@ -196,6 +199,16 @@ def _gate_facts(row: GateRow) -> dict[str, Any]:
         known |= {"paired": bool(row.verdict.comparison)}
     if compared := row.verdict.comparison:
         known |= {"fell": compared.lost, "rose": compared.gained}
+        known["groups"] = [
+            {
+                "kind": each.kind,
+                "group": each.group,
+                "change": each.change.value,
+                "change_interval": [each.change.lower, each.change.upper],
+                "n": each.change.n,
+            }
+            for each in compared.groups
+        ]
     return known
 
 

@@ -267,26 +267,30 @@ SEPARATOR = "·"
 _S = r"\s{0,8}"
 
 _ANGLE = (
-    r"/?(?:s|bos|eos|pad|unk|mask|cls|sep|sop|eop|eot|eod|eoh|eoa|bot|image|role"
-    r"|(?:start|end|begin)_of_\w{1,40}|\w{1,40}_token|end_?of_?text|_start|_end"
-    r"|tools|tool_\w{1,40}|arg_(?:key|value)|function_\w{1,40}|function_calls?|think|thinking"
-    r"|(?:seed|minimax):\w{1,40}"
-    r"|(?:unused|reserved|special|extra_id|control|dummy|placeholder|sentinel)_?\d{1,5}"
-    r"|fim_\w{1,40}|file_sep|repo_name|gh_stars|jupyter_\w{1,40}|empty_output|commit_\w{1,40}"
-    r"|(?:bot|user|system|human|assistant)_(?:start|end))"
+    r"/?(?:s|bos|eos|pad|unk|mask|cls|sep|(?:so|eo)[a-z]|bot|image|role|start|end|begin|turn"
+    r"|end_?of_?text|tools|function|think|thinking|(?:seed|minimax):\w{1,40}"
+    r"|(?:unused|reserved|special|control|dummy|placeholder|sentinel)\d{1,5})"
 )
+_JOINED = r"/?[\w:.-]{0,40}[_▁][\w▁:.-]{0,40}"
+"""Words joined by an underscore, as in nearly all tokens of angle brackets, whichever the family:
+<beginning_of_sentence>, <extra_id_1>, <C_Q>. No tag of HTML has one."""
+
 _SQUARE = (
     r"/?(?i:inst|gmask|smask|sys|system_prompt|available_tools|tool_calls|tool_results)"
-    r"|/?(?:TOOL_CONTENT|CALL_ID|ARGS|IMG|IMG_BREAK|IMG_END|PREFIX|MIDDLE|SUFFIX|THINK|BOS|EOS"
-    r"|MASK|CLS|SEP|PAD|UNK|EOT|AUDIO|BEGIN_AUDIO|TRANSCRIBE|MODEL_SETTINGS"
+    r"|/?(?:ARGS|IMG|PREFIX|MIDDLE|SUFFIX|THINK|BOS|EOS|MASK|CLS|SEP|PAD|UNK|EOT|AUDIO|TRANSCRIBE"
     r"|(?:start|end)_header_id|extra_id_\d{1,5}|(?i:unused_?(?:token_)?\d{1,5}))"
+    r"|/?[A-Z][A-Z0-9]{0,20}(?:_[A-Z0-9]{1,20}){1,4}"  # [TOOL_CONTENT]
+    r"|@[A-Za-z_]{1,20}@|(?i:round)\s{1,4}\d{1,4}"  # Sarvam, ChatGLM 2
 )
 _FALCON = (
     "TITLE|ABSTRACT|INTRODUCTION|SUMMARY|COMMENT|ANSWER|QUESTION|DOMAIN|PREFIX|SUFFIX|MIDDLE"
     "|EMAIL_ADDRESS|IP_ADDRESS"
 )
 
-_ROLES = "user|human|system|assistant|bot|gpt|model|developer|function|environment|observation"
+_ROLES = (
+    "user|human|system|assistant|bot|ai|gpt|model|developer|function|environment|observation"
+    "|用户|系统|助手|机器人"
+)
 
 _KNOWN: tuple[tuple[str, str], ...] = (
     # ChatML, Qwen, Llama 3, Phi, Harmony (gpt-oss), ChatGLM, DeepSeek, Granite, Cohere, Kimi ...
@@ -296,15 +300,15 @@ _KNOWN: tuple[tuple[str, str], ...] = (
     ("<", rf"{_S}/?\w[\w:./-]{{0,60}}{_S}\|{_S}>"),
     # Gemma, Llama 2, Mistral, T5, InternLM, Baichuan, Seed, Qwen's tools and thoughts
     ("<", rf"{_S}(?i:{_ANGLE}){_S}>"),
+    ("<", rf"{_S}{_JOINED}{_S}>"),
     ("<", rf"{_S}<{_S}/?{_S}(?i:sys){_S}>{_S}>"),
     # Mistral, Llama 2, ChatGLM, Kimi, BERT
     ("[", rf"{_S}(?:{_SQUARE}){_S}\]"),
-    ("[", rf"{_S}\|{_S}/?[A-Za-z_]{{1,40}}{_S}\|{_S}\]"),  # EXAONE
-    # What looks like a marker of a role or of tools, in whichever family: <system>, <longcat_user>,
-    # <_user>, [USER], <AVAILABLE_TOOLS>, <TOOLCALL>, <C_Q>
-    ("<", rf"{_S}/?(?i:_?(?:[a-z0-9]{{1,20}}[_-])?(?:{_ROLES})(?:[_-]\w{{1,20}})?){_S}>"),
-    ("<", rf"{_S}/?(?i:[a-z_]{{0,20}}tool_?[a-z_]{{0,20}}){_S}>"),
-    ("<", rf"{_S}/?[A-Z](?:_[A-Z]){{1,3}}{_S}>"),
+    ("[", rf"{_S}\|[^\[\]|]{{1,40}}\|{_S}\]"),  # EXAONE, Baize
+    # What looks like a marker of a role or of tools, in whichever family: <system>,
+    # [USER], <TOOLCALL>, <user-1>
+    ("<", rf"{_S}/?(?i:(?:[a-z0-9]{{1,20}}-)?(?:{_ROLES})(?:-\w{{1,20}})?){_S}>"),
+    ("<", rf"{_S}/?(?i:[a-z]{{0,20}}tool[a-z]{{0,20}}){_S}>"),
     ("[", rf"{_S}/?(?i:{_ROLES}){_S}\]"),
     ("]", r"~!?b[\[\]]"),  # MiniMax
     ("]", r"<\]"),

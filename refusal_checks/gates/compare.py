@@ -133,6 +133,22 @@ class Flip:
 
 
 @dataclass(frozen=True)
+class GroupChange:
+    """The change of a gate's figure over the prompts of one group."""
+
+    kind: str
+    group: str
+    change: Estimate
+    # as of `Comparison`
+    lost: int
+    gained: int
+
+    def is_certain(self, sign: int) -> bool:
+        """Whether the interval has no end at no change, or beyond it: a sign of -1 for a fall."""
+        return self.change.upper < 0 if sign < 0 else self.change.lower > 0
+
+
+@dataclass(frozen=True)
 class Comparison:
     """The change of a gate's figure."""
 
@@ -149,7 +165,7 @@ class Comparison:
     gained: int
     # of the exact McNemar test, for a share of independent prompts; else None
     p_flips: float | None
-    # fell, rose: some of these prompts, largest changes first
+    # fell, rose: some of these prompts, see `in_order`
     fell: tuple[Flip, ...] = ()
     rose: tuple[Flip, ...] = ()
     # only_now, only_then, reworded, unscored: how many prompts are not compared
@@ -169,6 +185,9 @@ class Comparison:
     missing: str = ""
     # bounds of the gate that allow more than they did in the earlier run, in words
     looser: tuple[str, ...] = ()
+    groups: tuple[
+        GroupChange, ...
+    ] = ()  # of the prompts, where there are several: see `most_changed`
 
     @property
     def one_sided(self) -> Estimate:
@@ -251,7 +270,12 @@ def compare(
         signs = {name: b - a for name, a, b in zip(both, old, new, strict=True)}
     fell = sorted((name for name in both if signs[name] < -1e-8), key=changes.__getitem__)
     rose = sorted((name for name in both if signs[name] > 1e-8), key=lambda n: -changes[n])
-    units = metric.units([now[name][0].prompt for name in both])
+    prompts = {name: now[name][0].prompt for name in both}
+    groups = _by_group(
+        metric, prompts, dict(zip(both, zip(old, new, strict=True), strict=True)), level
+    )
+    fell, rose = in_order(fell, prompts, groups, -1), in_order(rose, prompts, groups, 1)
+    units = metric.units([*prompts.values()])
     bounds = paired.mean_bounds(old, new, metric.span, level, units)
     doubtful, worst = _worst(rate, after, {name: then[name] for name in same}, level)
 
@@ -286,7 +310,74 @@ def compare(
         worst=worst,
         name=earlier.scores.title,
         same_candidate=earlier.same_candidate,
+        groups=groups,
     )
+
+
+def _by_group(
+    metric: Metric,
+    prompts: Mapping[str, Prompt],
+    values: Mapping[str, tuple[float, float]],
+    level: float,
+) -> tuple[GroupChange, ...]:
+    """The change in each group of prompts, by values before and after; by category first.
+
+    Of each kind of group of which there are several, in the prompts' order.
+    """
+    kinds = dict.fromkeys(kind for prompt in prompts.values() for kind in prompt.groups)
+    found = []
+    for kind in sorted(kinds, key="category".__ne__):
+        members: dict[str, list[str]] = {}
+        for name, prompt in prompts.items():
+            if group := prompt.groups.get(kind):
+                members.setdefault(group, []).append(name)
+        if len(members) < 2:
+            continue
+        for group, names in members.items():
+            old, new = zip(*(values[name] for name in names), strict=True)
+            units = metric.units([prompts[name] for name in names])
+            change = paired.difference(old, new, metric.span, level, units)
+            lost = sum(after < before - 1e-8 for before, after in zip(old, new, strict=True))
+            gained = sum(after > before + 1e-8 for before, after in zip(old, new, strict=True))
+            found.append(GroupChange(kind, group, change, lost, gained))
+    return tuple(found)
+
+
+def most_changed(groups: Iterable[GroupChange], sign: int) -> list[GroupChange]:
+    """Groups by how far they certainly fell (a sign of -1) or rose (1), the farthest first.
+
+    That is by the end of the interval that is nearer to no change, then by the change itself. They
+    are of one kind, that of the group that changed most: a category, or a language.
+    """
+
+    def size(group: GroupChange) -> tuple[float, float]:
+        nearer = group.change.upper if sign < 0 else group.change.lower
+        return sign * nearer, sign * group.change.value
+
+    ranked = sorted(groups, key=size, reverse=True)
+    return [group for group in ranked if group.kind == ranked[0].kind]
+
+
+def in_order(
+    names: Sequence[str], prompts: Mapping[str, Prompt], groups: Sequence[GroupChange], sign: int
+) -> list[str]:
+    """Prompts that moved, as all reports list them: spread over the groups, most changed first.
+
+    One of each group in turn. Groups that may have changed by chance alone come after all others.
+    Within a group the order stays.
+    """
+    ranked = most_changed(groups, sign)
+    if not ranked:
+        return [*names]
+    rank = {group.group: number for number, group in enumerate(ranked)}
+    is_certain = {group.group: group.is_certain(sign) for group in ranked}
+    turns = Counter[str]()
+    places = {}
+    for name in names:
+        group = prompts[name].groups.get(ranked[0].kind, "")
+        turns[group] += 1
+        places[name] = not is_certain.get(group), turns[group], rank.get(group, len(rank))
+    return sorted(names, key=places.__getitem__)
 
 
 def _worst(

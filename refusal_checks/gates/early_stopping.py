@@ -28,8 +28,9 @@ def is_watched(gate: Gate, prompts: Sequence[Prompt]) -> bool:
 
     That is none with margins or on figures that are not a share or mean of their prompts' scores,
     and no confident one where prompts have clusters: these come in no random order one by one.
+    Nor is one on every group, each of which would have to be watched.
     """
-    if gate.has_margins or type(METRICS[gate.metric]) is not Metric:
+    if gate.is_on_every_group or gate.has_margins or type(METRICS[gate.metric]) is not Metric:
         return False
     return gate.decision == "point" or METRICS[gate.metric].units(prompts) is None
 

@@ -6,6 +6,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date
 from statistics import NormalDist
+from typing import TypeVar
 
 from refusal_checks.core.errors import EvaluationError
 from refusal_checks.core.records import Record
@@ -24,6 +25,8 @@ from refusal_checks.gates.rates import Evidence, Rate
 from refusal_checks.metrics import METRICS, worst_cases
 from refusal_checks.metrics.statistics import paired
 from refusal_checks.metrics.statistics.intervals import Estimate, is_wilson
+
+Name = TypeVar("Name")  # by which several gates' figures are told apart
 
 Estimator = Callable[[Gate, Sequence[Record]], Estimate]
 """Estimates a gate's figure from a part of the prompts: see ``early_stopping``."""
@@ -242,7 +245,7 @@ def holm(checks: Sequence[BoundCheck], alpha: float) -> list[BoundCheck]:
     return found
 
 
-def with_holm(gates: Mapping[str, GateFigures], alpha: float) -> dict[str, GateFigures]:
+def with_holm(gates: Mapping[Name, GateFigures], alpha: float) -> dict[Name, GateFigures]:
     """The gates of one benchmark after Holm's correction of all checks that chance may breach."""
     by_chance = {name: each for name, each in gates.items() if each.rate.metric.sampled}
     checks = iter(holm([check for each in by_chance.values() for check in each.checks], alpha))

@@ -8,7 +8,7 @@ from datetime import datetime
 
 from refusal_checks.core.prompts import Kind
 from refusal_checks.core.text import clean, count
-from refusal_checks.gates.compare import Comparison
+from refusal_checks.gates.compare import Comparison, most_changed
 from refusal_checks.gates.decide import Verdict
 from refusal_checks.gates.gate import AllowedRange, Gate, Outcome
 from refusal_checks.metrics import METRICS, Metric
@@ -33,6 +33,8 @@ def sentence(verdict: Verdict) -> str:
     It names the group, not the benchmark, and no interval where the figure alone decides. An
     example: "Refuses 60% of harmless prompts (allowed: 10%), 51 points more than release-1.3."
     """
+    if verdict.each:
+        return f"{sentence(verdict.each[0]).removesuffix('.')}, {_of_every_group(verdict)}."
     gate, compared = verdict.gate, verdict.comparison
     text = _subject(verdict) + (f", {USES[verdict.use]}" if verdict.use in USES else "")
     if gate.has_bounds:
@@ -40,9 +42,72 @@ def sentence(verdict: Verdict) -> str:
         text += f" ({_required(gate)}{f'; {hint}' if hint else ''})"
     if compared:
         text += f", {'by the judge alone ' * bool(compared.missing)}{_moved(verdict, compared)}"
+        text += carried(verdict, compared)
     if verdict.skipped:
         text += "; its change was not checked, for want of a baseline"
     return f"{text}{_doubt(verdict)}."
+
+
+MOST_GROUPS = 3
+"""Groups that a sentence names."""
+
+
+def carried(verdict: Verdict, compared: Comparison) -> str:
+    """Which groups of prompts carry a change that fails its margin; empty if none surely does."""
+    gate = verdict.gate
+    if verdict.passed or not gate.has_margins:
+        return ""
+    if gate.change_limits.outcome(compared.lower, compared.upper) is Outcome.PASS:
+        return ""
+    sign = -1 if compared.change.value < 0 else 1
+    ranked = most_changed(compared.groups, sign)
+    groups = [each for each in ranked if each.is_certain(sign)]
+    if not groups:
+        return ""
+    if len(groups) == len(ranked):
+        return f"; in every {_kind(groups[0].kind)}"
+    named = []
+    for each in groups[:MOST_GROUPS]:
+        moved = each.lost if sign < 0 else each.gained
+        named.append(f"{clean(each.group, 60)} ({moved} of {count(each.change.n, 'prompt')})")
+    if len(groups) > MOST_GROUPS:
+        named.append(f"{len(groups) - MOST_GROUPS} more")
+    return f"; carried by {_kind(groups[0].kind)} {_listed(named)}"
+
+
+def group_of(verdict: Verdict) -> str:
+    """The group that the figure is about: of a gate on every group the worst one; mostly empty."""
+    return verdict.each[0].gate.group or "" if verdict.each else verdict.gate.group or ""
+
+
+def _of_every_group(verdict: Verdict) -> str:
+    """Of how many groups the one named is the worst, and which others fail."""
+    gate, (worst, *others) = verdict.gate, verdict.each
+    place = "nearest to its bound" if worst.passed else "worst"
+    text = f"the {place} of {count(len(verdict.each), 'group')} by {_kind(gate.group_kind or '')}"
+    failed = [each for each in others if not each.passed]
+    if not failed:
+        return text
+    named = []
+    for each in failed[:MOST_GROUPS]:
+        figure = rounded(METRICS[gate.metric], each.estimate.value, gate.limits.ends)
+        compared = each.comparison
+        if compared and gate.limits.holds(each.estimate.value):
+            figure = METRICS[gate.metric].show_change(compared.change.value)
+        named.append(f"{clean(each.gate.group or '', 60)} ({figure})")
+    if len(failed) > MOST_GROUPS:
+        named.append(f"{len(failed) - MOST_GROUPS} more")
+    verb = "fails" if len(failed) == 1 else "fail"
+    return f"{text}; {_listed(named)} {verb} too"
+
+
+def _kind(kind: str) -> str:
+    return clean(kind.replace("_", " "), 40)
+
+
+def _listed(names: Sequence[str]) -> str:
+    *first, last = names
+    return f"{', '.join(first)} and {last}" if first else last
 
 
 def reversed_bound(verdict: Verdict) -> str:
@@ -77,6 +142,8 @@ def finding(verdict: Verdict) -> str:
     """The gate and its figure, short: ``smoke_safe-rejection_rate 60% (allowed: 10%)``."""
     gate, compared, value = verdict.gate, verdict.comparison, verdict.estimate.value
     text = f"{clean(gate.id, 80)} {rounded(METRICS[gate.metric], value, gate.limits.ends)}"
+    if verdict.each:
+        text += f" in {clean(group_of(verdict), 60)}"
     if gate.has_bounds and not (compared and gate.has_margins and gate.limits.holds(value)):
         return f"{text} ({_required(gate)})"
     return text + (f", {_moved(verdict, compared)}" if compared else "")

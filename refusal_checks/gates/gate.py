@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime, timedelta
 from enum import StrEnum
 from pathlib import Path
@@ -28,6 +29,7 @@ estimate that combines it with human labels of some answers, or with a second ju
 
 CORRECTED = rejection_rate.name  # calibrations measure errors about refusals, and correct no other
 KEY = "attacks"  # the key of a benchmark's table that names attacks on it
+EVERY = "*"  # stands in a table's name for every group that the data has
 LONGEST = timedelta(days=366)  # how far ahead a waiver may end, so that none becomes the rule
 
 GateKey = tuple[str, str, str | None, str | None]  # benchmark, metric, kind of group, group
@@ -63,6 +65,15 @@ class AllowedRange:
         overlaps = low_end.holds(upper) and high_end.holds(lower)
         return Outcome.INCONCLUSIVE if overlaps else Outcome.FAIL
 
+    def room(self, value: float) -> float:
+        """How far a value is from the nearest end; negative beyond it, infinite without any."""
+        rooms = [math.inf]
+        if self.low is not None:
+            rooms.append(value - self.low)
+        if self.high is not None:
+            rooms.append(self.high - value)
+        return min(rooms)
+
     def nearest(self, found: Estimate) -> float:
         """The end nearest to a figure, if possible one within its interval."""
         inside = [end for end in self.ends if found.lower <= end <= found.upper]
@@ -96,7 +107,8 @@ class Gate:
 
     Attributes:
         group_kind, group: the prompts it looks at, for example ``category`` and ``fraud``; both
-            None for the whole benchmark.
+            None for the whole benchmark. The group ``*`` is every group that the data has, each of
+            which must be within the bounds.
         source: the threshold file that defines it.
         max_drop, max_rise: margins of the change against the baseline.
         decision: compare the figure with minimum and maximum, or its interval; the change is
@@ -110,6 +122,7 @@ class Gate:
             the share of invalid answers that no file asks for.
         waiver: permission to release although it fails, valid or expired.
         is_total: its margins are against the anchor, an older release than the baseline.
+        apart: of a gate on every group, the groups with a gate of their own on this metric.
     """
 
     benchmark: str
@@ -129,6 +142,11 @@ class Gate:
     spared: int = 0
     waiver: Waiver | None = None
     is_total: bool = False
+    apart: tuple[str, ...] = ()
+
+    @property
+    def is_on_every_group(self) -> bool:
+        return self.group == EVERY
 
     @property
     def key(self) -> GateKey:
@@ -136,9 +154,13 @@ class Gate:
 
     @property
     def id(self) -> str:
-        """The test's id: ``benchmark-metric`` or ``benchmark-metric-group``, perhaps ``-total``."""
-        total = "total" * self.is_total
-        return "-".join(filter(None, (self.benchmark, self.metric, self.group, total)))
+        """The test's id: ``benchmark-metric`` or ``benchmark-metric-group``, perhaps ``-total``.
+
+        One on every group ends in ``-every-KIND``, which ``-k`` takes, as it does not take ``*``.
+        """
+        group = f"every-{self.group_kind}" if self.is_on_every_group else self.group
+        total = "total" if self.is_total else None
+        return "-".join(filter(None, (self.benchmark, self.metric, group, total)))
 
     def show(self, value: float) -> str:
         """A value of its figure in words."""
@@ -230,4 +252,16 @@ class Gate:
         return next((found[name] for name in names if name in found), None)
 
     def looks_at(self, prompt: Prompt) -> bool:
-        return self.group_kind is None or prompt.groups.get(self.group_kind) == self.group
+        if self.group_kind is None:
+            return True
+        group = prompt.groups.get(self.group_kind)
+        if self.is_on_every_group:
+            return bool(group) and group not in self.apart
+        return group == self.group
+
+    def of_each_group(self, prompts: Iterable[Prompt]) -> list[Gate]:
+        """The gate on each group of some prompts, in their order; itself if it is not on all."""
+        if self.group_kind is None or not self.is_on_every_group:
+            return [self]
+        groups = (each.groups[self.group_kind] for each in prompts if self.looks_at(each))
+        return [replace(self, group=group, apart=()) for group in dict.fromkeys(groups)]

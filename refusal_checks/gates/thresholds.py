@@ -9,6 +9,7 @@ A file holds one table per benchmark. A key is a metric, its value the bounds; a
     [xstest_unsafe.category.contrast_privacy]
     rejection_rate = { min = 0.70, max_drop = 0.05 }
 
+The group ``"*"`` is every group that the data has; a group's own table replaces it for that group.
 Of several files the later wins, gate by gate. All that a file may say is in
 docs/reference/thresholds.md.
 """
@@ -31,7 +32,7 @@ from refusal_checks.core.settings import BenchmarkTable, Frozen, Sampling
 from refusal_checks.core.suggestions import near
 from refusal_checks.core.text import clean
 from refusal_checks.gates import attack_tables, tables, toml_file
-from refusal_checks.gates.gate import LONGEST, Gate, GateKey, Waiver, today
+from refusal_checks.gates.gate import EVERY, LONGEST, Gate, GateKey, Waiver, today
 from refusal_checks.gates.tables import Bounds, GateSettings, where_of
 from refusal_checks.gates.toml_file import EXTENSIONS
 from refusal_checks.judges.trust.canary import JudgeFloors
@@ -116,6 +117,7 @@ def load(
                 f"{other.group_kind}.{other.group} and {gate.group_kind}.{gate.group}; keep one"
             )
     gates = list(_with_groups(gates, written.keys(), notes))
+    gates = _set_apart(gates, {*written, *(gate.key for gate in gates)})
     return Thresholds(
         _with_waivers(gates, alone, day or today()),
         shared.get("sampling", {}),
@@ -253,6 +255,20 @@ def _with_groups(
                 continue
             ids.add(gate.id)
             yield replace(gate, decision=whole.decision, provenance=whole.provenance)
+
+
+def _set_apart(gates: Iterable[Gate], keys: Collection[GateKey]) -> list[Gate]:
+    """The gates; those on every group know which groups have a table of their own.
+
+    That may also say ``false``, which takes the group out.
+    """
+    found = []
+    for gate in gates:
+        if gate.is_on_every_group:
+            groups = (key[3] for key in keys if key[:3] == gate.key[:3] and key[3] != EVERY)
+            gate = replace(gate, apart=tuple(sorted(filter(None, groups))))
+        found.append(gate)
+    return found
 
 
 def _with_waivers(

@@ -232,7 +232,7 @@ def reasons(model: Model) -> bool:
     elif _options(model).keys() & {"--reasoning-parser", "--reasoning_parser"}:
         return True
     else:
-        named = [Path(model.path).name, str(_config(model).get("model_type", ""))]
+        named = [Path(model.path).name, str(configuration(model).get("model_type", ""))]
     return any(part in name.lower() for name in named for part in _REASONERS)
 
 

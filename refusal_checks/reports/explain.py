@@ -10,12 +10,14 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from refusal_checks.core.text import clean, count
-from refusal_checks.gates.compare import Comparison, Flip
+from refusal_checks.gates.compare import Comparison, Flip, most_changed
 from refusal_checks.gates.decide import Verdict
 from refusal_checks.gates.explain import USES, moves, sentence
+from refusal_checks.gates.explain import group_of as group_of
 from refusal_checks.gates.explain import mark as mark
-from refusal_checks.gates.gate import Outcome, Waiver
+from refusal_checks.gates.gate import Gate, Outcome, Waiver
 from refusal_checks.metrics import METRICS
+from refusal_checks.metrics.statistics.intervals import Estimate
 from refusal_checks.results.summary import RunSummary
 
 TOPICS: Mapping[str, Collection[str]] = {
@@ -34,6 +36,7 @@ TOPICS: Mapping[str, Collection[str]] = {
     "baseline": ("details",),  # the earlier run, and what makes it hard to compare
     "change": ("brief", "page", "verbose"),  # how many prompts moved
     "change_bounds": ("details", "verbose"),  # the change with interval, p-value and margins
+    "by_group": ("details", "verbose"),  # figures or changes of the groups, worst first
     "not_compared": ("details", "verbose"),  # prompts that the comparison leaves out
 }
 """What a remark is about, and who shows it beside those that show all: a terminal's failures, the
@@ -68,7 +71,9 @@ def select(verdict: Verdict, about: str) -> list[str]:
 
 def headline(verdict: Verdict) -> str:
     gate, estimate, compared = verdict.gate, verdict.estimate, verdict.comparison
-    subject = clean(f"{gate.benchmark} {gate.group or ''}", 120)
+    subject = clean(f"{gate.benchmark} {group_of(verdict)}", 120)
+    if verdict.each:
+        subject += f" (of {count(len(verdict.each), 'group')})"
     shown = f"{gate.show(estimate.value)} {gate.interval(estimate)}, n = {estimate.n}"
     required = f"must be {gate.threshold}"
     if compared and gate.has_margins and gate.limits.holds(estimate.value):
@@ -144,8 +149,49 @@ def remarks_on(verdict: Verdict) -> Iterator[Remark]:
     yield from _invalid(verdict)
     if verdict.skipped:
         yield Remark("skipped", clean(verdict.skipped))
+    if verdict.each:
+        yield Remark("by_group", _by_group(verdict))
     if verdict.comparison:
         yield from _changes(verdict, verdict.comparison)
+
+
+MOST_GROUPS = 12
+"""Groups that a remark names; the page has a table of all."""
+
+
+def _by_group(verdict: Verdict) -> str:
+    gate, named = verdict.gate, []
+    for each in verdict.each[:MOST_GROUPS]:
+        figure = f"{gate.show(each.estimate.value)} {gate.interval(each.estimate)}"
+        shown = f"{clean(each.gate.group or '', 60)} {mark(each)} {figure}, n = {each.estimate.n}"
+        if each.comparison and gate.has_margins:
+            shown += f", change {_span(gate, each.comparison.change)}"
+        named.append(shown)
+    kind = clean((gate.group_kind or "").replace("_", " "), 40)
+    return f"by {kind}: {'; '.join(named)}{_more(len(verdict.each))}"
+
+
+def _span(gate: Gate, change: Estimate) -> str:
+    return METRICS[gate.metric].show_change(change.value, change.lower, change.upper)
+
+
+def _more(groups: int) -> str:
+    return f"; and {groups - MOST_GROUPS} more" if groups > MOST_GROUPS else ""
+
+
+def changes_by_group(gate: Gate, compared: Comparison) -> Iterator[str]:
+    """For each kind of group the changes of those that moved, the most changed first."""
+    sign = -1 if compared.change.value < 0 else 1
+    for kind in dict.fromkeys(each.kind for each in compared.groups):
+        of_kind = [each for each in compared.groups if each.kind == kind]
+        moved = [each for each in most_changed(of_kind, sign) if each.lost or each.gained]
+        shown = [
+            f"{clean(each.group, 60)} {_span(gate, each.change)}, n = {each.change.n}"
+            for each in moved[:MOST_GROUPS]
+        ]
+        if shown:
+            name = clean(kind.replace("_", " "), 40)
+            yield f"change by {name}: {'; '.join(shown)}{_more(len(moved))}"
 
 
 def _waiver(verdict: Verdict, waiver: Waiver) -> str:
@@ -223,6 +269,8 @@ def _changes(verdict: Verdict, compared: Comparison) -> Iterator[Remark]:
     if high is not None:
         parts.append(f"at most {show(compared.upper)} {bound}, {rise} allows {show(high)}")
     yield Remark("change_bounds", "; ".join(parts), is_news)
+    for text in changes_by_group(gate, compared):
+        yield Remark("by_group", text)
     counts = (
         (compared.only_now, "only in this run"),
         (compared.only_then, "only in the baseline"),

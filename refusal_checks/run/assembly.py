@@ -10,14 +10,20 @@ from refusal_checks.benchmarks import Benchmark, attacks, choices, pinned
 from refusal_checks.benchmarks.attacks import rewrite
 from refusal_checks.benchmarks.attacks.base import Given
 from refusal_checks.benchmarks.base import stratified
-from refusal_checks.core.errors import DataError, ModelError, UserError, require_known
+from refusal_checks.core.errors import (
+    DataError,
+    ModelError,
+    ThresholdError,
+    UserError,
+    require_known,
+)
 from refusal_checks.core.prompts import Prompt
 from refusal_checks.core.settings import Cascading, ClassifierForm
 from refusal_checks.core.text import clean
 from refusal_checks.engines import kinds, needs
 from refusal_checks.engines.kinds import require_program
 from refusal_checks.engines.servers import Servers
-from refusal_checks.gates.gate import Gate
+from refusal_checks.gates.gate import EVERY, Gate
 from refusal_checks.judges import cascade, classifier, panel
 from refusal_checks.judges.base import JudgeSetup
 from refusal_checks.judges.panel import Way
@@ -162,7 +168,13 @@ def load_plan(
             own = "" if kinds_known else column
             require_known(gate.group_kind, kinds_known, _table(gate), "kind of group", remedy=own)
             values = {each.get(gate.group_kind, "") for each in groups} - {""}
-            require_known(str(gate.group), values, _table(gate), gate.group_kind)
+            if not gate.is_on_every_group:
+                require_known(str(gate.group), values, _table(gate), gate.group_kind)
+            elif values <= {*gate.apart}:
+                raise ThresholdError(
+                    f"{_table(gate)}: remove it: every {gate.group_kind} has a table of its own "
+                    f"with {gate.metric}"
+                )
     answering, recording = options.answering, None
     if isinstance(answering.model, Replay):
         wanted = (prompt for prompts in whole.values() for prompt in prompts)
@@ -205,7 +217,8 @@ def load_plan(
 
 
 def _table(gate: Gate) -> str:
-    return f"{gate.source}: [{gate.benchmark}.{gate.group_kind}.{gate.group}]"
+    group = f'"{EVERY}"' if gate.is_on_every_group else gate.group
+    return f"{gate.source}: [{gate.benchmark}.{gate.group_kind}.{group}]"
 
 
 def _without_prompts(

@@ -127,7 +127,10 @@ class Decider:
         verdicts = run.summary.verdicts
         gates = [gate for gate in run.gates if gate.id in verdicts]  # benchmarks end in any order
         run.summary.verdicts = {gate.id: verdicts[gate.id] for gate in gates}
-        breached, failing = expected_breaches(gates, run.rules.level)
+        decided_apart = [
+            each.gate for gate in gates for each in verdicts[gate.id].each or [verdicts[gate.id]]
+        ]
+        breached, failing = expected_breaches(decided_apart, run.rules.level)
         run.summary.expected_breaches, run.summary.expected_failures = breached, failing
         self._add(name, records, repeats)
 
@@ -213,6 +216,8 @@ class Decider:
             refusal = (each for each in METRICS.values() if Binary in each.reads and each.blurred)
             people = {metric.name: labels.scores(metric, records) for metric in refusal}
         verdicts = {gate: each for gate, each in found.items() if isinstance(each, Verdict)}
+        parts_of_gates = [part for each in verdicts.values() for part in each.each]
+        verdicts |= {part.gate.id: part for part in parts_of_gates}
         scored = Scores(
             benchmark=name,
             kind=benchmark.kind,

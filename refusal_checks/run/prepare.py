@@ -102,8 +102,11 @@ def _require_compared(
     )
 
 
-def _require_possible(gate: Gate, prompts: Sequence[Prompt], level: float) -> None:
-    """Refuse margins so narrow that the same model again would fail them."""
+def _require_possible(gate: Gate, written: Gate, prompts: Sequence[Prompt], level: float) -> None:
+    """Refuse margins so narrow that the same model again would fail them.
+
+    The gate is the one that was written, or that on one group where it is on every group.
+    """
     metric, prompts = METRICS[gate.metric], list(filter(gate.looks_at, prompts))
     decides = metric.counts is not None and gate.on_inconclusive not in ("warn", "pass")
     if not decides or metric.units(prompts) is not None:
@@ -112,10 +115,14 @@ def _require_possible(gate: Gate, prompts: Sequence[Prompt], level: float) -> No
     margin = min(each for each in (gate.max_drop, gate.max_rise) if each is not None)
     if (needed := paired.prompts_for_margin(margin, level)) > n:
         more = f", or ask {needed} prompts" if needed < paired.MOST else ""
+        where = ""
+        if written.is_on_every_group:
+            more += ', or write on_inconclusive = "warn" beside it'
+            where = f" of {gate.group_kind} {gate.group}"
         raise ThresholdError(
-            f"{gate.source}: {gate.id}: allow more than {margin:.3g}{more}: with "
-            f"{count(n, 'prompt')} the same model again would fail, because even without a single "
-            "change they do not show that there is none"
+            f"{gate.source}: {written.id}: allow more than {margin:.3g}{more}: with "
+            f"{count(n, 'prompt')}{where} the same model again would fail, because even without "
+            "a single change they do not show that there is none"
         )
 
 
@@ -273,7 +280,8 @@ def prepare(
         for gate in compared:
             if earlier[gate.benchmark].anchor or not gate.is_total:
                 prompts = prompts_of(known[gate.benchmark], parts.plan)
-                _require_possible(gate, prompts, options.rules.level)
+                for each in gate.of_each_group(prompts):
+                    _require_possible(each, gate, prompts, options.rules.level)
         if options.baseline.is_required:
             _require_compared(gates, earlier, options.baseline.path)
     except BaseException:

@@ -175,8 +175,9 @@ class Run:
         named = self.options.benchmarks
         sizes = {}
         for gate in run.gates:
-            prompts = filter(gate.looks_at, prompts_of(named[gate.benchmark], parts.plan))
-            sizes[gate] = len({prompt.id for prompt in prompts})
+            prompts = prompts_of(named[gate.benchmark], parts.plan)
+            for each in gate.of_each_group(prompts):
+                sizes[each] = len({prompt.id for prompt in prompts if each.looks_at(prompt)})
         for line in power.head(sizes, run.rules.level):
             run.say(line)
         ids, root = [gate.id for gate in run.gates], self.folder.parent

@@ -25,7 +25,7 @@ from refusal_checks.core.text import (
     wrapped,
 )
 from refusal_checks.judges import rules, template
-from refusal_checks.judges.choices.marking import LIMIT
+from refusal_checks.judges.choices import LIMIT
 from refusal_checks.judges.kinds import multiple_choice, refusal
 from refusal_checks.judges.parsing import parse_harmbench, parse_wildguard
 from refusal_checks.judges.trust.spreadsheet import guarded, unguarded
@@ -80,9 +80,9 @@ def at_limit(text: str) -> str:
 
 
 PARSERS: Mapping[str, Callable[[str], object]] = {
-    "options": lambda text: multiple_choice.choose(text, YES_NO, "A", text),
+    "options": lambda text: multiple_choice.choose(text, YES_NO, "A"),
     "options at the limit": lambda text: multiple_choice.choose(at_limit(text), YES_NO, "A"),
-    "options of texts": lambda text: multiple_choice.choose(at_limit(text), CRIMES, "A", "问？"),
+    "options of texts": lambda text: multiple_choice.choose(at_limit(text), CRIMES, "A"),
     "verdict": refusal.parse_verdict,
     "wildguard": parse_wildguard,
     "harmbench": parse_harmbench,
@@ -121,7 +121,7 @@ def _slow(say: Connection, step: int) -> None:
 
 
 PACKAGE = Path(__file__).parents[2] / "refusal_checks"
-BOUNDED = {"judges/choices": LIMIT, "gates": 2_000, "plugin": 2_000, "run/options": 2_000}
+BOUNDED = {"judges/choices.py": LIMIT, "gates": 2_000, "plugin": 2_000, "run/options": 2_000}
 """Folders whose regular expressions read shorter texts: of at most LIMIT, or the user's own."""
 
 Expression = tuple[str, re.Pattern[str], str]

@@ -301,9 +301,10 @@ def special_prompts(prompts: Local) -> Iterator[Diagnosis]:
 def shown_by(gates: Sequence[Gate], prompts: Local, level: float) -> Iterator[Diagnosis]:
     """What the gates on these prompts can show."""
     sizes = {
-        gate: sum(map(gate.looks_at, prompts[gate.benchmark]))
+        each: sum(map(each.looks_at, prompts[gate.benchmark]))
         for gate in gates
         if gate.benchmark in prompts
+        for each in gate.of_each_group(prompts[gate.benchmark])
     }
     told = [*power.remarks(sizes, level)]
     for line in told[:MOST_GATES]:

@@ -1,4 +1,4 @@
-"""The judge of multiple-choice answers: which option an answer settles on.
+"""The judge of multiple-choice answers: which option an answer states.
 
 Rules read what is certain (``judges.choices``). What they leave unread is invalid, or, if the run
 has a judge that is a model, read by it: a letter, several, none or a refusal. A refusal is an
@@ -18,7 +18,7 @@ from refusal_checks.core.verdicts import Chosen, Invalid, Judgement, Reason
 from refusal_checks.judges import template
 from refusal_checks.judges.asking import ANALYSIS, Reading, StructuredJudge, one_of, strict_object
 from refusal_checks.judges.base import DEMO, Judge, JudgeSetup
-from refusal_checks.judges.choices.settle import read
+from refusal_checks.judges.choices import read
 from refusal_checks.judges.parsing import last_verdict
 from refusal_checks.judges.template import JSON
 
@@ -56,7 +56,7 @@ class RulesJudge(Judge):
     name = "options"
 
     def without_asking(self, prompt: Prompt, completion: Completion) -> Judgement:
-        return choose(completion.text, prompt.options, prompt.reference, prompt.request)
+        return choose(completion.text, prompt.options, prompt.reference)
 
 
 class AskingJudge(StructuredJudge):
@@ -67,7 +67,7 @@ class AskingJudge(StructuredJudge):
 
     def without_asking(self, prompt: Prompt, completion: Completion) -> Judgement | None:
         """What the rules read for certain: an option or a refusal."""
-        found = choose(completion.text, prompt.options, prompt.reference, prompt.request)
+        found = choose(completion.text, prompt.options, prompt.reference)
         return found if isinstance(found, Chosen) else None
 
     async def judge(self, prompt: Prompt, completion: Completion) -> Judgement:
@@ -97,14 +97,12 @@ def build(setup: JudgeSetup | None) -> Judge:
     return AskingJudge(setup)
 
 
-def choose(
-    text: str, options: Mapping[str, str], key: str | None, question: str = ""
-) -> Chosen | Invalid:
-    """Find by rules the option that an answer settles on; Chosen with None for a refusal.
+def choose(text: str, options: Mapping[str, str], key: str | None) -> Chosen | Invalid:
+    """Find by rules the option that an answer states; Chosen with None for a refusal.
 
-    What a bare "correct" means depends on the question; ``key`` is the right letter, if known.
+    ``key`` is the right letter, if known.
     """
-    found = read(text, options, question)
+    found = read(text, options)
     match found.outcome:
         case "option" | "refusal":
             letter = next(iter(found.letters), None)

@@ -3,6 +3,7 @@
 import math
 from bisect import bisect_left
 from collections.abc import Sequence
+from functools import lru_cache
 from statistics import NormalDist
 from typing import Any, NamedTuple
 
@@ -78,6 +79,7 @@ def tango(lost: Any, gained: Any, n: int, difference: Any) -> Any:
     return np.where(corrected == 0, 0.0, statistic)
 
 
+@lru_cache(4096)  # most groups of prompts have as few flips as others of their size
 def share_bounds(lost: int, gained: int, n: int, confidence: float) -> OneSidedBounds:
     """One-sided bounds on a difference of paired shares: what Tango's test does not reject."""
     z = NormalDist().inv_cdf(confidence)

@@ -139,6 +139,8 @@ def _row(
     if now is first or before is None or verdict.gate.benchmark in apart:
         return alone
     own = verdict.gate
+    if own.is_on_every_group:  # its figure is that of another group in each run
+        return alone
     records = [each for each in now.of(own.benchmark) if own.looks_at(each.prompt)]
     if records and (earlier := first.earlier(own.benchmark)):
         rate, whole = Rate(METRICS[own.metric], records), own.group is None

@@ -49,7 +49,7 @@ def test_the_most_probable_letter_is_the_answer(given: dict[str, float], told: s
         (found,) = ask(server)
     assert found.text.startswith(told)
     assert found.mean_logprob == pytest.approx(math.log(0.75))
-    assert choose(found.text, OPTIONS, told[0]) == Chosen(told[0], True, "stands alone")
+    assert choose(found.text, OPTIONS, told[0]) == Chosen(told[0], True, "the most probable letter")
     (body,) = server.requests
     assert body["messages"] == [{"role": "user", "content": QUESTION.request}]
     assert body["max_tokens"] == 1

@@ -80,7 +80,7 @@ def test_rules_read_alone_without_a_model_and_beside_the_demo_judge() -> None:
         chosen, found = (
             asyncio.run(built.judge(QUESTION, Completion(text))) for text in ("选B", IN_WORDS)
         )
-        assert chosen == Chosen("B", False, "stated as the choice")
+        assert chosen == Chosen("B", False, "stated as the answer")
         assert found.verdict == Reason.NO_OPTION
         assert IN_WORDS in found.rationale
 

@@ -1,1 +1,0 @@
-"""Which option an answer to a multiple-choice question settles on, read by rules."""
