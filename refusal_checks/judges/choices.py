@@ -234,7 +234,11 @@ _TURNS = re.compile(
 
 
 def _before_reasons(answer: str, asked: Options) -> Claim | None:
-    """An option stated by its letter, before reasons that name no option and take nothing back."""
+    """An option stated by its letter, before reasons that name no option and take nothing back.
+
+    Where options are words such as "yes" and "no", any reasons can contradict a letter, unless the
+    word stands beside it.
+    """
     start = _REASON.search(answer)
     if start is None:
         return None
@@ -242,6 +246,11 @@ def _before_reasons(answer: str, asked: Options) -> Claim | None:
     claim = asked.claim(head.rstrip(" \n,。.;!:([【"))
     if claim is None or claim.form == "text" or not _is_silent(reasons, asked):
         return None
+    if any(map(_FUNCTION_WORD.fullmatch, asked.by_text)):
+        named = _folded(_STATEMENT.sub("", head, count=1))
+        own = [text for text, letters in asked.by_text.items() if letters == claim.letters]
+        if not any(text in named for text in own):
+            return None
     return claim
 
 
