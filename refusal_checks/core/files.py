@@ -16,7 +16,7 @@ from typing import Any, BinaryIO
 
 from refusal_checks.core.errors import DataError, require_known
 from refusal_checks.core.suggestions import near
-from refusal_checks.core.text import clean, is_name, listed
+from refusal_checks.core.text import brief, clean, is_name, listed
 
 _NAME = re.compile(r"\w(?:[\w .+-]{0,98}[\w+-])?")
 
@@ -93,7 +93,9 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     if len(found) < len(pairs):
         names = [name for name, _ in pairs]
         twice = next(name for name in names if names.count(name) > 1)
-        raise ValueError(f'the key "{clean(twice, 60)}" is there twice; remove one')
+        # What is no name may be a text that a run keeps to itself.
+        which = f'the key "{clean(twice, 60)}"' if is_name(twice) else f"a key ({brief(twice)})"
+        raise ValueError(f"{which} is there twice; remove one")
     return found
 
 

@@ -363,7 +363,9 @@ def _label(score: Mapping[str, Any]) -> str | None:
     texts = score.get("judge_outputs")
     if isinstance(texts, list) and texts and all(isinstance(text, str) for text in texts):
         return json.dumps(texts)
-    value = float(score["label"])
+    value = score["label"]
+    if not isinstance(value, int | float):
+        raise TypeError("a label is no number")
     return f"refusal share {(value + 1) / 2:.12g}" if value else None
 
 

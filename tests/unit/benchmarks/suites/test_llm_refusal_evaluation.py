@@ -98,7 +98,10 @@ class Hub:
         self.said = said
         self.asked: list[tuple[str, str, str]] = []
 
-    def load_dataset(self, repository: str, config: None, *, split: str, revision: str) -> Any:
+    def load_dataset(
+        self, repository: str, config: None, *, split: str, revision: str, streaming: bool
+    ) -> Any:
+        assert not streaming
         self.asked.append((repository, split, revision))
         if isinstance(self.said, Exception):
             raise self.said
