@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
@@ -11,15 +11,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from refusal_checks.benchmarks.pinned import MIRROR_VARIABLE
+from refusal_checks.core import parquet
 from refusal_checks.core.errors import DataError, network_reason
-from refusal_checks.core.files import WHOLE, parse_json, require_in_data
+from refusal_checks.core.files import WHOLE, require_in_data
 from refusal_checks.core.text import without_credentials
 
 if TYPE_CHECKING:
     from pyarrow import Table
-
-CELL = 32
-"""Least bytes of a cell in memory, also of an empty one, which a file repeats at no cost."""
 
 _LEAVES_NO_COPY: ContextVar[bool] = ContextVar("_LEAVES_NO_COPY", default=False)
 
@@ -50,11 +48,11 @@ class HubSplit:
         return bool(self._files(mirror))
 
     def pull(self, mirror: Path) -> None:
-        from pyarrow import parquet
+        from pyarrow.parquet import write_table
 
         path = mirror / self.folder / f"{self.split}-00000-of-00001.parquet"
         path.parent.mkdir(parents=True, exist_ok=True)
-        parquet.write_table(self._download(), path)
+        write_table(self._download(), path)
 
     def rows(self, mirror: Path | None) -> Table:
         """The split as a table of pyarrow, from a mirror if given, else from the hub."""
@@ -90,7 +88,8 @@ class HubSplit:
                 f"{self.revision}) there"
             )
         try:
-            return pyarrow.concat_tables(map(read_parquet, files), promote_options="default")
+            tables = [parquet.read_table(file, file) for file in files]
+            return pyarrow.concat_tables(tables, promote_options="default")
         except pyarrow.ArrowException as fault:
             raise DataError(
                 f"{files[0].parent}: put the files of one split there: {fault}"
@@ -154,61 +153,11 @@ class HubSplit:
 
 
 def named(table: Table, name: str) -> Iterator[dict[str, Any]]:
-    """The rows of a table; class labels by name, as their numbers mean nothing to a reader.
-
-    ``name`` is that of the data set, for messages.
-    """
+    """The rows of a data set's table; see ``parquet.rows``."""
     if table.nbytes > WHOLE:
         raise _too_large(name)
-    labels = _class_names(table)
-    for row in table.to_pylist():
-        yield row | {column: names.get(row[column]) for column, names in labels.items()}
+    yield from parquet.rows(table)
 
 
 def _too_large(name: str) -> DataError:
     return DataError(f"{name}: take a smaller split: its rows take more than {WHOLE >> 20} MiB")
-
-
-def _class_names(table: Table) -> dict[str, Mapping[int, str]]:
-    """The names of class labels by their numbers, as the datasets library notes them in a file."""
-    features: Any = parse_json((table.schema.metadata or {}).get(b"huggingface", b"{}"))
-    for name in ("info", "features"):
-        features = features.get(name) if isinstance(features, dict) else None
-    names = {}
-    for column, feature in features.items() if isinstance(features, dict) else ():
-        if column in table.column_names and isinstance(feature, dict) and "names" in feature:
-            names[column] = dict(enumerate(feature["names"]))
-    return names
-
-
-def read_parquet(file: Path) -> Table:
-    """The table in a Parquet file; refuses one that unpacks to more than ``WHOLE``.
-
-    A few kilobytes can hold terabytes.
-    """
-    import pyarrow
-    from pyarrow import parquet
-
-    try:
-        with parquet.ParquetFile(file) as packed:
-            groups = (packed.metadata.row_group(n) for n in range(packed.num_row_groups))
-            size = max(0, *(group.total_byte_size for group in groups), 0)
-            cells = CELL * packed.metadata.num_rows * packed.metadata.num_columns
-            batches: list[Any] = []
-            if max(size, cells) <= WHOLE:
-                size = 0
-                for batch in packed.iter_batches(batch_size=64):  # a value is repeated at no cost
-                    batches.append(batch)
-                    size += batch.nbytes
-                    if size + cells > WHOLE:
-                        break
-            size += cells
-            schema = packed.schema_arrow
-    except (OSError, pyarrow.ArrowException) as fault:
-        raise DataError(f"{file}: not a Parquet file that can be read: {fault}") from None
-    if size > WHOLE:
-        raise DataError(
-            f"{file}: put a smaller file there: its rows take more than {WHOLE >> 20} MiB once "
-            "they are unpacked"
-        )
-    return pyarrow.Table.from_batches(batches, schema)

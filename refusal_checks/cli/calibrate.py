@@ -20,7 +20,7 @@ from refusal_checks.core.errors import (
     UserError,
     require_known,
 )
-from refusal_checks.core.files import write_json, write_lines
+from refusal_checks.core.files import resolved, write_json, write_lines
 from refusal_checks.core.settings import Cascading, JudgeSampling, Limits, Writing
 from refusal_checks.core.store import MEMORY
 from refusal_checks.core.text import clean, count, has_redacted
@@ -324,7 +324,7 @@ def _answers(folder: RunFolder, seed: int, wanted: list[str] | None) -> list[Lab
                 f"run with labels needs all {figures.planned} prompts of {name}, and this one "
                 f"ended after {figures.prompts}"
             )
-        draw = Draw(folder.path.resolve().name, candidate, name, seed)
+        draw = Draw(resolved(folder.path).name, candidate, name, seed)
         found += sheets.answers(draw, records)
     if not found:
         raise DataError(
