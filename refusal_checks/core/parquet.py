@@ -64,7 +64,7 @@ def _class_names(table: Table) -> dict[str, Mapping[int, str]]:
     features: Any = parse_json((table.schema.metadata or {}).get(b"huggingface", b"{}"))
     for name in ("info", "features"):
         features = features.get(name) if isinstance(features, dict) else None
-    names = {}
+    names: dict[str, Mapping[int, str]] = {}
     for column, feature in features.items() if isinstance(features, dict) else ():
         if column in table.column_names and isinstance(feature, dict) and "names" in feature:
             names[column] = dict(enumerate(feature["names"]))

@@ -127,13 +127,14 @@ def _doubts(summary: RunSummary, verdicts: Sequence[Verdict]) -> Iterator[str]:
     """
     own = [each for each in verdicts if METRICS[each.gate.metric].group != "judging"]
     unsure = [each for each in own if each.passed and each.outcome is Outcome.INCONCLUSIVE]
+    parts = {name: each for name, each in summary.manifest.data.items() if each.is_partial}
     open_ones = few = 0
     smallest = None
     for each in unsure:
         if each.warns or each.gate.decision == "confident" or each.gate.has_margins:
             open_ones += 1
-        elif each.estimate.n < LEAST:  # else its figure decides alone, as its file asks
-            few += 1
+        elif each.estimate.n < LEAST and each.gate.benchmark not in parts:
+            few += 1  # else its figure decides alone, as its file asks
             if smallest is None or each.estimate.n < smallest.estimate.n:
                 smallest = each
     if open_ones:
@@ -159,7 +160,6 @@ def _doubts(summary: RunSummary, verdicts: Sequence[Verdict]) -> Iterator[str]:
         yield clean(f"{count(len(idle), 'gate')} cannot fail: {where}", 200)
     if any(each.flips for each in own):
         yield "answers that could not be judged decide a gate"
-    parts = {name: each for name, each in summary.manifest.data.items() if each.is_partial}
     if parts:
         name, first = next(iter(parts.items()))
         more = len(parts) - 1

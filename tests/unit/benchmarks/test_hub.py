@@ -1,6 +1,5 @@
 """Where the rows of a data set of the hub are left: nowhere, if a run keeps its texts to itself."""
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import datasets
@@ -28,7 +27,7 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.fixture
-def repository(tmp_path: Path) -> Iterator[str]:
+def repository(tmp_path: Path) -> str:
     """A data set that the library reads as it does one of the hub, with a class label."""
     folder = tmp_path / "set"
     folder.mkdir()

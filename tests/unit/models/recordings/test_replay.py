@@ -111,7 +111,10 @@ def test_columns_can_be_mapped(write: Write) -> None:
 
 
 def test_a_parquet_file_is_a_table_as_any_other(tmp_path: Path) -> None:
-    columns = {"prompt": ["a", "a", "b"], "completion": ["one", "two", None]}
+    columns: dict[str, list[str | None]] = {
+        "prompt": ["a", "a", "b"],
+        "completion": ["one", "two", None],
+    }
     found = read(put_parquet(tmp_path / "said.parquet", columns))
     assert [answer.text for answer in found.answers(Prompt.single("1", "a"))] == ["one", "two"]
 
