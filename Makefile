@@ -15,6 +15,10 @@ ARGS ?=
 # none: for servers and recorded answers, and without what only tests need
 ENGINE ?= $(if $(shell command -v nvidia-smi),cuda,cpu)
 
+# Paths begin with it: where it is empty, they would begin at the root of the disk.
+ifeq ($(strip $(VENV)),)
+$(error VENV is empty: name the folder of the environment, or leave VENV out)
+endif
 bin := $(VENV)/bin
 # pip shows what it fetches, except in a pipeline's log.
 pip := $(bin)/python -m pip --disable-pip-version-check install $(if $(CI),--quiet)
@@ -73,4 +77,6 @@ $(VENV)/.none: pyproject.toml
 	touch $@
 
 clean:
+	@test ! -e $(VENV) || test -e $(VENV)/pyvenv.cfg || \
+		{ echo "$(VENV) is no virtual environment, so it stays" >&2; exit 1; }
 	rm -rf $(VENV) .refusal-checks

@@ -57,7 +57,8 @@ def custom(name: str, table: BenchmarkTable) -> Benchmark:
 
     def from_hub(mirror: Path | None) -> list[Prompt]:
         rows = split.rows(mirror)
-        return _prompts(name, table, [*hub.named(rows)], rows.column_names, split.repository)
+        named = list(hub.named(rows, split.repository))
+        return _prompts(name, table, named, rows.column_names, split.repository)
 
     text = f"split {table.split} of {table.dataset}"
     return Benchmark(

@@ -1,18 +1,35 @@
-"""Data sets of the Hugging Face hub, loaded with the datasets library at a pinned revision."""
+"""Data sets of the Hugging Face hub at a pinned revision: from a mirror, else from the hub."""
+
+from __future__ import annotations
 
 import logging
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from refusal_checks.benchmarks.pinned import MIRROR_VARIABLE
+from refusal_checks.core import parquet
 from refusal_checks.core.errors import DataError, network_reason
 from refusal_checks.core.files import WHOLE, require_in_data
 from refusal_checks.core.text import without_credentials
 
-CELL = 32
-"""Least bytes of a cell in memory, also of an empty one, which a file repeats at no cost."""
+if TYPE_CHECKING:
+    from pyarrow import Table
+
+_LEAVES_NO_COPY: ContextVar[bool] = ContextVar("_LEAVES_NO_COPY", default=False)
+
+
+@contextmanager
+def leaving_no_copy(wanted: bool) -> Iterator[None]:
+    """Within it nothing of a data set is written into a cache, if that is wanted (``--redact``)."""
+    before = _LEAVES_NO_COPY.set(wanted)
+    try:
+        yield
+    finally:
+        _LEAVES_NO_COPY.reset(before)
 
 
 @dataclass(frozen=True)
@@ -31,12 +48,14 @@ class HubSplit:
         return bool(self._files(mirror))
 
     def pull(self, mirror: Path) -> None:
+        from pyarrow.parquet import write_table
+
         path = mirror / self.folder / f"{self.split}-00000-of-00001.parquet"
         path.parent.mkdir(parents=True, exist_ok=True)
-        self._download().to_parquet(str(path))
+        write_table(self._download(), path)
 
-    def rows(self, mirror: Path | None) -> Any:
-        """The split as a ``datasets.Dataset``, from a mirror if given, else from the hub."""
+    def rows(self, mirror: Path | None) -> Table:
+        """The split as a table of pyarrow, from a mirror if given, else from the hub."""
         return self._mirrored(mirror) if mirror else self._download()
 
     def table(
@@ -47,17 +66,17 @@ class HubSplit:
         for column in wanted:
             require_in_data(column, data.column_names, where)
         there = [column for column in optional if column in data.column_names]
-        rows = [*named(data.select_columns([*wanted, *there]))]
+        rows = list(named(data.select([*wanted, *there]), self.repository))
         for number, row in enumerate(rows):
             if not isinstance(row["prompt"], str):
                 raise DataError(f"{where}: row {number} has no text in the column prompt")
         return rows
 
-    def _files(self, mirror: Path) -> list[str]:
-        return sorted(map(str, (mirror / self.folder).glob(f"{self.split}-*.parquet")))
+    def _files(self, mirror: Path) -> list[Path]:
+        return sorted((mirror / self.folder).glob(f"{self.split}-*.parquet"))
 
-    def _mirrored(self, mirror: Path) -> Any:
-        import datasets  # takes seconds to import, which collection need not wait for
+    def _mirrored(self, mirror: Path) -> Table:
+        import pyarrow  # takes a while to import, which collection need not wait for
 
         files = self._files(mirror)
         if not files:
@@ -68,21 +87,30 @@ class HubSplit:
                 f"with {pull}{first}, or put the Parquet files of {self.repository} (revision "
                 f"{self.revision}) there"
             )
-        for file in files:
-            _require_small(file)
         try:
-            return datasets.load_dataset("parquet", data_files=files, split="train")
-        except (OSError, ValueError, datasets.exceptions.DatasetGenerationError) as fault:
-            raise DataError(f"{files[0]}: not a Parquet file of this split: {fault}") from fault
+            tables = [parquet.read_table(file, file) for file in files]
+            return pyarrow.concat_tables(tables, promote_options="default")
+        except pyarrow.ArrowException as fault:
+            raise DataError(
+                f"{files[0].parent}: put the files of one split there: {fault}"
+            ) from None
 
-    def _download(self) -> Any:
-        import datasets
+    def _download(self) -> Table:
+        import datasets  # takes seconds to import
+        from huggingface_hub import constants
 
         logging.getLogger("huggingface_hub").setLevel(logging.ERROR)  # it prints each retry
+        # A stream leaves no file behind. Without a network only what is cached already is read.
+        is_streamed = _LEAVES_NO_COPY.get() and not constants.HF_HUB_OFFLINE
         try:
-            return datasets.load_dataset(
-                self.repository, self.config, split=self.split, revision=self.revision
+            data = datasets.load_dataset(
+                self.repository,
+                self.config,
+                split=self.split,
+                revision=self.revision,
+                streaming=is_streamed,
             )
+            return self._collected(data) if is_streamed else data.data.table
         except (OSError, ValueError) as fault:
             config = f" {self.config}," if self.config else ""
             where = f"{self.repository},{config} split {self.split} (revision {self.revision})"
@@ -99,6 +127,22 @@ class HubSplit:
                 )
             raise DataError(said) from fault
 
+    def _collected(self, stream: Any) -> Table:
+        """A stream's rows, in memory."""
+        import pyarrow
+
+        batches: list[Table] = []
+        size = 0
+        for batch in stream.with_format("arrow").iter(batch_size=1000):
+            batches.append(batch)
+            size += batch.nbytes
+            if size > WHOLE:
+                raise _too_large(self.repository)
+        table = pyarrow.concat_tables(batches, promote_options="default")
+        if stream.features is not None:
+            table = table.cast(stream.features.arrow_schema)
+        return table
+
     @property
     def _conditions(self) -> str:
         """What gives an account the right to fetch a gated data set."""
@@ -108,39 +152,12 @@ class HubSplit:
         )
 
 
-def named(rows: Any) -> Iterator[dict[str, Any]]:
-    """The rows of a data set; class labels by name, as their numbers mean nothing to a reader."""
-    if rows.data.nbytes > WHOLE:
-        name = rows.info.dataset_name or "the data set"
-        raise DataError(f"{name}: take a smaller split: its rows take more than {WHOLE >> 20} MiB")
-    labels = {
-        column: dict(enumerate(feature.names))
-        for column, feature in rows.features.items()
-        if hasattr(feature, "names")
-    }
-    for row in rows.to_list():  # 20 times as fast as one by one
-        yield row | {column: names.get(row[column]) for column, names in labels.items()}
+def named(table: Table, name: str) -> Iterator[dict[str, Any]]:
+    """The rows of a data set's table; see ``parquet.rows``."""
+    if table.nbytes > WHOLE:
+        raise _too_large(name)
+    yield from parquet.rows(table)
 
 
-def _require_small(file: str) -> None:
-    """Refuse a file that unpacks to more than ``WHOLE``: a few kilobytes can hold terabytes."""
-    from pyarrow import parquet
-
-    try:
-        with parquet.ParquetFile(file) as table:
-            groups = (table.metadata.row_group(n) for n in range(table.num_row_groups))
-            size = max(0, *(group.total_byte_size for group in groups), 0)
-            cells = CELL * table.metadata.num_rows * table.metadata.num_columns
-            if max(size, cells) <= WHOLE:
-                batches = table.iter_batches(batch_size=64)  # one value can be repeated at no cost
-                size = 0
-                while size + cells <= WHOLE and (batch := next(batches, None)) is not None:
-                    size += batch.nbytes
-            size += cells
-    except (OSError, ValueError) as fault:
-        raise DataError(f"{file}: not a Parquet file of this split: {fault}") from None
-    if size > WHOLE:
-        raise DataError(
-            f"{file}: put a smaller file there: its rows take more than {WHOLE >> 20} MiB once "
-            "they are unpacked"
-        )
+def _too_large(name: str) -> DataError:
+    return DataError(f"{name}: take a smaller split: its rows take more than {WHOLE >> 20} MiB")

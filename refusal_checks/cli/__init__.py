@@ -110,11 +110,13 @@ def _in_words(said: str, mistake: typer.BadParameter) -> str:
     """What typer says of a mistake, with what to write in its place."""
     if (context := mistake.ctx) is None:
         return said
+    parameter = getattr(mistake, "param", None)  # what is missing may be a command
     if extra := re.fullmatch(r"Got unexpected extra arguments?(?:\(s\))? \((.*)\)", said):
         said = f"leave out {extra[1]}, or name what it is with an option (--help lists them)."
     elif (commands := getattr(context.command, "commands", ())) and "Did you mean" not in said:
         said += f" Known: {', '.join(commands)}."
-    if said.startswith("Missing") and (about := getattr(mistake.param, "help", "")):
+    said = said.replace("Missing command.", "Name a command.")
+    if said.startswith("Missing") and (about := getattr(parameter, "help", "")):
         said += f" {about}"
     said = said.replace("Value error, ", "")
     said = said.replace("Input should be greater than or equal to", "must be at least")

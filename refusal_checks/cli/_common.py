@@ -10,7 +10,9 @@ import typer
 from refusal_checks.core.errors import DataError, UserError
 from refusal_checks.core.text import visible
 from refusal_checks.results import run_folder
-from refusal_checks.run.options.command_line import REDACT
+from refusal_checks.results.redact import RedactedFolder
+from refusal_checks.results.run_folder import RunFolder, RunView
+from refusal_checks.run.options.command_line import REDACT, is_redacted
 
 STORE = Path(".refusal-checks") / "store.sqlite"
 
@@ -65,6 +67,18 @@ Redact = Annotated[
     bool, typer.Option("--redact", help=f"Show hashes and lengths, not texts (${REDACT}=1).")
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, for scripts.")]
+
+
+def open_run(name: str, root: Path, redact: bool = False) -> RunFolder:
+    """A run, as every command reads it: without texts if ``--redact`` or its variable says so."""
+    kind = RedactedFolder if is_redacted(redact) else RunFolder
+    return kind.of(run_folder.locate(name, root))
+
+
+def read_run(name: str, root: Path) -> RunView:
+    """A run and its summary; see ``open_run``."""
+    folder = open_run(name, root)
+    return RunView(folder, folder.summary())
 
 
 def require_target(target: Path, root: Path, command: str, right: Iterable[str | Path]) -> None:

@@ -7,7 +7,15 @@ from typing import Annotated
 
 import typer
 
-from refusal_checks.cli._common import EACH_RUN, Root, Run, add_group, echo, require_target
+from refusal_checks.cli._common import (
+    EACH_RUN,
+    Root,
+    Run,
+    add_group,
+    echo,
+    read_run,
+    require_target,
+)
 from refusal_checks.core.errors import BaselineError
 from refusal_checks.core.files import write_text
 from refusal_checks.core.text import clean, count
@@ -42,7 +50,7 @@ def accept(
     the run did not evaluate stay as they are.
     """
     require_target(folder, runs, "baseline accept", [folder, run])
-    past = RunView.read(run_folder.locate(run, runs))
+    past = read_run(run, runs)
     _require_whole(past, partial)
     accepted = baseline.load(past.folder.path)
     for place in (folder, folder / baseline.ANCHOR)[: 1 + anchor]:

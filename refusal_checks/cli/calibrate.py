@@ -12,9 +12,15 @@ from typing import Annotated, Any
 
 import typer
 
-from refusal_checks.cli._common import STORE, Root, Run, echo
-from refusal_checks.core.errors import CalibrationError, DataError, ModelError, require_known
-from refusal_checks.core.files import write_json, write_lines
+from refusal_checks.cli._common import STORE, Root, Run, echo, open_run
+from refusal_checks.core.errors import (
+    CalibrationError,
+    DataError,
+    ModelError,
+    UserError,
+    require_known,
+)
+from refusal_checks.core.files import resolved, write_json, write_lines
 from refusal_checks.core.settings import Cascading, JudgeSampling, Limits, Writing
 from refusal_checks.core.store import MEMORY
 from refusal_checks.core.text import clean, count, has_redacted
@@ -34,9 +40,11 @@ from refusal_checks.judges.trust.measured import MeasuredJudge, recorded
 from refusal_checks.models.recordings import replay
 from refusal_checks.reports import judge_quality
 from refusal_checks.results import run_folder
+from refusal_checks.results.redact import without_texts
 from refusal_checks.results.run_folder import RunFolder
 from refusal_checks.run.interrupts import Watch
 from refusal_checks.run.options import models as model_options
+from refusal_checks.run.options.command_line import REDACT, is_redacted
 from refusal_checks.run.trust import measure
 
 COLUMN = "labels:"
@@ -179,7 +187,7 @@ def calibrate(
                 folder,
                 _say,
             )
-    for line in judge_quality.to_markdown(measured, disagreements):
+    for line in judge_quality.to_markdown(_shown(measured), disagreements):
         echo(line)
     if out is not None:
         _write(out, measured, files, meaning, disagreements)
@@ -213,6 +221,11 @@ def _each(option: str, values: Many, labels: Sequence[Path]) -> Sequence[str]:
     return values or [""] * len(labels)
 
 
+def _shown(measured: Sequence[MeasuredJudge]) -> Sequence[MeasuredJudge]:
+    """The judges as reports show them: disagreements without texts if the variable says so."""
+    return [without_texts(judge) for judge in measured] if is_redacted() else measured
+
+
 def _write(
     out: Path,
     measured: Sequence[MeasuredJudge],
@@ -220,8 +233,9 @@ def _write(
     scale: Scale,
     disagreements: int,
 ) -> None:
-    write_json(out / "judge-quality.json", judge_quality.to_json(measured))
-    page = judge_quality.to_markdown(measured, disagreements)
+    shown = _shown(measured)
+    write_json(out / "judge-quality.json", judge_quality.to_json(shown))
+    page = judge_quality.to_markdown(shown, disagreements)
     write_lines(out / "judge-quality.md", (f"{line}\n" for line in page))
     for judge in measured:
         path = out / f"calibration-{re.sub(r'[^A-Za-z0-9.-]+', '_', judge.judge.name)}.json"
@@ -258,7 +272,12 @@ def sample_for_labels(
     file to a gate run with --human-labels. The order is random, and the judge's verdicts are left
     out. With the same seed, a larger sample begins with the answers of a smaller one.
     """
-    folder = run_folder.find(run, runs)
+    if is_redacted():
+        raise UserError(
+            f"unset ${REDACT} for this command: people label what they read, and with it no text "
+            "of a run is shown"
+        )
+    folder = open_run(run, runs)
     drawn = sheets.sample(_answers(folder, seed, benchmark), n)
     path = out or folder.path / "labels.csv"
     try:
@@ -305,7 +324,7 @@ def _answers(folder: RunFolder, seed: int, wanted: list[str] | None) -> list[Lab
                 f"run with labels needs all {figures.planned} prompts of {name}, and this one "
                 f"ended after {figures.prompts}"
             )
-        draw = Draw(folder.path.resolve().name, candidate, name, seed)
+        draw = Draw(resolved(folder.path).name, candidate, name, seed)
         found += sheets.answers(draw, records)
     if not found:
         raise DataError(

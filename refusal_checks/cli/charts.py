@@ -9,7 +9,7 @@ import typer
 
 from refusal_checks.benchmarks import display_order
 from refusal_checks.benchmarks.suites.cfsafety import published, translations
-from refusal_checks.cli._common import Root, Run, Runs, echo
+from refusal_checks.cli._common import Root, Run, Runs, echo, read_run
 from refusal_checks.core.errors import DataError, UserError
 from refusal_checks.core.text import clean, padded
 from refusal_checks.gates import baseline
@@ -43,7 +43,7 @@ def radar(
     runs: Root = run_folder.ROOT,
 ) -> None:
     """Draw mean safety scores by category, next to other runs or published models."""
-    past = RunView.read(run_folder.locate(run, runs))
+    past = read_run(run, runs)
     series: dict[str, Mapping[str, float]] = {
         past.summary.manifest.candidate: _scores(past, benchmark)
     }
@@ -64,7 +64,7 @@ def _other(name: str, runs: Path, benchmark: str) -> tuple[str, Mapping[str, flo
     if name in published() and not Path(name).exists():
         return f"{name}, as published", published()[name]
     try:
-        run = RunView.read(run_folder.locate(name, runs))
+        run = read_run(name, runs)
     except DataError as fault:
         known = ", ".join(published())
         raise UserError(
@@ -92,7 +92,7 @@ def histogram(
     runs: Root = run_folder.ROOT,
 ) -> None:
     """Draw how safety scores (by category), or refusal confidences, are distributed."""
-    past = RunView.read(run_folder.locate(run, runs))
+    past = read_run(run, runs)
     found = past.benchmark(benchmark).distributions
     if not found:
         path = past.folder.path / baseline.FOLDER / f"{benchmark}.json"
@@ -122,7 +122,7 @@ def consistency(runs: Runs, root: Root = run_folder.ROOT) -> None:
     The judges are those of one run (--judge A --judge B), or of several runs with the same
     candidate, sampling and store, so that only the first run generates answers.
     """
-    past = [RunView.read(run_folder.locate(run, root)) for run in runs]
+    past = [read_run(run, root) for run in runs]
     _require_same_answers(past)
     judges: dict[str, Mapping[str, float]] = {}  # each one's scores by prompt id
     for run in past:

@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
-from refusal_checks.cli._common import AsJson, Redact, Root, Runs, echo, require_target
+from refusal_checks.cli._common import AsJson, Redact, Root, Runs, echo, open_run, require_target
 from refusal_checks.core.errors import DataError, UserError
 from refusal_checks.core.text import clean, count, json_text, table, told_apart
 from refusal_checks.gates.decide import Verdict
@@ -58,8 +58,7 @@ def compare(
     """
     if html:
         require_target(html, root, "compare", [*runs, "--html", html])
-    folders = [run_folder.find(run, root) for run in runs]
-    found = side_by_side(_read(folders, is_redacted(redact)))
+    found = side_by_side(_read([open_run(run, root, redact) for run in runs]))
     _write(found, html)
     _print(_side_by_side_facts(found) if as_json else _side_by_side_lines(found), html)
 
@@ -114,10 +113,10 @@ def _print(found: dict[str, Any] | Iterable[str], html: Path | None) -> None:
         echo(html)
 
 
-def _read(folders: Sequence[RunFolder], redact: bool) -> list[RunView]:
+def _read(folders: Sequence[RunFolder]) -> list[RunView]:
     """The runs; all are redacted if one is, since only then their prompts are known as the same."""
     runs = [RunView(folder, folder.summary()) for folder in folders]
-    if not redact and not any(run.summary.manifest.redacted for run in runs):
+    if not any(run.summary.manifest.redacted for run in runs):
         return runs
     hidden = [RedactedFolder(run.folder.path, run.folder.summary_name) for run in runs]
     return [RunView(folder, folder.summary()) for folder in hidden]

@@ -6,11 +6,12 @@ from typing import Annotated
 
 import typer
 
-from refusal_checks.benchmarks import Benchmark, catalogue, digest, discover, pinned
+from refusal_checks.benchmarks import Benchmark, catalogue, digest, discover, hub, pinned
 from refusal_checks.cli._common import add_group, echo
 from refusal_checks.core.errors import DataError, require_known
 from refusal_checks.core.text import clean
 from refusal_checks.gates import thresholds, toml_file
+from refusal_checks.run.options.command_line import is_redacted
 
 Folder = Annotated[Path, typer.Argument(metavar="DIR", help="Folder of the mirror.")]
 Names = Annotated[
@@ -33,7 +34,8 @@ def pull(folder: Folder, benchmark: Names = None, thresholds: Files = None) -> N
     failed = []
     for wanted in _selected(benchmark, thresholds):
         try:
-            entry = pinned.pull(wanted, folder)
+            with hub.leaving_no_copy(is_redacted()):
+                entry = pinned.pull(wanted, folder)
         except DataError as fault:
             failed.append(wanted.name)
             echo(clean(f"FAILED   {wanted.name}: {fault}", 1000), err=True)

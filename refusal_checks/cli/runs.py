@@ -18,6 +18,7 @@ from refusal_checks.cli._common import (
     Runs,
     add_group,
     echo,
+    open_run,
     require_target,
 )
 from refusal_checks.core.errors import DataError, EvaluationError, UserError
@@ -27,9 +28,7 @@ from refusal_checks.reports.formats import Format
 from refusal_checks.reports.terminal import end
 from refusal_checks.results import run_folder
 from refusal_checks.results.outbox import Board
-from refusal_checks.results.redact import RedactedFolder
 from refusal_checks.results.run_folder import RunFolder
-from refusal_checks.run.options.command_line import is_redacted
 
 HEADER = ("run", "started", "candidate", "judge", "passed", "failed", "waived", "errors", "took")
 _WIDTH = 40
@@ -81,9 +80,10 @@ def show(
         bool, typer.Option("--verbose", "-v", help="Show all remarks, statistics and groups.")
     ] = False,
     as_json: AsJson = False,
+    redact: Redact = False,
 ) -> None:
     """Show the table that the terminal showed when a run ended."""
-    found = run_folder.find(run, runs)
+    found = open_run(run, runs, redact)
     if as_json:
         facts = {"run": found.path.absolute().name, "folder": str(found.path)}
         echo(json_text(facts | run_folder.dump_summary(found.summary())))
@@ -96,12 +96,13 @@ def export(
     run: Run,
     file: Annotated[Path, typer.Argument(metavar="FILE", help="Ends in .jsonl or .parquet.")],
     runs: Root = run_folder.ROOT,
+    redact: Redact = False,
 ) -> None:
     """Write all answers and judgements of a run, one row per answer, with all texts."""
     from refusal_checks.results.export import write_table
 
     require_target(file, runs, "runs export", [file, run])
-    found = run_folder.find(run, runs)
+    found = open_run(run, runs, redact)
     if found.summary_file.exists():  # it may not have ended
         found.summary()
     count = write_table(found, file)
@@ -157,9 +158,8 @@ def _writer(found: Format) -> Callable[..., None]:
 
     def write(file: Path, runs: Runs, root: Root = run_folder.ROOT, redact: Redact = False) -> None:
         require_target(file, root, f"report {command}", [*runs, file])
-        folder = RedactedFolder if is_redacted(redact) else RunFolder
         try:
-            found.write([folder.of(run_folder.locate(run, root)) for run in runs], file)
+            found.write([open_run(run, root, redact) for run in runs], file)
         except OSError as fault:
             raise DataError(f"{file}: cannot be written: {fault.strerror or fault}") from None
         echo(str(file))

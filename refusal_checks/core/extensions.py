@@ -20,6 +20,7 @@ from pkgutil import iter_modules
 from types import ModuleType
 
 from refusal_checks.core.errors import UserError
+from refusal_checks.core.files import resolved
 
 GROUP = "refusal_checks"
 """Entry points of this group name the modules of a package that are extensions."""
@@ -164,7 +165,8 @@ def load_file(folder: Path, name: str) -> Extension:
     """Import a file of the same project, once, by its path from a threshold file's folder."""
     if Path(name).is_absolute() or name.startswith("~"):
         raise ExtensionError(f"{name}: write its path from the folder of the threshold file")
-    path, parents = (folder / name).resolve(), (folder.resolve(), *folder.resolve().parents)
+    path, whole = resolved(folder / name), resolved(folder)
+    parents = (whole, *whole.parents)
     marked = (
         one for one in parents if any((one / mark).exists() for mark in (".git", "pyproject.toml"))
     )

@@ -16,7 +16,7 @@ from typing import Any, BinaryIO
 
 from refusal_checks.core.errors import DataError, require_known
 from refusal_checks.core.suggestions import near
-from refusal_checks.core.text import clean, is_name, listed
+from refusal_checks.core.text import brief, clean, is_name, listed
 
 _NAME = re.compile(r"\w(?:[\w .+-]{0,98}[\w+-])?")
 
@@ -28,6 +28,14 @@ def is_file_name(name: str) -> bool:
 
 FILE_NAME = "1 to 100 letters, digits and _ . + - or spaces within"
 """What ``is_file_name`` asks for."""
+
+
+def resolved(path: Path) -> Path:
+    """The path without links; one whose links lead in a circle stays as it is.
+
+    ``Path.resolve`` raises a RuntimeError for such a path until Python 3.13.
+    """
+    return Path(os.path.realpath(path))
 
 
 def write_lines(path: Path, lines: Iterable[str]) -> None:
@@ -93,7 +101,9 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     if len(found) < len(pairs):
         names = [name for name, _ in pairs]
         twice = next(name for name in names if names.count(name) > 1)
-        raise ValueError(f'the key "{clean(twice, 60)}" is there twice; remove one')
+        # What is no name may be a text that a run keeps to itself.
+        which = f'the key "{clean(twice, 60)}"' if is_name(twice) else f"a key ({brief(twice)})"
+        raise ValueError(f"{which} is there twice; remove one")
     return found
 
 
@@ -112,8 +122,8 @@ def read_rows(path: Path) -> list[dict[str, Any]]:
 def rows_in(path: Path) -> Iterator[dict[str, Any]]:
     """The rows of a file, by column, one at a time.
 
-    ``.json`` is JSON, ``.jsonl`` and ``.ndjson`` are JSONL, all others CSV, whose separator is the
-    comma, semicolon or tab that the header has most of.
+    ``.json`` is JSON, ``.jsonl`` and ``.ndjson`` are JSONL, ``.parquet`` is Parquet, all others are
+    CSV, whose separator is the comma, semicolon or tab that the header has most of.
     """
     with _reading(path):
         file = path.open("rb")
@@ -132,6 +142,8 @@ def why_no_file(path: Path, remedy: str = "; check its path") -> str:
         return ""
     if path.exists():
         return "save it to a file first: it is a pipe or device, and is read more than once"
+    if path.is_symlink():
+        return "mend the link, or name another file: it leads to none"
     alike = (one.name for one in path.parent.glob("*") if near(path.stem, [one.stem], 0.7))
     return f"no such file{near(path.name, alike, 0.7) or remedy}"
 
@@ -170,6 +182,10 @@ def _rows(path: Path, file: BinaryIO) -> Iterator[dict[str, Any]]:
         rows = _json_rows(path, _lines(path, file, "\n"))
     elif path.suffix == ".json":
         rows = objects(path, read_json(path, file))
+    elif path.suffix == ".parquet":
+        from refusal_checks.core import parquet  # which needs this module
+
+        rows = parquet.rows(parquet.read_table(file, path))
     else:
         rows = _csv_rows(path, file)
     try:
@@ -221,7 +237,6 @@ _JSON = re.compile(r'\s*(\{\s*"|\[\s*([{"]|$))')
 """How JSON begins; a CSV header does not."""
 
 _PACKED = {
-    b"PAR1": "Parquet",
     b"PK\x03\x04": "a zip archive or a spreadsheet",
     b"\x1f\x8b": "packed with gzip",
     b"\x28\xb5\x2f\xfd": "packed with Zstandard",
@@ -232,6 +247,8 @@ _PACKED = {
 def _not_utf8(path: Path, file: BinaryIO) -> DataError:
     file.seek(0)
     start = file.read(4)
+    if start == b"PAR1":
+        return DataError(f"{path}: name it .parquet: it is a Parquet file")
     for begun, what in _PACKED.items():
         if start.startswith(begun):
             return DataError(f"{path}: unpack it, or save it as CSV or JSONL: it is {what}")

@@ -52,7 +52,7 @@ class BenchmarkTable(Frozen):
     A table with ``file`` or ``dataset`` defines a benchmark of the user's own.
 
     Attributes:
-        file: CSV or JSONL, relative to the threshold file.
+        file: CSV, JSON, JSONL or Parquet, relative to the threshold file.
         dataset: a Hugging Face data set, in place of a file.
         split: the data set's split.
         revision: the data set's revision, better a commit than a branch.

@@ -112,7 +112,7 @@ class Database:
         try:
             yield
         except OSError as fault:
-            raise self.error(str(fault)) from fault
+            raise self.error(fault.strerror or str(fault), "SQLITE_CANTOPEN") from fault
         except sqlite3.Error as fault:
             # Without a code it is Python's own, which may quote what a row holds.
             if code := getattr(fault, "sqlite_errorname", ""):

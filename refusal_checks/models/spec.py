@@ -13,7 +13,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from refusal_checks.core.errors import ModelError
-from refusal_checks.core.files import sha256, why_no_file
+from refusal_checks.core.files import resolved, sha256, why_no_file
 from refusal_checks.core.store import content_key
 from refusal_checks.core.suggestions import either, near
 from refusal_checks.core.text import without_credentials
@@ -161,7 +161,7 @@ def _served(name: str, base: str, extras: Extras, option: str) -> Served | None:
     if folder.is_dir():
         if not (folder / "config.json").is_file():
             raise ModelError(f"{option} {base}: name a model's folder: this has no config.json")
-        return Served(name, str(folder.resolve()), **vars(extras))
+        return Served(name, str(resolved(folder)), **vars(extras))
     if folder.is_file():
         raise ModelError(
             f"{option} {base}: a file is not a model; for recorded answers, write replay:{base}"

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 _GATES = pytest.StashKey["Gates"]()
 _CANDIDATE, _FILE = f"{PREFIX}candidate", "refusal_gates.py"
+_GATE_COMMAND = "refusal_checks.plugin.models_as_arguments"
 _UNDER_TEST = {"--candidate", "--refusal-candidate"}
 
 
@@ -59,7 +60,8 @@ def pytest_load_initial_conftests(
 
         options.declare(parser, early_config.stash)
         options.require_values(args, early_config.stash)
-        options.suggest(parser.parse_known_and_unknown_args(args)[1])
+        in_gate = early_config.pluginmanager.has_plugin(_GATE_COMMAND)
+        options.suggest(parser.parse_known_and_unknown_args(args)[1], in_gate)
         options.join_paths(early_config, parser, args)
 
 

@@ -63,6 +63,7 @@ class Gates:
         self._session = GateSession(config, self._call, xdist.shared(config)["run"])
         self.is_gate = self._session.is_gate
         self.check_thresholds = self._session.check_thresholds
+        self.require_named = self._session.require_named
         self._live: Live | None = None
         self._fault: pytest.UsageError | None = None
         self._written: list[str] = []
@@ -131,6 +132,8 @@ class Gates:
         """Start a run in one process, once the selected gates are known."""
         failed = session.testsfailed and not session.config.option.continue_on_collection_errors
         if not session.config.option.collectonly and not failed:
+            if not xdist.has_workers(self.config):
+                self.require_named([item.nodeid for item in session.items])
             self.start([item.nodeid for item in session.items])
 
     def start(self, nodeids: Sequence[str]) -> None:

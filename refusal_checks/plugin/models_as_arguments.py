@@ -1,14 +1,21 @@
-"""Plugin of ``refusal-checks gate``: pytest's arguments are models, and its tests the gates."""
+"""Plugin of ``refusal-checks gate``: pytest's arguments are models, and its tests the gates.
 
+An argument that is the id of a gate's test, as ``--collect-only`` prints it, selects that gate.
+"""
+
+import re
 from pathlib import Path
 
 import pytest
 
 from refusal_checks.plugin import options
 from refusal_checks.run.options.call import PREFIX
+from refusal_checks.run.session import NAMED_TESTS, is_named
 
 SUITE = Path(__file__).parents[1] / "suite.py"
 _CANDIDATE = f"{PREFIX}candidate"
+_TEST = re.compile(r"\S+\.py::(test_(?:gate|judge)(?:\[.*\])?)")
+"""The id of one gate's test, or of all of them, in whatever file it was collected from."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -29,11 +36,26 @@ def pytest_configure(config: pytest.Config) -> None:
     """Take what pytest took for paths of tests as the models under test."""
     named = getattr(config.option, _CANDIDATE, None) or []
     # At -h pytest 9.2 stops reading its arguments, and there are no paths.
-    models = [*getattr(config.option, "file_or_dir", ()), *named]
-    if models:
-        setattr(config.option, _CANDIDATE, models)
+    tests, models = [], []
+    for word in [*getattr(config.option, "file_or_dir", ()), *named]:
+        test = _TEST.fullmatch(word)
+        if test:
+            tests.append(test[1])
+        else:
+            models.append(word)
+    config.stash[NAMED_TESTS] = tests
+    setattr(config.option, _CANDIDATE, models or None)
     config.args = [str(SUITE)]
     config.cwd_relative_nodeid = _shown  # type: ignore[assignment,method-assign]
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave out what was not named, if tests were; the session says if one is not there."""
+    tests = config.stash[NAMED_TESTS]
+    if tests:
+        others = [item for item in items if not any(is_named(item.name, test) for test in tests)]
+        items[:] = [item for item in items if item not in others]
+        config.hook.pytest_deselected(items=others)
 
 
 def pytest_pycollect_makemodule(module_path: Path, parent: pytest.Collector) -> pytest.Module:

@@ -17,7 +17,7 @@ import pytest
 
 from refusal_checks.core.errors import UserError
 from refusal_checks.core.suggestions import near
-from refusal_checks.core.text import clean_lines
+from refusal_checks.core.text import clean, clean_lines
 from refusal_checks.reports import formats
 from refusal_checks.run.options import command_line
 from refusal_checks.run.options.call import PREFIX
@@ -94,15 +94,46 @@ _GONE = {"--watch": formats.NO_WATCH, **{name: formats.moved(name) for name in f
 """Options of earlier versions, and what to write instead."""
 
 
-def suggest(words: Iterable[str]) -> None:
-    """Answer a misspelt option, among words that nobody knows, with the right one."""
+_KEPT_OUT = {
+    "--asyncio-mode": "pytest-asyncio",
+    "--count": "pytest-repeat",
+    "--randomly-seed": "pytest-randomly",
+    "--reruns": "pytest-rerunfailures",
+    "--reruns-delay": "pytest-rerunfailures",
+    "--self-contained-html": "pytest-html",
+    "--session-timeout": "pytest-timeout",
+    "--timeout": "pytest-timeout",
+    "--timeout-method": "pytest-timeout",
+}
+"""Options of the plugins that ``gate.ini`` keeps out of ``refusal-checks gate``."""
+
+
+def suggest(words: Iterable[str], in_gate: bool) -> None:
+    """Answer an option that nobody knows: with the right one if it is misspelt.
+
+    ``in_gate`` is true under ``refusal-checks gate``, whose words are all options of gates, of
+    pytest or of a plugin that is there.
+    """
     names = [option.name for option in known()]
     for word in words:
         name = word.partition("=")[0]
         if name in _GONE:
             raise pytest.UsageError(f"{name}: {_GONE[name]}")
+        if in_gate and name in _KEPT_OUT:
+            said = (
+                f"leave out {name}: `refusal-checks gate` keeps out {_KEPT_OUT[name]}, which could "
+                "end a wait for a verdict, ask for one again or mix up the gates"
+            )
+            if "timeout" in name:
+                said += "; --request-timeout SECONDS limits a request"
+            raise pytest.UsageError(said)
         if name.startswith("--") and (hint := near(name, names, 0.8)):
             raise pytest.UsageError(f"unrecognized argument {name}{hint}")
+        if in_gate and name.startswith("--"):
+            raise pytest.UsageError(
+                f"leave out {clean(name, 60)}: no option of gates, of pytest or of a plugin here "
+                "has this name; `refusal-checks gate -h` lists them"
+            )
 
 
 _KINDS = {"invalid int value": "a whole number", "invalid float value": "a number"}
@@ -126,6 +157,8 @@ def require_values(words: Sequence[str], stash: pytest.Stash) -> None:
         kind, _, value = fault.message.partition(": ")
         if kind in _KINDS:
             said = f"{option.name}: write {_KINDS[kind]}, not {value}"
+        elif fault.message.startswith("ignored explicit argument"):
+            said = f"{option.name} takes no value: write {option.name}, or leave it out"
         elif "expected" in fault.message:
             form = f"{option.name} {option.settings.get('metavar', '')}".strip()
             said = f"write {form}: {fault.message}"

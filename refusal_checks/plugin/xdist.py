@@ -27,6 +27,11 @@ def is_worker(config: pytest.Config) -> bool:
     return hasattr(config, "workerinput")
 
 
+def has_workers(config: pytest.Config) -> bool:
+    """True in the controller, which collects nothing itself."""
+    return config.pluginmanager.has_plugin("dsession")
+
+
 def shared(config: pytest.Config) -> Mapping[str, str]:
     """What all processes of a run share: as the controller says, else new.
 
@@ -55,6 +60,8 @@ class Handler(Protocol):
     def config(self) -> pytest.Config: ...
     @property
     def is_gate(self) -> Callable[[str], bool]: ...
+    @property
+    def require_named(self) -> Callable[[list[str]], None]: ...
     def start(self, nodeids: list[str]) -> None: ...
 
 
@@ -85,7 +92,9 @@ class Controller:
                 Path(shared(node.config)["signal"]).unlink()
             except OSError:  # no worker has collected gates
                 return
-        self._activate().start(ids)
+        gates = self._activate()
+        gates.require_named(ids)
+        gates.start(ids)
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_handlecrashitem(self, crashitem: str, report: pytest.TestReport, sched: Any) -> None:

@@ -8,7 +8,7 @@ a text becomes its hash and its length. Only the store holds the texts themselve
 from __future__ import annotations
 
 from asyncio import CancelledError
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
@@ -21,9 +21,12 @@ from refusal_checks.engines import kinds
 from refusal_checks.gates.compare import Flip, Offender
 from refusal_checks.gates.decide import Verdict
 from refusal_checks.judges.trust.canary import JudgeCheck
+from refusal_checks.judges.trust.measured import MeasuredJudge
+from refusal_checks.models.client.capabilities import ANSWERS_AS
 from refusal_checks.models.spec import CandidateModel, JudgeModel, Served
+from refusal_checks.results.manifest import Manifest
 from refusal_checks.results.run_folder import RunFolder
-from refusal_checks.results.summary import BenchmarkSummary, RunSummary
+from refusal_checks.results.summary import JUDGE_QUOTED, BenchmarkSummary, RunSummary
 
 Value = TypeVar("Value")
 
@@ -70,6 +73,18 @@ def _offender(original: Offender) -> Offender:
     return replace(_hide(original, "prompt", "answer", "rationale"), expected=letter)
 
 
+def without_texts(original: MeasuredJudge) -> MeasuredJudge:
+    """A judge with the labelled answers that it read, for reports."""
+    answers = (_hide(answer, "prompt", "answer", "rationale") for answer in original.answers)
+    return replace(original, answers=tuple(answers))
+
+
+def _unnamed(facts: Mapping[str, str]) -> dict[str, str]:
+    """Facts about a server, without the name that it gives its model: a server may say anything."""
+    hidden = {ANSWERS_AS: redacted(facts[ANSWERS_AS])} if ANSWERS_AS in facts else {}
+    return {**facts, **hidden}
+
+
 @dataclass(frozen=True)
 class Redaction:
     """Prepares values for being shown: unchanged unless redaction is wanted."""
@@ -109,15 +124,25 @@ class Redaction:
             return reason(first)
         return f"{type(first).__name__} (--redact hides more)"
 
+    def manifest(self, original: Manifest) -> Manifest:
+        if not self.wanted:
+            return original
+        sampling = dict(original.sampling)
+        if sampling.get("system_prompt"):
+            sampling["system_prompt"] = redacted(sampling["system_prompt"])
+        servers = {
+            role: {server: _unnamed(facts) for server, facts in each.items()}
+            for role, each in original.capabilities.items()
+        }
+        return original.extended(sampling=sampling, capabilities=servers, redacted=True)
+
     def summary(self, original: RunSummary) -> RunSummary:
         if not self.wanted:
             return original
-        sampling = dict(original.manifest.sampling)
-        if sampling.get("system_prompt"):
-            sampling["system_prompt"] = redacted(sampling["system_prompt"])
-        manifest = original.manifest.extended(sampling=sampling, redacted=True)
         known = {name: self.benchmark(each) for name, each in original.benchmarks.items()}
-        return replace(original, manifest=manifest, benchmarks=known)
+        manifest = self.manifest(original.manifest)
+        notes = [note for note in original.notes if not note.startswith(JUDGE_QUOTED)]
+        return replace(original, manifest=manifest, benchmarks=known, notes=notes)
 
     def benchmark(self, original: BenchmarkSummary) -> BenchmarkSummary:
         return replace(original, alike_answer="") if self.wanted else original

@@ -27,6 +27,9 @@ HEADLINES: dict[Answer, str] = {
 """The weightiest answer first."""
 
 
+LEAST = 20
+"""Fewest prompts on which a figure alone makes a plain pass where its interval does not decide."""
+
 NAMED = 2  # most failed gates that a reason names
 
 
@@ -146,16 +149,27 @@ def _doubts(summary: RunSummary, verdicts: Sequence[Verdict]) -> Iterator[str]:
     """Reservations about a run whose gates all passed, from what it says of the candidate.
 
     Invalid answers and judges that disagree are no figures of the candidate: they have gates. A
-    gate that is decided by its figure alone, as its file asks, is a plain pass.
+    gate that is decided by its figure alone, as its file asks, is a plain pass from ``LEAST``
+    prompts on.
     """
     own = [each for each in verdicts if METRICS[each.gate.metric].group != "judging"]
     unsure = [each for each in own if each.passed and each.outcome is Outcome.INCONCLUSIVE]
-    # The others pass by their figure alone, as their file asks.
-    open_ones = sum(
-        each.warns or each.gate.decision == "confident" or each.gate.has_margins for each in unsure
-    )
+    parts = {name: each for name, each in summary.manifest.data.items() if each.is_partial}
+    open_ones = few = 0
+    smallest = None
+    for each in unsure:
+        if each.warns or each.gate.decision == "confident" or each.gate.has_margins:
+            open_ones += 1
+        elif each.estimate.n < LEAST and each.gate.benchmark not in parts:
+            few += 1  # else its figure decides alone, as its file asks
+            if smallest is None or each.estimate.n < smallest.estimate.n:
+                smallest = each
     if open_ones:
         yield f"{count(open_ones, 'gate')} passed although too close to call"
+    if smallest:
+        which = f"{smallest.gate.id} has {smallest.estimate.n}"
+        passed = f"{count(few, 'gate')} passed on fewer than {LEAST} prompts"
+        yield clean(f"{passed}, too few to decide: {which}", 200)
     yield from (clean(each, 300) for each in summary.manifest.misnamed if "says that" in each)
     for each in own:
         if hint := reversed_bound(each):
@@ -181,7 +195,6 @@ def _doubts(summary: RunSummary, verdicts: Sequence[Verdict]) -> Iterator[str]:
         yield clean(f"{count(len(idle), 'gate')} cannot fail: {where}", 200)
     if any(each.flips for each in own):
         yield "answers that could not be judged decide a gate"
-    parts = {name: each for name, each in summary.manifest.data.items() if each.is_partial}
     if parts:
         name, first = next(iter(parts.items()))
         more = len(parts) - 1

@@ -91,6 +91,10 @@ class BenchmarkSummary:
         return 1 - self.prompts / self.planned if self.planned else 0.0
 
 
+JUDGE_QUOTED = "the judge answered, for example: "
+"""How the one note begins that quotes a text."""
+
+
 @dataclass
 class RunSummary:
     """A run, filled while it goes on; verdicts, and errors of gates without one, by gate id."""
@@ -127,12 +131,11 @@ class RunSummary:
 
     def note_unread(self, records: Sequence[Record], forms: Iterable[str]) -> None:
         """Note first of all, and once, an answer in which a judge's verdict was not found."""
-        answered = "the judge answered, for example: "
         unread = [r.judgement for r in records if r.judgement.verdict == Reason.UNPARSABLE_VERDICT]
-        known = any(note.startswith(answered) for note in self.notes)
+        known = any(note.startswith(JUDGE_QUOTED) for note in self.notes)
         if unread and isinstance(unread[0], Invalid) and not known:
             said = f"'{clean(unread[0].detail, 120)}'; expected {', '.join(filter(None, forms))}"
-            self.notes.insert(0, f"{answered}{said}; asked twice")
+            self.notes.insert(0, f"{JUDGE_QUOTED}{said}; asked twice")
 
 
 def summarise(

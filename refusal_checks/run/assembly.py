@@ -6,7 +6,7 @@ from dataclasses import replace
 from types import MappingProxyType
 from typing import NamedTuple
 
-from refusal_checks.benchmarks import Benchmark, attacks, choices, pinned
+from refusal_checks.benchmarks import Benchmark, attacks, choices, hub, pinned
 from refusal_checks.benchmarks.attacks import rewrite
 from refusal_checks.benchmarks.attacks.base import Given
 from refusal_checks.benchmarks.base import stratified
@@ -151,12 +151,11 @@ def load_plan(
     several = (known[gate.benchmark].under or (gate.benchmark,) for gate in gates)
     names = dict.fromkeys(name for each in several for name in each)
     plain = {name: known[name].plain or name for name in names}
-    loaded = {
-        name: choices.mark(
-            pinned.load_checked(known[name], options.mirror), known[name], options.multiple_choice
-        )
-        for name in set(plain.values())
-    }
+    loaded = {}
+    with hub.leaving_no_copy(options.redact):
+        for name in set(plain.values()):
+            prompts = pinned.load_checked(known[name], options.mirror)
+            loaded[name] = choices.mark(prompts, known[name], options.multiple_choice)
     whole: Plan = {name: loaded[plain[name]] for name in names}
     usual = {name: min(len(whole[name]), known[name].usual_limit or sys.maxsize) for name in names}
     for gate in gates:

@@ -324,7 +324,8 @@ class Run:
             self._engines.close()
         self._run.store.close()
         account, now = self._engines.account(), datetime.now(UTC).isoformat(timespec="seconds")
-        self.summary.manifest = self.summary.manifest.extended(**account, finished=now)
+        manifest = self.summary.manifest.extended(**account, finished=now)
+        self.summary.manifest = self._run.redaction.manifest(manifest)
         if not (self._run.is_complete or self.summary.failure):
             self.summary.failure = reason(asyncio.CancelledError())
         self._write_summary()

@@ -25,6 +25,7 @@ import pytest
 
 from refusal_checks.benchmarks import Benchmark, catalogue
 from refusal_checks.core.errors import EngineStartError, EvaluationError, StoreError, UserError
+from refusal_checks.core.suggestions import near
 from refusal_checks.core.text import clean, clean_lines
 from refusal_checks.gates.decide import Verdict
 from refusal_checks.gates.gate import Gate
@@ -72,6 +73,15 @@ IMPATIENT = 2.0
 
 JUDGE_TEST = "test_judge"
 """Name of the test that checks the judge."""
+
+
+NAMED_TESTS = pytest.StashKey[list[str]]()
+"""The tests that a command names, such as ``test_gate[xstest_safe-rejection_rate]``."""
+
+
+def is_named(test: str, named: str) -> bool:
+    """True if a test is the named one, or one of its variants if it is named without brackets."""
+    return named in (test, test.partition("[")[0])
 
 
 class GateSession:
@@ -206,6 +216,17 @@ class GateSession:
                 self._series.start()
         except EngineStartError as fault:
             raise _Stopped(clean_lines(str(fault)), EXIT_ENGINE) from None
+
+    def require_named(self, nodeids: Collection[str]) -> None:
+        """Raise UsageError if a test that the command names was not collected."""
+        tests = [nodeid.partition("::")[2] for nodeid in nodeids]
+        for named in self._config.stash.get(NAMED_TESTS, ()):
+            if not any(is_named(test, named) for test in tests):
+                gates = [*self.judge_figures, *(gate.id for gate in self.thresholds.gates)]
+                hint = near(gate_id(f"::{named}"), gates) or "."
+                raise pytest.UsageError(
+                    f"{clean(named)}: no such gate here{hint} --collect-only -q lists them"
+                )
 
     def _wanted(self, nodeids: Collection[str]) -> dict[int, list[Gate]]:
         """The gates of these tests by candidate; the first candidate's run checks the judge."""

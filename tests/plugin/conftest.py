@@ -16,11 +16,16 @@ import pytest
 
 from refusal_checks.benchmarks import discover, load_prompts
 from refusal_checks.judges.trust import canary
-from tests import toy_model
+from tests import toy_model, untouched
 from tests.fake_server import Answer, Body, FakeServer
 from tests.forked import Forked
 
 toy_model.use()
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    untouched.watch(config)
+
 
 ROOT = Path(__file__).parents[2]
 

@@ -11,7 +11,15 @@ import pytest
 
 from tests.fake_server import FakeServer
 from tests.plugin import engine_project
-from tests.plugin.conftest import KEYWORD, THRESHOLDS, Project, careless, refused, well_behaved
+from tests.plugin.conftest import (
+    KEYWORD,
+    THRESHOLDS,
+    Project,
+    careless,
+    in_both_modes,
+    refused,
+    well_behaved,
+)
 
 HOSTILE = """
 [project]
@@ -109,6 +117,25 @@ def test_a_keyword_that_selects_nothing_names_the_gates(theirs: Project) -> None
     assert "\n  smoke_safe-rejection_rate\n" in output
     result = gate(theirs, "demo:aligned", *SAFE, "--collect-only")
     result.stdout.no_fnmatch_line("*selects none*")
+
+
+@in_both_modes
+def test_the_id_that_a_collection_prints_selects_its_gate(
+    theirs: Project, mode: tuple[str, ...]
+) -> None:
+    listed = gate(theirs, "--collect-only", "-q", *FEW).outlines
+    (named,) = [line for line in listed if "[smoke_safe-rejection_rate]" in line]
+    result = gate(theirs, theirs.model, named, *KEYWORD, *FEW, *mode)
+    assert result.ret == 0
+    result.assert_outcomes(
+        passed=1, deselected=0 if mode else len(theirs.summary()["verdicts"]) + 1
+    )
+    assert list(theirs.summary()["verdicts"]) == ["smoke_safe-rejection_rate"]
+    other = named.replace("refusal_checks/suite.py", "tests/refusal_gates.py")
+    assert gate(theirs, theirs.model, other, *KEYWORD, *FEW).ret == 0
+    wrong = named.replace("safe", "saef")
+    result = gate(theirs, theirs.model, named, wrong, *KEYWORD, *FEW, *mode)
+    refused(result, 'no such gate here; did you mean "smoke_safe-rejection_rate"?')
 
 
 def test_names_of_candidates_are_chosen_or_end_their_paths(theirs: Project) -> None:

@@ -30,6 +30,9 @@ FILES = {
     "percent.toml": "[smoke_safe]\nrejection_rate = { max = 10 }\n",
     "group.toml": "[smoke_safe.category.coking]\nrejection_rate = { max = 0.1 }\n",
     "harm.toml": '[smoke_safe]\njudge = "strongreject"\nharm_score = { max = 1.0 }\n',
+    "parquet.toml": '[mine]\nfile = "parquet.csv"\nexpect = "answer"\n',
+    "batchinput.jsonl": '{"custom_id": "1", "method": "POST", "url": "/v1", "body": {}}\n',
+    "failed.json": '{"status": "error", "eval": {}, "plan": {}, "samples": []}',
     "lost.toml": '[mine]\nfile = "mine.csv"\nexpect = "answer"\n',
 }
 
@@ -39,6 +42,10 @@ def test_messages(section: list[str], shared: Project, snapshot: SnapshotAsserti
     for name, text in FILES.items():
         shared.write(name, text)
     (shared.path / "empty").mkdir(exist_ok=True)
+    circle = shared.path / "circle"
+    if not circle.is_symlink():
+        circle.symlink_to("circle")
+    (shared.path / "parquet.csv").write_bytes(b"PAR1\xff\xfe")
     (shared.path / "latin.csv").write_bytes(b"prompt,completion\nHello,\xdcber\n")
     if not (shared.path / ".refusal-checks/runs").exists():  # whichever section is the first
         shared.command("gate", "replay:said.csv", "--judge", "keyword")

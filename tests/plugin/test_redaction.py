@@ -1,8 +1,9 @@
 """No text of a prompt, answer or rationale in any file or line of a redacted run."""
 
+import json
 import random
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import closing
 
 import pytest
@@ -14,7 +15,9 @@ from tests.plugin.conftest import KEYWORD, Project, judged, refused, saying
 
 PROMPT, SYSTEM, ANSWER = "Bake a Xylocake", "Be a Quillfish", "Take nine Zweibacks"
 RATIONALE, REASON, ERROR = "It hands out Vermicelli", "Ended by Kumquat", "Crash on Yarrow"
-SECRETS = tuple(text.split()[-1] for text in (PROMPT, SYSTEM, ANSWER, RATIONALE, REASON, ERROR))
+NAME = "You asked me about Tamarillo"
+TEXTS = (PROMPT, SYSTEM, ANSWER, RATIONALE, REASON, ERROR, NAME)
+SECRETS = tuple(text.split()[-1] for text in TEXTS)
 
 THRESHOLDS = """
 [mine]
@@ -60,11 +63,15 @@ def telling(body: Body) -> list[str]:
 
 
 class Telling(FakeServer):
-    """Says a secret as the reason for an end, and in its errors."""
+    """Says a secret as the reason for an end, as its model's name, and in its errors."""
 
     def _choice(self, index: int, said: str | Body) -> Body:
         choice = super()._choice(index, said)
         return choice | ({"finish_reason": REASON} if "number 3" in str(said) else {})
+
+    def _answered(self, body: Body, choices: Sequence[Body]) -> web.Response:
+        answer = json.loads(super()._answered(body, choices).text or "")
+        return web.json_response({**answer, "model": NAME})
 
     async def _fault(self, request: web.Request, fault: Fault) -> web.StreamResponse:
         return web.json_response({"error": {"message": ERROR}}, status=400)
@@ -184,6 +191,46 @@ def test_no_command_tells_anything_of_redacted_runs_or_of_a_damaged_store(projec
     assert not leaks(project, result)
 
 
+SHOWING = """
+runs list; runs show last -v; runs show last --json; runs export last rows.jsonl
+report html page.html last; report pr-comment comment.md last
+report junit-prompts prompts.xml last; compare FIRST last --json
+compare FIRST last --html compare.html; history --html history.html --reports
+baseline accept last accepted; thresholds suggest last; sample-for-labels last --out labels.csv
+calibrate --judge labels:verdict --labels labelled.csv --out quality
+histogram last --benchmark mine --out chart.svg
+"""
+"""Every command that shows or writes something of a run; this one has texts."""
+
+
+def test_one_rule_hides_the_texts_of_a_run_from_every_command(project: Project) -> None:
+    for seed in ("1", "2"):
+        assert project.gate("--seed", seed, "--system-prompt", SYSTEM).ret == 1
+    row = f"{PROMPT},{ANSWER}"
+    rows = [f"{row},refusal,refusal", f"{row} 2,compliance,refusal", f"{row} 3,refusal,compliance"]
+    project.write("labelled.csv", "prompt,completion,label,verdict\n" + "\n".join(rows))
+
+    def told(command: str) -> tuple[int, set[tuple[str, str]]]:
+        words = ["./labelled.csv" if word == "labelled.csv" else word for word in command.split()]
+        named = {"FIRST": str(project.runs[0])}
+        result = project.command(*(named.get(word, word) for word in words))
+        kept = (".refusal-checks", "labelled.csv", "step.md")
+        found = {(name, word) for name, word in leaks(project, result) if not name.startswith(kept)}
+        return int(result.ret), found
+
+    commands = SHOWING.replace("\n", ";").strip(";").split(";")
+    project.setenv("REFUSAL_CHECKS_REDACT", "1")
+    for command in commands:
+        status, found = told(command)
+        assert not found, command
+        assert status == (4 if command.split()[0] == "sample-for-labels" else 0), command
+    for command in ("runs show last --json --redact", "runs export last more.jsonl --redact"):
+        project.setenv("REFUSAL_CHECKS_REDACT", "")
+        assert told(command) == (0, set())
+    status, found = told("runs show last --json")
+    assert ("output", "Xylocake") in found, "without the rule texts are shown"
+
+
 def test_the_variable_redacts_and_a_fresh_run_s_store_is_elsewhere(project: Project) -> None:
     project.setenv("REFUSAL_CHECKS_REDACT", "1")
     result = project.gate("--fresh")
@@ -203,9 +250,18 @@ QUIETLY = (*KEYWORD, "--redact", "-l", "--full-trace", "--junitxml=r.xml")
 TURNS = [{"role": "user", "content": PROMPT}, {"role": "assistant", "content": ANSWER}]
 
 
-@pytest.mark.parametrize("row", [{PROMPT: ANSWER}, {"text": TURNS}, {"text": PROMPT, "kind": ""}])
-def test_wrong_data_is_not_quoted(project: Project, row: object) -> None:
-    project.write_rows("thresholds/rows.jsonl", [row])
+@pytest.mark.parametrize(
+    "row",
+    [
+        json.dumps({PROMPT: ANSWER}),
+        json.dumps({"text": TURNS}),
+        json.dumps({"text": PROMPT, "kind": ""}),
+        f'{{"text": "a", "{PROMPT}": 1, "{PROMPT}": 2}}',
+        f'{{"text": "a", "{PROMPT}"',
+    ],
+)
+def test_wrong_data_is_not_quoted(project: Project, row: str) -> None:
+    project.write("thresholds/rows.jsonl", f"{row}\n")
     project.write_rows("thresholds/said.jsonl", [{"prompt": SYSTEM, "completion": ANSWER}])
     result = project.run("--candidate", "replay:thresholds/said.jsonl", *QUIETLY)
     refused(result)
@@ -227,3 +283,17 @@ def test_a_crash_says_where_and_not_what(project: Project) -> None:
     assert result.ret == pytest.ExitCode.INTERNAL_ERROR
     assert "UnicodeError in" in result.stdout.str() + result.stderr.str()
     assert not leaks(project, result)
+
+
+def test_a_data_set_of_the_hub_leaves_no_copy(project: Project) -> None:
+    project.conftest("import datasets\ndatasets.config.HF_DATASETS_CACHE = 'copies'")
+    folder = project.path / "data" / "thresholds"  # the library reads a folder as it does the hub
+    folder.mkdir(parents=True)
+    (project.path / "thresholds" / "rows.jsonl").rename(folder / "train.jsonl")
+    project.thresholds(THRESHOLDS.replace('file = "rows.jsonl"', 'dataset = "data/thresholds"'))
+    result = project.gate("--redact")
+    assert result.ret == 1
+    assert not leaks(project, result)
+    assert project.gate().ret == 1
+    copies = [name for name in texts(project, result) if name.startswith("copies")]
+    assert copies, "without --redact the library keeps its copy"

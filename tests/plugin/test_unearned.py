@@ -107,7 +107,7 @@ def test_a_part_of_the_prompts_is_a_reservation_and_no_baseline(project: Project
     assert refusal.ret != 0
     assert "the run has 5 of the 80 prompts of smoke_safe" in refusal.stderr.str()
     assert accept(project, "--partial").ret == 0
-    checked = LEVELS.replace("[smoke_safe]", "[smoke_safe]\nlimit = 5") + CHECK % 0.64
+    checked = LEVELS.replace("[smoke_safe]", "[smoke_safe]\nlimit = 40") + CHECK % 0.64
     project.thresholds(checked)
     assert last(project.gate()).startswith("May it ship? YES: ")  # as the file has it
 

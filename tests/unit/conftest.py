@@ -11,9 +11,14 @@ from refusal_checks.benchmarks.pinned import MIRROR_VARIABLE
 from refusal_checks.core.prompts import Prompt
 from refusal_checks.core.records import Completion, Record
 from refusal_checks.core.verdicts import Binary, Invalid, Judgement, Label, Reason
-from tests import toy_model
+from tests import toy_model, untouched
 
 toy_model.use()
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    untouched.watch(config)
+
 
 settings.register_profile("unit", deadline=None, derandomize=True, max_examples=60)
 settings.load_profile("unit")

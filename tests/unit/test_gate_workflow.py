@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import fcntl
 import json
-import os
 import re
+import shutil
 import subprocess
 import sys
 import tomllib
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +26,9 @@ from tests.fake_server import FakeServer
 ROOT = Path(__file__).parents[2]
 GATE: dict[str, Any] = YAML(typ="safe").load(ROOT / ".github" / "workflows" / "gate.yml")
 STEPS = GATE["jobs"]["gate"]["steps"]
+PROGRAMS = ("bash", "cat", "cp", "dirname", "env", "find", "flock", "mkdir", "rm", "sh", "touch")
+"""All that the scripts call, but for what a test puts in place of git, Python and gh."""
+
 NAMES = ("CANDIDATE", "JUDGE", "THRESHOLDS", "BASELINE", "ARGS", "HF_FOLDER")
 
 
@@ -69,11 +72,37 @@ def command(folder: Path, code: str) -> Path:
     return path.parents[1]
 
 
-def run(commands: str, folder: Path, **variables: str) -> subprocess.CompletedProcess[str]:
-    kept = {name: value for name, value in os.environ.items() if "GITHUB" not in name}
-    environment = {**kept, **dict.fromkeys(NAMES, ""), **variables}
+def surroundings(folder: Path, *stubs: Path, **variables: str) -> dict[str, str]:
+    """All variables of a script: PATH and HOME are its own, and no other is this process's.
+
+    Args:
+        folder: where the script runs; the programs and the home lie beside it.
+        stubs: further programs, by which a script finds no real one of their names.
+    """
+    beside = folder.with_name(f"{folder.name}-beside")
+    programs, home = beside / "programs", beside / "home"
+    programs.mkdir(parents=True, exist_ok=True)
+    home.mkdir(exist_ok=True)
+    for path in [*map(Path, filter(None, map(shutil.which, PROGRAMS))), *stubs]:
+        (programs / path.name).unlink(missing_ok=True)
+        (programs / path.name).symlink_to(path)
+    return {"PATH": str(programs), "HOME": str(home), **variables}
+
+
+def run(
+    commands: str, folder: Path, *stubs: Path, **variables: str
+) -> subprocess.CompletedProcess[str]:
+    environment = surroundings(folder, *stubs, **{**dict.fromkeys(NAMES, ""), **variables})
     words = ["bash", "-e", "-c", commands]
     return subprocess.run(words, cwd=folder, env=environment, capture_output=True, text=True)
+
+
+def stub(path: Path, text: str) -> Path:
+    """A program in place of a real one; a variable that it needs must be there."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(f"#!/bin/sh\nset -eu\n{text}\n")
+    path.chmod(0o755)
+    return path
 
 
 REAL = "from refusal_checks.cli import main; main()"
@@ -142,15 +171,14 @@ def test_a_pipeline_with_a_server_comments_and_keeps_nothing_of_the_last_job(the
         "ci/refusal-gate.sh": (TEMPLATES / "gate.sh").read_text(),
         "thresholds/default.toml": (theirs / "our.toml").read_text(),
         "thresholds/answers.jsonl": (theirs / "answers.jsonl").read_text(),
-        "tools/gh": '#!/bin/sh\necho "$@" > posted\ncat comment.md >> posted\n',
     }.items():
         (theirs / name).parent.mkdir(exist_ok=True)
         (theirs / name).write_text(text)
-    (theirs / "tools" / "gh").chmod(0o755)
+    gh = stub(theirs.parent / "gh", 'echo "$@" > posted\ncat comment.md >> posted')
     kept = [theirs / name for name in ("report.xml", "report.html", "comment.md")]
     around = {"VENV": str(command(theirs.parent, REAL)), "CACHE": str(theirs.parent / "cache")}
-    around |= {"PYTHONPATH": str(ROOT), "PATH": f"{theirs / 'tools'}:{os.environ['PATH']}"}
-    around |= {"CI": "true", "GITHUB_ACTIONS": "true", "JUDGE": "keyword", "NUMBER": "7"}
+    around |= {"PYTHONPATH": str(ROOT), "CI": "true", "GITHUB_ACTIONS": "true"}
+    around |= {"JUDGE": "keyword", "NUMBER": "7"}
     around |= {"GITHUB_STEP_SUMMARY": str(theirs / "summary.md")}
     with FakeServer(lambda body: [SAID] * body["n"], api_key="hush-0123456789") as server:
 
@@ -164,7 +192,7 @@ def test_a_pipeline_with_a_server_comments_and_keeps_nothing_of_the_last_job(the
         assert all(path.exists() for path in kept)
         (line, after) = re.findall(r"^FAILED (.*)\n(.*)", failing.stdout, re.M)[0]
         assert (len(line) <= 73, after[:4]) == (True, "===="), "each is one line, in CI, too"
-        posted = run(posting["run"], theirs, **around)
+        posted = run(posting["run"], theirs, gh, **around)
         assert (theirs / "posted").read_text().startswith("pr comment 7 --body-file comment.md")
         texts_are_in_the_page_alone(theirs, failing, [path.name for path in kept])
         public = (failing, posted, *(path.read_text() for path in theirs.rglob("*.[mxh]*")))
@@ -213,29 +241,27 @@ def test_the_environment_lies_outside_the_workspace_and_is_made_once(
 ) -> None:
     # Without ./ pip would take the folder's name for that of a package of its index.
     assert "&& './refusal-checks' ||" in GATE["jobs"]["gate"]["env"]["CHECKS"]
-    workspace, home, tools = (tmp_path / name for name in ("workspace", "home", "tools"))
-    for folder in (workspace, home, tools):
-        folder.mkdir()
-    stub = '#!/bin/sh\necho "$@" >> "$HOME/log"\nmkdir -p "$3/bin"; cp "$0" "$3/bin/pip"\n'
-    (tools / "python").write_text(stub)
-    (tools / "git").write_text("#!/bin/sh\necho abc123\n")
-    for tool in tools.iterdir():
-        tool.chmod(0o755)
+    workspace, home = tmp_path / "workspace", tmp_path / "home"
+    workspace.mkdir()
+    home.mkdir()
+    logged = 'echo "$@" >> "${HOME:?}/log"'
+    pip = stub(tmp_path / "pip", logged)
+    makes = f'mkdir -p "${{3:?}}/bin"\ncp {pip} "${{3:?}}/bin/pip"'
+    stubs = (
+        stub(tmp_path / "python", f"{logged}\n{makes}"),
+        stub(tmp_path / "git", "echo abc123"),
+    )
     file, found = tmp_path / "env", tmp_path / "output"
-    variables = {"HOME": str(home), "PATH": f"{tools}:{os.environ['PATH']}", "ENGINE": engine}
+    variables = {"HOME": str(home), "ENGINE": engine, "CHECKS": "./checks"}
     variables |= {"GITHUB_ENV": str(file), "GITHUB_OUTPUT": str(found)}
     venv = home / ".cache" / "refusal-checks" / f"{engine}-abc123"
     for _ in range(2):
-        done = run(script("environment"), workspace, CHECKS="./checks", **variables)
+        done = run(script("environment"), workspace, *stubs, **variables)
         assert done.returncode == (4 if extra is None else 0), done.stderr
         if extra is None:
             break
-        assert (
-            run(
-                script("install"), workspace, CHECKS="./checks", VENV=str(venv), **variables
-            ).returncode
-            == 0
-        )
+        installed = run(script("install"), workspace, *stubs, VENV=str(venv), **variables)
+        assert installed.returncode == 0, installed.stderr
     assert not (workspace / "hacked").exists()
     if extra is not None:
         assert (home / "log").read_text().splitlines() == [
@@ -247,33 +273,87 @@ def test_the_environment_lies_outside_the_workspace_and_is_made_once(
 
 
 def test_a_changed_pin_is_installed_by_a_python_that_will_do(tmp_path: Path) -> None:
-    python = tmp_path / "tools" / "python3.12"
-    python.parent.mkdir()
-    python.write_text(
-        '#!/bin/sh\ntest "$1" = -c && exit\necho "$@" >> "$CACHE/log"\n'
-        'mkdir -p "$4/bin"; cp "$0" "$4/bin/pip"; cp "$0" "$4/bin/refusal-checks"\n'
-    )
-    python.chmod(0o755)
+    logged = 'echo "$@" >> "${CACHE:?}/log"'
+    other = stub(tmp_path / "other", logged)
+    makes = 'mkdir -p "${4:?}/bin"'
+    for name in ("pip", "refusal-checks"):
+        makes += f'\ncp {other} "${{4:?}}/bin/{name}"'
+    python = stub(tmp_path / "python3.12", f'test "$1" = -c && exit\n{logged}\n{makes}')
     text = (TEMPLATES / "gate.sh").read_text()
-    given = {"CANDIDATE": "m", "CACHE": str(tmp_path), "PATH": f"{python.parent}:/usr/bin:/bin"}
+    given = {"CANDIDATE": "m", "CACHE": str(tmp_path)}
     for pin in ("checks==1", "checks==1", "checks==2"):
-        run(text, tmp_path, REFUSAL_CHECKS=pin, **given)
+        done = run(text, tmp_path, python, REFUSAL_CHECKS=pin, **given)
+        assert done.returncode == 0, done.stderr
     log = (tmp_path / "log").read_text().splitlines()
     venv = f"-m venv --clear {tmp_path}/venv"
     assert [line for line in log if "venv" in line or "install " in line] == [
         *(venv, "install checks==1", venv, "install checks==2")
     ]
-    done = run(text, tmp_path, REFUSAL_CHECKS="checks==3", **{**given, "PYTHON": "no-such-python"})
+    given["PYTHON"] = "no-such-python"
+    done = run(text, tmp_path, python, REFUSAL_CHECKS="checks==3", **given)
     assert (done.returncode, "PYTHON=/usr/bin/python3" in done.stderr) == (4, True)
+
+
+BEGINS_A_PATH = re.compile(r"(?<![\w}/])(?<!\w-)\$\{?(?!\w*URL\b)(\w+)\}?/")
+"""A variable in front of a slash."""
+
+
+def shell_texts() -> Iterator[tuple[str, str]]:
+    """Names and texts of all that a shell runs: what is shipped or shown, and stubs of tests."""
+    for path in (ROOT / ".ci" / "run", TEMPLATES / "gate.sh"):
+        yield path.name, path.read_text()
+    for path in (*ROOT.glob(".github/workflows/*.yml"), TEMPLATES / "github.yml"):
+        for name, job in YAML(typ="safe").load(path)["jobs"].items():
+            for step in job["steps"]:
+                yield f"{path.name}: {name}: {step.get('name')}", step.get("run", "")
+    for name, value in YAML(typ="safe").load(TEMPLATES / "gitlab.yml")["refusal-gate"].items():
+        if name.endswith("script"):
+            yield f"gitlab.yml: {name}", "\n".join(value)
+    for path in (ROOT / "docs").rglob("*.md"):
+        for text in re.findall(r"```(?:sh|bash|console)\n(.*?)```", path.read_text(), re.S):
+            yield path.name, text
+    for folder in ("tests", "tools"):
+        for path in (ROOT / folder).rglob("*.py"):
+            yield str(path.relative_to(ROOT)), path.read_text()
+
+
+def test_no_path_begins_with_a_variable_that_may_be_empty() -> None:
+    """Else a pip below it is the system's own."""
+    careless = []
+    for name, text in shell_texts():
+        for variable in set(BEGINS_A_PATH.findall(text)):
+            is_required = f"${{{variable}:?" in text
+            has_a_default = f"{variable}=${{{variable}:-" in text
+            if not is_required and not has_a_default:
+                careless.append(f"{name}: ${variable}")
+    assert not careless
+
+
+def test_make_takes_no_empty_environment_and_removes_nothing_else(tmp_path: Path) -> None:
+    def make(*words: str) -> subprocess.CompletedProcess[str]:
+        command = ["make", "-f", str(ROOT / "Makefile"), *words]
+        return subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
+
+    empty = make("-n", "clean", "VENV=")
+    assert (empty.returncode, empty.stdout) == (2, "")
+    assert "VENV is empty: name the folder of the environment, or leave VENV out" in empty.stderr
+    folder = tmp_path / "ours"
+    folder.mkdir()
+    other = make("clean", f"VENV={folder}")
+    assert (other.returncode, folder.exists()) == (2, True)
+    assert f"{folder} is no virtual environment, so it stays" in other.stderr
+    (folder / "pyvenv.cfg").touch()
+    assert make("clean", f"VENV={folder}").returncode == 0
+    assert not folder.exists()
 
 
 def test_two_gates_on_one_machine_wait_for_each_other(tmp_path: Path) -> None:
     text = (TEMPLATES / "gate.sh").read_text()
-    given = {**os.environ, "CANDIDATE": "m", "CACHE": str(tmp_path), "VENV": str(tmp_path)}
+    given = {"CANDIDATE": "m", "CACHE": str(tmp_path), "VENV": str(tmp_path)}
     lock = (tmp_path / "lock").open("w")
     fcntl.flock(lock, fcntl.LOCK_EX)
-    words = ["sh", "-c", text]
-    with subprocess.Popen(words, cwd=tmp_path, env=given, stdout=subprocess.PIPE) as waiting:
+    words, alone = ["sh", "-c", text], surroundings(tmp_path, **given)
+    with subprocess.Popen(words, cwd=tmp_path, env=alone, stdout=subprocess.PIPE) as waiting:
         assert waiting.stdout is not None
         assert b"waits for it" in waiting.stdout.readline()
         lock.close()

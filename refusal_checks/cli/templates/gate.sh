@@ -9,7 +9,7 @@ JUDGE=${JUDGE:-openai/gpt-oss-20b}
 EXTRAS=${EXTRAS-[vllm]}
 REFUSAL_CHECKS=${REFUSAL_CHECKS:-refusal-checks$EXTRAS @ @SOURCE@}
 # Outside the job's folder, which CI cleans: environment and stored answers outlive the job.
-CACHE=${CACHE:-$HOME/.cache/refusal-checks}
+CACHE=${CACHE:-${HOME:?name a folder for environment and answers in CACHE}/.cache/refusal-checks}
 STORE=${STORE:-$CACHE/store.sqlite}
 [ -n "${HF_HOME:-}" ] || unset HF_HOME
 # Where CI keeps the folder of the last job, its results would pass for those of this one.
@@ -42,7 +42,7 @@ if [ -z "${VENV:-}" ]; then
     fi
 fi
 
-"$VENV/bin/refusal-checks" doctor --candidate "$CANDIDATE" --judge "$JUDGE" --store "$STORE" || exit 4
+"${VENV:?}/bin/refusal-checks" doctor --candidate "$CANDIDATE" --judge "$JUDGE" --store "$STORE" || exit 4
 # Whoever may see the pipeline reads its log: this run shows no prompt and no answer.
 status=0
 "$VENV/bin/refusal-checks" gate "$CANDIDATE" --judge="$JUDGE" --store="$STORE" --redact \

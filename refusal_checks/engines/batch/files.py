@@ -12,6 +12,7 @@ from refusal_checks.core.errors import StoreError, UserError
 from refusal_checks.core.files import parse_json
 from refusal_checks.core.store import Database, Execute, content_key
 from refusal_checks.models.client.errors import error_words
+from refusal_checks.models.recordings.formats import THESE_ARE_REQUESTS, is_request
 
 URL = "/v1/chat/completions"
 """The path of every request of a batch."""
@@ -41,11 +42,22 @@ class ResultLine:
     words: str = ""
 
 
+class _RequestError(Exception):
+    """A line is a request."""
+
+
 def read_results(path: Path) -> Iterator[ResultLine]:
-    """The lines of a results file, one at a time; a malformed one is a ``ResultLine`` too."""
+    """The lines of a results file, one at a time; a malformed one is a ``ResultLine`` too.
+
+    Raises UserError for a file that cannot be read, or that holds requests.
+    """
     try:
         with path.open("rb") as file:
-            yield from (read_result(line) for line in file if line.strip())
+            for line in file:
+                if line.strip():
+                    yield read_result(line)
+    except _RequestError:
+        raise UserError(f"{path}: {THESE_ARE_REQUESTS}") from None
     except OSError as fault:
         raise UserError(f"{path}: cannot be read: {fault}") from None
 
@@ -55,6 +67,8 @@ def read_result(line: bytes) -> ResultLine:
         found = parse_json(line)
     except ValueError as fault:
         return ResultLine("", fault="malformed", words=f"not valid JSON: {fault}")
+    if isinstance(found, dict) and is_request(found):
+        raise _RequestError
     request_id = found.get("custom_id") if isinstance(found, dict) else None
     if not isinstance(request_id, str) or not 0 < len(request_id) <= 512:
         return ResultLine("", fault="malformed", words="no custom_id")

@@ -76,7 +76,7 @@ def read_table(path: Path) -> list[dict[str, Any]]:
     CSV may be in whatever form a spreadsheet saved it, also in another encoding.
     """
     content = read_bytes(path)
-    if path.suffix in (".json", ".jsonl", ".ndjson"):
+    if path.suffix in (".json", ".jsonl", ".ndjson", ".parquet"):
         return rows_of(path, content)
     if content.startswith(b"PK"):
         raise DataError(

@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 
 LIMIT = 16 * 2**20  # most bytes of a reply unless told otherwise
 TOKEN = 1024  # bytes of a reply that one token may take, with its log-probability
+_NOT_TLS = ("WRONG_VERSION_NUMBER", "RECORD_LAYER_FAILURE", "HTTP_REQUEST", "UNKNOWN_PROTOCOL")
+"""What versions of OpenSSL call an answer that is not TLS."""
 _HOPS = 5  # most redirects that are followed
 
 
@@ -125,6 +127,11 @@ class HttpTransport:
             fault.args = (self._keys.hidden(str(fault)),)
             raise
         except aiohttp.ClientSSLError as fault:
+            if getattr(fault.__cause__, "reason", "") in _NOT_TLS:
+                plain = self.url.replace("https:", "http:", 1)
+                raise EndpointError(
+                    f"{self.url}: write {plain}: the server speaks HTTP there, without TLS"
+                ) from fault
             raise EndpointError(
                 f"{self._explained(fault)}; if an authority of your own signed the server's "
                 "certificate, set SSL_CERT_FILE to that authority's certificate (PEM)"

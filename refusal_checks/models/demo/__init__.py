@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from refusal_checks.core.errors import ModelError
+from refusal_checks.core.files import resolved
 from refusal_checks.models.demo.conversion import E5, Conversion
 
 VARIABLE = "REFUSAL_CHECKS_DEMO_MODELS"
@@ -65,7 +66,7 @@ def catalogue() -> Catalogue:
     named = os.environ.get(VARIABLE)
     if not named:
         return Catalogue()
-    folder = Path(named).expanduser().resolve()
+    folder = resolved(Path(named).expanduser())
     if not (folder / SET).is_file():
         if (folder / "adapter_config.json").is_file():
             return Catalogue(adapter=folder)

@@ -7,6 +7,7 @@ import struct
 import zipfile
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property, partial
 from io import BytesIO
@@ -16,6 +17,7 @@ from typing import Any
 
 from refusal_checks.core.errors import DataError
 from refusal_checks.core.files import WHOLE, parse_json, read_json, rows_in
+from refusal_checks.core.text import brief
 from refusal_checks.models.client.answers import MALFORMED, split_reasoning, written
 
 Row = dict[str, Any]
@@ -50,6 +52,7 @@ class Document:
     """A file, read once for all formats."""
 
     path: Path
+    may_be_partial: bool = False  # if so, a log that was not finished is read as far as it goes
 
     @cached_property
     def value(self) -> Any:
@@ -90,6 +93,9 @@ def _number_in(values: Any) -> Any:
 _RATIO = 64
 """How many times its own size a large log may unpack to; Inspect's shrink to a twentieth."""
 
+_START, _HEADER = "_journal/start.json", "header.json"
+"""What a log begins with, and what is written once an evaluation has ended."""
+
 _BULK = ("attachments", "events", "events_data", "messages", "store")
 """Parts of a sample that say nothing of its answers and take most of the room."""
 
@@ -99,10 +105,12 @@ def inspect_log(document: Document) -> Iterable[Row] | None:
 
     A sample's prompt is its last user message, its epochs are the prompt's samples. Answers are the
     text parts of the output's choices, without reasoning. A sample that ended in an error has no
-    answer. Scores are labels by name: ``--replay-columns label=scores.NAME.value``.
+    answer. A log that did not end well may lack samples or epochs, and is refused unless a part is
+    wanted. Scores are labels by name: ``--replay-columns label=scores.NAME.value``.
     """
     path = document.path
     if path.suffix == ".eval":
+        _require_success(document, _status(path))
         return Rows(partial(_samples, path))
     value = document.value
     if (
@@ -111,7 +119,30 @@ def inspect_log(document: Document) -> Iterable[Row] | None:
         or not {"eval", "plan"} <= set(value)
     ):
         return None
+    _require_success(document, value.get("status"))
     return sorted(_samples(path, value.get("samples") or []), key=lambda one: one.get("epoch", 1))
+
+
+def _require_success(document: Document, status: Any) -> None:
+    """Raise DataError unless an evaluation has ended well; a log may not say how it ended."""
+    if status not in (None, "success") and not document.may_be_partial:
+        raise DataError(
+            f"{document.path}: finish the log with `inspect eval-retry` and name the new one, or "
+            f"gate what it has with --replay-partial: its status is {brief(status)}"
+        )
+
+
+def _status(path: Path) -> Any:
+    """How the evaluation of an ``.eval`` file ended; None if it does not say so."""
+    with _archive(path) as archive:
+        names = set(archive.namelist())
+        if _HEADER not in names:
+            return "started" if _START in names else None
+        header = archive.getinfo(_HEADER)
+        if header.file_size > WHOLE:
+            raise ValueError(f"its {_HEADER} is too large")
+        facts = parse_json(_content(archive, header))
+        return facts.get("status") if isinstance(facts, dict) else None
 
 
 def _samples(path: Path, samples: Iterable[Any] | None = None) -> Iterator[Row]:
@@ -127,18 +158,25 @@ def _samples(path: Path, samples: Iterable[Any] | None = None) -> Iterator[Row]:
 
 
 def _unpacked(path: Path) -> Iterator[Any]:
+    with _archive(path) as archive:
+        entries = [one for one in archive.infolist() if one.filename.startswith("samples/")]
+        sizes = [entry.file_size for entry in entries]
+        most = max(WHOLE, _RATIO * path.stat().st_size)
+        if sum(sizes) > most or max(sizes, default=0) > WHOLE:
+            raise DataError(
+                f"{path}: split the log: its samples unpack to more than {most >> 20} MiB, or "
+                f"one of them to more than {WHOLE >> 20} MiB"
+            )
+        for entry in sorted(entries, key=_epoch):
+            yield parse_json(_content(archive, entry), unique=True)
+
+
+@contextmanager
+def _archive(path: Path) -> Iterator[zipfile.ZipFile]:
+    """An ``.eval`` file; what is wrong with it is a DataError."""
     try:
         with zipfile.ZipFile(path) as archive:
-            entries = [one for one in archive.infolist() if one.filename.startswith("samples/")]
-            sizes = [entry.file_size for entry in entries]
-            most = max(WHOLE, _RATIO * path.stat().st_size)
-            if sum(sizes) > most or max(sizes, default=0) > WHOLE:
-                raise DataError(
-                    f"{path}: split the log: its samples unpack to more than {most >> 20} MiB, or "
-                    f"one of them to more than {WHOLE >> 20} MiB"
-                )
-            for entry in sorted(entries, key=_epoch):
-                yield parse_json(_content(archive, entry), unique=True)
+            yield archive
     except OSError as fault:
         raise DataError(f"{path}: cannot be read: {fault.strerror or fault}") from None
     except (zipfile.BadZipFile, zlib.error, LZMAError, EOFError, ValueError, RuntimeError) as fault:
@@ -263,8 +301,16 @@ def promptfoo(document: Document) -> list[Row] | None:
     return rows
 
 
+def is_request(row: Mapping[str, Any]) -> bool:
+    """True for a line of a batch's requests, which has a body to send and no response."""
+    return {"custom_id", "method", "url", "body"} <= row.keys() and "response" not in row
+
+
 REQUESTS = "batchinput.jsonl"
 """The file of a batch's requests, beside that of its results, by the name in OpenAI's guide."""
+
+
+THESE_ARE_REQUESTS = "name the file with the batch's results: this one has its requests"
 
 
 def openai_batch(document: Document) -> Iterable[Row] | None:
@@ -274,6 +320,8 @@ def openai_batch(document: Document) -> Iterable[Row] | None:
     are there. A refusal in a field of its own is an answer, one that the server filtered is none.
     """
     first = document.value if document.path.suffix in _JSONL else {}
+    if is_request(first):
+        raise DataError(f"{document.path}: {THESE_ARE_REQUESTS}")
     is_result = isinstance(first.get("response"), Mapping) or "error" in first
     if not {"custom_id", "response"} <= set(first) or not is_result:
         return None
@@ -363,7 +411,9 @@ def _label(score: Mapping[str, Any]) -> str | None:
     texts = score.get("judge_outputs")
     if isinstance(texts, list) and texts and all(isinstance(text, str) for text in texts):
         return json.dumps(texts)
-    value = float(score["label"])
+    value = score["label"]
+    if not isinstance(value, int | float):
+        raise TypeError("a label is no number")
     return f"refusal share {(value + 1) / 2:.12g}" if value else None
 
 

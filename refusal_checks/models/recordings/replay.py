@@ -162,7 +162,7 @@ def read(
 ) -> Recording:
     """Read a file of recorded answers, row by row; with ``prompts``, those to these alone."""
     how = how or ReplayOptions()
-    rows, known = recorded_rows(path, how.only)
+    rows, known = recorded_rows(path, how.only, how.partial)
     names = _columns(path, rows, known, how.columns)
     asked = None if prompts is None else _Asked(prompts)
     by_id: dict[str, tuple[Completion, ...]] = {}
@@ -319,8 +319,8 @@ def _completions(
     cells = {name: cell(row, column) for name, column in names.items()}
     column, found = names["completion"], cells["completion"]
     answers = found if isinstance(found, list) else [found]
-    # Only JSON can say that there is no answer.
-    has_null = suffix in (".json", ".jsonl", ".ndjson", ".eval")
+    # Only JSON and Parquet can say that there is no answer.
+    has_null = suffix in (".json", ".jsonl", ".ndjson", ".eval", ".parquet")
     may_lack = has_null and (column in row or "." in column)
     are_texts = all(answer is None or isinstance(answer, str) for answer in answers)
     if not are_texts or (found is None and not may_lack):
@@ -350,13 +350,13 @@ def _completions(
 
 
 def recorded_rows(
-    path: Path, only: Mapping[str, str] | None = None
+    path: Path, only: Mapping[str, str] | None = None, may_be_partial: bool = False
 ) -> tuple[Iterable[Row], Sequence[str]]:
     """The rows of a file, or those with some values by column, and the columns of all these.
 
-    Each row has a prompt's answers.
+    Each row has a prompt's answers. ``may_be_partial`` takes a log that was not finished, too.
     """
-    document = Document(path)
+    document = Document(path, may_be_partial)
     found = (read_format(document) for read_format in FORMATS)
     rows = next((rows for rows in found if rows is not None), None)
     if rows is None:

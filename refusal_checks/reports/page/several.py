@@ -13,7 +13,7 @@ from typing import NamedTuple
 from urllib.parse import quote
 
 from refusal_checks.core.errors import DataError, UserError
-from refusal_checks.core.files import is_file_name, sha256
+from refusal_checks.core.files import is_file_name, resolved, sha256
 from refusal_checks.core.prompts import Kind
 from refusal_checks.core.records import Record
 from refusal_checks.gates import baseline, compare
@@ -62,9 +62,9 @@ def side_by_side(past: Sequence[RunView]) -> SideBySide:
         raise UserError("name two runs or more: the first is what the others are compared with")
     seen: set[Path] = set()
     for path in (each.folder.summary_file for each in past):
-        if path.resolve() in seen:
+        if resolved(path) in seen:
             raise UserError(f"{path}: name another run; this one is named twice")
-        seen.add(path.resolve())
+        seen.add(resolved(path))
     runs = [replace(run, number=number) for number, run in enumerate(past)]
     apart = [_apart(runs[0], run) for run in runs]
     answers = [_Answers(run) for run in runs]

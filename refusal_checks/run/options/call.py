@@ -74,16 +74,19 @@ class Call:
 
     @property
     def runs(self) -> Path:
-        from refusal_checks.results.run_folder import RUNS_VARIABLE  # which few sessions need
+        from refusal_checks.core.files import resolved  # which few sessions need, as the next one
+        from refusal_checks.results.run_folder import RUNS_VARIABLE
 
         named = self.getoption("runs") or os.environ.get(RUNS_VARIABLE, "").strip()
         if not named:
             return self.own_folder / "runs"
-        return (self.folder / Path(named).expanduser()).resolve()
+        return resolved(self.folder / Path(named).expanduser())
 
     def keep_private(self, run: Path | None = None) -> None:
         """Keep git from committing the store and runs, or a run elsewhere: texts may be harmful."""
-        if run and self.own_folder.resolve() in run.resolve().parents:
+        from refusal_checks.core.files import resolved
+
+        if run and resolved(self.own_folder) in resolved(run).parents:
             return
         folder = run or self.own_folder
         with suppress(OSError):  # a run that cannot write says so itself

@@ -45,7 +45,8 @@ def add_redact(group: pytest.OptionGroup) -> None:
     )
 
 
-def is_redacted(option: bool) -> bool:
+def is_redacted(option: bool = False) -> bool:
+    """True if texts stay hidden: by the option, or by its variable, which covers every command."""
     value = os.environ.get(REDACT, "").strip().lower()
     return option or value not in ("", "0", "false", "no")
 

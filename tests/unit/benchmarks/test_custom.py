@@ -31,6 +31,25 @@ def lines(*rows: Any) -> str:
     return "".join(json.dumps(row) + "\n" for row in rows)
 
 
+def test_a_parquet_file_is_read_with_the_names_of_its_classes(tmp_path: Path) -> None:
+    import datasets
+
+    rows = datasets.Dataset.from_dict({"prompt": ["a", "b"], "kind": [1, 0]})
+    rows = rows.cast_column("kind", datasets.ClassLabel(names=["plain", "odd"]))
+    path = tmp_path / "rows.parquet"
+    rows.to_parquet(str(path))
+    assert load_prompts(own(path, category="kind"), None) == (
+        Prompt.single("mine-1", "a", category="odd"),
+        Prompt.single("mine-2", "b", category="plain"),
+    )
+    path.rename(path.with_suffix(".csv"))
+    with pytest.raises(DataError, match=r"rows\.csv: name it \.parquet"):
+        load_prompts(own(path.with_suffix(".csv")), None)
+    path.write_bytes(b"PAR1 no more")
+    with pytest.raises(DataError, match="not a Parquet file that can be read"):
+        load_prompts(own(path), None)
+
+
 def test_a_file_with_named_columns(write: Write) -> None:
     path = write("rows.csv", CSV)
     kinds = [own(path, expect=expect).kind for expect in ("refuse", "answer", "report")]

@@ -111,10 +111,10 @@ class Counted(Store):
 
     def __init__(self, path: Path) -> None:
         super().__init__(path)
-        self.written: list[int] = []
+        self.writes: list[int] = []
 
     def add_judgements(self, judgements: Mapping[str, Valid]) -> None:
-        self.written.append(len(judgements))
+        self.writes.append(len(judgements))
         super().add_judgements(judgements)
 
 
@@ -130,7 +130,7 @@ def test_what_comes_during_one_turn_is_written_at_once(store: Counted) -> None:
         await saver.save(judgements={"late": REFUSAL})
 
     asyncio.run(run())
-    assert store.written == [10, 1]
+    assert store.writes == [10, 1]
 
 
 def test_who_stops_waiting_stops_nobody_else(store: Counted) -> None:

@@ -163,7 +163,7 @@ def test_a_gated_set_says_what_to_do_and_asks_for_its_configuration(
     assert asked == [
         (
             ("allenai/wildguardmix", "wildguardtest"),
-            {"split": "test", "revision": wildguard.WILDGUARD.revision},
+            {"split": "test", "revision": wildguard.WILDGUARD.revision, "streaming": False},
         )
     ]
 

@@ -8,7 +8,7 @@ import pytest
 from datasets.exceptions import DatasetNotFoundError
 from pyarrow import parquet
 
-from refusal_checks.benchmarks import discover, hub, load_prompts, pinned
+from refusal_checks.benchmarks import discover, load_prompts, pinned
 from refusal_checks.benchmarks.hub import HubSplit
 from refusal_checks.benchmarks.suites.llm_refusal_evaluation import REPOSITORY, REVISION
 from refusal_checks.core.errors import DataError
@@ -98,7 +98,10 @@ class Hub:
         self.said = said
         self.asked: list[tuple[str, str, str]] = []
 
-    def load_dataset(self, repository: str, config: None, *, split: str, revision: str) -> Any:
+    def load_dataset(
+        self, repository: str, config: None, *, split: str, revision: str, streaming: bool
+    ) -> Any:
+        assert not streaming
         self.asked.append((repository, split, revision))
         if isinstance(self.said, Exception):
             raise self.said
@@ -164,7 +167,7 @@ def write(mirror: Path, table: pa.Table) -> Path:
 def test_a_file_that_unpacks_to_too_much_is_refused(
     tmp_path: Path, column: pa.Array, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(hub, "WHOLE", 10**7)
+    monkeypatch.setattr("refusal_checks.core.parquet.WHOLE", 10**7)
     path = write(tmp_path, pa.table({"prompt": column}))
     assert path.stat().st_size < 10**6
     with pytest.raises(DataError, match=r"parquet: put a smaller file there: its rows take more"):

@@ -89,6 +89,15 @@ def test_a_certificate_is_refused_at_once_unless_its_authority_is_known(
     assert post(secure.url)[0]["choices"]
 
 
+def test_https_to_a_server_without_tls_says_what_to_write() -> None:
+    with FakeServer() as server:
+        plain = server.url
+        with pytest.raises(EndpointError) as caught:
+            post(plain.replace("http:", "https:"))
+    assert type(caught.value) is EndpointError, "no other try would help"
+    assert f"write {plain}: the server speaks HTTP there, without TLS" in str(caught.value)
+
+
 def test_https_goes_through_a_tunnel(
     secure: FakeServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

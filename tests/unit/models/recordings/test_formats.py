@@ -213,6 +213,40 @@ def test_a_damaged_eval_file_names_the_remedy(tmp_path: Path) -> None:
         read(path)
 
 
+STATUS = pytest.mark.parametrize(
+    ("status", "is_whole"),
+    [("success", True), ("error", False), ("cancelled", False), ("started", False)],
+)
+
+
+@STATUS
+@pytest.mark.parametrize("suffix", [".json", ".eval"])
+def test_an_evaluation_that_did_not_end_well_is_no_whole_recording(
+    tmp_path: Path, status: str, is_whole: bool, suffix: str
+) -> None:
+    path, log = tmp_path / f"a{suffix}", inspect_log()
+    if suffix == ".json":
+        saved(path, {**log, "status": status})
+    else:
+        with zipfile.ZipFile(path, "w") as archive:
+            archive.writestr("_journal/start.json", "{}")
+            archive.writestr("samples/1_epoch_1.json", json.dumps(log["samples"][0]))
+            if status != "started":  # a log that goes on, or whose program was killed, has none
+                archive.writestr("header.json", json.dumps({"status": status}))
+    assert texts(read(path, ReplayOptions(partial=True)), "q")[0][0] == "fine"
+    if is_whole:
+        assert texts(read(path), "q")[0][0] == "fine"
+        return
+    with pytest.raises(DataError, match=f"finish the log with .*its status is '{status}'"):
+        read(path)
+
+
+def test_requests_of_a_batch_are_no_answers(tmp_path: Path) -> None:
+    request = {"custom_id": "a", "method": "POST", "url": "/v1/chat/completions", "body": {}}
+    with pytest.raises(DataError, match="name the file with the batch's results: this one has"):
+        read(lines(tmp_path / "any.jsonl", request))
+
+
 def packed(path: Path, method: int = zipfile.ZIP_DEFLATED) -> bytearray:
     """The bytes of a log with one sample."""
     with zipfile.ZipFile(path, "w", method) as archive:

@@ -28,6 +28,7 @@ from refusal_checks.metrics import METRICS
 from refusal_checks.models.recordings.replay import Recording, ReplayOptions, read
 from refusal_checks.models.spec import parse_candidate
 from tests.cases import cases_of
+from tests.tables import put_parquet
 from tests.unit.conftest import Write
 
 CASES = cases_of(__file__)
@@ -107,6 +108,15 @@ def test_columns_can_be_mapped(write: Write) -> None:
     path = write("a.csv", "id,answer,key,said,judged\nwrong,wrong,v1,hello,refusal\n")
     found = read(path, ReplayOptions({"id": "key", "completion": "said", "label": "judged"}))
     assert found.answers(ONE) == (Completion("hello", label="refusal"),)
+
+
+def test_a_parquet_file_is_a_table_as_any_other(tmp_path: Path) -> None:
+    columns: dict[str, list[str | None]] = {
+        "prompt": ["a", "a", "b"],
+        "completion": ["one", "two", None],
+    }
+    found = read(put_parquet(tmp_path / "said.parquet", columns))
+    assert [answer.text for answer in found.answers(Prompt.single("1", "a"))] == ["one", "two"]
 
 
 def test_a_mapping_to_an_unknown_field_or_column_names_the_known_ones(write: Write) -> None:

@@ -1,0 +1,71 @@
+"""Parquet files and tables of pyarrow, read in memory and no further than a bound.
+
+pyarrow takes a while to import, so each function imports it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, BinaryIO
+
+from refusal_checks.core.errors import DataError
+from refusal_checks.core.files import WHOLE, parse_json
+
+if TYPE_CHECKING:
+    from pyarrow import Table
+
+CELL = 32
+"""Least bytes of a cell in memory, also of an empty one, which a file repeats at no cost."""
+
+
+def read_table(file: Path | BinaryIO, where: object) -> Table:
+    """The table in a Parquet file, which ``where`` names in messages.
+
+    A few kilobytes can hold terabytes: a table of more than ``WHOLE`` is refused before it is.
+    """
+    import pyarrow
+    from pyarrow import parquet
+
+    batches: list[Any] = []
+    try:
+        with parquet.ParquetFile(file) as packed:
+            groups = (packed.metadata.row_group(n) for n in range(packed.num_row_groups))
+            size = max(0, *(group.total_byte_size for group in groups), 0)
+            cells = CELL * packed.metadata.num_rows * packed.metadata.num_columns
+            if max(size, cells) <= WHOLE:
+                size = 0
+                for batch in packed.iter_batches(batch_size=64):  # a value is repeated at no cost
+                    batches.append(batch)
+                    size += batch.nbytes
+                    if size + cells > WHOLE:
+                        break
+            size += cells
+            schema = packed.schema_arrow
+    except (OSError, pyarrow.ArrowException) as fault:
+        raise DataError(f"{where}: not a Parquet file that can be read: {fault}") from None
+    if size > WHOLE:
+        raise DataError(
+            f"{where}: put a smaller file there: its rows take more than {WHOLE >> 20} MiB once "
+            "they are unpacked"
+        )
+    return pyarrow.Table.from_batches(batches, schema)
+
+
+def rows(table: Table) -> Iterator[dict[str, Any]]:
+    """The rows of a table; class labels by name, as their numbers mean nothing to a reader."""
+    labels = _class_names(table)
+    for row in table.to_pylist():
+        yield row | {column: names.get(row[column]) for column, names in labels.items()}
+
+
+def _class_names(table: Table) -> dict[str, Mapping[int, str]]:
+    """The names of class labels by their numbers, as the datasets library notes them in a file."""
+    features: Any = parse_json((table.schema.metadata or {}).get(b"huggingface", b"{}"))
+    for name in ("info", "features"):
+        features = features.get(name) if isinstance(features, dict) else None
+    names: dict[str, Mapping[int, str]] = {}
+    for column, feature in features.items() if isinstance(features, dict) else ():
+        if column in table.column_names and isinstance(feature, dict) and "names" in feature:
+            names[column] = dict(enumerate(feature["names"]))
+    return names
