@@ -104,6 +104,10 @@ class ServedCandidate:
             return self.model_identity
         return content_key(self.model_identity, self.generation)
 
+    @property
+    def lists_first_tokens(self) -> bool:
+        return self._client.capabilities.first_tokens is Support.YES
+
     async def first_tokens(self, messages: Sequence[Message]) -> Mapping[str, float]:
         """Log-probabilities of the most probable first tokens of the answer to a conversation.
 

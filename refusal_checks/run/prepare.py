@@ -41,7 +41,7 @@ from refusal_checks.run.trust import (
     untested,
     untested_scales,
 )
-from refusal_checks.run.verification import Verified, renew, unverified, verify
+from refusal_checks.run.verification import Verified, adopt, renew, unverified, verify
 
 
 def find_earlier(
@@ -266,11 +266,7 @@ def prepare(
     try:
         if options.fresh:
             renew(parts, store, verified)
-        known_again = verify(parts, store, verified, say)
-        for line in known_again.notes:
-            say(line)
-            summary.note(line)
-        summary.unverified = unverified(models, servers)
+        adopt(parts, store)
         if labels := options.trust.labels:
             require_own_labels(labels, parts, store, board.folder.name)
         earlier = find_earlier(
@@ -284,6 +280,11 @@ def prepare(
                     _require_possible(each, gate, prompts, options.rules.level)
         if options.baseline.is_required:
             _require_compared(gates, earlier, options.baseline.path)
+        known_again = verify(parts, store, verified, say)
+        for line in known_again.notes:
+            say(line)
+            summary.note(line)
+        summary.unverified = unverified(models, servers)
     except BaseException:
         store.close()
         raise

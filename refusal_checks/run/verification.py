@@ -23,7 +23,6 @@ from statistics import median
 from typing import Generic, TypeVar
 
 from pydantic import TypeAdapter
-from scipy import stats
 
 from refusal_checks.benchmarks.attacks import as_judged
 from refusal_checks.core.errors import EndpointError, ModelError
@@ -37,7 +36,6 @@ from refusal_checks.judges import panel as panels
 from refusal_checks.judges.base import Judge
 from refusal_checks.models.candidates import ServedCandidate
 from refusal_checks.models.client.answers import MALFORMED
-from refusal_checks.models.client.attaching import QUESTION
 from refusal_checks.models.spec import Attached, Model
 from refusal_checks.run.assembly import Parts
 from refusal_checks.run.planning import Plan, verdict_key
@@ -107,6 +105,8 @@ class Repetition(Generic[Said]):
                 odd[unlike[0]] += 1
         if not odd["stored"]:
             return 0, False
+        from scipy import stats  # takes a while to import, which most runs need not wait for
+
         test = stats.binomtest(odd["stored"], odd.total(), 1 / 3, alternative="greater")
         return odd["stored"], bool(test.pvalue <= LEVEL) or odd["stored"] == len(self.stored)
 
@@ -197,7 +197,6 @@ def verify(parts: Parts, store: Store, done: set[str], say: Say) -> Verified:
     Raises:
         ModelError: a server fails, so that nothing can be verified.
     """
-    adopt(parts, store)
     candidate = parts.candidate
     judges: dict[str, list[Judge]] = {}
     for judge in _judges(parts):
@@ -321,8 +320,9 @@ async def _first_tokens(
     candidate: ServedCandidate, conversations: Sequence[tuple[Message, ...]]
 ) -> list[FirstTokens]:
     """The first tokens of an answer to each; empty if the server does not list them for all."""
+    if not candidate.lists_first_tokens:
+        return []
     try:
-        await candidate.first_tokens((Message("user", QUESTION),))  # of a server that lists none
         return list(await asyncio.gather(*map(candidate.first_tokens, conversations)))
     except (EndpointError, *MALFORMED):
         return []

@@ -16,6 +16,7 @@ import pytest
 
 from refusal_checks.benchmarks import discover, load_prompts
 from refusal_checks.judges.trust import canary
+from refusal_checks.run.verification import REPEATED
 from tests import toy_model, untouched
 from tests.fake_server import Answer, Body, FakeServer
 from tests.forked import Forked
@@ -54,6 +55,10 @@ CHECK = "[judge]\nagreement = { min = %s }\ninjection = false\nkinds = false\n"
 """The judge's check in a threshold file, which ``informed`` passes."""
 
 KEYWORD = ("--judge", "keyword")
+
+AGAIN = REPEATED
+"""Requests by which a run finds out whether a server is what it was: of a candidate as many, of a
+judge as many and its whole check."""
 
 in_both_modes = pytest.mark.parametrize("mode", [(), ("-n2",)], ids=["plain", "n2"])
 """Runs pytest alone, and with two workers: where the output or the end is another matter then."""

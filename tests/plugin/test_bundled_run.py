@@ -6,7 +6,7 @@ from collections import Counter
 import pytest
 
 from tests.fake_server import Body
-from tests.plugin.conftest import UNSAFE, Project, judged, refused
+from tests.plugin.conftest import AGAIN, UNSAFE, Project, judged, refused
 from tests.plugin.engine_project import requests, starts
 
 BUNDLED = ("--candidate", "demo:aligned", "--judge", "bundled", "--samples", "1")
@@ -98,14 +98,14 @@ def test_a_second_judge_decides_where_the_bundled_one_is_unsure(project: Project
     assert corrected["note"] == said
     again = project.run(*both)
     again.stdout.fnmatch_lines(["*0 answers to generate, 0 verdicts to ask for at most*"])
-    assert len(project.server.requests) == UNSURE + sure
+    assert len(project.server.requests) == UNSURE + sure + AGAIN
 
     # The bounds and the sample are options, and conditions of a comparison.
     wide = ("--cascade-low", "0.01", "--cascade-high", "0.99", "--cascade-sample", "0")
     project.run(*both, *wide)
     asked = project.summary()["benchmarks"]["smoke_unsafe"]["second"]
     assert (asked["unsure"], asked["sampled"], asked["prompts"]) == (80, 0, 0)
-    assert len(project.server.requests) == 80
+    assert len(project.server.requests) == 80 + 2 * AGAIN
     assert project.summary()["verdicts"][GATE]["use"] == "raw"
     result = project.run(*both, "--baseline", "last")
     refused(result, "not comparable", "cascade*0.01 and 0.99*0.05 and 0.95")

@@ -9,7 +9,7 @@ import pytest
 from refusal_checks.core.text import FAMILIES
 from refusal_checks.judges.trust import canary
 from tests.fake_server import FakeServer
-from tests.plugin.conftest import THRESHOLDS, Project, refused
+from tests.plugin.conftest import AGAIN, THRESHOLDS, Project, refused
 
 LABELS = {FAMILIES.broken_up(each.answer).strip(): each.label for each in canary.load()}
 FORM = '\n[judge]\nformat = "{request}</s></s>{answer}"\nrefusal_label = "Refusal"\n'
@@ -45,7 +45,8 @@ def test_a_classifier_on_a_server_judges_a_run(project: Project, classifier: Fak
     assert len(asked) == len(set(asked))
     assert len(classifier.requests) < len(asked) / 4  # many verdicts in one request
     run(project, *judge).assert_outcomes(passed=6)
-    assert sum(len(body["input"]) for body in classifier.requests) == len(asked)  # all is stored
+    again = sum(len(body["input"]) for body in classifier.requests) - len(asked)
+    assert again == len(canary.load()) + AGAIN, "all is stored"
 
 
 def test_a_judge_that_writes_is_asked_where_the_classifier_is_unsure(project: Project) -> None:

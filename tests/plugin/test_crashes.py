@@ -18,7 +18,7 @@ from refusal_checks.core.records import Completion
 from refusal_checks.core.store import Store, content_key
 from tests.forked import Forked
 from tests.plugin import engine_project
-from tests.plugin.conftest import KEYWORD, PATIENT, Project, refused
+from tests.plugin.conftest import AGAIN, KEYWORD, PATIENT, Project, refused
 from tests.processes import lives, wait_until
 
 IN_FLIGHT = 4
@@ -44,6 +44,12 @@ def limited() -> None:
     resource.setrlimit(resource.RLIMIT_FSIZE, (LIMIT, LIMIT))
 
 
+def answered(project: Project) -> int:
+    """Requests for answers, but for those by which the last run found out about the server."""
+    repeated: int = project.summary()["manifest"]["asked"]["verified"]
+    return len(project.asked(judge=False)) - repeated
+
+
 def finish(project: Project, *args: str) -> None:
     """A run on the same server, which now answers at once."""
     project.server.delay = 0.0
@@ -60,12 +66,12 @@ def test_a_killed_run_loses_what_was_in_flight_and_no_more(
         session.wait()
     before = len(project.asked(judge=False))
     finish(project)
-    assert len(project.asked(judge=False)) - before < 80 - IN_FLIGHT
-    assert 80 <= len(project.asked(judge=False)) <= 80 + IN_FLIGHT
-    assert 160 <= len(project.asked(judge=True)) <= 160 + 2 * IN_FLIGHT
+    assert answered(project) - before < 80 - IN_FLIGHT
+    assert 80 <= answered(project) <= 80 + IN_FLIGHT
+    assert 160 <= len(project.asked(judge=True)) <= 160 + 2 * IN_FLIGHT + AGAIN
     total = len(project.server.requests)
     finish(project)
-    assert len(project.server.requests) == total
+    assert len(project.server.requests) == total + 2 * AGAIN
 
 
 @contextmanager
@@ -82,7 +88,7 @@ def without_room(
     assert f"the store {store}: {said}" in session.said
     yield
     finish(project)
-    assert len(project.asked(judge=False)) <= 80 + IN_FLIGHT
+    assert answered(project) <= 80 + IN_FLIGHT
 
 
 def test_a_store_that_may_not_grow_is_named_and_the_next_run_goes_on(project: Project) -> None:
@@ -147,8 +153,9 @@ def test_two_runs_at_once_share_a_store(project: Project) -> None:
     assert rows[0] == rows[1]
     assert "locked" not in one.said + other.said
     assert "note: the store" not in one.said + other.said
-    assert len(project.asked(judge=False)) == 80, "one run waits for what the other asks"
-    assert len(project.asked(judge=True)) == 160
+    # Whichever began later may have found something stored.
+    assert answered(project) <= 80 + AGAIN, "one run waits for what the other asks"
+    assert 160 <= len(project.asked(judge=True)) <= 160 + AGAIN
 
 
 def wait_for_tests(session: Forked, number: int) -> None:
@@ -272,8 +279,8 @@ def test_an_interrupted_run_says_what_is_done_and_goes_on_next_time(
     before = len(project.asked(judge=False))
     project.server.delay = 0.0
     project.run(*models(project)).assert_outcomes(passed=2)
-    assert 80 <= len(project.asked(judge=False)) <= 80 + 4
-    assert len(project.asked(judge=False)) - before <= 80 - int(done[1]) + 4
+    assert 80 <= answered(project) <= 80 + 4
+    assert answered(project) - before <= 80 - int(done[1]) + 4
 
 
 def test_a_run_that_cleans_up_after_its_last_verdict_is_complete(project: Project) -> None:

@@ -7,7 +7,16 @@ from collections import Counter
 import pytest
 
 from tests.fake_server import Body, FakeServer
-from tests.plugin.conftest import KEYWORD, PATIENT, ROOT, Project, careless, saying, well_behaved
+from tests.plugin.conftest import (
+    AGAIN,
+    KEYWORD,
+    PATIENT,
+    ROOT,
+    Project,
+    careless,
+    saying,
+    well_behaved,
+)
 
 SAFE = ("-k", "smoke_safe")
 
@@ -97,14 +106,18 @@ def test_what_is_stored_is_not_asked_for_again(project: Project) -> None:
     first = len(project.server.requests)
     result = project.gate(*SAFE)
     result.stdout.fnmatch_lines(["80 prompts of smoke_safe: 0 answers to generate, 0 verdicts*"])
-    assert len(project.server.requests) == first
+    assert len(project.server.requests) == first + 2 * AGAIN
+    project.server.requests = project.server.requests[:first]
     project.gate(*SAFE, "--samples", "5")
+    again = [body for body in project.asked(judge=False) if body["n"] == 1]
+    assert len(again) == AGAIN
+    project.server.requests = [body for body in project.server.requests if body not in again]
     assert set(sampled(project).values()) == {1}
     assert {body["n"] for body in project.asked(judge=False)} == {2, 3}
     template = project.write("mine.md", "Judge: {{ request }} / {{ answer }} / {{ marker }}")
     project.server.requests.clear()
     project.gate(*SAFE, "--judge-template", template).assert_outcomes(passed=1)
-    assert (len(project.asked(judge=False)), len(project.asked(judge=True))) == (0, 160)
+    assert (len(project.asked(judge=False)), len(project.asked(judge=True))) == (AGAIN, 160)
     project.server.requests.clear()
     project.gate(*SAFE, "--fresh").assert_outcomes(passed=1)
     assert len(project.server.requests) == first
@@ -192,7 +205,7 @@ def test_what_changed_is_said_where_work_is_done_again(project: Project) -> None
     before = len(project.asked(judge=False))
     said = ["judge max_answer_chars changed: 160 verdicts to redo, 0 answers to regenerate"]
     assert lines(project.gate(*HARMFUL, "--judge-max-answer-chars", "9999")) == said
-    assert len(project.asked(judge=False)) == before
+    assert len(project.asked(judge=False)) == before + AGAIN
     assert lines(project.gate(*HARMFUL)) == []
     # The first run of a benchmark and one with --fresh say nothing.
     safe = ("-k", "smoke_safe", "--temperature")
@@ -222,12 +235,12 @@ def test_an_answer_that_a_filter_ended_is_stored_and_asked_for_again_on_request(
         result.stdout.fnmatch_lines(["*invalid in smoke_safe: 80 unfinished answer*"])
         asked = len(server.requests)
         project.run(*options)
-        assert len(server.requests) == asked
+        assert len(server.requests) == asked + AGAIN
         server.is_strict = False
         project.run(*options, "--retry-unfinished").assert_outcomes(passed=1)
-        assert len(server.requests) == asked + 80
+        assert len(server.requests) == asked + 80 + 2 * AGAIN
         project.run(*options).assert_outcomes(passed=1)
-        assert len(server.requests) == asked + 80
+        assert len(server.requests) == asked + 80 + 3 * AGAIN
 
 
 IDS = [

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tests.fake_server import Body, FakeServer
-from tests.plugin.conftest import UNSAFE, Project, judged, refused, shown, well_behaved
+from tests.plugin.conftest import AGAIN, UNSAFE, Project, judged, refused, shown, well_behaved
 
 CONTRARY = '{"mood": "contrary"}'
 PLAIN = "{}"
@@ -89,7 +89,7 @@ def test_a_judge_more_asks_that_judge_alone_and_the_summary_names_all(project: P
     result = project.gate(*panel(project, PLAIN, '{"mood2": 1}'), *SAFE)
     result.assert_outcomes(passed=1)
     result.stdout.fnmatch_lines(["80 prompts of smoke_safe: 0 answers to generate, 160 verdicts *"])
-    assert len(project.server.requests) - before == 160
+    assert len(project.server.requests) - before == 160 + 2 * AGAIN
     manifest = project.summary()["manifest"]
     judges = manifest["models"]["judges"]
     assert [judge["template_kwargs"] for judge in judges.values()] == [{}, {"mood2": 1}]

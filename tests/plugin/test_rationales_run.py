@@ -8,7 +8,7 @@ import pytest
 
 from refusal_checks.judges.trust import canary
 from tests.fake_server import Body
-from tests.plugin.conftest import Project, judged, refused, well_behaved
+from tests.plugin.conftest import AGAIN, Project, judged, refused, well_behaved
 
 ONE = ("--samples", "1", "-k", "smoke_unsafe-rejection")
 OFFENDERS = ("--rationales", "offenders", *ONE)
@@ -74,7 +74,7 @@ def test_reasons_are_asked_for_where_they_are_shown_and_of_a_sample(project: Pro
     before = len(project.server.requests)
     again = project.gate(*run)
     again.stdout.fnmatch_lines(["*0 answers to generate, 0 verdicts to ask for at most*"])
-    assert len(project.server.requests) == before
+    assert len(project.server.requests) == before + 2 * AGAIN
     assert project.summary()["benchmarks"] == {"smoke_unsafe": found}
 
 
@@ -83,7 +83,7 @@ def test_the_two_ways_are_two_judges(project: Project) -> None:
     assert asked(project) == Counter(candidate=80, whole=80)
     result = project.gate(*OFFENDERS)
     result.stdout.fnmatch_lines(["*judge prompt, rationales changed: 80 verdicts to redo, 0 *"])
-    assert asked(project) == Counter(candidate=80, whole=80, alone=80)  # reasons are stored
+    assert asked(project) == Counter(candidate=80 + AGAIN, whole=80, alone=80)  # reasons are stored
     found = project.summary()
     assert found["manifest"]["verdicts_alone"] == ["smoke_unsafe"]
     assert found["benchmarks"]["smoke_unsafe"]["reasons"]["given"] == 20

@@ -13,7 +13,13 @@ from refusal_checks.core.prompts import Message
 from refusal_checks.core.records import Completion
 from refusal_checks.core.settings import JudgeSampling, Limits, Sampling
 from refusal_checks.core.text import clean, storable
-from refusal_checks.models.client.answers import MALFORMED, tokens, written
+from refusal_checks.models.client.answers import (
+    MALFORMED,
+    label_fields,
+    read_first_tokens,
+    tokens,
+    written,
+)
 from refusal_checks.models.client.capabilities import Capabilities, Support
 from refusal_checks.models.client.classify import Classifier
 from refusal_checks.models.client.client import CONTINUED, Client, RequestParams
@@ -191,7 +197,7 @@ Choices = Sequence[Mapping[str, Any]]
 
 
 async def probe(client: Client, options: RequestParams) -> Capabilities:
-    """Find out what the client's server can do, with ten requests of a few tokens, nearly at once.
+    """Find out what the client's server can do, with eleven small requests, nearly at once.
 
     If it refuses the plainest of them, it is asked which of the run's settings it takes, and then
     what else it can do. A capability that cannot be tested, for example because the server is busy,
@@ -255,12 +261,13 @@ async def _tried(
         return [c["message"] for c in first] == [c["message"] for c in second]
 
     basic = asyncio.create_task(_ask(client, {**options.settings, "max_tokens": few}))
-    n, logprobs, structured_outputs, seed, top_k = await asyncio.gather(
+    n, logprobs, structured_outputs, seed, top_k, first_tokens = await asyncio.gather(
         _support(client, {**hot, "n": 2}, lambda choices: len(choices) == 2),
         _support(client, {**plain, "logprobs": True}, lambda c: c[0]["logprobs"]["content"]),
         _support(client, {**plain, "max_tokens": some, **form}, begins_an_object),
         _support(client, {**hot, "max_tokens": some, "seed": 1}, are_equal, times=2),
         _support(client, {**plain, "top_k": options.top_k}, lambda choices: True),
+        _support(client, label_fields(None), lambda c: bool(read_first_tokens(c[0]))),
     )
     await basic
     client.capabilities = replace(
@@ -270,6 +277,7 @@ async def _tried(
         structured_outputs=structured_outputs,
         seed=seed,
         top_k=top_k,
+        first_tokens=first_tokens,
     )
     scoring = await _scores(client, replace(options, max_tokens=some))
     return replace(client.capabilities, scoring=scoring)

@@ -20,8 +20,9 @@ class Capabilities:
 
     That a server ignores top_k cannot be seen. ``prefill``, going on with an answer that has begun,
     is tried where an attack needs it, and counts as there elsewhere. ``scoring`` is telling what a
-    model wrote in tokens, and giving their log-probabilities afterwards. Where ``max_tokens`` is
-    refused, ``max_completion_tokens`` is not. ``refused`` are further sampling settings, such as
+    model wrote in tokens, and giving their log-probabilities afterwards; ``first_tokens`` is
+    listing those that an answer could begin with. Where ``max_tokens`` is refused,
+    ``max_completion_tokens`` is not. ``refused`` are further sampling settings, such as
     temperature, that a server does not take with the run's value.
     """
 
@@ -32,6 +33,7 @@ class Capabilities:
     top_k: Support = Support.YES
     prefill: Support = Support.YES
     scoring: Support = Support.YES
+    first_tokens: Support = Support.YES
     max_tokens: Support = Support.YES
     refused: frozenset[str] = field(default=frozenset(), kw_only=True)
 
@@ -67,7 +69,7 @@ class Capabilities:
     def as_words(self) -> dict[str, str]:
         """The capabilities that figures depend on, for manifests; the rare ones if missing."""
         words = {one.name: str(getattr(self, one.name)) for one in fields(self)}
-        del words["scoring"], words["refused"]
+        del words["scoring"], words["first_tokens"], words["refused"]
         for name in ("prefill", "max_tokens"):
             if words[name] == Support.YES:
                 del words[name]
