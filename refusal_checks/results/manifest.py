@@ -10,7 +10,7 @@ from typing import Any, Self
 from pydantic import BaseModel, ConfigDict, SerializerFunctionWrapHandler, model_serializer
 
 from refusal_checks.core.settings import JudgeSampling, Sampling
-from refusal_checks.core.text import redacted
+from refusal_checks.core.text import count, redacted
 from refusal_checks.models.client.answers import Usage
 from refusal_checks.models.client.capabilities import ANSWERS_AS, LEFT_OUT, LISTED, OWN
 
@@ -110,7 +110,7 @@ class Effort(_Facts):
     # recorded answers
     stored_from: str = ""
     stored_until: str = ""
-    verified: int = 0  # answers by which the candidate's server was recognised
+    verified: int = 0  # prompts by which the candidate's server was recognised
     set_aside: int = (
         0  # servers that are not what they were, so that nothing stored of them is used
     )
@@ -189,7 +189,7 @@ class Manifest(_Facts):
         total = asked.reused + asked.answers
         share = f"all {total}" if asked.reused == total else f"{asked.reused} of {total}"
         dates = dict.fromkeys((asked.stored_from, asked.stored_until))
-        verified = f", verified by {asked.verified}" if asked.verified else ""
+        verified = f", verified by {count(asked.verified, 'prompt')}" if asked.verified else ""
         return f"{share} answers from the store, of {' to '.join(dates)}{verified}"
 
     @property

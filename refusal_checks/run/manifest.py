@@ -161,7 +161,7 @@ def effort(
             verdicts=sum(todo.verdicts for todo in todos),
             reused=len(keys) - missing,
             **dict(zip(("stored_from", "stored_until"), dates, strict=False)),
-            verified=verified.answers,
+            verified=verified.prompts,
             set_aside=len(verified.notes),
             judges=tuple(sorted(frozenset[str]().union(*(todo.judges for todo in todos)))),
         ),

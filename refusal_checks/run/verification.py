@@ -16,13 +16,13 @@ import asyncio
 import random
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, suppress
 from dataclasses import dataclass
-from itertools import chain, islice, zip_longest
+from itertools import chain, islice, takewhile
 from statistics import median
 from typing import Generic, TypeVar
 
-from pydantic import TypeAdapter
+from pydantic import TypeAdapter, ValidationError
 
 from refusal_checks.benchmarks.attacks import as_judged
 from refusal_checks.core.errors import EndpointError, ModelError
@@ -41,7 +41,7 @@ from refusal_checks.run.assembly import Parts
 from refusal_checks.run.planning import Plan, verdict_key
 
 REPEATED = 20
-"""How many stored answers, or verdicts besides those of the check, a server is asked for again."""
+"""Prompts whose stored answers, or verdicts besides those of its check, a server gives again."""
 
 LEVEL = 0.05
 """How often a server that has not changed may be taken for one that has."""
@@ -147,11 +147,11 @@ class Verified:
     """What came of it.
 
     Attributes:
-        answers: by how many the candidate's server was recognised.
+        prompts: by how many the candidate's server was recognised.
         notes: for the user; one for each model of which something was set aside.
     """
 
-    answers: int = 0
+    prompts: int = 0
     notes: tuple[str, ...] = ()
 
 
@@ -235,34 +235,33 @@ async def _verify(
 async def _candidate(
     candidate: ServedCandidate, plan: Plan, store: Store, say: Say
 ) -> tuple[int, str]:
-    """How many answers were asked for again, and what to tell the user if some are set aside."""
-    identity = candidate.model_identity
+    """By how many prompts it was recognised, and what to say if its answers are set aside."""
     prompts = _shuffled(plan)
-    kept = store.fingerprint(identity)
+    known = _kept_fingerprint(candidate, store)
     stored = _stored_answers(candidate, prompts, store)
-    if not kept and not stored:
+    if not known and not stored:
         await _keep_fingerprint(candidate, prompts, store)
         return 0, ""
     say(f"asking {candidate.name} again for part of what is stored of it: {_WHY}")
-    if kept and (known := _FINGERPRINT.validate_json(kept)):
-        now = await _first_tokens(candidate, [messages for messages, _ in known])
-        if now:
-            then = [tokens for _, tokens in known]
-            if not is_other(then, now):
-                return len(known) if stored else 0, ""
-            why = f"its probabilities for {len(known)} prompts are not those of before"
-            await _set_aside(candidate, prompts, store)
-            return 0, _set_aside_note(candidate.name, "answers", why)
-    repetition = await _asked_again(candidate, stored)
-    unlike, has_changed = repetition.differing(likeness)
+    if now := await _first_tokens(candidate, [messages for messages, _ in known]):
+        has_changed = is_other([tokens for _, tokens in known], now)
+        why = f"its probabilities for {len(known)} prompts are not those of before"
+        asked = len(known)
+    else:
+        repetition = await _asked_again(candidate, stored)
+        unlike, has_changed = repetition.differing(likeness)
+        why = (
+            f"{unlike} of {count(len(repetition.stored), 'answer')} that were asked for again "
+            "differ by more than its own repeats do"
+        )
+        asked = len(stored)
     if has_changed:
-        size = len(repetition.stored)
-        why = f"{unlike} of {size} that were asked for again differ by more than its own repeats do"
-        await _set_aside(candidate, prompts, store)
-        return 0, _set_aside_note(candidate.name, "answers", why)
-    if not kept:
+        store.renew(candidate.model_identity)
         await _keep_fingerprint(candidate, prompts, store)
-    return len(repetition.stored), ""
+        return 0, _set_aside_note(candidate.name, "answers", why)
+    if len(known) < min(REPEATED, len(prompts)):  # kept by a run of few prompts, or not at all
+        await _keep_fingerprint(candidate, prompts, store)
+    return asked if stored else 0, ""
 
 
 def _shuffled(plan: Plan) -> list[Prompt]:
@@ -273,44 +272,55 @@ def _shuffled(plan: Plan) -> list[Prompt]:
     return found
 
 
-_Stored = tuple[Prompt, int, Completion]
-"""A prompt, the number of an answer to it, and that answer as it is stored."""
+_Stored = tuple[Prompt, list[Completion]]
+"""A prompt, and the first of its answers, as they are stored."""
 
 
 def _stored_answers(
     candidate: ServedCandidate, prompts: Sequence[Prompt], store: Store
 ) -> list[_Stored]:
-    """Up to ``REPEATED`` stored answers, of as many prompts as there are."""
-    several: list[list[_Stored]] = []
+    """The answers to the first ``REPEATED`` prompts that have any."""
+    stored: list[_Stored] = []
     for start in range(0, len(prompts), 5 * REPEATED):
         part = prompts[start : start + 5 * REPEATED]
         known = candidate.known(part, store)
         for prompt in part:
-            keys = enumerate(candidate.keys(prompt))
-            answers = [(prompt, sample, known[key]) for sample, key in keys if key in known]
-            if answers:
-                several.append(answers)
-        if len(several) >= REPEATED:
+            keys = takewhile(known.__contains__, candidate.keys(prompt))
+            if answers := [known[key] for key in keys]:
+                stored.append((prompt, answers))
+        if len(stored) >= REPEATED:
             break
-    in_turn = chain.from_iterable(zip_longest(*several))
-    return list(islice(filter(None, in_turn), REPEATED))
+    return stored[:REPEATED]
 
 
 async def _asked_again(candidate: ServedCandidate, stored: Sequence[_Stored]) -> Repetition[str]:
-    async def ask(one: _Stored) -> str | None:
-        prompt, sample, _ = one
-        (answer,) = await candidate.answer(prompt, sample, 1)
-        return answer.text if isinstance(answer, Completion) else None
+    """Ask as for the first time: an answer may be another one when it is asked for alone."""
 
-    texts = [answer.text for _, _, answer in stored]
+    async def ask(one: _Stored) -> list[str | None]:
+        prompt, answers = one
+        again = await candidate.answer(prompt, 0, len(answers))
+        return [answer.text if isinstance(answer, Completion) else None for answer in again]
+
+    texts = [[answer.text for answer in answers] for _, answers in stored]
     return await _repeated(stored, texts, ask, likeness, candidate.name)
+
+
+def _kept_fingerprint(
+    candidate: ServedCandidate, store: Store
+) -> list[tuple[tuple[Message, ...], FirstTokens]]:
+    """By what the server is recognised; empty if nothing is kept, or it cannot be read."""
+    kept = store.fingerprint(candidate.model_identity)
+    with suppress(ValidationError):
+        return _FINGERPRINT.validate_json(kept) if kept else []
+    return []
 
 
 async def _keep_fingerprint(
     candidate: ServedCandidate, prompts: Sequence[Prompt], store: Store
 ) -> None:
     """Keep by what the server is recognised from now on, if it lists probabilities."""
-    conversations = [candidate.messages(prompt) for prompt in prompts[:REPEATED]]
+    chosen = islice((prompt for prompt in prompts if not prompt.is_continued), REPEATED)
+    conversations = [candidate.messages(prompt) for prompt in chosen]
     if tokens := await _first_tokens(candidate, conversations):
         kept = _FINGERPRINT.dump_json(list(zip(conversations, tokens, strict=True)))
         store.keep_fingerprint(candidate.model_identity, kept)
@@ -326,11 +336,6 @@ async def _first_tokens(
         return list(await asyncio.gather(*map(candidate.first_tokens, conversations)))
     except (EndpointError, *MALFORMED):
         return []
-
-
-async def _set_aside(candidate: ServedCandidate, prompts: Sequence[Prompt], store: Store) -> None:
-    store.renew(candidate.model_identity)
-    await _keep_fingerprint(candidate, prompts, store)
 
 
 def _set_aside_note(name: str, what: str, why: str) -> str:
@@ -381,20 +386,20 @@ async def _judge(panel: Sequence[Judge], parts: Parts, store: Store, say: Say) -
     say(f"asking judge {name} again for {verdicts}, {len(checked)} of its check: {_WHY}")
     said: dict[str, Judgement] = {}
 
-    async def ask(one: _Exchange) -> Judgement | None:
+    async def ask(one: _Exchange) -> list[Judgement | None]:
         verdict = await one.judge.judge(one.prompt, one.answer)
         if isinstance(verdict, Invalid) and verdict.reason is Reason.JUDGE_ERROR:
-            return None
-        return said.setdefault(one.key, verdict)
+            return [None]
+        return [said.setdefault(one.key, verdict)]
 
-    stored = [one.verdict for one in exchanges]
+    stored = [[one.verdict] for one in exchanges]
     repetition = await _repeated(exchanges, stored, ask, _agreement, f"judge {name}")
     unlike, has_changed = repetition.differing(_agreement)
     if has_changed:
         store.renew(panel[0].model_identity)
         why = (
-            f"{unlike} of {len(repetition.stored)} that were asked for again differ by more than "
-            "its own repeats do"
+            f"{unlike} of {count(len(repetition.stored), 'verdict')} that were asked for again "
+            "differ by more than its own repeats do"
         )
         return _set_aside_note(f"judge {name}", "verdicts", why)
     keys = {one.key for one in checked} & said.keys()
@@ -454,39 +459,38 @@ def _stored_verdicts(
 
 async def _repeated(
     items: Sequence[Item],
-    stored: Sequence[Said],
-    ask: Callable[[Item], Awaitable[Said | None]],
+    stored: Sequence[Sequence[Said]],
+    ask: Callable[[Item], Awaitable[Sequence[Said | None]]],
     likeness: Callable[[Said, Said], float],
     name: str,
 ) -> Repetition[Said]:
     """Ask for items again, and once more if the server does not say what is stored.
 
-    ``ask`` returns None where the server fails.
+    ``ask`` gives as much for an item as is stored of it; None is what the server failed to say.
     """
     free = asyncio.Semaphore(AT_ONCE)
 
-    async def asked(item: Item) -> Said | None:
+    async def asked(item: Item, size: int) -> Sequence[Said | None]:
         async with free:
-            return await ask(item)
+            with suppress(EndpointError):
+                return await ask(item)
+        return [None] * size
 
+    old = list(chain.from_iterable(stored))
     rounds: list[list[Said | None]] = []
     for _ in range(2):
-        said = list(await asyncio.gather(*map(asked, items)))
+        several = await asyncio.gather(*map(asked, items, map(len, stored)))
+        said = list(chain.from_iterable(several))
         rounds.append(said)
-        failed = sum(one is None for one in said)
-        if 2 * failed > len(items):
+        failed = said.count(None)
+        if 2 * failed > len(old):
             raise ModelError(
                 f"{name}: run the same command again once its server answers, or use what is "
-                f"stored as it is with --stored-only: {failed} of {len(items)} requests failed "
-                "that verify what is stored of it"
+                f"stored as it is with --stored-only: it gave none in place of {failed} of "
+                f"{len(old)} stored answers"
             )
-        pairs = zip(stored, said, strict=True)
-        if all(new is None or likeness(old, new) == 1 for old, new in pairs):
+        pairs = zip(old, said, strict=True)
+        if all(new is None or likeness(before, new) == 1 for before, new in pairs):
             break
-    complete = [
-        (old, *several)
-        for old, *several in zip(stored, *rounds, strict=True)
-        if None not in several
-    ]
-    columns = list(zip(*complete, strict=True))
-    return Repetition(*columns)
+    complete = [row for row in zip(old, *rounds, strict=True) if None not in row]
+    return Repetition(*zip(*complete, strict=True)) if complete else Repetition((), ())

@@ -147,7 +147,7 @@ def test_another_model_behind_the_same_url_is_recognised_and_asked_anew(
         again = gate()
         assert again.status == 0, again.output
         assert "16 answers from the store" in again.summary["shipping"]["sentence"]
-        assert "verified by 8" in again.summary["shipping"]["sentence"]
+        assert "verified by 8 prompts" in again.summary["shipping"]["sentence"]
         assert again.summary["manifest"]["tokens"]["candidate"]["requests"] == 1 + 8
         server.persona = "regressed"
         other = gate()

@@ -61,7 +61,7 @@ def test_a_server_that_has_not_changed_costs_a_few_requests(project: Project) ->
     prompts = project.summary()["benchmarks"].values()
     total = 2 * sum(each["prompts"] for each in prompts)
     today = project.summary()["manifest"]["finished"][:10]
-    words = f"all {total} answers from the store, of {today}, verified by {REPEATED}"
+    words = f"all {total} answers from the store, of {today}, verified by {REPEATED} prompts"
     assert said_everywhere(project, again, words)
 
 
@@ -79,7 +79,7 @@ def test_weights_are_recognised_by_their_probabilities(project: Project) -> None
     same = gate(project)
     assert same.ret == 0
     assert "is not what it was" not in shown(same)
-    assert f"verified by {REPEATED}" in shown(same)
+    assert f"verified by {REPEATED} prompts" in shown(same)
     liking["Sure"], liking["No"] = 0.2, 0.8
     assert "its probabilities for 20 prompts are not those of before" in shown(gate(project))
 
@@ -139,5 +139,5 @@ def test_a_server_that_cannot_be_asked_again_decides_nothing(project: Project) -
     project.server.refusal = lambda body: "out of order"
     result = gate(project)
     assert result.ret == pytest.ExitCode.USAGE_ERROR
-    assert "20 of 20 requests failed that verify what is stored of it" in shown(result)
+    assert "it gave none in place of 40 of 40 stored answers" in shown(result)
     assert "--stored-only" in shown(result)

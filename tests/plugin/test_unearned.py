@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from refusal_checks.benchmarks import discover, load_prompts, pinned
+from refusal_checks.judges.trust import canary
 from refusal_checks.reports.markdown import escape
 from tests.fake_server import Answer, Body
 from tests.html_page import Page
@@ -154,7 +155,8 @@ def test_rows_of_the_store_that_were_changed_are_asked_for_again_and_not_quoted(
     store.close()
     result = project.gate("--redact")
     assert result.ret == 0
-    assert "160 of its rows are not as they were written" in shown(result)
+    changed = 160 + len(canary.load())
+    assert f"{changed} of its rows are not as they were written" in shown(result)
     assert len(project.server.requests) > before
     assert "Secret" not in shown(result) + (project.runs[-1] / "summary.json").read_text()
     assert project.summary()["shipping"]["answer"] == "yes"

@@ -261,4 +261,4 @@ def test_what_a_started_engine_lacks_is_done_without(
     for client in clients:
         assert client.capabilities.seed is not Support.YES
         assert client.capabilities.logprobs is Support.IGNORED, "as the engine's file says"
-    assert len(server.probes) == 8, "once"
+    assert len(server.probes) == 9, "once"

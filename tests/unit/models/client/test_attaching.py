@@ -16,6 +16,9 @@ from refusal_checks.models.spec import Attached
 from tests import hosted
 from tests.fake_server import FakeServer
 
+UNLISTED = Capabilities(first_tokens=Support.REFUSED)
+"""Of a fake server, which lists no tokens unless it is given some."""
+
 
 @pytest.fixture(autouse=True)
 def _no_key(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -31,13 +34,13 @@ def named(server: FakeServer, model: str = "", **settings: Any) -> Attached:
 
 
 def test_a_server_is_asked_once_what_it_can_do_in_a_role() -> None:
-    lacking = Capabilities(top_k=Support.REFUSED)
+    lacking = replace(UNLISTED, top_k=Support.REFUSED)
     with FakeServer(refuses=["top_k"]) as server:
         found = attaching()
         for option in ("--judge", "--judge", "--candidate"):
             client = found.connect(named(server), option, 1)
             assert (client.model, client.capabilities) == ("fake", lacking)
-    assert len(server.probes) == 2 * 9
+    assert len(server.probes) == 2 * 10
 
 
 def test_a_model_that_is_not_listed_may_be_there_all_the_same() -> None:
@@ -65,14 +68,14 @@ def test_a_server_without_chat_is_told_with_its_own_words() -> None:
         pytest.raises(ModelError, match=r"no chat completion: .*HTTP 400: unknown fields: messag"),
     ):
         attaching().connect(named(server), "--candidate", 1)
-    assert len(server.probes) == 7 + 3
+    assert len(server.probes) == 8 + 3
 
 
 def test_settings_are_left_out_one_by_one_and_the_rest_is_probed_without_them() -> None:
     with FakeServer(refuses=["max_tokens", "temperature", "stop"]) as server:
         can = found(server, temperature=0.6, stop=("END",))
     left_out = frozenset({"temperature", "stop"})
-    assert can == Capabilities(max_tokens=Support.REFUSED, refused=left_out)
+    assert can == replace(UNLISTED, max_tokens=Support.REFUSED, refused=left_out)
     limits = {body.get("max_completion_tokens") for body in server.probes if "seed" in body}
     assert ROOM in limits
     assert can.as_words() == {
@@ -90,7 +93,7 @@ def test_settings_are_left_out_one_by_one_and_the_rest_is_probed_without_them() 
 def test_of_a_pair_that_a_server_does_not_take_together_one_is_kept() -> None:
     with FakeServer() as server:
         server.rule = hosted.claude
-        assert found(server, temperature=0.6) == Capabilities(refused=frozenset({"top_p"}))
+        assert found(server, temperature=0.6) == replace(UNLISTED, refused=frozenset({"top_p"}))
 
 
 def test_a_key_that_is_refused_is_no_setting_that_is() -> None:
@@ -98,7 +101,7 @@ def test_a_key_that_is_refused_is_no_setting_that_is() -> None:
         server.rule = lambda body: (403, {"error": {"message": "no access to this model"}})
         with pytest.raises(ModelError, match=r"REFUSAL_CHECKS_CANDIDATE_API_KEY.*no access"):
             attaching().connect(named(server), "--candidate", 1)
-        assert len(server.probes) == 7
+        assert len(server.probes) == 8
 
 
 def test_a_url_that_lacks_its_end_is_asked_about() -> None:
@@ -177,9 +180,9 @@ def found(server: FakeServer, **options: Any) -> Capabilities:
 
 
 def test_a_server_that_can_do_all() -> None:
-    with FakeServer() as server:
+    with FakeServer(tokens=lambda body: {"1": 1.0}) as server:
         assert found(server) == ALL
-    assert len(server.probes) == 9
+    assert len(server.probes) == 10
     assert max(body["max_tokens"] for body in server.probes) == TOKENS
     assert server.requests == []
 
@@ -189,31 +192,32 @@ def test_a_field_that_is_refused_or_overlooked(name: str) -> None:
     with FakeServer(refuses=[FIELDS[name]]) as server:
         given: dict[str, Any] = {name: Support.REFUSED}
         unscored: dict[str, Any] = {"scoring": Support.IGNORED} if name == "logprobs" else {}
-        assert found(server) == Capabilities(**given | unscored)
+        assert found(server) == replace(UNLISTED, **given | unscored)
     with FakeServer(ignores=[FIELDS[name]]) as server:
         # That a server ignores top_k cannot be seen.
         assert found(server) == (
-            ALL if name == "top_k" else Capabilities(**unscored | {name: Support.IGNORED})
+            UNLISTED if name == "top_k" else replace(UNLISTED, **unscored | {name: Support.IGNORED})
         )
 
 
 def test_a_server_that_scores_otherwise_than_it_writes_is_not_asked_to() -> None:
     with FakeServer() as server:
         server.shift = -1.0  # as vLLM with --logprobs-mode processed_logprobs
-        assert found(server) == Capabilities(scoring=Support.IGNORED)
+        assert found(server) == replace(UNLISTED, scoring=Support.IGNORED)
 
 
 def test_a_server_that_breaks_on_a_field_refuses_it_and_a_busy_one_tells_nothing() -> None:
     with FakeServer(no_schemas=500) as server:
-        assert found(server) == Capabilities(structured_outputs=Support.REFUSED)
+        assert found(server) == replace(UNLISTED, structured_outputs=Support.REFUSED)
     with FakeServer(no_schemas=503) as server:
-        assert found(server) == ALL
+        assert found(server) == UNLISTED
 
 
 def test_the_run_s_own_sampling_is_tried() -> None:
     with FakeServer() as server:
         found(server, temperature=0.6, top_p=0.95, top_k=20)
-        known = [body for body in server.probes if "return_token_ids" not in body]
+        fixed = {"return_token_ids", "top_logprobs"}
+        known = [body for body in server.probes if not fixed & body.keys()]
         assert {(body["temperature"], body["top_p"]) for body in known} == {(0.6, 0.95)}
         assert [body["top_k"] for body in known if "top_k" in body] == [20]
         server.probes.clear()
