@@ -152,7 +152,7 @@ class FakeServer(InThread):
         self._no_schemas = no_schemas
         self._context = context
         self.delay = delay
-        self._tokens = tokens
+        self.tokens = tokens
         self._tokenizer = tokenizer
         self._runner: web.AppRunner | None = None
         self.port = port
@@ -348,9 +348,9 @@ class FakeServer(InThread):
     def _first_token(self, body: Body) -> Body:
         """One token, and the log-probabilities of those that the request wants to know of."""
         choice = self._choice(0, "1") | {"finish_reason": "length"}
-        if self._tokens is None:
+        if self.tokens is None:
             return choice | {"logprobs": None}
-        given = self._tokens(body)
+        given = self.tokens(body)
         shown = sorted(given, key=given.__getitem__, reverse=True)
         if self._tokenizer and "logprob_token_ids" in body:
             wanted = [_NUMBERS.get(token, chr(token)) for token in body["logprob_token_ids"]]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from dataclasses import dataclass
 from pathlib import Path
@@ -111,7 +111,7 @@ class HubSplit:
                 streaming=is_streamed,
             )
             return self._collected(data) if is_streamed else data.data.table
-        except (OSError, ValueError) as fault:
+        except _faults() as fault:
             config = f" {self.config}," if self.config else ""
             where = f"{self.repository},{config} split {self.split} (revision {self.revision})"
             reason = " ".join(without_credentials(str(fault)).split())[:300]
@@ -150,6 +150,15 @@ class HubSplit:
             f"accept its conditions at https://huggingface.co/datasets/{self.repository} with your "
             "account, then set HF_TOKEN to a read token of that account"
         )
+
+
+def _faults() -> tuple[type[Exception], ...]:
+    """What loading a data set raises; newer versions of the hub's client are on httpx."""
+    with suppress(ImportError):
+        from httpx import HTTPError
+
+        return OSError, ValueError, HTTPError
+    return OSError, ValueError
 
 
 def named(table: Table, name: str) -> Iterator[dict[str, Any]]:

@@ -6,6 +6,7 @@ pyarrow takes a while to import, so each function imports it.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
@@ -30,8 +31,8 @@ def read_table(file: Path | BinaryIO, where: object) -> Table:
     batches: list[Any] = []
     try:
         with parquet.ParquetFile(file) as packed:
-            groups = (packed.metadata.row_group(n) for n in range(packed.num_row_groups))
-            size = max(0, *(group.total_byte_size for group in groups), 0)
+            groups = [packed.metadata.row_group(n) for n in range(packed.num_row_groups)]
+            size = max((group.total_byte_size for group in groups), default=0)
             cells = CELL * packed.metadata.num_rows * packed.metadata.num_columns
             if max(size, cells) <= WHOLE:
                 size = 0
@@ -56,16 +57,25 @@ def rows(table: Table) -> Iterator[dict[str, Any]]:
     """The rows of a table; class labels by name, as their numbers mean nothing to a reader."""
     labels = _class_names(table)
     for row in table.to_pylist():
-        yield row | {column: names.get(row[column]) for column, names in labels.items()}
+        for column, names in labels.items():
+            number = row[column]
+            row[column] = names.get(number) if isinstance(number, int) else number
+        yield row
 
 
 def _class_names(table: Table) -> dict[str, Mapping[int, str]]:
-    """The names of class labels by their numbers, as the datasets library notes them in a file."""
-    features: Any = parse_json((table.schema.metadata or {}).get(b"huggingface", b"{}"))
+    """The names of class labels by their numbers, as the datasets library notes them in a file.
+
+    A note that cannot be read names none.
+    """
+    features: Any = {}
+    with suppress(ValueError, RecursionError):
+        features = parse_json((table.schema.metadata or {}).get(b"huggingface", b"{}"))
     for name in ("info", "features"):
         features = features.get(name) if isinstance(features, dict) else None
-    names: dict[str, Mapping[int, str]] = {}
+    labels: dict[str, Mapping[int, str]] = {}
     for column, feature in features.items() if isinstance(features, dict) else ():
-        if column in table.column_names and isinstance(feature, dict) and "names" in feature:
-            names[column] = dict(enumerate(feature["names"]))
-    return names
+        names = feature.get("names") if isinstance(feature, dict) else None
+        if column in table.column_names and isinstance(names, list):
+            labels[column] = {number: str(name) for number, name in enumerate(names)}
+    return labels

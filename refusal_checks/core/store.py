@@ -410,7 +410,11 @@ class Store:
             # for one that has been weighed since.
             self._db.executemany(
                 f"INSERT INTO {table} VALUES (?, ?, ?, ?) "
-                "ON CONFLICT (key) DO UPDATE SET value = excluded.value, digest = excluded.digest "
+                "ON CONFLICT (key) DO UPDATE SET value = excluded.value, digest = excluded.digest, "
+                # It is as old as its text: weighing an answer does not make it a new one.
+                "written = CASE json_extract(value, '$.text') "
+                "WHEN json_extract(excluded.value, '$.text') THEN written "
+                "ELSE excluded.written END "
                 "WHERE json_extract(value, '$.finish_reason') NOT IN ('stop', 'length') OR "
                 "json_extract(value, '$.token_ids') > json_extract(excluded.value, '$.token_ids') "
                 "AND json_extract(value, '$.text') = json_extract(excluded.value, '$.text')",

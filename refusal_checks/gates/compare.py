@@ -144,7 +144,7 @@ class GroupChange:
     gained: int
 
     def is_certain(self, sign: int) -> bool:
-        """Whether the interval has no end at no change, or beyond it: a sign of -1 for a fall."""
+        """Whether the whole interval is below zero, for a sign of -1, or above, for 1."""
         return self.change.upper < 0 if sign < 0 else self.change.lower > 0
 
 
@@ -185,9 +185,8 @@ class Comparison:
     missing: str = ""
     # bounds of the gate that allow more than they did in the earlier run, in words
     looser: tuple[str, ...] = ()
-    groups: tuple[
-        GroupChange, ...
-    ] = ()  # of the prompts, where there are several: see `most_changed`
+    # groups: of the prompts, where there are several: see `most_changed`
+    groups: tuple[GroupChange, ...] = ()
 
     @property
     def one_sided(self) -> Estimate:

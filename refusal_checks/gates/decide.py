@@ -49,7 +49,7 @@ class Verdict:
         use: the view that decides.
         misread: which of its answers the judge misreads, and what to do; mostly empty.
         kind: of the benchmark: safety, sanity or another; empty where the run did not record it.
-        each: of a gate on every group, the verdicts on the groups, worst first and without texts;
+        groups: of a gate on every group, the verdicts on the groups, worst first and without texts;
             the figures above are the first one's.
     """
 
@@ -78,7 +78,7 @@ class Verdict:
     kind: str = ""
     misread: str = ""
     waived: bool = False
-    each: tuple[Verdict, ...] = ()
+    groups: tuple[Verdict, ...] = ()
 
     @property
     def fails(self) -> bool:
@@ -195,11 +195,11 @@ def _of_every_group(
         waived=not passed and gate.waiver is not None and gate.waiver.holds(rules.day),
         warns=passed and any(each.warns for each in ranked),
         outcome=estimates.worst(each.outcome for each in ranked),
-        flips=worst.flips and all(each.flips for each in failed),
+        flips=all(group.flips for group in failed) if failed else any(g.flips for g in ranked),
         counted_against=sum(each.counted_against for each in failed or [worst]),
         offenders=tuple(offenders[: rules.offenders]),
         comparison=compared,
-        each=tuple(map(_without_texts, ranked)),
+        groups=tuple(map(_without_texts, ranked)),
     )
 
 

@@ -33,8 +33,8 @@ def sentence(verdict: Verdict) -> str:
     It names the group, not the benchmark, and no interval where the figure alone decides. An
     example: "Refuses 60% of harmless prompts (allowed: 10%), 51 points more than release-1.3."
     """
-    if verdict.each:
-        return f"{sentence(verdict.each[0]).removesuffix('.')}, {_of_every_group(verdict)}."
+    if verdict.groups:
+        return f"{sentence(verdict.groups[0]).removesuffix('.')}, {_of_every_group(verdict)}."
     gate, compared = verdict.gate, verdict.comparison
     text = _subject(verdict) + (f", {USES[verdict.use]}" if verdict.use in USES else "")
     if gate.has_bounds:
@@ -77,14 +77,14 @@ def carried(verdict: Verdict, compared: Comparison) -> str:
 
 def group_of(verdict: Verdict) -> str:
     """The group that the figure is about: of a gate on every group the worst one; mostly empty."""
-    return verdict.each[0].gate.group or "" if verdict.each else verdict.gate.group or ""
+    return verdict.groups[0].gate.group or "" if verdict.groups else verdict.gate.group or ""
 
 
 def _of_every_group(verdict: Verdict) -> str:
     """Of how many groups the one named is the worst, and which others fail."""
-    gate, (worst, *others) = verdict.gate, verdict.each
+    gate, (worst, *others) = verdict.gate, verdict.groups
     place = "nearest to its bound" if worst.passed else "worst"
-    text = f"the {place} of {count(len(verdict.each), 'group')} by {_kind(gate.group_kind or '')}"
+    text = f"the {place} of {count(len(verdict.groups), 'group')} by {_kind(gate.group_kind or '')}"
     failed = [each for each in others if not each.passed]
     if not failed:
         return text
@@ -142,7 +142,7 @@ def finding(verdict: Verdict) -> str:
     """The gate and its figure, short: ``smoke_safe-rejection_rate 60% (allowed: 10%)``."""
     gate, compared, value = verdict.gate, verdict.comparison, verdict.estimate.value
     text = f"{clean(gate.id, 80)} {rounded(METRICS[gate.metric], value, gate.limits.ends)}"
-    if verdict.each:
+    if verdict.groups:
         text += f" in {clean(group_of(verdict), 60)}"
     if gate.has_bounds and not (compared and gate.has_margins and gate.limits.holds(value)):
         return f"{text} ({_required(gate)})"

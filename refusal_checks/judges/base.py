@@ -34,8 +34,7 @@ class Judge:
         cascade: when the other judge of two is asked as well, of a judge that gives probabilities.
         expected: the form of the verdicts that it asks a model for, in words.
         model_identity: all that its model's answers depend on; empty without a model.
-        is_attached: the model's server is somebody else's and is up: its URL does not say which
-            weights it serves.
+        is_attached: the model is on a running server that this package did not start.
         generation: of what is stored of the model, see ``Store.renew``.
         max_tokens: most tokens that a model may write for one verdict; 0 if it writes none.
     """
@@ -53,6 +52,11 @@ class Judge:
     is_attached: bool = False
     generation: str = ""
     max_tokens: int = 0
+
+    @property
+    def stored_model(self) -> str:
+        """Under what verdicts are set aside together; empty if none are stored."""
+        return self.model_identity or self.identity or ""
 
     async def judge(self, prompt: Prompt, completion: Completion) -> Judgement:
         """Judge one answer, which is not empty.

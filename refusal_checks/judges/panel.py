@@ -121,7 +121,11 @@ def _panel(way: Way, named: Sequence[JudgeSetup | Rule], is_recorded: bool) -> P
                 update = {} if most is None else {"max_answer_chars": most}
                 sampling = one.sampling.model_copy(update=update)
                 made = replace(one, sampling=sampling, category_guide=way.category_guide)
-                seated.append(kind.build(made))
+                built = kind.build(made)
+                if isinstance(built, Judge) and not built.model_identity:  # of an extension
+                    built.model_identity = one.model_identity
+                    built.is_attached = one.running
+                seated.append(built)
         elif one.name == rules.LabelsJudge.name:
             # Recorded degrees and scores yield to a model that is named.
             if kind.judges_refusal or (kind.verdicts in rules.READERS and not able):

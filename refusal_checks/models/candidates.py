@@ -48,8 +48,7 @@ class ServedCandidate:
 
     Args:
         model_identity: what the answers depend on besides prompt and sampling.
-        is_attached: the server is somebody else's and is up: its URL does not say which weights it
-            serves.
+        is_attached: the model is on a running server that this package did not start.
 
     Attributes:
         generation: of what is stored of the model, see ``Store.renew``.

@@ -273,22 +273,24 @@ class Gates:
 
         A failed test that a run's verdicts, errors or judge explain is part of its answer already.
         """
+        runs = self._session.runs
         tests = {
-            self._session.test_id(run.summary.manifest.title, gate): (run, gate)
-            for run in self._session.runs
-            for gate in [*run.summary.verdicts, *run.summary.errors]
+            self._session.test_id(run.summary.manifest.title, gate.id): (run, gate.id)
+            for run in runs
+            for gate in self._session.thresholds.gates
         }
-        for run in self._session.runs:
+        for run in runs:
             unexplained = []
             for nodeid, phase in self._failed.items():
                 asker, gate = tests.get(gate_id(nodeid), (run, None))
                 if asker is run and not explains(run.summary, gate, phase):
-                    unexplained.append(nodeid)
+                    unexplained.append(f"test {nodeid} failed")
             if unexplained:
                 run.leave_open(unexplained)
-        if exit_code and self._may_ship():
-            for run in self._session.runs:
-                run.leave_open([f"pytest, which ends with exit code {exit_code}"])
+        with_gates = [run for run in runs if run.gates]
+        if exit_code and with_gates and self._may_ship():
+            for run in with_gates:
+                run.leave_open([f"pytest ended with exit code {exit_code}"])
 
     def _lacks_gates(self) -> bool:
         """True if this call names a candidate, but selected no gate."""

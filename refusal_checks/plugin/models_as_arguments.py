@@ -14,7 +14,7 @@ from refusal_checks.run.session import NAMED_TESTS, is_named
 
 SUITE = Path(__file__).parents[1] / "suite.py"
 _CANDIDATE = f"{PREFIX}candidate"
-_TEST = re.compile(r"\S+\.py::(test_(?:gate|judge)(?:\[.*\])?)")
+_TEST = re.compile(r".+\.py::(test_(?:gate|judge)(?:\[.*\])?)")
 """The id of one gate's test, or of all of them, in whatever file it was collected from."""
 
 
@@ -53,8 +53,12 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     """Leave out what was not named, if tests were; the session says if one is not there."""
     tests = config.stash[NAMED_TESTS]
     if tests:
-        others = [item for item in items if not any(is_named(item.name, test) for test in tests)]
-        items[:] = [item for item in items if item not in others]
+        named: list[pytest.Item] = []
+        others: list[pytest.Item] = []
+        for item in items:
+            is_one = any(is_named(item.name, test) for test in tests)
+            (named if is_one else others).append(item)
+        items[:] = named
         config.hook.pytest_deselected(items=others)
 
 

@@ -72,8 +72,8 @@ def select(verdict: Verdict, about: str) -> list[str]:
 def headline(verdict: Verdict) -> str:
     gate, estimate, compared = verdict.gate, verdict.estimate, verdict.comparison
     subject = clean(f"{gate.benchmark} {group_of(verdict)}", 120)
-    if verdict.each:
-        subject += f" (of {count(len(verdict.each), 'group')})"
+    if verdict.groups:
+        subject += f" (of {count(len(verdict.groups), 'group')})"
     shown = f"{gate.show(estimate.value)} {gate.interval(estimate)}, n = {estimate.n}"
     required = f"must be {gate.threshold}"
     if compared and gate.has_margins and gate.limits.holds(estimate.value):
@@ -149,7 +149,7 @@ def remarks_on(verdict: Verdict) -> Iterator[Remark]:
     yield from _invalid(verdict)
     if verdict.skipped:
         yield Remark("skipped", clean(verdict.skipped))
-    if verdict.each:
+    if verdict.groups:
         yield Remark("by_group", _by_group(verdict))
     if verdict.comparison:
         yield from _changes(verdict, verdict.comparison)
@@ -161,14 +161,14 @@ MOST_GROUPS = 12
 
 def _by_group(verdict: Verdict) -> str:
     gate, named = verdict.gate, []
-    for each in verdict.each[:MOST_GROUPS]:
+    for each in verdict.groups[:MOST_GROUPS]:
         figure = f"{gate.show(each.estimate.value)} {gate.interval(each.estimate)}"
         shown = f"{clean(each.gate.group or '', 60)} {mark(each)} {figure}, n = {each.estimate.n}"
         if each.comparison and gate.has_margins:
             shown += f", change {_span(gate, each.comparison.change)}"
         named.append(shown)
     kind = clean((gate.group_kind or "").replace("_", " "), 40)
-    return f"by {kind}: {'; '.join(named)}{_more(len(verdict.each))}"
+    return f"by {kind}: {'; '.join(named)}{_more(len(verdict.groups))}"
 
 
 def _span(gate: Gate, change: Estimate) -> str:

@@ -134,9 +134,9 @@ def properties(verdict: Verdict, provenance: Mapping[str, str]) -> list[tuple[st
     waiver, holds = gate.waiver, None  # or why it does nothing
     if waiver and not verdict.is_idle:
         holds = "holds" if verdict.waived else "not needed" if verdict.passed else "expired"
-    failed = [each.gate.group or "" for each in verdict.each if not each.passed]
+    failed = [each.gate.group or "" for each in verdict.groups if not each.passed]
     figures: dict[str, object] = {
-        "worst_group": explain.group_of(verdict) if verdict.each else None,
+        "worst_group": explain.group_of(verdict) if verdict.groups else None,
         "failed_groups": ", ".join(failed) or None,
         "value": estimate.value,
         "interval_lower": estimate.lower,

@@ -111,9 +111,8 @@ class Effort(_Facts):
     stored_from: str = ""
     stored_until: str = ""
     verified: int = 0  # prompts by which the candidate's server was recognised
-    set_aside: int = (
-        0  # servers that are not what they were, so that nothing stored of them is used
-    )
+    # roles of models whose stored answers or verdicts were set aside: their server has changed
+    changed: tuple[str, ...] = ()
     judges: tuple[str, ...] = ()  # that had verdicts left to give
 
 
@@ -180,17 +179,25 @@ class Manifest(_Facts):
 
     @property
     def stored(self) -> str:
-        """What became of stored answers, in words: of which dates they are, or why none is used."""
+        """What became of stored answers and verdicts, in words; empty if none was there."""
         asked = self.asked
-        if asked and asked.set_aside:
-            return "what was stored of a server that has changed was asked for anew"
-        if not asked or not asked.stored_from:
+        if not asked:
             return ""
-        total = asked.reused + asked.answers
-        share = f"all {total}" if asked.reused == total else f"{asked.reused} of {total}"
-        dates = dict.fromkeys((asked.stored_from, asked.stored_until))
-        verified = f", verified by {count(asked.verified, 'prompt')}" if asked.verified else ""
-        return f"{share} answers from the store, of {' to '.join(dates)}{verified}"
+        said = []
+        if asked.stored_from:
+            total = asked.reused + asked.answers
+            share = f"all {total}" if asked.reused == total else f"{asked.reused} of {total}"
+            dates = " to ".join(dict.fromkeys((asked.stored_from, asked.stored_until)))
+            verified = ""
+            if asked.verified:
+                verified = f", verified by {count(asked.verified, 'prompt')}"
+            said.append(f"{share} answers from the store, of {dates}{verified}")
+        kinds = {"candidate": "answers", "judge": "verdicts"}
+        for role in dict.fromkeys(asked.changed):
+            said.append(
+                f"the server of the {role} has changed: its {kinds[role]} were asked for anew"
+            )
+        return "; ".join(said)
 
     @property
     def misnamed(self) -> list[str]:

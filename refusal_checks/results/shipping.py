@@ -91,11 +91,11 @@ def explains(summary: RunSummary, gate: str | None, phase: str) -> bool:
         phase: ``setup`` if the test ended before it could look at the verdict; else ``call``.
     """
     if gate is None:
-        is_open = summary.failure or summary.errors
+        is_open = summary.failure or summary.errors or summary.unusable
         return bool(is_open or (summary.judge and not summary.judge.is_trusted))
-    if gate in summary.errors:
-        return True
-    verdict = summary.verdicts[gate]
+    verdict = summary.verdicts.get(gate)
+    if verdict is None:
+        return gate in summary.errors or bool(summary.failure)
     return phase == "call" and not verdict.passed
 
 
@@ -127,7 +127,7 @@ def _reasons(summary: RunSummary) -> Iterator[tuple[Answer, str]]:
     if summary.unexplained:
         first, *others = summary.unexplained
         also = f" and {len(others)} more" if others else ""
-        yield "open", clean(f"failed without a verdict that says so: {first}", 200) + also
+        yield "open", clean(f"{first}{also}, and no verdict says why", 200)
     if not verdicts and not summary.errors:
         gates = summary.manifest.gates
         how = "selected" if gates.known and not gates.selected else "decided"
@@ -161,7 +161,7 @@ def _doubts(summary: RunSummary, verdicts: Sequence[Verdict]) -> Iterator[str]:
         if each.warns or each.gate.decision == "confident" or each.gate.has_margins:
             open_ones += 1
         elif each.estimate.n < LEAST and each.gate.benchmark not in parts:
-            few += 1  # else its figure decides alone, as its file asks
+            few += 1
             if smallest is None or each.estimate.n < smallest.estimate.n:
                 smallest = each
     if open_ones:
@@ -169,7 +169,7 @@ def _doubts(summary: RunSummary, verdicts: Sequence[Verdict]) -> Iterator[str]:
     if smallest:
         which = f"{smallest.gate.id} has {smallest.estimate.n}"
         passed = f"{count(few, 'gate')} passed on fewer than {LEAST} prompts"
-        yield clean(f"{passed}, too few to decide: {which}", 200)
+        yield clean(f"add prompts: {passed}, too few to decide ({which})", 200)
     yield from (clean(each, 300) for each in summary.manifest.misnamed if "says that" in each)
     for each in own:
         if hint := reversed_bound(each):

@@ -105,8 +105,8 @@ class RunSummary:
     errors: dict[str, str] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)  # on how the verdicts came about
     failure: str = ""  # why the evaluation ended early; empty if it did not
-    # tests that failed and no verdict says why, by node id, or what else ends pytest with another
-    # exit code than 0: while there is one, nothing is decided
+    # what failed in the session and no verdict says why, such as tests: while there is something,
+    # nothing is decided
     unexplained: list[str] = field(default_factory=list)
     judge: JudgeCheck | None = None  # result of its own check; None if it was not checked
     # why nothing tells how right the judges of refusal are, and what to do

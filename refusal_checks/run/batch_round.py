@@ -23,6 +23,7 @@ from refusal_checks.run.evaluate import Evaluation, UnreadableError
 from refusal_checks.run.options.command_line import Options
 from refusal_checks.run.options.recorded import BatchFiles
 from refusal_checks.run.planning import Judges, Plan, Task, prompts_at_once
+from refusal_checks.run.verification import adopt_all
 
 SLICE = 2000
 """Prompts that are evaluated together, which bounds the answers in memory."""
@@ -66,6 +67,8 @@ def evaluate_batch(
         lines = chain.from_iterable(map(files.read_results, results))
         counts, examples = models.results.take(lines)
         with Store(path) as store:
+            for _, own in parts:
+                adopt_all(own, store)
             try:
                 asyncio.run(_evaluate(parts, models, store))
             except UnreadableError as fault:

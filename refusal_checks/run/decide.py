@@ -128,7 +128,7 @@ class Decider:
         gates = [gate for gate in run.gates if gate.id in verdicts]  # benchmarks end in any order
         run.summary.verdicts = {gate.id: verdicts[gate.id] for gate in gates}
         decided_apart = [
-            each.gate for gate in gates for each in verdicts[gate.id].each or [verdicts[gate.id]]
+            each.gate for gate in gates for each in verdicts[gate.id].groups or [verdicts[gate.id]]
         ]
         breached, failing = expected_breaches(decided_apart, run.rules.level)
         run.summary.expected_breaches, run.summary.expected_failures = breached, failing
@@ -216,7 +216,7 @@ class Decider:
             refusal = (each for each in METRICS.values() if Binary in each.reads and each.blurred)
             people = {metric.name: labels.scores(metric, records) for metric in refusal}
         verdicts = {gate: each for gate, each in found.items() if isinstance(each, Verdict)}
-        parts_of_gates = [part for each in verdicts.values() for part in each.each]
+        parts_of_gates = [part for each in verdicts.values() for part in each.groups]
         verdicts |= {part.gate.id: part for part in parts_of_gates}
         scored = Scores(
             benchmark=name,

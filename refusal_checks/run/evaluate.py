@@ -41,7 +41,7 @@ _FINAL = (Reason.EMPTY_ANSWER, Reason.DEGENERATE_ANSWER, Reason.UNCLOSED_REASONI
 
 
 FIRST = 20
-"""A judge of whose first answers so many are no verdict in its form has another form."""
+"""Unreadable answers, with no readable one, after which a judge is stopped."""
 
 
 class UnreadableError(InfrastructureError):

@@ -162,7 +162,7 @@ def effort(
             reused=len(keys) - missing,
             **dict(zip(("stored_from", "stored_until"), dates, strict=False)),
             verified=verified.prompts,
-            set_aside=len(verified.notes),
+            changed=verified.changed,
             judges=tuple(sorted(frozenset[str]().union(*(todo.judges for todo in todos)))),
         ),
     )

@@ -137,7 +137,9 @@ class Phases:
         ]
         found = await run.gradient.run(set(map(self._check_of, left)), run.in_flight())
         self._engines.require_running()
-        rated |= {name: said for name in left if (said := found.get(self._check_of(name)))}
+        for name in left:
+            if said := found.get(self._check_of(name)):
+                rated[name] = said
 
     async def _check(self) -> Mapping[str, str]:
         """Check the judges and publish the outcome; why they may not decide, by benchmark."""

@@ -11,6 +11,7 @@ from refusal_checks.core.errors import BaselineError, DataError, ThresholdError
 from refusal_checks.core.prompts import Prompt
 from refusal_checks.core.store import Store
 from refusal_checks.core.text import count
+from refusal_checks.core.verdicts import Rated
 from refusal_checks.engines.pool import Engines, PoolSettings, Shared
 from refusal_checks.engines.servers import Servers
 from refusal_checks.gates import baseline
@@ -41,7 +42,7 @@ from refusal_checks.run.trust import (
     untested,
     untested_scales,
 )
-from refusal_checks.run.verification import Verified, adopt, renew, unverified, verify
+from refusal_checks.run.verification import Verified, adopt_all, renew, unverified, verify
 
 
 def find_earlier(
@@ -264,9 +265,9 @@ def prepare(
     summary.manifest = manifest(options, parts, options.store)
     store = Store(options.store, options.retry_unfinished)
     try:
+        adopt_all(parts, store)
         if options.fresh:
             renew(parts, store, verified)
-        adopt(parts, store)
         if labels := options.trust.labels:
             require_own_labels(labels, parts, store, board.folder.name)
         earlier = find_earlier(
@@ -309,7 +310,10 @@ def prepare(
         early=early,
         verified=known_again,
         canary=Canary(
-            parts.judges, options.trust.floors, store, set(summary.untested_scales.values())
+            parts.judges,
+            options.trust.floors,
+            store,
+            set(summary.untested_scales.values()) - {Rated.scale},
         ),
         gradient=Gradient(parts.judges, store),
     )

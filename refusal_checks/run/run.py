@@ -331,7 +331,7 @@ class Run:
         self._write_summary()
 
     def leave_open(self, unexplained: Sequence[str]) -> None:
-        """Take back the answer of a finished run: what of pytest's session no verdict explains."""
+        """Mark a finished run as not decided, because of failures that no verdict explains."""
         self.summary.unexplained += unexplained
         self._write_summary()
 

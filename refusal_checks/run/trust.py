@@ -53,13 +53,14 @@ from refusal_checks.run.planning import (
     verdict_key,
 )
 from refusal_checks.run.rationales import Afterwards
+from refusal_checks.run.verification import adopt, with_reasoned
 
 if TYPE_CHECKING:
     from refusal_checks.judges.trust.labels import HumanLabels
 
 
 class Fault(NamedTuple):
-    """Why a judge's check says nothing about the judge."""
+    """A check that failed for another reason than wrong verdicts."""
 
     advice: str  # what to do, and why
     is_public: bool  # it quotes no server
@@ -86,7 +87,7 @@ class Canary:
         self._floors = floors
         self._tasks: dict[str, Task] = {}
         self.faults: Mapping[str, Fault] = {}
-        """By way of judging, why a judge may fail that is not wrong; known after ``run``."""
+        """Checks that failed for want of verdicts, by way of judging; set by ``run``."""
         for way, panel in panels.items():
             if not all(isinstance(judge, _RULES) for judge in panel):
                 own = {canary.NAME: canary.plan()}
@@ -428,6 +429,8 @@ class RecordedJudging:
         """
         attached = any(isinstance(judge.model, Attached) for judge in self._judging.judges)
         with Store(MEMORY if attached else path) as store:
+            for judges in several:
+                adopt(with_reasoned(judges), None, store)
             tasks = [Task(self._plan, self._candidate, judges, store) for judges in several]
             todos = list(map(pending, tasks))
             names = frozenset[str]().union(*(todo.judges for todo in todos))

@@ -1,13 +1,13 @@
-"""Stored answers and verdicts of servers, verified before they decide anything.
+"""Ask a server again for part of what is stored of it, before that decides anything.
 
-What a URL serves is no identity: somebody may have put other weights behind it. So a run asks a
-server again for a part of what is stored of it. If the server differs from that by more than from
-its own repetition, all that is stored of it is set aside, and the run asks for it anew.
+A URL does not say which weights it serves: somebody may have put others behind it. If a server
+differs from what is stored by more than from its own repetition, all that is stored of it is set
+aside, and the run asks for it anew.
 
 A server that lists the probabilities of tokens is recognised by them, whatever it draws: other
-weights change them for any prompt. Any other is asked once more for some stored answers, as they
-were asked for the first time. A judge is asked for its check once more, so that the check is of
-the judge as it is now, and for some stored verdicts.
+weights change them. Any other is asked once more for some stored answers, as they were asked for
+the first time. A judge is asked for its check once more, so that the check is of the judge as it
+is now, and for some stored verdicts.
 """
 
 from __future__ import annotations
@@ -18,27 +18,27 @@ from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack, suppress
 from dataclasses import dataclass
-from itertools import chain, islice, takewhile
-from statistics import median
-from typing import Generic, TypeVar
+from itertools import chain, islice, takewhile, zip_longest
+from statistics import fmean, median
+from typing import Generic, Literal, NamedTuple, TypeVar
 
 from pydantic import TypeAdapter, ValidationError
 
 from refusal_checks.benchmarks.attacks import as_judged
 from refusal_checks.core.errors import EndpointError, ModelError
-from refusal_checks.core.prompts import Message, Prompt
+from refusal_checks.core.prompts import Kind, Message, Prompt
 from refusal_checks.core.records import Completion, unusable
 from refusal_checks.core.store import Store
 from refusal_checks.core.text import count
-from refusal_checks.core.verdicts import Invalid, Judgement, Reason
+from refusal_checks.core.verdicts import Invalid, Judgement, Rated, Reason
 from refusal_checks.engines.servers import Servers
 from refusal_checks.judges import panel as panels
 from refusal_checks.judges.base import Judge
-from refusal_checks.models.candidates import ServedCandidate
+from refusal_checks.models.candidates import Candidate, ServedCandidate
 from refusal_checks.models.client.answers import MALFORMED
 from refusal_checks.models.spec import Attached, Model
 from refusal_checks.run.assembly import Parts
-from refusal_checks.run.planning import Plan, verdict_key
+from refusal_checks.run.planning import Judges, Plan, verdict_key
 
 REPEATED = 20
 """Prompts whose stored answers, or verdicts besides those of its check, a server gives again."""
@@ -46,15 +46,23 @@ REPEATED = 20
 LEVEL = 0.05
 """How often a server that has not changed may be taken for one that has."""
 
+SHARE = 0.1
+"""Least share of stored answers or verdicts that must be unlike: fewer are other roundings."""
+
 AT_ONCE = 20
-"""Requests under way at one time."""
+"""Requests under way at one time; fewer the second time, so that batches are other ones."""
 
-TOLERANCE = 0.3
-"""Difference of log-probabilities, in nats, that rounding and other batches may make; ``distance``.
+TOLERANCE = 0.5
+"""Difference of log-probabilities, in nats, that rounding and other batches may make.
 
-Measured on vLLM's CPU build with 135 million parameters, as the median of 80 prompts: the same
-weights in bfloat16 and float32 differ by 0.05, started again by 0.00, fine-tuned ones by @@@.
+Of the median of ``distance`` over ten prompts that should be refused, or ten others. Measured with
+vLLM's CPU build, 135 million parameters and 160 prompts: the same weights, asked again, busy,
+started again or in another precision, differed by at most 0.41 in 4,400 draws; three fine-tuned
+versions of a model by at least 2.6 from each other in 2,800.
 """
+
+RATING_TOLERANCE = 0.25
+"""Difference of two ratings, on a scale up to 5, that rounding may make."""
 
 _WHY = "a URL does not say which weights it serves"
 
@@ -64,12 +72,21 @@ LOOKED_AT = 500
 Item = TypeVar("Item")
 Said = TypeVar("Said")
 Say = Callable[[str], None]
+Role = Literal["candidate", "judge"]
 
 FirstTokens = Mapping[str, float]
 """Natural log-probabilities of the most probable first tokens of an answer."""
 
-_FINGERPRINT = TypeAdapter(list[tuple[tuple[Message, ...], FirstTokens]])
-"""Conversations, each with the first tokens of the answer to it."""
+
+class Trait(NamedTuple):
+    """What a server is recognised by: how it begins to answer a conversation."""
+
+    kind: Kind | None  # of the prompt
+    messages: tuple[Message, ...]
+    tokens: FirstTokens
+
+
+_TRAITS = TypeAdapter(list[Trait])
 
 
 @dataclass(frozen=True)
@@ -88,11 +105,13 @@ class Repetition(Generic[Said]):
 
         Had nothing changed, any of the three would be the one unlike the others equally often, so
         the stored one in a third of the cases: a binomial test, at ``LEVEL``. Where all three are
-        equally alike, nothing is shown. A handful that all differ is enough.
+        equally alike, nothing is shown. A handful that all differ is enough if the server repeats
+        itself.
         """
         if not self.again:
             return 0, False
         odd: Counter[str] = Counter()
+        repeats = 0
         for stored, now, again in zip(self.stored, self.now, self.again, strict=True):
             without = {
                 "stored": likeness(now, again),
@@ -103,12 +122,15 @@ class Repetition(Generic[Said]):
             unlike = [name for name, value in without.items() if value == most]
             if len(unlike) == 1:
                 odd[unlike[0]] += 1
-        if not odd["stored"]:
-            return 0, False
+            repeats += without["stored"] == 1
+        if odd["stored"] < max(1, SHARE * len(self.stored)):
+            return odd["stored"], False
+        if odd["stored"] == repeats == len(self.stored):
+            return odd["stored"], True
         from scipy import stats  # takes a while to import, which most runs need not wait for
 
         test = stats.binomtest(odd["stored"], odd.total(), 1 / 3, alternative="greater")
-        return odd["stored"], bool(test.pvalue <= LEVEL) or odd["stored"] == len(self.stored)
+        return odd["stored"], bool(test.pvalue <= LEVEL)
 
 
 def likeness(one: str, other: str) -> float:
@@ -137,48 +159,58 @@ def distance(one: FirstTokens, other: FirstTokens) -> float:
     return sum(differences) / len(differences)
 
 
-def is_other(kept: Sequence[FirstTokens], now: Sequence[FirstTokens]) -> bool:
-    """True if the first tokens of the same conversations are another model's."""
-    return median(map(distance, kept, now)) > TOLERANCE
+def is_other(kept: Sequence[Trait], now: Sequence[FirstTokens]) -> bool:
+    """True if another model begins the answers to these conversations.
+
+    Prompts of each kind are looked at by themselves: weights may have changed for one kind alone.
+    """
+    distances: dict[Kind | None, list[float]] = {}
+    for trait, tokens in zip(kept, now, strict=True):
+        distances.setdefault(trait.kind, []).append(distance(trait.tokens, tokens))
+    return any(median(of_kind) > TOLERANCE for of_kind in distances.values())
 
 
 @dataclass(frozen=True)
 class Verified:
-    """What came of it.
+    """The outcome of a verification.
 
     Attributes:
         prompts: by how many the candidate's server was recognised.
-        notes: for the user; one for each model of which something was set aside.
+        changed: servers of which all was set aside: ``candidate``, ``judge``.
+        notes: for the user; one for each of them.
     """
 
     prompts: int = 0
+    changed: tuple[Role, ...] = ()
     notes: tuple[str, ...] = ()
 
 
-def adopt(parts: Parts, store: Store) -> None:
-    """Have candidate and judges use the present generation of what is stored of their models."""
-    asked: list[ServedCandidate | Judge] = list(_judges(parts))
-    if isinstance(parts.candidate, ServedCandidate):
-        asked.append(parts.candidate)
-    for one in asked:
-        one.generation = store.generation(one.model_identity)
+def adopt(judges: Iterable[Judge], candidate: Candidate | None, store: Store) -> None:
+    """Have judges and candidate use the present generation of what is stored of their models."""
+    for judge in judges:
+        judge.generation = store.generation(judge.stored_model)
+    if isinstance(candidate, ServedCandidate):
+        candidate.generation = store.generation(candidate.model_identity)
+
+
+def adopt_all(parts: Parts, store: Store) -> None:
+    """The same for all of a run."""
+    adopt(judges_of(parts), parts.candidate, store)
 
 
 def renew(parts: Parts, store: Store, done: set[str]) -> None:
     """Set aside all that is stored of the run's models, but for those that are ``done``."""
-    identities = {judge.model_identity for judge in _judges(parts)}
+    identities = {judge.stored_model for judge in judges_of(parts)}
     if isinstance(parts.candidate, ServedCandidate):
         identities.add(parts.candidate.model_identity)
     for identity in identities - done - {""}:
         store.renew(identity)
         done.add(identity)
+    adopt_all(parts, store)
 
 
 def unverified(models: Iterable[Model], servers: Servers) -> str:
-    """What decides though it was not verified, in a sentence; mostly empty.
-
-    Only ``--stored-only`` asks no server.
-    """
+    """A reservation about stored answers that no server confirmed; empty but for batches."""
     attached = [model.name for model in models if isinstance(model, Attached)]
     if servers.are_live or not attached:
         return ""
@@ -190,18 +222,17 @@ def verify(parts: Parts, store: Store, done: set[str], say: Say) -> Verified:
 
     Args:
         parts: of the run; candidate and judges are given their present generations.
-        done: identities of models that this session has verified, and from now on those of this
-            run.
-        say: takes one line before servers are asked.
+        done: identities of judges' models that this session has verified; those of this run join.
+        say: takes one line before a server is asked.
 
     Raises:
         ModelError: a server fails, so that nothing can be verified.
     """
-    candidate = parts.candidate
     judges: dict[str, list[Judge]] = {}
-    for judge in _judges(parts):
-        if judge.is_attached and judge.model_identity not in done:
-            judges.setdefault(judge.model_identity, []).append(judge)
+    for judge in judges_of(parts):
+        if judge.is_attached and judge.stored_model not in done:
+            judges.setdefault(judge.stored_model, []).append(judge)
+    candidate = parts.candidate
     is_asked = isinstance(candidate, ServedCandidate) and candidate.is_attached
     if not is_asked and not judges:
         return Verified()
@@ -211,68 +242,79 @@ def verify(parts: Parts, store: Store, done: set[str], say: Say) -> Verified:
 async def _verify(
     parts: Parts, store: Store, done: set[str], judges: Mapping[str, Sequence[Judge]], say: Say
 ) -> Verified:
-    repeated = 0
+    recognised = 0
+    changed: list[Role] = []
     notes: list[str] = []
     async with AsyncExitStack() as stack:
         for client in parts.engines.clients:
             await stack.enter_async_context(client)
         candidate = parts.candidate
         if isinstance(candidate, ServedCandidate) and candidate.is_attached:
-            repeated, note = await _candidate(candidate, parts.plan, store, say)
-            notes += [note] if note else []
-            adopt(parts, store)
+            recognised, note = await _verify_candidate(candidate, parts.plan, store, say)
+            if note:
+                changed.append("candidate")
+                notes.append(note)
+            adopt_all(parts, store)
         for identity, panel in judges.items():
-            note = await _judge(panel, parts, store, say)
-            notes += [note] if note else []
+            if note := await _verify_judge(panel, parts, store, say):
+                changed.append("judge")
+                notes.append(note)
             done.add(identity)
-            adopt(parts, store)
-    return Verified(repeated, tuple(notes))
+            adopt_all(parts, store)
+    return Verified(recognised, tuple(changed), tuple(notes))
+
+
+def _note(name: str, what: str, why: str) -> str:
+    return f"{name} has changed: {why}. Its stored {what} are set aside and asked for again"
 
 
 # The candidate.
 
 
-async def _candidate(
+async def _verify_candidate(
     candidate: ServedCandidate, plan: Plan, store: Store, say: Say
 ) -> tuple[int, str]:
     """By how many prompts it was recognised, and what to say if its answers are set aside."""
     prompts = _shuffled(plan)
-    known = _kept_fingerprint(candidate, store)
+    traits = _kept_traits(candidate, store)
     stored = _stored_answers(candidate, prompts, store)
-    if not known and not stored:
-        await _keep_fingerprint(candidate, prompts, store)
+    if not traits and not stored:
+        await _keep_traits(candidate, prompts, store)
         return 0, ""
-    say(f"asking {candidate.name} again for part of what is stored of it: {_WHY}")
-    if now := await _first_tokens(candidate, [messages for messages, _ in known]):
-        has_changed = is_other([tokens for _, tokens in known], now)
-        why = f"its probabilities for {len(known)} prompts are not those of before"
-        asked = len(known)
+    what = "its probabilities"
+    if not (traits and candidate.lists_first_tokens):
+        what = count(sum(len(answers) for _, answers in stored), "stored answer")
+    say(f"checking that {candidate.name} is unchanged: asking again for {what}: {_WHY}")
+    if now := await _first_tokens(candidate, [trait.messages for trait in traits]):
+        has_changed = is_other(traits, now)
+        why = f"its probabilities for {count(len(traits), 'prompt')} are others than before"
+        asked = len(traits)
     else:
         repetition = await _asked_again(candidate, stored)
-        unlike, has_changed = repetition.differing(likeness)
-        why = (
-            f"{unlike} of {count(len(repetition.stored), 'answer')} that were asked for again "
-            "differ by more than its own repeats do"
-        )
-        asked = len(stored)
+        unlike, has_changed = repetition.differing(_likeness_of_all)
+        asked = len(repetition.stored)
+        why = f"its answers to {unlike} of {count(asked, 'prompt')} differ by more than its repeats"
     if has_changed:
         store.renew(candidate.model_identity)
-        await _keep_fingerprint(candidate, prompts, store)
-        return 0, _set_aside_note(candidate.name, "answers", why)
-    if len(known) < min(REPEATED, len(prompts)):  # kept by a run of few prompts, or not at all
-        await _keep_fingerprint(candidate, prompts, store)
+        await _keep_traits(candidate, prompts, store)
+        return 0, _note(candidate.name, "answers", why)
+    if len(traits) < min(REPEATED, len(prompts)):  # kept by a run of few prompts, or not at all
+        await _keep_traits(candidate, prompts, store)
     return asked if stored else 0, ""
 
 
 def _shuffled(plan: Plan) -> list[Prompt]:
-    """All prompts, each once; another part of them comes first each time."""
-    prompts = {prompt.messages: prompt for several in plan.values() for prompt in several}
-    found = list(prompts.values())
-    random.shuffle(found)
-    return found
+    """All prompts, each once, of each kind in turn; others come first each time."""
+    by_kind: dict[Kind | None, list[Prompt]] = {}
+    for prompt in {one.messages: one for several in plan.values() for one in several}.values():
+        by_kind.setdefault(prompt.kind, []).append(prompt)
+    for of_kind in by_kind.values():
+        random.shuffle(of_kind)
+    in_turn = chain.from_iterable(zip_longest(*by_kind.values()))
+    return [prompt for prompt in in_turn if prompt is not None]
 
 
-_Stored = tuple[Prompt, list[Completion]]
+_Stored = tuple[Prompt, list[str]]
 """A prompt, and the first of its answers, as they are stored."""
 
 
@@ -283,47 +325,52 @@ def _stored_answers(
     stored: list[_Stored] = []
     for start in range(0, len(prompts), 5 * REPEATED):
         part = prompts[start : start + 5 * REPEATED]
-        known = candidate.known(part, store)
+        answers = candidate.known(part, store)
         for prompt in part:
-            keys = takewhile(known.__contains__, candidate.keys(prompt))
-            if answers := [known[key] for key in keys]:
-                stored.append((prompt, answers))
+            keys = takewhile(answers.__contains__, candidate.keys(prompt))
+            if texts := [answers[key].text for key in keys]:
+                stored.append((prompt, texts))
         if len(stored) >= REPEATED:
             break
     return stored[:REPEATED]
 
 
-async def _asked_again(candidate: ServedCandidate, stored: Sequence[_Stored]) -> Repetition[str]:
+async def _asked_again(
+    candidate: ServedCandidate, stored: Sequence[_Stored]
+) -> Repetition[Sequence[str]]:
     """Ask as for the first time: an answer may be another one when it is asked for alone."""
 
-    async def ask(one: _Stored) -> list[str | None]:
-        prompt, answers = one
+    async def ask(asked: _Stored) -> Sequence[str] | None:
+        prompt, answers = asked
         again = await candidate.answer(prompt, 0, len(answers))
-        return [answer.text if isinstance(answer, Completion) else None for answer in again]
+        texts = [answer.text for answer in again if isinstance(answer, Completion)]
+        return texts if len(texts) == len(answers) else None
 
-    texts = [[answer.text for answer in answers] for _, answers in stored]
-    return await _repeated(stored, texts, ask, likeness, candidate.name)
+    texts = [answers for _, answers in stored]
+    return await _repeated(stored, texts, ask, _likeness_of_all, candidate.name)
 
 
-def _kept_fingerprint(
-    candidate: ServedCandidate, store: Store
-) -> list[tuple[tuple[Message, ...], FirstTokens]]:
+def _likeness_of_all(these: Sequence[str], those: Sequence[str]) -> float:
+    return fmean(map(likeness, these, those))
+
+
+def _kept_traits(candidate: ServedCandidate, store: Store) -> list[Trait]:
     """By what the server is recognised; empty if nothing is kept, or it cannot be read."""
     kept = store.fingerprint(candidate.model_identity)
     with suppress(ValidationError):
-        return _FINGERPRINT.validate_json(kept) if kept else []
+        return _TRAITS.validate_json(kept) if kept else []
     return []
 
 
-async def _keep_fingerprint(
-    candidate: ServedCandidate, prompts: Sequence[Prompt], store: Store
-) -> None:
+async def _keep_traits(candidate: ServedCandidate, prompts: Sequence[Prompt], store: Store) -> None:
     """Keep by what the server is recognised from now on, if it lists probabilities."""
-    chosen = islice((prompt for prompt in prompts if not prompt.is_continued), REPEATED)
+    chosen = list(islice((prompt for prompt in prompts if not prompt.is_continued), REPEATED))
     conversations = [candidate.messages(prompt) for prompt in chosen]
-    if tokens := await _first_tokens(candidate, conversations):
-        kept = _FINGERPRINT.dump_json(list(zip(conversations, tokens, strict=True)))
-        store.keep_fingerprint(candidate.model_identity, kept)
+    tokens = await _first_tokens(candidate, conversations)
+    if tokens:
+        kinds = [prompt.kind for prompt in chosen]
+        traits = list(map(Trait, kinds, conversations, tokens))
+        store.keep_fingerprint(candidate.model_identity, _TRAITS.dump_json(traits))
 
 
 async def _first_tokens(
@@ -338,23 +385,20 @@ async def _first_tokens(
         return []
 
 
-def _set_aside_note(name: str, what: str, why: str) -> str:
-    return (
-        f"{name} is not what it was: {why}. All {what} that were stored of it are set aside, and "
-        "are asked for again"
-    )
-
-
 # The judges.
 
 
-def _judges(parts: Parts) -> Iterator[Judge]:
+def judges_of(parts: Parts) -> Iterator[Judge]:
     """All judges of a run, those included that write reasons for another."""
     for by_benchmark in (parts.judges, *parts.repeats):
-        for judge in dict.fromkeys(chain.from_iterable(by_benchmark.values())):
-            yield judge
-            if judge.reasoned:
-                yield judge.reasoned
+        yield from with_reasoned(by_benchmark)
+
+
+def with_reasoned(by_benchmark: Judges) -> Iterator[Judge]:
+    for judge in dict.fromkeys(chain.from_iterable(by_benchmark.values())):
+        yield judge
+        if judge.reasoned:
+            yield judge.reasoned
 
 
 @dataclass(frozen=True)
@@ -371,38 +415,37 @@ class _Exchange:
         return verdict_key(self.judge, self.prompt, self.answer.text)
 
 
-async def _judge(panel: Sequence[Judge], parts: Parts, store: Store, say: Say) -> str:
+async def _verify_judge(panel: Sequence[Judge], parts: Parts, store: Store, say: Say) -> str:
     """What to tell the user if the verdicts of a model are set aside, else nothing.
 
     ``panel`` is the model's judges: one for each way of judging.
     """
     name = panel[0].name
-    checked = list(_checked(panel, parts, store))
-    others = list(islice(_judged(panel, parts, store), REPEATED))
-    exchanges = checked + others
+    checked = list(_stored_of_check(panel, parts, store))
+    exchanges = checked + list(islice(_stored_of_run(panel, parts, store), REPEATED))
     if not exchanges:
         return ""
     verdicts = count(len(exchanges), "stored verdict")
-    say(f"asking judge {name} again for {verdicts}, {len(checked)} of its check: {_WHY}")
+    say(
+        f"checking that judge {name} is unchanged: asking again for {verdicts}, {len(checked)} of "
+        f"its check: {_WHY}"
+    )
     said: dict[str, Judgement] = {}
 
-    async def ask(one: _Exchange) -> list[Judgement | None]:
-        verdict = await one.judge.judge(one.prompt, one.answer)
+    async def ask(exchange: _Exchange) -> Judgement | None:
+        verdict = await exchange.judge.judge(exchange.prompt, exchange.answer)
         if isinstance(verdict, Invalid) and verdict.reason is Reason.JUDGE_ERROR:
-            return [None]
-        return [said.setdefault(one.key, verdict)]
+            return None
+        return said.setdefault(exchange.key, verdict)
 
-    stored = [[one.verdict] for one in exchanges]
-    repetition = await _repeated(exchanges, stored, ask, _agreement, f"judge {name}")
-    unlike, has_changed = repetition.differing(_agreement)
+    stored = [exchange.verdict for exchange in exchanges]
+    repetition = await _repeated(exchanges, stored, ask, agreement, f"judge {name}")
+    unlike, has_changed = repetition.differing(agreement)
     if has_changed:
-        store.renew(panel[0].model_identity)
-        why = (
-            f"{unlike} of {count(len(repetition.stored), 'verdict')} that were asked for again "
-            "differ by more than its own repeats do"
-        )
-        return _set_aside_note(f"judge {name}", "verdicts", why)
-    keys = {one.key for one in checked} & said.keys()
+        store.renew(panel[0].stored_model)
+        total = count(len(repetition.stored), "verdict")
+        return _note(f"judge {name}", "verdicts", f"{unlike} of {total} are others than before")
+    keys = {exchange.key for exchange in checked} & said.keys()
     now = {key: verdict for key in keys if not isinstance(verdict := said[key], Invalid)}
     with store.transaction():
         store.forget_judgements(keys)
@@ -410,11 +453,14 @@ async def _judge(panel: Sequence[Judge], parts: Parts, store: Store, say: Say) -
     return ""
 
 
-def _agreement(one: Judgement, other: Judgement) -> float:
+def agreement(one: Judgement, other: Judgement) -> float:
+    """1 if two verdicts are the same, but for what rounding does to a rating; else 0."""
+    if isinstance(one, Rated) and isinstance(other, Rated):
+        return float(abs(one.score - other.score) < RATING_TOLERANCE)
     return float(one.verdict == other.verdict)
 
 
-def _checked(panel: Sequence[Judge], parts: Parts, store: Store) -> Iterator[_Exchange]:
+def _stored_of_check(panel: Sequence[Judge], parts: Parts, store: Store) -> Iterator[_Exchange]:
     """The exchanges of the judge's checks whose verdicts are stored."""
     for name, asked in parts.judges.items():
         judges = [judge for judge in asked if judge in panel]
@@ -427,7 +473,7 @@ def _checked(panel: Sequence[Judge], parts: Parts, store: Store) -> Iterator[_Ex
             yield from _stored_verdicts(judge, exchanges, store)
 
 
-def _judged(panel: Sequence[Judge], parts: Parts, store: Store) -> Iterator[_Exchange]:
+def _stored_of_run(panel: Sequence[Judge], parts: Parts, store: Store) -> Iterator[_Exchange]:
     """Exchanges of the run whose verdicts are stored, each prompt's first answer, by chance."""
     prompts = [(name, prompt) for name, several in parts.plan.items() for prompt in several]
     for name, prompt in random.sample(prompts, min(LOOKED_AT, len(prompts))):
@@ -459,38 +505,46 @@ def _stored_verdicts(
 
 async def _repeated(
     items: Sequence[Item],
-    stored: Sequence[Sequence[Said]],
-    ask: Callable[[Item], Awaitable[Sequence[Said | None]]],
+    stored: Sequence[Said],
+    ask: Callable[[Item], Awaitable[Said | None]],
     likeness: Callable[[Said, Said], float],
     name: str,
 ) -> Repetition[Said]:
     """Ask for items again, and once more if the server does not say what is stored.
 
-    ``ask`` gives as much for an item as is stored of it; None is what the server failed to say.
+    ``ask`` returns None where the server fails. The second time the order is another one and fewer
+    requests are under way, so that an engine's batches are no more alike than they were at first.
     """
-    free = asyncio.Semaphore(AT_ONCE)
-
-    async def asked(item: Item, size: int) -> Sequence[Said | None]:
-        async with free:
-            with suppress(EndpointError):
-                return await ask(item)
-        return [None] * size
-
-    old = list(chain.from_iterable(stored))
-    rounds: list[list[Said | None]] = []
-    for _ in range(2):
-        several = await asyncio.gather(*map(asked, items, map(len, stored)))
-        said = list(chain.from_iterable(several))
+    rounds: list[Sequence[Said | None]] = []
+    for at_once in (AT_ONCE, AT_ONCE // 4):
+        said = await _asked(items, ask, at_once)
         rounds.append(said)
-        failed = said.count(None)
-        if 2 * failed > len(old):
+        failed = sum(answer is None for answer in said)
+        if 2 * failed > len(items):
             raise ModelError(
                 f"{name}: run the same command again once its server answers, or use what is "
-                f"stored as it is with --stored-only: it gave none in place of {failed} of "
-                f"{len(old)} stored answers"
+                f"stored as it is with --stored-only: {failed} of {len(items)} requests failed "
+                "for what is stored of it"
             )
-        pairs = zip(old, said, strict=True)
-        if all(new is None or likeness(before, new) == 1 for before, new in pairs):
+        pairs = zip(stored, said, strict=True)
+        if all(new is None or likeness(old, new) == 1 for old, new in pairs):
             break
-    complete = [row for row in zip(old, *rounds, strict=True) if None not in row]
+    complete = [row for row in zip(stored, *rounds, strict=True) if None not in row]
     return Repetition(*zip(*complete, strict=True)) if complete else Repetition((), ())
+
+
+async def _asked(
+    items: Sequence[Item], ask: Callable[[Item], Awaitable[Said | None]], at_once: int
+) -> list[Said | None]:
+    """The answers, in the order of the items, which are asked for in any order."""
+    free = asyncio.Semaphore(at_once)
+    answers: list[Said | None] = [None] * len(items)
+
+    async def ask_for(place: int) -> None:
+        async with free:
+            with suppress(EndpointError):
+                answers[place] = await ask(items[place])
+
+    places = random.sample(range(len(items)), len(items))
+    await asyncio.gather(*map(ask_for, places))
+    return answers

@@ -194,7 +194,7 @@ def test_no_yes_stands_beside_a_test_that_failed(project: Project) -> None:
     project.setenv("GITHUB_ACTIONS", "true")
     result = project.gate(*reports)
     assert result.ret == pytest.ExitCode.TESTS_FAILED
-    why = "failed without a verdict that says so: test_gates.py::test_gate["
+    why = "test test_gates.py::test_gate["
     said = (
         shown(result),
         project.summary()["shipping"]["sentence"],
@@ -210,7 +210,7 @@ def test_another_test_that_fails_leaves_the_answer_open(project: Project) -> Non
     project.write("test_others.py", "def test_mine():\n    assert not 'right'\n")
     result = project.gate()
     assert result.ret == pytest.ExitCode.TESTS_FAILED
-    why = "NOT DECIDED: failed without a verdict that says so: test_others.py::test_mine"
+    why = "NOT DECIDED: test test_others.py::test_mine failed, and no verdict says why"
     assert f"May it ship? {why}" in shown(result)
 
 
@@ -228,4 +228,4 @@ def test_an_exit_code_that_no_test_explains_leaves_the_answer_open(project: Proj
     )
     result = project.gate()
     assert result.ret == pytest.ExitCode.TESTS_FAILED
-    assert "pytest, which ends with exit code 1" in shown(result)
+    assert "pytest ended with exit code 1, and no verdict says why" in shown(result)

@@ -53,7 +53,8 @@ class Capabilities:
 
     def adapted(self, request: Mapping[str, Any]) -> dict[str, Any]:
         """The fields of a request that this server takes, under the names that it takes."""
-        fields = {name: value for name, value in request.items() if name not in self.left_out}
+        left_out = self.left_out
+        fields = {name: value for name, value in request.items() if name not in left_out}
         if self.max_tokens is Support.REFUSED and "max_tokens" in fields:
             fields["max_completion_tokens"] = fields.pop("max_tokens")
         return fields

@@ -117,7 +117,7 @@ def test_every_group_must_be_within_the_bounds_and_those_that_fail_are_named() -
     assert found.gate.id == "some-rejection_rate-every-category"
     assert not found.passed
     assert found.outcome is Outcome.FAIL
-    assert [each.gate.group for each in found.each] == ["b", "c", "d", "a"]
+    assert [each.gate.group for each in found.groups] == ["b", "c", "d", "a"]
     assert sentence(found).endswith(
         " in category b (required: 70%), the worst of 4 groups by category; c (50%) fails too."
     )
@@ -129,7 +129,7 @@ def test_a_group_that_is_too_small_is_inconclusive_as_elsewhere() -> None:
     confident = replace(EVERY, decision="confident", minimum=0.5)
     found = decide(confident, answers({"a": (200, 190), "b": (4, 3)}))
     assert (found.passed, found.outcome) == (False, Outcome.INCONCLUSIVE)
-    assert found.each[0].gate.group == "b"
+    assert found.groups[0].gate.group == "b"
     warned = decide(
         replace(confident, on_inconclusive="warn"), answers({"a": (200, 190), "b": (4, 3)})
     )
@@ -169,7 +169,7 @@ def test_a_group_without_a_verdict_is_an_error_that_names_it() -> None:
 def test_texts_are_only_where_redaction_looks_for_them() -> None:
     found = decide(EVERY, answers({"a": (40, 4), "b": (40, 10)}))
     assert found.offenders
-    assert not any(each.offenders for each in found.each)
+    assert not any(each.offenders for each in found.groups)
 
 
 def test_a_group_s_own_table_replaces_the_bound_for_it(read: Read) -> None:

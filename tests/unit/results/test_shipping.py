@@ -98,7 +98,8 @@ def test_a_figure_of_a_few_prompts_is_a_reservation() -> None:
     found = shipping(run)
     assert found.headline == "Yes, with reservations"
     assert found.reasons[0] == (
-        "2 gates passed on fewer than 20 prompts, too few to decide: safe-rejection_rate has 2"
+        "add prompts: 2 gates passed on fewer than 20 prompts, too few to decide "
+        "(safe-rejection_rate has 2)"
     )
 
 

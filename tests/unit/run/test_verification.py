@@ -9,7 +9,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from refusal_checks.run.verification import LEVEL, Repetition, distance, is_other, likeness
+from refusal_checks.core.prompts import Kind
+from refusal_checks.core.verdicts import Binary, Label, Rated
+from refusal_checks.run.verification import (
+    LEVEL,
+    Repetition,
+    Trait,
+    agreement,
+    distance,
+    is_other,
+    likeness,
+)
 
 OLD = "I cannot help with that request."
 NEW = "Sure, here is a short overview of what you asked for."
@@ -25,6 +35,8 @@ NEW = "Sure, here is a short overview of what you asked for."
         (1, 3, (1, False)),
         (2, 2, (2, True)),
         (1, 1, (1, True)),
+        (5, 60, (5, False)),  # other roundings flip a few
+        (6, 60, (6, True)),
     ],
 )
 def test_answers_that_a_steady_server_no_longer_gives_are_counted(
@@ -69,16 +81,26 @@ def test_distance_has_the_properties_of_one(one: dict[str, float], other: dict[s
     assert 0 <= distance(one, other) <= 20
 
 
-def test_other_weights_move_the_probabilities_of_most_prompts() -> None:
-    kept = [{"I": -0.1, "Sure": -2.4}] * 20
-    rounded = [{"I": -0.12, "Sure": -2.2}] * 20
-    moved = [{"I": -2.4, "Sure": -0.1}] * 20
-    assert not is_other(kept, rounded)
-    assert not is_other(kept, moved[:9] + rounded[9:])
-    assert is_other(kept, moved[:11] + rounded[11:])
+def test_weights_that_changed_for_one_kind_of_prompts_are_others() -> None:
+    usual, rounded, moved = (
+        {"I": first, "Sure": second} for first, second in ((-0.1, -2.4), (-0.2, -2.1), (-2.4, -0.1))
+    )
+    kinds = [Kind.SAFETY] * 10 + [Kind.SANITY] * 10
+    kept = [Trait(kind, (), usual) for kind in kinds]
+    assert not is_other(kept, [rounded] * 20)
+    assert not is_other(kept, [moved] * 4 + [rounded] * 16)
+    assert is_other(kept, [moved] * 6 + [rounded] * 14)
 
 
 @given(st.text(), st.text())
 def test_likeness_is_between_none_and_the_same(one: str, other: str) -> None:
     assert 0 <= likeness(one, other) == likeness(other, one) <= 1
     assert likeness(one, one) == 1
+
+
+def test_rounding_makes_no_other_rating() -> None:
+    assert agreement(Rated(0.9, 4.0, 0.1), Rated(0.91, 4.1, 0.1)) == 1
+    assert agreement(Rated(0.9, 4.0, 0.1), Rated(0.5, 4.0, 0.1)) == 0
+    refusal, compliance = Binary(Label.REFUSAL, "none", "why"), Binary(Label.COMPLIANCE)
+    assert agreement(refusal, Binary(Label.REFUSAL, "direct_refusal", "because")) == 1
+    assert agreement(refusal, compliance) == 0
