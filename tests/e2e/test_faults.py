@@ -12,6 +12,7 @@ import pytest
 
 from refusal_checks.core.store import Store
 from refusal_checks.engines.process import EngineProcess
+from refusal_checks.run.verification import REPEATED
 from tests.e2e.conftest import ROOT, GateRun, RunPersona, environment, gate_command, run_gate
 from tests.e2e.test_lifecycle import SMOKE
 from tests.processes import lives, words
@@ -156,9 +157,9 @@ def test_a_killed_run_is_gone_on_with(engine: EngineProcess, tmp_path: Path) -> 
     second = run_gate(command, known)
     assert f"{ANSWERS} prompts of smoke_unsafe: {ANSWERS - kept} answers to gen" in second.output
     asked = second.summary["manifest"]["tokens"]["candidate"]["requests"]
-    assert asked == ANSWERS - kept
+    assert asked == ANSWERS - kept + REPEATED
     assert stored(path) == ANSWERS
     probes = generated(engine) - killed - asked  # a run asks a server what it can do
-    first = killed - begun - probes
+    first = killed - begun - probes - REPEATED
     assert kept - IN_FLIGHT <= first <= kept + IN_FLIGHT
     assert "smoke_unsafe: 0 answers to generate" in run_gate(command, known).output

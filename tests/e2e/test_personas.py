@@ -8,9 +8,10 @@ from pathlib import Path
 from refusal_checks.engines.process import EngineProcess
 from refusal_checks.judges.trust import canary
 from refusal_checks.results.run_folder import RunFolder
+from refusal_checks.run.verification import REPEATED
 from tests.e2e.conftest import RunPersona
 
-PROBES = 9
+PROBES = 10
 """Requests by which it is found out what a server can do."""
 
 
@@ -63,8 +64,9 @@ def test_two_workers_ask_for_each_answer_once(
     store.close()
     assert answers == 80 * 2
     # One request for both answers to a prompt, and one for the verdict on each distinct answer;
-    # before them the candidate's and the judge's server are asked what they can do.
-    assert served(engine) - before == 80 + verdicts + 2 * PROBES
+    # before them the candidate's and the judge's server are asked what they can do, and the first
+    # for what it is recognised by.
+    assert served(engine) - before == 80 + verdicts + 2 * PROBES + REPEATED
 
 
 ATTACKS = """
@@ -139,7 +141,9 @@ def test_verdicts_alone_cost_few_tokens_and_reasons_come_afterwards(
 
     before = tokens[1]["verdicts"]
     again = run_persona("regressed", *own, "--rationales", "offenders")
-    assert again.summary["manifest"]["tokens"]["judge"]["verdicts"] == 0 < before
+    # Its check, which failed, and the verdicts that are asked for again.
+    assert again.summary["manifest"]["tokens"]["judge"]["verdicts"] <= len(canary.load()) + REPEATED
+    assert again.summary["manifest"]["asked"]["verdicts"] == 0 < before
     assert again.summary["benchmarks"] == alone.summary["benchmarks"]
 
 
