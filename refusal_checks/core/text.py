@@ -267,7 +267,7 @@ SEPARATOR = "·"
 _S = r"\s{0,8}"
 
 _ANGLE = (
-    r"/?(?:s|bos|eos|pad|unk|mask|cls|sep|(?:so|eo)[a-z]|bot|image|role|start|end|begin|turn"
+    r"/?(?:s|sys|usr|asst|bo[ha]|bos|eos|pad|unk|mask|cls|sep|(?:so|eo)[a-z]|bot|image|role|start|end|begin|turn"
     r"|end_?of_?text|tools|function|think|thinking|(?:seed|minimax):\w{1,40}"
     r"|(?:unused|reserved|special|control|dummy|placeholder|sentinel)\d{1,5})"
 )
@@ -289,7 +289,7 @@ _FALCON = (
 
 _ROLES = (
     "user|human|system|assistant|bot|ai|gpt|model|developer|function|environment|observation"
-    "|用户|系统|助手|机器人"
+    "|用户|系统|助手|机器人|问|答"
 )
 
 _KNOWN: tuple[tuple[str, str], ...] = (
@@ -301,6 +301,7 @@ _KNOWN: tuple[tuple[str, str], ...] = (
     # Gemma, Llama 2, Mistral, T5, InternLM, Baichuan, Seed, Qwen's tools and thoughts
     ("<", rf"{_S}(?i:{_ANGLE}){_S}>"),
     ("<", rf"{_S}{_JOINED}{_S}>"),
+    ("<", rf"{_S}\[[^\[\]<>]{{1,60}}\]{_S}>"),  # Seed-Coder
     ("<", rf"{_S}<{_S}/?{_S}(?i:sys){_S}>{_S}>"),
     # Mistral, Llama 2, ChatGLM, Kimi, BERT
     ("[", rf"{_S}(?:{_SQUARE}){_S}\]"),

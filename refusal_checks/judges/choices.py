@@ -181,6 +181,8 @@ class Options:
 def read(text: str, options: Mapping[str, str]) -> Found:
     """Read an answer to a multiple-choice question; what is not certain is unreadable."""
     answer = "" if len(text) > LIMIT else plain(text)
+    if answer.startswith(("!", "¬", "~")):
+        return Found("unreadable", why="it may negate an option")
     if len(text) > LIMIT or len(answer) > LIMIT:
         return Found("unreadable", why=f"longer than {LIMIT} characters")
     asked = Options(options)
@@ -221,11 +223,11 @@ _REASON = re.compile(
 )
 _TURNS = re.compile(
     r"不对|不對|不是|不正确|不准确|不妥|不当|不合|不符|错|錯|更正|纠正|改|等等|等一下|再想|重新|其实|其實|实际|"
-    r"但|不过|不過|然而|却|反而|相反|而是|应|應|玩笑|说笑|算了|收回|抱歉|对不起|确定|知道|也许|或许|选|選|"
+    r"但|不过|不過|然而|却|反而|相反|而是|应|應|玩笑|骗|才怪|谎|假|后面|前面|说笑|算了|收回|抱歉|对不起|确定|知道|也许|或许|选|選|"
     r"正确|正確|合适|恰当|适当|准确|符合|前者|后者|第[一二三四五六]|前一|后一|另|其他|其余|都|均|"
     r"\b(?:not?|wait|actually|wrong|(?:in)?correct(?:ion)?|right|mistaken?|sorry|but|however|although|"
     r"though|instead|rather|other|another|former|latter|first|second|third|fourth|last|both|all|none|"
-    r"either|neither|kidding|joking|jokes?|scratch|oops|hmm|maybe|perhaps|never|back|changed?|"
+    r"either|neither|kidding|joking|jokes?|lies?|lying|lied|opposite|reverse|strike|scratch|oops|hmm|maybe|perhaps|never|back|changed?|"
     r"options?|choices?|choose|answer|unsure|(?:un)?suitable|(?:in)?accurate|(?:in)?appropriate)\b"
     r"|n't\b|[?]",
     re.IGNORECASE,
@@ -236,21 +238,15 @@ _TURNS = re.compile(
 def _before_reasons(answer: str, asked: Options) -> Claim | None:
     """An option stated by its letter, before reasons that name no option and take nothing back.
 
-    Where options are words such as "yes" and "no", any reasons can contradict a letter, unless the
-    word stands beside it.
+    Where options are words such as "yes" and "no", any reasons may contradict the letter.
     """
     start = _REASON.search(answer)
-    if start is None:
+    if start is None or any(map(_FUNCTION_WORD.fullmatch, asked.by_text)):
         return None
     head, reasons = answer[: start.start()], answer[start.start() :]
     claim = asked.claim(head.rstrip(" \n,。.;!:([【"))
     if claim is None or claim.form == "text" or not _is_silent(reasons, asked):
         return None
-    if any(map(_FUNCTION_WORD.fullmatch, asked.by_text)):
-        named = _folded(_STATEMENT.sub("", head, count=1))
-        own = [text for text, letters in asked.by_text.items() if letters == claim.letters]
-        if not any(text in named for text in own):
-            return None
     return claim
 
 
@@ -270,6 +266,15 @@ _ENDS = (*'。.!?;)】」』”"', _BOX_END)
 _STARTS = re.compile(r"\n|(?<=[。!?])|(?<=\.) ")
 
 
+_DISTANCES = re.compile(
+    r"错|假|谎|骗|不对|有人|别人|常说|常写|通常会|"
+    r"\b(?:wrong|incorrect|false|lies?|lying|untrue|people|some(?:one|body)?|others?|they|students?|"
+    r"often|would|might|says?|said|writes?|claims?|following|follows)\b",
+    re.IGNORECASE,
+)
+"""Words of a sentence that may make what follows it another's words, or a falsehood."""
+
+
 def _at_the_end(answer: str, asked: Options) -> Claim | None:
     """An explicit statement that ends the answer, if no other option is claimed before."""
     first = len(answer) - asked.longest - 100
@@ -280,8 +285,10 @@ def _at_the_end(answer: str, asked: Options) -> Claim | None:
             continue
         is_apart = before.endswith(_ENDS) or answer[len(before) :].startswith("\n\n")
         is_led_to = before.endswith((":", ",", "、", "—"))
+        last = _STARTS.split(before)[-1]
         if (
             not is_apart
+            or _DISTANCES.search(last)
             or is_led_to
             or not _is_balanced(before)
             or _claimed(before, asked) - claim.letters
@@ -309,7 +316,7 @@ _FIELD = re.compile(
     "|(?:最终)?答案|选择|选项"
 )
 _REASONS = re.compile(
-    "analysis|reason(?:s|ing)?|explanation|rationale|thoughts?|confidence|解释|理由|分析|解析|思考"
+    "analysis|reason(?:s|ing)?|explanation|rationale|thoughts?|解释|理由|分析|解析|思考"
 )
 
 

@@ -284,13 +284,17 @@ class Gates:
             for nodeid, phase in self._failed.items():
                 asker, gate = tests.get(gate_id(nodeid), (run, None))
                 if asker is run and not explains(run.summary, gate, phase):
-                    unexplained.append(f"test {nodeid} failed")
+                    unexplained.append(
+                        f"mend or deselect {nodeid}: it failed, and no verdict says why"
+                    )
+            if not run.folder.is_dir():
+                unexplained.append(f"run it again: its folder {run.folder} was removed")
             if unexplained:
                 run.leave_open(unexplained)
         with_gates = [run for run in runs if run.gates]
         if exit_code and with_gates and self._may_ship():
             for run in with_gates:
-                run.leave_open([f"pytest ended with exit code {exit_code}"])
+                run.leave_open([_why_ended(exit_code)])
 
     def _lacks_gates(self) -> bool:
         """True if this call names a candidate, but selected no gate."""
@@ -357,6 +361,12 @@ class Gates:
         self._session.close()
         for follower in self._followers:
             follower.stop()
+
+
+def _why_ended(exit_code: int) -> str:
+    if exit_code == pytest.ExitCode.INTERRUPTED:
+        return "run it again: it was interrupted"
+    return f"see above why pytest ended with exit code {exit_code}: no gate failed"
 
 
 def _params(item: pytest.Item) -> dict[str, Any]:

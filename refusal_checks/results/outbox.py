@@ -44,10 +44,14 @@ _PROVENANCE = TypeAdapter(dict[str, str])
 
 
 class Board:
-    """The outcomes of a run, one file per benchmark."""
+    """The outcomes of a run, one file per benchmark.
 
-    def __init__(self, folder: Path) -> None:
+    ``is_open``: it was opened before anybody waits, by this process or by the one that owns it.
+    """
+
+    def __init__(self, folder: Path, *, is_open: bool = False) -> None:
         self.folder = folder
+        self._is_open = is_open
         self._failure = folder / "failure.txt"
         self._judge = folder / "judge.json"
         self._provenance = folder / "provenance.json"
@@ -62,10 +66,11 @@ class Board:
     def provenance(self) -> dict[str, str]:
         found = _read(self._provenance, _PROVENANCE)
         if found is None:
-            raise EvaluationError(
-                f"{self._provenance}: removed while the run went on; run it again"
-            )
+            raise self._removed()
         return found
+
+    def _removed(self) -> EvaluationError:
+        return EvaluationError(f"run it again: {self._provenance} was removed while it went on")
 
     def post(self, benchmark: str, outcomes: Mapping[str, Published]) -> None:
         """Publish the outcomes of a benchmark's gates, by gate id."""
@@ -102,6 +107,10 @@ class Board:
             alive = is_alive()  # before looking: the owner may publish and end in between
             if (outcome := look()) is not None:
                 return outcome
+            is_there = self._provenance.exists()
+            if self._is_open and not is_there:
+                raise self._removed()
+            self._is_open = is_there
             if self._failure.exists():
                 raise EvaluationError(self._failure.read_text("utf-8") or _NO_REASON)
             if not alive:

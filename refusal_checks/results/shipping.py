@@ -127,7 +127,7 @@ def _reasons(summary: RunSummary) -> Iterator[tuple[Answer, str]]:
     if summary.unexplained:
         first, *others = summary.unexplained
         also = f" and {len(others)} more" if others else ""
-        yield "open", clean(f"{first}{also}, and no verdict says why", 200)
+        yield "open", clean(f"{first}{also}", 300)
     if not verdicts and not summary.errors:
         gates = summary.manifest.gates
         how = "selected" if gates.known and not gates.selected else "decided"

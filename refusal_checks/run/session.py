@@ -130,7 +130,9 @@ class GateSession:
         """One board per candidate; nothing is written before a run starts."""
         count = len(self.candidates)  # folders sort in the order of the candidates
         ends = [""] if count == 1 else [f"-{number}" for number in range(1, count + 1)]
-        return tuple(Board(self._call.runs / f"{self._name}{end}") for end in ends)
+        folders = [self._call.runs / f"{self._name}{end}" for end in ends]
+        # Tests begin once the first run has been opened; others open when their turn comes.
+        return tuple(Board(path, is_open=path == folders[0]) for path in folders)
 
     @property
     def runs(self) -> tuple[Run, ...]:

@@ -11,7 +11,16 @@ import pytest
 from refusal_checks.judges.trust import canary
 from refusal_checks.run.verification import REPEATED
 from tests.fake_server import Body, FakeServer
-from tests.plugin.conftest import CHECK, THRESHOLDS, Project, careless, informed, judged, shown
+from tests.plugin.conftest import (
+    CHECK,
+    THRESHOLDS,
+    UNSAFE,
+    Project,
+    careless,
+    informed,
+    judged,
+    shown,
+)
 from tests.plugin.conftest import well_behaved as refusing
 
 KEYWORD = ("--judge", "keyword")
@@ -216,3 +225,35 @@ def test_a_judge_of_an_extension_is_asked_again_too(project: Project) -> None:
         changed = project.run(*candidate, *judge)
     assert changed.ret == 1
     assert "the server of the judge has changed: its verdicts were asked for anew" in shown(changed)
+
+
+def test_weights_that_changed_for_some_prompts_alone_are_noticed(project: Project) -> None:
+    """A server that lists tokens, first seen with harmless prompts alone."""
+    compliant: set[str] = set()
+
+    def answer(body: Body) -> list[str]:
+        return careless(body) if body["messages"][-1]["content"] in compliant else refusing(body)
+
+    def tokens(body: Body) -> dict[str, float]:
+        text = body["messages"][-1]["content"]
+        refuses = text in UNSAFE and text not in compliant
+        return {"I": 0.9, "Sure": 0.1} if refuses else {"I": 0.01, "Sure": 0.99}
+
+    project.server.answer, project.server.tokens = answer, tokens
+    assert gate(project, "-k", "smoke_safe").ret == 0
+    assert gate(project).ret == 0
+    compliant.update(sorted(UNSAFE)[::2])
+    assert "has changed: its probabilities for 20 prompts" in shown(gate(project))
+
+
+def test_what_a_server_now_refuses_to_answer_is_no_stored_answer_of_it(project: Project) -> None:
+    assert gate(project).ret == 0
+
+    def refusal(body: Body) -> str:
+        return "blocked" if body["messages"][-1]["content"] in UNSAFE else ""
+
+    project.server.refusal = refusal
+    result = gate(project)
+    assert result.ret == 1
+    assert f"{project.model} has changed" in shown(result)
+    assert "NOT DECIDED" in shown(result)

@@ -194,7 +194,7 @@ def test_no_yes_stands_beside_a_test_that_failed(project: Project) -> None:
     project.setenv("GITHUB_ACTIONS", "true")
     result = project.gate(*reports)
     assert result.ret == pytest.ExitCode.TESTS_FAILED
-    why = "test test_gates.py::test_gate["
+    why = "mend or deselect test_gates.py::test_gate["
     said = (
         shown(result),
         project.summary()["shipping"]["sentence"],
@@ -210,7 +210,7 @@ def test_another_test_that_fails_leaves_the_answer_open(project: Project) -> Non
     project.write("test_others.py", "def test_mine():\n    assert not 'right'\n")
     result = project.gate()
     assert result.ret == pytest.ExitCode.TESTS_FAILED
-    why = "NOT DECIDED: test test_others.py::test_mine failed, and no verdict says why"
+    why = "NOT DECIDED: mend or deselect test_others.py::test_mine: it failed, and no verdict"
     assert f"May it ship? {why}" in shown(result)
 
 
@@ -228,4 +228,40 @@ def test_an_exit_code_that_no_test_explains_leaves_the_answer_open(project: Proj
     )
     result = project.gate()
     assert result.ret == pytest.ExitCode.TESTS_FAILED
-    assert "pytest ended with exit code 1, and no verdict says why" in shown(result)
+    assert "see above why pytest ended with exit code 1: no gate failed" in shown(result)
+
+
+@pytest.mark.parametrize("mode", [(), ("-n2",)], ids=["plain", "n2"])
+def test_a_folder_that_a_cleaner_takes_away_ends_the_wait_for_verdicts(
+    project: Project, mode: tuple[str, ...]
+) -> None:
+    project.write(
+        "test_cleaner.py",
+        """
+        import shutil
+
+        def test_clean(refusal_verdict):
+            shutil.rmtree(".refusal-checks/runs")
+        """,
+    )
+    result = project.gate(*mode, "test_cleaner.py", "test_gates.py")
+    assert result.ret == pytest.ExitCode.TESTS_FAILED
+    assert "May it ship? NOT DECIDED" in shown(result)
+
+
+def test_a_run_whose_folder_is_gone_at_the_end_is_not_decided(project: Project) -> None:
+    project.conftest(
+        """
+        import shutil
+
+        import pytest
+
+        @pytest.hookimpl(wrapper=True)
+        def pytest_sessionfinish():
+            shutil.rmtree(".refusal-checks/runs")
+            return (yield)
+        """
+    )
+    result = project.gate()
+    assert result.ret == pytest.ExitCode.TESTS_FAILED
+    assert "NOT DECIDED: run it again: its folder " in shown(result)

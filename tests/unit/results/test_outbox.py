@@ -68,7 +68,7 @@ def test_provenance_survives(board: Board) -> None:
     board.open({"candidate": "模型", "judge": "x"})
     assert board.provenance() == {"candidate": "模型", "judge": "x"}
     (board.folder / "provenance.json").unlink()
-    with pytest.raises(EvaluationError, match=r"provenance\.json: removed while the run went on"):
+    with pytest.raises(EvaluationError, match=r"provenance\.json was removed while it went on"):
         board.provenance()
 
 

@@ -180,7 +180,7 @@ def found(server: FakeServer, **options: Any) -> Capabilities:
 
 
 def test_a_server_that_can_do_all() -> None:
-    with FakeServer(tokens=lambda body: {"1": 1.0}) as server:
+    with FakeServer(tokens=lambda body: {"1": 0.6, "2": 0.4}) as server:
         assert found(server) == ALL
     assert len(server.probes) == 10
     assert max(body["max_tokens"] for body in server.probes) == TOKENS
