@@ -287,7 +287,7 @@ class Gates:
                     unexplained.append(
                         f"mend or deselect {nodeid}: it failed, and no verdict says why"
                     )
-            if not run.folder.is_dir():
+            if not run.has_its_folder:
                 unexplained.append(f"run it again: its folder {run.folder} was removed")
             if unexplained:
                 run.leave_open(unexplained)

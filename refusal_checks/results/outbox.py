@@ -63,6 +63,11 @@ class Board:
         except OSError as fault:
             raise UserError(f"{self.folder}: cannot be written: {fault.strerror}") from None
 
+    @property
+    def is_there(self) -> bool:
+        """Whether the folder is still the one that was opened; others may clean up."""
+        return self._provenance.exists()
+
     def provenance(self) -> dict[str, str]:
         found = _read(self._provenance, _PROVENANCE)
         if found is None:
@@ -107,10 +112,9 @@ class Board:
             alive = is_alive()  # before looking: the owner may publish and end in between
             if (outcome := look()) is not None:
                 return outcome
-            is_there = self._provenance.exists()
-            if self._is_open and not is_there:
+            if self._is_open and not self.is_there:
                 raise self._removed()
-            self._is_open = is_there
+            self._is_open = self.is_there
             if self._failure.exists():
                 raise EvaluationError(self._failure.read_text("utf-8") or _NO_REASON)
             if not alive:

@@ -137,11 +137,15 @@ class Run:
         self.gates = len(prepared.gates)
         self.progress = Progress(tokens=self._generated)
         self._engines = prepared.parts.engines
-        self._cancelled = self._finished = False
+        self._cancelled = self._finished = self._is_open = False
         self._loop: asyncio.AbstractEventLoop | None = None
         self._main: asyncio.Task[None] | None = None
         self._not_started: BaseException | None = None
         self._begun: float | None = None
+
+    @property
+    def has_its_folder(self) -> bool:
+        return self._run.board.is_there or not self._is_open
 
     @property
     def underway(self) -> Underway:
@@ -196,6 +200,7 @@ class Run:
         placed = self.summary.manifest.extended(placement=asdict(placement))
         self.summary.manifest = effort(placed, parts, todos, models, run.store, run.verified)
         run.board.open(facts(self.summary.manifest))
+        self._is_open = True
         if run.canary.why_idle:
             run.board.post_judge(JudgeOutcome(idle=run.canary.why_idle))
 

@@ -249,19 +249,18 @@ def test_a_folder_that_a_cleaner_takes_away_ends_the_wait_for_verdicts(
     assert "May it ship? NOT DECIDED" in shown(result)
 
 
-def test_a_run_whose_folder_is_gone_at_the_end_is_not_decided(project: Project) -> None:
-    project.conftest(
+def test_a_run_whose_folder_was_removed_after_its_last_verdict_is_not_decided(
+    project: Project,
+) -> None:
+    project.write(
+        "test_later.py",
         """
         import shutil
 
-        import pytest
-
-        @pytest.hookimpl(wrapper=True)
-        def pytest_sessionfinish():
+        def test_clean():
             shutil.rmtree(".refusal-checks/runs")
-            return (yield)
-        """
+        """,
     )
-    result = project.gate()
+    result = project.gate("test_gates.py", "test_later.py")
     assert result.ret == pytest.ExitCode.TESTS_FAILED
     assert "NOT DECIDED: run it again: its folder " in shown(result)
