@@ -65,7 +65,7 @@ def test_a_server_that_lists_nothing_or_several_is_asked_for_the_named_model() -
 def test_a_server_without_chat_is_told_with_its_own_words() -> None:
     with (
         FakeServer(refuses=["messages"]) as server,
-        pytest.raises(ModelError, match=r"no chat completion: .*HTTP 400: unknown fields: messag"),
+        pytest.raises(ModelError, match=r"no chat completion: .*HTTP 400: unknown fields: "),
     ):
         attaching().connect(named(server), "--candidate", 1)
     assert len(server.probes) == 8 + 3
