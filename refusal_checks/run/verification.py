@@ -287,19 +287,21 @@ async def _verify_candidate(
 ) -> tuple[int, str]:
     """By how many prompts it was recognised, and what to say if its answers are set aside."""
     prompts = _shuffled(plan)
-    traits = _kept_traits(candidate, store)
+    traits = _kept_traits(candidate, store) if candidate.lists_first_tokens else []
     stored = _stored_answers(candidate, prompts, store)
-    if not traits and not stored:
+    if not prompts or not (traits or stored):
         await _keep_traits(candidate, prompts, store)
         return 0, ""
     what = "its probabilities"
-    if not (traits and candidate.lists_first_tokens):
+    if not traits:
         what = count(sum(len(answers) for _, answers in stored), "stored answer")
     say(f"checking that {candidate.name} is unchanged: asking again for {what}: {_WHY}")
     if now := await _first_tokens(candidate, [trait.messages for trait in traits]):
         has_changed = is_other(traits, now)
         why = f"its probabilities for {count(len(traits), 'prompt')} are others than before"
         asked = len(traits)
+    elif not stored:
+        return 0, ""
     else:
         repetition = await _asked_again(candidate, stored)
         unlike, has_changed = repetition.differing(_likeness_of_all)
@@ -452,7 +454,8 @@ async def _verify_judge(panel: Sequence[Judge], parts: Parts, store: Store, say:
         verdict = await exchange.judge.judge(exchange.prompt, exchange.answer)
         if isinstance(verdict, Invalid) and verdict.reason is Reason.JUDGE_ERROR:
             return None
-        return said.setdefault(exchange.key, verdict)
+        said.setdefault(exchange.key, verdict)
+        return verdict
 
     stored = [exchange.verdict for exchange in exchanges]
     repetition = await _repeated(exchanges, stored, ask, agreement, f"judge {name}")
@@ -541,15 +544,15 @@ async def _repeated(
         if all(new is not None and likeness(old, new) == 1 for old, new in pairs):
             break
     rows = list(zip(stored, *rounds, strict=True))
-    # A server that gives nothing twice refuses what it once answered; once may be an accident.
-    told = [row for row in rows if row.count(None) != 1]
-    answered = [row for row in told if None not in row]
-    if 2 * len(told) < len(items) or not answered:
+    failed = sum(None in row for row in rows)
+    if 2 * failed > len(rows):
         raise ModelError(
             f"{name}: run the same command again once its server answers, or use what is stored as "
-            f"it is with --stored-only: {len(items) - len(answered)} of {len(items)} requests "
-            "failed for what is stored of it"
+            f"it is with --stored-only: {failed} of {len(rows)} requests failed for what is stored "
+            "of it"
         )
+    # A server that gives nothing twice refuses what it once answered; once may be an accident.
+    told = [row for row in rows if row.count(None) != 1]
     return Repetition(*zip(*told, strict=True))
 
 

@@ -257,3 +257,19 @@ def test_what_a_server_now_refuses_to_answer_is_no_stored_answer_of_it(project: 
     assert result.ret == 1
     assert f"{project.model} has changed" in shown(result)
     assert "NOT DECIDED" in shown(result)
+
+
+def test_a_judge_that_wavers_is_no_other_one(project: Project) -> None:
+    """A third of its verdicts are drawn, each time anew."""
+    draw = random.Random(1)
+
+    def wavering(body: Body) -> list[str]:
+        text = body["messages"][-1]["content"]
+        if "response_format" in body and draw.random() < 1 / 3:
+            return judged(draw.random() < 0.5)
+        return judged("cannot" in text) if "response_format" in body else refusing(body)
+
+    project.thresholds("[smoke_safe]\nrejection_rate = { max = 0.5 }\n")
+    project.server.answer = wavering
+    project.gate("-k", "smoke_safe")
+    assert "has changed" not in shown(project.gate("-k", "smoke_safe"))
