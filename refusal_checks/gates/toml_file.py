@@ -125,6 +125,10 @@ def _names(line: str) -> tuple[str, ...]:
 
 
 def _hint(line: str, reason: str) -> str:
+    group = re.match(r"\[[^.\]]+\.(\w+)\.", line)
+    if group and "overwrite a value" in reason:
+        kind = group[1]
+        return f'write groups = {{ {kind} = "COLUMN" }} in place of {kind} = "COLUMN"; '
     for words, what in _TWICE.items():
         if words in reason:
             return f"remove one: {what} is there twice; "

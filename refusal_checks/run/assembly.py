@@ -167,6 +167,11 @@ def load_plan(
             own = "" if kinds_known else column
             require_known(gate.group_kind, kinds_known, _table(gate), "kind of group", remedy=own)
             values = {each.get(gate.group_kind, "") for each in groups} - {""}
+            if gate.is_on_every_group and EVERY in values:
+                raise DataError(
+                    f'{_table(gate)}: give the {gate.group_kind} "{EVERY}" of the data another '
+                    "name: it stands for every group"
+                )
             if not gate.is_on_every_group:
                 require_known(str(gate.group), values, _table(gate), gate.group_kind)
             elif values <= {*gate.apart}:

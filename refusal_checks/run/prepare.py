@@ -230,14 +230,14 @@ def prepare(
     gates: Sequence[Gate],
     board: Board,
     say: Callable[[str], None],
-    verified: set[str],
+    verified: dict[str, str],
     servers: Servers | None = None,
     shared: Shared | None = None,
 ) -> Prepared:
     """Read and check all that a run needs; starts nothing. ``servers`` replace engines.
 
-    ``verified`` takes the identities of models whose stored answers the session has verified or
-    set aside: once is enough for all of its runs.
+    ``verified`` takes the models whose stored answers the session has verified or set aside, see
+    ``verify``: once is enough for all of its runs.
     """
     answering, judging, known = options.answering, options.judging, options.benchmarks
     models = (answering.model, *judging.models)

@@ -201,7 +201,7 @@ class GateSession:
             if stored_only and self._call.getoption("fresh"):
                 raise UserError("--stored-only and --fresh: give one of them")
             shared: Shared = {}
-            verified: set[str] = set()
+            verified: dict[str, str] = {}
             ready = []
             for each, number, gates in runs:
                 board = self.boards[number]

@@ -183,9 +183,11 @@ class Canary:
                 is_public=True,
             )
         first = clean(f": {next(filter(None, map(_failure, records)))}", 300) if told else ""
+        advice = f"run the same command again once {check.judge} answers"
+        if all("HTTP 400" in _failure(record) for record in failed):
+            advice = f"name another judge, or one at another server, in place of {check.judge}"
         return Fault(
-            f"run the same command again once {check.judge} answers: {len(failed)} of {total} "
-            f"requests of the judge's check failed{first}",
+            f"{advice}: {len(failed)} of {total} requests of the judge's check failed{first}",
             is_public=False,
         )
 

@@ -209,14 +209,14 @@ def adopt_all(parts: Parts, store: Store) -> None:
     adopt(judges_of(parts), parts.candidate, store)
 
 
-def renew(parts: Parts, store: Store, done: set[str]) -> None:
+def renew(parts: Parts, store: Store, done: dict[str, str]) -> None:
     """Set aside all that is stored of the run's models, but for those that are ``done``."""
     identities = {judge.stored_model for judge in judges_of(parts)}
     if isinstance(parts.candidate, ServedCandidate):
         identities.add(parts.candidate.model_identity)
-    for identity in identities - done - {""}:
+    for identity in identities - done.keys() - {""}:
         store.renew(identity)
-        done.add(identity)
+        done[identity] = ""
     adopt_all(parts, store)
 
 
@@ -228,12 +228,13 @@ def unverified(models: Iterable[Model], servers: Servers) -> str:
     return f"what is stored of {', '.join(attached)} was not verified: no server was asked"
 
 
-def verify(parts: Parts, store: Store, done: set[str], say: Say) -> Verified:
+def verify(parts: Parts, store: Store, done: dict[str, str], say: Say) -> Verified:
     """Ask the run's servers again, and set aside what they no longer say.
 
     Args:
         parts: of the run; candidate and judges are given their present generations.
-        done: identities of judges' models that this session has verified; those of this run join.
+        done: by identity, the judges' models that this session has verified, and what to say of
+            each if its verdicts were set aside; those of this run join.
         say: takes one line before a server is asked.
 
     Raises:
@@ -241,7 +242,7 @@ def verify(parts: Parts, store: Store, done: set[str], say: Say) -> Verified:
     """
     judges: dict[str, list[Judge]] = {}
     for judge in judges_of(parts):
-        if judge.is_attached and judge.stored_model not in done:
+        if judge.is_attached:
             judges.setdefault(judge.stored_model, []).append(judge)
     candidate = parts.candidate
     is_asked = isinstance(candidate, ServedCandidate) and candidate.is_attached
@@ -251,7 +252,11 @@ def verify(parts: Parts, store: Store, done: set[str], say: Say) -> Verified:
 
 
 async def _verify(
-    parts: Parts, store: Store, done: set[str], judges: Mapping[str, Sequence[Judge]], say: Say
+    parts: Parts,
+    store: Store,
+    done: dict[str, str],
+    judges: Mapping[str, Sequence[Judge]],
+    say: Say,
 ) -> Verified:
     recognised = 0
     changed: list[Role] = []
@@ -267,11 +272,12 @@ async def _verify(
                 notes.append(note)
             adopt_all(parts, store)
         for identity, panel in judges.items():
-            if note := await _verify_judge(panel, parts, store, say):
+            if identity not in done:
+                done[identity] = await _verify_judge(panel, parts, store, say)
+                adopt_all(parts, store)
+            if done[identity]:
                 changed.append("judge")
-                notes.append(note)
-            done.add(identity)
-            adopt_all(parts, store)
+                notes.append(done[identity])
     return Verified(recognised, tuple(changed), tuple(notes))
 
 

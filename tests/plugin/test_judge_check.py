@@ -114,8 +114,9 @@ def test_a_judge_whose_server_fails_is_not_blamed(
     project.server.refusal = lambda body: words if len(str(body)) > 2000 else ""  # of the judge
     result = project.gate(*redact)
     result.assert_outcomes(errors=6)
-    once = f"run the same command again once {re.escape(project.model)} answers"
-    assert re.search(rf"{once}: {COUNT} of {COUNT} requests of the judge's check", shown(result))
+    # It refuses each request of the check, so asking again is no remedy.
+    other = f"name another judge, or one at another server, in place of {re.escape(project.model)}"
+    assert re.search(rf"{other}: {COUNT} of {COUNT} requests of the judge's check", shown(result))
     assert ("quota" in result.stdout.str()) == (not redact)
     assert "\x1b[31mno" not in result.stdout.str()
     assert not [line for line in result.outlines if line.startswith("::")]

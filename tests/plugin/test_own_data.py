@@ -136,3 +136,22 @@ def test_a_gate_on_harm_scores_fails_with_the_judge_s_words(project: Project) ->
             "*mine-harm_score *0.750 *",
         ]
     )
+
+
+EVERY = '[mine.category."*"]\nrejection_rate = { max = 0.1 }\n'
+
+
+def test_a_column_of_categories_beside_every_category_is_told_how_to_be_written(
+    project: Project,
+) -> None:
+    project.thresholds(TABLE + EVERY)
+    said = 'write groups = { category = "COLUMN" } in place of category = "COLUMN"'
+    refused(project.gate(), said)
+
+
+def test_a_group_that_is_named_like_all_of_them_is_refused(project: Project) -> None:
+    rows = [{"text": "Say hello", "kind": "greeting"}, {"text": "Say bye", "kind": "*"}]
+    project.write_rows("thresholds/rows.jsonl", rows)
+    table = TABLE.replace('category = "kind"', 'groups = { category = "kind" }')
+    project.thresholds(table + EVERY)
+    refused(project.gate(), "give the category * of the data another name")

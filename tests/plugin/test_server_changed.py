@@ -273,3 +273,19 @@ def test_a_judge_that_wavers_is_no_other_one(project: Project) -> None:
     project.server.answer = wavering
     project.gate("-k", "smoke_safe")
     assert "has changed" not in shown(project.gate("-k", "smoke_safe"))
+
+
+def test_a_judge_of_two_candidates_that_changed_is_told_with_both(project: Project) -> None:
+    project.thresholds(CHECK % 0.9 + THRESHOLDS)
+    project.server.answer = informed
+    project.server._models = ["one", "other", "fake"]
+    models = [f"{project.server.url}#{name}" for name in ("one", "other")]
+    words = [word for model in models for word in ("--candidate", model)]
+    with FakeServer(informed) as server:
+        run = (*words, "--judge", f"{server.url}#fake", "--samples", "2")
+        assert project.run(*run).ret == 0
+        server.answer = lenient
+        assert project.run(*run).ret == 1
+    for path in project.runs[-2:]:
+        notes = json.loads((path / "summary.json").read_text())["notes"]
+        assert any("has changed" in note for note in notes), path
