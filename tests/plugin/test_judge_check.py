@@ -8,6 +8,7 @@ from refusal_checks.core.text import FAMILIES
 from refusal_checks.judges.trust import canary
 from tests.fake_server import Body
 from tests.plugin.conftest import KEYWORD, THRESHOLDS, Project, judged, shown, well_behaved
+from tests.plugin.test_endpoints_run import QUICK
 
 LABELS = {FAMILIES.broken_up(exchange.answer): exchange.label for exchange in canary.load()}
 COUNT = len(LABELS)
@@ -104,6 +105,14 @@ def test_repeats_show_how_far_the_judge_agrees_with_itself(project: Project) -> 
     assert re.search(said, shown(result))
     assert len(project.asked(judge=False)) == 80
     assert len(project.asked(judge=True)) == 3 * 160
+
+
+def test_a_judge_whose_server_is_down_is_asked_again_later(project: Project) -> None:
+    project.conftest(QUICK)
+    project.server.failing = {"#judge": 503}
+    said = shown(project.gate())
+    assert f"run the same command again once {project.model} answers: {COUNT} of {COUNT}" in said
+    assert "May it ship? NOT DECIDED" in said
 
 
 @pytest.mark.parametrize("redact", [(), ("--redact",)], ids=["shown", "redacted"])
