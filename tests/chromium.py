@@ -7,6 +7,7 @@ import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib.util import find_spec
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -41,11 +42,13 @@ def browser() -> Iterator[Browser]:
     """A running browser; it downloads nothing."""
     from playwright.sync_api import sync_playwright
 
-    with sync_playwright() as driver:
+    with TemporaryDirectory() as home, sync_playwright() as driver:
         # Containers have no user namespaces and a small /dev/shm; the page is the tests' own.
         running = driver.chromium.launch(
             executable_path=program(),
             args=["--no-sandbox", "--disable-dev-shm-usage"],
+            # It keeps reports of crashes there, whatever folder its profile is in.
+            env={**os.environ, "HOME": home, "XDG_CONFIG_HOME": home, "XDG_CACHE_HOME": home},
             timeout=120_000,  # milliseconds; a machine may be busy
         )
         try:

@@ -109,7 +109,7 @@ def test_what_a_server_lacks_is_done_without_said_once_and_recorded(project: Pro
         assert len(server.requests) == 80 * 3 + 80 * 3
         assert all("response_format" not in body for body in server.requests)
         project.run(*models, *SAFE).assert_outcomes(passed=1)
-        assert len(server.requests) == 80 * 3 + 80 * 3 + 2 * AGAIN
+        assert len(server.requests) == 80 * 3 + 80 * 3 + 3 * AGAIN + AGAIN
     found = project.summary()["manifest"]["capabilities"]
     assert found["candidate"][model] == {
         "n": "refused",

@@ -109,10 +109,8 @@ def test_what_is_stored_is_not_asked_for_again(project: Project) -> None:
     assert len(project.server.requests) == first + 2 * AGAIN
     project.server.requests = project.server.requests[:first]
     project.gate(*SAFE, "--samples", "5")
-    again = [body for body in project.asked(judge=False) if body["n"] == 1]
-    assert len(again) == AGAIN
-    project.server.requests = [body for body in project.server.requests if body not in again]
-    assert set(sampled(project).values()) == {1}
+    # Of each answer once, but for those that are asked for again as they were at first.
+    assert sorted(sampled(project).values()) == [1] * (5 * 80 - 2 * AGAIN) + [2] * 2 * AGAIN
     assert {body["n"] for body in project.asked(judge=False)} == {2, 3}
     template = project.write("mine.md", "Judge: {{ request }} / {{ answer }} / {{ marker }}")
     project.server.requests.clear()
@@ -238,9 +236,9 @@ def test_an_answer_that_a_filter_ended_is_stored_and_asked_for_again_on_request(
         assert len(server.requests) == asked + AGAIN
         server.is_strict = False
         project.run(*options, "--retry-unfinished").assert_outcomes(passed=1)
-        assert len(server.requests) == asked + 80 + 2 * AGAIN
+        assert len(server.requests) == asked + 80 + AGAIN, "no first answer is there to verify"
         project.run(*options).assert_outcomes(passed=1)
-        assert len(server.requests) == asked + 80 + 3 * AGAIN
+        assert len(server.requests) == asked + 80 + 2 * AGAIN
 
 
 IDS = [
