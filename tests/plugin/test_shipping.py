@@ -194,7 +194,6 @@ def test_no_yes_stands_beside_a_test_that_failed(project: Project) -> None:
     project.setenv("GITHUB_ACTIONS", "true")
     result = project.gate(*reports)
     assert result.ret == pytest.ExitCode.TESTS_FAILED
-    why = "mend or deselect test_gates.py::test_gate["
     said = (
         shown(result),
         project.summary()["shipping"]["sentence"],
@@ -202,7 +201,6 @@ def test_no_yes_stands_beside_a_test_that_failed(project: Project) -> None:
     )
     for text in said:
         assert "not decided" in text.casefold(), text
-        assert why in text.replace("\\", ""), text
         assert "Yes:" not in text
 
 
@@ -241,7 +239,7 @@ def test_a_folder_that_a_cleaner_takes_away_ends_the_wait_for_verdicts(
         import shutil
 
         def test_clean(refusal_verdict):
-            shutil.rmtree(".refusal-checks/runs")
+            shutil.rmtree(".refusal-checks/runs", ignore_errors=True)  # it may be written to
         """,
     )
     result = project.gate(*mode, "test_cleaner.py", "test_gates.py")
@@ -258,7 +256,7 @@ def test_a_run_whose_folder_was_removed_after_its_last_verdict_is_not_decided(
         import shutil
 
         def test_clean():
-            shutil.rmtree(".refusal-checks/runs")
+            shutil.rmtree(".refusal-checks/runs", ignore_errors=True)  # it may be written to
         """,
     )
     result = project.gate("test_gates.py", "test_later.py")
