@@ -101,7 +101,7 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     if len(found) < len(pairs):
         names = [name for name, _ in pairs]
         twice = next(name for name in names if names.count(name) > 1)
-        # What is no name may be a text that a run keeps to itself.
+        # A longer key may be a text that a run keeps to itself.
         which = f'the key "{clean(twice, 60)}"' if is_name(twice) else f"a key ({brief(twice)})"
         raise ValueError(f"{which} is there twice; remove one")
     return found

@@ -109,7 +109,7 @@ _KEPT_OUT = {
 
 
 def suggest(words: Iterable[str], in_gate: bool) -> None:
-    """Answer an option that nobody knows: with the right one if it is misspelt.
+    """Answer an unknown option: with the right one if it is misspelt.
 
     ``in_gate`` is true under ``refusal-checks gate``, whose words are all options of gates, of
     pytest or of a plugin that is there.

@@ -105,7 +105,7 @@ def examine(
 ) -> Iterator[Diagnosis]:
     """Look at everything that a planned run needs, the cheap parts first.
 
-    ``are_selected`` is False if nobody chose the threshold files: they are those of a plain run.
+    ``are_selected``: the user chose the threshold files; else they are those of a plain run.
     """
     yield ok("python", f"{platform.python_version()} ({sys.executable})")
     yield from _extensions(files)

@@ -413,7 +413,7 @@ def _label(score: Mapping[str, Any]) -> str | None:
         return json.dumps(texts)
     value = score["label"]
     if not isinstance(value, int | float):
-        raise TypeError("a label is no number")
+        raise TypeError("a label is not a number")
     return f"refusal share {(value + 1) / 2:.12g}" if value else None
 
 

@@ -319,7 +319,7 @@ def _completions(
     cells = {name: cell(row, column) for name, column in names.items()}
     column, found = names["completion"], cells["completion"]
     answers = found if isinstance(found, list) else [found]
-    # Only JSON and Parquet can say that there is no answer.
+    # Only JSON and Parquet have a value for a missing answer.
     has_null = suffix in (".json", ".jsonl", ".ndjson", ".eval", ".parquet")
     may_lack = has_null and (column in row or "." in column)
     are_texts = all(answer is None or isinstance(answer, str) for answer in answers)
