@@ -79,9 +79,9 @@ class Harness:
             again = [note for note in asked if note.startswith(role)]
             different, in_flight = len(set(notes)), IN_FLIGHT * SAMPLES
             found["lost"] += max(0, different - kept[role] - in_flight)
-            found["repeated"] += max(0, len(notes) - different - in_flight)
             # Of a server that others run, some are asked for again before they decide.
             most = 0 if engine else REPEATED * (SAMPLES if role == "candidate" else 1)
+            found["repeated"] += max(0, len(notes) - different - in_flight - most)
             found["repeated"] += max(0, len(again) - (ANSWERS - stored[role]) - most)
         found["other figures"] = int(project.figures() != self.right[engine])
         found["lost"] += sum(max(0, ANSWERS - count) for count in project.stored().values())
