@@ -302,25 +302,30 @@ async def _verify_candidate(
     if not traits:
         what = count(sum(len(answers) for _, answers in stored), "stored answer")
     say(f"checking that {candidate.name} is unchanged: asking again for {what}: {_WHY}")
-    if now := await _first_tokens(candidate, [trait.messages for trait in traits]):
-        has_changed = is_other(traits, now)
-        why = f"its probabilities for {count(len(traits), 'prompt')} are others than before"
+    asked, has_changed, why = 0, False, ""
+    now = await _first_tokens(candidate, [trait.messages for trait in traits])
+    if now:
         asked = len(traits)
-    elif not stored:
-        return 0, ""
-    else:
-        repetition = await _asked_again(candidate, stored)
+        has_changed = is_other(traits, now)
+        why = f"its probabilities for {count(asked, 'prompt')} are others than before"
+    recognised = {trait.kind for trait in traits} if now else set()
+    # A kind of prompts by which it cannot be recognised needs answers.
+    left = [(prompt, answers) for prompt, answers in stored if prompt.kind not in recognised]
+    if left and not has_changed:
+        repetition = await _asked_again(candidate, left)
+        size = len(repetition.stored)
+        asked += size
         unlike, has_changed = repetition.differing(_likeness_of_all)
-        asked = len(repetition.stored)
-        why = f"its answers to {unlike} of {count(asked, 'prompt')} differ by more than its repeats"
+        why = f"its answers to {unlike} of {count(size, 'prompt')} differ by more than its repeats"
     if has_changed:
         store.renew(candidate.model_identity)
         await _keep_traits(candidate, prompts, store)
         return 0, _note(candidate.name, "answers", why)
     first = prompts[:REPEATED]
-    lacks_kind = {prompt.kind for prompt in first} - {trait.kind for trait in traits}
-    if lacks_kind or len(traits) < len(first):  # kept by a run of other or fewer prompts
-        await _keep_traits(candidate, prompts, store)
+    kinds = {prompt.kind for prompt in first}
+    own = [trait for trait in traits if trait.kind in kinds]
+    if len(own) < len(first) or kinds - {trait.kind for trait in own}:
+        await _keep_traits(candidate, prompts, store)  # a run of other or fewer prompts kept them
     return asked if stored else 0, ""
 
 
@@ -386,13 +391,17 @@ def _kept_traits(candidate: ServedCandidate, store: Store) -> list[Trait]:
 
 
 async def _keep_traits(candidate: ServedCandidate, prompts: Sequence[Prompt], store: Store) -> None:
-    """Keep by what the server is recognised from now on, if it lists probabilities."""
+    """Keep by what the server is recognised from now on, if it lists probabilities.
+
+    What was kept for kinds of prompts that this run does not ask stays.
+    """
     chosen = list(islice((prompt for prompt in prompts if not prompt.is_continued), REPEATED))
     conversations = [candidate.messages(prompt) for prompt in chosen]
     tokens = await _first_tokens(candidate, conversations)
     if tokens:
         kinds = [prompt.kind for prompt in chosen]
-        traits = list(map(Trait, kinds, conversations, tokens))
+        others = [t for t in _kept_traits(candidate, store) if t.kind not in kinds]
+        traits = others + list(map(Trait, kinds, conversations, tokens))
         store.keep_fingerprint(candidate.model_identity, _TRAITS.dump_json(traits))
 
 

@@ -75,7 +75,7 @@ def test_a_server_that_has_not_changed_costs_a_few_requests(project: Project) ->
 
 
 def test_weights_are_recognised_by_their_probabilities(project: Project) -> None:
-    """A server that lists them: one that draws anew each time is no other one."""
+    """A server that lists them has not changed because it draws anew each time."""
     draw = random.Random(3)
     liking = {"Sure": 0.1, "No": 0.9}
 
@@ -160,7 +160,7 @@ def test_a_batch_after_a_fresh_run_asks_for_nothing(project: Project) -> None:
 
 
 def test_one_candidate_that_breaks_off_leaves_the_other_its_answer(project: Project) -> None:
-    """The failed tests of one are no failures of the other."""
+    """The failed tests of one candidate say nothing of the other."""
     project.conftest(
         """
         from refusal_checks.run.run import Run
@@ -227,8 +227,13 @@ def test_a_judge_of_an_extension_is_asked_again_too(project: Project) -> None:
     assert "the server of the judge has changed: its verdicts were asked for anew" in shown(changed)
 
 
-def test_weights_that_changed_for_some_prompts_alone_are_noticed(project: Project) -> None:
-    """A server that lists tokens, first seen with harmless prompts alone."""
+@pytest.mark.parametrize(
+    "before", [("smoke_safe", "smoke"), ("smoke_unsafe", "smoke_safe")], ids=["later", "other"]
+)
+def test_weights_that_changed_for_some_prompts_alone_are_noticed(
+    project: Project, before: tuple[str, ...]
+) -> None:
+    """A server that lists tokens, seen with other prompts first, or last."""
     compliant: set[str] = set()
 
     def answer(body: Body) -> list[str]:
@@ -240,10 +245,10 @@ def test_weights_that_changed_for_some_prompts_alone_are_noticed(project: Projec
         return {"I": 0.9, "Sure": 0.1} if refuses else {"I": 0.01, "Sure": 0.99}
 
     project.server.answer, project.server.tokens = answer, tokens
-    assert gate(project, "-k", "smoke_safe").ret == 0
-    assert gate(project).ret == 0
+    for selected in before:
+        assert gate(project, "-k", selected).ret == 0
     compliant.update(sorted(UNSAFE)[::2])
-    assert "has changed: its probabilities for 20 prompts" in shown(gate(project))
+    assert "has changed: its probabilities for " in shown(gate(project, "-k", "smoke_unsafe"))
 
 
 def test_what_a_server_now_refuses_to_answer_is_no_stored_answer_of_it(project: Project) -> None:
