@@ -3,6 +3,7 @@
 import asyncio
 import json
 import math
+import socket
 import threading
 from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
@@ -155,6 +156,7 @@ class FakeServer(InThread):
         self.tokens = tokens
         self._tokenizer = tokenizer
         self._runner: web.AppRunner | None = None
+        self._listener: socket.socket | None = None
         self.port = port
         self.raw: web.Response | None = None
 
@@ -181,19 +183,25 @@ class FakeServer(InThread):
             app.router.add_post("/tokenize", self._tokenize)
         self._runner = web.AppRunner(app, shutdown_timeout=0.1)
         await self._runner.setup()
-        site = web.TCPSite(self._runner, "127.0.0.1", self.port, ssl_context=self._ssl)
-        await site.start()
-        self.port = self._runner.addresses[0][1]
+        self._listener = socket.create_server(("127.0.0.1", self.port))
+        self.port = self._listener.getsockname()[1]
+        await web.SockSite(self._runner, self._listener, ssl_context=self._ssl).start()
 
     async def _stop(self) -> None:
         """Close everything, requests included that nobody waits for any more."""
         assert self._runner is not None
+        assert self._listener is not None
+        # A connection accepted in the round in which asyncio closes its server is never closed.
+        asyncio.get_running_loop().remove_reader(self._listener)
+        for _ in range(10):
+            await asyncio.sleep(0)
         await self._runner.cleanup()
         left = asyncio.all_tasks() - {asyncio.current_task()}
         for task in left:
             task.cancel()
         await asyncio.gather(*left, return_exceptions=True)
-        await asyncio.sleep(0.01)  # transports close in the loop's next rounds
+        for _ in range(10):  # transports close in the loop's next rounds
+            await asyncio.sleep(0)
 
     async def _health(self, request: web.Request) -> web.Response:
         return web.Response()
