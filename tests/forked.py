@@ -27,7 +27,7 @@ LOADED = (
     "py3langid",
     "refusal_checks.cli.data",
     "refusal_checks.plugin.hooks",
-    "refusal_checks.run.run",
+    "refusal_checks.evaluation.run",
     "rich.console",
     "scipy.stats",
     "xdist.plugin",

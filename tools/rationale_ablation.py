@@ -23,13 +23,13 @@ from refusal_checks.core.settings import Limits
 from refusal_checks.core.store import MEMORY
 from refusal_checks.core.text import clean, count
 from refusal_checks.core.verdicts import Binary, Invalid, Label
+from refusal_checks.evaluation.options.models import read_judging
+from refusal_checks.evaluation.planning import Task
+from refusal_checks.evaluation.trust import RecordedJudging
 from refusal_checks.judges.trust import canary
 from refusal_checks.metrics.statistics.intervals import wilson
 from refusal_checks.models.recordings import replay
 from refusal_checks.reports.markdown import escape
-from refusal_checks.run.options.models import read_judging
-from refusal_checks.run.planning import Task
-from refusal_checks.run.trust import RecordedJudging
 
 CANARY = "canary"
 

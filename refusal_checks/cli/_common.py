@@ -9,10 +9,10 @@ import typer
 
 from refusal_checks.core.errors import DataError, UserError
 from refusal_checks.core.text import visible
+from refusal_checks.evaluation.options.command_line import REDACT, is_redacted
 from refusal_checks.results import run_folder
 from refusal_checks.results.redact import RedactedFolder
 from refusal_checks.results.run_folder import RunFolder, RunView
-from refusal_checks.run.options.command_line import REDACT, is_redacted
 
 STORE = Path(".refusal-checks") / "store.sqlite"
 

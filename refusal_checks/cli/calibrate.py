@@ -25,6 +25,10 @@ from refusal_checks.core.settings import Cascading, JudgeSampling, Limits, Writi
 from refusal_checks.core.store import MEMORY
 from refusal_checks.core.text import clean, count, has_redacted
 from refusal_checks.core.verdicts import Binary
+from refusal_checks.evaluation.interrupts import Watch
+from refusal_checks.evaluation.options import models as model_options
+from refusal_checks.evaluation.options.command_line import REDACT, is_redacted
+from refusal_checks.evaluation.trust import measure
 from refusal_checks.judges.trust import calibration
 from refusal_checks.judges.trust import labels as sheets
 from refusal_checks.judges.trust.label_files import (
@@ -42,10 +46,6 @@ from refusal_checks.reports import judge_quality
 from refusal_checks.results import run_folder
 from refusal_checks.results.redact import without_texts
 from refusal_checks.results.run_folder import RunFolder
-from refusal_checks.run.interrupts import Watch
-from refusal_checks.run.options import models as model_options
-from refusal_checks.run.options.command_line import REDACT, is_redacted
-from refusal_checks.run.trust import measure
 
 COLUMN = "labels:"
 """Prefix of a judge whose verdicts are a column of the label files."""

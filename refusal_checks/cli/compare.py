@@ -9,6 +9,7 @@ import typer
 from refusal_checks.cli._common import AsJson, Redact, Root, Runs, echo, open_run, require_target
 from refusal_checks.core.errors import DataError, UserError
 from refusal_checks.core.text import clean, count, json_text, table, told_apart
+from refusal_checks.evaluation.options.command_line import is_redacted
 from refusal_checks.gates.decide import Verdict
 from refusal_checks.reports import explain
 from refusal_checks.reports.page.model import GateRow
@@ -17,7 +18,6 @@ from refusal_checks.reports.rows import candidate_names
 from refusal_checks.results import run_folder
 from refusal_checks.results.redact import RedactedFolder
 from refusal_checks.results.run_folder import RunFolder, RunView
-from refusal_checks.run.options.command_line import is_redacted
 
 WHY = 120
 """Most characters of why a run may ship or not."""

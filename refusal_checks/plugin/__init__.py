@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from refusal_checks.evaluation.options.call import INI, PREFIX
 from refusal_checks.plugin.inconclusive import InconclusiveWarning as InconclusiveWarning
 from refusal_checks.plugin.xdist import Controller
-from refusal_checks.run.options.call import INI, PREFIX
 
 if TYPE_CHECKING:
     from refusal_checks.gates.decide import Verdict

@@ -19,6 +19,10 @@ from _pytest._code.code import ExceptionRepr
 
 from refusal_checks.core.errors import DataError, EvaluationError, UserError
 from refusal_checks.core.text import clean, clean_lines
+from refusal_checks.evaluation.options import command_line
+from refusal_checks.evaluation.options import recorded as batch_options
+from refusal_checks.evaluation.options.call import Call
+from refusal_checks.evaluation.session import GateSession, gate_id
 from refusal_checks.gates import explain
 from refusal_checks.gates.decide import Verdict
 from refusal_checks.gates.gate import Gate
@@ -32,14 +36,10 @@ from refusal_checks.reports.terminal import end
 from refusal_checks.reports.terminal.progress import Live
 from refusal_checks.results.run_folder import RunFolder
 from refusal_checks.results.shipping import explains, shipping
-from refusal_checks.run.options import command_line
-from refusal_checks.run.options import recorded as batch_options
-from refusal_checks.run.options.call import Call
-from refusal_checks.run.session import GateSession, gate_id
 
 if TYPE_CHECKING:
+    from refusal_checks.evaluation.run import Run
     from refusal_checks.results.progress import Underway
-    from refusal_checks.run.run import Run
 
 
 _HEADLINE, _WAIVED = pytest.StashKey[str](), pytest.StashKey[bool]()

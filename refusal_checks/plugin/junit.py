@@ -11,11 +11,11 @@ from xml.etree.ElementTree import Element  # made by pytest, never read from a f
 import pytest
 
 from refusal_checks.core.text import clean
+from refusal_checks.evaluation.session import JUDGE_TEST
 from refusal_checks.judges.trust.canary import JudgeCheck
 from refusal_checks.reports.messages import FILE, LINE, TAG
 from refusal_checks.results.shipping import shipping
 from refusal_checks.results.summary import RunSummary
-from refusal_checks.run.session import JUDGE_TEST
 
 CLASS = "refusal_checks"
 """Start of the class names of gates; a benchmark's name follows."""

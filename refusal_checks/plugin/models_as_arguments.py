@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from refusal_checks.evaluation.options.call import PREFIX
+from refusal_checks.evaluation.session import NAMED_TESTS, is_named
 from refusal_checks.plugin import options
-from refusal_checks.run.options.call import PREFIX
-from refusal_checks.run.session import NAMED_TESTS, is_named
 
 SUITE = Path(__file__).parents[1] / "suite.py"
 _CANDIDATE = f"{PREFIX}candidate"

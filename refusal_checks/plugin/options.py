@@ -18,9 +18,9 @@ import pytest
 from refusal_checks.core.errors import UserError
 from refusal_checks.core.suggestions import near
 from refusal_checks.core.text import clean, clean_lines
+from refusal_checks.evaluation.options import command_line
+from refusal_checks.evaluation.options.call import PREFIX
 from refusal_checks.reports import formats
-from refusal_checks.run.options import command_line
-from refusal_checks.run.options.call import PREFIX
 
 _ALIAS = "--refusal-"
 _TAKEN = pytest.StashKey[frozenset[str]]()

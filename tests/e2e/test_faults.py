@@ -12,7 +12,7 @@ import pytest
 
 from refusal_checks.core.store import Store
 from refusal_checks.engines.process import EngineProcess
-from refusal_checks.run.verification import REPEATED
+from refusal_checks.evaluation.verification import REPEATED
 from tests.e2e.conftest import ROOT, GateRun, RunPersona, environment, gate_command, run_gate
 from tests.e2e.test_lifecycle import SMOKE
 from tests.processes import lives, words

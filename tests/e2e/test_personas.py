@@ -6,9 +6,9 @@ import sys
 from pathlib import Path
 
 from refusal_checks.engines.process import EngineProcess
+from refusal_checks.evaluation.verification import REPEATED
 from refusal_checks.judges.trust import canary
 from refusal_checks.results.run_folder import RunFolder
-from refusal_checks.run.verification import REPEATED
 from tests.e2e.conftest import RunPersona
 
 PROBES = 10

@@ -15,8 +15,8 @@ from typing import Any
 import pytest
 
 from refusal_checks.benchmarks import discover, load_prompts
+from refusal_checks.evaluation.verification import REPEATED
 from refusal_checks.judges.trust import canary
-from refusal_checks.run.verification import REPEATED
 from tests import toy_model, untouched
 from tests.fake_server import Answer, Body, FakeServer
 from tests.forked import Forked
@@ -64,7 +64,7 @@ in_both_modes = pytest.mark.parametrize("mode", [(), ("-n2",)], ids=["plain", "n
 """Runs pytest alone, and with two workers: where the output or the end is another matter then."""
 
 PATIENT = """
-from refusal_checks.run import interrupts
+from refusal_checks.evaluation import interrupts
 interrupts.PATIENCE = 60.0
 """
 """A conftest by which an interrupted run has time to end on a busy machine too."""

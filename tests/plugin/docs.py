@@ -22,8 +22,8 @@ from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
 from refusal_checks.cli import application
-from refusal_checks.run.options import command_line
-from refusal_checks.run.options.call import Call
+from refusal_checks.evaluation.options import command_line
+from refusal_checks.evaluation.options.call import Call
 from tests.forked import Forked
 from tests.plugin.conftest import ROOT
 

@@ -15,10 +15,10 @@ import pytest
 import refusal_checks
 from refusal_checks.benchmarks import catalogue, discover
 from refusal_checks.cli import EXIT_USER
+from refusal_checks.evaluation.options.call import INI
+from refusal_checks.evaluation.session import EXIT_ENGINE
 from refusal_checks.gates import thresholds
 from refusal_checks.plugin.options import known
-from refusal_checks.run.options.call import INI
-from refusal_checks.run.session import EXIT_ENGINE
 from tests.fake_server import FakeServer
 from tests.plugin.conftest import ROOT, THRESHOLDS, well_behaved
 from tests.plugin.docs import Command, Page, carry_out, check, commands, pages, subcommands

@@ -144,7 +144,7 @@ def test_a_strict_project_s_warnings_do_not_end_an_evaluation(project: Project) 
     project.conftest(
         """
         import warnings
-        from refusal_checks.run.evaluate import Evaluation
+        from refusal_checks.evaluation.evaluate import Evaluation
 
         judged = Evaluation._judged
 

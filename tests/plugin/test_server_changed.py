@@ -8,8 +8,8 @@ import random
 
 import pytest
 
+from refusal_checks.evaluation.verification import REPEATED
 from refusal_checks.judges.trust import canary
-from refusal_checks.run.verification import REPEATED
 from tests.fake_server import Body, FakeServer
 from tests.plugin.conftest import (
     CHECK,
@@ -163,7 +163,7 @@ def test_one_candidate_that_breaks_off_leaves_the_other_its_answer(project: Proj
     """The failed tests of one candidate say nothing of the other."""
     project.conftest(
         """
-        from refusal_checks.run.run import Run
+        from refusal_checks.evaluation.run import Run
 
         evaluate = Run.evaluate
 

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
-from refusal_checks.run.run import Run
+from refusal_checks.evaluation.run import Run
 
 VARIABLE = "REFUSAL_CHECKS_SPEED_PROFILE"
 TOP = 10

@@ -17,7 +17,7 @@ from typing import NamedTuple, TypeVar
 
 import numpy as np
 
-from refusal_checks.run.planning import LEAST
+from refusal_checks.evaluation.planning import LEAST
 
 BATCH = 512
 """Prompts, or verdicts, between two barriers."""

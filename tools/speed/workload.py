@@ -13,9 +13,9 @@ from typing import Any
 
 from refusal_checks.benchmarks import discover, load_prompts
 from refusal_checks.core.prompts import Prompt
+from refusal_checks.evaluation.planning import Plan
 from refusal_checks.models.client.client import CHAT
 from refusal_checks.models.client.transport import Transport
-from refusal_checks.run.planning import Plan
 
 BUNDLED = ("smoke_unsafe", "smoke_safe")
 PUBLIC = ("xstest_unsafe", "xstest_safe")

@@ -22,12 +22,12 @@ from refusal_checks.core.errors import DataError, StoreError, UserError
 from refusal_checks.core.store import Store
 from refusal_checks.core.text import json_text
 from refusal_checks.engines import kinds
+from refusal_checks.evaluation.options.models import choose_engine
 from refusal_checks.gates import thresholds, toml_file
 from refusal_checks.gates.gate import today
 from refusal_checks.metrics import METRICS
 from refusal_checks.models.spec import Served
 from refusal_checks.results import run_folder
-from refusal_checks.run.options.models import choose_engine
 
 THRESHOLDS = Path("thresholds") / "default.toml"
 

@@ -12,9 +12,9 @@ from typer.main import get_command
 from refusal_checks.cli import application
 from refusal_checks.core.errors import DataError, UserError
 from refusal_checks.core.settings import JudgeSampling
+from refusal_checks.evaluation.options import models as model_options
 from refusal_checks.judges.trust import calibration
 from refusal_checks.reports.markdown import escape
-from refusal_checks.run.options import models as model_options
 from tests import hosted
 from tests.fake_server import FakeServer
 from tests.unit.cli.test_baseline import call

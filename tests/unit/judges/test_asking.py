@@ -13,12 +13,12 @@ from refusal_checks.core.settings import JudgeSampling
 from refusal_checks.core.store import content_key
 from refusal_checks.core.text import FAMILIES, SpecialTokens
 from refusal_checks.core.verdicts import Binary, Judgement, Label, Reason
+from refusal_checks.evaluation.planning import verdict_key
 from refusal_checks.judges.asking import RETRY_TEMPERATURE
 from refusal_checks.judges.kinds.refusal import CONSISTENT, SCHEMA
 from refusal_checks.judges.rules import LabelsJudge
 from refusal_checks.models.client.capabilities import ALL, CONSEQUENCES, Capabilities, Support
 from refusal_checks.models.client.client import Client
-from refusal_checks.run.planning import verdict_key
 from tests.fake_server import Body, FakeServer
 from tests.unit.judges import asked
 from tests.unit.judges.asked import PROMPT

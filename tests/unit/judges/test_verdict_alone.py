@@ -9,6 +9,7 @@ import pytest
 from refusal_checks.core.errors import ModelError
 from refusal_checks.core.records import Completion
 from refusal_checks.core.verdicts import Binary, Judgement, Label
+from refusal_checks.evaluation.planning import verdict_key
 from refusal_checks.judges import template
 from refusal_checks.judges.base import Judge
 from refusal_checks.judges.kinds import refusal
@@ -16,7 +17,6 @@ from refusal_checks.judges.kinds.refusal import ALONE, CHOICE, CONSISTENT
 from refusal_checks.judges.template import JudgePrompt
 from refusal_checks.models.client.capabilities import Capabilities, Support
 from refusal_checks.models.client.client import Client
-from refusal_checks.run.planning import verdict_key
 from tests.fake_server import Body, FakeServer
 from tests.unit.conftest import Write
 from tests.unit.judges import asked

@@ -12,15 +12,15 @@ from refusal_checks.core.records import Completion, Record
 from refusal_checks.core.settings import Sampling
 from refusal_checks.core.store import Store
 from refusal_checks.core.verdicts import Invalid, Reason
+from refusal_checks.evaluation.aio import Once
+from refusal_checks.evaluation.evaluate import Evaluation
+from refusal_checks.evaluation.planning import Task
 from refusal_checks.models.candidates import Answer, ServedCandidate, answer_seed
 from refusal_checks.models.client.capabilities import ALL, Capabilities, Support
 from refusal_checks.models.client.client import Client
 from refusal_checks.models.recordings.replay import ReplayCandidate, read
-from refusal_checks.run.aio import Once
-from refusal_checks.run.evaluate import Evaluation
-from refusal_checks.run.planning import Task
 from tests.fake_server import FakeServer
-from tests.unit.run.scripted import PLAN, Reader, Speaker
+from tests.unit.evaluation.scripted import PLAN, Reader, Speaker
 
 PROMPT = Prompt.single("p1", "what is it?")
 DIALOGUE = Prompt("p2", (Message("user", "a"), Message("assistant", "b"), Message("user", "c")))

@@ -7,9 +7,9 @@ from pydantic import Field
 
 from refusal_checks.core.prompts import Prompt
 from refusal_checks.core.settings import JudgeSampling, Sampling, Sent, Unsent
+from refusal_checks.evaluation.options import call
 from refusal_checks.models.candidates import ServedCandidate
 from refusal_checks.models.client.client import Client, RequestParams
-from refusal_checks.run.options import call
 
 
 class WithMinP(Sampling):

@@ -25,6 +25,7 @@ from refusal_checks.core.verdicts import (
     Rated,
     Reason,
 )
+from refusal_checks.evaluation.options.command_line import REDACT
 from refusal_checks.gates.compare import Earlier
 from refusal_checks.gates.estimates import Rules
 from refusal_checks.gates.gate import Gate
@@ -35,7 +36,6 @@ from refusal_checks.results.manifest import Manifest
 from refusal_checks.results.redact import Redaction
 from refusal_checks.results.run_folder import RunFolder
 from refusal_checks.results.summary import RunSummary
-from refusal_checks.run.options.command_line import REDACT
 from tests.deciding import decide
 from tests.report_runs import write_run
 from tests.unit.gates.test_baseline import scores_of

@@ -13,11 +13,11 @@ from refusal_checks.core.prompts import Message, Prompt
 from refusal_checks.core.records import Completion
 from refusal_checks.core.store import Store
 from refusal_checks.core.verdicts import Chosen, Invalid, Judgement, Reason
+from refusal_checks.evaluation.planning import Task, pending, verdict_key
 from refusal_checks.judges.kinds.multiple_choice import parse_choice
-from refusal_checks.run.planning import Task, pending, verdict_key
 from tests.fake_server import FakeServer
+from tests.unit.evaluation.scripted import Speaker
 from tests.unit.judges.asked import ask, build
-from tests.unit.run.scripted import Speaker
 
 QUESTION = Prompt(
     "1",

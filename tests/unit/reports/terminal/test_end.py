@@ -11,6 +11,7 @@ from syrupy.assertion import SnapshotAssertion
 
 from refusal_checks.core.prompts import Kind
 from refusal_checks.core.text import redacted
+from refusal_checks.evaluation.manifest import facts
 from refusal_checks.gates.compare import Earlier
 from refusal_checks.gates.gate import Gate
 from refusal_checks.models.client.answers import Usage
@@ -21,7 +22,6 @@ from refusal_checks.results import run_folder
 from refusal_checks.results.manifest import Manifest
 from refusal_checks.results.progress import Progress
 from refusal_checks.results.summary import RunSummary, summarise
-from refusal_checks.run.manifest import facts
 from tests.deciding import decide
 from tests.unit.conftest import records
 from tests.unit.gates.test_baseline import scores_of

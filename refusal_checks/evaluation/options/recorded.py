@@ -9,10 +9,10 @@ import pytest
 
 from refusal_checks.core.errors import UserError
 from refusal_checks.core.files import why_no_file
+from refusal_checks.evaluation.options.call import Call
 from refusal_checks.judges.rules import require_meanings
 from refusal_checks.models.recordings.replay import ReplayOptions, pairs
 from refusal_checks.models.spec import CandidateModel, Replay
-from refusal_checks.run.options.call import Call
 
 BatchFiles = tuple[Path | None, tuple[Path, ...]]
 """A file to write with the pending requests, if any, and those with results of earlier ones."""

@@ -20,6 +20,21 @@ from refusal_checks.core.store import MEMORY, Store
 from refusal_checks.core.text import clean, in_a_row
 from refusal_checks.core.verdicts import Invalid, Judgement, Reason
 from refusal_checks.engines.pool import Engines, PoolSettings
+from refusal_checks.evaluation.assembly import Parts, convert, judge_panels, require_cascade
+from refusal_checks.evaluation.evaluate import Evaluation
+from refusal_checks.evaluation.options.command_line import Options
+from refusal_checks.evaluation.options.models import Judging
+from refusal_checks.evaluation.planning import (
+    Judges,
+    Pending,
+    Plan,
+    Task,
+    pending,
+    prompts_at_once,
+    verdict_key,
+)
+from refusal_checks.evaluation.rationales import Afterwards
+from refusal_checks.evaluation.verification import adopt, with_reasoned
 from refusal_checks.gates.gate import Gate
 from refusal_checks.gates.rates import Evidence
 from refusal_checks.judges import cascade, kind_of
@@ -39,21 +54,6 @@ from refusal_checks.models.recordings.replay import Recording, ReplayCandidate, 
 from refusal_checks.models.spec import Attached, Replay
 from refusal_checks.results.manifest import left_out
 from refusal_checks.results.summary import RunSummary
-from refusal_checks.run.assembly import Parts, convert, judge_panels, require_cascade
-from refusal_checks.run.evaluate import Evaluation
-from refusal_checks.run.options.command_line import Options
-from refusal_checks.run.options.models import Judging
-from refusal_checks.run.planning import (
-    Judges,
-    Pending,
-    Plan,
-    Task,
-    pending,
-    prompts_at_once,
-    verdict_key,
-)
-from refusal_checks.run.rationales import Afterwards
-from refusal_checks.run.verification import adopt, with_reasoned
 
 if TYPE_CHECKING:
     from refusal_checks.judges.trust.labels import HumanLabels

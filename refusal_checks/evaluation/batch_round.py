@@ -14,16 +14,16 @@ from refusal_checks.core.verdicts import Invalid, Judgement
 from refusal_checks.engines.batch import files
 from refusal_checks.engines.batch.files import Inbox
 from refusal_checks.engines.batch.models import USED, BatchModels
+from refusal_checks.evaluation.assembly import Parts, assemble, convert
+from refusal_checks.evaluation.evaluate import Evaluation, UnreadableError
+from refusal_checks.evaluation.options.command_line import Options
+from refusal_checks.evaluation.options.recorded import BatchFiles
+from refusal_checks.evaluation.planning import Judges, Plan, Task, prompts_at_once
+from refusal_checks.evaluation.verification import adopt_all
 from refusal_checks.gates.gate import Gate
 from refusal_checks.judges import panel
 from refusal_checks.judges.base import Judge
 from refusal_checks.models.candidates import Candidate
-from refusal_checks.run.assembly import Parts, assemble, convert
-from refusal_checks.run.evaluate import Evaluation, UnreadableError
-from refusal_checks.run.options.command_line import Options
-from refusal_checks.run.options.recorded import BatchFiles
-from refusal_checks.run.planning import Judges, Plan, Task, prompts_at_once
-from refusal_checks.run.verification import adopt_all
 
 SLICE = 2000
 """Prompts that are evaluated together, which bounds the answers in memory."""

@@ -15,6 +15,9 @@ from refusal_checks.core.records import Completion, Record
 from refusal_checks.core.settings import Sampling
 from refusal_checks.core.text import count
 from refusal_checks.core.verdicts import Binary, Invalid, Reason
+from refusal_checks.evaluation.assembly import prompts_of
+from refusal_checks.evaluation.planning import drawn
+from refusal_checks.evaluation.prepare import Prepared
 from refusal_checks.gates import baseline
 from refusal_checks.gates.baseline import Scores
 from refusal_checks.gates.decide import Verdict, decide_all
@@ -38,9 +41,6 @@ from refusal_checks.results.summary import (
     refusal_categories,
     summarise,
 )
-from refusal_checks.run.assembly import prompts_of
-from refusal_checks.run.planning import drawn
-from refusal_checks.run.prepare import Prepared
 
 Decided = Mapping[str, Verdict | EvaluationError]
 """Verdicts of gates, or why there is none, by gate id."""

@@ -27,21 +27,21 @@ from refusal_checks.benchmarks import Benchmark, catalogue
 from refusal_checks.core.errors import EngineStartError, EvaluationError, StoreError, UserError
 from refusal_checks.core.suggestions import near
 from refusal_checks.core.text import clean, clean_lines
+from refusal_checks.evaluation.interrupts import Watch
+from refusal_checks.evaluation.options import command_line, models
+from refusal_checks.evaluation.options import recorded as batch_options
+from refusal_checks.evaluation.options.call import Call
 from refusal_checks.gates.decide import Verdict
 from refusal_checks.gates.gate import Gate
 from refusal_checks.gates.thresholds import Thresholds
 from refusal_checks.judges.trust.canary import Figure
 from refusal_checks.results.outbox import Board, JudgeOutcome
-from refusal_checks.run.interrupts import Watch
-from refusal_checks.run.options import command_line, models
-from refusal_checks.run.options import recorded as batch_options
-from refusal_checks.run.options.call import Call
 
 if TYPE_CHECKING:
     from refusal_checks.engines.pool import Shared
     from refusal_checks.engines.servers import Say
+    from refusal_checks.evaluation.run import Run, Series
     from refusal_checks.results.progress import Progress, Underway
-    from refusal_checks.run.run import Run, Series
 
 
 def require_clear(expression: str, gates: Sequence[str], candidates: Sequence[str]) -> None:
@@ -186,15 +186,15 @@ class GateSession:
             options = command_line.read(self._call, self.thresholds)
             runs = [(options[number], number, gates) for number, gates in sorted(wanted.items())]
             if batch := batch_options.read_batch(self._call):
-                from refusal_checks.run.batch_round import evaluate_batch
+                from refusal_checks.evaluation.batch_round import evaluate_batch
 
                 asked = [(each, gates) for each, _, gates in runs]
                 self.batch = evaluate_batch(asked, batch, say)
                 return
             # HTTP and templates, which collection need not import
             from refusal_checks.engines.batch.models import BatchModels
-            from refusal_checks.run.prepare import prepare
-            from refusal_checks.run.run import Run, Series
+            from refusal_checks.evaluation.prepare import prepare
+            from refusal_checks.evaluation.run import Run, Series
 
             self._call.keep_private()
             stored_only = self._call.getoption("stored_only")

@@ -16,12 +16,12 @@ from refusal_checks.core.records import Completion, Record, Vote, combine
 from refusal_checks.core.settings import Cascading
 from refusal_checks.core.store import Store
 from refusal_checks.core.verdicts import Binary, Invalid, Judgement, Label
+from refusal_checks.evaluation.options.models import NamedJudge
+from refusal_checks.evaluation.rationales import Afterwards, judges_up
 from refusal_checks.judges.base import Judge
 from refusal_checks.models import spec
 from refusal_checks.results.summary import REASONS_LEAST, Reasons, Sampled, sample_for_reasons
-from refusal_checks.run.options.models import NamedJudge
-from refusal_checks.run.rationales import Afterwards, judges_up
-from tests.unit.run.scripted import FAILS, Reader, Says
+from tests.unit.evaluation.scripted import FAILS, Reader, Says
 
 NAME = "some"
 ANSWERS = 100

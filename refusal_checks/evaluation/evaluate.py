@@ -19,13 +19,13 @@ from refusal_checks.core.on_disk import Texts
 from refusal_checks.core.prompts import Prompt
 from refusal_checks.core.records import Completion, Record, Vote, unusable
 from refusal_checks.core.verdicts import FINISHED, Invalid, Judgement, Reason
+from refusal_checks.evaluation.aio import Once, Saver, together
+from refusal_checks.evaluation.planning import Task, drawn, verdict_key
 from refusal_checks.judges import cascade
 from refusal_checks.judges.base import Judge
 from refusal_checks.metrics.refusal import weights_decide
 from refusal_checks.models.candidates import Answer
 from refusal_checks.results.progress import Progress
-from refusal_checks.run.aio import Once, Saver, together
-from refusal_checks.run.planning import Task, drawn, verdict_key
 
 Result = TypeVar("Result")
 

@@ -20,6 +20,10 @@ from refusal_checks.core.files import sha256
 from refusal_checks.core.store import Store
 from refusal_checks.core.text import without_credentials
 from refusal_checks.engines import kinds
+from refusal_checks.evaluation.assembly import Parts, prompts_of
+from refusal_checks.evaluation.options.command_line import Options
+from refusal_checks.evaluation.planning import Pending
+from refusal_checks.evaluation.verification import Verified
 from refusal_checks.judges import cascade
 from refusal_checks.models.spec import Attached, Model, Served, describe
 from refusal_checks.results.manifest import (
@@ -33,10 +37,6 @@ from refusal_checks.results.manifest import (
     ModelFacts,
     Models,
 )
-from refusal_checks.run.assembly import Parts, prompts_of
-from refusal_checks.run.options.command_line import Options
-from refusal_checks.run.planning import Pending
-from refusal_checks.run.verification import Verified
 
 
 def manifest(options: Options, parts: Parts, store: Path) -> Manifest:

@@ -17,6 +17,10 @@ from refusal_checks.core import extensions, settings
 from refusal_checks.core.errors import BaselineError, CalibrationError, DataError, UserError
 from refusal_checks.core.files import why_no_file
 from refusal_checks.engines.placement import PlacementRequest
+from refusal_checks.evaluation.options import models as model_options
+from refusal_checks.evaluation.options import recorded
+from refusal_checks.evaluation.options.call import Call, declare, read_settings
+from refusal_checks.evaluation.options.models import Answering, Judging
 from refusal_checks.gates import toml_file
 from refusal_checks.gates.estimates import Rules
 from refusal_checks.gates.thresholds import Thresholds, load_gates
@@ -24,10 +28,6 @@ from refusal_checks.judges.trust import calibration
 from refusal_checks.judges.trust.calibration import Calibration
 from refusal_checks.judges.trust.canary import JudgeFloors
 from refusal_checks.results import run_folder
-from refusal_checks.run.options import models as model_options
-from refusal_checks.run.options import recorded
-from refusal_checks.run.options.call import Call, declare, read_settings
-from refusal_checks.run.options.models import Answering, Judging
 
 if TYPE_CHECKING:
     from refusal_checks.judges.trust.labels import HumanLabels

@@ -11,11 +11,11 @@ from refusal_checks.core.files import parse_json
 from refusal_checks.core.prompts import Prompt
 from refusal_checks.core.settings import JudgeSampling, Sampling
 from refusal_checks.core.text import duration
+from refusal_checks.evaluation.planning import Pending, Plan
 from refusal_checks.gates import baseline
 from refusal_checks.models.client.answers import Usage
 from refusal_checks.results.manifest import Attempts, Manifest
 from refusal_checks.results.run_folder import RunFolder, all_runs
-from refusal_checks.run.planning import Pending, Plan
 
 LOOKED_AT = 20
 """Most earlier runs that are read."""

@@ -13,7 +13,7 @@ from refusal_checks.core.errors import StoreError
 from refusal_checks.core.records import Completion
 from refusal_checks.core.store import Store
 from refusal_checks.core.verdicts import Binary, Label, Valid
-from refusal_checks.run.aio import Once, Saver, together
+from refusal_checks.evaluation.aio import Once, Saver, together
 
 
 class Work:

@@ -15,14 +15,14 @@ from refusal_checks.core.prompts import Prompt
 from refusal_checks.core.records import Completion, Record, Vote, is_disputed
 from refusal_checks.core.store import Store, content_key
 from refusal_checks.core.verdicts import Binary, Invalid, Judgement, Reason
+from refusal_checks.evaluation.aio import Once, Saver
+from refusal_checks.evaluation.options.models import NamedJudge
+from refusal_checks.evaluation.planning import verdict_key
 from refusal_checks.gates.compare import Offender, answers_of
 from refusal_checks.judges import cascade
 from refusal_checks.judges.base import Judge
 from refusal_checks.models.spec import Attached
 from refusal_checks.results.summary import Reasons, Sampled, sample_for_reasons
-from refusal_checks.run.aio import Once, Saver
-from refusal_checks.run.options.models import NamedJudge
-from refusal_checks.run.planning import verdict_key
 
 _VERSION = 1  # part of the key of stored grounds; raised when they are asked for in another way
 

@@ -9,18 +9,18 @@ from refusal_checks.core.errors import first_of
 from refusal_checks.core.records import Record
 from refusal_checks.core.verdicts import Invalid, Reason
 from refusal_checks.engines.servers import Work
+from refusal_checks.evaluation.aio import Once, together
+from refusal_checks.evaluation.decide import Decider
+from refusal_checks.evaluation.evaluate import Evaluation, Finished, UnreadableError
+from refusal_checks.evaluation.planning import Judges
+from refusal_checks.evaluation.prepare import Prepared
+from refusal_checks.evaluation.rationales import Afterwards, judges_up
 from refusal_checks.gates.decide import Verdict
 from refusal_checks.judges import kind_of, panel
 from refusal_checks.judges.base import Judge, JudgeKind
 from refusal_checks.models.candidates import Answer
 from refusal_checks.results.outbox import JudgeOutcome
 from refusal_checks.results.progress import Progress
-from refusal_checks.run.aio import Once, together
-from refusal_checks.run.decide import Decider
-from refusal_checks.run.evaluate import Evaluation, Finished, UnreadableError
-from refusal_checks.run.planning import Judges
-from refusal_checks.run.prepare import Prepared
-from refusal_checks.run.rationales import Afterwards, judges_up
 
 
 class _UnfitError(Exception):

@@ -15,19 +15,19 @@ from datetime import UTC, datetime
 
 from refusal_checks.core.errors import EngineStartError, reason
 from refusal_checks.engines.servers import Work
+from refusal_checks.evaluation.aio import together
+from refusal_checks.evaluation.assembly import prompts_of
+from refusal_checks.evaluation.forecast import attempts, changes, forecast
+from refusal_checks.evaluation.manifest import effort, facts
+from refusal_checks.evaluation.phases import Phases
+from refusal_checks.evaluation.planning import Pending
+from refusal_checks.evaluation.prepare import Prepared
 from refusal_checks.gates import power
 from refusal_checks.models.spec import Model
 from refusal_checks.results.manifest import EnginesUsed
 from refusal_checks.results.outbox import JudgeOutcome
 from refusal_checks.results.progress import Progress, Underway
 from refusal_checks.results.run_folder import RunFolder
-from refusal_checks.run.aio import together
-from refusal_checks.run.assembly import prompts_of
-from refusal_checks.run.forecast import attempts, changes, forecast
-from refusal_checks.run.manifest import effort, facts
-from refusal_checks.run.phases import Phases
-from refusal_checks.run.planning import Pending
-from refusal_checks.run.prepare import Prepared
 
 _RARELY = (20_000, 20, 100)
 """Thresholds of Python's garbage collector during runs. They keep hundreds of thousands of values

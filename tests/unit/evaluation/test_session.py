@@ -4,8 +4,8 @@ from contextlib import nullcontext
 
 import pytest
 
-from refusal_checks.run.options.models import _shortest
-from refusal_checks.run.session import gate_id, require_clear
+from refusal_checks.evaluation.options.models import _shortest
+from refusal_checks.evaluation.session import gate_id, require_clear
 
 
 @pytest.mark.parametrize(

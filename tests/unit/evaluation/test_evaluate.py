@@ -15,12 +15,12 @@ from refusal_checks.core.settings import Cascading, Limits
 from refusal_checks.core.store import Store
 from refusal_checks.core.verdicts import Binary, Invalid, Judgement, Label, Rated, Reason
 from refusal_checks.engines.kinds import vllm
+from refusal_checks.evaluation.evaluate import FIRST, Evaluation, UnreadableError
+from refusal_checks.evaluation.planning import LEAST, Pending, Plan, Task, prompts_at_once
 from refusal_checks.models.candidates import Answer
 from refusal_checks.models.spec import Attached, Rule, Served
 from refusal_checks.results.progress import Progress
-from refusal_checks.run.evaluate import FIRST, Evaluation, UnreadableError
-from refusal_checks.run.planning import LEAST, Pending, Plan, Task, prompts_at_once
-from tests.unit.run.scripted import (
+from tests.unit.evaluation.scripted import (
     BROKEN,
     COMPLIES,
     FAILS,

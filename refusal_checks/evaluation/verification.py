@@ -32,13 +32,13 @@ from refusal_checks.core.store import Store
 from refusal_checks.core.text import count
 from refusal_checks.core.verdicts import Invalid, Judgement, Rated, Reason
 from refusal_checks.engines.servers import Servers
+from refusal_checks.evaluation.assembly import Parts
+from refusal_checks.evaluation.planning import Judges, Plan, verdict_key
 from refusal_checks.judges import panel as panels
 from refusal_checks.judges.base import Judge
 from refusal_checks.models.candidates import Candidate, ServedCandidate
 from refusal_checks.models.client.answers import MALFORMED
 from refusal_checks.models.spec import Attached, Model
-from refusal_checks.run.assembly import Parts
-from refusal_checks.run.planning import Judges, Plan, verdict_key
 
 REPEATED = 20
 """Prompts whose stored answers, or verdicts besides those of its check, a server gives again."""

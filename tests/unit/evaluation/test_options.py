@@ -9,9 +9,9 @@ from pydantic import Field
 
 from refusal_checks.core.errors import UserError
 from refusal_checks.core.settings import Frozen
+from refusal_checks.evaluation.options import call
+from refusal_checks.evaluation.options.models import choose_engine, read_judging, require_engine
 from refusal_checks.models.spec import Attached, Rule, Served
-from refusal_checks.run.options import call
-from refusal_checks.run.options.models import choose_engine, read_judging, require_engine
 
 ATTACHED = Attached("there", "http://there/v1", "model")
 

@@ -14,6 +14,19 @@ from refusal_checks.core.text import count
 from refusal_checks.core.verdicts import Rated
 from refusal_checks.engines.pool import Engines, PoolSettings, Shared
 from refusal_checks.engines.servers import Servers
+from refusal_checks.evaluation.assembly import Parts, assemble, convert, prompts_of
+from refusal_checks.evaluation.manifest import manifest
+from refusal_checks.evaluation.options.command_line import Baseline, Options
+from refusal_checks.evaluation.planning import Judges, Pending, Plan, Task, pending, prompts_at_once
+from refusal_checks.evaluation.trust import (
+    Canary,
+    Gradient,
+    known_evidence,
+    require_own_labels,
+    untested,
+    untested_scales,
+)
+from refusal_checks.evaluation.verification import Verified, adopt_all, renew, unverified, verify
 from refusal_checks.gates import baseline
 from refusal_checks.gates.baseline import Scores
 from refusal_checks.gates.compare import Earlier, Texts
@@ -30,19 +43,6 @@ from refusal_checks.results.manifest import Manifest, conditions
 from refusal_checks.results.outbox import Board
 from refusal_checks.results.redact import Redaction
 from refusal_checks.results.summary import RunSummary
-from refusal_checks.run.assembly import Parts, assemble, convert, prompts_of
-from refusal_checks.run.manifest import manifest
-from refusal_checks.run.options.command_line import Baseline, Options
-from refusal_checks.run.planning import Judges, Pending, Plan, Task, pending, prompts_at_once
-from refusal_checks.run.trust import (
-    Canary,
-    Gradient,
-    known_evidence,
-    require_own_labels,
-    untested,
-    untested_scales,
-)
-from refusal_checks.run.verification import Verified, adopt_all, renew, unverified, verify
 
 
 def find_earlier(

@@ -8,7 +8,7 @@ import time
 import psutil
 import pytest
 
-from refusal_checks.run import interrupts
+from refusal_checks.evaluation import interrupts
 from tests.processes import lives, wait_until
 
 BUSY = {
@@ -26,7 +26,7 @@ BUSY = {
 }
 SCRIPT = """
 import time
-from refusal_checks.run import interrupts
+from refusal_checks.evaluation import interrupts
 def hold(lock):
     while True:
         try: lock.acquire()

@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from refusal_checks.core.prompts import Kind, Prompt
+from refusal_checks.evaluation.forecast import changes, forecast
+from refusal_checks.evaluation.planning import Pending, Plan
 from refusal_checks.gates import baseline
 from refusal_checks.results.manifest import Manifest
-from refusal_checks.run.forecast import changes, forecast
-from refusal_checks.run.planning import Pending, Plan
 
 WORK = 1000, 1000
 """Answers and verdicts that are missing."""

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from refusal_checks.core.errors import EngineStartError, StoreError
+from refusal_checks.evaluation.run import Run, Series
 from refusal_checks.results.progress import Progress
-from refusal_checks.run.run import Run, Series
 
 
 class Stub:

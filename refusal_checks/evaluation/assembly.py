@@ -23,6 +23,9 @@ from refusal_checks.core.text import clean
 from refusal_checks.engines import kinds, needs
 from refusal_checks.engines.kinds import require_program
 from refusal_checks.engines.servers import Servers
+from refusal_checks.evaluation.options.command_line import Options
+from refusal_checks.evaluation.options.models import Answering, Judging, NamedJudge, changed
+from refusal_checks.evaluation.planning import Judges, Plan
 from refusal_checks.gates.gate import EVERY, Gate
 from refusal_checks.judges import cascade, classifier, panel
 from refusal_checks.judges.base import JudgeSetup
@@ -36,9 +39,6 @@ from refusal_checks.models.files import Classes, classes, special_tokens
 from refusal_checks.models.recordings import replay
 from refusal_checks.models.recordings.replay import Recording
 from refusal_checks.models.spec import Attached, Model, Replay, Rule, Served, model_identity
-from refusal_checks.run.options.command_line import Options
-from refusal_checks.run.options.models import Answering, Judging, NamedJudge, changed
-from refusal_checks.run.planning import Judges, Plan
 
 Note = Callable[[str], None]
 """Takes one line: for the terminal, or about how the verdicts came about."""

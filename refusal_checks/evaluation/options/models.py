@@ -14,12 +14,12 @@ from refusal_checks.core.errors import ModelError, UserError
 from refusal_checks.core.files import parse_json
 from refusal_checks.engines import kinds
 from refusal_checks.engines.placement import PlacementRequest, Wanted
+from refusal_checks.evaluation.options.call import Call, OptionValues, read_settings
 from refusal_checks.models import spec
 from refusal_checks.models.demo import BUNDLED
 from refusal_checks.models.files import reasons
 from refusal_checks.models.recordings.replay import ReplayOptions
 from refusal_checks.models.spec import CandidateModel, JudgeModel, Served
-from refusal_checks.run.options.call import Call, OptionValues, read_settings
 
 
 @dataclass(frozen=True)
