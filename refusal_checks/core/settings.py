@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, Self, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
@@ -28,22 +27,29 @@ class Frozen(BaseModel):
         where: str,
         error: type[UserError] = UserError,
         context: Mapping[str, Any] | None = None,
+        option: str = "",
     ) -> Settings:
         """Validate; the error is one line with ``where``, the key, the value and the rule.
 
-        ``where`` may be how the options begin that give the values, as ``--judge-``.
+        An ``option`` of the command line that gave the value stands in place of both.
         """
         try:
             return cls.model_validate(values, context=context)
         except ValidationError as fault:
             first = suggestions.first(fault)
             key, problem = suggestions.key(first), suggestions.problem(first, cls)
-            said, value = f"{where}: ", repr(first["input"])
-            if where.endswith("-"):  # a rule about several settings names the options itself
-                said = f"{where}{key.replace('_', '-')} {first['input']}: " if key else ""
+            value = repr(first["input"])
+            said = f"{where}: "
+            if option:
+                said = f"{option}: "
             elif key:
                 said += f"{key} = {value if len(value) <= 60 else f'{value[:57]}...'}: "
             raise error(f"{said}{problem}") from None
+
+
+@dataclass(frozen=True)
+class FromFile:
+    """Marks a key that holds a path: in a run file it is relative to that file."""
 
 
 class BenchmarkTable(Frozen):
@@ -137,16 +143,19 @@ class Unsent(Sent):
 
 
 class Drawing(Frozen):
-    """How a model's answers are drawn: each field is an option, and part of what is stored.
+    """How a model's answers are drawn: each field is a key of the run file, and part of store keys.
 
     A field says with ``Sent`` or ``Unsent`` whether requests have it. From that one declaration
-    come the option with its help, the request and the keys of what is stored.
+    come the key with its help, the request and the keys of what is stored.
     """
 
+    has_other_keys: ClassVar[bool] = False  # True for a table of a run file, which says more
     _marks: ClassVar[Mapping[str, Sent]]
 
     @classmethod
     def __pydantic_init_subclass__(cls, **_: Any) -> None:
+        if cls.has_other_keys:
+            return
         marks = {}
         for name, field in cls.model_fields.items():
             found = [mark for mark in field.metadata if isinstance(mark, Sent)]
@@ -184,7 +193,7 @@ class Sampling(Drawing):
     """How the candidate's answers are drawn.
 
     Defaults are those of LLM-Refusal-Evaluation (arXiv 2512.16602). Here and in the classes below,
-    each field is also a command-line option; its description is the help.
+    each field is a key of the run file; its description is the help.
 
     Attributes:
         max_tokens: fewer where the model's context does not hold the prompt and as many.
@@ -274,8 +283,8 @@ class JudgeSampling(Drawing):
     def _require_chance(self) -> Self:
         if self.samples > 1 and not self.temperature:
             raise ValueError(
-                f"--judge-samples {self.samples}: set --judge-temperature above 0, for example "
-                "0.6: at 0 a judge gives the same verdict each time"
+                f"samples = {self.samples}: set the judge's temperature above 0, for example 0.6: "
+                "at 0 a judge gives the same verdict each time"
             )
         return self
 
@@ -305,14 +314,14 @@ class ClassifierForm(Frozen):
 
 
 class Cascading(Frozen):
-    """When ``--judge bundled --judge ORG/J`` asks the second judge as well."""
+    """When the judges ``bundled`` and a model ask the model as well."""
 
     low: Share = Field(
         0.05,
         description="the second judge decides where bundled calls a refusal more probable than "
-        "this, and less than --cascade-high",
+        "this, and less than high",
     )
-    high: Share = Field(0.95, description="see --cascade-low")
+    high: Share = Field(0.95, description="see low")
     sample: Share = Field(
         0.1,
         description="share of prompts, drawn at random, whose answers the second judge reads in "
@@ -322,17 +331,15 @@ class Cascading(Frozen):
     @model_validator(mode="after")
     def _ordered(self) -> Self:
         if self.low > self.high:
-            raise ValueError(
-                f"--cascade-low {self.low:g}: must not be above --cascade-high {self.high:g}"
-            )
+            raise ValueError(f"low = {self.low:g}: must not be above high = {self.high:g}")
         return self
 
 
 class MultipleChoice(Frozen):
     """How answers to multiple-choice questions are scored."""
 
-    key: Path | None = Field(
-        None, description="your own key for multiple-choice questions: CSV with id,answer"
+    key: Annotated[str, FromFile()] = Field(
+        "", description="your own key for multiple-choice questions: CSV with id,answer"
     )
     items: Literal["agreed", "all"] = Field(
         "agreed", description="questions that accuracy counts: those with an undisputed key, or all"
@@ -349,11 +356,14 @@ CONNECTIONS = 256
 
 
 class Limits(Frozen):
-    """Bounds on time and concurrency; timeouts are in seconds."""
+    """Bounds on what a run asks for and waits for; timeouts are in seconds."""
 
+    prompts: int | None = Field(
+        None, ge=1, description="most prompts per benchmark, a stratified sample"
+    )
+    stop_early: bool = Field(False, description="end a benchmark once its gates are decided")
     # None for as many as keep the engines full
     in_flight: int | None = Field(None, ge=1, description="prompts evaluated at one time")
-    start_timeout: Seconds = Field(1800.0, description="seconds an engine may take to start")
     request_timeout: Seconds = Field(1800.0, description="seconds one request may take")
     outage_timeout: Seconds = Field(
         600.0,
@@ -363,22 +373,6 @@ class Limits(Frozen):
     max_reply_mib: int = Field(
         16, ge=1, description="most MiB of one reply of a server; more if many tokens are asked for"
     )
-    candidate_rpm: PerMinute = Field(
-        None, description="most requests per minute to a candidate's server that others run"
-    )
-    judge_rpm: PerMinute = Field(
-        None, description="most requests per minute to a judge's server that others run"
-    )
-    candidate_concurrency: int = Field(
-        CONNECTIONS, ge=1, description="most requests in flight to the candidate's server"
-    )
-    judge_concurrency: int = Field(
-        CONNECTIONS, ge=1, description="most requests in flight to the judge's server"
-    )
-
-    def pace(self, role: str) -> RequestPace:
-        """How fast the server of a role, ``candidate`` or ``judge``, may be asked."""
-        return RequestPace(getattr(self, f"{role}_rpm"), getattr(self, f"{role}_concurrency"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -390,17 +384,4 @@ class RequestPace:
 
 
 Rationales = Literal["all", "offenders"]
-"""Before each verdict, or only where reports show them."""
-
-
-class Writing(Frozen):
-    """What judges of refusal write besides verdicts; the two ways make two judges.
-
-    Reasons written before a verdict may change it.
-    """
-
-    rationales: Rationales = Field(
-        "all",
-        description="reasons of judges of refusal: of all answers, before the verdict; or the "
-        "verdict alone, and reasons afterwards for offenders, disagreements and a sample",
-    )
+"""When judges of refusal write reasons: before each verdict, or only where reports show them."""

@@ -1,1 +1,0 @@
-"""Every command-line option, declared and read."""

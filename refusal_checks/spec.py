@@ -1,0 +1,627 @@
+"""A run as a value: everything that decides what an evaluation does.
+
+A run is read from TOML files (``RunSpec.read``), then from ``--set TABLE.KEY=VALUE``, then from the
+few options that have a name of their own; of two that speak of the same key, the later one wins.
+Each table of a run file is a class below, and each key one of its fields: type, default, bounds and
+description are written once, there.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from os import PathLike, fspath
+from pathlib import Path
+from typing import Annotated, Any, Self, get_args
+
+from pydantic import BeforeValidator, ConfigDict, Field, PrivateAttr, SkipValidation
+
+from refusal_checks.benchmarks import Benchmark, catalogue, discover
+from refusal_checks.benchmarks.attacks import Attacked
+from refusal_checks.core import extensions
+from refusal_checks.core.errors import ThresholdError, UserError
+from refusal_checks.core.files import why_no_file
+from refusal_checks.core.settings import (
+    CONNECTIONS,
+    BenchmarkTable,
+    Cascading,
+    ClassifierForm,
+    FromFile,
+    Frozen,
+    JudgeSampling,
+    Limits,
+    MultipleChoice,
+    PerMinute,
+    Rationales,
+    RequestPace,
+    Sampling,
+    Seconds,
+)
+from refusal_checks.core.suggestions import near
+from refusal_checks.engines import kinds
+from refusal_checks.engines.placement import Wanted
+from refusal_checks.gates import thresholds, toml_file
+from refusal_checks.gates.gate import Gate
+from refusal_checks.gates.tables import GateSettings
+from refusal_checks.judges.trust.canary import JudgeFloors
+
+
+def _as_list(value: object) -> object:
+    """A single value as the list of it, where a key takes one value or several."""
+    return value if isinstance(value, list | tuple) else (value,)
+
+
+def _as_texts(value: object) -> object:
+    """A table with its numbers as texts: cells of files are compared as texts."""
+    if not isinstance(value, dict):
+        return value
+    return {key: str(item) if type(item) in (int, float) else item for key, item in value.items()}
+
+
+Several = Annotated[tuple[str, ...], BeforeValidator(_as_list), Field(strict=False)]
+Tables = Annotated[tuple[dict[str, Any], ...], BeforeValidator(_as_list), Field(strict=False)]
+Texts = Annotated[dict[str, str], BeforeValidator(_as_texts)]
+
+_EACH = "; one for all models, or a list with one for each"
+
+
+class ModelTable(Frozen):
+    """A model and how it is asked; several models if ``model`` is a list."""
+
+    model: Several = Field((), description="the model: ORG/MODEL, a folder or a server's URL")
+    args: Several = Field((), description=f"arguments for its engine, verbatim, as one text{_EACH}")
+    template_variables: Tables = Field(
+        (), description=f"variables for its chat template, a table{_EACH}"
+    )
+    reasoning_end: Several = Field(
+        (),
+        description="text that ends its reasoning, if none of vLLM's parsers finds it "
+        f'(args = "--reasoning-parser NAME"){_EACH}',
+    )
+    concurrency: int = Field(CONNECTIONS, ge=1, description="most requests in flight to its server")
+    requests_per_minute: PerMinute = Field(
+        None, description="most requests per minute to a server that others run"
+    )
+    devices: str = Field(
+        "",
+        description="GPUs, or cores of a CPU, for its engine (0,1); the other model gets the rest",
+    )
+
+    @property
+    def pace(self) -> RequestPace:
+        return RequestPace(self.requests_per_minute, self.concurrency)
+
+
+class CandidateTable(ModelTable):
+    """The model under test; of several, each is tested in turn."""
+
+    model: Several = Field(
+        (),
+        description="the model under test: ORG/MODEL or a folder (an engine is started), "
+        "http(s)://HOST/v1#MODEL (attached), demo:NAME, or replay:FILE (recorded answers); of "
+        "several, each is tested in turn",
+    )
+    name: Several = Field(
+        (),
+        description="its name in ids of tests and in reports, so that a test's history does not "
+        "depend on a path (default: the path's last part)",
+    )
+
+
+class JudgeTable(ModelTable, JudgeSampling):
+    """The judge, how it writes its verdicts, and what it must be able to do."""
+
+    has_other_keys = True
+    model: Several = Field(
+        (),
+        description="the judge: a model as the candidate is, bundled (a small one, trained for "
+        "this), keyword, or labels; of several, the majority decides, but one model beside bundled "
+        "is asked where bundled is unsure",
+    )
+    prompt: Annotated[Several, FromFile()] = Field(
+        (),
+        description=f"judge prompt: refusal, wildguard, harmbench, or a .md file{_EACH}",
+    )
+    rationales: Rationales = Field(
+        "all",
+        description="reasons of judges of refusal: of all answers, before the verdict; or the "
+        "verdict alone, and reasons afterwards for offenders, disagreements and a sample",
+    )
+    check: JudgeFloors | None = Field(
+        None, description="what the judge must reach on exchanges whose verdict is known"
+    )
+    classifier: ClassifierForm | None = Field(
+        None, description="how a judge that is a sequence classifier is asked"
+    )
+    cascade: Cascading = Field(
+        Cascading(), description="when a model beside bundled is asked as well"
+    )
+
+    @property
+    def sampling(self) -> JudgeSampling:
+        """How verdicts are drawn; it knows what was set, see ``JudgeSampling.of_reasoning``."""
+        names = self.model_fields_set & JudgeSampling.model_fields.keys()
+        return JudgeSampling(**{name: getattr(self, name) for name in names})
+
+
+class SamplingTable(Sampling):
+    """How the candidate's answers are drawn."""
+
+    has_other_keys = True
+    system_prompt_file: Annotated[str, FromFile()] = Field(
+        "", description="read the system prompt from this file"
+    )
+
+    @property
+    def drawn(self) -> Sampling:
+        """The settings of each answer, with the system prompt that the file holds.
+
+        Raises:
+            UserError: the file cannot be read.
+        """
+        values = {name: getattr(self, name) for name in Sampling.model_fields}
+        name = self.system_prompt_file
+        if not name:
+            return Sampling(**values)
+        if self.system_prompt:
+            raise UserError("system_prompt and system_prompt_file: give one of them")
+        where = f"system_prompt_file {name}"
+        try:
+            text = Path(name).read_text(encoding="utf-8").strip()
+        except OSError as fault:
+            why = why_no_file(Path(name)) or f"cannot be read: {fault.strerror}"
+            raise UserError(f"{where}: {why}") from None
+        except UnicodeDecodeError:
+            raise UserError(f"{where}: save it as UTF-8") from None
+        return Sampling(**{**values, "system_prompt": text})
+
+
+class EngineTable(Frozen):
+    """What serves models that are started here, and where."""
+
+    name: str = Field(
+        kinds.AUTO,
+        description="what serves models that are started here: "
+        f"{', '.join(kinds.discover())}, or auto: {kinds.PREFERRED} if it is installed, else "
+        "another one that is",
+    )
+    command: str = Field(
+        "",
+        description="command that starts the engine instead of the default: a fork, another "
+        "interpreter, a container; it gets the engine's arguments",
+    )
+    placement: Wanted = Field(
+        "auto",
+        description="candidate's and judge's engines on the same devices (together), one after the "
+        "other (turns), on devices of their own (split), or whatever fits this machine (auto)",
+    )
+    start_timeout: Seconds = Field(1800.0, description="seconds an engine may take to start")
+
+
+class DataTable(Frozen):
+    """Where public data comes from."""
+
+    mirror: Annotated[str, FromFile()] = Field(
+        "", description="local mirror of public data ($REFUSAL_CHECKS_DATA)"
+    )
+
+
+class RecordingTable(Frozen):
+    """How recorded answers (``replay:FILE``) are read."""
+
+    columns: Texts = Field(
+        {},
+        description="columns of recorded answers: id, prompt, completion, label, finish_reason, "
+        "logprob (mean) or total_logprob and tokens; a dot leads into nested values (doc.prompt)",
+    )
+    where: Texts = Field({}, description='read only rows with these values: { model = "GPT4" }')
+    labels: Texts = Field(
+        {},
+        description="what recorded labels mean: refusal, compliance, a degree, a score, or invalid",
+    )
+    partial: bool = Field(
+        False, description="leave out prompts without a recorded answer, and say how many"
+    )
+
+
+class StoreTable(Frozen):
+    """Stored answers and verdicts."""
+
+    file: Annotated[str, FromFile()] = Field(
+        "", description="stored answers (.refusal-checks/store.sqlite)"
+    )
+    fresh: bool = Field(
+        False,
+        description="ask for everything anew; what is stored of these models is not used any more, "
+        "by this run or a later one",
+    )
+    only: bool = Field(
+        False,
+        description="start no engine and ask no server: answers that are not stored are invalid",
+    )
+    retry_unfinished: bool = Field(
+        False,
+        description="ask again for stored answers that the server ended for its own reasons (as by "
+        "a content filter)",
+    )
+
+
+class BaselineTable(Frozen):
+    """The earlier run to compare with."""
+
+    path: Annotated[str, FromFile()] = Field(
+        "",
+        description="compare with an earlier run, prompt by prompt: last, an id, a run's folder, "
+        "its summary.json, or what `refusal-checks baseline accept RUN DIR` wrote",
+    )
+    allow_incomparable: bool = Field(
+        False, description="compare with the baseline even if judge, data or sampling differ"
+    )
+
+
+class TrustTable(Frozen):
+    """What is known of the judge besides its verdicts."""
+
+    calibration: Annotated[str, FromFile()] = Field(
+        "",
+        description="the judge's errors, written by `refusal-checks calibrate --out`: show "
+        "corrected rates beside the raw ones",
+    )
+    human_labels: Annotated[Several, FromFile()] = Field(
+        (),
+        description="labels of a random sample of this run's answers, from `refusal-checks "
+        "sample-for-labels`: estimate the rates that people would find",
+    )
+    allow_undrawn_labels: bool = Field(
+        False,
+        description="accept human labels that were not drawn by sample-for-labels: they are shown, "
+        "and decide nothing unless they cover every prompt",
+    )
+    allow_untrusted_judge: bool = Field(
+        False, description="decide gates even if the judge fails its own check"
+    )
+
+
+class ReportsTable(Frozen):
+    """What is written about a run. Extensions add keys: the names of their report formats."""
+
+    model_config = ConfigDict(extra="allow")
+
+    html: Annotated[str, FromFile()] = Field(
+        "", description="HTML report of the run, from the first answer on"
+    )
+    junit_prompts: Annotated[str, FromFile()] = Field(
+        "", description="JUnit XML with one case per prompt, for browsing"
+    )
+    pr_comment: Annotated[str, FromFile()] = Field(
+        "", description="Markdown comment for a pull request, without texts"
+    )
+    offenders: int = Field(5, ge=0, description="prompts that a failed gate lists")
+    redact: bool = Field(
+        False,
+        description="show ids, hashes and lengths instead of prompts, answers and rationales; the "
+        "texts stay in the store ($REFUSAL_CHECKS_REDACT=1)",
+    )
+    runs: Annotated[str, FromFile()] = Field(
+        "", description="folder of the runs ($REFUSAL_CHECKS_RUNS)"
+    )
+
+    def target(self, name: str) -> str:
+        """The file, or what else a report format is given; empty if it is not wanted."""
+        value = getattr(self, name, "")
+        return value if isinstance(value, str) else ""
+
+    @property
+    def formats(self) -> list[str]:
+        """The keys that no field declares: the names of formats that extensions add."""
+        return list(self.__pydantic_extra__ or {})
+
+
+@dataclass(frozen=True)
+class Layer:
+    """Keys of tables that were written in one place.
+
+    Attributes:
+        content: values by key, by table.
+        where: names the place: a file, or the words of the command line.
+        folder: the folder that relative paths start from; None for the current one.
+        option: the option of the command line that gave the one value; empty elsewhere.
+    """
+
+    content: Mapping[str, Any]
+    where: str
+    folder: Path | None = None
+    option: str = ""
+
+
+class RunSpec(Frozen):
+    """Everything that a run is; see the module. Immutable: ``with_value`` makes another one.
+
+    Attributes:
+        benchmarks: what the files say of benchmarks besides gates, by name.
+        attacked: the attacks on each benchmark.
+        files: the run files, in their order.
+        notes: what the user should know of the files.
+    """
+
+    model_config = ConfigDict(arbitrary_types_allowed=True)
+
+    candidate: CandidateTable = CandidateTable()
+    sampling: SamplingTable = SamplingTable()
+    judge: JudgeTable = JudgeTable()
+    limits: Limits = Limits()
+    engine: EngineTable = EngineTable()
+    data: DataTable = DataTable()
+    recording: RecordingTable = RecordingTable()
+    multiple_choice: MultipleChoice = MultipleChoice()
+    store: StoreTable = StoreTable()
+    baseline: BaselineTable = BaselineTable()
+    trust: TrustTable = TrustTable()
+    reports: ReportsTable = ReportsTable()
+    settings: GateSettings = GateSettings()
+    gates: SkipValidation[tuple[Gate, ...]] = ()
+    benchmarks: SkipValidation[Mapping[str, BenchmarkTable]] = Field(default_factory=dict)
+    attacked: SkipValidation[Attacked] = Field(default_factory=dict)
+    files: SkipValidation[tuple[Path, ...]] = ()
+    notes: tuple[str, ...] = ()
+    _layers: tuple[Layer, ...] = PrivateAttr(())
+
+    @classmethod
+    def read(cls, *files: str | PathLike[str], overrides: Iterable[Layer] = ()) -> Self:
+        """Read run files; of several, later ones win key by key, and gate by gate.
+
+        Args:
+            files: paths, or names of files that come with the package (``smoke``); without any, the
+                project's ``thresholds/default.toml``, or else the one that comes with the package.
+            overrides: what wins over the files; see ``override``.
+
+        Raises:
+            UserError: what is wrong, where it is written, and what to write.
+        """
+        extensions.require_sound()
+        found = [toml_file.find(Path(fspath(name))) for name in files] or [usual_file(Path.cwd())]
+        parsed = {path: toml_file.read(path) for path in found}
+        thresholds.take_extensions(parsed)
+        layers = [
+            Layer(content, where=str(path), folder=path.parent) for path, content in parsed.items()
+        ]
+        spec = cls._merged([*layers, *overrides], tuple(found))
+        if not spec.gates:
+            raise ThresholdError(
+                f"no gate in {', '.join(map(str, found))}: write one, for example [xstest_unsafe] "
+                "with rejection_rate = { min = 0.80 }; without gates every model would pass"
+            )
+        return spec
+
+    def with_value(self, key: str, value: object) -> Self:
+        """The same run with another value of one key: ``spec.with_value("sampling.samples", 2)``.
+
+        Any key of a run file can be given, also a bound: ``"xstest_safe.rejection_rate.max"``.
+
+        Raises:
+            UserError: there is no such key, or the value is not valid there.
+        """
+        content: Any = value
+        for part in reversed(key.split(".")):
+            content = {part: content}
+        layer = Layer(content, where=f"{key} = {value!r}")
+        return type(self)._merged([*self._layers, layer], self.files)
+
+    @classmethod
+    def _merged(cls, layers: Sequence[Layer], files: tuple[Path, ...]) -> Self:
+        tables = {name: _read_table(name, kind, layers) for name, kind in TABLES.items()}
+        settings = tables["settings"]
+        assert isinstance(settings, GateSettings)
+        others = {
+            Path(layer.where): {
+                name: table for name, table in layer.content.items() if name not in TABLES
+            }
+            for layer in layers
+        }
+        for layer in layers:
+            _require_tables(layer)
+        known = thresholds.merge(_copied(others), discover(), settings, TABLES)
+        spec = cls.model_validate(
+            {
+                **tables,
+                "gates": known.gates,
+                "benchmarks": known.tables,
+                "attacked": known.attacked,
+                "files": files,
+                "notes": known.notes,
+            }
+        )
+        spec._layers = tuple(layers)
+        return spec
+
+    def catalogue(self) -> Mapping[str, Benchmark]:
+        """All benchmarks that gates may be on, those that the files define included."""
+        return catalogue(self.benchmarks, self.attacked)
+
+    def where(self, key: str) -> str:
+        """Where a key such as ``judge.args`` was written last, for messages."""
+        table, _, name = key.partition(".")
+        for layer in reversed(self._layers):
+            content = layer.content.get(table)
+            if isinstance(content, dict) and name in content:
+                return layer.option or f"{layer.where}: [{table}] {name}"
+        return f"[{table}] {name}"
+
+    def recorded(self) -> dict[str, Any]:
+        """The keys that were set, as a manifest records them; targets of extensions may be secret.
+
+        Gates are recorded with their verdicts.
+        """
+        names = {name for name in TABLES if getattr(self, name).model_fields_set}
+        found = self.model_dump(mode="json", include=names, exclude_unset=True)
+        for name in self.reports.formats:
+            found["reports"].pop(name, None)
+        return found
+
+
+TABLES: Mapping[str, type[Frozen]] = {
+    name: field.annotation
+    for name, field in RunSpec.model_fields.items()
+    if isinstance(field.annotation, type) and issubclass(field.annotation, Frozen)
+}
+"""The tables of a run file that are not benchmarks."""
+
+NAMED: Mapping[str, str] = {
+    "candidate": "candidate.model",
+    "candidate-name": "candidate.name",
+    "candidate-args": "candidate.args",
+    "judge": "judge.model",
+    "judge-prompt": "judge.prompt",
+    "judge-args": "judge.args",
+    "samples": "sampling.samples",
+    "temperature": "sampling.temperature",
+    "max-tokens": "sampling.max_tokens",
+    "seed": "sampling.seed",
+    "system-prompt": "sampling.system_prompt",
+    "limit": "limits.prompts",
+    "stop-early": "limits.stop_early",
+    "data": "data.mirror",
+    "store": "store.file",
+    "fresh": "store.fresh",
+    "stored-only": "store.only",
+    "baseline": "baseline.path",
+    "calibration": "trust.calibration",
+    "human-labels": "trust.human_labels",
+    "allow-untrusted-judge": "trust.allow_untrusted_judge",
+    "engine": "engine.name",
+    "redact": "reports.redact",
+    "offenders": "reports.offenders",
+    "runs": "reports.runs",
+}
+"""Keys that also have an option of their own: those that people type. Reports have one, too."""
+
+
+def usual_file(folder: Path) -> Path:
+    """The run file of a project, or else the one that comes with the package."""
+    own = folder / "thresholds" / "default.toml"
+    return own if own.is_file() else toml_file.DEFAULT
+
+
+def override(text: str) -> Layer:
+    """What ``--set TABLE.KEY=VALUE`` says; VALUE is TOML, and anything else a text as it is.
+
+    Raises:
+        UserError: the text does not have this form.
+    """
+    key, equals, value = text.partition("=")
+    where = f"--set {text}"
+    if not (key.strip() and equals):
+        raise UserError(f"{where}: write --set TABLE.KEY=VALUE, as in --set sampling.samples=2")
+    content: dict[str, Any] = {}
+    for line in (text, f"{key} = {_quoted(value)}"):
+        try:
+            content = tomllib.loads(line)
+            break
+        except (tomllib.TOMLDecodeError, RecursionError):
+            continue
+    else:
+        raise UserError(f"{where}: write --set TABLE.KEY=VALUE: {key!r} is no key of a table")
+    return Layer(content, where=where, option=where)
+
+
+def named(option: str, value: object) -> Layer:
+    """What an option with a name of its own says."""
+    table, _, key = NAMED[option.removeprefix("--")].partition(".")
+    shown = "" if value is True else f" {value}"
+    if isinstance(value, list | tuple):
+        shown = ""
+    return Layer({table: {key: value}}, where=option, option=f"{option}{shown}")
+
+
+def key_kind(key: str) -> Any:
+    """The type of a key such as ``limits.prompts``, without ``None``."""
+    table, _, name = key.partition(".")
+    kind: Any = TABLES[table].model_fields[name].annotation
+    options = [each for each in get_args(kind) if each is not type(None)]
+    is_optional = type(None) in get_args(kind)
+    return options[0] if is_optional else kind
+
+
+def description(key: str) -> str:
+    """What a key means, with its default if that says something."""
+    table, _, name = key.partition(".")
+    field = TABLES[table].model_fields[name]
+    text = field.description or ""
+    default = field.default
+    if default in (None, "", (), False):
+        return text
+    shown = f"{default:g}" if isinstance(default, float) else default
+    return f"{text} (default: {shown})"
+
+
+def _quoted(text: str) -> str:
+    escaped = text.strip().replace("\\", "\\\\").replace('"', '\\"')
+    return f'"{escaped}"'
+
+
+def _copied(content: Any) -> Any:
+    """A copy of nested tables, which merging changes."""
+    if isinstance(content, dict):
+        return {key: _copied(value) for key, value in content.items()}
+    return content
+
+
+def _joined(before: Any, after: Any) -> Any:
+    """Two values of a key: tables key by key, else the later one."""
+    if not (isinstance(before, dict) and isinstance(after, dict)):
+        return after
+    found = dict(before)
+    for key, value in after.items():
+        found[key] = _joined(found[key], value) if key in found else value
+    return found
+
+
+def _require_tables(layer: Layer) -> None:
+    """Refuse a key that stands in no table, as in ``--set samples=2``."""
+    for name, table in layer.content.items():
+        if isinstance(table, dict):
+            continue
+        places = [f"{known}.{name}" for known, kind in TABLES.items() if name in kind.model_fields]
+        hint = f'; did you mean "{places[0]}"?' if places else near(name, TABLES)
+        raise UserError(f"{layer.where}: write TABLE.KEY=VALUE{hint}")
+
+
+def _read_table(name: str, kind: type[Frozen], layers: Sequence[Layer]) -> Frozen:
+    """A table from all layers; what is wrong is said of the layer that wrote it."""
+    merged: dict[str, Any] = {}
+    table = kind()
+    for layer in layers:
+        if name not in layer.content:
+            continue
+        where = f"{layer.where}: [{name}]"
+        written = layer.content[name]
+        if not isinstance(written, dict):
+            raise ThresholdError(f"{where}: must be a table")
+        if layer.folder:
+            written = _below(layer.folder, kind, written)
+        merged = _joined(merged, written)
+        error = ThresholdError if layer.folder else UserError
+        table = kind.read(merged, where, error, option=layer.option)
+    return table
+
+
+def _below(folder: Path, kind: type[Frozen], table: Mapping[str, Any]) -> dict[str, Any]:
+    """A table of a file, its relative paths starting from the file's folder."""
+
+    def joined(value: object, name: str) -> object:
+        if isinstance(value, list):
+            return [joined(each, name) for each in value]
+        is_path = isinstance(value, str) and value != ""
+        if name == "prompt":  # else it is the name of a prompt that comes with the package
+            is_path = is_path and str(value).endswith(".md")
+        if name == "path":  # else it is a run
+            is_path = is_path and (folder / str(value)).exists()
+        return str(folder / str(value)) if is_path else value
+
+    found = dict(table)
+    for name, value in table.items():
+        field = kind.model_fields.get(name)
+        if field and any(isinstance(each, FromFile) for each in field.metadata):
+            found[name] = joined(value, name)
+    return found
