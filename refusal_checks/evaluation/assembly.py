@@ -48,7 +48,6 @@ class Parts(NamedTuple):
     """The parts of a run; nothing is started yet.
 
     Attributes:
-        repeats: the same judges with other seeds, one set per repetition (``--judge-repeats``).
         left_out: how many prompts each attack could not rewrite, by benchmark.
         usual: prompts of a run without ``--limit`` and with all answers recorded, by benchmark.
     """
@@ -57,7 +56,6 @@ class Parts(NamedTuple):
     candidate: Candidate
     judges: Judges
     engines: Servers
-    repeats: tuple[Judges, ...] = ()
     left_out: Mapping[str, int] = MappingProxyType({})
     usual: Mapping[str, int] = MappingProxyType({})
 
@@ -87,10 +85,7 @@ def assemble(
     names = dict.fromkeys([*plan, *(gate.benchmark for gate in gates)])
     ways = panel.ways({name: known[name] for name in names}, bool(options.trust.floors))
     form, is_recorded = options.trust.form, recording is not None
-    judges, *repeats = (
-        judge_panels(judging.reseeded(number), ways, engines, note, is_recorded, form)
-        for number in range(options.trust.repeats)
-    )
+    judges = judge_panels(judging, ways, engines, note, is_recorded, form)
     require_cascade(judging.cascade, ways, judges)
     for name, prompts in plan.items():
         if recording and any(isinstance(judge, LabelsJudge) for judge in judges[name]):
@@ -111,7 +106,7 @@ def assemble(
         )
     if judging.rationales != "all":
         _note_without_reasons(judges, note)
-    return Parts(plan, candidate, judges, engines, tuple(repeats), left_out, usual)
+    return Parts(plan, candidate, judges, engines, left_out, usual)
 
 
 def _require_loadable(option: str, model: Model, say: Note) -> None:

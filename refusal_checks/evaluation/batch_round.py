@@ -86,14 +86,12 @@ async def _evaluate(
             asked = options.answering.model, *options.judging.models
             samples = options.answering.sampling.samples
             in_flight = prompts_at_once(options.limits, asked, samples)
-            works: list[tuple[Plan, Candidate, Judges]] = [
-                (parts.plan, parts.candidate, judges) for judges in (*parts.repeats, parts.judges)
-            ]
+            works: list[tuple[Plan, Candidate]] = [(parts.plan, parts.candidate)]
             for name in filter(panel.is_check, parts.judges):
                 prompts, answers = panel.exchanges(name)
-                works.insert(0, ({name: prompts}, answers, parts.judges))
-            for plan, candidate, judges in works:
-                watched = _watched(judges, models.results)
+                works.insert(0, ({name: prompts}, answers))
+            watched = _watched(parts.judges, models.results)
+            for plan, candidate in works:
                 slices = (
                     {name: prompts[first : first + SLICE]}
                     for name, prompts in plan.items()

@@ -66,7 +66,7 @@ class Decider:
         self._known = run.options.benchmarks
         named = dict.fromkeys(gate.benchmark for gate in run.gates)
         self._under = {name: under for name in named if (under := self._known[name].under)}
-        self._seen: dict[str, tuple[Records, ...]] = {}
+        self._seen: dict[str, Records] = {}
         self._done: set[str] = set()
 
     def is_done(self, benchmark: str) -> bool:
@@ -79,7 +79,7 @@ class Decider:
             if benchmark in under and name not in self._done:
                 self._publish(name, self._none(name, why))
 
-    def decide(self, name: str, records: Records, repeats: Sequence[Records]) -> Decided:
+    def decide(self, name: str, records: Records) -> Decided:
         """The outcomes of a complete benchmark's gates; publishes nothing."""
         run = self._run
         records = run.redaction.judged(records)
@@ -90,13 +90,12 @@ class Decider:
         stopped = len({record.prompt.id for record in records}) < self._planned(name)
         estimator = run.early.estimate if run.early and stopped else None
         gates = [gate for gate in run.gates if gate.benchmark == name]
-        return decide_all(gates, records, rules, run.earlier.get(name), estimator, repeats)
+        return decide_all(gates, records, rules, run.earlier.get(name), estimator)
 
     def publish(
         self,
         name: str,
         records: Records,
-        repeats: Sequence[Records],
         decided: Decided,
         sampled: Sampled | None = None,
     ) -> None:
@@ -132,7 +131,7 @@ class Decider:
         ]
         breached, failing = expected_breaches(decided_apart, run.rules.level)
         run.summary.expected_breaches, run.summary.expected_failures = breached, failing
-        self._add(name, records, repeats)
+        self._add(name, records)
 
     def _planned(self, name: str) -> int:
         return len({prompt.id for prompt in prompts_of(self._known[name], self._run.parts.plan)})
@@ -294,28 +293,25 @@ class Decider:
         run.summary.errors |= errors
         self._done.add(name)
 
-    def _add(self, benchmark: str, records: Records, repeats: Sequence[Records]) -> None:
+    def _add(self, benchmark: str, records: Records) -> None:
         """Keep answers that a benchmark of all attacks needs; decide it with the last of them."""
         if not any(benchmark in under for under in self._under.values()):
             return  # it need not be kept until the run ends
-        self._seen[benchmark] = (records, *repeats)
+        self._seen[benchmark] = records
         for name, under in self._under.items():
             if name in self._done or not self._seen.keys() >= set(under):
                 continue
             seen = {one: self._seen[one] for one in under}
             empty = [
                 f"{one}: {nothing_valid(answers)}"
-                for one, (answers, *_) in seen.items()
+                for one, answers in seen.items()
                 if all(isinstance(record.judgement, Invalid) for record in answers)
             ]
             if empty:
                 self._publish(name, self._none(name, empty[0]))
                 continue
-            worst, *again = (
-                worst_of({self._known[one].attack: sets[number] for one, sets in seen.items()})
-                for number in range(1 + len(repeats))
-            )
-            self.publish(name, worst, again, self.decide(name, worst, again))
+            worst = worst_of({self._known[one].attack: answers for one, answers in seen.items()})
+            self.publish(name, worst, self.decide(name, worst))
 
 
 def truncation_remarks(

@@ -137,15 +137,15 @@ def _data(benchmark: Benchmark, parts: Parts) -> Data:
 def effort(
     found: Manifest,
     parts: Parts,
-    todos: Sequence[Pending],
+    todo: Pending,
     models: Sequence[Model],
     store: Store,
     verified: Verified,
 ) -> Manifest:
-    """The manifest of a run that starts, with the work left for its judges and each repetition."""
+    """The manifest of a run that starts, with the work left for its models."""
     prompts = [prompt for benchmark in parts.plan.values() for prompt in benchmark]
     keys = {key for prompt in prompts for key in parts.candidate.keys(prompt)}
-    missing = todos[0].answers
+    missing = todo.answers
     written = store.written(keys)
     dates = [datetime.fromtimestamp(time, UTC).date().isoformat() for time in written or ()]
     served = [model for model in models if isinstance(model, Served)]
@@ -158,12 +158,12 @@ def effort(
         ),
         asked=Effort(
             answers=missing,
-            verdicts=sum(todo.verdicts for todo in todos),
+            verdicts=todo.verdicts,
             reused=len(keys) - missing,
             **dict(zip(("stored_from", "stored_until"), dates, strict=False)),
             verified=verified.prompts,
             changed=verified.changed,
-            judges=tuple(sorted(frozenset[str]().union(*(todo.judges for todo in todos)))),
+            judges=tuple(sorted(todo.judges)),
         ),
     )
 

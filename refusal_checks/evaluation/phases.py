@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from refusal_checks.core.errors import first_of
 from refusal_checks.core.records import Record
@@ -12,7 +12,6 @@ from refusal_checks.engines.servers import Work
 from refusal_checks.evaluation.aio import Once, together
 from refusal_checks.evaluation.decide import Decider
 from refusal_checks.evaluation.evaluate import Evaluation, Finished, UnreadableError
-from refusal_checks.evaluation.planning import Judges
 from refusal_checks.evaluation.prepare import Prepared
 from refusal_checks.evaluation.rationales import Afterwards, judges_up
 from refusal_checks.gates.decide import Verdict
@@ -47,7 +46,6 @@ class Phases:
         self._engines = run.parts.engines
         self._answered: Once[list[Answer]] | None = None
         self._progress = progress
-        self._repeats: list[dict[str, Sequence[Record]]] = [{} for _ in run.parts.repeats]
         # why benchmarks get no verdicts; None until the judges were checked
         self._distrust: Mapping[str, str] | None = None
         self._trusted = asyncio.Event()
@@ -62,7 +60,7 @@ class Phases:
     async def _answer(self) -> None:
         await self._engines.ready()
         self._answered = Once()  # kept for the next turn, in which the candidate's engine is gone
-        await self._evaluation(self._run.parts.judges, lambda *_: None).answer()
+        await self._evaluation(lambda *_: None).answer()
         self._engines.require_running()
 
     async def _judge(self) -> None:
@@ -89,12 +87,7 @@ class Phases:
     def _left_to(self, judge: Judge) -> list[str]:
         """The undecided benchmarks that a judge gives verdicts on, or that it is checked for."""
         parts = self._run.parts
-        names = {
-            name
-            for panels in (parts.judges, *parts.repeats)
-            for name, judges in panels.items()
-            if judge in judges
-        }
+        names = {name for name, judges in parts.judges.items() if judge in judges}
         return [
             name
             for name in parts.plan
@@ -167,11 +160,9 @@ class Phases:
         return unfit
 
     async def _evaluate(self, may_judge: asyncio.Event | None = None) -> None:
-        """Evaluate what is not decided yet, with the judges' repeated verdicts first."""
+        """Evaluate what is not decided yet."""
         run = self._run
         await self._engines.ready([run.options.answering.model])
-        for judges, seen in zip(run.parts.repeats, self._repeats, strict=True):
-            await self._evaluation(judges, seen.__setitem__, may_judge, seen.keys()).run()
         if run.early:
             run.early.begin()
         try:
@@ -180,18 +171,12 @@ class Phases:
                 def decide(benchmark: str, records: Sequence[Record]) -> None:
                     group.create_task(self._decide(benchmark, records))
 
-                await self._evaluation(run.parts.judges, decide, may_judge).run()
+                await self._evaluation(decide, may_judge).run()
         except BaseExceptionGroup as faults:
             raise first_of(faults) from None
 
-    def _evaluation(
-        self,
-        judges: Judges,
-        finished: Finished,
-        may_judge: asyncio.Event | None = None,
-        done: Collection[str] = (),
-    ) -> Evaluation:
-        """The evaluation of benchmarks that are neither done nor decided."""
+    def _evaluation(self, finished: Finished, may_judge: asyncio.Event | None = None) -> Evaluation:
+        """The evaluation of benchmarks that are not decided."""
         run = self._run
 
         def complete(benchmark: str, records: Sequence[Record]) -> None:
@@ -204,10 +189,10 @@ class Phases:
         left = {
             name: prompts
             for name, prompts in run.parts.plan.items()
-            if name not in done and not self._decider.is_done(name)
+            if not self._decider.is_done(name)
         }
         return Evaluation(
-            run.task(left, judges),
+            run.task(left),
             in_flight=run.in_flight(self._engines.placement.copies),
             finished=complete,
             enough=run.early.enough if run.early else None,
@@ -222,8 +207,7 @@ class Phases:
             await self._trusted.wait()
         run, sampled = self._run, None
         judges, redacted = run.parts.judges[benchmark], run.options.redact
-        repeats = [seen[benchmark] for seen in self._repeats]
-        decided = self._decider.decide(benchmark, records, repeats)
+        decided = self._decider.decide(benchmark, records)
         if any(each.reasoned or (each.gives_grounds and not redacted) for each in judges):
             effort, named = run.summary.manifest.asked, run.options.judging.judges
             asked = effort.judges if effort else ()
@@ -236,4 +220,4 @@ class Phases:
                 gate: each.with_rationales(records) if isinstance(each, Verdict) else each
                 for gate, each in decided.items()
             }
-        self._decider.publish(benchmark, records, repeats, decided, sampled)
+        self._decider.publish(benchmark, records, decided, sampled)

@@ -17,7 +17,7 @@ from refusal_checks.engines.servers import Servers
 from refusal_checks.evaluation.assembly import Parts, assemble, convert, prompts_of
 from refusal_checks.evaluation.manifest import manifest
 from refusal_checks.evaluation.options.command_line import Baseline, Options
-from refusal_checks.evaluation.planning import Judges, Pending, Plan, Task, pending, prompts_at_once
+from refusal_checks.evaluation.planning import Pending, Plan, Task, pending, prompts_at_once
 from refusal_checks.evaluation.trust import (
     Canary,
     Gradient,
@@ -210,19 +210,18 @@ class Prepared:
             copies=copies,
         )
 
-    def pending(self, plan: Plan) -> list[Pending]:
-        """What a plan leaves to do: for the judges, then for each repetition of their verdicts."""
-        panels = (self.parts.judges, *self.parts.repeats)
-        return [pending(self.task(plan, judges)) for judges in panels]
+    def pending(self, plan: Plan) -> Pending:
+        """What a plan leaves to do."""
+        return pending(self.task(plan))
 
     def pending_checks(self) -> list[Pending]:
         """What the checks of the judges leave to do."""
         return [*self.canary.pending(), *self.gradient.pending()]
 
-    def task(self, plan: Plan, judges: Judges) -> Task:
+    def task(self, plan: Plan) -> Task:
         candidate, labels = self.parts.candidate, self.options.trust.labels
         # People may say of two answers what no verdict says.
-        return Task(plan, candidate, judges, self.store, weighs_all=bool(labels))
+        return Task(plan, candidate, self.parts.judges, self.store, weighs_all=bool(labels))
 
 
 def prepare(

@@ -164,8 +164,8 @@ class Run:
     def open(self, before: Run | None = None) -> None:
         """Open the run's folder, and place the engines that missing answers and verdicts need."""
         run, parts = self._run, self._run.parts
-        todos = run.pending(parts.plan)
-        answers, verdicts = todos[0].answers, sum(todo.verdicts for todo in todos)
+        todo = run.pending(parts.plan)
+        answers, verdicts = todo.answers, todo.verdicts
         if changed := run.store.changed:
             self.summary.note(
                 f"the store {self.store}: {changed} of its rows are not as they were written and "
@@ -191,14 +191,14 @@ class Run:
             run.say(expected)
         if (answers or verdicts) and not self.options.fresh:
             manifest = self.summary.manifest
-            for line in changes(manifest, parts.plan, self.folder, lambda p: run.pending(p)[0]):
+            for line in changes(manifest, parts.plan, self.folder, run.pending):
                 run.say(line)
-        models = self._needed([*todos, *run.pending_checks()])
+        models = self._needed([todo, *run.pending_checks()])
         placement = self._engines.place(models, before._engines if before else None)
         if placement.places:
             run.say(f"placement {placement.kind}: {placement.why}")
         placed = self.summary.manifest.extended(placement=asdict(placement))
-        self.summary.manifest = effort(placed, parts, todos, models, run.store, run.verified)
+        self.summary.manifest = effort(placed, parts, todo, models, run.store, run.verified)
         run.board.open(facts(self.summary.manifest))
         self._is_open = True
         if run.canary.why_idle:
@@ -212,7 +212,7 @@ class Run:
         run = self._run
 
         def needed() -> list[Model]:
-            return self._needed([*run.pending(run.parts.plan), *run.pending_checks()])
+            return self._needed([run.pending(run.parts.plan), *run.pending_checks()])
 
         with suppress(Exception):
             self._engines.load_early(needed, before._engines, run.say)

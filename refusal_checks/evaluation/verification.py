@@ -423,8 +423,7 @@ async def _first_tokens(
 
 def judges_of(parts: Parts) -> Iterator[Judge]:
     """All judges of a run, those included that write reasons for another."""
-    for by_benchmark in (parts.judges, *parts.repeats):
-        yield from with_reasoned(by_benchmark)
+    return with_reasoned(parts.judges)
 
 
 def with_reasoned(by_benchmark: Judges) -> Iterator[Judge]:

@@ -15,7 +15,7 @@ from refusal_checks.gates import compare, estimates
 from refusal_checks.gates.compare import Comparison, Earlier, Flip, Offender, Standard
 from refusal_checks.gates.estimates import Estimator, GateFigures, Rules
 from refusal_checks.gates.gate import AllowedRange, Gate, Outcome, Use
-from refusal_checks.gates.rates import Noise, RateView, noise
+from refusal_checks.gates.rates import RateView
 from refusal_checks.metrics import by_prompt
 from refusal_checks.metrics.statistics import sample_size
 from refusal_checks.metrics.statistics.intervals import Estimate, is_wilson
@@ -72,7 +72,6 @@ class Verdict:
     level: float = 0.95
     views: tuple[RateView, ...] = ()
     use: Use = "raw"
-    noise: Noise | None = None
     worst: tuple[float, float] | None = None
     open_by_invalid: bool = False
     kind: str = ""
@@ -139,12 +138,8 @@ def decide_all(
     rules: Rules,
     earlier: Earlier | None = None,
     estimator: Estimator | None = None,
-    repeats: Sequence[Sequence[Record]] = (),
 ) -> dict[str, Verdict | EvaluationError]:
-    """Verdicts on the gates of one benchmark by gate id, or the errors that prevented them.
-
-    ``repeats`` are the same answers with the judges' repeated verdicts.
-    """
+    """Verdicts on the gates of one benchmark by gate id, or the errors that prevented them."""
     figures: dict[tuple[str, str | None], GateFigures] = {}  # by gate id and group
     errors: dict[str, Verdict | EvaluationError] = {}
     for gate in gates:
@@ -162,7 +157,7 @@ def decide_all(
         figures = estimates.with_holm(figures, 1 - rules.level)
     decided: dict[str, list[Verdict]] = {}
     for (name, _), each in figures.items():
-        decided.setdefault(name, []).append(_verdict(each, rules, repeats))
+        decided.setdefault(name, []).append(_verdict(each, rules))
     verdicts: dict[str, Verdict | EvaluationError] = {}
     for gate in gates:
         if gate.id in errors:
@@ -220,7 +215,7 @@ def _without_texts(verdict: Verdict) -> Verdict:
     return replace(verdict, offenders=(), comparison=compared)
 
 
-def _verdict(figures: GateFigures, rules: Rules, repeats: Sequence[Sequence[Record]]) -> Verdict:
+def _verdict(figures: GateFigures, rules: Rules) -> Verdict:
     gate, rate, estimate = figures.gate, figures.rate, figures.estimate
     records, ends = rate.records, (estimate, *figures.cases.values())
     results = [check.result(gate.on_inconclusive) for check in figures.checks]
@@ -252,7 +247,6 @@ def _verdict(figures: GateFigures, rules: Rules, repeats: Sequence[Sequence[Reco
         names = " and ".join(gate.margin_names)
         skipped = f"{names} were not checked: no {then} for this benchmark"
     open_by_invalid = _is_open_by_invalid(figures)
-    sets = (records, *(estimates.select(gate, each) for each in repeats))
     return Verdict(
         gate=gate,
         passed=passed,
@@ -281,7 +275,6 @@ def _verdict(figures: GateFigures, rules: Rules, repeats: Sequence[Sequence[Reco
         open_by_invalid=open_by_invalid,
         kind=str(records[0].prompt.kind or ""),
         misread=rate.misread,
-        noise=noise(rate.metric, sets, estimate, rules.level) if repeats else None,
     )
 
 

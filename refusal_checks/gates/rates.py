@@ -10,10 +10,8 @@ earlier run and its sentence all come from that one ``Rate``.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from itertools import chain
-from statistics import NormalDist, stdev
 from typing import TYPE_CHECKING
 
 from refusal_checks.core.errors import CalibrationError, EvaluationError
@@ -357,40 +355,3 @@ def _seconded(
     whole = correction.with_settled(found.estimate, beside, level)
     ends = (low, high) if found.extremes else None
     return replace(found, estimate=whole, extremes=ends, need=None)
-
-
-@dataclass(frozen=True)
-class Noise:
-    """How much a judge that judges the same answers again disagrees with itself."""
-
-    repeats: int
-    answers: int  # number of answers with a verdict in at least two repeats
-    flipped: int  # number of these with differing verdicts
-    deviation: float  # standard deviation of the figure over the repeats
-    of_interval: float  # its square as a share of the interval's variance, in [0, 1]
-
-
-def noise(
-    metric: Metric, repeats: Sequence[Sequence[Record]], estimate: Estimate, level: float
-) -> Noise | None:
-    """The noise in an estimate from its records as judged each time; None without two figures."""
-    values: list[float] = []
-    verdicts: dict[tuple[str, int], list[str]] = {}
-    for records in repeats:
-        with suppress(EvaluationError):
-            values.append(metric.estimate(records).value)
-        for record in records:
-            if not isinstance(record.judgement, Invalid):
-                answer = (record.prompt.id, record.sample)
-                verdicts.setdefault(answer, []).append(record.judgement.verdict)
-    if len(values) < 2:
-        return None
-    several = [given for given in verdicts.values() if len(given) > 1]
-    error = estimate.width / 2 / NormalDist().inv_cdf((1 + level) / 2)
-    return Noise(
-        repeats=len(repeats),
-        answers=len(several),
-        flipped=sum(len(set(given)) > 1 for given in several),
-        deviation=stdev(values),
-        of_interval=min(1.0, (stdev(values) / error) ** 2) if error else 0.0,
-    )

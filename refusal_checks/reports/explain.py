@@ -28,7 +28,6 @@ TOPICS: Mapping[str, Collection[str]] = {
     "decided": ("details",),  # pass or fail at the confidence level
     "doubt": ("page", "verbose"),  # inconclusive, and what would decide
     "view": ("details", "verbose"),  # the figure as judged, corrected, with human labels
-    "noise": ("details", "verbose"),  # how far the judge agrees with itself
     "provenance": ("brief", "details", "verbose"),  # why the threshold is what it is
     "invalid": ("brief", "details"),  # answers without a verdict
     "invalid_decides": ("brief", "page", "verbose"),  # they alone decide the gate
@@ -136,14 +135,6 @@ def remarks_on(verdict: Verdict) -> Iterator[Remark]:
         views += f"{shown} {USES.get(view.use, 'as judged')}{note}; "
     if views:
         yield Remark("view", f"{views}the figure {USES.get(verdict.use, 'as judged')} decides")
-    if noise := verdict.noise:
-        share = noise.flipped / noise.answers if noise.answers else 0.0
-        text = (
-            f"judge noise: {share:.1%} of {noise.answers} verdicts flip between {noise.repeats} "
-            f"repeats; the figure's standard deviation over the repeats is "
-            f"{gate.show(noise.deviation)}, {noise.of_interval:.1%} of the interval's variance"
-        )
-        yield Remark("noise", text)
     if gate.provenance:
         yield Remark("provenance", f"why this gate: {clean(gate.provenance)}")
     yield from _invalid(verdict)

@@ -130,7 +130,7 @@ def of_judge(checked: JudgeCheck, figure: Figure) -> list[tuple[str, str]]:
 
 def properties(verdict: Verdict, provenance: Mapping[str, str]) -> list[tuple[str, str]]:
     """Name and value pairs: the gate's figures, then facts (``fact/benchmark``) of the run."""
-    gate, estimate, need, noise = verdict.gate, verdict.estimate, verdict.need, verdict.noise
+    gate, estimate, need = verdict.gate, verdict.estimate, verdict.need
     waiver, holds = gate.waiver, None  # or why it does nothing
     if waiver and not verdict.is_idle:
         holds = "holds" if verdict.waived else "not needed" if verdict.passed else "expired"
@@ -158,9 +158,6 @@ def properties(verdict: Verdict, provenance: Mapping[str, str]) -> list[tuple[st
         "waived_until": waiver and waiver.until,
         "waived_by": waiver and waiver.by,
         "waived_reason": waiver and waiver.reason,
-        "judge_repeats": noise and noise.repeats,
-        "judge_flips": noise and noise.flipped,
-        "judge_noise_of_interval": noise and noise.of_interval,
     }
     if compared := verdict.comparison:
         figures |= {

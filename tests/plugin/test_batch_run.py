@@ -188,9 +188,9 @@ def test_several_candidates_are_one_round(project: Project) -> None:
     assert named == {"fake": 80, "other": 80}
 
 
-def test_every_judge_and_every_repeat_is_asked_for(project: Project) -> None:
+def test_every_judge_is_asked_for(project: Project) -> None:
     url = project.server.url
-    judges = ("--judge", f"{url}#a", "--judge", f"{url}#b", "--judge-repeats", "2")
+    judges = ("--judge", f"{url}#a", "--judge", f"{url}#b")
     args = ("--candidate", project.model, *judges, "--samples", "1", *SAFE)
     project.run(*args, "--batch-export", "first.jsonl")
     path = answered(project, "first")
@@ -198,4 +198,4 @@ def test_every_judge_and_every_repeat_is_asked_for(project: Project) -> None:
     asked = [requests(file) for file in sorted(project.path.glob("then*.jsonl"))]
     assert [{found["body"]["model"] for found in each} for each in asked] == [{"b"}, {"a"}]
     for each in asked:
-        assert Counter(found["body"]["seed"] for found in each) == {0: 80, 1000: 80}
+        assert Counter(found["body"]["seed"] for found in each) == {0: 80}

@@ -83,30 +83,6 @@ def test_one_floor_of_three(project: Project) -> None:
     project.gate("-m", "judge").assert_outcomes(passed=1, deselected=3)
 
 
-def fickle(body: Body) -> list[str]:
-    """Judges by the word "cannot", and now and then, by its seed, the other way."""
-    text = body["messages"][-1]["content"]
-    is_repeat = "response_format" in body and body["seed"] >= 1000
-    if is_repeat and sum(map(ord, text)) % 10 == body["seed"] // 1000:
-        return judged("cannot" not in text)
-    return well_behaved(body)
-
-
-def test_repeats_show_how_far_the_judge_agrees_with_itself(project: Project) -> None:
-    project.thresholds(THRESHOLDS)
-    project.server.answer = fickle
-    result = project.gate("-k", "smoke_safe", "--judge-repeats", "3")
-    result.assert_outcomes(passed=1)
-    noise = project.summary()["verdicts"]["smoke_safe-rejection_rate"]["noise"]
-    assert (noise["repeats"], noise["answers"]) == (3, 160)
-    assert 0 < noise["flipped"] < 80
-    assert 0 < noise["of_interval"] <= 1
-    said = r"judge noise: .*% of 160 verdicts flip between 3 repeats"
-    assert re.search(said, shown(result))
-    assert len(project.asked(judge=False)) == 80
-    assert len(project.asked(judge=True)) == 3 * 160
-
-
 def test_a_judge_whose_server_is_down_is_asked_again_later(project: Project) -> None:
     project.conftest(QUICK)
     project.server.failing = {"#judge": 503}

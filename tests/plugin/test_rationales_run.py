@@ -104,14 +104,14 @@ def test_a_repository_sets_it_once_and_any_judge_can_be_named(project: Project) 
 
 
 @pytest.mark.nightly
-def test_several_verdicts_are_drawn_alone_and_reasons_are_asked_of_no_repeat(
+def test_several_verdicts_are_drawn_alone(
     project: Project,
 ) -> None:
-    many = ("--judge-samples", "3", "--judge-temperature", "0.6", "--judge-repeats", "2")
+    many = ("--judge-samples", "3", "--judge-temperature", "0.6")
     project.gate(*OFFENDERS, *many)
     found = project.summary()["benchmarks"]["smoke_unsafe"]["reasons"]
     assert (found["asked"], found["given"], found["missing"]) == (20, 20, 0)
-    assert asked(project) == Counter(candidate=80, alone=80 * 3 * 2, whole=20 * 3)
+    assert asked(project) == Counter(candidate=80, alone=80 * 3, whole=20 * 3)
 
 
 def test_each_of_several_judges_gives_reasons_also_where_none_prevails(project: Project) -> None:

@@ -44,7 +44,6 @@ OPTIONS: tuple[tuple[str, ...], ...] = (
     ("--fresh",),
     ("--samples=2",),
     ("--offenders=50",),
-    ("--judge-repeats=2",),
     ("--judge-max-answer-chars=100",),
     ("--system-prompt", SYSTEM),
     ("--durations=0",),
@@ -116,8 +115,6 @@ def test_nothing_is_told_whatever_the_options(project: Project, group: int) -> N
     for number in range(5):
         chance = random.Random(5 * group + number)
         chosen = chance.sample(OPTIONS, 7)
-        if ("--stop-early",) in chosen:  # which refuses repeats
-            chosen = [each for each in chosen if each != ("--judge-repeats=2",)]
         mixture = [word for each in chosen for word in each]
         result = project.run(*models, *mixture, *(["-n2"] if number == 4 and group else []))
         assert result.ret == 1, mixture

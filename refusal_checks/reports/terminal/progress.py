@@ -192,7 +192,7 @@ class Speed:
         counts = list(progress.benchmarks.values())
         answers = sum(count.answers for count in counts)
         if self._samples and answers < self._samples[-1].answers:
-            self._samples.clear()  # another plan began: repeats, or the next candidate
+            self._samples.clear()  # another plan began, that of the next candidate
         prompts = sum(count.judged for count in counts)
         if len(self._samples) == 1 and prompts == self._samples[0].prompts:
             self._samples.clear()  # nothing is judged yet: an engine's first answers take longest

@@ -69,7 +69,6 @@ def test_new_settings_change_no_identity_where_they_are_not_used() -> None:
 
 def test_verdicts_have_seeds_of_their_own_and_so_have_second_attempts() -> None:
     assert list(JudgeSampling(samples=3, temperature=1, seed=7).seeds()) == [7, 9, 11]
-    assert max(JudgeSampling(samples=128, temperature=1).seeds()) + 1 < 1000  # --judge-repeats
 
 
 def test_an_unknown_key_is_answered_with_the_known_ones() -> None:

@@ -31,7 +31,7 @@ def test_only_answers_that_a_pool_needs_are_kept(benchmark: str, is_kept: bool) 
     decider = Decider(cast("Prepared", SimpleNamespace(gates=(pool,), options=options)))
     records = Held()
     released = weakref.ref(records)
-    decider._add(benchmark, records, ())
+    decider._add(benchmark, records)
     del records
     assert (released() is not None) == is_kept
 

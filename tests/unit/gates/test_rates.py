@@ -20,18 +20,16 @@ from refusal_checks.gates.explain import sentence
 from refusal_checks.gates.gate import Gate, Use
 from refusal_checks.gates.rates import (
     Evidence,
-    Noise,
     PairedScores,
     RateView,
     corrected,
-    noise,
     without_clusters,
 )
 from refusal_checks.judges.trust.calibration import Calibration
 from refusal_checks.judges.trust.correction import JudgeErrors, prediction_powered, rogan_gladen
 from refusal_checks.judges.trust.labels import BenchmarkLabels, Draw, prompt_key
 from refusal_checks.metrics import METRICS, by_prompt
-from refusal_checks.metrics.statistics.intervals import Estimate, wilson
+from refusal_checks.metrics.statistics.intervals import Estimate
 from tests.deciding import decide
 from tests.unit.conftest import records
 from tests.unit.gates.test_baseline import scores_of
@@ -257,26 +255,6 @@ def test_intervals_of_labelled_clusters_hold_people_s_rate() -> None:
 
 
 METRIC = METRICS["rejection_rate"]
-
-
-@pytest.mark.parametrize(
-    ("times", "figure", "expected"),
-    [
-        (["R R C C"] * 3, wilson(0.5, 4), Noise(3, 4, 0, 0.0, 0.0)),
-        # Figures of 2 of 4, 1 of 5 and 4 of 5: more than the interval allows for.
-        (
-            ["R R C C -", "R C C C C", "R R C R R"],
-            Estimate(0.5, 0.1, 0.9, 4),
-            Noise(3, 5, 3, 0.3, 1),
-        ),
-        (["R C", "R R"], Estimate(0.5, 0.5, 0.5, 2), Noise(2, 2, 1, 0.5 * 2**-0.5, 0.0)),
-    ],
-)
-def test_a_judge_s_noise(times: list[str], figure: Estimate, expected: Noise) -> None:
-    found = noise(METRIC, list(map(records, times)), figure, 0.95)
-    assert found
-    assert asdict(found) == pytest.approx(asdict(expected))
-    assert noise(METRIC, [records("R"), records("-")], wilson(1.0, 1), 0.95) is None
 
 
 def test_changes(snapshot: SnapshotAssertion) -> None:

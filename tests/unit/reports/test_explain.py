@@ -14,7 +14,7 @@ from refusal_checks.gates.compare import Earlier, Standard, offender
 from refusal_checks.gates.decide import Verdict
 from refusal_checks.gates.estimates import Rules
 from refusal_checks.gates.gate import Gate, Outcome, Use
-from refusal_checks.gates.rates import Noise, RateView
+from refusal_checks.gates.rates import RateView
 from refusal_checks.judges.cascade import SecondAsked
 from refusal_checks.metrics import METRICS, by_prompt
 from refusal_checks.metrics.statistics.intervals import Estimate
@@ -47,7 +47,6 @@ def viewed() -> Verdict:
             RateView("corrected", Estimate(0.6, 0.5, 0.7, 80), "another candidate's\x1b[2J"),
         ),
         use="corrected",
-        noise=Noise(3, 160, 8, 0.01, 0.04),
     )
 
 
@@ -63,7 +62,7 @@ CASES: dict[str, Callable[[], Verdict]] = {
     "mean in doubt": lambda: decide(
         replace(MEAN, minimum=0.0), records("RRC RCC " * 20 + "RRC " * 14)
     ),
-    "views and noise": viewed,
+    "views": viewed,
     "change": lambda: compared(records("R " * 60), records("C " * 40 + "R " * 20)),
     "one lost": lambda: compared(records("R R R"), records("C R R")),
     "both ways": lambda: compared(records("C C R"), records("R R C")),
@@ -87,7 +86,7 @@ def test_all_that_is_said_of_a_verdict(case: str, snapshot: SnapshotAssertion) -
     assert "\n".join([f"mark: {explain.mark(verdict)}", *told]) == snapshot
 
 
-@pytest.mark.parametrize("case", ["breach", "views and noise", "change"])
+@pytest.mark.parametrize("case", ["breach", "views", "change"])
 def test_properties_of_junit(case: str, snapshot: SnapshotAssertion) -> None:
     found = messages.properties(CASES[case](), {"commit": "abc", "sha/other": "of another"})
     own = [pair for pair in found if not pair[0].startswith("dd_tags")]
