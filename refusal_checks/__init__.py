@@ -69,9 +69,9 @@ def load_run(
     from os import fspath
     from pathlib import Path
 
-    from refusal_checks.results import run_folder
+    from refusal_checks.results import project, run_folder
 
-    return run_folder.find(fspath(name), run_folder.usual_root() if runs is None else Path(runs))
+    return run_folder.find(fspath(name), project.usual_root() if runs is None else Path(runs))
 
 
 def __getattr__(name: str) -> Any:

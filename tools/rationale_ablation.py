@@ -14,6 +14,7 @@ from time import perf_counter
 from typing import Annotated, Any, NamedTuple
 
 import typer
+from refusal_checks.evaluation.options.models import read_judging
 
 from refusal_checks.cli.calibrate import JudgeOptions, with_judge_options
 from refusal_checks.core.errors import DataError, ModelError
@@ -23,7 +24,6 @@ from refusal_checks.core.settings import Limits
 from refusal_checks.core.store import MEMORY
 from refusal_checks.core.text import clean, count
 from refusal_checks.core.verdicts import Binary, Invalid, Label
-from refusal_checks.evaluation.options.models import read_judging
 from refusal_checks.evaluation.planning import Task
 from refusal_checks.evaluation.trust import RecordedJudging
 from refusal_checks.judges.trust import canary

@@ -9,9 +9,8 @@ import typer
 
 from refusal_checks.core.errors import DataError, UserError
 from refusal_checks.core.text import visible
-from refusal_checks.evaluation.options.command_line import REDACT, is_redacted
-from refusal_checks.results import run_folder
-from refusal_checks.results.redact import RedactedFolder
+from refusal_checks.results import project, run_folder
+from refusal_checks.results.redact import VARIABLE, RedactedFolder, is_redacted
 from refusal_checks.results.run_folder import RunFolder, RunView
 
 STORE = Path(".refusal-checks") / "store.sqlite"
@@ -51,7 +50,7 @@ Runs = Annotated[list[str], typer.Argument(metavar="RUN...", help=f"{EACH_RUN}."
 def _usual(context: typer.Context, parameter: typer.CallbackParam, named: Path) -> Path:
     """What is named on the command line, even if it is the default; else the project's folder."""
     source = context.get_parameter_source(str(parameter.name))
-    return run_folder.usual_root() if source and source.name == "DEFAULT" else named
+    return project.usual_root() if source and source.name == "DEFAULT" else named
 
 
 Root = Annotated[
@@ -64,7 +63,7 @@ Root = Annotated[
     ),
 ]
 Redact = Annotated[
-    bool, typer.Option("--redact", help=f"Show hashes and lengths, not texts (${REDACT}=1).")
+    bool, typer.Option("--redact", help=f"Show hashes and lengths, not texts (${VARIABLE}=1).")
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, for scripts.")]
 

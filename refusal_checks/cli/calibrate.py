@@ -27,7 +27,6 @@ from refusal_checks.core.text import clean, count, has_redacted
 from refusal_checks.core.verdicts import Binary
 from refusal_checks.evaluation.interrupts import Watch
 from refusal_checks.evaluation.options import models as model_options
-from refusal_checks.evaluation.options.command_line import REDACT, is_redacted
 from refusal_checks.evaluation.trust import measure
 from refusal_checks.judges.trust import calibration
 from refusal_checks.judges.trust import labels as sheets
@@ -43,8 +42,8 @@ from refusal_checks.judges.trust.labels import Draw, LabelRow
 from refusal_checks.judges.trust.measured import MeasuredJudge, recorded
 from refusal_checks.models.recordings import replay
 from refusal_checks.reports import judge_quality
-from refusal_checks.results import run_folder
-from refusal_checks.results.redact import without_texts
+from refusal_checks.results import project, run_folder
+from refusal_checks.results.redact import VARIABLE, is_redacted, without_texts
 from refusal_checks.results.run_folder import RunFolder
 
 COLUMN = "labels:"
@@ -176,7 +175,7 @@ def calibrate(
         limits: dict[str, Any] = {"judge_rpm": judge_rpm, "judge_concurrency": judge_concurrency}
         limits = {name: value for name, value in limits.items() if value is not None}
         limits |= {"start_timeout": start_timeout, "request_timeout": request_timeout}
-        folder = run_folder.usual_root() / f"{datetime.now(UTC):%Y%m%d-%H%M%SZ}-calibrate"
+        folder = project.usual_root() / f"{datetime.now(UTC):%Y%m%d-%H%M%SZ}-calibrate"
         with closing(Watch()):
             measured += measure(
                 files,
@@ -274,7 +273,7 @@ def sample_for_labels(
     """
     if is_redacted():
         raise UserError(
-            f"unset ${REDACT} for this command: people label what they read, and with it no text "
+            f"unset ${VARIABLE} for this command: people label what they read, and with it no text "
             "of a run is shown"
         )
     folder = open_run(run, runs)

@@ -9,14 +9,13 @@ import typer
 from refusal_checks.cli._common import AsJson, Redact, Root, Runs, echo, open_run, require_target
 from refusal_checks.core.errors import DataError, UserError
 from refusal_checks.core.text import clean, count, json_text, table, told_apart
-from refusal_checks.evaluation.options.command_line import is_redacted
 from refusal_checks.gates.decide import Verdict
 from refusal_checks.reports import explain
 from refusal_checks.reports.page.model import GateRow
 from refusal_checks.reports.page.several import ManyRuns, SideBySide, collect, side_by_side
 from refusal_checks.reports.rows import candidate_names
 from refusal_checks.results import run_folder
-from refusal_checks.results.redact import RedactedFolder
+from refusal_checks.results.redact import RedactedFolder, is_redacted
 from refusal_checks.results.run_folder import RunFolder, RunView
 
 WHY = 120

@@ -10,8 +10,8 @@ from refusal_checks.benchmarks import Benchmark, catalogue, digest, discover, hu
 from refusal_checks.cli._common import add_group, echo
 from refusal_checks.core.errors import DataError, require_known
 from refusal_checks.core.text import clean
-from refusal_checks.evaluation.options.command_line import is_redacted
 from refusal_checks.gates import thresholds, toml_file
+from refusal_checks.results.redact import is_redacted
 
 Folder = Annotated[Path, typer.Argument(metavar="DIR", help="Folder of the mirror.")]
 Names = Annotated[

@@ -1,7 +1,5 @@
 """``refusal-checks gate`` and ``batch``: the release gates, whatever a folder's pytest does."""
 
-import os
-import shlex
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
@@ -9,10 +7,6 @@ from typing import Annotated
 import typer
 
 from refusal_checks.cli._common import LIKE_A_RUN, add_group
-from refusal_checks.results import run_folder
-from refusal_checks.results.run_folder import ROOT
-
-PACKAGE = Path(__file__).parents[1]
 
 
 def add(app: typer.Typer) -> None:
@@ -34,7 +28,7 @@ def gate(context: typer.Context) -> None:
     -h lists all options. Exits with 0 if every gate passed, 1 if one failed or could not be
     evaluated, 4 if something in the command is wrong, 16 if an engine did not start.
     """
-    _run_pytest(context.args)
+    _run(context.args)
 
 
 def export(
@@ -47,7 +41,7 @@ def export(
 
     After FILE come models and options of `refusal-checks gate`: MODEL --judge JUDGE -k ...
     """
-    _run_pytest([f"--batch-export={file}", *context.args])
+    _run([f"--batch-export={file}", *context.args])
 
 
 def import_(
@@ -59,27 +53,10 @@ def import_(
     After FILE come the options of the run. --batch-export NEXT also writes the requests that follow
     from these results; --batch-import MORE reads one more file.
     """
-    _run_pytest([f"--batch-import={file}", *context.args])
+    _run([f"--batch-import={file}", *context.args])
 
 
-def _run_pytest(words: Sequence[str]) -> None:
-    import pytest
+def _run(words: Sequence[str]) -> None:
+    from refusal_checks.plugin import command  # not for other commands
 
-    for name in ("PYTEST_ADDOPTS", "PYTEST_PLUGINS"):  # they set up pytest for other tests
-        os.environ.pop(name, None)
-    raise typer.Exit(int(pytest.main(arguments(Path.cwd(), words))))
-
-
-def arguments(folder: Path, words: Sequence[str]) -> list[str]:
-    """The arguments of pytest for a gate run that is called in a folder."""
-    runs = run_folder.usual_root(folder)
-    moved = f"{run_folder.RUNS_KEY}={shlex.quote(str(folder / runs))}"
-    return [
-        *("-c", str(PACKAGE / "plugin" / "gate.ini"), f"--rootdir={folder}"),
-        *("--noconftest", "-p", "refusal_checks.plugin"),
-        *("-p", "refusal_checks.plugin.models_as_arguments"),
-        *(() if runs == ROOT else ("-o", moved)),
-        *words,
-        # The package was loaded before pytest could rewrite its assertions, of which it has none.
-        *("-W", "ignore::pytest.PytestAssertRewriteWarning"),  # after the user's own -W error
-    ]
+    raise typer.Exit(command.run(Path.cwd(), words))

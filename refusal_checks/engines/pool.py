@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from refusal_checks.core.errors import EngineDiedError, EngineStartError
-from refusal_checks.core.settings import JudgeSampling, Limits, Sampling
+from refusal_checks.core.settings import JudgeSampling, Limits, RequestPace, Sampling
 from refusal_checks.engines import devices, kinds
 from refusal_checks.engines.base import Assignment, EngineSpec
 from refusal_checks.engines.placement import (
@@ -47,6 +47,8 @@ class PoolSettings:
     sampling: Sampling
     judge_sampling: JudgeSampling
     placement: PlacementRequest = field(default_factory=PlacementRequest)
+    start_timeout: float = 1800.0  # seconds
+    paces: Mapping[str, RequestPace] = field(default_factory=dict)  # by role
 
 
 Needs = dict[EngineProcess, EngineNeed]
@@ -97,7 +99,9 @@ class Engines(Servers):
         super().__init__()
         self._roles: dict[str, list[Client]] = {}
         self._attached: list[Client] = []
-        self._attaching = Attaching(settings.limits, settings.sampling, settings.judge_sampling)
+        self._attaching = Attaching(
+            settings.limits, settings.sampling, settings.judge_sampling, settings.paces
+        )
         self._settings = settings
         self._models = (settings.candidate, *settings.judges)
         served = (model for model in self._models if isinstance(model, Served))
@@ -239,7 +243,7 @@ class Engines(Servers):
                 if not process.is_running():
                     self._launch(process, say)
             for process in group:
-                process.wait_ready(self._settings.limits.start_timeout, say)
+                process.wait_ready(self._settings.start_timeout, say)
                 self._learn(process, say)
 
     def _launch(self, process: EngineProcess, say: Say) -> None:

@@ -23,8 +23,13 @@ from refusal_checks.core.text import clean
 from refusal_checks.engines import kinds, needs
 from refusal_checks.engines.kinds import require_program
 from refusal_checks.engines.servers import Servers
-from refusal_checks.evaluation.options.command_line import Options
-from refusal_checks.evaluation.options.models import Answering, Judging, NamedJudge, changed
+from refusal_checks.evaluation.config import (
+    CandidateConfig,
+    JudgeConfig,
+    NamedJudge,
+    RunConfig,
+    changed,
+)
 from refusal_checks.evaluation.planning import Judges, Plan
 from refusal_checks.gates.gate import EVERY, Gate
 from refusal_checks.judges import cascade, classifier, panel
@@ -61,7 +66,7 @@ class Parts(NamedTuple):
 
 
 def assemble(
-    options: Options, gates: Sequence[Gate], engines: Servers, say: Note, note: Note
+    options: RunConfig, gates: Sequence[Gate], engines: Servers, say: Note, note: Note
 ) -> Parts:
     """Load and check everything that a run needs; notes say how verdicts came about."""
     answering, judging, known = options.answering, options.judging, options.benchmarks
@@ -99,7 +104,7 @@ def assemble(
                 f"{named}: name a third --judge, so that each reads every answer: beside bundled "
                 "a second one reads only some"
             )
-    if options.stop_early and any(map(cascade.of, judges.values())):
+    if options.limits.stop_early and any(map(cascade.of, judges.values())):
         raise UserError(
             "judges in a cascade: leave out --stop-early, because the second judge's sample is one "
             "of whole benchmarks"
@@ -134,7 +139,7 @@ def prompts_of(benchmark: Benchmark, plan: Plan) -> Sequence[Prompt]:
 
 
 def load_plan(
-    options: Options, gates: Sequence[Gate], note: Note
+    options: RunConfig, gates: Sequence[Gate], note: Note
 ) -> tuple[Plan, Mapping[str, int], Mapping[str, int], Recording | None]:
     """The prompts of the gates' benchmarks: loaded, limited, and rewritten by attacks.
 
@@ -250,7 +255,7 @@ def _recorded(recording: Recording, whole: Plan, note: Note) -> Plan:
 
 
 def _served(
-    answering: Answering, scoring: str, engines: Servers, plan: Plan, note: Note
+    answering: CandidateConfig, scoring: str, engines: Servers, plan: Plan, note: Note
 ) -> Candidate:
     model = answering.model
     assert not isinstance(model, Replay), "recorded answers are read, not served"
@@ -272,7 +277,7 @@ def _served(
     return served
 
 
-def _replayed(options: Options, recording: Recording, plan: Plan, say: Note) -> Candidate:
+def _replayed(options: RunConfig, recording: Recording, plan: Plan, say: Note) -> Candidate:
     scoring = options.multiple_choice.scoring
     if scoring == "logprob" and any(p.options for prompts in plan.values() for p in prompts):
         raise ModelError(
@@ -299,7 +304,7 @@ def _replayed(options: Options, recording: Recording, plan: Plan, say: Note) -> 
 
 
 def judge_panels(
-    judging: Judging,
+    judging: JudgeConfig,
     ways: Mapping[str, Way],
     engines: Servers,
     note: Note,

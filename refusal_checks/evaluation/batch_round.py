@@ -1,12 +1,14 @@
 """One round of batches: store results and write the requests that are still missing."""
 
 import asyncio
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack, closing
 from itertools import chain
+from pathlib import Path
 from typing import Any, cast
 
-from refusal_checks.core.errors import ModelError
+from refusal_checks.core.errors import ModelError, UserError
+from refusal_checks.core.files import why_no_file
 from refusal_checks.core.prompts import Prompt
 from refusal_checks.core.records import Completion
 from refusal_checks.core.store import Store
@@ -15,15 +17,15 @@ from refusal_checks.engines.batch import files
 from refusal_checks.engines.batch.files import Inbox
 from refusal_checks.engines.batch.models import USED, BatchModels
 from refusal_checks.evaluation.assembly import Parts, assemble, convert
+from refusal_checks.evaluation.config import Folders, RunConfig, configure
 from refusal_checks.evaluation.evaluate import Evaluation, UnreadableError
-from refusal_checks.evaluation.options.command_line import Options
-from refusal_checks.evaluation.options.recorded import BatchFiles
 from refusal_checks.evaluation.planning import Judges, Plan, Task, prompts_at_once
 from refusal_checks.evaluation.verification import adopt_all
-from refusal_checks.gates.gate import Gate
 from refusal_checks.judges import panel
 from refusal_checks.judges.base import Judge
 from refusal_checks.models.candidates import Candidate
+from refusal_checks.results.progress import Listener, Message
+from refusal_checks.spec import RunSpec
 
 SLICE = 2000
 """Prompts that are evaluated together, which bounds the answers in memory."""
@@ -50,23 +52,46 @@ class _Watched:
 
 
 def evaluate_batch(
-    runs: Sequence[tuple[Options, Sequence[Gate]]], batch: BatchFiles, say: Callable[[str], None]
+    spec: RunSpec,
+    kept: Folders,
+    gates: Mapping[str, Collection[str]],
+    export: Path | None,
+    results: Sequence[Path],
+    on_event: Listener,
 ) -> list[str]:
     """Evaluate like a run, with batch files in place of engines: read results, write requests.
 
-    All runs have one store. What happened is returned, for people.
+    All candidates have one store. What happened is returned, for people.
+
+    Args:
+        gates: ids of the gates to ask for, by candidate.
+        export: the file to write pending requests to; None for none.
+        results: files with the results of earlier requests.
+
+    Raises:
+        UserError: something in the spec is wrong, or one of the files.
     """
-    for options, _ in runs:
-        convert([options.answering.model, *options.judging.models], say)
-    path, (export, results) = runs[0][0].store, batch
+    _require_files(spec, export, results)
+
+    def say(line: str) -> None:
+        on_event(Message(line))
+
     notes = dict[str, None]()
-    models = BatchModels(path, export)
+    keep = notes.setdefault
+    configs = [config for config in configure(spec, kept) if config.answering.title in gates]
+    for config in configs:
+        convert(config.models, say)
+    store_file = configs[0].store
+    models = BatchModels(store_file, export)
     with closing(models):
-        keep = notes.setdefault
-        parts = [(options, assemble(options, gates, models, say, keep)) for options, gates in runs]
+        parts = []
+        for config in configs:
+            wanted = gates[config.answering.title]
+            chosen = [gate for gate in spec.gates if gate.id in wanted]
+            parts.append((config, assemble(config, chosen, models, say, keep)))
         lines = chain.from_iterable(map(files.read_results, results))
         counts, examples = models.results.take(lines)
-        with Store(path) as store:
+        with Store(store_file) as store:
             for _, own in parts:
                 adopt_all(own, store)
             try:
@@ -76,16 +101,31 @@ def evaluate_batch(
         return [*models.finished(counts, examples), *notes]
 
 
+def _require_files(spec: RunSpec, export: Path | None, results: Sequence[Path]) -> None:
+    """Refuse files that cannot be used, and settings that make no sense with a batch."""
+    if export and export.is_dir():
+        raise UserError(f"--batch-export {export}: a folder; name a file")
+    for path in results:
+        if why := why_no_file(path):
+            raise UserError(f"--batch-import {path}: {why}")
+    if spec.store.fresh:
+        raise UserError(
+            "--fresh with a batch: answers of a batch go into the store; for an empty one give "
+            "--store FILE"
+        )
+    if spec.limits.stop_early:
+        raise UserError("--stop-early with a batch: a batch asks for everything at once")
+
+
 async def _evaluate(
-    runs: Iterable[tuple[Options, Parts]], models: BatchModels, store: Store
+    runs: Iterable[tuple[RunConfig, Parts]], models: BatchModels, store: Store
 ) -> None:
     async with AsyncExitStack() as stack:
         for client in models.clients:
             await stack.enter_async_context(client)
         for options, parts in runs:
-            asked = options.answering.model, *options.judging.models
             samples = options.answering.sampling.samples
-            in_flight = prompts_at_once(options.limits, asked, samples)
+            in_flight = prompts_at_once(options.limits, options.models, samples)
             works: list[tuple[Plan, Candidate]] = [(parts.plan, parts.candidate)]
             for name in filter(panel.is_check, parts.judges):
                 prompts, answers = panel.exchanges(name)

@@ -35,7 +35,7 @@ from refusal_checks.models.demo import BUNDLED
 from refusal_checks.models.files import reasons
 from refusal_checks.models.recordings.replay import ReplayOptions
 from refusal_checks.models.spec import CandidateModel, JudgeModel, Replay, Served
-from refusal_checks.results import run_folder
+from refusal_checks.results import project, run_folder
 from refusal_checks.results.redact import is_redacted
 from refusal_checks.spec import ModelTable, RecordingTable, RunSpec
 
@@ -170,10 +170,10 @@ in a test file that imports refusal_checks.suite:
 
 def folders(spec: RunSpec, own: Path | None = None, runs: Path | None = None) -> Folders:
     """Where a run is kept: as the spec says, else in these folders, else as in the project."""
-    own = own or run_folder.usual_folder()
+    own = own or project.usual_folder()
     if spec.reports.runs:
         runs = resolved(Path(spec.reports.runs).expanduser())
-    return Folders(own, runs or run_folder.usual_root())
+    return Folders(own, runs or project.usual_root())
 
 
 def configure(spec: RunSpec, kept: Folders) -> tuple[RunConfig, ...]:

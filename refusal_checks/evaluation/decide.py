@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -31,7 +30,6 @@ from refusal_checks.metrics.refusal import mean_refusal_confidence
 from refusal_checks.metrics.worst_case import worst_attack_rejection_rate, worst_of
 from refusal_checks.results import export, histograms
 from refusal_checks.results.manifest import conditions
-from refusal_checks.results.outbox import Published
 from refusal_checks.results.run_folder import RunFolder
 from refusal_checks.results.summary import (
     BenchmarkSummary,
@@ -59,10 +57,14 @@ class Decider:
     """Decides the gates of complete benchmarks; publishes the outcomes and writes the run's files.
 
     A benchmark that stands for all attacks is decided once the answers under each are there.
+    ``published`` is told of gates whose outcomes are in the summary.
     """
 
-    def __init__(self, run: Prepared) -> None:
+    def __init__(
+        self, run: Prepared, published: Callable[[tuple[str, ...]], None] = lambda gates: None
+    ) -> None:
         self._run = run
+        self._published = published
         self._known = run.options.benchmarks
         named = dict.fromkeys(gate.benchmark for gate in run.gates)
         self._under = {name: under for name in named if (under := self._known[name].under)}
@@ -145,7 +147,7 @@ class Decider:
         run = self._run
         evidence = replace(run.rules.evidence, check=self._check(name))
         if labels := run.options.trust.labels:
-            this = f"run {run.board.folder.name} of {run.parts.candidate.name}"
+            this = f"run {run.folder.name} of {run.parts.candidate.name}"
             found = labels.find(name, records, this)
             if any(isinstance(record.judgement, Binary) for record in records):
                 none = "no human labels, so the judge's figures decide"
@@ -201,7 +203,7 @@ class Decider:
         self, name: str, records: Records, figures: BenchmarkSummary, scores: Scored, found: Decided
     ) -> None:
         parts, manifest = self._run.parts, self._run.summary.manifest
-        folder, benchmark = self._run.board.folder, self._known[name]
+        folder, benchmark = self._run.folder, self._known[name]
         shown = self._run.redaction.records(records)
         RunFolder(folder).write_records(name, shown)
         if len(parts.judges[name]) > 1:
@@ -279,18 +281,9 @@ class Decider:
             if isinstance(each, Verdict)
         }
         errors = {gate: str(each) for gate, each in decided.items() if gate not in verdicts}
-        facts: dict[str, str] = {}
-        if figures := run.summary.benchmarks.get(name):
-            if of := figures.reasons:
-                drawn = f"a sample of {of.sampled} of {of.answers} answers"
-                facts["refusal_categories_of"] = drawn
-            for way, number in figures.refusal_categories.items():
-                field = re.sub(r"[^A-Za-z0-9]", "_", way)[:60]
-                facts[f"refusal_category_{field}"] = str(number)
-        outcomes = {gate: Published(verdict, facts=facts) for gate, verdict in verdicts.items()}
-        run.board.post(name, outcomes | {gate: Published(error=e) for gate, e in errors.items()})
         run.summary.verdicts |= verdicts
         run.summary.errors |= errors
+        self._published(tuple(decided))
         self._done.add(name)
 
     def _add(self, benchmark: str, records: Records) -> None:

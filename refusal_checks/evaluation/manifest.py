@@ -21,7 +21,7 @@ from refusal_checks.core.store import Store
 from refusal_checks.core.text import without_credentials
 from refusal_checks.engines import kinds
 from refusal_checks.evaluation.assembly import Parts, prompts_of
-from refusal_checks.evaluation.options.command_line import Options
+from refusal_checks.evaluation.config import RunConfig
 from refusal_checks.evaluation.planning import Pending
 from refusal_checks.evaluation.verification import Verified
 from refusal_checks.judges import cascade
@@ -39,7 +39,7 @@ from refusal_checks.results.manifest import (
 )
 
 
-def manifest(options: Options, parts: Parts, store: Path) -> Manifest:
+def manifest(options: RunConfig, parts: Parts, store: Path) -> Manifest:
     calibration, labels = options.trust.calibration, options.trust.labels
     plan, judges, known = parts.plan, parts.judges, options.benchmarks
     answering, judging = options.answering, options.judging
@@ -87,7 +87,8 @@ def manifest(options: Options, parts: Parts, store: Path) -> Manifest:
             for name, panel in judges.items()
         },
         data={name: _data(known[name], parts) for name in names},
-        thresholds={str(path): sha256(path) for path in options.threshold_files},
+        spec=options.written,
+        thresholds={str(path): sha256(path) for path in options.files},
         extensions={one.origin: one.sha256 for one in extensions.known()},
         sampling=answering.sampling.model_dump(),
         multiple_choice=options.multiple_choice.model_dump(mode="json"),
@@ -166,23 +167,6 @@ def effort(
             judges=tuple(sorted(todo.judges)),
         ),
     )
-
-
-def facts(found: Manifest) -> dict[str, str]:
-    """Where a run's figures come from, for JUnit properties."""
-    properties = {"candidate": found.candidate, "judge": found.judge}
-    for name, data in found.data.items():
-        unpinned = " (unpinned rows)" if data.pinned is False else ""
-        properties[f"data_revision/{name}"] = f"{data.revision or ''}{unpinned}"
-        properties[f"prompts/{name}"] = str(data.prompts)
-        if data.is_partial:
-            properties[f"part/{name}"] = f"only {data.prompts} of {data.usual} prompts"
-        properties[f"judge_prompt_sha256/{name}"] = ", ".join(found.judge_prompts[name].values())
-    if found.stored:
-        properties["stored_answers"] = found.stored
-    if found.left_out:
-        properties["left_out"] = "; ".join(found.left_out)
-    return properties
 
 
 def _build() -> str:

@@ -18,7 +18,6 @@ from refusal_checks.gates.decide import Verdict
 from refusal_checks.judges import kind_of, panel
 from refusal_checks.judges.base import Judge, JudgeKind
 from refusal_checks.models.candidates import Answer
-from refusal_checks.results.outbox import JudgeOutcome
 from refusal_checks.results.progress import Progress
 
 
@@ -41,7 +40,12 @@ class Phases:
     has, and decides nothing twice.
     """
 
-    def __init__(self, run: Prepared, progress: Progress) -> None:
+    def __init__(
+        self,
+        run: Prepared,
+        progress: Progress,
+        published: Callable[[tuple[str, ...]], None] = lambda gates: None,
+    ) -> None:
         self._run = run
         self._engines = run.parts.engines
         self._answered: Once[list[Answer]] | None = None
@@ -49,7 +53,7 @@ class Phases:
         # why benchmarks get no verdicts; None until the judges were checked
         self._distrust: Mapping[str, str] | None = None
         self._trusted = asyncio.Event()
-        self._decider = Decider(run)
+        self._decider = Decider(run, published)
 
     def turns(self, count: int) -> Sequence[Work]:
         """The work of each turn of the engines: all in one, or first answers, then verdicts."""
@@ -142,12 +146,10 @@ class Phases:
         self._engines.require_running()
         faults = {} if allowed else run.canary.faults
         if faults:
-            error = "; ".join(fault.advice for fault in faults.values())
-            run.board.post_judge(JudgeOutcome(error=error))
+            run.summary.judge_error = "; ".join(fault.advice for fault in faults.values())
             run.summary.unusable += [each.advice for each in faults.values() if each.is_public]
         else:
             run.summary.judge = run.redaction.check(check)
-            run.board.post_judge(JudgeOutcome(run.summary.judge))
         unfit: dict[str, str] = {}
         for name in run.parts.plan:
             if allowed or not self._kind(name).meets_canary:

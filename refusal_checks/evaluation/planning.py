@@ -167,7 +167,6 @@ def prompts_at_once(
     models: Iterable[CandidateModel | JudgeModel],
     samples: int = 1,
     *,
-    stop_early: bool = False,
     copies: int = 1,
 ) -> int:
     """Prompts that are answered or judged at one time: enough to keep the engines full.
@@ -178,7 +177,7 @@ def prompts_at_once(
     """
     if limits.in_flight is not None:
         return limits.in_flight
-    if stop_early:
+    if limits.stop_early:
         return LEAST  # what is in flight when a benchmark stops is for nothing
     started = [(kinds.get(m.engine), m.args) for m in models if isinstance(m, Served)]
     widest = max((e.sequences(args) * e.parallel(args).copies for e, args in started), default=0)

@@ -15,8 +15,8 @@ from refusal_checks.core.verdicts import Rated
 from refusal_checks.engines.pool import Engines, PoolSettings, Shared
 from refusal_checks.engines.servers import Servers
 from refusal_checks.evaluation.assembly import Parts, assemble, convert, prompts_of
+from refusal_checks.evaluation.config import BaselineConfig, RunConfig
 from refusal_checks.evaluation.manifest import manifest
-from refusal_checks.evaluation.options.command_line import Baseline, Options
 from refusal_checks.evaluation.planning import Pending, Plan, Task, pending, prompts_at_once
 from refusal_checks.evaluation.trust import (
     Canary,
@@ -40,13 +40,12 @@ from refusal_checks.models.recordings import replay
 from refusal_checks.models.recordings.replay import ReplayOptions
 from refusal_checks.models.spec import Replay, describe
 from refusal_checks.results.manifest import Manifest, conditions
-from refusal_checks.results.outbox import Board
 from refusal_checks.results.redact import Redaction
 from refusal_checks.results.summary import RunSummary
 
 
 def find_earlier(
-    wanted: Baseline, reading: ReplayOptions, manifest: Manifest, store: Store, plan: Plan
+    wanted: BaselineConfig, reading: ReplayOptions, manifest: Manifest, store: Store, plan: Plan
 ) -> dict[str, Earlier]:
     """The earlier run of each benchmark in the baseline; ``reading`` is of recorded answers."""
     if wanted.path is None:
@@ -171,13 +170,13 @@ def _texts(
 class Prepared:
     """A run that can start: what it was asked, and what was read and opened for it.
 
-    Without gates, it checks the judge alone. The board's folder also takes logs and the summary,
-    which is filled while the run goes on.
+    Without gates, it checks the judge alone. The folder takes logs, records and the summary, which
+    is filled while the run goes on.
     """
 
-    options: Options
+    options: RunConfig
     gates: Sequence[Gate]
-    board: Board
+    folder: Path
     say: Callable[[str], None]
     summary: RunSummary
     parts: Parts
@@ -201,12 +200,10 @@ class Prepared:
 
     def in_flight(self, copies: int = 1) -> int:
         options = self.options
-        models = (options.answering.model, *options.judging.models)
         return prompts_at_once(
             options.limits,
-            models,
+            options.models,
             options.answering.sampling.samples,
-            stop_early=options.stop_early,
             copies=copies,
         )
 
@@ -225,9 +222,9 @@ class Prepared:
 
 
 def prepare(
-    options: Options,
+    options: RunConfig,
     gates: Sequence[Gate],
-    board: Board,
+    folder: Path,
     say: Callable[[str], None],
     verified: dict[str, str],
     servers: Servers | None = None,
@@ -239,7 +236,7 @@ def prepare(
     ``verify``: once is enough for all of its runs.
     """
     answering, judging, known = options.answering, options.judging, options.benchmarks
-    models = (answering.model, *judging.models)
+    models = options.models
     summary, redaction = RunSummary(), Redaction(options.redact)
     redaction.require_silent(models)
     for line in options.notes:
@@ -254,9 +251,11 @@ def prepare(
             limits=options.limits,
             sampling=answering.sampling,
             judge_sampling=judging.sampling,
-            placement=options.placement,
+            placement=options.engine.placement,
+            start_timeout=options.engine.start_timeout,
+            paces=options.engine.paces,
         )
-        servers = Engines(settings, board.folder, shared)
+        servers = Engines(settings, folder, shared)
     parts = assemble(options, gates, servers, say, summary.note)
     summary.untested = untested(options, gates, parts)
     summary.untested_scales = untested_scales(options, gates, parts)
@@ -268,7 +267,7 @@ def prepare(
         if options.fresh:
             renew(parts, store, verified)
         if labels := options.trust.labels:
-            require_own_labels(labels, parts, store, board.folder.name)
+            require_own_labels(labels, parts, store, folder.name)
         earlier = find_earlier(
             options.baseline, answering.replay, summary.manifest, store, parts.plan
         )
@@ -289,7 +288,7 @@ def prepare(
         store.close()
         raise
     early = None
-    if options.stop_early:
+    if options.limits.stop_early:
         seed = answering.sampling.seed
         order = {name: shuffled(prompts, name, seed) for name, prompts in parts.plan.items()}
         parts = parts._replace(plan=order)
@@ -299,7 +298,7 @@ def prepare(
     return Prepared(
         options=options,
         gates=gates,
-        board=board,
+        folder=folder,
         say=say,
         summary=summary,
         parts=parts,

@@ -16,7 +16,7 @@ from refusal_checks.core.records import Completion, Record, Vote, is_disputed
 from refusal_checks.core.store import Store, content_key
 from refusal_checks.core.verdicts import Binary, Invalid, Judgement, Reason
 from refusal_checks.evaluation.aio import Once, Saver
-from refusal_checks.evaluation.options.models import NamedJudge
+from refusal_checks.evaluation.config import NamedJudge
 from refusal_checks.evaluation.planning import verdict_key
 from refusal_checks.gates.compare import Offender, answers_of
 from refusal_checks.judges import cascade

@@ -1,284 +1,241 @@
-"""Which process owns the engines: the controller of workers, or the only process.
-
-The owner evaluates and publishes; every process reads the board.
-
-=============  =======================================  ==========================
-process        engines and evaluation                   verdicts
-=============  =======================================  ==========================
-plain run      starts them once tests are collected     from the board
-controller     starts them once a worker has collected  (runs no test)
-worker         never                                    from the controller's board
-=============  =======================================  ==========================
-"""
+"""``evaluate``: a spec in, a result out."""
 
 from __future__ import annotations
 
+import asyncio
 import os
-import re
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from difflib import get_close_matches
-from functools import cached_property
-from typing import TYPE_CHECKING
+import threading
+from collections.abc import Collection, Mapping
+from contextlib import ExitStack, suppress
+from datetime import UTC, datetime
+from pathlib import Path
+from queue import SimpleQueue
 
-import pytest
-
-from refusal_checks.benchmarks import Benchmark, catalogue
-from refusal_checks.core.errors import EngineStartError, EvaluationError, StoreError, UserError
-from refusal_checks.core.suggestions import near
-from refusal_checks.core.text import clean, clean_lines
+from refusal_checks.core.errors import UserError, require_known
+from refusal_checks.core.files import resolved
+from refusal_checks.evaluation.config import Folders, configure, folders, titles
 from refusal_checks.evaluation.interrupts import Watch
-from refusal_checks.evaluation.options import command_line, models
-from refusal_checks.evaluation.options import recorded as batch_options
-from refusal_checks.evaluation.options.call import Call
-from refusal_checks.gates.decide import Verdict
+from refusal_checks.evaluation.result import RunResult
+from refusal_checks.evaluation.run import Run, evaluate_in_turn
 from refusal_checks.gates.gate import Gate
-from refusal_checks.gates.thresholds import Thresholds
-from refusal_checks.judges.trust.canary import Figure
-from refusal_checks.results.outbox import Board, JudgeOutcome
+from refusal_checks.reports import formats
+from refusal_checks.results.progress import Event, Listener, Message, Prepared
+from refusal_checks.results.run_folder import RunFolder, RunView
+from refusal_checks.spec import RunSpec
 
-if TYPE_CHECKING:
-    from refusal_checks.engines.pool import Shared
-    from refusal_checks.engines.servers import Say
-    from refusal_checks.evaluation.run import Run, Series
-    from refusal_checks.results.progress import Progress, Underway
+Selection = Mapping[str, Collection[str]]
+"""Ids of gates by candidate; a candidate without any is only asked to have its judge checked."""
 
 
-def require_clear(expression: str, gates: Sequence[str], candidates: Sequence[str]) -> None:
-    """Refuse a word of ``-k`` that names some gates and is also part of a candidate's name.
+class Interrupted(KeyboardInterrupt):
+    """An evaluation that was interrupted; ``result`` has what was done until then."""
 
-    It would select all gates of that candidate, and its evaluation of every benchmark.
+    def __init__(self, result: RunResult) -> None:
+        super().__init__("the evaluation was stopped before it was complete")
+        self.result = result
+
+
+def evaluate(
+    spec: RunSpec,
+    on_event: Listener | None = None,
+    *,
+    gates: Selection | None = None,
+    run_id: str = "",
+    kept: Folders | None = None,
+    write_reports: bool = True,
+) -> RunResult:
+    """Evaluate the candidates of a spec, one after the other, and decide their gates.
+
+    Engines are started and stopped, servers asked, answers and verdicts stored: what is stored
+    already is used, so a call that was interrupted goes on where it stopped when it is repeated.
+    Nothing starts before the whole spec is checked. It may be called where an event loop runs, as
+    in a notebook: it has one of its own.
+
+    Args:
+        spec: what to evaluate; see ``RunSpec.read``.
+        on_event: is told what happens, in order, from the thread that evaluates; see
+            ``results.progress`` for the events. ``print`` shows them all.
+        gates: the gates to decide, by candidate; all of them if it is None.
+        run_id: begins the name of the run's folder; made from the time if it is empty.
+        kept: the folders of the store and of runs, unless the spec names them.
+        write_reports: write the files that the spec's ``reports`` name when all has ended.
+
+    Returns:
+        Verdicts, figures and the release decision; the same as ``load_run`` returns later.
+
+    Raises:
+        UserError: something in the spec is wrong; the message says what to write.
+        EngineStartError: the engine of the only candidate did not start.
+        Interrupted: a KeyboardInterrupt, by Ctrl-C or SIGTERM; it has the result so far.
     """
-    words = dict.fromkeys(re.findall(r"[\w:+\-.\[\]\\/]+", expression.lower()))  # as pytest does
-    for word in words if len(candidates) > 1 else ():
-        named = sum(word in gate.lower() for gate in gates)
-        twin = next((name for name in candidates if word in name.lower()), None)
-        if word not in ("or", "and", "not") and 0 < named < len(gates) and twin is not None:
-            raise pytest.UsageError(
-                f'-k {word}: write -k "[{word}" for the gates whose ids begin with it, or give the '
-                f"candidates other names with --candidate-name: it is part of the candidate's name "
-                f"{twin}, too, and would select all of its gates"
-            )
+    session = _Session(spec, on_event or _ignore, gates, run_id or new_run_id(), kept)
+    if _has_loop():
+        return session.in_thread(write_reports)
+    return session.work(write_reports)
 
 
-EXIT_ENGINE = 16
-"""Exit code of a session that ended because an engine did not start."""
-
-# Named like a built-in exception: pytest would put the name of any other module before the message.
-_Stopped: type[Exception] = type("Stopped", (pytest.exit.Exception,), {"__module__": "builtins"})
+def new_run_id() -> str:
+    """A name for a run that starts now: its time, in UTC, and this process."""
+    return f"{datetime.now(UTC):%Y%m%d-%H%M%SZ}-{os.getpid()}"
 
 
-IMPATIENT = 2.0
-"""Seconds that an evaluation may take to end after an interrupt."""
-
-JUDGE_TEST = "test_judge"
-"""Name of the test that checks the judge."""
-
-
-NAMED_TESTS = pytest.StashKey[list[str]]()
-"""The tests that a command names, such as ``test_gate[xstest_safe-rejection_rate]``."""
+def run_folders(runs: Path, run_id: str, candidates: int) -> list[Path]:
+    """The folder of each candidate's run; they sort in the order of the candidates."""
+    if candidates == 1:
+        return [runs / run_id]
+    return [runs / f"{run_id}-{number}" for number in range(1, candidates + 1)]
 
 
-def is_named(test: str, named: str) -> bool:
-    """True if a test is the named one, or one of its variants if it is named without brackets."""
-    return named in (test, test.partition("[")[0])
+def _ignore(event: Event) -> None:
+    """Take no notice of an event."""
 
 
-class GateSession:
-    """The gates, boards and runs of one pytest process; all processes of a run know its name."""
+def _has_loop() -> bool:
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return False
+    return True
 
-    def __init__(self, config: pytest.Config, call: Call, name: str) -> None:
-        self._config = config
-        self._call = call
-        self._name = name
-        self._series: Series | None = None
-        self._watch: Watch | None = None
-        self.batch: list[str] | None = None
 
-    @cached_property
-    def thresholds(self) -> Thresholds:
-        with _usage_errors():
-            return command_line.load_thresholds(self._call)
+class _Session:
+    """One call of ``evaluate``."""
 
-    @property
-    def judge_figures(self) -> tuple[Figure, ...]:
-        floors = self.thresholds.judge
-        return floors.figures if floors else ()
+    def __init__(
+        self,
+        spec: RunSpec,
+        listener: Listener,
+        gates: Selection | None,
+        run_id: str,
+        kept: Folders | None,
+    ) -> None:
+        self._spec = spec
+        self._listener = listener
+        self._gates = gates
+        self._run_id = run_id
+        self._kept = kept or folders(spec)
+        self._runs: list[Run] = []
+        self._followers: list[formats.Follower] = []
 
-    @cached_property
-    def benchmarks(self) -> Mapping[str, Benchmark]:
-        """All benchmarks that threshold files may name, those that they define included."""
-        with _usage_errors():
-            return catalogue(self.thresholds.tables, self.thresholds.attacked)
+    def work(self, write_reports: bool) -> RunResult:
+        with ExitStack() as stack:
+            watch = Watch()
+            try:
+                formats.check(self._spec.reports)
+                self._prepare()
+                stack.callback(self._stop_followers)
+                evaluate_in_turn(self._runs)
+            except KeyboardInterrupt:
+                # The watch goes on until the process ends: that, too, must not take forever.
+                self._stop_followers()
+                raise Interrupted(self._result()) from None
+            except BaseException:
+                watch.close()
+                raise
+            watch.close()
+        result = self._result()
+        if write_reports:
+            for line in result.write_reports(self._spec.reports):
+                self._listener(Message(line))
+        return result
 
-    def check_thresholds(self) -> None:
-        """Read the threshold files, if any are named, before anything is collected."""
-        if self._call.getoption("thresholds"):
-            _ = self.benchmarks
+    def in_thread(self, write_reports: bool) -> RunResult:
+        """Work in a thread of its own, and pass on an interrupt of this one."""
+        ended: SimpleQueue[RunResult | BaseException] = SimpleQueue()
 
-    @cached_property
-    def candidates(self) -> tuple[str, ...]:
-        """The candidates' names, all different; one empty name if no candidate is given."""
-        with _usage_errors():
-            names = models.titles(self._call)
-            gates = [gate.id for gate in self.thresholds.gates]
-            require_clear(self._config.getoption("keyword", ""), gates, names)
-        return names or ("",)
+        def work() -> None:
+            try:
+                ended.put(self.work(write_reports))
+            except BaseException as fault:
+                ended.put(fault)
 
-    @cached_property
-    def boards(self) -> tuple[Board, ...]:
-        """One board per candidate; nothing is written before a run starts."""
-        count = len(self.candidates)  # folders sort in the order of the candidates
-        ends = [""] if count == 1 else [f"-{number}" for number in range(1, count + 1)]
-        folders = [self._call.runs / f"{self._name}{end}" for end in ends]
-        # Tests begin once the first run has been opened; others open when their turn comes.
-        return tuple(Board(path, is_open=path == folders[0]) for path in folders)
-
-    @property
-    def runs(self) -> tuple[Run, ...]:
-        """The runs, in the process that owns them and once they have been started."""
-        return self._series.runs if self._series else ()
-
-    @property
-    def current(self) -> tuple[str, Progress] | None:
-        return self._series.current if self._series else None
-
-    def test_id(self, candidate: str, gate: str) -> str:
-        """The id of a gate's test; it names the candidate if there are several."""
-        return f"{gate}-{candidate}" if len(self.candidates) > 1 else gate
-
-    def verdict(self, gate: Gate, candidate: str) -> tuple[Verdict, dict[str, str]]:
-        """A gate's verdict on a candidate, and the run's provenance; waits for both."""
-        board = self.boards[self.candidates.index(candidate)]
-        verdict = board.wait(gate.benchmark, gate.id, self._owner_lives())
-        return verdict, {**board.provenance(), **board.facts(gate.benchmark)}
-
-    def judge(self) -> JudgeOutcome:
-        """How the run's judge did on its own check; waits for the check."""
-        outcome = self.boards[0].wait_judge(self._owner_lives())
-        if outcome.error:
-            raise EvaluationError(outcome.error)
+        thread = threading.Thread(target=work, name="evaluation", daemon=True)
+        thread.start()
+        try:
+            thread.join()
+        except KeyboardInterrupt:
+            for run in reversed(self._runs):
+                run.cancel()
+            thread.join()
+            raise Interrupted(self._result()) from None
+        outcome = ended.get()
+        if isinstance(outcome, BaseException):
+            raise outcome
         return outcome
 
-    def _owner_lives(self) -> Callable[[], bool]:
-        parent = os.getppid()
-        return lambda: self._series.is_alive() if self._series else os.getppid() == parent
+    def _say(self, text: str) -> None:
+        self._listener(Message(text))
 
-    def is_gate(self, nodeid: str) -> bool:
-        return bool(self._wanted([nodeid]))
+    def _tell(self, event: Event) -> None:
+        """Pass an event on to the caller, and to the reports that follow a run."""
+        self._listener(event)
+        for follower in self._followers:
+            follower.see(event)
 
-    def start(
-        self, nodeids: Collection[str], say: Say, prepared: Callable[[Sequence[Underway]], None]
-    ) -> None:
-        """Start the runs that the selected tests need, once; does nothing if they need none.
+    def _prepare(self) -> None:
+        """Read and check all that the runs need."""
+        # HTTP and templates, which collection need not import
+        from refusal_checks.engines.batch.models import BatchModels
+        from refusal_checks.engines.pool import Shared
+        from refusal_checks.evaluation.prepare import prepare
 
-        Calls ``prepared`` with the runs before an engine starts. If one does not start, the session
-        ends with EXIT_ENGINE.
-        """
-        if self._series or self.batch:
-            return
-        _ = self.benchmarks  # a worker that finds a table wrong collects no gates, and says nothing
-        if not (wanted := self._wanted(nodeids)):
-            return
-        if not self._config.getoption("usepdb", False):  # a debugger has its own use for Ctrl-C
-            self._watch = Watch()
-        with _usage_errors():
-            options = command_line.read(self._call, self.thresholds)
-            runs = [(options[number], number, gates) for number, gates in sorted(wanted.items())]
-            if batch := batch_options.read_batch(self._call):
-                from refusal_checks.evaluation.batch_round import evaluate_batch
+        configs = configure(self._spec, self._kept)
+        keep_private(self._kept.own)
+        selected = self._selected()
+        paths = run_folders(self._kept.runs, self._run_id, len(configs))
+        shared: Shared = {}
+        verified: dict[str, str] = {}
+        for place, (config, path) in enumerate(zip(configs, paths, strict=True), 1):
+            chosen = selected[place - 1]
+            if chosen is None:
+                continue
+            servers = BatchModels(config.store) if config.stored_only else None
+            run = prepare(config, chosen, path, self._say, verified, servers, shared)
+            selection = {"selected": len(chosen), "known": len(self._spec.gates)}
+            run.summary.manifest = run.summary.manifest.extended(gates=selection)
+            if resolved(self._kept.own) not in resolved(path).parents:
+                keep_private(path)
+            name = config.answering.model.name
+            title = f"{name} ({place} of {len(configs)})" if len(configs) > 1 else ""
+            self._runs.append(Run(run, self._tell, title))
+        underway = tuple(run.underway for run in self._runs)
+        self._listener(Prepared(underway))
+        self._followers = list(formats.follow(self._spec.reports, underway, self._say))
 
-                asked = [(each, gates) for each, _, gates in runs]
-                self.batch = evaluate_batch(asked, batch, say)
-                return
-            # HTTP and templates, which collection need not import
-            from refusal_checks.engines.batch.models import BatchModels
-            from refusal_checks.evaluation.prepare import prepare
-            from refusal_checks.evaluation.run import Run, Series
-
-            self._call.keep_private()
-            stored_only = self._call.getoption("stored_only")
-            if stored_only and self._call.getoption("fresh"):
-                raise UserError("--stored-only and --fresh: give one of them")
-            shared: Shared = {}
-            verified: dict[str, str] = {}
-            ready = []
-            for each, number, gates in runs:
-                board = self.boards[number]
-                servers = BatchModels(each.store) if stored_only else None
-                run = prepare(each, gates, board, say, verified, servers, shared)
-                selection = {"selected": len(gates), "known": len(self.thresholds.gates)}
-                run.summary.manifest = run.summary.manifest.extended(gates=selection)
-                self._call.keep_private(board.folder)
-                ready.append(Run(run))
-            self._series = Series(ready)
-        prepared([run.underway for run in self.runs])
-        try:
-            with _usage_errors():
-                self._series.start()
-        except EngineStartError as fault:
-            raise _Stopped(clean_lines(str(fault)), EXIT_ENGINE) from None
-
-    def require_named(self, nodeids: Collection[str]) -> None:
-        """Raise UsageError if a test that the command names was not collected."""
-        tests = [nodeid.partition("::")[2] for nodeid in nodeids]
-        for named in self._config.stash.get(NAMED_TESTS, ()):
-            if not any(is_named(test, named) for test in tests):
-                gates = [*self.judge_figures, *(gate.id for gate in self.thresholds.gates)]
-                hint = near(gate_id(f"::{named}"), gates) or "."
-                raise pytest.UsageError(
-                    f"{clean(named)}: no such gate here{hint} --collect-only -q lists them"
-                )
-
-    def _wanted(self, nodeids: Collection[str]) -> dict[int, list[Gate]]:
-        """The gates of these tests by candidate; the first candidate's run checks the judge."""
-        ids = {gate_id(nodeid) for nodeid in nodeids}
-        found: dict[int, list[Gate]] = {}
-        for number, candidate in enumerate(self.candidates):
-            for gate in self.thresholds.gates:
-                if self.test_id(candidate, gate.id) in ids:
-                    found.setdefault(number, []).append(gate)
-        for nodeid in nodeids:
-            is_judge = nodeid.rpartition("::")[2].startswith(f"{JUDGE_TEST}[")
-            if is_judge and gate_id(nodeid) in self.judge_figures:
-                found.setdefault(0, [])
+    def _selected(self) -> list[list[Gate] | None]:
+        """The gates to decide for each candidate; None for one that is left out."""
+        gates, names = self._spec.gates, titles(self._spec)
+        if self._gates is None:
+            return [list(gates) for _ in names]
+        found: list[list[Gate] | None] = []
+        for name in self._gates:
+            require_known(name, names, "gates", "candidate", UserError)
+        for name in names:
+            if name not in self._gates:
+                found.append(None)
+                continue
+            wanted = set(self._gates[name])
+            for gate_id in wanted:
+                require_known(gate_id, (gate.id for gate in gates), name, "gate", UserError)
+            found.append([gate for gate in gates if gate.id in wanted])
         return found
 
-    def unselected(self) -> Iterator[str]:
-        """What there is to select, if no gate was."""
-        given = {"-k": self._config.option.keyword, "-m": self._config.option.markexpr}
-        asked = " ".join(f"{option} {text!r}" for option, text in given.items() if text)
-        if not asked:
-            yield "no gate was collected: `refusal-checks init` writes the test file that has them"
-            return
-        ids = [*self.judge_figures, *(gate.id for gate in self.thresholds.gates)]
-        parts = {each for one in ids for each in (one, *one.split("-"))}
-        near = get_close_matches(given["-k"], parts)
-        meant = f'; did you mean "{near[0]}"?' if near else "."
-        yield clean(f"{asked} selects none of {len(ids)} gates{meant} They are:", 500)
-        yield from (f"  {name}" for name in ids[:40])
-        if ids[40:]:
-            yield f"  and {len(ids) - 40} more: --collect-only -q lists them all"
+    def _stop_followers(self) -> None:
+        for follower in self._followers:
+            follower.stop()
 
-    def close(self, is_interrupted: bool = False) -> None:
-        if self._series is not None:
-            patience = {"patience": IMPATIENT} if is_interrupted else {}
-            self._series.close(**patience)
-        if self._watch is not None and not is_interrupted:  # else until the process ends
-            self._watch.close()
+    def _result(self) -> RunResult:
+        return RunResult(
+            [
+                RunView(RunFolder(run.folder.path), run.summary, number)
+                for number, run in enumerate(self._runs)
+            ]
+        )
 
 
-def gate_id(nodeid: str) -> str:
-    """The gate that a test's node id names: what its brackets hold, without pytest's escapes."""
-    match = re.search(r"::\w+\[(.*)\]", nodeid, re.DOTALL)  # an IPv6 address has :: and [ too
-    inner = match[1] if match else ""
-    return inner.encode("ascii", "backslashreplace").decode("unicode_escape")
-
-
-@contextmanager
-def _usage_errors() -> Iterator[None]:
-    """End the session with pytest's exit code for usage errors, 4, if the user's input is wrong."""
-    try:
-        yield
-    except (UserError, StoreError) as fault:
-        raise pytest.UsageError(clean_lines(str(fault))) from None
+def keep_private(folder: Path) -> None:
+    """Keep git from committing the store and runs: texts may be harmful."""
+    with suppress(OSError):  # a run that cannot write says so itself
+        folder.mkdir(parents=True, exist_ok=True)
+        with (folder / ".gitignore").open("x") as file:
+            file.write("*\n")

@@ -21,9 +21,8 @@ from refusal_checks.core.text import clean, in_a_row
 from refusal_checks.core.verdicts import Invalid, Judgement, Reason
 from refusal_checks.engines.pool import Engines, PoolSettings
 from refusal_checks.evaluation.assembly import Parts, convert, judge_panels, require_cascade
+from refusal_checks.evaluation.config import JudgeConfig, RunConfig
 from refusal_checks.evaluation.evaluate import Evaluation
-from refusal_checks.evaluation.options.command_line import Options
-from refusal_checks.evaluation.options.models import Judging
 from refusal_checks.evaluation.planning import (
     Judges,
     Pending,
@@ -238,7 +237,7 @@ class Gradient:
         return found
 
 
-def untested(options: Options, gates: Sequence[Gate], parts: Parts) -> str:
+def untested(options: RunConfig, gates: Sequence[Gate], parts: Parts) -> str:
     """Why nothing tells how right the judges of refusal are, and what to do; mostly empty."""
     trust = options.trust
     panels = []
@@ -260,7 +259,7 @@ def untested(options: Options, gates: Sequence[Gate], parts: Parts) -> str:
     return ""
 
 
-def untested_scales(options: Options, gates: Sequence[Gate], parts: Parts) -> dict[str, str]:
+def untested_scales(options: RunConfig, gates: Sequence[Gate], parts: Parts) -> dict[str, str]:
     """What judges judge by whom no check tests, by benchmark; see ``VerdictBase.scale``."""
     found: dict[str, str] = {}
     for gate in gates:
@@ -295,7 +294,7 @@ def identify_panel(panel: Sequence[Judge], reading: ReplayOptions) -> JudgeIdent
     return found.model_copy(update=update)
 
 
-def known_evidence(options: Options, gates: Sequence[Gate], parts: Parts) -> Evidence:
+def known_evidence(options: RunConfig, gates: Sequence[Gate], parts: Parts) -> Evidence:
     """The run's calibration, checked against the run; labels are found once there are answers."""
     known, path = options.trust.calibration, options.trust.calibration_file
     candidate, level = replayed(options.answering.model.name), options.rules.level
@@ -361,7 +360,7 @@ def require_own_labels(labels: HumanLabels, parts: Parts, store: Store, run: str
 
 def measure(
     files: Sequence[LabelFile],
-    judging: Judging,
+    judging: JudgeConfig,
     limits: Limits,
     scale: Scale,
     store: Path,
@@ -396,7 +395,7 @@ class RecordedJudging:
 
     def __init__(
         self,
-        judging: Judging,
+        judging: JudgeConfig,
         limits: Limits,
         kind: str,
         plan: Plan,

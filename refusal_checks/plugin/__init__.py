@@ -12,18 +12,19 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from refusal_checks.evaluation.options.call import INI, PREFIX
 from refusal_checks.plugin.inconclusive import InconclusiveWarning as InconclusiveWarning
+from refusal_checks.plugin.names import CANDIDATE, INI, PREFIX
 from refusal_checks.plugin.xdist import Controller
 
 if TYPE_CHECKING:
+    from refusal_checks.evaluation.result import RunResult
     from refusal_checks.gates.decide import Verdict
     from refusal_checks.gates.gate import Gate
     from refusal_checks.judges.trust.canary import Figure
     from refusal_checks.plugin.hooks import Gates
 
 _GATES = pytest.StashKey["Gates"]()
-_CANDIDATE, _FILE = f"{PREFIX}candidate", "refusal_gates.py"
+_FILE = "refusal_gates.py"
 _GATE_COMMAND = "refusal_checks.plugin.models_as_arguments"
 _UNDER_TEST = {"--candidate", "--refusal-candidate"}
 
@@ -33,8 +34,8 @@ def pytest_addoption(parser: pytest.Parser, pluginmanager: pytest.PytestPluginMa
 
     Otherwise they are declared once those of all others are known, and only if one is given.
     """
-    for name, (kind, text) in INI.items():
-        parser.addini(PREFIX + name, f"refusal-checks: {text}", type=kind, default=[])  # type: ignore[arg-type]
+    for name, text in INI.items():
+        parser.addini(PREFIX + name, f"refusal-checks: {text}", type="paths", default=[])
     files = (str(getattr(plugin, "__file__", "")) for plugin in pluginmanager.get_plugins())
     if any(file.endswith("conftest.py") for file in files):
         from refusal_checks.plugin import options
@@ -70,8 +71,8 @@ def pytest_configure(config: pytest.Config) -> None:
     """Do the work from the start if options of gates are known."""
     controller = Controller(lambda: config.stash.get(_GATES, None), lambda: activate(config))
     _register(config, controller, "refusal_checks.controller")
-    if hasattr(config.option, _CANDIDATE):
-        activate(config).check_thresholds()
+    if hasattr(config.option, CANDIDATE):
+        activate(config).check_files()
 
 
 def activate(config: pytest.Config) -> Gates:
@@ -93,7 +94,7 @@ def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> pytest.Mod
     """Collect the file of ``refusal-checks init`` where a candidate is named, as by -k xstest."""
     patterns = parent.config.getini("python_files")
     is_named = parent.session.isinitpath(file_path) or any(map(file_path.match, patterns))
-    if file_path.name != _FILE or is_named or not hasattr(parent.config.option, _CANDIDATE):
+    if file_path.name != _FILE or is_named or not hasattr(parent.config.option, CANDIDATE):
         return None
     return pytest.Module.from_parent(parent, path=file_path)
 
@@ -115,15 +116,22 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
                 f"{modules[-1]}: rename the fixture {name}: it takes the place of the one that "
                 "decides gates"
             )
-    if {"refusal_verdict", "refusal_judge_figure"} & set(metafunc.fixturenames):
+    ours = {"refusal_verdict", "refusal_judge_figure"}
+    if ours & set(metafunc.fixturenames):
         activate(metafunc.config).parametrize(metafunc)
+
+
+@pytest.fixture(scope="session")
+def refusal_result(request: pytest.FixtureRequest) -> RunResult:
+    """The result of this session's evaluation, for tests of a repository's own."""
+    return activate(request.config).result()
 
 
 @pytest.fixture
 def refusal_verdict(
     request: pytest.FixtureRequest, refusal_gate: Gate, refusal_candidate: str
 ) -> Verdict:
-    """The verdict of the test's gate on its candidate; waits until the benchmark is complete."""
+    """The verdict of the test's gate on its candidate."""
     return activate(request.config).verdict(request, refusal_gate, refusal_candidate)
 
 

@@ -10,36 +10,33 @@ from __future__ import annotations
 import re
 import warnings
 from collections.abc import Callable, Generator, Iterator, Sequence
-from contextlib import suppress
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from _pytest._code.code import ExceptionRepr
 
-from refusal_checks.core.errors import DataError, EvaluationError, UserError
-from refusal_checks.core.text import clean, clean_lines
-from refusal_checks.evaluation.options import command_line
-from refusal_checks.evaluation.options import recorded as batch_options
-from refusal_checks.evaluation.options.call import Call
-from refusal_checks.evaluation.session import GateSession, gate_id
+from refusal_checks.core.errors import EvaluationError
+from refusal_checks.core.text import clean
 from refusal_checks.gates import explain
 from refusal_checks.gates.decide import Verdict
 from refusal_checks.gates.gate import Gate
 from refusal_checks.judges.trust.canary import Figure
 from refusal_checks.plugin import junit, options, xdist
 from refusal_checks.plugin.inconclusive import InconclusiveWarning
-from refusal_checks.reports import formats, messages
+from refusal_checks.plugin.live import Live
+from refusal_checks.plugin.session import GateSession, gate_id
+from refusal_checks.reports import messages
 from refusal_checks.reports.explain import doubt, select
 from refusal_checks.reports.formats import github
 from refusal_checks.reports.terminal import end
-from refusal_checks.reports.terminal.progress import Live
-from refusal_checks.results.run_folder import RunFolder
-from refusal_checks.results.shipping import explains, shipping
+from refusal_checks.results.progress import Event, Prepared, Underway
+from refusal_checks.results.redact import is_redacted
+from refusal_checks.results.run_folder import RunView
+from refusal_checks.results.shipping import explains
 
 if TYPE_CHECKING:
-    from refusal_checks.evaluation.run import Run
-    from refusal_checks.results.progress import Underway
+    from refusal_checks.evaluation.result import RunResult
 
 
 _HEADLINE, _WAIVED = pytest.StashKey[str](), pytest.StashKey[bool]()
@@ -54,22 +51,20 @@ class Gates:
     """A plugin of its own, registered once a gate is collected or an option of gates is given."""
 
     def __init__(self, config: pytest.Config) -> None:
-        options.fill(config)
         self.config = config
-        self._call = Call(config)
-        self._redacts = command_line.is_redacted(self._call.getoption("redact"))
+        self._redacts = is_redacted(bool(options.value(config, "--redact")))
         if self._redacts:
             config.option.showlocals = config.option.fulltrace = False
-        self._session = GateSession(config, self._call, xdist.shared(config)["run"])
+        self._session = GateSession(config)
         self.is_gate = self._session.is_gate
-        self.check_thresholds = self._session.check_thresholds
+        self.check_files = self._session.check_files
         self.require_named = self._session.require_named
-        self._live: Live | None = None
+        self._live = Live(config)
+        self._underway: tuple[Underway, ...] = ()
         self._fault: pytest.UsageError | None = None
         self._written: list[str] = []
         self._failed: dict[str, str] = {}
         """The phase in which each failed test failed, by node id."""
-        self._followers: list[formats.Follower] = []
 
     def parametrize(self, metafunc: pytest.Metafunc) -> None:
         """Give a test its gates or figures.
@@ -91,7 +86,7 @@ class Gates:
     def _gate_params(self) -> list[Any]:
         params = []
         for candidate in self._session.candidates:
-            for gate in self._session.thresholds.gates:
+            for gate in self._session.spec.gates:
                 benchmark = self._session.benchmarks[gate.benchmark]
                 kinds = (benchmark.kind, "attack") if benchmark.attack else (benchmark.kind,)
                 marks = [mark for kind in kinds for mark in self._marks(kind)]
@@ -111,11 +106,7 @@ class Gates:
             line = f"{name}: {_NOTE} ({kind})"
             if line not in declared:
                 self.config.addinivalue_line("markers", line)
-        # The evaluation goes on while gate tests run: a library's warning must not end it, even in
-        # a project that turns warnings into errors.
-        return [getattr(pytest.mark, name) for name in names] + [
-            pytest.mark.filterwarnings("default")
-        ]
+        return [getattr(pytest.mark, name) for name in names]
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
@@ -124,46 +115,58 @@ class Gates:
             raise self._fault
         items[:] = [item for item in items if _params(item).get(_FIGURE, "") is not None]
         for item in items:
-            if batch_options.is_batch(self._call) and {_GATE, _FIGURE} & _params(item).keys():
+            if self._session.is_batch and {_GATE, _FIGURE} & _params(item).keys():
                 item.add_marker(pytest.mark.skip("a batch decides no gate"))
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtestloop(self, session: pytest.Session) -> None:
-        """Start a run in one process, once the selected gates are known."""
+        """Evaluate in this process, once the selected gates are known."""
         failed = session.testsfailed and not session.config.option.continue_on_collection_errors
-        if not session.config.option.collectonly and not failed:
-            if not xdist.has_workers(self.config):
-                self.require_named([item.nodeid for item in session.items])
-            self.start([item.nodeid for item in session.items])
+        if session.config.option.collectonly or failed or xdist.has_workers(self.config):
+            return
+        self.start([item.nodeid for item in session.items])
 
     def start(self, nodeids: Sequence[str]) -> None:
-        """Start the runs that the selected tests need. See ``GateSession.start``."""
+        """Evaluate what the selected tests need. See ``GateSession.evaluate``."""
+        self.require_named(nodeids)
         if xdist.is_worker(self.config):
             return
         try:
-            formats.check(self._call)  # before anything is started
-        except UserError as fault:
-            raise pytest.UsageError(clean_lines(str(fault))) from None
-        self._live = self._live or Live(self.config, lambda: self._session.current)
-        self._session.start(nodeids, self._live.say, self._follow)
+            # A library's warning must not end an evaluation, even in a project that turns warnings
+            # into errors.
+            with warnings.catch_warnings():
+                warnings.simplefilter("default")
+                self._session.evaluate(nodeids, self._see)
+        finally:
+            self._live.stop()
 
-    def _follow(self, runs: Sequence[Underway]) -> None:
-        assert self._live, "made before the session starts"
-        self._followers = list(formats.follow(self._call, runs, self._live.say))
+    def _see(self, event: Event) -> None:
+        if isinstance(event, Prepared):
+            self._underway = event.runs
+        self._live.see(event)
+
+    def result(self) -> RunResult:
+        try:
+            return self._session.result()
+        except EvaluationError as fault:
+            raise _first_line(fault) from None
 
     def verdict(self, request: pytest.FixtureRequest, gate: Gate, candidate: str) -> Verdict:
-        try:
-            outcome, provenance = self._session.verdict(gate, candidate)
-        except EvaluationError as fault:
-            board = self._session.boards[self._session.candidates.index(candidate)]
-            facts: dict[str, str] = {}
-            with suppress(EvaluationError):  # what the run knows of itself by then
-                facts = board.provenance()
-            why = str(fault).partition("\n")[0]
-            request.node.user_properties.extend(messages.of_error(gate, why, facts))
-            raise _first_line(fault) from None
-        request.node.user_properties.extend(messages.properties(outcome, provenance))
-        return outcome
+        run = self._run_of(candidate)
+        facts = messages.provenance(run.summary, gate.benchmark)
+        verdict = run.summary.verdicts.get(gate.id)
+        if verdict is None:
+            why = run.summary.errors.get(gate.id) or run.summary.failure or "no verdict"
+            properties = messages.of_error(gate, why.partition("\n")[0], facts)
+            request.node.user_properties.extend(properties)
+            raise _first_line(EvaluationError(why))
+        request.node.user_properties.extend(messages.properties(verdict, facts))
+        return verdict
+
+    def _run_of(self, candidate: str) -> RunView:
+        """The run of a candidate; the only one if there is one."""
+        result = self.result()
+        return result.of(candidate).run if len(self._session.candidates) > 1 else result.run
 
     def pass_check(self, request: pytest.FixtureRequest, verdict: Verdict) -> Callable[[], None]:
 
@@ -182,22 +185,22 @@ class Gates:
         return check
 
     def trust_check(self, request: pytest.FixtureRequest, figure: Figure) -> Callable[[], None]:
-        try:
-            outcome = self._session.judge()
-        except EvaluationError as fault:
-            raise _first_line(fault) from None
+        summary = self.result().runs[0].summary
+        found = summary.judge
+        if found is None and not summary.judge_idle:
+            raise _first_line(EvaluationError(summary.judge_error or summary.failure))
 
         def check() -> None:
-            if outcome.check is None:
-                pytest.skip(outcome.idle)
-            results = [each for each in outcome.check.checks if each.figure == figure]
+            if found is None:
+                pytest.skip(summary.judge_idle)
+            results = [each for each in found.checks if each.figure == figure]
             if failed := [each for each in results if not each.passed]:
                 request.node.stash[_HEADLINE] = "; ".join(each.headline for each in failed)
                 lines = chain.from_iterable(map(messages.judge_message, failed))
                 pytest.fail("\n".join(lines), pytrace=False)
 
-        if outcome.check:
-            request.node.user_properties.extend(messages.of_judge(outcome.check, figure))
+        if found:
+            request.node.user_properties.extend(messages.of_judge(found, figure))
         return check
 
     @pytest.hookimpl(wrapper=True)
@@ -245,20 +248,15 @@ class Gates:
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
-        """End the runs, see to the exit code, then write the report files.
-
-        Before the hook that waits for workers: those of an interrupted run wait for verdicts.
-        """
-        for shown in filter(None, (self._live, *self._followers)):
-            shown.stop()
-        self._session.close(is_interrupted=session.exitstatus == pytest.ExitCode.INTERRUPTED)
+        """See to the exit code, then write the report files."""
         self._leave_open(int(session.exitstatus))
         # Tests that are skipped or left out fail nothing; what they would have decided is open.
         if not session.exitstatus and not self._may_ship():
             session.exitstatus = pytest.ExitCode.TESTS_FAILED
         if not session.exitstatus and self._lacks_gates():
             session.exitstatus = pytest.ExitCode.NO_TESTS_COLLECTED
-        self._written = list(_write_reports(self._call, self._session.runs))
+        if self._session.runs:
+            self._written = list(self.result().write_reports(self._session.spec.reports))
         is_stopped = session.exitstatus == pytest.ExitCode.INTERRUPTED
         left = [*self._left()] if is_stopped else []
         junit.complete(self.config, [run.summary for run in self._session.runs], left)
@@ -266,7 +264,11 @@ class Gates:
             self._shorten()
 
     def _may_ship(self) -> bool:
-        return all(shipping(run.summary).may_ship for run in self._session.runs if run.gates)
+        return all(run.shipping.may_ship for run in self._with_gates())
+
+    def _with_gates(self) -> list[RunView]:
+        """The runs that decide something; one without gates only has its judge checked."""
+        return [run for run in self._session.runs if run.summary.manifest.gates.selected]
 
     def _leave_open(self, exit_code: int) -> None:
         """Have no run say that it may ship while pytest ends with another exit code than 0.
@@ -277,7 +279,7 @@ class Gates:
         tests = {
             self._session.test_id(run.summary.manifest.title, gate.id): (run, gate.id)
             for run in runs
-            for gate in self._session.thresholds.gates
+            for gate in self._session.spec.gates
         }
         for run in runs:
             unexplained = []
@@ -287,13 +289,12 @@ class Gates:
                     unexplained.append(
                         f"mend or deselect {nodeid}: it failed, and no verdict says why"
                     )
-            if not run.has_its_folder:
-                unexplained.append(f"run it again: its folder {run.folder} was removed")
+            if not run.folder.has_begun:
+                unexplained.append(f"run it again: its folder {run.folder.path} was removed")
             if unexplained:
                 run.leave_open(unexplained)
-        with_gates = [run for run in runs if run.gates]
-        if exit_code and with_gates and self._may_ship():
-            for run in with_gates:
+        if exit_code and self._may_ship():
+            for run in self._with_gates():
                 run.leave_open([_why_ended(exit_code)])
 
     def _lacks_gates(self) -> bool:
@@ -341,7 +342,7 @@ class Gates:
             terminalreporter.write_line(text)
         writer = self.config.get_terminal_writer()
         width, verbosity = end.fitting(writer.fullwidth), max(0, self.config.option.verbose)
-        folders = [(run.summary, run.folder) for run in runs]
+        folders = [(run.summary, run.folder.path) for run in runs]
         notes = (*self._left(), *self._written, *options.misread(self.config))
         for line in end.lines(folders, width, verbosity, notes):
             for text, markup in line.pieces:
@@ -350,17 +351,9 @@ class Gates:
 
     def _left(self) -> Iterator[str]:
         """What is left to do of runs that were interrupted."""
-        for run in self._session.runs:
-            yield from end.unfinished(
-                run.progress, run.summary, run.gates, run.store, run.options.fresh
-            )
-
-    @pytest.hookimpl(trylast=True)
-    def pytest_unconfigure(self) -> None:
-        """End the runs of a session that broke off before its end."""
-        self._session.close()
-        for follower in self._followers:
-            follower.stop()
+        is_fresh = self._session.spec.store.fresh
+        for run in self._underway:
+            yield from end.unfinished(run.progress, run.summary, len(run.gates), is_fresh)
 
 
 def _why_ended(exit_code: int) -> str:
@@ -377,20 +370,3 @@ def _params(item: pytest.Item) -> dict[str, Any]:
 def _first_line(fault: EvaluationError) -> BaseException:
     """The start of a failure; the summary has the rest, which may be an engine's log."""
     return pytest.fail.Exception(clean(str(fault).partition("\n")[0], 500), pytrace=False)
-
-
-def _write_reports(call: Call, runs: Sequence[Run]) -> Iterator[str]:
-    """Write the reports that were asked for; one line about each, for the user."""
-    from refusal_checks.reports.page.charts import write_histograms  # not for collection
-
-    folders = [RunFolder(run.folder) for run in runs]
-    for run in runs:
-        with suppress(OSError, UserError):  # their figures are there
-            write_histograms(run.folder, run.summary.manifest.shown)
-    for name, report, path in formats.targets(call) if folders else ():
-        try:
-            report.write(folders, path)
-        except (OSError, DataError) as fault:
-            yield f"{name} report could not be written: {clean(str(fault))}"
-            continue
-        yield formats.written(name, report, path)

@@ -11,14 +11,12 @@ from xml.etree.ElementTree import Element  # made by pytest, never read from a f
 import pytest
 
 from refusal_checks.core.text import clean
-from refusal_checks.evaluation.session import JUDGE_TEST
 from refusal_checks.judges.trust.canary import JudgeCheck
+from refusal_checks.plugin.session import JUDGE_TEST
+from refusal_checks.reports.junit import CLASS
 from refusal_checks.reports.messages import FILE, LINE, TAG
 from refusal_checks.results.shipping import shipping
 from refusal_checks.results.summary import RunSummary
-
-CLASS = "refusal_checks"
-"""Start of the class names of gates; a benchmark's name follows."""
 
 
 def complete(config: pytest.Config, runs: Sequence[RunSummary], stopped: Sequence[str]) -> None:

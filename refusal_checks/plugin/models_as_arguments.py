@@ -8,12 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from refusal_checks.evaluation.options.call import PREFIX
-from refusal_checks.evaluation.session import NAMED_TESTS, is_named
 from refusal_checks.plugin import options
+from refusal_checks.plugin.names import CANDIDATE
+from refusal_checks.plugin.session import NAMED_TESTS, is_named
 
 SUITE = Path(__file__).parents[1] / "suite.py"
-_CANDIDATE = f"{PREFIX}candidate"
 _TEST = re.compile(r".+\.py::(test_(?:gate|judge)(?:\[.*\])?)")
 """The id of one gate's test, or of all of them, in whatever file it was collected from."""
 
@@ -24,9 +23,10 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 @pytest.hookimpl(tryfirst=True)
-def pytest_load_initial_conftests(args: list[str]) -> None:
-    """Give options of gates their own names, as another plugin may have taken the usual ones."""
-    aliases = {option.name: option.alias for option in options.known()}
+def pytest_load_initial_conftests(parser: pytest.Parser, args: list[str]) -> None:
+    """Take the usual names of options for those of gates, though another plugin has them too."""
+    taken = options.taken_by_others(parser)
+    aliases = {option.name: option.called(taken) for option in options.known()}
     parts = [word.partition("=") for word in args]
     args[:] = [f"{aliases.get(name, name)}{equals}{value}" for name, equals, value in parts]
 
@@ -34,7 +34,7 @@ def pytest_load_initial_conftests(args: list[str]) -> None:
 @pytest.hookimpl(tryfirst=True)
 def pytest_configure(config: pytest.Config) -> None:
     """Take what pytest took for paths of tests as the models under test."""
-    named = getattr(config.option, _CANDIDATE, None) or []
+    named = getattr(config.option, CANDIDATE, None) or []
     # At -h pytest 9.2 stops reading its arguments, and there are no paths.
     tests, models = [], []
     for word in [*getattr(config.option, "file_or_dir", ()), *named]:
@@ -44,7 +44,7 @@ def pytest_configure(config: pytest.Config) -> None:
         else:
             models.append(word)
     config.stash[NAMED_TESTS] = tests
-    setattr(config.option, _CANDIDATE, models or None)
+    setattr(config.option, CANDIDATE, models or None)
     config.args = [str(SUITE)]
     config.cwd_relative_nodeid = _shown  # type: ignore[assignment,method-assign]
 

@@ -1,7 +1,7 @@
 """The options of gates, declared beside those of pytest and other plugins.
 
-Every option has a second name, ``--refusal-NAME``, which is accepted even if ``--NAME`` belongs to
-another plugin or a conftest.py. Values are kept under names of their own (``PREFIX``).
+An option that has the name of another plugin's, or of one in a conftest.py, is called
+``--refusal-NAME`` here. Values are kept under names of their own (``PREFIX``).
 """
 
 import argparse
@@ -11,19 +11,24 @@ import shlex
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from pathlib import Path
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple, get_origin
 
 import pytest
 
+from refusal_checks import spec
 from refusal_checks.core.errors import UserError
 from refusal_checks.core.suggestions import near
 from refusal_checks.core.text import clean, clean_lines
-from refusal_checks.evaluation.options import command_line
-from refusal_checks.evaluation.options.call import PREFIX
+from refusal_checks.gates import toml_file
+from refusal_checks.plugin.names import PREFIX
 from refusal_checks.reports import formats
+from refusal_checks.spec import NAMED, TABLES, Layer
 
 _ALIAS = "--refusal-"
 _TAKEN = pytest.StashKey[frozenset[str]]()
+
+THRESHOLDS, SET = "--thresholds", "--set"
+BATCH_EXPORT, BATCH_IMPORT = "--batch-export", "--batch-import"
 
 
 class Option(NamedTuple):
@@ -31,10 +36,11 @@ class Option(NamedTuple):
 
     name: str
     settings: Mapping[str, Any]
+    key: str = ""  # the key of the run file that it stands for; empty for none
 
     @property
     def alias(self) -> str:
-        """The name that no other plugin takes."""
+        """Its name where another plugin has taken the usual one."""
         return _ALIAS + self.name.removeprefix("--")
 
     @property
@@ -42,45 +48,135 @@ class Option(NamedTuple):
         """The name under which pytest keeps its value."""
         return PREFIX + self.name.removeprefix("--").replace("-", "_")
 
-    def names(self, taken: frozenset[str] = frozenset()) -> list[str]:
-        """Its names, the alias last; the usual one only if nobody else has taken it."""
-        return [self.alias] if self.name in taken else [self.name, self.alias]
+    def called(self, taken: frozenset[str] = frozenset()) -> str:
+        """The name that it has here."""
+        return self.alias if self.name in taken else self.name
 
 
-class Recorder:
-    """Stands in for an option group and keeps the options that are declared."""
-
-    def __init__(self) -> None:
-        self.options: list[Option] = []
-
-    def addoption(self, name: str, **settings: Any) -> None:
-        self.options.append(Option(name, settings))
+_METAVARS = {
+    "candidate.model": "MODEL",
+    "judge.model": "MODEL",
+    "candidate.name": "NAME",
+    "judge.prompt": "NAME",
+    "candidate.args": "ARGS",
+    "judge.args": "ARGS",
+    "data.mirror": "DIR",
+    "reports.runs": "DIR",
+    "store.file": "FILE",
+    "baseline.path": "PATH",
+    "trust.calibration": "FILE",
+    "trust.human_labels": "FILE",
+    "engine.name": "NAME",
+}
+_KIND_METAVARS = {int: "N", float: "X", str: "TEXT"}
 
 
 @cache
 def known() -> tuple[Option, ...]:
-    recorder = Recorder()
-    group = cast(pytest.OptionGroup, recorder)
-    command_line.add(group)
+    """All options, in the order in which ``-h`` lists them."""
+    found = [_named(name, key) for name, key in NAMED.items()]
+    files = Option(
+        THRESHOLDS,
+        {
+            "metavar": "FILE",
+            "action": "append",
+            "help": "run file (repeatable, later ones win), or the name of a shipped one: "
+            f"{', '.join(toml_file.names())}; default: the repository's thresholds/default.toml, "
+            "else the shipped one",
+        },
+    )
+    any_key = Option(
+        SET,
+        {
+            "metavar": "TABLE.KEY=VALUE",
+            "action": "append",
+            "help": "set any key of the run file (repeatable): --set judge.max_tokens=2048",
+        },
+    )
+    at = next(place for place, option in enumerate(found) if option.key == "sampling.samples")
+    found[at:at] = [files, any_key]
+    found.append(
+        Option(
+            BATCH_EXPORT,
+            {
+                "metavar": "FILE",
+                "help": "write all pending requests as OpenAI batch JSONL, for any engine; no gate "
+                "is decided",
+            },
+        )
+    )
+    found.append(
+        Option(
+            BATCH_IMPORT,
+            {
+                "metavar": "FILE",
+                "action": "append",
+                "help": "store the results of --batch-export's requests (repeatable); no gate is "
+                "decided",
+            },
+        )
+    )
     try:
-        formats.add(group)
+        for name, module in formats.discover().items():
+            if module.OPTION:
+                settings = {"metavar": formats.metavar(module), "help": module.HELP}
+                found.append(Option(module.OPTION, settings, f"reports.{name}"))
     except UserError as fault:  # two extensions are at odds
         raise pytest.UsageError(clean_lines(str(fault))) from None
-    return tuple(recorder.options)
+    return tuple(found)
+
+
+def _named(name: str, key: str) -> Option:
+    """The option of a key: type and help are those of the key."""
+    kind = spec.key_kind(key)
+    text = spec.description(key)
+    if kind is bool:
+        settings: dict[str, Any] = {"action": "store_true", "default": None, "help": text}
+    elif get_origin(kind) is tuple:
+        text = f"{text} (repeatable)" if key.endswith((".model", "labels")) else text
+        settings = {"action": "append", "metavar": _METAVARS[key], "help": text}
+    else:
+        metavar = _METAVARS.get(key, _KIND_METAVARS[kind])
+        settings = {"type": kind, "metavar": metavar, "help": text}
+    return Option(f"--{name}", settings, key)
+
+
+def layers(config: pytest.Config) -> list[Layer]:
+    """What the command line says of the run file's keys; what comes later wins.
+
+    Raises:
+        UserError: a ``--set`` has another form.
+    """
+    found = [spec.override(text) for text in value(config, SET) or ()]
+    for option in known():
+        given = value(config, option.name)
+        if not option.key or given is None:
+            continue
+        if option.name.removeprefix("--") in NAMED:
+            found.append(spec.named(option.name, given))
+        else:  # a report format
+            name = option.key.partition(".")[2]
+            found.append(Layer({"reports": {name: given}}, where=option.name, option=option.name))
+    return found
+
+
+def value(config: pytest.Config, name: str) -> Any:
+    """The value of an option; None if it was not given."""
+    return getattr(config.option, PREFIX + name.removeprefix("--").replace("-", "_"), None)
 
 
 def declare(parser: pytest.Parser, stash: pytest.Stash) -> None:
-    """Declare all options; one whose name is taken has its second name only."""
-    names = (option.name for option in known())
-    taken = stash[_TAKEN] = frozenset(name for name in names if _is_known(parser, name))
+    """Declare all options; one whose name is taken gets its other name."""
+    taken = stash[_TAKEN] = taken_by_others(parser)
     group = parser.getgroup("refusal-checks", "release gates on refusal behaviour")
     for option in known():
-        settings = {**option.settings, "dest": option.dest}
-        *usual, alias = option.names(taken)
-        for name in usual:
-            group.addoption(name, **settings)
-            settings["help"] = argparse.SUPPRESS
-        group.addoption(alias, **settings)
+        group.addoption(option.called(taken), **{**option.settings, "dest": option.dest})
+
+
+def taken_by_others(parser: pytest.Parser) -> frozenset[str]:
+    """The usual names of options that other plugins have declared."""
+    names = (option.name for option in known())
+    return frozenset(name for name in names if _is_known(parser, name))
 
 
 def _is_known(parser: pytest.Parser, name: str) -> bool:
@@ -88,10 +184,6 @@ def _is_known(parser: pytest.Parser, name: str) -> bool:
         return name not in parser.parse_known_and_unknown_args([name])[1]
     except pytest.UsageError:  # it lacks its value
         return True
-
-
-_GONE = {"--watch": formats.NO_WATCH, **{name: formats.moved(name) for name in formats.MOVED}}
-"""Options of earlier versions, and what to write instead."""
 
 
 _KEPT_OUT = {
@@ -117,15 +209,17 @@ def suggest(words: Iterable[str], in_gate: bool) -> None:
     names = [option.name for option in known()]
     for word in words:
         name = word.partition("=")[0]
-        if name in _GONE:
-            raise pytest.UsageError(f"{name}: {_GONE[name]}")
+        if key := _key_of(name):
+            raise pytest.UsageError(
+                f"write --set {key}=VALUE in place of {name}: it is a key of the run file"
+            )
         if in_gate and name in _KEPT_OUT:
             said = (
                 f"leave out {name}: `refusal-checks gate` keeps out {_KEPT_OUT[name]}, which could "
-                "end a wait for a verdict, ask for one again or mix up the gates"
+                "repeat gates or mix them up"
             )
             if "timeout" in name:
-                said += "; --request-timeout SECONDS limits a request"
+                said += "; --set limits.request_timeout=SECONDS limits a request"
             raise pytest.UsageError(said)
         if name.startswith("--") and (hint := near(name, names, 0.8)):
             raise pytest.UsageError(f"unrecognized argument {name}{hint}")
@@ -136,6 +230,16 @@ def suggest(words: Iterable[str], in_gate: bool) -> None:
             )
 
 
+def _key_of(name: str) -> str:
+    """The key of the run file that a word looks like, as --judge-max-tokens or --top-k."""
+    words = name.removeprefix("--").replace("-", "_")
+    for table, kind in TABLES.items():
+        for key in kind.model_fields:
+            if words in (key, f"{table}_{key}") and len(words) > 2:
+                return f"{table}.{key}"
+    return ""
+
+
 _KINDS = {"invalid int value": "a whole number", "invalid float value": "a number"}
 """What argparse says of a value of the wrong type, and what to write."""
 
@@ -143,7 +247,7 @@ _KINDS = {"invalid int value": "a whole number", "invalid float value": "a numbe
 def _parser(taken: frozenset[str] = frozenset()) -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False, exit_on_error=False)
     for option in known():
-        parser.add_argument(*option.names(taken), dest=option.dest, **option.settings)
+        parser.add_argument(option.called(taken), dest=option.dest, **option.settings)
     return parser
 
 
@@ -152,8 +256,7 @@ def require_values(words: Sequence[str], stash: pytest.Stash) -> None:
     try:
         _parser(stash[_TAKEN]).parse_known_args(words)
     except argparse.ArgumentError as fault:
-        names = str(fault.argument_name).split("/")
-        option = next(each for each in known() if each.alias in names)
+        option = next(each for each in known() if fault.argument_name in (each.name, each.alias))
         kind, _, value = fault.message.partition(": ")
         if kind in _KINDS:
             said = f"{option.name}: write {_KINDS[kind]}, not {value}"
@@ -165,13 +268,6 @@ def require_values(words: Sequence[str], stash: pytest.Stash) -> None:
         else:
             said = f"{option.name}: {fault.message}"
         raise pytest.UsageError(clean_lines(said)) from None
-
-
-def fill(config: pytest.Config) -> None:
-    """Give all options their defaults if none was declared, because none was given."""
-    for name, value in vars(_parser().parse_args([])).items():
-        if not hasattr(config.option, name):
-            setattr(config.option, name, value)
 
 
 def misread(config: pytest.Config) -> Iterator[str]:
@@ -210,7 +306,7 @@ def join_paths(config: pytest.Config, parser: pytest.Parser, args: list[str]) ->
 def _joined(args: Sequence[str]) -> Iterator[str]:
     """The arguments, with ``--name=path`` for ``--name path`` where the path exists."""
     valued = [option for option in known() if option.settings.get("action") != "store_true"]
-    names = {name for option in valued for name in option.names()}
+    names = {name for option in valued for name in (option.name, option.alias)}
     words = iter(args)
     for word in words:
         value = next(words, None) if word in names else None

@@ -1,7 +1,8 @@
 """All that this package knows of pytest-xdist.
 
-The controller owns the engines, the evaluation and the reports; workers collect gates and wait for
-their verdicts. What both must agree on is sent before anything is collected.
+The controller evaluates and reports, once a worker has collected; workers run the tests after that,
+and read the result from the runs' folders. What both must agree on is sent before anything is
+collected.
 """
 
 from __future__ import annotations
@@ -60,8 +61,6 @@ class Handler(Protocol):
     def config(self) -> pytest.Config: ...
     @property
     def is_gate(self) -> Callable[[str], bool]: ...
-    @property
-    def require_named(self) -> Callable[[list[str]], None]: ...
     def start(self, nodeids: list[str]) -> None: ...
 
 
@@ -80,28 +79,30 @@ class Controller:
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_configure_node(self, node: Any) -> None:
-        """Tell a worker where outcomes are published."""
+        """Tell a worker the name of the run."""
         expected = {"signal": ""} if self._active() else {}
         node.workerinput[KEY] = {**shared(node.config), **expected}
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_xdist_node_collection_finished(self, node: Any, ids: list[str]) -> None:
-        """Start the runs: all workers collect the same gates, so the first one's are enough."""
+        """Evaluate: all workers collect the same gates, so the first one's are enough.
+
+        No test is handed out before this returns.
+        """
         if not self._active():
             try:
                 Path(shared(node.config)["signal"]).unlink()
             except OSError:  # no worker has collected gates
                 return
         gates = self._activate()
-        gates.require_named(ids)
         gates.start(ids)
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_handlecrashitem(self, crashitem: str, report: pytest.TestReport, sched: Any) -> None:
-        """A worker that dies says nothing about the gate it waited for.
+        """A worker that dies says nothing about the gate that it was looking at.
 
-        The verdict is waited for again, once, and the test reported as skipped until then. If its
-        next worker dies too, or no other worker takes it over (``--dist each``), it is an error.
+        The test runs once more, and is reported as skipped until then. If its next worker dies too,
+        or no other worker takes it over (``--dist each``), it is an error.
         """
         gates = self._active()
         if gates is None or not gates.is_gate(crashitem):

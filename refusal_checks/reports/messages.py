@@ -1,5 +1,6 @@
 """What the test of a gate or of the judge says: its message, and its properties in JUnit."""
 
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
@@ -13,6 +14,7 @@ from refusal_checks.judges.trust.canary import Check, Figure, JudgeCheck
 from refusal_checks.metrics import METRICS
 from refusal_checks.reports import explain
 from refusal_checks.reports.explain import moved, remarks_on, select
+from refusal_checks.results.summary import RunSummary
 
 
 def message(verdict: Verdict) -> str:
@@ -126,6 +128,33 @@ def of_judge(checked: JudgeCheck, figure: Figure) -> list[tuple[str, str]]:
     if found := check.estimate:
         known |= {"value": found.value, "lower": found.lower, "upper": found.upper, "n": found.n}
     return [(name, clean(str(value))) for name, value in known.items()]
+
+
+def provenance(summary: RunSummary, benchmark: str = "") -> dict[str, str]:
+    """Where a run's figures come from, by name, and what is special about a benchmark's."""
+    found = summary.manifest
+    properties = {"candidate": found.candidate, "judge": found.judge}
+    for name, data in found.data.items():
+        unpinned = " (unpinned rows)" if data.pinned is False else ""
+        properties[f"data_revision/{name}"] = f"{data.revision or ''}{unpinned}"
+        properties[f"prompts/{name}"] = str(data.prompts)
+        if data.is_partial:
+            properties[f"part/{name}"] = f"only {data.prompts} of {data.usual} prompts"
+        properties[f"judge_prompt_sha256/{name}"] = ", ".join(found.judge_prompts[name].values())
+    if found.stored:
+        properties["stored_answers"] = found.stored
+    if found.left_out:
+        properties["left_out"] = "; ".join(found.left_out)
+    figures = summary.benchmarks.get(benchmark)
+    if figures is None:
+        return properties
+    if of := figures.reasons:
+        drawn = f"a sample of {of.sampled} of {of.answers} answers"
+        properties["refusal_categories_of"] = drawn
+    for category, number in figures.refusal_categories.items():
+        field = re.sub(r"[^A-Za-z0-9]", "_", category)[:60]
+        properties[f"refusal_category_{field}"] = str(number)
+    return properties
 
 
 def properties(verdict: Verdict, provenance: Mapping[str, str]) -> list[tuple[str, str]]:

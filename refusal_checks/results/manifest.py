@@ -145,7 +145,8 @@ class Manifest(_Facts):
     # hash of each judge's prompt, by benchmark and judge
     judge_prompts: Mapping[str, Mapping[str, str]] = {}
     data: Mapping[str, Data] = {}
-    thresholds: Mapping[str, str] = {}  # sha256 by threshold file
+    spec: Mapping[str, Any] = {}  # the keys of the run file that were set, by table
+    thresholds: Mapping[str, str] = {}  # sha256 by run file
     # sha256 by who brought the extension: a distribution or a file
     extensions: Mapping[str, str] = {}
     sampling: Mapping[str, Any] = {}

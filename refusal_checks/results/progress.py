@@ -1,4 +1,9 @@
-"""Progress of an evaluation: counted by the thread that evaluates, read by any other."""
+"""What happens while an evaluation goes on, for those who show it.
+
+Events come from the thread that evaluates, in order; any other thread may read the progress.
+"""
+
+from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -34,12 +39,12 @@ class Progress:
     # tokens that the servers have generated so far; 0 if they do not report them
     tokens: Callable[[], int] = lambda: 0
     # is told of each judged prompt, by benchmark, and with no records of each benchmark that begins
-    listener: Callable[[str, Sequence[Record]], None] = lambda benchmark, records: None
+    judged_so_far: Callable[[str, Sequence[Record]], None] = lambda benchmark, records: None
 
     def plan(self, sizes: Mapping[str, int]) -> None:
         for name, size in sizes.items():
             self.benchmarks[name] = Count(planned=size)
-            self.listener(name, ())
+            self.judged_so_far(name, ())
 
     def leave_out(self, names: Collection[str]) -> None:
         # Other threads may be going through the old ones.
@@ -53,7 +58,7 @@ class Progress:
         count.judged += 1
         count.answers += len(records)
         count.invalid += sum(isinstance(record.judgement, Invalid) for record in records)
-        self.listener(benchmark, records)
+        self.judged_so_far(benchmark, records)
 
     def finished(self, benchmark: str) -> None:
         self.benchmarks[benchmark].done = True
@@ -61,8 +66,9 @@ class Progress:
 
 @dataclass(frozen=True)
 class Underway:
-    """A run in progress, for those who show it; other threads fill summary and progress."""
+    """A run in progress, for those who show it; summary and progress are being filled."""
 
+    title: str  # the candidate and its place among several; empty if there is only one
     folder: Path
     summary: RunSummary
     progress: Progress
@@ -71,3 +77,52 @@ class Underway:
     level: float  # confidence level of intervals
     redaction: Redaction
     has_ended: Callable[[], bool]
+
+
+@dataclass(frozen=True)
+class Message:
+    """A line for people: what is done next, and what they should know of it."""
+
+    text: str
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """All that the runs need was read and checked; nothing has started."""
+
+    runs: tuple[Underway, ...]
+
+
+@dataclass(frozen=True)
+class Turn:
+    """The evaluation of one candidate begins."""
+
+    run: Underway
+
+
+@dataclass(frozen=True)
+class Judged:
+    """A prompt was judged; without records, its benchmark begins, perhaps once more."""
+
+    run: Underway
+    benchmark: str
+    records: Sequence[Record]
+
+
+@dataclass(frozen=True)
+class Decided:
+    """Gates of a benchmark have a verdict, or an error, in the run's summary."""
+
+    run: Underway
+    gates: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Ended:
+    """The evaluation of one candidate is over, and its summary is written."""
+
+    run: Underway
+
+
+Event = Message | Prepared | Turn | Judged | Decided | Ended
+Listener = Callable[[Event], None]

@@ -7,6 +7,7 @@ a text becomes its hash and its length. Only the store holds the texts themselve
 
 from __future__ import annotations
 
+import os
 from asyncio import CancelledError
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -29,6 +30,15 @@ from refusal_checks.results.run_folder import RunFolder
 from refusal_checks.results.summary import JUDGE_QUOTED, BenchmarkSummary, RunSummary
 
 Value = TypeVar("Value")
+
+VARIABLE = "REFUSAL_CHECKS_REDACT"
+"""Environment variable that redacts as ``--redact`` does."""
+
+
+def is_redacted(option: bool = False) -> bool:
+    """True if texts stay hidden: by the option, or by its variable, which covers every command."""
+    value = os.environ.get(VARIABLE, "").strip().lower()
+    return option or value not in ("", "0", "false", "no")
 
 
 def _hide(value: Value, *names: str) -> Value:
@@ -134,7 +144,15 @@ class Redaction:
             role: {server: _unnamed(facts) for server, facts in each.items()}
             for role, each in original.capabilities.items()
         }
-        return original.extended(sampling=sampling, capabilities=servers, redacted=True)
+        spec = dict(original.spec)
+        if "sampling" in spec:
+            hidden = {
+                name: redacted(text)
+                for name, text in spec["sampling"].items()
+                if name == "system_prompt"
+            }
+            spec["sampling"] = {**spec["sampling"], **hidden}
+        return original.extended(sampling=sampling, spec=spec, capabilities=servers, redacted=True)
 
     def summary(self, original: RunSummary) -> RunSummary:
         if not self.wanted:
@@ -159,6 +177,7 @@ class RedactedFolder(RunFolder):
             judge=original.judge and redaction.check(original.judge),
             # A server's error may repeat a text.
             failure=redacted(original.failure),
+            judge_error=redacted(original.judge_error),
             errors={gate: redacted(why) for gate, why in original.errors.items()},
         )
 

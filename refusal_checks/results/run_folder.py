@@ -7,11 +7,10 @@ Every report is made from these files alone, so it can be made again at any time
 from __future__ import annotations
 
 import json
-import os
 import re
-import shlex
 import tempfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cache, cached_property
@@ -30,6 +29,8 @@ from refusal_checks.core.text import storable
 from refusal_checks.core.verdicts import Judgement
 from refusal_checks.gates import explain
 from refusal_checks.gates.decide import Verdict
+from refusal_checks.results import project
+from refusal_checks.results.manifest import Manifest
 from refusal_checks.results.shipping import Shipping, shipping
 from refusal_checks.results.summary import BenchmarkSummary, RunSummary, require_metrics
 
@@ -37,9 +38,10 @@ if TYPE_CHECKING:
     from pandas import DataFrame
 
 
-ROOT = Path(".refusal-checks") / "runs"  # where the runs of a project are, from its own folder
+ROOT = project.ROOT / "runs"  # where the runs of a project are, from its own folder
 
 SUMMARY = "summary.json"
+BEGUN = "manifest.json"  # written when the run starts
 LAST = "last"
 
 _NAME = re.compile(r"(\d{8}-\d{6})(Z?)-\d+(?:-(\d+))?")
@@ -112,6 +114,34 @@ class RunFolder:
         from refusal_checks.results.export import COLUMNS, rows
 
         return DataFrame(rows(self), columns=list(COLUMNS))
+
+    def begin(self, manifest: Manifest) -> None:
+        """Make the folder, with what is known of the run before it starts.
+
+        Raises:
+            UserError: it cannot be written.
+        """
+        try:
+            write_json(self.path / BEGUN, manifest.model_dump(mode="json"))
+        except OSError as fault:
+            raise UserError(f"{self.path}: cannot be written: {fault.strerror}") from None
+
+    @property
+    def has_begun(self) -> bool:
+        """Whether the folder is one in which a run has started; others may clean up."""
+        return (self.path / BEGUN).exists()
+
+    def manifest(self) -> Manifest:
+        """What is known of the run, also if it has not ended; see ``begin``."""
+        if self.summary_file.exists():
+            return self.summary().manifest
+        path = self.path / BEGUN
+        try:
+            return Manifest.model_validate_json(path.read_bytes())
+        except OSError as fault:
+            raise DataError(f"{path}: cannot be read: {fault.strerror}") from None
+        except ValueError as fault:
+            raise DataError(f"{path}: not what a run begins with: {_why(fault)}") from None
 
     def write_summary(self, summary: RunSummary) -> None:
         """Write the summary; readers see all of it or none."""
@@ -198,9 +228,15 @@ class RunView:
         folder = RunFolder.of(path)
         return cls(folder, folder.summary())
 
-    @cached_property
+    @property
     def shipping(self) -> Shipping:
         return shipping(self.summary)
+
+    def leave_open(self, unexplained: Sequence[str]) -> None:
+        """Mark a run that has ended as not decided, because of failures that no verdict explains."""
+        self.summary.unexplained += unexplained
+        with suppress(OSError):  # it was said when the run ended
+            self.folder.write_summary(self.summary)
 
     @property
     def candidate(self) -> str:
@@ -272,47 +308,6 @@ def _order(name: str) -> tuple[datetime, int] | None:
     except ValueError:  # digits that are not a date
         return None
     return start if parts[2] else start.replace(tzinfo=None).astimezone(), int(parts[3] or 0)
-
-
-RUNS_VARIABLE = "REFUSAL_CHECKS_RUNS"  # names the folder of runs where no configuration does
-RUNS_KEY = "refusal_checks_runs"  # the key of a pytest configuration that names it
-FOLDER_KEY = "refusal_checks_folder"  # the one that names the folder above
-
-
-def usual_root(folder: Path | None = None) -> Path:
-    """The folder of a project's runs, as a gate run in one of its folders finds it.
-
-    By ``RUNS_KEY``, else by ``RUNS_VARIABLE``, else below what ``FOLDER_KEY`` names, else ``ROOT``.
-    """
-    found = configured(folder or Path.cwd())
-    own = found.get(FOLDER_KEY)
-    named = (
-        found.get(RUNS_KEY) or os.environ.get(RUNS_VARIABLE, "").strip() or (own and own / "runs")
-    )
-    return Path(named or ROOT).expanduser()
-
-
-def configured(folder: Path) -> dict[str, Path]:
-    """The folders that pytest's configuration of a folder names, by ``RUNS_KEY`` and so on.
-
-    Empty if pytest would not understand its configuration either.
-    """
-    from _pytest.config.exceptions import UsageError
-    from _pytest.config.findpaths import locate_config
-    from _pytest.outcomes import fail
-
-    try:
-        _, file, settings, *_ = locate_config(folder, [folder])
-        named = {}
-        for key in (RUNS_KEY, FOLDER_KEY):
-            found: Any = settings.get(key)
-            found = getattr(found, "value", found) or ""  # as pytest 9, or 8
-            words = found if isinstance(found, list) else shlex.split(str(found))
-            if file and words:
-                named[key] = file.parent / str(words[0])
-        return named
-    except (UsageError, fail.Exception, OSError, ValueError, AttributeError, TypeError):
-        return {}
 
 
 def require_writable(folder: Path, option: str) -> None:

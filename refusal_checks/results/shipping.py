@@ -42,6 +42,7 @@ class Shipping:
     answer: Answer
     reasons: tuple[str, ...]  # the weightiest first, at least one
     decisive: tuple[str, ...]  # those of them that the answer rests on, at least one
+    reservations: tuple[str, ...] = ()  # what speaks against relying on a yes, as part of reasons
     waivers: str = ""  # how many gates are waived, until when and by whom; empty without any
     stored: str = ""  # how many answers are from the store, and of which date; empty without any
 
@@ -79,8 +80,14 @@ def shipping(summary: RunSummary) -> Shipping:
         several = len({waiver.in_words for waiver in waived.values()}) > 1
         how = ", the first" if several else ""
         waivers = f"{count(len(waived), 'gate')} waived{how} {clean(first.in_words, 60)}"
-    every = tuple(text for _, text in reasons)
-    return Shipping(answer, every, decisive, waivers, summary.manifest.stored)
+    return Shipping(
+        answer,
+        reasons=tuple(text for _, text in reasons),
+        decisive=decisive,
+        reservations=tuple(text for weight, text in reasons if weight == "doubt"),
+        waivers=waivers,
+        stored=summary.manifest.stored,
+    )
 
 
 def explains(summary: RunSummary, gate: str | None, phase: str) -> bool:
@@ -99,10 +106,15 @@ def explains(summary: RunSummary, gate: str | None, phase: str) -> bool:
     return phase == "call" and not verdict.passed
 
 
+def weightiest(answers: Iterable[Shipping]) -> Shipping:
+    """Of several runs' answers the one that all of them together get."""
+    order = list(HEADLINES)
+    return min(answers, key=lambda each: order.index(each.answer))
+
+
 def together(summaries: Iterable[RunSummary]) -> str:
     """The weightiest of several runs' answers, in a few words."""
-    answers = [shipping(each) for each in summaries]
-    return min(answers, key=lambda each: list(HEADLINES).index(each.answer)).headline
+    return weightiest(map(shipping, summaries)).headline
 
 
 def _waived(verdicts: Iterable[Verdict]) -> dict[str, Waiver]:

@@ -109,6 +109,8 @@ class RunSummary:
     # nothing is decided
     unexplained: list[str] = field(default_factory=list)
     judge: JudgeCheck | None = None  # result of its own check; None if it was not checked
+    judge_idle: str = ""  # why there was nothing to check; empty if there was
+    judge_error: str = ""  # why the check came to no result; empty if it did
     # why nothing tells how right the judges of refusal are, and what to do
     untested: str = ""
     # what is stored of a server and was not verified, though it may decide

@@ -11,11 +11,11 @@ from pathlib import Path
 
 import pandas
 import pytest
+from refusal_checks.evaluation.options.call import INI
 
 import refusal_checks
 from refusal_checks.benchmarks import catalogue, discover
 from refusal_checks.cli import EXIT_USER
-from refusal_checks.evaluation.options.call import INI
 from refusal_checks.evaluation.session import EXIT_ENGINE
 from refusal_checks.gates import thresholds
 from refusal_checks.plugin.options import known

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from refusal_checks.core import settings
 from refusal_checks.evaluation.options import call, command_line, models, recorded
 from refusal_checks.evaluation.options.call import INI, PREFIX
+
+from refusal_checks.core import settings
 from refusal_checks.plugin.options import Option, Recorder, known
 from refusal_checks.reports import formats
 from tools.docs_site.markdown import code, sentence, table

@@ -7,11 +7,12 @@ import os
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from refusal_checks.evaluation.options.models import Judging, NamedJudge
+
 from refusal_checks.core.settings import Limits, Sampling
 from refusal_checks.engines.base import EngineSpec
 from refusal_checks.engines.pool import PoolSettings
 from refusal_checks.evaluation.assembly import convert
-from refusal_checks.evaluation.options.models import Judging, NamedJudge
 from refusal_checks.models import demo
 from refusal_checks.models.spec import CandidateModel, JudgeModel, Rule, Served
 from refusal_checks.models.spec import parse_candidate as candidate_of

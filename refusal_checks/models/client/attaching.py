@@ -11,7 +11,7 @@ from typing import Any
 from refusal_checks.core.errors import EndpointError, ModelError
 from refusal_checks.core.prompts import Message
 from refusal_checks.core.records import Completion
-from refusal_checks.core.settings import JudgeSampling, Limits, Sampling
+from refusal_checks.core.settings import JudgeSampling, Limits, RequestPace, Sampling
 from refusal_checks.core.text import clean, storable
 from refusal_checks.models.client.answers import (
     MALFORMED,
@@ -52,13 +52,14 @@ class Attaching:
     limits: Limits
     sampling: Sampling
     judge_sampling: JudgeSampling
+    paces: Mapping[str, RequestPace] = field(default_factory=dict)  # by role
     _probed: dict[tuple[str, ...], Client] = field(default_factory=dict)
 
     def connect(self, model: Attached, option: str, number: int) -> Client:
         key, limits = api_key(option, number), self.limits
         contexts = list_contexts(model.url, key, option)
         name = choose(model.url, model.model, contexts, option)
-        most, pace = limits.max_reply_mib * 2**20, limits.pace(option.lstrip("-"))
+        most, pace = limits.max_reply_mib * 2**20, self.paces.get(option.lstrip("-"), RequestPace())
         access = Access(key, limits.request_timeout, pace, most, limits.outage_timeout)
         client = Client(model.url, name, extras=model, access=access)
         known = (model.url, name, key, option, json.dumps(model.template_kwargs, default=str))

@@ -1,13 +1,15 @@
 """Files that show finished runs. A format is a module here, or an extension.
 
-A module is a format if it defines what ``Format`` lists. If it has an option, it is also a command:
-``refusal-checks report NAME FILE RUN...``. It may also define
+A module is a format if it defines what ``Format`` lists. Its name is a key of the run file's
+``[reports]``; if it has an option, too, it is also a command: ``refusal-checks report NAME RUN...``.
+It may also define
 
 - ``METAVAR``: what the option takes in place of a FILE, for example ``PROJECT``. The path that
   ``write`` is given is then that word as it is, and no report is said to be at it.
 - ``check()``: raises UserError before an engine starts if the report could not be written.
-- ``follow(runs, path, say)``: shows runs (``results.progress.Underway``) while they go on, until
-  ``stop()`` of what it returns is called; ``say`` prints a line. It must not fail.
+- ``follow(runs, path, say)``: shows runs (``results.progress.Underway``) while they go on. What it
+  returns is told of each event by ``see(event)``, until ``stop()`` is called; ``say`` prints a line.
+  It must not fail.
 - ``written()``: what became of the report, in a few words, if METAVAR is not FILE.
 """
 
@@ -15,34 +17,19 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol, cast
-
-import pytest
+from typing import TYPE_CHECKING, Protocol, cast
 
 from refusal_checks.core import extensions
-from refusal_checks.core.errors import UserError
+from refusal_checks.core.errors import UserError, require_known
 from refusal_checks.core.extensions import ExtensionError
 from refusal_checks.results.run_folder import RunFolder, require_writable
+from refusal_checks.spec import ReportsTable
 
 if TYPE_CHECKING:
-    from refusal_checks.results.progress import Underway
+    from refusal_checks.results.progress import Event, Underway
 
 FILE = "FILE"
-
-MOVED = ("--mlflow", "--wandb", "--model-card")  # until 0.1 here, now in another distribution
-_MOVED_VARIABLES = ("REFUSAL_CHECKS_MLFLOW", "REFUSAL_CHECKS_WANDB", "REFUSAL_CHECKS_WEBHOOK")
-
-NO_WATCH = (
-    "write --html FILE and open it in a browser: the page follows the run, and becomes its report"
-)
-"""What to do in place of ``--watch`` and ``refusal-checks watch``."""
-
-
-def moved(name: str) -> str:
-    """What to do about an option or a variable that has moved to another distribution."""
-    return f"install refusal-checks-extensions, which has {name} now (docs/how-to/elsewhere.md)"
 
 
 class Format(Protocol):
@@ -61,16 +48,10 @@ class Format(Protocol):
         """
 
 
-class Invocation(Protocol):
-    """What targets are read from: a call of pytest, and the folder that its paths start from."""
-
-    @property
-    def folder(self) -> Path: ...
-
-    def getoption(self, name: str) -> Any: ...
-
-
 class Follower(Protocol):
+    """Shows runs while they go on."""
+
+    def see(self, event: Event) -> None: ...
     def stop(self) -> None: ...
 
 
@@ -89,45 +70,35 @@ def discover() -> Mapping[str, Format]:
     return found
 
 
-def add(group: pytest.OptionGroup) -> None:
-    for module in discover().values():
-        if module.OPTION:
-            group.addoption(module.OPTION, metavar=metavar(module), help=module.HELP)
-
-
 def metavar(module: Format) -> str:
     return str(getattr(module, "METAVAR", FILE))
 
 
-def targets(call: Invocation) -> Iterator[tuple[str, Format, Path]]:
-    """The requested formats, with their names and files."""
+def targets(wanted: ReportsTable) -> Iterator[tuple[str, Format, Path]]:
+    """The formats that a spec or the environment asks for, with their names and files."""
     for name, module in discover().items():
-        option = module.OPTION.lstrip("-").replace("-", "_")
-        path = None
-        with suppress(AttributeError):  # not declared: its threshold file was read later
-            path = call.getoption(option) if option else None
-        path = path or (os.environ.get(module.VARIABLE) if module.VARIABLE else None)
-        if path:
-            yield name, module, call.folder / path if metavar(module) == FILE else Path(path)
+        named = wanted.target(name)
+        if not named and module.VARIABLE:
+            named = os.environ.get(module.VARIABLE, "")
+        if named:
+            yield name, module, Path(named)
 
 
 def follow(
-    call: Invocation, runs: Sequence[Underway], say: Callable[[str], None]
+    wanted: ReportsTable, runs: Sequence[Underway], say: Callable[[str], None]
 ) -> Iterator[Follower]:
-    for _, module, path in targets(call):
+    for _, module, path in targets(wanted):
         if starts := getattr(module, "follow", None):
             yield starts(runs, path, say)
 
 
-def check(call: Invocation) -> None:
+def check(wanted: ReportsTable) -> None:
     """Raise UserError if a report that is asked for could not be written."""
-    known = {module.VARIABLE for module in discover().values()}
-    for variable in _MOVED_VARIABLES:
-        if os.environ.get(variable) and variable not in known:
-            raise UserError(f"{moved(f'${variable}')}, or unset it")
-    for _, module, path in targets(call):
+    for name in wanted.formats:
+        require_known(name, discover(), "[reports]", "report", UserError)
+    for name, module, path in targets(wanted):
         if metavar(module) == FILE:
-            given = f"{module.OPTION or module.VARIABLE} {path}"
+            given = f"{module.OPTION or module.VARIABLE or name} {path}"
             try:
                 is_folder = path.is_dir()
             except OSError as fault:

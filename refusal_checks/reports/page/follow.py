@@ -19,7 +19,7 @@ from refusal_checks.metrics.statistics.intervals import Estimate
 from refusal_checks.reports.page import page
 from refusal_checks.reports.page.model import GateRow, rows, sections
 from refusal_checks.reports.page.page import Report
-from refusal_checks.results.progress import Count, Underway
+from refusal_checks.results.progress import Count, Event, Judged, Underway
 from refusal_checks.results.run_folder import RunFolder, RunView
 
 LOOK = 0.5  # seconds between two looks for the first answer
@@ -41,6 +41,12 @@ class LivePage:
         self._stopped = threading.Event()
         self._thread = threading.Thread(target=self._work, name="page", daemon=True)
         self._thread.start()
+
+    def see(self, event: Event) -> None:
+        """Take in a prompt that was judged."""
+        if isinstance(event, Judged):
+            for run in self._runs:
+                run.see(event)
 
     def stop(self) -> None:
         """Write no more. Does nothing when called again."""
@@ -75,15 +81,16 @@ class _Run:
         self._judged: dict[str, list[Sequence[Record]]] = {}
         self._recent: deque[tuple[str, Sequence[Record]]] = deque(maxlen=RECENT)
         self._early: dict[str, tuple[int, Estimate | None]] = {}
-        run.progress.listener = self._see
 
-    def _see(self, benchmark: str, records: Sequence[Record]) -> None:
+    def see(self, event: Judged) -> None:
         """Take in a judged prompt; without records, the benchmark begins again."""
-        if records:
-            self._judged.setdefault(benchmark, []).append(records)
-            self._recent.append((benchmark, records))
+        if event.run is not self._run:
+            return
+        if event.records:
+            self._judged.setdefault(event.benchmark, []).append(event.records)
+            self._recent.append((event.benchmark, event.records))
         else:
-            self._judged[benchmark] = []
+            self._judged[event.benchmark] = []
 
     @property
     def has_answers(self) -> bool:
@@ -103,7 +110,7 @@ class _Run:
         run = RunView(RunFolder(self._run.folder), summary, self._number)
         recent: dict[str, list[Record]] = {}
         for benchmark, records in reversed([*self._recent]):
-            recent.setdefault(benchmark, []).extend(redaction.records(records))
+            recent.setdefault(benchmark, []).extend(records)
         if self._run.has_ended():
             return page.report(run, recent)
         counts = {name: Count(planned=size) for name, size in self._run.planned.items()}

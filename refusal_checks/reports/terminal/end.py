@@ -16,7 +16,7 @@ from refusal_checks.models.client.answers import Usage
 from refusal_checks.reports import remarks
 from refusal_checks.reports import rows as table_rows
 from refusal_checks.reports.rows import HEADER, Row
-from refusal_checks.results import run_folder
+from refusal_checks.results import project
 from refusal_checks.results.export import DISAGREEMENTS
 from refusal_checks.results.progress import Progress
 from refusal_checks.results.shipping import shipping
@@ -92,7 +92,7 @@ def lines(
     has_page = any(line.startswith("html report") for line in written)
     if not has_page and not all(v.passed for run in summaries for v in run.verdicts.values()):
         # The runs as commands take them: their ids where these are known from here, else folders.
-        own = run_folder.usual_root().absolute()
+        own = project.usual_root().absolute()
         folders = (folder for _, folder in runs)
         ids = (each.name if each.absolute().parent == own else str(each) for each in folders)
         page = f"refusal-checks report html report.html {shlex.join(ids)}"
@@ -239,9 +239,7 @@ def _cost(usage: Usage, share: int) -> str:
     return f"{prompt:,} prompt{from_cache}, {output:,} output"
 
 
-def unfinished(
-    progress: Progress, summary: RunSummary, gates: int, store: Path, fresh: bool
-) -> Iterator[str]:
+def unfinished(progress: Progress, summary: RunSummary, gates: int, fresh: bool) -> Iterator[str]:
     """What an interrupted run has done and, if anything is left to do, how to continue it.
 
     A ``fresh`` run that is repeated as it was would begin anew.
@@ -254,4 +252,4 @@ def unfinished(
         yield f"{name}: " + (f"complete, {done.judged} prompts" if done.done else partly)
     yield f"{len(summary.verdicts)} of {count(gates, 'gate')} decided"
     again = "without --fresh" if fresh else "again"
-    yield f"to continue, run the same command {again}: {store} holds the finished work"
+    yield f"to continue, run the same command {again}: {summary.manifest.store} holds the finished work"

@@ -7,12 +7,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from refusal_checks.evaluation.options import models as model_options
 from typer.main import get_command
 
 from refusal_checks.cli import application
 from refusal_checks.core.errors import DataError, UserError
 from refusal_checks.core.settings import JudgeSampling
-from refusal_checks.evaluation.options import models as model_options
 from refusal_checks.judges.trust import calibration
 from refusal_checks.reports.markdown import escape
 from tests import hosted

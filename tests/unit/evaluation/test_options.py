@@ -6,11 +6,11 @@ from typing import Any, Literal
 
 import pytest
 from pydantic import Field
+from refusal_checks.evaluation.options import call
+from refusal_checks.evaluation.options.models import choose_engine, read_judging, require_engine
 
 from refusal_checks.core.errors import UserError
 from refusal_checks.core.settings import Frozen
-from refusal_checks.evaluation.options import call
-from refusal_checks.evaluation.options.models import choose_engine, read_judging, require_engine
 from refusal_checks.models.spec import Attached, Rule, Served
 
 ATTACHED = Attached("there", "http://there/v1", "model")

@@ -4,10 +4,10 @@ from typing import Annotated
 
 import pytest
 from pydantic import Field
+from refusal_checks.evaluation.options import call
 
 from refusal_checks.core.prompts import Prompt
 from refusal_checks.core.settings import JudgeSampling, Sampling, Sent, Unsent
-from refusal_checks.evaluation.options import call
 from refusal_checks.models.candidates import ServedCandidate
 from refusal_checks.models.client.client import Client, RequestParams
 

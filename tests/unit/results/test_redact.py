@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import TypeAdapter
+from refusal_checks.evaluation.options.command_line import REDACT
 from typer.testing import CliRunner
 
 from refusal_checks.cli import application
@@ -25,7 +26,6 @@ from refusal_checks.core.verdicts import (
     Rated,
     Reason,
 )
-from refusal_checks.evaluation.options.command_line import REDACT
 from refusal_checks.gates.compare import Earlier
 from refusal_checks.gates.estimates import Rules
 from refusal_checks.gates.gate import Gate

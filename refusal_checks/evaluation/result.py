@@ -1,0 +1,154 @@
+"""The result of an evaluation, when it has ended and at any time later."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from os import PathLike, fspath
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from refusal_checks.core.errors import DataError, UserError, require_known
+from refusal_checks.core.records import Record
+from refusal_checks.core.text import clean
+from refusal_checks.gates.decide import Verdict
+from refusal_checks.judges.trust.canary import JudgeCheck
+from refusal_checks.metrics.statistics.intervals import Estimate
+from refusal_checks.reports import formats
+from refusal_checks.results.run_folder import RunFolder, RunView
+from refusal_checks.results.shipping import Shipping, weightiest
+from refusal_checks.results.summary import RunSummary
+from refusal_checks.spec import ReportsTable
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
+
+
+class RunResult:
+    """What a run found: of one candidate, or of several that were evaluated together.
+
+    Everything is read from the run's folder or is in memory already; nothing is evaluated here.
+    """
+
+    def __init__(self, runs: Sequence[RunView]) -> None:
+        self.runs = tuple(runs)
+
+    @classmethod
+    def load(cls, *paths: Path) -> RunResult:
+        """The result of finished runs, by their folders.
+
+        Raises:
+            DataError: one of them is no folder of a run that has ended.
+        """
+        views = map(RunView.read, paths)
+        return cls([replace(view, number=n) for n, view in enumerate(views)])
+
+    @property
+    def candidates(self) -> tuple[str, ...]:
+        """The candidates' short names, in the order in which they were evaluated."""
+        return tuple(run.summary.manifest.title for run in self.runs)
+
+    def of(self, candidate: str) -> RunResult:
+        """The result of one of several candidates.
+
+        Raises:
+            UserError: there is no such candidate.
+        """
+        require_known(candidate, self.candidates, "result", "candidate", UserError)
+        return RunResult([self.runs[self.candidates.index(candidate)]])
+
+    @property
+    def run(self) -> RunView:
+        """The run of the only candidate: its folder and its summary.
+
+        Raises:
+            UserError: there are several; ``of`` gives the result of one.
+        """
+        if len(self.runs) != 1:
+            names = ", ".join(self.candidates) or "none"
+            raise UserError(f"name the candidate, result.of(NAME): there are several: {names}")
+        return self.runs[0]
+
+    @property
+    def folder(self) -> Path:
+        return self.run.folder.path
+
+    @property
+    def summary(self) -> RunSummary:
+        return self.run.summary
+
+    def test_id(self, run: RunView, gate: str) -> str:
+        """The id of a gate's test; it names the candidate if there are several."""
+        return f"{gate}-{run.summary.manifest.title}" if len(self.runs) > 1 else gate
+
+    @property
+    def verdicts(self) -> dict[str, Verdict]:
+        """The verdicts by gate, as ids of tests name them: ``xstest_safe-rejection_rate``."""
+        return {
+            self.test_id(run, gate): verdict
+            for run in self.runs
+            for gate, verdict in run.summary.verdicts.items()
+        }
+
+    @property
+    def errors(self) -> dict[str, str]:
+        """Why a gate has no verdict, by gate as ``verdicts``."""
+        return {
+            self.test_id(run, gate): error
+            for run in self.runs
+            for gate, error in run.summary.errors.items()
+        }
+
+    @property
+    def figures(self) -> dict[str, Mapping[str, Estimate]]:
+        """Each benchmark's figures with their intervals, by metric; of one candidate."""
+        return {name: found.figures for name, found in self.summary.benchmarks.items()}
+
+    @property
+    def judge(self) -> JudgeCheck | None:
+        """How the judge did on its own check; None if it was not checked."""
+        return next((run.summary.judge for run in self.runs if run.summary.judge), None)
+
+    @property
+    def decision(self) -> Shipping:
+        """May it ship, and why; of several candidates the weightiest answer."""
+        return weightiest(run.shipping for run in self.runs)
+
+    def records(self, benchmark: str) -> Iterator[Record]:
+        """All answers to a benchmark with their judgements, of one candidate.
+
+        Raises:
+            DataError: there are none, or their file is damaged.
+        """
+        return self.run.folder.records(benchmark)
+
+    def frame(self) -> DataFrame:
+        """All answers and judgements as a table, a row for each answer; of one candidate."""
+        return self.run.folder.frame()
+
+    def write_html(self, path: str | PathLike[str]) -> None:
+        """Write the report as one HTML file, in which each answer can be read."""
+        from refusal_checks.reports.formats import html
+
+        html.write([run.folder for run in self.runs], Path(fspath(path)))
+
+    def write_junit(self, path: str | PathLike[str]) -> None:
+        """Write JUnit XML with one case for each gate and each check of the judge."""
+        from refusal_checks.reports import junit
+
+        junit.write(self.runs, Path(fspath(path)))
+
+    def write_reports(self, wanted: ReportsTable) -> Iterator[str]:
+        """Write the files that a spec names; one line about each, for people."""
+        folders = [RunFolder(run.folder.path) for run in self.runs]
+        for name, report, path in formats.targets(wanted) if folders else ():
+            try:
+                report.write(folders, path)
+            except (OSError, DataError) as fault:
+                yield f"{name} report could not be written: {clean(str(fault))}"
+                continue
+            yield formats.written(name, report, path)
+
+    def __repr__(self) -> str:
+        names = ", ".join(self.candidates)
+        return f"<RunResult of {names}: {self.decision.line}>"

@@ -1,0 +1,304 @@
+"""The gates of one pytest process, and the result that their tests assert on.
+
+One process evaluates: the only one, or the controller of workers.
+
+=============  ================================================  =======================
+process        evaluates                                         the result
+=============  ================================================  =======================
+plain run      once tests are collected, before the first runs   what ``evaluate`` gives
+controller     once a worker has collected                       (runs no test)
+worker         never                                             from the runs' folders
+=============  ================================================  =======================
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import contextmanager
+from difflib import get_close_matches
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from refusal_checks.benchmarks import Benchmark
+from refusal_checks.core.errors import (
+    DataError,
+    EngineStartError,
+    EvaluationError,
+    StoreError,
+    UserError,
+)
+from refusal_checks.core.files import resolved
+from refusal_checks.core.suggestions import near
+from refusal_checks.core.text import clean, clean_lines
+from refusal_checks.gates import toml_file
+from refusal_checks.judges.trust.canary import Figure
+from refusal_checks.plugin import options, xdist
+from refusal_checks.plugin.names import PREFIX
+from refusal_checks.results.project import RUNS_VARIABLE
+from refusal_checks.spec import RunSpec, usual_file
+
+if TYPE_CHECKING:
+    from refusal_checks.evaluation.config import Folders
+    from refusal_checks.evaluation.result import RunResult
+    from refusal_checks.results.progress import Listener
+    from refusal_checks.results.run_folder import RunView
+
+EXIT_ENGINE = 16
+"""Exit code of a session that ended because an engine did not start."""
+
+JUDGE_TEST = "test_judge"
+"""Name of the test that checks the judge."""
+
+NAMED_TESTS = pytest.StashKey[list[str]]()
+"""The tests that a command names, such as ``test_gate[xstest_safe-rejection_rate]``."""
+
+# Named like a built-in exception: pytest would put the name of any other module before the message.
+_Stopped: type[Exception] = type("Stopped", (pytest.exit.Exception,), {"__module__": "builtins"})
+
+
+class GateSession:
+    """What is selected, and what was found; all processes of a run know its name."""
+
+    def __init__(self, config: pytest.Config) -> None:
+        self._config = config
+        self._run_id = xdist.shared(config)["run"]
+        self._result: RunResult | None = None
+        self._has_evaluated = False
+        self.batch: list[str] | None = None
+
+    @cached_property
+    def spec(self) -> RunSpec:
+        """The run as files and options say it."""
+        with _usage_errors():
+            layers = options.layers(self._config)
+            return RunSpec.read(*self._files(), overrides=layers)
+
+    def _files(self) -> list[Path]:
+        """The run files: named, else the repository's own, else the shipped one."""
+        named = options.value(self._config, options.THRESHOLDS)
+        named = named or self._config.getini(f"{PREFIX}thresholds")
+        if named:
+            folder = self._config.invocation_params.dir
+            return [toml_file.find(folder / name) for name in named]
+        return [usual_file(self._config.rootpath)]
+
+    @cached_property
+    def kept(self) -> Folders:
+        """The folders of the store and of runs."""
+        from refusal_checks.evaluation.config import folders  # not for collection
+
+        own = self._configured("folder") or self._config.rootpath / ".refusal-checks"
+        runs = self._configured("runs")
+        if runs is None and (named := os.environ.get(RUNS_VARIABLE, "").strip()):
+            runs = resolved(self._config.invocation_params.dir / Path(named).expanduser())
+        return folders(self.spec, own, runs or own / "runs")
+
+    def _configured(self, key: str) -> Path | None:
+        found: list[Path] = self._config.getini(PREFIX + key)
+        return Path(found[0]) if found else None
+
+    @property
+    def judge_figures(self) -> tuple[Figure, ...]:
+        floors = self.spec.judge.check
+        return floors.figures if floors else ()
+
+    @cached_property
+    def benchmarks(self) -> Mapping[str, Benchmark]:
+        """All benchmarks that gates may be on, those that run files define included."""
+        with _usage_errors():
+            return self.spec.catalogue()
+
+    def check_files(self) -> None:
+        """Read the run files, if any are named, before anything is collected."""
+        if options.value(self._config, options.THRESHOLDS) or options.layers(self._config):
+            _ = self.benchmarks
+
+    @cached_property
+    def candidates(self) -> tuple[str, ...]:
+        """The candidates' names, all different; one empty name if no candidate is given."""
+        from refusal_checks.evaluation.config import titles
+
+        with _usage_errors():
+            names = titles(self.spec)
+            gates = [gate.id for gate in self.spec.gates]
+            require_clear(self._config.getoption("keyword", ""), gates, names)
+        return names or ("",)
+
+    @property
+    def runs(self) -> tuple[RunView, ...]:
+        """The runs of this process, once they have ended."""
+        return self._result.runs if self._result else ()
+
+    def test_id(self, candidate: str, gate: str) -> str:
+        """The id of a gate's test; it names the candidate if there are several."""
+        return f"{gate}-{candidate}" if len(self.candidates) > 1 else gate
+
+    def is_gate(self, nodeid: str) -> bool:
+        return bool(self._selected([nodeid]))
+
+    def evaluate(self, nodeids: Collection[str], listener: Listener) -> None:
+        """Evaluate what the selected tests need, once; does nothing if they need nothing.
+
+        If an engine does not start, the session ends with EXIT_ENGINE.
+        """
+        if self._has_evaluated:
+            return
+        _ = self.benchmarks  # a worker that finds a table wrong collects no gates, and says nothing
+        if not (selected := self._selected(nodeids)):
+            return
+        self._has_evaluated = True
+        with _usage_errors():
+            if self.is_batch:
+                self._evaluate_batch(selected, listener)
+                return
+        # HTTP and templates, which collection need not import
+        from refusal_checks.evaluation.session import Interrupted, evaluate
+
+        try:
+            with _usage_errors():
+                self._result = evaluate(
+                    self.spec,
+                    listener,
+                    gates=selected,
+                    run_id=self._run_id,
+                    kept=self.kept,
+                    write_reports=False,
+                )
+        except Interrupted as stopped:
+            self._result = stopped.result
+            raise KeyboardInterrupt from None
+        except EngineStartError as fault:
+            raise _Stopped(clean_lines(str(fault)), EXIT_ENGINE) from None
+
+    @property
+    def is_batch(self) -> bool:
+        return bool(
+            options.value(self._config, options.BATCH_EXPORT)
+            or options.value(self._config, options.BATCH_IMPORT)
+        )
+
+    def _evaluate_batch(self, selected: Mapping[str, Collection[str]], listener: Listener) -> None:
+        from refusal_checks.evaluation.batch_round import evaluate_batch
+
+        folder = self._config.invocation_params.dir
+        export = options.value(self._config, options.BATCH_EXPORT)
+        results = options.value(self._config, options.BATCH_IMPORT) or ()
+        self.batch = evaluate_batch(
+            self.spec,
+            self.kept,
+            selected,
+            folder / export if export else None,
+            [folder / name for name in results],
+            listener,
+        )
+
+    def result(self) -> RunResult:
+        """What the evaluation found; in a worker it is read from the runs' folders.
+
+        Raises:
+            EvaluationError: nothing was evaluated, or its files are gone.
+        """
+        if self._result is None and xdist.is_worker(self._config):
+            self._result = self._load()
+        if self._result is None:
+            raise EvaluationError(
+                "select gates beside this test: no gate of this session was evaluated"
+            )
+        return self._result
+
+    def _load(self) -> RunResult:
+        from refusal_checks.evaluation.result import RunResult
+        from refusal_checks.evaluation.session import run_folders
+
+        paths = run_folders(self.kept.runs, self._run_id, len(self.candidates))
+        begun = [path for path in paths if path.exists()]
+        try:
+            return RunResult.load(*begun)
+        except DataError as fault:
+            raise EvaluationError(f"run it again: {fault}") from None
+
+    def require_named(self, nodeids: Collection[str]) -> None:
+        """Raise UsageError if a test that the command names was not collected."""
+        tests = [nodeid.partition("::")[2] for nodeid in nodeids]
+        for named in self._config.stash.get(NAMED_TESTS, ()):
+            if not any(is_named(test, named) for test in tests):
+                gates = [*self.judge_figures, *(gate.id for gate in self.spec.gates)]
+                hint = near(gate_id(f"::{named}"), gates) or "."
+                raise pytest.UsageError(
+                    f"{clean(named)}: no such gate here{hint} --collect-only -q lists them"
+                )
+
+    def _selected(self, nodeids: Collection[str]) -> dict[str, list[str]]:
+        """The gates of these tests by candidate; the first candidate's run checks the judge."""
+        ids = {gate_id(nodeid) for nodeid in nodeids}
+        found: dict[str, list[str]] = {}
+        for candidate in self.candidates:
+            for gate in self.spec.gates:
+                if self.test_id(candidate, gate.id) in ids:
+                    found.setdefault(candidate, []).append(gate.id)
+        for nodeid in nodeids:
+            is_judge = nodeid.rpartition("::")[2].startswith(f"{JUDGE_TEST}[")
+            if is_judge and gate_id(nodeid) in self.judge_figures:
+                found.setdefault(self.candidates[0], [])
+        return found
+
+    def unselected(self) -> Iterator[str]:
+        """What there is to select, if no gate was."""
+        given = {"-k": self._config.option.keyword, "-m": self._config.option.markexpr}
+        asked = " ".join(f"{option} {text!r}" for option, text in given.items() if text)
+        if not asked:
+            yield "no gate was collected: `refusal-checks init` writes the test file that has them"
+            return
+        ids = [*self.judge_figures, *(gate.id for gate in self.spec.gates)]
+        parts = {each for one in ids for each in (one, *one.split("-"))}
+        close = get_close_matches(given["-k"], parts)
+        meant = f'; did you mean "{close[0]}"?' if close else "."
+        yield clean(f"{asked} selects none of {len(ids)} gates{meant} They are:", 500)
+        yield from (f"  {name}" for name in ids[:40])
+        if ids[40:]:
+            yield f"  and {len(ids) - 40} more: --collect-only -q lists them all"
+
+
+def is_named(test: str, named: str) -> bool:
+    """True if a test is the named one, or one of its variants if it is named without brackets."""
+    return named in (test, test.partition("[")[0])
+
+
+def gate_id(nodeid: str) -> str:
+    """The gate that a test's node id names: what its brackets hold, without pytest's escapes."""
+    match = re.search(r"::\w+\[(.*)\]", nodeid, re.DOTALL)  # an IPv6 address has :: and [ too
+    inner = match[1] if match else ""
+    return inner.encode("ascii", "backslashreplace").decode("unicode_escape")
+
+
+def require_clear(expression: str, gates: Collection[str], candidates: Collection[str]) -> None:
+    """Refuse a word of ``-k`` that names some gates and is also part of a candidate's name.
+
+    It would select all gates of that candidate, and its evaluation of every benchmark.
+    """
+    if len(candidates) < 2:
+        return
+    words = dict.fromkeys(re.findall(r"[\w:+\-.\[\]\\/]+", expression.lower()))  # as pytest does
+    for word in words:
+        named = sum(word in gate.lower() for gate in gates)
+        twin = next((name for name in candidates if word in name.lower()), None)
+        if word not in ("or", "and", "not") and 0 < named < len(gates) and twin is not None:
+            raise pytest.UsageError(
+                f'-k {word}: write -k "[{word}" for the gates whose ids begin with it, or give the '
+                f"candidates other names with --candidate-name: it is part of the candidate's name "
+                f"{twin}, too, and would select all of its gates"
+            )
+
+
+@contextmanager
+def _usage_errors() -> Iterator[None]:
+    """End the session with pytest's exit code for usage errors, 4, if the user's input is wrong."""
+    try:
+        yield
+    except (UserError, StoreError) as fault:
+        raise pytest.UsageError(clean_lines(str(fault))) from None

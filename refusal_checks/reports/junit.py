@@ -1,0 +1,66 @@
+"""JUnit XML of a result, without pytest: one case for each gate and each check of the judge."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from refusal_checks.core.files import write_text
+from refusal_checks.core.text import clean
+from refusal_checks.gates.explain import sentence
+from refusal_checks.judges.trust.canary import KINDS
+from refusal_checks.reports import messages
+from refusal_checks.results.run_folder import RunView
+
+if TYPE_CHECKING:
+    from junit_xml import TestCase
+
+CLASS = "refusal_checks"
+"""Start of the class names of gates; a benchmark's name follows."""
+
+
+def write(runs: Sequence[RunView], path: Path) -> None:
+    from junit_xml import TestSuite, to_xml_report_string
+
+    suites = []
+    for run in runs:
+        properties = {"may_ship": clean(run.shipping.line, 2000)}
+        name = clean(run.candidate, 200)
+        suites.append(TestSuite(name, list(_cases(run)), properties=properties))
+    write_text(path, to_xml_report_string(suites, prettyprint=False))
+
+
+def _cases(run: RunView) -> Iterator[TestCase]:
+    from junit_xml import TestCase
+
+    summary = run.summary
+    for check in summary.judge.checks if summary.judge else ():
+        case = TestCase(f"test_judge[{check.figure}]", f"{CLASS}.judge")
+        if not check.passed and check.figure not in KINDS:
+            text = "\n".join(messages.judge_message(check))
+            case.add_failure_info(clean(check.headline, 500), text)
+        yield case
+    for gate, verdict in summary.verdicts.items():
+        case = TestCase(f"test_gate[{gate}]", f"{CLASS}.{verdict.gate.benchmark}")
+        known = messages.provenance(summary, verdict.gate.benchmark)
+        case.stdout = _as_text(messages.properties(verdict, known))
+        if verdict.is_idle:
+            case.add_skipped_info(clean(verdict.skipped, 500))
+        elif not verdict.passed:
+            said = f"{verdict.gate.benchmark}: {sentence(verdict)}"
+            case.add_failure_info(clean(said, 500), messages.message(verdict))
+        yield case
+    for gate, error in summary.errors.items():
+        case = TestCase(f"test_gate[{gate}]", f"{CLASS}.error")
+        case.add_error_info(clean(error.partition("\n")[0], 500))
+        yield case
+    if summary.failure:
+        case = TestCase("stopped", f"{CLASS}.run")
+        case.add_error_info(clean(summary.failure.partition("\n")[0], 500))
+        yield case
+
+
+def _as_text(properties: Iterable[tuple[str, str]]) -> str:
+    """A case's properties as its output: JUnit has properties of whole suites alone."""
+    return "\n".join(f"{name} = {value}" for name, value in properties)

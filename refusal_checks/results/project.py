@@ -1,0 +1,101 @@
+"""Where a project keeps its store and its runs, as pytest's configuration there says."""
+
+from __future__ import annotations
+
+import configparser
+import os
+import shlex
+import tomllib
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(".refusal-checks")
+"""The folder of store and runs, from a project's own folder."""
+
+RUNS_VARIABLE = "REFUSAL_CHECKS_RUNS"  # names the folder of runs where no configuration does
+RUNS_KEY = "refusal_checks_runs"  # the key of a pytest configuration that names it
+FOLDER_KEY = "refusal_checks_folder"  # the one that names the folder above
+
+# pytest's own order; the first file that has such a table is the configuration.
+_FILES = (
+    ("pytest.toml", ("pytest",)),
+    (".pytest.toml", ("pytest",)),
+    ("pytest.ini", ("pytest",)),
+    (".pytest.ini", ("pytest",)),
+    ("pyproject.toml", ("tool", "pytest")),
+    ("tox.ini", ("pytest",)),
+    ("setup.cfg", ("tool:pytest",)),
+)
+
+
+def usual_folder(folder: Path | None = None) -> Path:
+    """The folder of a project's store, as a gate run in one of its folders finds it."""
+    return configured(folder or Path.cwd()).get(FOLDER_KEY, ROOT).expanduser()
+
+
+def usual_root(folder: Path | None = None) -> Path:
+    """The folder of a project's runs, as a gate run in one of its folders finds it.
+
+    By ``RUNS_KEY``, else by ``RUNS_VARIABLE``, else below what ``FOLDER_KEY`` names, else below
+    ``ROOT``.
+    """
+    found = configured(folder or Path.cwd())
+    own = found.get(FOLDER_KEY, ROOT)
+    named = found.get(RUNS_KEY) or os.environ.get(RUNS_VARIABLE, "").strip()
+    return Path(named or own / "runs").expanduser()
+
+
+def configured(folder: Path) -> dict[str, Path]:
+    """The folders that pytest's configuration of a folder names, by ``RUNS_KEY`` and so on.
+
+    Empty if there is none, or if pytest would not understand it either.
+    """
+    for place in (folder, *folder.parents):
+        for name, table in _FILES:
+            keys = _read(place / name, table)
+            if keys is not None:
+                return _named(place, keys)
+    return {}
+
+
+def _named(place: Path, keys: dict[str, Any]) -> dict[str, Path]:
+    found = {}
+    for key in (RUNS_KEY, FOLDER_KEY):
+        value = keys.get(key, "")
+        try:
+            words = value if isinstance(value, list) else shlex.split(str(value))
+        except ValueError:
+            continue
+        if words:
+            found[key] = place / str(words[0])
+    return found
+
+
+def _read(path: Path, table: tuple[str, ...]) -> dict[str, Any] | None:
+    """The keys of pytest's table in a file; None if the file is no configuration of pytest."""
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError):
+        return None
+    if path.suffix == ".toml":
+        return _read_toml(text, table)
+    parser = configparser.ConfigParser(interpolation=None, strict=False)
+    try:
+        parser.read_string(text)
+    except configparser.Error:
+        return None
+    if parser.has_section(table[0]):
+        return dict(parser[table[0]])
+    return {} if path.suffix == ".ini" and path.stem.endswith("pytest") else None
+
+
+def _read_toml(text: str, table: tuple[str, ...]) -> dict[str, Any] | None:
+    try:
+        found: Any = tomllib.loads(text)
+    except tomllib.TOMLDecodeError:
+        return None
+    for name in table:
+        found = found.get(name) if isinstance(found, dict) else None
+    if not isinstance(found, dict):
+        return None
+    return found.get("ini_options", found)
