@@ -46,7 +46,7 @@ def report(
         str,
         typer.Argument(
             metavar="KIND",
-            help="What to write: one of those above.",
+            help="What to write: html, junit-prompts, pr-comment, radar, histogram or consistency.",
             autocompletion=kinds,
         ),
     ],

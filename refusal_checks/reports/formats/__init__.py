@@ -1,7 +1,7 @@
 """Files that show finished runs. A format is a module here, or an extension.
 
-A module is a format if it defines what ``Format`` lists. If it has an option, it is also a command:
-``refusal-checks report NAME FILE RUN...``. It may also define
+A module is a format if it defines what ``Format`` lists. If it has an option, it is also a kind of
+``refusal-checks report KIND RUN... --out FILE``. It may also define
 
 - ``METAVAR``: what the option takes in place of a FILE, for example ``PROJECT``. The path that
   ``write`` is given is then that word as it is, and no report is said to be at it.
