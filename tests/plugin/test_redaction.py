@@ -178,7 +178,8 @@ def test_no_command_tells_anything_of_redacted_runs_or_of_a_damaged_store(projec
     for seed in ("1", "2"):
         assert project.gate("--redact", "--seed", seed).ret == 1
     named = {"FIRST": str(project.runs[0]), "MODEL": project.model}
-    for command in COMMANDS.replace("\n", ";").strip(";").split(";"):
+    for line in COMMANDS.replace("\n", ";").strip(";").split(";"):
+        command = line.strip()
         result = project.command(*(named.get(word, word) for word in command.split()))
         status = 1 if command.startswith("gate") else 4 if command.startswith(NEED_OTHERS) else 0
         assert result.ret == status, command
