@@ -40,11 +40,10 @@ def echo(text: object, *, err: bool = False) -> None:
         typer.echo(visible(line), err=err)
 
 
-_NAMED = '"last", an id or the start of one, a folder, or a summary.json'
-EACH_RUN = f"Runs, each by {_NAMED}"
+NAMED = '"last", an id or the start of one, a folder, or a summary.json'
 
-Run = Annotated[str, typer.Argument(metavar="RUN", help=f"A run: {_NAMED}.")]
-Runs = Annotated[list[str], typer.Argument(metavar="RUN...", help=f"{EACH_RUN}.")]
+Run = Annotated[str, typer.Argument(metavar="RUN", help=f"A run: {NAMED}.")]
+Runs = Annotated[list[str], typer.Argument(metavar="RUN...", help=f"Runs, each by {NAMED}.")]
 
 
 def _usual(context: typer.Context, parameter: typer.CallbackParam, named: Path) -> Path:

@@ -1,14 +1,11 @@
-"""``refusal-checks baseline`` and ``thresholds``: a run as what later runs are held against."""
+"""``refusal-checks baseline``: a run as what later runs are compared with."""
 
-import shlex
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from refusal_checks.cli._common import (
-    EACH_RUN,
     Root,
     Run,
     add_group,
@@ -20,14 +17,12 @@ from refusal_checks.core.errors import BaselineError
 from refusal_checks.core.files import write_text
 from refusal_checks.core.text import clean, count
 from refusal_checks.gates import baseline
-from refusal_checks.gates import suggest as suggestions
 from refusal_checks.results import run_folder
 from refusal_checks.results.run_folder import RunView
 
 
 def add(app: typer.Typer) -> None:
     add_group(app, "baseline", "The run that later runs are compared with.", {"accept": accept})
-    add_group(app, "thresholds", "Proposals for threshold files.", {"suggest": suggest})
 
 
 def accept(
@@ -84,21 +79,3 @@ def _require_whole(run: RunView, partial: bool) -> None:
                 f"{path}: {name} was stopped early after {found.prompts} of {found.planned} "
                 "prompts; a baseline needs all of them: run it without --stop-early"
             )
-
-
-def suggest(
-    runs: Annotated[
-        list[str], typer.Argument(metavar="RUN...", help=f"{EACH_RUN}; or accepted baselines.")
-    ],
-    root: Root = run_folder.ROOT,
-) -> None:
-    """Print gates that reference runs pass: the loosest bound of their intervals.
-
-    Safety benchmarks get a lower bound on the rejection rate, sanity benchmarks an upper one,
-    rated and multiple-choice ones a lower bound on their score, and all an upper bound on the
-    share of invalid answers.
-    """
-    loaded = [baseline.load(run_folder.locate(run, root)) for run in runs]
-    command = f"refusal-checks thresholds suggest {shlex.join(runs)}"
-    today = datetime.now(UTC).date().isoformat()
-    echo(suggestions.as_toml(loaded, command, today).rstrip("\n"))

@@ -30,7 +30,7 @@ Page = Annotated[
 Folder = Annotated[
     Path | None,
     typer.Argument(
-        metavar="[DIR]",
+        metavar="DIR",
         help="Any folder tree with summary.json's, such as artifacts of CI; else that of --runs.",
     ),
 ]

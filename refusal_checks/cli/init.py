@@ -1,6 +1,9 @@
 """``refusal-checks init``: the files that a repository needs to gate its models."""
 
+import shlex
+from collections.abc import Sequence
 from contextlib import suppress
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -8,11 +11,14 @@ import typer
 
 from refusal_checks import __version__
 from refusal_checks.benchmarks import catalogue, discover
-from refusal_checks.cli._common import echo
+from refusal_checks.cli._common import NAMED, Root, echo
 from refusal_checks.cli.doctor.checks import local_prompts, shown_by
 from refusal_checks.core.errors import UserError
+from refusal_checks.gates import baseline
+from refusal_checks.gates import suggest as suggestions
 from refusal_checks.gates.thresholds import load_gates
 from refusal_checks.models.demo.conversion import INSTALL
+from refusal_checks.results import run_folder
 
 SOURCE = f"git+https://github.com/refusal-checks/refusal-checks@v{__version__}"
 """Where pip finds this version, as long as no package index has it; templates and docs follow."""
@@ -41,8 +47,26 @@ def init(
         CI | None,
         typer.Option(help="Pipeline to write; default: the one whose files are here, else github."),
     ] = None,
+    suggest: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="RUN",
+            help=f"Write nothing; print gates that this run passes: {NAMED}, or an accepted "
+            "baseline (repeatable).",
+        ),
+    ] = None,
+    runs: Root = run_folder.ROOT,
 ) -> None:
-    """Write a threshold file, a test file and a pipeline into this folder; overwrites nothing."""
+    """Write a threshold file, a test file and a pipeline into this folder; overwrites nothing.
+
+    With --suggest it prints gates that reference runs pass: the loosest bound of their intervals.
+    Safety benchmarks get a lower bound on the rejection rate, sanity benchmarks an upper one,
+    rated and multiple-choice ones a lower bound on their score, and all an upper bound on the
+    share of invalid answers.
+    """
+    if suggest:
+        echo(_suggested(suggest, runs))
+        return
     folder = Path.cwd()
     here: CI = "jenkins" if (folder / "Jenkinsfile").exists() else "github"
     chosen = ci or ("gitlab" if (folder / ".gitlab-ci.yml").exists() else here)
@@ -63,6 +87,15 @@ def init(
         for line in shown_by(read.gates, prompts, read.settings.confidence):
             echo(line.said)
     echo(NEXT)
+
+
+def _suggested(names: Sequence[str], runs: Path) -> str:
+    """Gates that all these runs pass, as TOML."""
+    references = [baseline.load(run_folder.locate(name, runs)) for name in names]
+    options = [word for name in names for word in ("--suggest", name)]
+    command = shlex.join(["refusal-checks", "init", *options])
+    today = datetime.now(UTC).date().isoformat()
+    return suggestions.as_toml(references, command, today).rstrip("\n")
 
 
 NEXT = f"""

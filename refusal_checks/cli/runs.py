@@ -1,6 +1,6 @@
-"""``refusal-checks runs`` and ``report``: the runs of a project, and reports of finished ones."""
+"""``refusal-checks runs``: the runs of a project, listed, shown and exported."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from datetime import datetime, timedelta
@@ -10,12 +10,11 @@ from typing import Annotated, Literal
 import typer
 
 from refusal_checks.cli._common import (
-    LIKE_A_RUN,
+    NAMED,
     AsJson,
     Redact,
     Root,
     Run,
-    Runs,
     add_group,
     echo,
     open_run,
@@ -23,8 +22,6 @@ from refusal_checks.cli._common import (
 )
 from refusal_checks.core.errors import DataError, EvaluationError, UserError
 from refusal_checks.core.text import clean, json_text, table
-from refusal_checks.reports import formats
-from refusal_checks.reports.formats import Format
 from refusal_checks.reports.terminal import end
 from refusal_checks.results import run_folder
 from refusal_checks.results.outbox import Board
@@ -54,41 +51,47 @@ class Listed:
 
 def add(app: typer.Typer) -> None:
     about = "List, show and export the runs of this project."
-    add_group(app, "runs", about, {"list": list_runs, "show": show, "export": export})
-    found = [each for each in formats.discover().values() if each.OPTION]
-    writers = {each.OPTION.lstrip("-"): _writer(each) for each in found}
-    add_group(app, "report", "Write reports of finished runs.", writers)
-    app.command(hidden=True, context_settings=LIKE_A_RUN)(watch)
+    add_group(app, "runs", about, {"list": list_runs, "export": export})
 
 
-def list_runs(runs: Root = run_folder.ROOT, as_json: AsJson = False) -> None:
-    """List the runs, the oldest first, with their gates by outcome."""
-    found = [_listed(run) for run in run_folder.all_runs(runs)]
-    if as_json:
-        echo(json_text([asdict(run) for run in found]))
-    elif not found:
-        echo(f"name the folder of the runs with --runs: {runs}: no runs found")
-    else:
-        for line in table([HEADER, *map(_cells, found)]):
-            echo(line)
-
-
-def show(
-    run: Run,
+def list_runs(
+    run: Annotated[
+        str | None, typer.Argument(metavar="RUN", help=f"Show only this run: {NAMED}.")
+    ] = None,
     runs: Root = run_folder.ROOT,
     verbose: Annotated[
-        bool, typer.Option("--verbose", "-v", help="Show all remarks, statistics and groups.")
+        bool,
+        typer.Option("--verbose", "-v", help="Of RUN, show all remarks, statistics and groups."),
     ] = False,
     as_json: AsJson = False,
     redact: Redact = False,
 ) -> None:
-    """Show the table that the terminal showed when a run ended."""
-    found = open_run(run, runs, redact)
-    if as_json:
-        facts = {"run": found.path.absolute().name, "folder": str(found.path)}
-        echo(json_text(facts | run_folder.dump_summary(found.summary())))
+    """List the runs, the oldest first, with their gates by outcome; or show RUN.
+
+    Of RUN, this is the table that the terminal showed when it ended.
+    """
+    if run is not None:
+        _show(open_run(run, runs, redact), verbose, as_json)
         return
-    for line in end.lines([(found.summary(), found.path)], end.fitting(), verbose):
+    if verbose:
+        raise UserError("runs list --verbose: name a run, whose groups it shows")
+    rows = [_listed(folder) for folder in run_folder.all_runs(runs)]
+    if as_json:
+        echo(json_text([asdict(row) for row in rows]))
+    elif not rows:
+        echo(f"name the folder of the runs with --runs: {runs}: no runs found")
+    else:
+        for line in table([HEADER, *map(_cells, rows)]):
+            echo(line)
+
+
+def _show(run: RunFolder, verbose: bool, as_json: bool) -> None:
+    summary = run.summary()
+    if as_json:
+        facts = {"run": run.path.absolute().name, "folder": str(run.path)}
+        echo(json_text(facts | run_folder.dump_summary(summary)))
+        return
+    for line in end.lines([(summary, run.path)], end.fitting(), verbose):
         echo(str(line))
 
 
@@ -145,25 +148,3 @@ def _cells(run: Listed) -> Sequence[str]:
     took = "?" if run.seconds is None else str(timedelta(seconds=run.seconds))
     counts = map(str, (run.passed, run.failed, run.waived, run.errors))
     return run.run, started, *models, *counts, took + ", stopped" * (run.state == "stopped")
-
-
-def watch() -> None:
-    """Say what to use instead."""
-    raise UserError(f"watch: {formats.NO_WATCH}")
-
-
-def _writer(found: Format) -> Callable[..., None]:
-    command, takes = found.OPTION.lstrip("-"), formats.metavar(found)
-    about = "The file to write." if takes == formats.FILE else "Where the runs are logged."
-
-    def write(file: Path, runs: Runs, root: Root = run_folder.ROOT, redact: Redact = False) -> None:
-        require_target(file, root, f"report {command}", [*runs, file])
-        try:
-            found.write([open_run(run, root, redact) for run in runs], file)
-        except OSError as fault:
-            raise DataError(f"{file}: cannot be written: {fault.strerror or fault}") from None
-        echo(str(file))
-
-    write.__doc__ = f"{found.HELP[:1].upper()}{found.HELP[1:]}."
-    write.__annotations__["file"] = Annotated[Path, typer.Argument(metavar=takes, help=about)]
-    return write

@@ -1,5 +1,6 @@
 """``refusal-checks store``: the size of a store, and dropping what no run needs."""
 
+from collections.abc import Sequence
 from datetime import datetime, timedelta
 from math import isfinite
 from pathlib import Path
@@ -20,14 +21,7 @@ LONGEST = 36_500
 
 
 def add(app: typer.Typer) -> None:
-    add_group(app, "store", "Stored answers and verdicts.", {"info": info, "gc": gc})
-
-
-def info(store: File = STORE) -> None:
-    """Show how much a store holds."""
-    with _open(store) as found:
-        echo(f"{store}: {_described(found.contents())}")
-        echo(f"{decimal(found.size())} on disk")
+    add_group(app, "store", "Stored answers and verdicts.", {"gc": gc})
 
 
 def gc(
@@ -52,28 +46,38 @@ def gc(
     ] = None,
     runs: Root = run_folder.ROOT,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Only show what would be dropped.")
+        bool,
+        typer.Option(
+            "--dry-run", help="Only show what the store holds, and what would be dropped."
+        ),
     ] = False,
 ) -> None:
     """Drop answers and verdicts that no kept run has used, and free their space.
 
     Everything used since the oldest of the kept runs started is kept.
     """
-    since = _since(keep_runs, keep_days, runs)
-    kept = [baseline.load(run_folder.locate(name, runs)) for name in baselines or ()]
-    scores = [each for found in kept for each in found.values()]
-    prompts = [prompt for each in scores for prompt in each.prompts.values()]
-    keep = {key for prompt in prompts for key, _ in prompt.answers}
-    with _open(store) as found:
-        before, size = found.contents(), found.size()
-        unused = found.unused(since.timestamp(), keep)
-        echo(f"{store}: {_described(before)}")
+    keep = _answers_of(baselines or [], runs)
+    with _open(store) as opened:
+        size = opened.size()
+        echo(f"{store}: {_described(opened.contents())}, {decimal(size)} on disk")
+        since = _since(keep_runs, keep_days, runs)
+        unused = opened.unused(since.timestamp(), keep)
         echo(f"not used since {since:%Y-%m-%d %H:%M:%S}: {_described(unused)}")
         if dry_run:
             echo("nothing was dropped (--dry-run)")
             return
-        found.drop(since.timestamp(), keep)
-        echo(f"dropped; {decimal(size)} on disk before, {decimal(found.size())} now")
+        opened.drop(since.timestamp(), keep)
+        echo(f"dropped; {decimal(size)} on disk before, {decimal(opened.size())} now")
+
+
+def _answers_of(baselines: Sequence[str], runs: Path) -> set[str]:
+    """The store's keys of all answers of these baselines."""
+    keys: set[str] = set()
+    for name in baselines:
+        for scores in baseline.load(run_folder.locate(name, runs)).values():
+            for prompt in scores.prompts.values():
+                keys.update(key for key, _ in prompt.answers)
+    return keys
 
 
 def _open(path: Path) -> Store:

@@ -41,7 +41,7 @@ NOT_TRIED = {
 }
 """Commands of which only the shell syntax is checked: the words that they begin with, and why."""
 
-RUN = ("runs", "store", "report", "baseline", "thresholds")
+RUN = ("runs", "store", "report html", "baseline")
 """Commands of ``refusal-checks`` that a finished run is enough for."""
 
 _REPOSITORY = re.compile(r"https://github\.com/refusal-checks/refusal-checks/(blob|tree)/main/")
@@ -189,7 +189,7 @@ def _check(words: list[str], folder: Path, variables: dict[str, str]) -> None:
     assert words[0] in ("pytest", "refusal-checks"), f"{words[0]}: add it to NOT_TRIED"
     if words[0] == "pytest" or words[1] == "gate":
         carry_out([*words, "--collect-only", "-p", __name__], folder, variables)
-    elif words[1] in RUN:
+    elif " ".join(words[1:]).startswith(RUN):
         carry_out(words, folder, variables)
     elif words[1:] != ["--version"]:
         (found,) = [

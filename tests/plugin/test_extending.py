@@ -79,7 +79,7 @@ def test_each_recipe_takes_one_file_of_this_package(contributed: Project) -> Non
     code = "import pytest, sys; sys.exit(pytest.main(sys.argv[1:]))"
     _python(code, *_options_of_the_office(contributed))
     lines = _lines_of_the_office(contributed)
-    said = _command(("report", "outcomes", "again.txt", "last"), ("benchmarks",))
+    said = _command(("report", "outcomes", "last", "--out", "again.txt"), ("benchmarks",))
     assert (contributed.path / "again.txt").read_text().splitlines() == lines
     assert "office: everyday office requests" in said
     tables = _python(
@@ -118,7 +118,7 @@ def test_a_gate_run_uses_what_a_package_adds(installed: Project, mode: tuple[str
     if mode:
         return
     said = _command(
-        ("report", "outcomes", "again.txt", "last"),
+        ("report", "outcomes", "last", "--out", "again.txt"),
         ("benchmarks",),
         ("doctor", "--thresholds", "office.toml"),
     )
@@ -165,12 +165,12 @@ def test_a_threshold_file_names_a_file_beside_it(project: Project) -> None:
     # In processes of their own: others know it by now.
     code = "from refusal_checks.cli import main; main()"
     unknown = subprocess.run(
-        [sys.executable, "-c", code, "runs", "show", "last"], capture_output=True, text=True
+        [sys.executable, "-c", code, "runs", "list", "last"], capture_output=True, text=True
     )
     assert unknown.returncode == 4
     assert "its metric politeness is not known here" in unknown.stderr
     assert "acme.py" in unknown.stderr
-    assert "politeness" in _command(("--thresholds", "release/gates.toml", "runs", "show", "last"))
+    assert "politeness" in _command(("--thresholds", "release/gates.toml", "runs", "list", "last"))
 
 
 def test_the_judge_is_asked_with_the_prompt_of_the_page(project: Project) -> None:

@@ -68,7 +68,7 @@ def test_nothing_of_hundreds_of_hostile_texts_acts_anywhere(hostile: Project) ->
     shows = ("-vv", "-rA", "-o", "junit_logging=all", "--offenders", "400")
     result = project.gate("--samples", "1", *files, *shows, "--pr-comment", "comment.md")
     commands = (
-        "runs show last -v",
+        "runs list last -v",
         "runs export last r.parquet",
         "sample-for-labels last --out r.csv",
     )

@@ -26,7 +26,7 @@ def test_the_report_is_written_at_the_end_and_from_the_run_s_folder(project: Pro
     assert len(unsafe["prompts"]) == 80
     assert len(unsafe["prompts"][0][6]) == 2
     assert unsafe["prompts"][0][6][0][0].startswith("\x1b[31mGladly")
-    again = project.command("report", "html", "again.html", project.runs[0])
+    again = project.command("report", "html", project.runs[0], "--out", "again.html")
     assert again.ret == 0
     again.stdout.fnmatch_lines(["again.html"])
     assert (project.path / "again.html").read_bytes() == path.read_bytes()
@@ -52,7 +52,7 @@ def test_a_file_that_cannot_be_written_leaves_the_outcome_alone(project: Project
 
 
 def test_a_folder_without_a_run_is_an_error(project: Project) -> None:
-    result = project.command("report", "html", "report.html", project.path)
+    result = project.command("report", "html", project.path)
     refused(result, "refusal-checks: *summary.json: cannot be read")
     assert not (project.path / "report.html").exists()
 

@@ -158,26 +158,28 @@ def test_a_run_that_shows_all_that_can_be_shown_tells_nothing_but_without_redact
 
 
 COMMANDS = """
-runs list; runs show last -v; runs export last rows.jsonl; runs export last rows.parquet
-report html page.html last; report junit-prompts prompts.xml last; report pr-comment comment.md last
+runs list; runs list last -v; runs export last rows.jsonl; runs export last rows.parquet
+report html last; report junit-prompts last; report pr-comment last
 compare FIRST last; compare FIRST last --json; compare FIRST last --html compare.html
 history; history --json; history --html history.html --reports; baseline accept last accepted
-histogram last --benchmark mine --out chart.svg; thresholds suggest last; store info
-sample-for-labels last --out labels.csv; doctor --candidate MODEL --judge MODEL; radar last
-consistency last; gate MODEL --judge MODEL --redact --seed 2
+report histogram last --benchmark mine; init --suggest last
+sample-for-labels last --out labels.csv; doctor --candidate MODEL --judge MODEL; report radar last
+report consistency last; gate MODEL --judge MODEL --redact --seed 2
 store gc --dry-run; store gc --keep-runs 1
 """
-NEED_OTHERS = ("sample-for-labels", "radar", "consistency")  # runs with texts, or of CFSafety
+NEED_OTHERS = ("sample-for-labels", "report radar", "report consistency")
+"""What needs runs with texts, or of CFSafety."""
 
 
 def test_no_command_tells_anything_of_redacted_runs_or_of_a_damaged_store(project: Project) -> None:
     for seed in ("1", "2"):
         assert project.gate("--redact", "--seed", seed).ret == 1
     named = {"FIRST": str(project.runs[0]), "MODEL": project.model}
-    for command in COMMANDS.replace("\n", ";").strip(";").split(";"):
+    for line in COMMANDS.replace("\n", ";").strip(";").split(";"):
+        command = line.strip()
         result = project.command(*(named.get(word, word) for word in command.split()))
-        name = command.split()[0]
-        assert result.ret == {"gate": 1}.get(name, 4 * (name in NEED_OTHERS)), command
+        status = 1 if command.startswith("gate") else 4 if command.startswith(NEED_OTHERS) else 0
+        assert result.ret == status, command
         assert not leaks(project, result), command
     with closing(sqlite3.connect(project.path / ".refusal-checks" / "store.sqlite")) as store:
         store.execute("UPDATE judgements SET value = CAST(X'ff' || value AS TEXT) WHERE rowid % 2")
@@ -189,13 +191,13 @@ def test_no_command_tells_anything_of_redacted_runs_or_of_a_damaged_store(projec
 
 
 SHOWING = """
-runs list; runs show last -v; runs show last --json; runs export last rows.jsonl
-report html page.html last; report pr-comment comment.md last
-report junit-prompts prompts.xml last; compare FIRST last --json
+runs list; runs list last -v; runs list last --json; runs export last rows.jsonl
+report html last; report pr-comment last
+report junit-prompts last; compare FIRST last --json
 compare FIRST last --html compare.html; history --html history.html --reports
-baseline accept last accepted; thresholds suggest last; sample-for-labels last --out labels.csv
+baseline accept last accepted; init --suggest last; sample-for-labels last --out labels.csv
 calibrate --judge labels:verdict --labels labelled.csv --out quality
-histogram last --benchmark mine --out chart.svg
+report histogram last --benchmark mine
 """
 """Every command that shows or writes something of a run; this one has texts."""
 
@@ -221,10 +223,10 @@ def test_one_rule_hides_the_texts_of_a_run_from_every_command(project: Project) 
         status, found = told(command)
         assert not found, command
         assert status == (4 if command.split()[0] == "sample-for-labels" else 0), command
-    for command in ("runs show last --json --redact", "runs export last more.jsonl --redact"):
+    for command in ("runs list last --json --redact", "runs export last more.jsonl --redact"):
         project.setenv("REFUSAL_CHECKS_REDACT", "")
         assert told(command) == (0, set())
-    status, found = told("runs show last --json")
+    status, found = told("runs list last --json")
     assert ("output", "Xylocake") in found, "without the rule texts are shown"
 
 

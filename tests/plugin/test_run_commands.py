@@ -35,7 +35,7 @@ def test_a_run_is_listed_shown_and_exported(project: Project) -> None:
     assert candidate == judge == project.model
     assert took.startswith("0:0")
     for name in ("last", run, project.runs[0]):
-        again = call("runs", "show", name, "-v", "--runs", project.runs[0].parent).splitlines()
+        again = call("runs", "list", name, "-v", "--runs", project.runs[0].parent).splitlines()
         assert [line for line in again if line] == shown(first.outlines)
     assert "320 answers" in call("runs", "export", "last", "all.jsonl")
     lines = (project.path / "all.jsonl").read_text(encoding="utf-8").splitlines()
@@ -64,7 +64,7 @@ def test_runs_that_did_not_end_are_listed_too(project: Project) -> None:
     assert [line.split()[-1] for line in listed[2:]] == ["readable"] * 4 + ["?"]
     assert call("runs", "list", "--runs", project.path / "no").endswith("no runs found\n")
     with pytest.raises(DataError, match=r"summary\.json: cannot be read"):
-        call("runs", "show", name, "--runs", runs)
+        call("runs", "list", name, "--runs", runs)
 
 
 def test_runs_lie_where_the_option_says_and_are_found_there(project: Project) -> None:
@@ -84,7 +84,7 @@ def test_runs_lie_where_the_option_says_and_are_found_there(project: Project) ->
     result = project.gate("--baseline", "last", *few)
     result.assert_outcomes(passed=1)
     result.stdout.fnmatch_lines(["*0 answers to generate, 0 verdicts*", f"run folder {moved}/*"])
-    call("runs", "show", run.name)
+    call("runs", "list", run.name)
     call("store", "gc", "--dry-run")
 
     ini = project.path / "tox.ini"

@@ -1,15 +1,15 @@
 """Files that show finished runs. A format is a module here, or an extension.
 
 A module is a format if it defines what ``Format`` lists. Its name is a key of the run file's
-``[reports]``; if it has an option, too, it is also a command: ``refusal-checks report NAME RUN...``.
-It may also define
+``[reports]``. If it has an option, it is also a kind of
+``refusal-checks report KIND RUN... --out FILE``. It may also define
 
 - ``METAVAR``: what the option takes in place of a FILE, for example ``PROJECT``. The path that
   ``write`` is given is then that word as it is, and no report is said to be at it.
 - ``check()``: raises UserError before an engine starts if the report could not be written.
 - ``follow(runs, path, say)``: shows runs (``results.progress.Underway``) while they go on. What it
-  returns is told of each event by ``see(event)``, until ``stop()`` is called; ``say`` prints a line.
-  It must not fail.
+  returns is told of each event by ``see(event)``, until ``stop()`` is called; ``say`` prints a
+  line. It must not fail.
 - ``written()``: what became of the report, in a few words, if METAVAR is not FILE.
 """
 

@@ -95,7 +95,7 @@ def lines(
         own = project.usual_root().absolute()
         folders = (folder for _, folder in runs)
         ids = (each.name if each.absolute().parent == own else str(each) for each in folders)
-        page = f"refusal-checks report html report.html {shlex.join(ids)}"
+        page = f"refusal-checks report html {shlex.join(ids)}"
         yield Line(f"to read the answers: {page}")
     for name, run in named:  # may it ship?
         found = shipping(run)

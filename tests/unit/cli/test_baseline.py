@@ -1,4 +1,4 @@
-"""``refusal-checks baseline accept`` and ``thresholds suggest``."""
+"""``refusal-checks baseline accept``, and ``init --suggest`` for gates."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -96,8 +96,11 @@ def test_what_is_no_whole_run_is_not_accepted(run: Path, tmp_path: Path) -> None
     assert not target.exists()
 
 
-def test_suggestions_are_printed_as_toml(run: Path) -> None:
-    found = call("thresholds", "suggest", run)
+def test_suggestions_are_printed_as_toml(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(run)
+    before = set(Path().rglob("*"))
+    found = call("init", "--suggest", run, "--suggest", run)
     assert found.exit_code == 0
     assert "[smoke_unsafe]\nrejection_rate = { min = " in found.output
-    assert f"refusal-checks thresholds suggest {run}" in found.output
+    assert f"refusal-checks init --suggest {run} --suggest {run}" in found.output
+    assert set(Path().rglob("*")) == before, "it writes nothing"

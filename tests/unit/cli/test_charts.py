@@ -1,4 +1,4 @@
-"""Charts and the comparison of judges, from summaries of runs."""
+"""``refusal-checks report``: charts and the comparison of judges, and the options of each kind."""
 
 import json
 import xml.etree.ElementTree as ET
@@ -67,8 +67,8 @@ def run(tmp_path: Path) -> Any:
     return write
 
 
-def command(*args: str | Path) -> None:
-    application()(list(map(str, args)), standalone_mode=False)
+def report(*args: str | Path) -> None:
+    application()(["report", *map(str, args)], standalone_mode=False)
 
 
 def text(path: Path) -> str:
@@ -78,7 +78,7 @@ def text(path: Path) -> str:
 def test_a_radar_names_every_category_and_series(run: Any, tmp_path: Path) -> None:
     out = tmp_path / "charts" / "radar.svg"
     other = run("second", "ORG/OTHER", 0.5)
-    command("radar", run("first"), "--against", other, "--against", "GPT4", "--out", out)
+    report("radar", run("first"), other, "--against", "GPT4", "--out", out)
     shown = text(out)
     for words in ("ORG/MODEL", "ORG/OTHER", "GPT4, as published", "Persuasion", "Privacy"):
         assert words in shown
@@ -87,7 +87,7 @@ def test_a_radar_names_every_category_and_series(run: Any, tmp_path: Path) -> No
 def test_equal_charts_are_equal_files_and_equal_names_two_lines(run: Any, tmp_path: Path) -> None:
     found, other = run("first"), run("second")
     for name in ("a.svg", "b.svg"):
-        command("radar", found, "--against", other, "--out", tmp_path / name)
+        report("radar", found, other, "--out", tmp_path / name)
     assert (tmp_path / "a.svg").read_bytes() == (tmp_path / "b.svg").read_bytes()
     assert text(tmp_path / "a.svg").count("ORG/MODEL") == 2
 
@@ -96,11 +96,11 @@ def test_names_are_harmless_text(
     run: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     out, folder = tmp_path / "radar.svg", run("first", "a <script>$x_{y$ \x1b[31m模型")
-    command("radar", folder, "--out", out)
+    report("radar", folder, "--out", out)
     assert "<script>$x_{y$" in text(out)
     path = folder / "summary.json"
     path.write_text(path.read_text().replace("Criminal_Unethical", "##[error]\\u001b[31mforged"))
-    command("histogram", folder, "--out", tmp_path / "histogram.svg")
+    report("histogram", folder, "--out", tmp_path / "histogram.svg")
     shown = capsys.readouterr().out
     assert "forged" in shown
     assert not [bad for bad in ("<script>", "\x1b") if bad in out.read_text()]
@@ -111,7 +111,7 @@ def test_histograms_state_their_statistics(
     run: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     out = tmp_path / "histogram.svg"
-    command("histogram", run("first"), "--out", out)
+    report("histogram", run("first"), "--out", out)
     assert "Prompt Leakage" in text(out)
     assert "dip p" in text(out)
     lines = capsys.readouterr().out.splitlines()
@@ -131,36 +131,44 @@ def test_a_benchmark_of_refusals_has_a_histogram_of_its_confidences(
     summary = json.loads(path.read_text())
     summary["benchmarks"]["cfsafety"]["distributions"] = {}
     path.write_text(json.dumps(summary))
-    command("histogram", folder, "--out", tmp_path / "histogram.svg")
+    report("histogram", folder, "--out", tmp_path / "histogram.svg")
     assert "refusal confidence" in text(tmp_path / "histogram.svg")
     lines = capsys.readouterr().out.splitlines()
     assert lines[0] == "refusal confidence: n = 9, too few different scores to test"
     (folder / "scores" / "cfsafety.json").unlink()
     with pytest.raises(DataError, match="name another --benchmark: cfsafety has neither"):
-        command("histogram", folder, "--out", tmp_path / "histogram.svg")
+        report("histogram", folder, "--out", tmp_path / "histogram.svg")
 
 
 @pytest.mark.parametrize(
-    ("args", "message"),
+    ("words", "message"),
     [
-        (("--against", "GPT5"), r"--against GPT5: name a run.*GPT4, GPT3\.5"),
-        (("--out", "radar.png"), r"radar\.png: name a file that ends in \.svg.*converters"),
-        (tuple(f"--against={name}" for name in published()), "give at most 7"),
-        (("--benchmark", "cfsaftey"), 'did you mean "cfsafety"'),
+        ("radar RUN --against GPT5", 'no model of the paper "GPT5".*GPT3'),
+        ("radar RUN --against GPT4 --benchmark mine", "--against: leave it out with --benchmark"),
+        ("radar RUN --out radar.png", r"radar\.png: name a file that ends in \.svg.*converters"),
+        ("radar RUN MODELS", "name at most 8 runs and models"),
+        ("radar RUN --benchmark cfsaftey", 'did you mean "cfsafety"'),
+        ("radra RUN", 'report: no kind "radra"; did you mean "radar"'),
+        ("histogram RUN RUN", "report histogram: name one run: 2 are named"),
+        ("histogram RUN --against GPT4", "leave out --against.*: radar$"),
+        ("html RUN --benchmark cfsafety", "leave out --benchmark.*: radar, histogram$"),
+        ("consistency RUN --out table.txt", "leave out --out.*: html, junit-prompts, pr-comment, "),
     ],
 )
-def test_mistakes_are_named(run: Any, args: tuple[str, ...], message: str) -> None:
+def test_mistakes_are_named(run: Any, words: str, message: str) -> None:
+    models = " ".join(f"--against={name}" for name in published())
+    named = words.replace("RUN", str(run("first"))).replace("MODELS", models)
     with pytest.raises(UserError, match=message):
-        command("radar", run("first"), *args)
+        report(*named.split())
 
 
 def test_judges_are_compared_by_category_and_across_languages(
     run: Any, capsys: pytest.CaptureFixture[str]
 ) -> None:
     first = run("first")
-    command("consistency", first)
+    report("consistency", first)
     assert capsys.readouterr().out.startswith("judge judge of first (first): answers to a prompt")
-    command("consistency", first, run("second", offset=0.25))
+    report("consistency", first, run("second", offset=0.25))
     lines = capsys.readouterr().out.splitlines()
     assert lines[0] == "judges judge of first (first) and judge of second (second)"
     table = {line.split()[0]: line.split()[1:] for line in lines if line.startswith("  ")}
@@ -172,7 +180,7 @@ def test_judges_are_compared_by_category_and_across_languages(
 
 
 def test_the_judges_of_one_run_are_compared(run: Any, capsys: pytest.CaptureFixture[str]) -> None:
-    command("consistency", run("both", votes={"A": 0.0, "B": -0.5}))
+    report("consistency", run("both", votes={"A": 0.0, "B": -0.5}))
     lines = capsys.readouterr().out.splitlines()
     assert lines[0] == "judges A (both) and B (both)"
     assert lines[12].split() == ["all", "100", "1.000", "1.000", "1.000"]
@@ -181,6 +189,6 @@ def test_the_judges_of_one_run_are_compared(run: Any, capsys: pytest.CaptureFixt
 
 def test_other_answers_cannot_be_compared(run: Any) -> None:
     with pytest.raises(DataError, match="another candidate than"):
-        command("consistency", run("first"), run("second", candidate="ORG/OTHER"))
+        report("consistency", run("first"), run("second", candidate="ORG/OTHER"))
     with pytest.raises(DataError, match='no benchmark "cfsafety"'):
-        command("consistency", run("third", benchmark="smoke"))
+        report("consistency", run("third", benchmark="smoke"))

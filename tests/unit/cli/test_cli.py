@@ -21,7 +21,7 @@ def test_what_is_wrong_is_shown_without_its_escapes(
 ) -> None:
     folder = tmp_path / "a\x1b[31m\u202e##[error]"
     folder.mkdir()
-    assert ended(monkeypatch, "runs", "show", folder) == 4
+    assert ended(monkeypatch, "runs", "list", folder) == 4
     message = capsys.readouterr().err
     assert message.startswith("refusal-checks: ")
     assert "summary.json: cannot be read" in message
@@ -33,7 +33,7 @@ def test_what_the_system_refuses_is_a_message(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     name = "x" * 300
-    assert ended(monkeypatch, "runs", "show", name) == 1
+    assert ended(monkeypatch, "runs", "list", name) == 1
     assert capsys.readouterr().err == (
         f"refusal-checks: {name}: File name too long; fix this and run the same command again\n"
     )

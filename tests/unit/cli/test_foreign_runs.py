@@ -70,13 +70,13 @@ def harmless(text: str) -> bool:
 @pytest.mark.parametrize(
     "words",
     [
-        ("runs", "show", "RUN"),
-        ("runs", "show", "-v", "RUN"),
+        ("runs", "list", "RUN"),
+        ("runs", "list", "-v", "RUN"),
         ("runs", "list", "--runs", "ROOT"),
         ("baseline", "accept", "RUN", "base"),
-        ("thresholds", "suggest", "RUN"),
-        ("report", "html", "out\x1b[31m.html", "RUN"),
-        ("report", "junit-prompts", "out.xml", "RUN"),
+        ("init", "--suggest", "RUN"),
+        ("report", "html", "RUN", "--out", "out\x1b[31m.html"),
+        ("report", "junit-prompts", "RUN", "--out", "out.xml"),
         ("sample-for-labels", "RUN", "--out", "labels.csv"),
         ("runs", "export", "RUN", "out.jsonl"),
     ],
@@ -103,7 +103,7 @@ def test_a_baseline_whose_benchmark_is_no_name_is_refused(
     file.write_text(json.dumps(json.loads(file.read_text()) | {"benchmark": name}))
     (run / "summary.json").write_text('{"manifest": {}, "benchmarks": {}}')
     before = set(tmp_path.rglob("*"))
-    for words in (("baseline", "accept", run, tmp_path / "base"), ("thresholds", "suggest", run)):
+    for words in (("baseline", "accept", run, tmp_path / "base"), ("init", "--suggest", run)):
         with pytest.raises(BaselineError, match="no name of a benchmark"):
             call(*words)
     assert set(tmp_path.rglob("*")) == before
@@ -113,11 +113,11 @@ def test_a_baseline_whose_benchmark_is_no_name_is_refused(
 @pytest.mark.parametrize(
     "words",
     [
-        ("runs", "show", "RUN"),
+        ("runs", "list", "RUN"),
         ("runs", "export", "RUN", "out.jsonl"),
         ("baseline", "accept", "RUN", "base"),
         ("compare", "RUN", "RUN"),
-        ("report", "html", "out.html", "RUN"),
+        ("report", "html", "RUN", "--out", "out.html"),
     ],
     ids=" ".join,
 )
@@ -145,7 +145,7 @@ def test_a_suggestion_is_toml_whatever_the_benchmark_is_called(run: Path, name: 
     file = run / "scores" / "unsafe.json"
     file.write_text(json.dumps(json.loads(file.read_text()) | {"benchmark": name}))
     try:
-        shown = call("thresholds", "suggest", run).output
+        shown = call("init", "--suggest", run).output
     except BaselineError:
         return
     assert list(tomllib.loads(shown)) == [name]

@@ -33,13 +33,13 @@ def test_the_version_is_shown() -> None:
 @pytest.mark.parametrize("name", ["last", NEW, "20260102", f"{run_folder.ROOT}/{NEW}"])
 def test_every_command_takes_the_same_names_of_a_run(runs: Path, name: str) -> None:
     page, rows = Path("out.html"), Path("labels.csv")
-    assert call("report", "html", page, name).output.strip() == "out.html"
+    assert call("report", "html", name, "--out", page).output.strip() == "out.html"
     assert "org/newer" in page.read_text()
     assert call("sample-for-labels", name, "--out", rows).exit_code == 0
-    assert call("runs", "show", name).exit_code == 0
-    for command in ("radar", "histogram", "consistency"):
+    assert call("runs", "list", name).exit_code == 0
+    for kind in ("radar", "histogram", "consistency"):
         with pytest.raises(UserError, match=f"{NEW}.*cfsafety"):
-            call(command, name)
+            call("report", kind, name)
 
 
 @pytest.mark.parametrize("name", ["last", NEW, "20260102"])
@@ -48,7 +48,7 @@ def test_baselines_take_them_too(runs: Path, name: str) -> None:
     (runs / NEW / "scores").mkdir()
     for words in (
         ["baseline", "accept", name, "kept"],
-        ["thresholds", "suggest", name],
+        ["init", "--suggest", name],
         ["store", "gc", "--baseline", name, "--keep-days", "1"],
     ):
         with pytest.raises(UserError, match=f"{NEW}/scores: no baseline here"):
@@ -58,17 +58,16 @@ def test_baselines_take_them_too(runs: Path, name: str) -> None:
 @pytest.mark.parametrize(
     ("words", "right"),
     [
-        (("report", "html", "last", "out.html"), "report html out.html last"),
-        (("report", "html", OLD, "out.html"), f"report html out.html {OLD}"),
+        (("report", "html", OLD, "--out", "last"), f"report html {OLD} --out FILE"),
         (("runs", "export", "out.jsonl", "last"), "runs export last out.jsonl"),
         (("baseline", "accept", "kept", "last"), "baseline accept last kept"),
         (
-            ("report", "html", f"{run_folder.ROOT}/{OLD}/summary.json", "out.html"),
-            f"report html out.html {run_folder.ROOT}/{OLD}/summary.json",
+            ("report", "html", "last", "--out", f"{run_folder.ROOT}/{OLD}/summary.json"),
+            "report html last --out FILE",
         ),
     ],
 )
-def test_swapped_arguments_are_answered_with_the_command_to_write(
+def test_a_run_where_something_is_written_is_answered_with_the_command_to_write(
     runs: Path, words: tuple[str, ...], right: str
 ) -> None:
     before = (runs / OLD / "summary.json").read_bytes()
@@ -88,7 +87,7 @@ def test_runs_are_listed_and_shown_as_json(runs: Path) -> None:
         (NEW, "ended", 0),
         ("20260103-120000-3", "not ended", None),
     ]
-    said = call("runs", "show", NEW, "--json").output
+    said = call("runs", "list", NEW, "--json").output
     shown = json.loads(said)
     assert shown["run"] == NEW
     assert shown["manifest"]["candidate"] == summary["manifest"]["candidate"]
@@ -97,6 +96,8 @@ def test_runs_are_listed_and_shown_as_json(runs: Path) -> None:
     assert "##vso[" not in said
     assert not any(line.startswith("::") for line in said.splitlines())
     assert json.loads(call("runs", "list", "--json", "--runs", "nowhere").output) == []
+    with pytest.raises(UserError, match="--verbose: name a run"):
+        call("runs", "list", "-v")
 
 
 def test_a_folder_that_is_named_counts_even_if_it_is_the_default(

@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 
 from refusal_checks import benchmarks, judges
+from refusal_checks.cli import report
 from refusal_checks.core import extensions
-from refusal_checks.core.errors import ThresholdError
+from refusal_checks.core.errors import ThresholdError, UserError
 from refusal_checks.core.extensions import ExtensionError
 from refusal_checks.engines import kinds
 from refusal_checks.gates import thresholds
@@ -17,6 +18,7 @@ from refusal_checks.metrics import METRICS
 from refusal_checks.metrics.statistics import descriptive
 from refusal_checks.reports import formats
 from refusal_checks.reports.page.charts import statistics
+from tests.unit.cli.test_baseline import call
 
 BENCHMARK = """
 from refusal_checks import Benchmark, Prompt
@@ -128,6 +130,7 @@ OWN = "one of refusal-checks"
         ),
         ({"vllm": "ENGINE = 1"}, kinds.discover, f'engines are called "vllm", {OWN}'),
         ({"page": PAGE}, formats.discover, f'options of reports are called "--html", {OWN}'),
+        ({"page": PAGE.replace("html", "radar")}, report.kinds, "words_page.*rename.* --radar: "),
         ({"page": "OPTION = '--page'"}, formats.discover, "also needs VARIABLE, HELP, write"),
         ({"one": "BENCHMARKS = ['smoke']"}, benchmarks.discover, "Benchmark values, not str"),
         (
@@ -142,6 +145,14 @@ def test_a_name_that_is_taken_names_both_origins(
     install(**texts)
     with pytest.raises(ExtensionError, match=reason):
         discover()
+
+
+def test_a_report_format_is_a_kind_of_report_that_is_told_where_to_write(install: Install) -> None:
+    card = PAGE.replace("--html", "--card") + "\nHELP = 'write a card'"
+    install(card=card)
+    assert {"html", "card", "radar"} <= set(report.kinds())
+    with pytest.raises(UserError, match="report card: give --out FILE to write a card"):
+        call("report", "card", ".")
 
 
 def test_an_extension_may_look_at_what_is_there_while_it_is_imported(install: Install) -> None:

@@ -185,7 +185,7 @@ def test_a_report_of_a_run_with_texts_can_be_without_them(
     run = write_run(tmp_path / "run", {"bench": records}, gates, manifest=manifest, judge=judge)
     failure, errors = f"HTTP 400: {SECRET}", {"other-accuracy": SECRET}
     run.write_summary(replace(run.summary(), failure=failure, errors=errors))
-    command = ["report", name, str(tmp_path / "file"), str(tmp_path / "run"), *args]
+    command = ["report", name, str(tmp_path / "run"), "--out", str(tmp_path / "file"), *args]
     assert CliRunner().invoke(application(), command).exit_code == 0
     written = (tmp_path / "file").read_text()
     assert ("Xq secret" in written) is not bool(args or variable)

@@ -152,7 +152,7 @@ def test_whatever_models_say_the_file_is_valid(
 
 def test_the_file_can_be_made_again_from_the_run_s_folder(tmp_path: Path) -> None:
     run, path = finished(tmp_path, records("R C"), AT_LEAST), tmp_path / "again.xml"
-    command = ["report", "junit-prompts", str(path), str(run.path)]
+    command = ["report", "junit-prompts", str(run.path), "--out", str(path)]
     assert CliRunner().invoke(application(), command).exit_code == 0
     assert len(cases(path)) == 2
 

@@ -86,7 +86,7 @@ def test_the_spurious_failures_to_expect_are_told_with_vv() -> None:
 
 
 def test_where_no_page_is_written_a_command_for_one_is_named() -> None:
-    line = "to read the answers: refusal-checks report html report.html runs/one"
+    line = "to read the answers: refusal-checks report html runs/one"
     assert line in shown(breach())
     assert line not in shown(ENDS["yes"]())
 
@@ -168,7 +168,7 @@ def test_the_command_that_is_shown_finds_the_run(
     monkeypatch.setenv(run_folder.RUNS_VARIABLE, "kept")
     told = map(str, end.lines([(breach(), Path(folder))], 80))
     (line,) = (line for line in told if "refusal-checks report" in line)
-    assert line.endswith(f" report html report.html {named}")
+    assert line.endswith(f" report html {named}")
 
 
 def used(number: int) -> dict[str, int]:
