@@ -82,13 +82,13 @@ class Proof:
 
     def _placement(self, kind: str) -> Rows:
         self._store.unlink(missing_ok=True)
-        took, found = self._gate("--placement", kind, "--store", str(self._store))
+        took, found = self._gate("--set", f"engine.placement={kind}", "--store", str(self._store))
         ready = sum(found.engines.ready_s) if found.engines else 0.0
         asked = found.asked
         assert asked, "it asked both models"
         told = f"{took:.1f} s for {asked.answers} answers, {asked.verdicts} verdicts at most"
         where = f"placed {found.placement.get('kind')}" if found.placement else "not placed"
-        return [(f"--placement {kind}", f"{told}; engines ready after {ready:.0f} s; {where}")]
+        return [(f"engine.placement={kind}", f"{told}; engines ready after {ready:.0f} s; {where}")]
 
     def _verdicts(self) -> Rows:
         """The judge alone, on the answers of the placement before."""

@@ -1,4 +1,4 @@
-"""What ``--rationales offenders`` saves and changes for a judge: both ways on the same exchanges.
+"""What ``rationales = "offenders"`` saves and changes for a judge: both ways on the same exchanges.
 
 ``python -m tools.rationale_ablation --judge ORG/JUDGE --recording answers.jsonl`` judges the
 canary, and recorded answers that have their prompts, with reasons first and with the verdict alone.
@@ -117,7 +117,7 @@ def exchanges(
 def table(judge: str, first: JudgedRound, alone: JudgedRound, most: int) -> Iterator[str]:
     """Both ways side by side, their agreement by source, and exchanges on which they differ."""
     yield f"# {escape(judge)}, with reasons first and the verdict alone\n"
-    yield "| | `--rationales all` | `--rationales offenders` |\n|---|---|---|"
+    yield '| | `rationales = "all"` | `rationales = "offenders"` |\n|---|---|---|'
     columns = [_figures(first), _figures(alone)]
     for name in columns[0]:
         yield f"| {name} | {columns[0][name]} | {columns[1][name]} |"

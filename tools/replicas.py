@@ -155,10 +155,9 @@ def served(way: str, given: Namespace, port: int) -> Iterator[Servers]:
 def gate(port: int, store: Path, given: Namespace) -> RunFolder:
     """Run the smoke gates on a server."""
     model = f"http://127.0.0.1:{port}/v1#{MODEL_DIR}"
-    persona = '{{"persona": "{}"}}'.format
-    words = ["--candidate", model, "--candidate-template-kwargs", persona("aligned")]
-    words += ["--judge", model, "--judge-template-kwargs", persona("judge")]
-    words += ["--judge-template", "demo", "--thresholds", "smoke"]
+    words = ["--candidate", model, "--set", "candidate.template_variables.persona=aligned"]
+    words += ["--judge", model, "--set", "judge.template_variables.persona=judge"]
+    words += ["--judge-prompt", "demo", "--thresholds", "smoke"]
     words += ["--samples", "2", "--store", str(store)]
     spent, run = plain.gate(given.out, words, timeout=3600)
     say(f"  {spent.seconds:.1f} s; {run.path}")

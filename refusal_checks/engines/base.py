@@ -92,7 +92,7 @@ class EngineSpec:
         model: a folder or a Hugging Face id.
         args: the user's, verbatim.
         engine: the name of its kind.
-        program: what ``--engine-command`` starts in place of the engine's own program.
+        program: what ``engine.command`` starts in place of the engine's own program.
     """
 
     model: str

@@ -2,7 +2,7 @@
 
 The rule: each engine gets GPUs of its own if there are enough (split); else all share the devices
 if they fit (together); else the candidate's engine runs first and the judge's after it (turns).
-What the user says, by options or by the engine's own arguments, wins.
+What the user says, in the run's settings or by the engine's own arguments, wins.
 """
 
 from __future__ import annotations
@@ -142,7 +142,7 @@ def choose(devices: Devices, needs: Sequence[EngineNeed], request: PlacementRequ
         places |= hardware.together(placed) if is_shared else hardware.apart(placed, request)
         places |= {need: replace(places[need], turn=turn) for need in group}
     models = [need.shown + places[need].shown(len(devices.ids)) for need in needs]
-    why = f"on {hardware.name}: {'as --placement says' if request.kind == kind else why}"
+    why = f"on {hardware.name}: {'as engine.placement says' if request.kind == kind else why}"
     if not here:
         why = "Ray, or the machines that their arguments name, carry them"
     return Placement(kind, ", ".join([*models, why]), tuple(places[need] for need in needs))
@@ -159,8 +159,8 @@ def _kind(
     shared = any(need.answers and need.judges for need in needs)
     if request.kind == "turns" and shared:
         raise UserError(
-            "--placement turns: the candidate's engine also serves a judge, so both turns need it; "
-            "use --placement together, or split"
+            "engine.placement=turns: the candidate's engine also serves a judge, so both turns "
+            "need it; use --set engine.placement=together, or split"
         )
     can_take_turns = any(need.answers for need in needs) and not shared
     if request.kind in ("together", "split") or (request.kind == "turns" and can_take_turns):
@@ -252,8 +252,8 @@ class _Gpus:
                 raise UserError(
                     f"{', '.join(need.name for need in group)}: {sum(least.values())} GPUs needed "
                     f"and {len(ids)} there ({', '.join(ids) or 'none'}): give more with "
-                    "--candidate-devices or --judge-devices, or use --placement turns, or together"
-                    + self._busy
+                    "candidate.devices or judge.devices, or use --set engine.placement=turns, or "
+                    f"together{self._busy}"
                 )
             # It can use more if the user gave no number, and what one copy needs is known.
             able = [
@@ -311,7 +311,8 @@ class _Cores:
             if len(ids) < len(group):
                 names = ", ".join(need.name for need in group)
                 raise UserError(
-                    f"{names}: {len(group)} engines for {len(ids)} cores: use --placement turns"
+                    f"{names}: {len(group)} engines for {len(ids)} cores: use --set "
+                    "engine.placement=turns"
                 )
             for number, need in enumerate(group):
                 places[need] = self._place(need, ids[number :: len(group)], needs)
@@ -394,10 +395,10 @@ def _pools(
         for device in ids:
             if devices.kind != "unknown" and device not in (*devices.ids, *devices.busy):
                 known = ",".join(devices.ids)
-                raise UserError(f"--{role}-devices: no device {device} here; known: {known}")
+                raise UserError(f"{role}.devices: no device {device} here; known: {known}")
     if both := set(request.candidate_devices) & set(request.judge_devices):
         raise UserError(
-            f"--candidate-devices and --judge-devices both name {', '.join(sorted(both))}: give "
+            f"candidate.devices and judge.devices both name {', '.join(sorted(both))}: give "
             "each engine its own, or leave both out"
         )
     taken = {*request.candidate_devices, *request.judge_devices}

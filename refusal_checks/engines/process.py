@@ -129,7 +129,7 @@ class EngineProcess:
     def _has_port(self) -> bool:
         """False if the server on its port is one that was not started here: it would get the key.
 
-        The program of ``--engine-command`` may hand over to a container, which is out of sight.
+        The program of ``engine.command`` may hand over to a container, which is out of sight.
         """
         if self.spec.program or self._process is None:
             return True

@@ -340,7 +340,7 @@ def _seconded(
     if len(scores.human) < LEAST:
         if not scores.contradictions:
             return f"not corrected: {note}, at least {LEAST} are needed"
-        few = f"raise --cascade-sample: it contradicts {scores.contradictions} of {len(judged)}"
+        few = f"raise judge.cascade.sample: it contradicts {scores.contradictions} of {len(judged)}"
         widest = _widest(metric, people, others, level)
         found = RateView("cascade", widest, note, caution=f"{few} verdicts")
     else:

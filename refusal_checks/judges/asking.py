@@ -253,9 +253,9 @@ def build(setup: JudgeSetup | None, prompt: str, demo: str, reading: Reading) ->
         return whole
     if instructions.alone is None:
         raise ModelError(
-            f"--rationales offenders: in {instructions.name}, write a line {template.ORDER} above "
-            f"what orders the form of the answer, and below that a line {template.ALONE} and the "
-            'order to reply "refusal" or "compliance" alone; or leave out --rationales. Without '
-            "these lines nothing tells how to ask for the verdict alone"
+            f"judge.rationales=offenders: in {instructions.name}, write a line {template.ORDER} "
+            f"above what orders the form of the answer, and below that a line {template.ALONE} "
+            'and the order to reply "refusal" or "compliance" alone; or leave out '
+            "judge.rationales. Without these lines nothing tells how to ask for the verdict alone"
         )
     return StructuredJudge(setup, replace(instructions.alone, format=template.JSON), alone, whole)

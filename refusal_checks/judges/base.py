@@ -103,7 +103,7 @@ class JudgeSetup:
     client: Client  # open while answers are judged
     model_identity: str  # everything that the model's answers depend on
     sampling: JudgeSampling
-    template: str | None = None  # of ``--judge-template``; None for the judge's own prompt
+    template: str | None = None  # of ``judge.prompt``; None for the judge's own prompt
     running: bool = False  # the server is up already, so that it can be asked before the run
     note: Callable[[str], None] = _LOG.warning  # takes what the user must know about verdicts
     category_guide: Path | None = None  # of the benchmark, see ``Benchmark``

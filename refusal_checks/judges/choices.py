@@ -205,7 +205,7 @@ def read(text: str, options: Mapping[str, str]) -> Found:
 
 
 _SCORED = re.compile(r"([A-Z])\n(?:[A-Z] [01]\.\d{4}(?:, |; )){2,26}outside [01]\.\d{4}[^\n]*")
-"""What ``--mcq-scoring logprob`` writes: the most probable letter, then the probabilities."""
+"""What ``scoring = "logprob"`` writes: the most probable letter, then the probabilities."""
 
 
 def _found(claim: Claim, why: str) -> Found:

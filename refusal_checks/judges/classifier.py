@@ -160,14 +160,14 @@ def build(setup: JudgeSetup) -> ClassifierJudge:
     form = setup.form or setup.classes.form or known(setup.client.model)
     if form is None:
         raise ModelError(
-            f"{where}: write in the table [judge] of a threshold file how this classifier reads an "
-            'exchange, such as format = "{request}</s></s>{answer}", and which label means '
-            f'refusal, such as refusal_label = "Refusal"{its}'
+            f"{where}: write in the table [judge.classifier] of a threshold file how this "
+            'classifier reads an exchange, such as format = "{request}</s></s>{answer}", and which '
+            f'label means refusal, such as refusal_label = "Refusal"{its}'
         )
     if labels and form.refusal_label not in labels:
         raise ModelError(f"{where}: it has no label {form.refusal_label!r}{its}")
     if setup.template is not None:
-        raise ModelError(f"{where}: leave out --judge-template: a classifier reads no instructions")
+        raise ModelError(f"{where}: leave out --judge-prompt: a classifier reads no instructions")
     return ClassifierJudge(setup, form, labels)
 
 

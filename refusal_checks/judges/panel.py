@@ -147,6 +147,6 @@ def _panel(way: Way, named: Sequence[JudgeSetup | Rule], is_recorded: bool) -> P
         if judge.identity is not None and seen.setdefault(judge.identity, judge.name) != judge.name:
             raise ModelError(
                 f"--judge {judge.name}: the same judge as {seen[judge.identity]}, so its vote "
-                "would count twice; give each its own --judge-template-kwargs or --judge-template"
+                "would count twice; give each its own template_variables or --judge-prompt"
             )
     return panel

@@ -117,7 +117,7 @@ READERS: Mapping[type[Valid], tuple[Callable[[str], Judgement | None], str]] = {
 
 
 def require_meanings(meanings: Mapping[str, str], option: str) -> None:
-    """Raise UserError unless every meaning that ``--label-map`` gives is one that is read."""
+    """Raise UserError unless every meaning that ``recording.labels`` gives is one that is read."""
     for label, meaning in meanings.items():
         if meaning != INVALID and all(read(meaning) is None for read, _ in READERS.values()):
             known = "; ".join(known for _, known in READERS.values())
@@ -173,8 +173,8 @@ class LabelsJudge(Judge):
         if verdict is None:
             return Invalid(
                 Reason.NO_LABEL,
-                f"unknown label {label[:80]!r}; known: {self._known}. Say what yours mean with "
-                "--label-map LABEL=MEANING,...",
+                f"unknown label {label[:80]!r}; known: {self._known}. Say in recording.labels what "
+                "yours mean",
             )
         if isinstance(verdict, Rated | Invalid):
             return verdict

@@ -29,7 +29,7 @@ SEPARATOR = "\n===== exchange =====\n"
 ORDER, ALONE = "===== output =====", "===== verdict alone ====="
 """Begin what orders the form of the answer, and what takes its place, which lasts to the end of the
 system or of the user message. Either message may have both, and one must have them for
-``--rationales offenders``."""
+``judge.rationales = "offenders"``."""
 
 JSON = "json"  # the default format: the judge's own JSON object
 
@@ -102,7 +102,7 @@ def load(name: str, formats: tuple[str, ...] = (JSON,)) -> JudgePrompt:
     path = Path(name) if name.endswith(".md") else known.get(name)
     if path is None or not path.is_file():
         raise ModelError(
-            f"--judge-template {name}: no such template. Known: {', '.join(sorted(known))}, "
+            f"--judge-prompt {name}: no such template. Known: {', '.join(sorted(known))}, "
             "or a .md file"
         )
     text = path.read_text(encoding="utf-8")
@@ -113,7 +113,7 @@ def load(name: str, formats: tuple[str, ...] = (JSON,)) -> JudgePrompt:
         return replace(whole, alone=replace(alone, sha256=digest))
     if ALONE in text:
         raise ModelError(
-            f"--judge-template {name}: write a line {ORDER} above what the line {ALONE} replaces"
+            f"--judge-prompt {name}: write a line {ORDER} above what the line {ALONE} replaces"
         )
     return whole
 
@@ -130,7 +130,7 @@ def _prompt(name: str, text: str, formats: tuple[str, ...]) -> JudgePrompt:
     output = declared[1] if declared else JSON
     if output not in formats:
         raise ModelError(
-            f"--judge-template {name}: its format is {output!r}; this benchmark's judge reads: "
+            f"--judge-prompt {name}: its format is {output!r}; this benchmark's judge reads: "
             + ", ".join(formats)
         )
     body = text[declared.end() :] if declared else text
@@ -142,7 +142,7 @@ def _prompt(name: str, text: str, formats: tuple[str, ...]) -> JudgePrompt:
         template = environment.from_string(user.strip())
         template.render(marker="", request="", answer="")
     except TemplateError as fault:
-        raise ModelError(f"--judge-template {name}: not a usable template: {fault}") from None
+        raise ModelError(f"--judge-prompt {name}: not a usable template: {fault}") from None
     return JudgePrompt(name, system.strip(), template.render, digest, output)
 
 

@@ -193,8 +193,8 @@ class OptionScorer(ServedCandidate):
     ) -> None:
         if client.capabilities.logprobs is not Support.YES:
             raise ModelError(
-                f"--mcq-scoring logprob: {client.url} gives no log-probabilities; "
-                "use --mcq-scoring text"
+                f"multiple_choice.scoring=logprob: {client.url} gives no log-probabilities; "
+                "use --set multiple_choice.scoring=text"
             )
         super().__init__(name, client, sampling, model_identity, is_attached=is_attached)
 
@@ -211,7 +211,8 @@ class OptionScorer(ServedCandidate):
         try:
             labels = await self._client.label_probabilities(messages, list(prompt.options))
         except LabelError as fault:
-            raise ModelError(f"use --mcq-scoring text in place of logprob: {fault}") from None
+            use = "use --set multiple_choice.scoring=text in place of logprob"
+            raise ModelError(f"{use}: {fault}") from None
         except EndpointError as fault:
             return [_unanswered(fault)]
         shown = ", ".join(f"{label} {value:.4f}" for label, value in labels.probabilities.items())

@@ -276,7 +276,7 @@ _LABELS = {
     "human": ("human labels of {} prompts {}", "human labels"),
     "corrected": ("a calibration on {} labels {}", "labels in the calibration"),
     "cascade": (
-        "the second judge's verdicts on {} prompts {}, see --cascade-sample,",
+        "the second judge's verdicts on {} prompts {}, see judge.cascade.sample,",
         "verdicts of the second judge",
     ),
 }
@@ -290,7 +290,9 @@ def what_decides(verdict: Verdict) -> str:
     if verdict.missing:
         return verdict.missing
     if need is None:
-        more = "a larger --cascade-sample, or more prompts," if verdict.use == "cascade" else None
+        more = (
+            "a larger judge.cascade.sample, or more prompts," if verdict.use == "cascade" else None
+        )
         return f"{more or 'more prompts'} would decide it"
     so_many, labels = _LABELS.get(verdict.use) or _LABELS["human"]
     ways = []

@@ -152,7 +152,7 @@ class Manifest(_Facts):
     sampling: Mapping[str, Any] = {}
     multiple_choice: Mapping[str, Any] = {}
     judge_sampling: Mapping[str, Any] = {}
-    # benchmarks whose judges gave verdicts alone (--rationales offenders)
+    # benchmarks whose judges gave verdicts alone (judge.rationales)
     verdicts_alone: tuple[str, ...] = ()
     attempts: Attempts | None = None
     cascade: CascadeUsed | None = None

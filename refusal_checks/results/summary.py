@@ -314,7 +314,7 @@ REASONS_SHARE, REASONS_LEAST = 0.05, 20
 
 @dataclass(frozen=True)
 class Reasons:
-    """For which answers to a benchmark judges were asked for reasons (``--rationales``).
+    """For which answers to a benchmark judges were asked for reasons (``judge.rationales``).
 
     A judge that writes its reasons first may give another verdict; the first one stays. How often
     that is so in the sample says how far its two ways agree on these answers.

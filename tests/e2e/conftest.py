@@ -88,12 +88,11 @@ def persona_command(
     """The smoke gates of one demo candidate on the shared engine, with the demo judge; of another
     candidate where the further arguments name one."""
     model = f"{engine.url}#{MODEL_DIR}"
-    candidate, judge = (json.dumps({"persona": name}) for name in (persona, "judge"))
-    own = ("--candidate", model, "--candidate-template-kwargs", candidate)
+    own = ("--candidate", model, "--set", f"candidate.template_variables.persona={persona}")
     return gate_command(
         *(() if "--candidate" in args else own),
-        *("--judge", model, "--judge-template-kwargs", judge),
-        *("--judge-template", "demo", "--thresholds", ROOT / "thresholds" / "smoke.toml"),
+        *("--judge", model, "--set", "judge.template_variables.persona=judge"),
+        *("--judge-prompt", "demo", "--thresholds", ROOT / "thresholds" / "smoke.toml"),
         *("--store", store, *args),
     )
 

@@ -51,7 +51,7 @@ def answers(run: GateRun) -> dict[str, str]:
 def test_a_batch_gives_the_live_run_s_answers_and_rates(
     engine: EngineProcess, tmp_path: Path
 ) -> None:
-    aligned = ("--candidate-template-kwargs", '{"persona": "aligned"}')
+    aligned = ("--set", "candidate.template_variables.persona=aligned")
     attached = ("--candidate", f"{engine.url}#{MODEL_DIR}", *aligned)
     live = run_gate(call(*attached, "--store", tmp_path / "live.sqlite"), environment(engine))
     batch = ("--candidate", "demo:aligned", "--store", tmp_path / "batch.sqlite")

@@ -1,7 +1,6 @@
 """A part of each CHiSafetyBench benchmark on real vLLM; the figures of toy models mean nothing."""
 
 import csv
-import json
 import os
 from pathlib import Path
 
@@ -26,13 +25,14 @@ def gate(engine: EngineProcess, folder: Path, *args: str) -> GateRun:
     """Gates of CHiSafetyBench on the shared engine, with the demo judge and the aligned demo
     candidate; of another candidate where the further arguments name one."""
     model = f"{engine.url}#{MODEL_DIR}"
-    own = ("--candidate", model, "--candidate-template-kwargs", json.dumps({"persona": "aligned"}))
+    own = ("--candidate", model, "--set", "candidate.template_variables.persona=aligned")
     command = gate_command(
         *(() if "--candidate" in args else own),
-        *("--judge", model, "--judge-template-kwargs", json.dumps({"persona": "judge"})),
-        *("--judge-template", "demo_degree"),
+        *("--judge", model, "--set", "judge.template_variables.persona=judge"),
+        *("--judge-prompt", "demo_degree"),
         *("--thresholds", ROOT / "thresholds" / "chisafety.toml"),
-        *("--max-tokens", "48", "--judge-max-tokens", "400", "--store", folder / "store.sqlite"),
+        *("--max-tokens", "48", "--set", "judge.max_tokens=400"),
+        *("--store", folder / "store.sqlite"),
         *args,
     )
     return run_gate(command, environment(engine))
@@ -55,7 +55,8 @@ def test_all_parts_are_answered_and_judged(engine: EngineProcess, tmp_path: Path
 
 
 def test_letters_have_exact_probabilities(engine: EngineProcess, tmp_path: Path) -> None:
-    args = ("--mcq-scoring", "logprob", "--mcq-items", "all", "--limit", "62")
+    choice = ("--set", "multiple_choice.scoring=logprob", "--set", "multiple_choice.items=all")
+    args = (*choice, "--limit", "62")
     run = gate(engine, tmp_path, *args, "-k", "chisafety_mcq")
     assert run.status in (0, 1), run.output
     found = run.summary["benchmarks"]["chisafety_mcq"]
@@ -111,8 +112,8 @@ def readings(run: GateRun) -> dict[str, tuple[str, str | None]]:
 def test_a_judge_reads_the_options_that_rules_leave(engine: EngineProcess, tmp_path: Path) -> None:
     """What the toy judge reads means nothing; it is held to the schema, and counted."""
     answers = recorded(tmp_path / "answers.csv")
-    args = ("--candidate", f"replay:{answers}", "--replay-partial", "-k", "chisafety_mcq")
-    run = gate(engine, tmp_path, *args)
+    args = ("--candidate", f"replay:{answers}", "--set", "recording.partial=true")
+    run = gate(engine, tmp_path, *args, "-k", "chisafety_mcq")
     assert run.status in (0, 1), run.output
     found = readings(run)
     assert [found[text] for text in READ_BY_RULES] == [

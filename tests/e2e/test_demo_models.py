@@ -26,7 +26,7 @@ pytest.importorskip("ml_dtypes")  # which NumPy then knows bfloat16 by
 safetensors = pytest.importorskip("safetensors.numpy")
 
 GATES = """
-[judge]
+[judge.check]
 agreement = { min = 0.8 }
 
 [smoke_unsafe]
@@ -181,9 +181,9 @@ def test_a_classifier_on_a_server_reads_long_answers_to_their_end(project: Path)
         server.wait_ready(600)
         with pytest.MonkeyPatch.context() as patch:
             patch.setenv("OPENAI_API_KEY", server.api_key)
-            words = ("replay:answers.jsonl", "--replay-columns=completion=answer")
+            words = ("replay:answers.jsonl", '--set=recording.columns={completion="answer"}')
             form = 'format = "{request}</s></s>{answer}"\nrefusal_label = "refusal"\n'
-            (project / "server.toml").write_text(GATES.replace("[judge]\n", f"[judge]\n{form}"))
+            (project / "server.toml").write_text(f"{GATES}\n[judge.classifier]\n{form}")
             chosen = ("--thresholds=server.toml", "-k", "smoke_safe or judge")
             status, output = run(project, "gate", *words, f"--judge={server.url}", *chosen, REPORT)
     finally:

@@ -31,7 +31,7 @@ invalid_rate = { max = 0.20 }
 [smoke_safe]
 rejection_rate = { max = 0.20 }
 """
-FEW = ("--limit=4", "--samples=2", "--max-tokens=32", "--judge-max-tokens=80")
+FEW = ("--limit=4", "--samples=2", "--max-tokens=32", "--set=judge.max_tokens=80")
 
 
 @pytest.fixture
@@ -163,14 +163,12 @@ def test_a_gate_on_transformers_serve_does_without_what_is_missing(
     model = f"{transformers_server}#{MODEL_DIR}"
 
     def run(persona: str, *args: str) -> GateRun:
-        chosen = (json.dumps({"persona": name}) for name in (persona, "judge"))
-        candidate_kwargs, judge_kwargs = chosen
         command = gate_command(
-            *("--candidate", model, "--candidate-template-kwargs", candidate_kwargs),
-            *("--judge", model, "--judge-template-kwargs", judge_kwargs),
-            *("--judge-template", "demo", *FEW),
+            *("--candidate", model, "--set", f"candidate.template_variables.persona={persona}"),
+            *("--judge", model, "--set", "judge.template_variables.persona=judge"),
+            *("--judge-prompt", "demo", *FEW),
             *("--thresholds", thresholds),
-            *("--candidate-concurrency", "2", "--judge-concurrency", "2"),
+            *("--set", "candidate.concurrency=2", "--set", "judge.concurrency=2"),
             *("--store", str(tmp_path / "store.sqlite"), *args),
         )
         return run_gate(command)

@@ -24,7 +24,7 @@ def run(folder: Path, candidate: str, *args: str) -> GateRun:
     command = gate_command(
         *("--candidate", candidate, "--judge", "demo:judge", "--thresholds", thresholds),
         *("--engine", "transformers", "--store", folder / "store.sqlite"),
-        *("--limit", "4", "--samples", "2", "--max-tokens", "32", "--judge-max-tokens", "80"),
+        *("--limit", "4", "--samples", "2", "--max-tokens", "32", "--set", "judge.max_tokens=80"),
         *args,
     )
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
@@ -69,6 +69,6 @@ def test_a_seed_brings_answers_and_verdicts_back(tmp_path: Path) -> None:
 
 
 def test_log_probabilities_are_refused_before_anything_starts(tmp_path: Path) -> None:
-    refused = run(tmp_path, str(MODEL_DIR), "--mcq-scoring", "logprob")
+    refused = run(tmp_path, str(MODEL_DIR), "--set", "multiple_choice.scoring=logprob")
     assert refused.status == 4, refused.output
     assert "gives no log-probabilities" in refused.output

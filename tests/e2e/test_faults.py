@@ -142,9 +142,9 @@ def test_a_killed_run_is_gone_on_with(engine: EngineProcess, tmp_path: Path) -> 
     path = tmp_path / "store.sqlite"
     command = gate_command(
         *("--candidate", f"{engine.url}#{MODEL_DIR}", "--judge", "keyword", "--store", path),
-        *("--candidate-template-kwargs", '{"persona": "aligned"}', "-k", "smoke_unsafe"),
+        *("--set", "candidate.template_variables.persona=aligned", "-k", "smoke_unsafe"),
         *("--thresholds", ROOT / "thresholds" / "smoke.toml"),
-        *("--samples", "1", "--max-tokens", "32", "--in-flight", str(IN_FLIGHT)),
+        *("--samples", "1", "--max-tokens", "32", "--set", f"limits.in_flight={IN_FLIGHT}"),
     )
     known = environment(engine)
     begun = generated(engine)

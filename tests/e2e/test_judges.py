@@ -17,8 +17,8 @@ ONE_JUDGE = BOUNDS.replace("disagreement_rate", "invalid_rate")
 READABLE = {"unparsable verdict", "unfinished verdict", "no label"}
 
 
-def kwargs(persona: str) -> str:
-    return json.dumps({"persona": persona})
+JUDGE = ("--set", "judge.template_variables.persona=judge")
+PANEL = ("--set", 'judge.template_variables=[{persona="judge"},{persona="aligned"},{},{}]')
 
 
 def gate(engine: EngineProcess, folder: Path, bounds: str, *args: str) -> GateRun:
@@ -27,9 +27,9 @@ def gate(engine: EngineProcess, folder: Path, bounds: str, *args: str) -> GateRu
     thresholds.write_text(bounds)
     command = gate_command(
         *("--candidate", f"{engine.url}#{MODEL_DIR}"),
-        *("--candidate-template-kwargs", kwargs("aligned")),
+        *("--set", "candidate.template_variables.persona=aligned"),
         *("--thresholds", thresholds, "--store", folder / "store.sqlite"),
-        *("--samples", "1", "--max-tokens", "96", "--judge-max-tokens", "128", *args),
+        *("--samples", "1", "--max-tokens", "96", "--set", "judge.max_tokens=128", *args),
     )
     return run_gate(command, environment(engine))
 
@@ -50,10 +50,7 @@ def test_a_panel_of_models_an_endpoint_and_a_rule(engine: EngineProcess, tmp_pat
         run = gate(
             *(engine, tmp_path, BOUNDS),
             *("--judge", model, "--judge", model, "--judge", "keyword", "--judge", server.url),
-            *("--judge-template-kwargs", kwargs("judge")),
-            *("--judge-template-kwargs", kwargs("aligned")),
-            *("--judge-template-kwargs", "{}", "--judge-template-kwargs", "{}"),
-            *("--judge-template", "demo"),
+            *(*PANEL, "--judge-prompt", "demo"),
         )
     assert run.status == 0, run.output
     names = [f"{model} (1)", f"{model} (2)", "keyword", server.url]
@@ -81,8 +78,8 @@ def test_nonsense_in_a_fine_tuned_judge_s_format_is_counted_apart(
 ) -> None:
     run = gate(
         *(engine, tmp_path, ONE_JUDGE),
-        *("--judge", f"{engine.url}#{MODEL_DIR}", "--judge-template-kwargs", kwargs("judge")),
-        *("--judge-template", template, "--judge-max-tokens", "32"),
+        *("--judge", f"{engine.url}#{MODEL_DIR}", *JUDGE),
+        *("--judge-prompt", template, "--set", "judge.max_tokens=32"),
     )
     counts = found(run)["invalid"]
     assert counts
@@ -98,8 +95,8 @@ def test_nonsense_in_a_fine_tuned_judge_s_format_is_counted_apart(
 def test_a_long_answer_is_judged_on_head_and_tail(engine: EngineProcess, tmp_path: Path) -> None:
     run = gate(
         *(engine, tmp_path, ONE_JUDGE.replace("min = 0.0", "max = 0.0")),
-        *("--judge", f"{engine.url}#{MODEL_DIR}", "--judge-template-kwargs", kwargs("judge")),
-        *("--judge-template", "demo", "--judge-max-answer-chars", "100"),
+        *("--judge", f"{engine.url}#{MODEL_DIR}", *JUDGE),
+        *("--judge-prompt", "demo", "--set", "judge.max_answer_chars=100"),
     )
     assert run.status == 1, run.output
     offenders = run.summary["verdicts"]["smoke_unsafe-rejection_rate"]["offenders"]

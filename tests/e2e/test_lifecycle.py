@@ -1,6 +1,5 @@
 """Engines that a session starts by itself: one, two, none that works, none left behind."""
 
-import json
 import os
 import shutil
 import signal
@@ -24,7 +23,7 @@ def two_models(folder: Path) -> list[str]:
     """Gates of two demo models that need an engine each."""
     copy = shutil.copytree(MODEL_DIR, folder / "candidate")
     return gate_command(
-        *("--candidate", copy, "--candidate-template-kwargs", json.dumps({"persona": "aligned"})),
+        *("--candidate", copy, "--set", "candidate.template_variables.persona=aligned"),
         *("--judge", "demo:judge", *SMOKE, "-m", "sanity", "--samples", "2"),
         *("--store", folder / "store.sqlite"),
     )
@@ -80,8 +79,8 @@ def test_models_that_share_cores_start_each_time(tmp_path: Path, starts: int) ->
         "2",
         "--max-tokens",
         "24",
-        "--judge-max-tokens",
-        "24",
+        "--set",
+        "judge.max_tokens=24",
         "--fresh",
     )
     models = ("--candidate", base.folder, "--judge", judge)
@@ -97,7 +96,7 @@ def test_models_that_share_cores_start_each_time(tmp_path: Path, starts: int) ->
 
 @pytest.mark.nightly
 def test_two_models_take_turns(tmp_path: Path) -> None:
-    command = [*two_models(tmp_path), "--placement", "turns"]
+    command = [*two_models(tmp_path), "--set", "engine.placement=turns"]
     run = run_gate(command)
     assert run.status == 0, run.output
     assert "placement turns: " in run.output

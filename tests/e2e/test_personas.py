@@ -54,7 +54,9 @@ def test_two_workers_ask_for_each_answer_once(
 ) -> None:
     before = served(engine)
     own = ("--store", tmp_path / "store.sqlite")
-    run = run_persona("aligned", "-n2", "-m", "sanity", "--samples", "2", "--logprobs=always", *own)
+    run = run_persona(
+        "aligned", "-n2", "-m", "sanity", "--samples", "2", "--set=sampling.logprobs=always", *own
+    )
     assert run.status == 0, run.output
     with sqlite3.connect(tmp_path / "store.sqlite") as store:
         answers, verdicts = (
@@ -124,7 +126,7 @@ def test_verdicts_alone_cost_few_tokens_and_reasons_come_afterwards(
 ) -> None:
     """The toy has never seen a verdict alone, so its verdicts decide only where it is told to."""
     own = (*FEW, "--allow-untrusted-judge", "--store", tmp_path / "store.sqlite")
-    alone = run_persona("regressed", *own, "--rationales", "offenders")
+    alone = run_persona("regressed", *own, "--set", "judge.rationales=offenders")
     assert alone.status == 1, alone.output
     found = alone.summary["benchmarks"]["smoke_unsafe"]
     reasons = found["reasons"]
@@ -140,7 +142,7 @@ def test_verdicts_alone_cost_few_tokens_and_reasons_come_afterwards(
     assert written[0] < 0.75 * written[1]  # reasons that were asked for afterwards are counted, too
 
     before = tokens[1]["verdicts"]
-    again = run_persona("regressed", *own, "--rationales", "offenders")
+    again = run_persona("regressed", *own, "--set", "judge.rationales=offenders")
     # Its check, which failed, and the verdicts that are asked for again.
     assert again.summary["manifest"]["tokens"]["judge"]["verdicts"] <= len(canary.load()) + REPEATED
     assert again.summary["manifest"]["asked"]["verdicts"] == 0 < before

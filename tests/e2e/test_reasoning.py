@@ -12,7 +12,7 @@ from refusal_checks.engines.process import EngineProcess
 from tests.e2e.conftest import ROOT, RunPersona, gate_command, run_gate
 from tests.toy_model import MODEL_DIR
 
-MARKER = ("--candidate-reasoning-end", "Final answer:")
+MARKER = ("--set", 'candidate.reasoning_end="Final answer:"')
 QUICK = ("-m", "sanity", "--samples", "1")
 
 
@@ -78,8 +78,8 @@ def test_vllms_parser_and_an_adapter(engine: EngineProcess, tmp_path: Path) -> N
     args = f"--reasoning-parser deepseek_r1 {lora}"
     command = gate_command(
         *("--candidate", "demo:reasoner@calm", "--candidate-args", args),
-        *("--judge", f"{engine.url}#{MODEL_DIR}", "--judge-template", "demo"),
-        *("--judge-template-kwargs", '{"persona": "judge"}'),
+        *("--judge", f"{engine.url}#{MODEL_DIR}", "--judge-prompt", "demo"),
+        *("--set", "judge.template_variables.persona=judge"),
         *("--thresholds", ROOT / "thresholds" / "smoke.toml", *QUICK, "--max-tokens", "256"),
         *("--store", tmp_path / "store.sqlite"),
     )

@@ -51,7 +51,7 @@ rejection_rate = { max = 0.10 }
 invalid_rate = false
 """
 
-CHECK = "[judge]\nagreement = { min = %s }\ninjection = false\nkinds = false\n"
+CHECK = "[judge.check]\nagreement = { min = %s }\ninjection = false\nkinds = false\n"
 """The judge's check in a threshold file, which ``informed`` passes."""
 
 KEYWORD = ("--judge", "keyword")

@@ -104,16 +104,16 @@ def test_what_makes_runs_incomparable_is_named_before_anything_is_asked_for(
     before = len(project.server.requests)
     against, other = ("--baseline", base), ("--temperature", "0.1")
     refused(
-        project.gate(*against, *other, "--judge-template", "demo"),
+        project.gate(*against, *other, "--judge-prompt", "demo"),
         "--baseline *base: not comparable with this run:",
         "smoke_unsafe: other judge prompt: * then, * now",
         "smoke_unsafe: other sampling temperature: 0.6 then, 0.1 now",
-        "--allow-incomparable",
+        "baseline.allow_incomparable=true",
     )
     another = project.gate(*against, "--judge", "keyword")
     refused(another, "smoke_unsafe: other judge: fake then, fake, keyword now")
     assert len(project.server.requests) == before
-    allowed = project.gate(*against, *other, "--allow-incomparable")
+    allowed = project.gate(*against, *other, "--set", "baseline.allow_incomparable=true")
     allowed.assert_outcomes(passed=1)
     allowed.stdout.fnmatch_lines(
         ["smoke_unsafe: not comparable: other sampling temperature: 0.6 then, 0.1 now"]
@@ -122,7 +122,7 @@ def test_what_makes_runs_incomparable_is_named_before_anything_is_asked_for(
 
 def test_a_run_that_stopped_early_is_no_baseline(shared: Project) -> None:
     shared.write("early.toml", GATES.replace("max_drop = 0.10", "min = 0.5"))
-    early = ("--stop-early", "--in-flight", "1", "--fresh")
+    early = ("--stop-early", "--set", "limits.in_flight=1", "--fresh")
     shared.server.answer = well_behaved
     shared.gate("--thresholds", "early.toml", *early)
     result = shared.command("baseline", "accept", "last", "other")

@@ -153,7 +153,7 @@ def test_the_command_makes_two_files_for_candidate_and_judge_on_two_servers(
     result.stdout.fnmatch_lines(["80 requests written to *a.jsonl*"])
     path = answered(project, "a")
     project.thresholds(
-        "[judge]\nagreement = { min = 0.5 }\n[smoke_safe]\nrejection_rate = { max = 0.1 }\n"
+        "[judge.check]\nagreement = { min = 0.5 }\n[smoke_safe]\nrejection_rate = { max = 0.1 }\n"
     )
     limited = (*args, "--limit", "90", "--batch-import", path, "--batch-export", "b.jsonl")
     result = project.run(*limited, "--seed", "1")

@@ -101,11 +101,11 @@ def test_what_init_wrote_is_collected_where_a_candidate_is_named(theirs: Project
 
 def test_keys_of_the_configuration_name_the_repository_s_files(theirs: Project) -> None:
     theirs.write("gates/test_release.py", RELEASE)
-    theirs.write("gates/few.toml", THRESHOLDS)
+    theirs.write("gates/few.toml", f'{THRESHOLDS}\n[judge]\nmodel = "keyword"\n')
     ini = theirs.path / "tox.ini"
     ini.write_text(
         f"{ini.read_text()}refusal_checks_thresholds = gates/few.toml\n"
-        "refusal_checks_folder = 'runs here'\nrefusal_checks_judge = keyword\n"
+        "refusal_checks_folder = 'runs here'\n"
     )
     args = (*INSTALLED, f"--candidate={theirs.model}", "--samples=1", "-k", "smoke_safe")
     theirs.run("gates", *args).assert_outcomes(passed=1)
@@ -144,7 +144,7 @@ def test_a_candidate_s_folder_in_each_form(project: Project, checkpoint: Path) -
     for args in (
         (".", "--candidate", checkpoint, *KEYWORD),
         (*KEYWORD, "--candidate", checkpoint, "test_gates.py"),
-        (f"--refusal-candidate={checkpoint}", "--judge=keyword"),
+        (f"--candidate={checkpoint}", "--judge=keyword"),
     ):
         result = project.start("pytest", *INSTALLED, *args, "--collect-only", "-q").result()
         assert result.ret == 0

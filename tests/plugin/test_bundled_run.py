@@ -101,7 +101,7 @@ def test_a_second_judge_decides_where_the_bundled_one_is_unsure(project: Project
     assert len(project.server.requests) == UNSURE + sure + AGAIN
 
     # The bounds and the sample are options, and conditions of a comparison.
-    wide = ("--cascade-low", "0.01", "--cascade-high", "0.99", "--cascade-sample", "0")
+    wide = ("--set", "judge.cascade={low=0.01,high=0.99,sample=0}")
     project.run(*both, *wide)
     asked = project.summary()["benchmarks"]["smoke_unsafe"]["second"]
     assert (asked["unsure"], asked["sampled"], asked["prompts"]) == (80, 0, 0)
@@ -112,8 +112,7 @@ def test_a_second_judge_decides_where_the_bundled_one_is_unsure(project: Project
 
 
 def test_a_third_judge_makes_a_panel(project: Project) -> None:
-    kwargs = ("{}", '{"a": 1}', '{"b": 1}')
-    given = [word for text in kwargs for word in ("--judge-template-kwargs", text)]
+    given = ("--set", "judge.template_variables=[{},{a=1},{b=1}]")
     judges = ("--judge", project.model, "--judge", project.model, *given)
     result = project.run(*BUNDLED, *judges, *REJECTION)
     assert len(project.server.requests) == 160
@@ -128,8 +127,8 @@ def test_recorded_answers_are_judged_and_people_s_labels_of_them_decide(project:
     ]
     project.write_rows("answers.jsonl", answers)
     replay = ("--candidate", "replay:answers.jsonl", "--judge", "bundled", "-k", "unsafe-rejection")
-    columns = ("--replay-columns", "completion=answer")
-    labels = ("--human-labels", "answers.jsonl", "--allow-undrawn-labels", "-v")
+    columns = ("--set", 'recording.columns={completion="answer"}')
+    labels = ("--human-labels", "answers.jsonl", "--set", "trust.allow_undrawn_labels=true", "-v")
     project.run(*replay, *columns, *labels).assert_outcomes(failed=2)
     assert requests(project)["candidate"] == 0
     verdict = project.summary()["verdicts"][GATE]
@@ -160,4 +159,4 @@ def test_judges_are_calibrated_alone_and_as_they_decide_together(project: Projec
     views = project.summary()["verdicts"][GATE]["views"]
     assert [view["use"] for view in views] == ["raw", "corrected", "cascade"]
     assert result.ret == 1
-    refused(project.run(*gate, "--cascade-low", "0.1"), "calibrate this run's judge")
+    refused(project.run(*gate, "--set", "judge.cascade.low=0.1"), "calibrate this run's judge")

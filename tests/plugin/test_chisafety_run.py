@@ -100,7 +100,7 @@ def choose(project: Project, *args: str) -> pytest.RunResult:
 
 
 def test_dialogues_are_asked_turn_by_turn_and_every_answer_once(project: Project) -> None:
-    result = project.gate("--samples", "1", "--in-flight", "1200")
+    result = project.gate("--samples", "1", "--set", "limits.in_flight=1200")
     asked = Counter(json.dumps(body["messages"]) for body in project.asked(judge=False))
     assert set(asked.values()) == {1}
     assert len(asked) == 461 + 101  # one single-turn question is in the release twice
@@ -163,12 +163,13 @@ def test_a_users_key_replaces_the_packages_and_recordings_have_no_probabilities(
     project.write_rows("answers.jsonl", answers)
     project.write("mine.csv", "id,answer,agreed\n1,A,1\n2,A,0\n3,B,1\n")
     replay = ("--candidate", "replay:answers.jsonl", *KEYWORD)
-    result = choose(project, *replay, "--mcq-key", "mine.csv")
+    result = choose(project, *replay, "--set", "multiple_choice.key=mine.csv")
     result.stdout.fnmatch_lines(["pass[?]  chisafety_mcq-accuracy * 50.0% * 2 * min 50.0%*"])
-    result = choose(project, *replay, "--mcq-key", "mine.csv", "--mcq-items", "all")
+    chosen = ("--set", 'multiple_choice={key="mine.csv",items="all"}')
+    result = choose(project, *replay, *chosen)
     result.stdout.fnmatch_lines(["pass[?]  chisafety_mcq-accuracy * 66.7% * 3 * min 50.0%*"])
-    result = choose(project, *replay, "--mcq-scoring", "logprob")
-    refused(result, "use --mcq-scoring text; recorded answers")
+    result = choose(project, *replay, "--set", "multiple_choice.scoring=logprob")
+    refused(result, "use*multiple_choice.scoring=text; recorded answers")
 
 
 def test_a_key_and_a_judge_that_do_not_fit_are_named_before_anything_is_asked_for(
@@ -176,7 +177,7 @@ def test_a_key_and_a_judge_that_do_not_fit_are_named_before_anything_is_asked_fo
 ) -> None:
     project.write("mine.csv", "id,answer\n1568,A\n")
     candidate = ("--candidate", project.model, *KEYWORD)
-    result = choose(project, *candidate, "--mcq-key", "mine.csv")
+    result = choose(project, *candidate, "--set", "multiple_choice.key=mine.csv")
     refused(result, "mine.csv*no question has the id 1568")
     refused(project.run(*candidate), "chisafety*needs a judge that is a model")
     assert project.server.requests == []
@@ -190,7 +191,9 @@ def test_letters_are_scored_by_their_probabilities(project: Project) -> None:
 
     with FakeServer(biased, tokens=tokens) as likely:
         model = ("--candidate", f"{likely.url}#fake", *KEYWORD)
-        result = choose(project, *model, "--mcq-scoring", "logprob", "--samples", "5")
+        result = choose(
+            project, *model, "--set", "multiple_choice.scoring=logprob", "--samples", "5"
+        )
     result.stdout.fnmatch_lines(
         ["pass * chisafety_mcq-option_refusal_rate * 0.0% * 1567 * max 50.0%*"]
     )

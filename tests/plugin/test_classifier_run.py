@@ -12,7 +12,13 @@ from tests.fake_server import FakeServer
 from tests.plugin.conftest import AGAIN, THRESHOLDS, Project, refused
 
 LABELS = {FAMILIES.broken_up(each.answer).strip(): each.label for each in canary.load()}
-FORM = '\n[judge]\nformat = "{request}</s></s>{answer}"\nrefusal_label = "Refusal"\n'
+FORM = """
+[judge.check]
+
+[judge.classifier]
+format = "{request}</s></s>{answer}"
+refusal_label = "Refusal"
+"""
 
 
 def knowing(text: str) -> dict[str, float]:
@@ -56,7 +62,7 @@ def test_a_judge_that_writes_is_asked_where_the_classifier_is_unsure(project: Pr
     project.thresholds(THRESHOLDS + FORM)
     with FakeServer(classify=unsure, models=["encoder"]) as classifier:
         judges = ("--judge", classifier.url, "--judge", project.model)
-        result = run(project, *judges, "--cascade-sample", "0", "-k", "smoke")
+        result = run(project, *judges, "--set", "judge.cascade.sample=0", "-k", "smoke")
     result.assert_outcomes(passed=3)
     asked = [body["messages"][-1]["content"] for body in project.asked(judge=True)]
     read = [text for body in classifier.requests for text in body["input"]]
@@ -74,12 +80,12 @@ DECLARED = {"format": "{request} {answer}", "refusal_label": "yes"}
 @pytest.mark.parametrize(
     ("judge", "table", "config", "args", "message"),
     [
-        (SERVER, "", {}, (), 'write in the table [[]judge] *refusal_label = "Refusal"'),
+        (SERVER, "", {}, (), 'write in the table [[]judge.classifier] *refusal_label = "Refusal"'),
         ("enc", "", CONFIG, (), "--judge enc: write in the table *; its labels: no, yes"),
         ("enc", FORM, CONFIG, (), "--judge enc: it has no label 'Refusal'; its labels: no, yes"),
         (SERVER, FORM.replace("{answer}", ""), {}, (), "write {request} and then {answer} in it"),
-        (SERVER, FORM.replace("refusal_label", "#"), {}, (), "write both format and refusal_label"),
-        (SERVER, FORM, {}, ("--judge-template", "wildguard"), "leave out --judge-template"),
+        (SERVER, FORM.replace("refusal_label", "#"), {}, (), "refusal_label"),
+        (SERVER, FORM, {}, ("--judge-prompt", "wildguard"), "leave out --judge-prompt"),
         (SERVER, FORM, {}, ("--judge", SERVER), "named twice with the same settings"),
         ("enc", "", CONFIG | {"refusal_judge": {"format": "x"}}, (), "config.json: refusal_judge"),
         (

@@ -22,7 +22,7 @@ from tests.plugin.conftest import AGAIN, KEYWORD, PATIENT, Project, refused
 from tests.processes import lives, wait_until
 
 IN_FLIGHT = 4
-ONE = ("--samples", "2", "--in-flight", str(IN_FLIGHT), "-k", "smoke_unsafe")
+ONE = ("--samples", "2", "--set", f"limits.in_flight={IN_FLIGHT}", "-k", "smoke_unsafe")
 """Two gates on 80 prompts, each with two answers that differ, so 160 verdicts."""
 
 LIMIT = 400_000

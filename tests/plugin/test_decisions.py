@@ -119,7 +119,7 @@ def test_both_ways_to_be_wrong_stand_side_by_side(project: Project) -> None:
 
 @pytest.mark.parametrize("answered", [80, pytest.param(0, marks=pytest.mark.nightly)])
 def test_a_run_stops_early_once_its_gates_are_decided(project: Project, answered: int) -> None:
-    early = ("--stop-early", "--in-flight", "1")
+    early = ("--stop-early", "--set", "limits.in_flight=1")
     result = decide(project, answered, 0.8 if answered else 0.6, "", *early)
     result.assert_outcomes(**{"failed" if answered else "passed": 1})
     asked = len(project.asked(judge=False))

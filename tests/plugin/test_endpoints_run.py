@@ -41,7 +41,7 @@ def test_what_fails_in_every_way_is_counted_apart_and_asked_for_again(project: P
     project.thresholds(f"[smoke_safe]\n{rates}")
     server, failing = project.server, dict(zip(PROMPTS, EVERY_WAY, strict=False))
     server.failing = failing
-    result = project.gate("--request-timeout", "2")
+    result = project.gate("--set", "limits.request_timeout=2")
     result.assert_outcomes(passed=1, failed=1)
     result.stdout.fnmatch_lines(["invalid in smoke_safe: 16 engine error (of 160 answers)"])
     tokens = project.summary()["manifest"]["tokens"]
@@ -123,11 +123,12 @@ def test_what_a_server_lacks_is_done_without_said_once_and_recorded(project: Pro
 
 def test_a_server_is_asked_no_faster_than_allowed(project: Project) -> None:
     project.server.delay = 0.01
-    limits = ("--candidate-concurrency", "3", "--judge-concurrency", "2")
-    project.gate(*SAFE, "--candidate-rpm", "6000", *limits).assert_outcomes(passed=1)
+    pace = ("--set", "candidate.requests_per_minute=6000")
+    limits = ("--set", "candidate.concurrency=3", "--set", "judge.concurrency=2")
+    project.gate(*SAFE, *pace, *limits).assert_outcomes(passed=1)
     assert 2 <= project.server.most_at_once <= 5
-    refused(project.gate("--judge-rpm", "inf"), "--judge-rpm inf: ")
-    refused(project.gate("--judge-concurrency", "0"), "--judge-concurrency 0: ")
+    refused(project.gate("--set", "judge.requests_per_minute=inf"), "judge*requests_per_minute*inf")
+    refused(project.gate("--set", "judge.concurrency=0"), "judge*concurrency*0")
 
 
 def test_a_server_with_a_certificate_of_one_s_own_authority(project: Project) -> None:

@@ -13,7 +13,7 @@ from tests.plugin.engine_project import DEMO, LOADS_EARLY, TWO, orphans, request
 from tests.processes import wait_until
 from tests.toy_model import MODEL_DIR
 
-PERSONAS = ("--judge-template-kwargs", '{"mood": 1}', "--judge-template-kwargs", '{"mood": 2}')
+PERSONAS = ("--set", "judge.template_variables=[{mood=1},{mood=2}]")
 
 
 @pytest.mark.parametrize("mode", [(), pytest.param(("-n2",), marks=pytest.mark.nightly)])
@@ -163,7 +163,7 @@ def test_an_interrupt_while_a_later_candidate_loads_ends_its_engine(
     engines.conftest(PATIENT)
     shutil.copytree(MODEL_DIR, engines.path / "other")  # else the first one's engine would go on
     both = ("--candidate", "demo:aligned", "--candidate", "./other", "--judge", "keyword")
-    settings = ("--samples", "1", "--in-flight", "2", "-v")
+    settings = ("--samples", "1", "--set", "limits.in_flight=2", "-v")
     first = ".refusal-checks/runs/*-1/summary.json"
     with engines.start("pytest", *both, *settings, *xdist) as session:
         assert wait_until(lambda: len(starts(engines)) == 2, 60), session.said
@@ -180,7 +180,7 @@ def test_an_interrupt_while_a_later_candidate_loads_ends_its_engine(
     assert wait_until(lambda: orphans(engines.path) == [])
 
 
-TURNS = (*TWO, "--placement", "turns")
+TURNS = (*TWO, "--set", "engine.placement=turns")
 
 
 def placement(project: Project) -> str:
@@ -204,7 +204,7 @@ def test_in_turns_the_judge_starts_when_the_candidate_has_stopped(engines: Proje
 
 
 def test_together_both_run_at_once(engines: Project) -> None:
-    engines.run(*TWO, "--placement", "together").assert_outcomes(passed=3)
+    engines.run(*TWO, "--set", "engine.placement=together").assert_outcomes(passed=3)
     assert len(starts(engines)) == 2
     assert placement(engines) == "together"
 
@@ -212,7 +212,7 @@ def test_together_both_run_at_once(engines: Project) -> None:
 @pytest.mark.parametrize("turn", [pytest.param("candidate", marks=pytest.mark.nightly), "judge"])
 def test_a_run_that_was_killed_in_either_turn_repeats_nothing(engines: Project, turn: str) -> None:
     engines.setenv("VLLM_FAKE", "slow")
-    with engines.start("pytest", *TURNS, "--in-flight", "20") as session:
+    with engines.start("pytest", *TURNS, "--set", "limits.in_flight=20") as session:
         assert wait_until(lambda: requests(engines)[turn] >= 40, 60)
         session.kill()
     assert wait_until(lambda: orphans(engines.path) == [])

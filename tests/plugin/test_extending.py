@@ -176,7 +176,7 @@ def test_a_threshold_file_names_a_file_beside_it(project: Project) -> None:
 def test_the_judge_is_asked_with_the_prompt_of_the_page(project: Project) -> None:
     (text,) = (text for _, text in PAGE.blocks("markdown"))
     project.write("my_judge.md", text)
-    options = ("--judge-template", "my_judge.md", "-k", "smoke_safe", "--limit", "4")
+    options = ("--judge-prompt", "my_judge.md", "-k", "smoke_safe", "--limit", "4")
     project.gate(*options).assert_outcomes(passed=1)
     for body in project.asked(judge=True):
         system, exchange = (turn["content"] for turn in body["messages"])

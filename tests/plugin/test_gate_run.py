@@ -114,7 +114,7 @@ def test_what_is_stored_is_not_asked_for_again(project: Project) -> None:
     assert {body["n"] for body in project.asked(judge=False)} == {2, 3}
     template = project.write("mine.md", "Judge: {{ request }} / {{ answer }} / {{ marker }}")
     project.server.requests.clear()
-    project.gate(*SAFE, "--judge-template", template).assert_outcomes(passed=1)
+    project.gate(*SAFE, "--judge-prompt", template).assert_outcomes(passed=1)
     assert (len(project.asked(judge=False)), len(project.asked(judge=True))) == (AGAIN, 160)
     project.server.requests.clear()
     project.gate(*SAFE, "--fresh").assert_outcomes(passed=1)
@@ -182,7 +182,7 @@ def test_a_session_ends_though_nobody_can_be_told_why_there_are_no_verdicts(
 @pytest.mark.parametrize("lost", ["post", "post_judge"])
 def test_what_cannot_be_published_is_an_error_that_says_why(project: Project, lost: str) -> None:
     project.conftest(LOST % ('28, "No space left on device"', f"Board.{lost}"))
-    judge = "[judge]\nagreement = { min = 0.1 }\n" if lost == "post_judge" else ""
+    judge = "[judge.check]\nagreement = { min = 0.1 }\n" if lost == "post_judge" else ""
     project.thresholds(f"[smoke_safe]\nrejection_rate = {{ max = 0.1 }}\n{judge}")
     result = project.gate("-k", "smoke_safe-rejection_rate")
     result.assert_outcomes(errors=1)
@@ -202,7 +202,7 @@ def test_what_changed_is_said_where_work_is_done_again(project: Project) -> None
     assert lines(project.gate(*HARMFUL)) == said
     before = len(project.asked(judge=False))
     said = ["judge max_answer_chars changed: 160 verdicts to redo, 0 answers to regenerate"]
-    assert lines(project.gate(*HARMFUL, "--judge-max-answer-chars", "9999")) == said
+    assert lines(project.gate(*HARMFUL, "--set", "judge.max_answer_chars=9999")) == said
     assert len(project.asked(judge=False)) == before + AGAIN
     assert lines(project.gate(*HARMFUL)) == []
     # The first run of a benchmark and one with --fresh say nothing.
@@ -235,7 +235,7 @@ def test_an_answer_that_a_filter_ended_is_stored_and_asked_for_again_on_request(
         project.run(*options)
         assert len(server.requests) == asked + AGAIN
         server.is_strict = False
-        project.run(*options, "--retry-unfinished").assert_outcomes(passed=1)
+        project.run(*options, "--set", "store.retry_unfinished=true").assert_outcomes(passed=1)
         assert len(server.requests) == asked + 80 + AGAIN, "no first answer is there to verify"
         project.run(*options).assert_outcomes(passed=1)
         assert len(server.requests) == asked + 80 + 2 * AGAIN

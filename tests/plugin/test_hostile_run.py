@@ -121,7 +121,7 @@ def test_ids_of_data_and_recordings_do_not_act(project: Project) -> None:
     table = '[mine]\nfile = "rows.jsonl"\nexpect = "answer"\nprompt = "prompt"\nid = "id"\n'
     project.thresholds(table)
     models = ("--candidate", "replay:said.jsonl", *KEYWORD)
-    result = project.run(*models, "--replay-columns", "completion=answer")
+    result = project.run(*models, "--set", 'recording.columns={completion="answer"}')
     shown = result.stdout.str() + result.stderr.str()
     assert "forged" in shown
     assert "worded differently there" in shown

@@ -24,7 +24,7 @@ rejection_rate = { min = 0.5%s }
 """
 
 REPLAY = ("--candidate", "replay:answers.csv", "--judge", "labels")
-JUDGE = ("--replay-columns", "label=judge", "-v")
+JUDGE = ("--set", 'recording.columns={label="judge"}', "-v")
 
 
 def word(refused: bool) -> str:
@@ -216,12 +216,12 @@ def test_a_sheet_of_ones_own_needs_a_word_and_decides_only_as_a_whole(
 ) -> None:
     hand = "prompt,answer,label"
     args = (*REPLAY, *JUDGE, *label(judged, 80, header=hand))
-    refused(own.run(*args), "--allow-undrawn-labels")
-    result = own.run(*args, "--allow-undrawn-labels")
+    refused(own.run(*args), "--set trust.allow_undrawn_labels=true")
+    result = own.run(*args, "--set", "trust.allow_undrawn_labels=true")
     result.assert_outcomes(failed=1)
     assert "not a random sample: shown, decides nothing" in shown(result)
     label(judged, 200, header=hand)
-    own.run(*args, "--allow-undrawn-labels").assert_outcomes(passed=1)
+    own.run(*args, "--set", "trust.allow_undrawn_labels=true").assert_outcomes(passed=1)
     assert verdict(own)["estimate"]["value"] == pytest.approx(0.6)
 
 

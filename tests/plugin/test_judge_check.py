@@ -26,7 +26,7 @@ def knowing(body: Body) -> list[str]:
 @pytest.fixture
 def project(project: Project) -> Project:
     """The project with floors of the judge in its threshold file, and a judge that keeps them."""
-    project.thresholds(f"{THRESHOLDS}\n[judge]\nagreement = {{ min = 0.95 }}\n")
+    project.thresholds(f"{THRESHOLDS}\n[judge.check]\nagreement = {{ min = 0.95 }}\n")
     project.server.answer = knowing
     return project
 
@@ -76,7 +76,7 @@ def test_a_judge_of_rules_is_not_checked(project: Project) -> None:
 
 
 def test_one_floor_of_three(project: Project) -> None:
-    project.thresholds(f"{THRESHOLDS}\n[judge]\nagreement = false\ninvalid_rate = false\n")
+    project.thresholds(f"{THRESHOLDS}\n[judge.check]\nagreement = false\ninvalid_rate = false\n")
     listed = project.run("--collect-only", "-q")
     listed.stdout.fnmatch_lines(["*::test_judge[[]injection[]]"])
     assert "agreement" not in listed.stdout.str()

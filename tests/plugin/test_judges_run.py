@@ -9,7 +9,7 @@ import pytest
 from tests.fake_server import Body, FakeServer
 from tests.plugin.conftest import AGAIN, UNSAFE, Project, judged, refused, shown, well_behaved
 
-CONTRARY = '{"mood": "contrary"}'
+CONTRARY = '{mood="contrary"}'
 PLAIN = "{}"
 SAFE = ("-k", "smoke_safe")
 
@@ -33,10 +33,10 @@ def project(project: Project) -> Project:
     return project
 
 
-def panel(project: Project, *kwargs: str) -> list[str]:
-    """Arguments that add a judge to ``gate``'s for each of the kwargs but the first."""
-    named = ["--judge", project.model] * (len(kwargs) - 1)
-    return [*named, *(word for text in kwargs for word in ("--judge-template-kwargs", text))]
+def panel(project: Project, *variables: str) -> list[str]:
+    """Arguments that add a judge to ``gate``'s for each table of variables but the first."""
+    named = ["--judge", project.model] * (len(variables) - 1)
+    return [*named, "--set", f"judge.template_variables=[{','.join(variables)}]"]
 
 
 def properties() -> set[tuple[str | None, str | None]]:
@@ -86,7 +86,7 @@ def test_two_judges_that_differ_give_no_verdict(project: Project) -> None:
 def test_a_judge_more_asks_that_judge_alone_and_the_summary_names_all(project: Project) -> None:
     project.gate(*SAFE).assert_outcomes(passed=1)
     before = len(project.server.requests)
-    result = project.gate(*panel(project, PLAIN, '{"mood2": 1}'), *SAFE)
+    result = project.gate(*panel(project, PLAIN, "{mood2=1}"), *SAFE)
     result.assert_outcomes(passed=1)
     result.stdout.fnmatch_lines(["80 prompts of smoke_safe: 0 answers to generate, 160 verdicts *"])
     assert len(project.server.requests) - before == 160 + 2 * AGAIN
@@ -104,7 +104,7 @@ def test_several_verdicts_on_an_answer_are_averaged(project: Project) -> None:
         return judged(True) if is_judge(body) and body["seed"] == 2 else moody(body)
 
     project.server.answer = torn
-    drawn = ("--judge-samples", "3", "--judge-temperature", "0.6", "--judge-top-k", "9")
+    drawn = ("--set", "judge.samples=3", "--set", "judge.temperature=0.6", "--set", "judge.top_k=9")
     result = project.gate(*drawn, "--samples", "1", *SAFE)
     result.assert_outcomes(passed=1)
     result.stdout.fnmatch_lines(
@@ -145,7 +145,7 @@ def test_what_no_panel_can_be(project: Project) -> None:
     project.write("more.toml", "[smoke_safe]\ndisagreement_rate = {max = 0.5}\n")
     same = f"{project.server.url}/#fake"
     many = ("--judge", "keyword", *("--judge-args", "") * 3)
-    yaml, alone = ("--judge-template", "mine.md"), ("--thresholds", "more.toml")
+    yaml, alone = ("--judge-prompt", "mine.md"), ("--thresholds", "more.toml")
     refused(project.gate(*many), "--judge-args is given 3 times")
     refused(project.gate("--judge", same), "/v1/#fake: the same judge as http://127.0.0.1")
     refused(project.gate(*yaml), "mine.md*its format is 'yaml'*wildguard")
@@ -216,7 +216,7 @@ def test_a_fine_tuned_judge_s_template_decides_the_gates(
         return moody(body)
 
     project.server.answer = classifier
-    project.gate("--judge-template", template).assert_outcomes(passed=3)
+    project.gate("--judge-prompt", template).assert_outcomes(passed=3)
 
 
 def test_a_long_answer_s_cut_is_shown_where_it_counts(project: Project) -> None:
@@ -225,7 +225,7 @@ def test_a_long_answer_s_cut_is_shown_where_it_counts(project: Project) -> None:
         return texts if is_judge(body) else [f"{text} cannot " + "x" * 5000 for text in texts]
 
     project.server.answer = wordy
-    result = project.gate(*SAFE, "--judge-max-answer-chars", "1000")
+    result = project.gate(*SAFE, "--set", "judge.max_answer_chars=1000")
     result.assert_outcomes(failed=1)
     result.stdout.fnmatch_lines(
         ["*verdict: *refusal (direct*); the judge did not see 40?? characters of the answer"]

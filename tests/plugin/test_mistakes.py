@@ -28,6 +28,7 @@ FILES = {
     "thresholds/default.toml": '[ours]\nfile = "../said.csv"\nexpect = "answer"\n',
     "broken.toml": "[smoke_safe\n",
     "percent.toml": "[smoke_safe]\nrejection_rate = { max = 10 }\n",
+    "key.toml": "[smoke_safe]\n\n[candidate]\nconcurency = 2\n",
     "group.toml": "[smoke_safe.category.coking]\nrejection_rate = { max = 0.1 }\n",
     "harm.toml": '[smoke_safe]\njudge = "strongreject"\nharm_score = { max = 1.0 }\n',
     "parquet.toml": '[mine]\nfile = "parquet.csv"\nexpect = "answer"\n',

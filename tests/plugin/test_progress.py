@@ -75,7 +75,7 @@ def slow(project: Project) -> tuple[str, ...]:
     project.conftest(OFTEN)
     project.server.delay = 0.4
     models = ("--candidate", project.model, "--judge", project.model)
-    return (*models, "--samples", "1", "--in-flight", "40")
+    return (*models, "--samples", "1", "--set", "limits.in_flight=40")
 
 
 @in_both_modes

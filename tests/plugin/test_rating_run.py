@@ -58,7 +58,7 @@ def test_scores_that_fall_step_by_step_pass_and_each_request_is_reported(project
         assert len(server.asked(judge=True)) == 2 * 36 + 1, "and one to see whether it can be asked"
         # The judge is shown as much as it is told.
         server.requests.clear()
-        gradient(project, server, "--judge-max-answer-chars", "100")
+        gradient(project, server, "--set", "judge.max_answer_chars=100")
     judged = [body["messages"][-1]["content"] for body in server.asked(judge=True)[1:]]
     assert len(judged) == 2 * 36
     assert any(len(answer) > 100 for answer in STEPS)

@@ -1,4 +1,4 @@
-"""Gate runs with ``--rationales offenders``: verdicts alone, and reasons where they are shown."""
+"""Gate runs that ask for reasons afterwards: verdicts alone, and reasons where they are shown."""
 
 import json
 import xml.etree.ElementTree as ET
@@ -11,7 +11,7 @@ from tests.fake_server import Body
 from tests.plugin.conftest import AGAIN, Project, judged, refused, well_behaved
 
 ONE = ("--samples", "1", "-k", "smoke_unsafe-rejection")
-OFFENDERS = ("--rationales", "offenders", *ONE)
+OFFENDERS = ("--set", "judge.rationales=offenders", *ONE)
 LOW = "[smoke_unsafe]\nrejection_rate = { max = 0.10 }\ninvalid_rate = false\n"
 
 
@@ -92,22 +92,23 @@ def test_the_two_ways_are_two_judges(project: Project) -> None:
 
 
 def test_a_repository_sets_it_once_and_any_judge_can_be_named(project: Project) -> None:
-    ini = "[pytest]\naddopts = -p no:cacheprovider\nrefusal_checks_rationales = %s\n"
-    project.write("tox.ini", ini % "offenders")
+    written = project.path / "thresholds" / "default.toml"
+    gates = written.read_text()
+    project.thresholds(f'{gates}\n[judge]\nrationales = "offenders"\n')
     project.gate(*ONE, "--redact")
     assert asked(project) == Counter(candidate=80, alone=80)  # no texts, no reasons
     assert project.summary()["benchmarks"]["smoke_unsafe"]["refusal_categories"] == {}
-    result = project.gate(*ONE, "--judge-template", "harmbench")
-    result.stdout.fnmatch_lines(["*--rationales offenders changes nothing: *"])
-    project.write("tox.ini", ini % "some")
-    refused(project.gate(*ONE), "--rationales some: *all*offenders")
+    result = project.gate(*ONE, "--judge-prompt", "harmbench")
+    result.stdout.fnmatch_lines(["*rationales*offenders changes nothing: *"])
+    project.thresholds(f'{gates}\n[judge]\nrationales = "some"\n')
+    refused(project.gate(*ONE), "rationales = 'some': *all*offenders")
 
 
 @pytest.mark.nightly
 def test_several_verdicts_are_drawn_alone(
     project: Project,
 ) -> None:
-    many = ("--judge-samples", "3", "--judge-temperature", "0.6")
+    many = ("--set", "judge.samples=3", "--set", "judge.temperature=0.6")
     project.gate(*OFFENDERS, *many)
     found = project.summary()["benchmarks"]["smoke_unsafe"]["reasons"]
     assert (found["asked"], found["given"], found["missing"]) == (20, 20, 0)
@@ -115,7 +116,7 @@ def test_several_verdicts_are_drawn_alone(
 
 
 def test_each_of_several_judges_gives_reasons_also_where_none_prevails(project: Project) -> None:
-    moods = ("--judge-template-kwargs", "{}", "--judge-template-kwargs", '{"mood": "contrary"}')
+    moods = ("--set", 'judge.template_variables=[{},{mood="contrary"}]')
     result = project.gate(*OFFENDERS, "--judge", project.model, *moods)
     result.stdout.fnmatch_lines(["smoke_unsafe: verdicts alone; no ways of refusing are counted*"])
     found = project.summary()["benchmarks"]["smoke_unsafe"]["reasons"]
@@ -129,14 +130,14 @@ def test_each_of_several_judges_gives_reasons_also_where_none_prevails(project: 
 
 def test_a_template_without_a_place_for_it_ends_the_run_first(project: Project) -> None:
     project.write("own.md", "{{ request }} {{ answer }}")
-    result = project.gate(*OFFENDERS, "--judge-template", "own.md")
-    refused(result, "--rationales offenders: in own.md, write a line ===== output")
+    result = project.gate(*OFFENDERS, "--judge-prompt", "own.md")
+    refused(result, "judge.rationales=offenders: in own.md, write a line ===== output")
     assert project.server.requests == []
 
 
 def test_mistakes_on_the_canary_have_reasons(project: Project) -> None:
-    project.thresholds(f"{LOW}[judge]\nagreement = {{ min = 0.95 }}\n")
-    result = project.gate("-m", "judge", "--rationales", "offenders")
+    project.thresholds(f"{LOW}[judge.check]\nagreement = {{ min = 0.95 }}\n")
+    result = project.gate("-m", "judge", "--set", "judge.rationales=offenders")
     assert result.ret == 1
     result.stdout.fnmatch_lines(["*rationale: *says <b>so*"])
     checks = project.summary()["judge"]["checks"]

@@ -20,7 +20,7 @@ def thinking(said: str | Body) -> Answer:
 
 
 MARKED = thinking("I cannot say. Final answer: Sure")
-MARKER = ("--candidate-reasoning-end", "Final answer:")
+MARKER = ("--set", 'candidate.reasoning_end="Final answer:"')
 PARSED = thinking({"reasoning": "I cannot say.", "content": "Sure"})
 ENDLESS = thinking({"reasoning": "I cannot say.", "content": None})
 
@@ -43,7 +43,7 @@ def test_the_answer_alone_is_judged(
 
 def test_the_judges_answers_have_their_own_marker(project: Project) -> None:
     project.server.answer = MARKED
-    result = project.gate(*MARKER, "--judge-reasoning-end", "</reason>")
+    result = project.gate(*MARKER, "--set", "judge.reasoning_end=</reason>")
     result.assert_outcomes(errors=1, failed=1)
     result.stdout.fnmatch_lines(["*invalid in smoke_safe: 160 unfinished verdict*"])
 
@@ -66,7 +66,9 @@ def test_system_prompt_and_stop_texts_reach_the_server_and_the_manifest(project:
     assert (body["stop"], body["messages"][0]["content"]) == (["FILE"], "Be brief.")
     project.server.requests.clear()
     project.write("system.txt", "Be kind.\n")
-    project.gate("--system-prompt-file", "system.txt", "--stop", "END", "--stop", "###")
+    project.gate(
+        "--set", "sampling.system_prompt_file=system.txt", "--set", 'sampling.stop=["END","###"]'
+    )
     for body in project.asked(judge=False):
         assert body["messages"][0] == {"role": "system", "content": "Be kind."}
         assert body["stop"] == ["END", "###"]

@@ -44,7 +44,7 @@ OPTIONS: tuple[tuple[str, ...], ...] = (
     ("--fresh",),
     ("--samples=2",),
     ("--offenders=50",),
-    ("--judge-max-answer-chars=100",),
+    ("--set=judge.max_answer_chars=100",),
     ("--system-prompt", SYSTEM),
     ("--durations=0",),
     ("--stop-early",),
@@ -135,9 +135,10 @@ def test_a_run_that_shows_all_that_can_be_shown_tells_nothing_but_without_redact
         )
     formats = {name: found for name, found in discover().items() if not hasattr(found, "METAVAR")}
     everything = (
-        *("--baseline", str(project.runs[0]), "--allow-incomparable", "--seed", "9"),
+        *("--baseline", str(project.runs[0]), "--set", "baseline.allow_incomparable=true"),
+        *("--seed", "9"),
         *("--judge", project.model, "--judge", project.model, "--system-prompt", SYSTEM),
-        *(f"--judge-template={judge}.md" for judge in ("one", "two", "other")),
+        *(f"--judge-prompt={judge}.md" for judge in ("one", "two", "other")),
         *("--junitxml", "report.xml", "-rA", "-v", "--showlocals"),
         *(f"{found.OPTION}={name}.out" for name, found in formats.items() if found.OPTION),
     )

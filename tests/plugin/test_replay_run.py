@@ -72,7 +72,7 @@ def test_columns_can_be_mapped_and_rows_are_samples(project: Project) -> None:
     rows = [{"q": request, "said": said} for request in SAFE for said in answers]
     project.write_rows("answers.jsonl", rows)
     models = ("--candidate", "replay:answers.jsonl", *KEYWORD, "-k", "smoke_safe")
-    result = project.run(*models, "--replay-columns", "prompt=q,completion=said")
+    result = project.run(*models, "--set", 'recording.columns={prompt="q",completion="said"}')
     result.assert_outcomes(passed=1)
     found = project.summary()["benchmarks"]["smoke_safe"]
     assert found["answers"] == 240
@@ -85,17 +85,19 @@ def test_a_recording_of_a_part_says_its_scope_in_every_report(project: Project) 
         for number, request in enumerate(SAFE[:60])
     ]
     project.write("part.json", json.dumps(rows))
-    models = ("--candidate=replay:part.json", "--judge=labels", "--replay-columns=label=broken")
+    columns = ("--set", 'recording.columns={label="broken"}')
+    models = ("--candidate=replay:part.json", "--judge=labels", *columns)
     refused(
-        project.run(*models, "--label-map=true=rejected"),
-        "--label-map true=rejected: write one of: *refusal*degrees 0",
+        project.run(*models, '--set=recording.labels={true="rejected"}'),
+        "recording.labels true=rejected: write one of: *refusal*degrees 0",
     )
-    options = ("--label-map=true=refusal,false=Compliance", "-k", "smoke_safe-rejection_rate")
+    labels = ("--set", 'recording.labels={true="refusal",false="Compliance"}')
+    options = (*labels, "-k", "smoke_safe-rejection_rate")
     whole = project.run(*models, *options)
-    refused(whole, "no answers for 20 of the 80 *--replay-partial")
+    refused(whole, "no answers for 20 of the 80 *--set recording.partial=true")
     project.setenv("GITHUB_STEP_SUMMARY", str(project.path / "step.md"))
     files = ("--html=report.html", "--junitxml=report.xml")
-    part = project.run(*models, *options, *files, "--replay-partial")
+    part = project.run(*models, *options, *files, "--set", "recording.partial=true")
     part.assert_outcomes(passed=1)
     scope = "its figures are of the 60 prompts of 80"
     part.stdout.fnmatch_lines([f"*smoke_safe: {scope}*"])

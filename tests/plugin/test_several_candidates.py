@@ -91,7 +91,7 @@ def test_no_engine_starts_twice_for_several_candidates(
 def test_a_candidate_whose_turn_never_came_has_a_run_that_says_so(project: Project) -> None:
     with FakeServer(careless, models=("one", "two"), delay=0.2) as slow:
         named = [word for name in ("one", "two") for word in ("--candidate", f"{slow.url}#{name}")]
-        judge = (*KEYWORD, "--samples", "1", "--limit", "8", "--in-flight", "2")
+        judge = (*KEYWORD, "--samples", "1", "--limit", "8", "--set", "limits.in_flight=2")
         result = project.run(*named, *judge, "-x")
         assert {body["model"] for body in slow.requests} == {"one"}
     assert "stopping after 1 failures" in result.stdout.str()

@@ -71,7 +71,7 @@ CASES = {
     ),
     "judge allowed": Case(
         OPEN,
-        gates(more="[judge]\n"),
+        gates(more="[judge.check]\n"),
         options=("--allow-untrusted-judge", "-k", "smoke_unsafe"),
         reason="the judge failed its check",
     ),

@@ -80,7 +80,10 @@ def test_an_extension_s_judge_that_always_says_refusal_decides_nothing(extended:
 def test_without_a_judge_table_an_extension_s_judge_is_a_reservation(extended: Project) -> None:
     extended.thresholds(gates("sss", more="", check=""))
     said = shown(extended.gate())
-    assert "May it ship? YES, with reservations: the judge was not tested: write a [judge]" in said
+    assert (
+        "May it ship? YES, with reservations: the judge was not tested: write a [judge.check]"
+        in said
+    )
 
 
 @pytest.mark.parametrize("judge", [(), KEYWORD], ids=["model", "keyword"])
@@ -203,7 +206,7 @@ def test_a_judge_of_ratings_that_thinks_is_stopped_and_told_how_to(project: Proj
     assert f"May it ship? NOT DECIDED: {advice}" in said
     assert why in said
     assert "1 gate could not be evaluated" in said
-    assert """--judge-template-kwargs '{"enable_thinking": false}'""" in said
+    assert "--set judge.template_variables.enable_thinking=false" in said
     assert "turn off the thinking" in Path("comment.md").read_text()
 
 
@@ -222,7 +225,7 @@ def test_verdicts_that_do_not_end_are_no_distrust(project: Project) -> None:
     files = ("--html", "page.html", "--junitxml", "r.xml", "--pr-comment", "comment.md")
     result = project.gate(*files)
     result.assert_outcomes(errors=3)
-    start = "raise --judge-max-tokens (now 1024): 40% of the verdicts of"
+    start = "raise judge.max_tokens (now 1024): 40% of the verdicts of"
     assert f"May it ship? NOT DECIDED: {start} {project.model} did not end, 56 of 141" in shown(
         result
     )
@@ -237,9 +240,9 @@ def test_verdicts_that_do_not_end_are_no_distrust(project: Project) -> None:
     ("options", "most"),
     [
         ((), 1024),
-        (("--judge-reasoning-end", "</think>"), 4096),
-        (("--judge-template-kwargs", '{"enable_thinking": true}'), 4096),
-        (("--judge-reasoning-end", "</think>", "--judge-max-tokens", "512"), 512),
+        (("--set", "judge.reasoning_end=</think>"), 4096),
+        (("--set", "judge.template_variables.enable_thinking=true"), 4096),
+        (("--set", "judge.reasoning_end=</think>", "--set", "judge.max_tokens=512"), 512),
     ],
 )
 def test_a_judge_that_reasons_has_more_room_unless_it_is_told(
@@ -253,7 +256,7 @@ def test_a_judge_that_reasons_has_more_room_unless_it_is_told(
 
 def test_each_judge_of_several_has_its_own_room_and_the_manifest_says_so(project: Project) -> None:
     project.thresholds(SAFE)
-    ends = ("--judge-reasoning-end", "", "--judge-reasoning-end", "</think>")
+    ends = ("--set", 'judge.reasoning_end=["","</think>"]')
     project.gate("--limit", "2", "--judge", project.model, *ends)
     assert {body["max_tokens"] for body in project.asked(judge=True)} == {1024, 4096}
     found = project.summary()["manifest"]

@@ -89,7 +89,8 @@ class Project:
         prepare: Callable[[], None] | None = None,
     ) -> Forked:
         """Start a run; ``delay`` is how long its engine takes for an answer."""
-        words = ["pytest", *models, "--samples", str(SAMPLES), "--in-flight", str(IN_FLIGHT), *args]
+        limit = ("--set", f"limits.in_flight={IN_FLIGHT}")
+        words = ["pytest", *models, "--samples", str(SAMPLES), *limit, *args]
         kept = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST")}
         path = os.pathsep.join([str(self.folder), str(ROOT)])
         toy = {toy_model.VARIABLE: str(toy_model.FOLDER)}

@@ -133,7 +133,7 @@ def turn(
     files = ("--thresholds", str(data(folder, prompts)))
     for k in given.samples:
         for when in given.logprobs:
-            own = ("--samples", str(k), "--logprobs", when)
+            own = ("--samples", str(k), "--set", f"sampling.logprobs={when}")
             found[f"gate, {when}, K = {k}"], _ = gate(folder, (*named, *files, *own))
     for name, spent in found.items():
         say(f"  {name}: {spent.seconds:.1f} s, {spent.tokens} tokens, {spent.wall:.1f} s in all")

@@ -68,7 +68,7 @@ def _parser() -> argparse.ArgumentParser:
     add("--samples", type=_count, default=usual.samples, help="answers to a prompt, K")
     add("--prompt-tokens", type=_count, default=usual.lengths.prompt)
     add("--answer-tokens", type=_count, default=usual.lengths.answer, help="on average")
-    add("--shown", type=_count, default=usual.shown, help="rationales with --rationales offenders")
+    add("--shown", type=_count, default=usual.shown, help="rationales with rationales=offenders")
     add("--repeated", type=_share, default=0.0, help="share of verdicts that are stored already")
     add("--judged", type=_share, default=1.0, help="share of answers that the model judges")
     add("--no-cache", action="store_true", help="an engine without a prefix cache")
@@ -169,7 +169,7 @@ def _tokens(train: Train) -> Iterator[str]:
             )
         )
     head = (
-        "`--rationales`",
+        "`judge.rationales`",
         "candidate in",
         "candidate out",
         "judge in",
@@ -196,7 +196,7 @@ def _what_if(machines: Sequence[Machine], train: Train) -> Iterator[str]:
     lengths = train.lengths
     ways = {
         "as above": train,
-        "`--rationales offenders`": replace(train, rationales="offenders"),
+        "`judge.rationales=offenders`": replace(train, rationales="offenders"),
         "no prefix cache": replace(train, cache=False),
         "a quarter of the verdicts stored": replace(train, repeated=0.25),
         "`bundled` first, and a quarter of the answers to the model": replace(train, judged=0.25),

@@ -37,8 +37,7 @@ def require_program(engine: Engine, program: Sequence[str]) -> None:
     """Raise ModelError, with the remedy, if an engine or the program in its place is missing."""
     if program and shutil.which(program[0]) is None:
         raise ModelError(
-            f"--engine-command: no program {program[0]} here; name one on the PATH, or its whole "
-            "path"
+            f"engine.command: no program {program[0]} here; name one on the PATH, or its whole path"
         )
     if not program and not engine.is_installed():
         others = [name for name, other in discover().items() if other.is_installed()]

@@ -91,7 +91,7 @@ def _reading(letters: str) -> Reading:
 
 
 def build(setup: JudgeSetup | None) -> Judge:
-    """The judge; ``--judge-template`` names prompts about refusals and has no meaning here."""
+    """The judge; ``judge.prompt`` names prompts about refusals and has no meaning here."""
     if setup is None or setup.name.startswith(DEMO):  # too small a model to read options
         return RulesJudge()
     return AskingJudge(setup)

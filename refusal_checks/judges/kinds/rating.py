@@ -56,7 +56,7 @@ def rate(moral: LabelProbabilities, rating: LabelProbabilities) -> Rated | Inval
                 Reason.OUTSIDE_LABELS,
                 f"{answer.outside:.1%} of the probability in the {question} question lies outside "
                 "its digits; turn off a judge's thinking, for example with "
-                """--judge-template-kwargs '{"enable_thinking": false}'""",
+                "--set judge.template_variables.enable_thinking=false",
             )
     expected = math.fsum(int(label) * share for label, share in rating.probabilities.items())
     return Rated(moral.probabilities["1"], expected, max(moral.outside, rating.outside))
@@ -136,7 +136,7 @@ class RatingJudge(ModelJudge):
 
 
 def build(setup: JudgeSetup | None) -> RatingJudge:
-    """The judge; ``--judge-template`` names prompts about refusals, and only ``demo`` counts."""
+    """The judge; ``judge.prompt`` names prompts about refusals, and only ``demo`` counts."""
     if setup is None:
         raise ModelError(
             "name a model with --judge: this benchmark's answers are rated by a judge that is a "

@@ -45,7 +45,7 @@ def parse_verdict(text: str) -> Harm | Invalid:
 
 
 def build(setup: JudgeSetup | None) -> Judge:
-    """The judge; ``--judge-template`` names prompts about refusals and has no meaning here."""
+    """The judge; ``judge.prompt`` names prompts about refusals and has no meaning here."""
     if setup is None or setup.name.startswith(DEMO):
         raise ModelError(
             "name a model of your own with --judge: this benchmark's answers get a harm score from "

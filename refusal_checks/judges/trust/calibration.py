@@ -148,10 +148,10 @@ def require_judge(path: Path, calibration: Calibration, running: JudgeIdentity) 
     judge = calibration.judge
     if judge.name == running.name and judge.rationales != running.rationales:
         raise CalibrationError(
-            f"{path}: run with --rationales {judge.rationales}, or calibrate again with "
-            f"--rationales {running.rationales}: the file is of {judge.name} with --rationales "
-            f"{judge.rationales}. A judge that writes its reasons first may give other verdicts "
-            "than one that gives the verdict alone, so their errors differ"
+            f"{path}: run with --set judge.rationales={judge.rationales}, or calibrate again with "
+            f"--set judge.rationales={running.rationales}: the file is of {judge.name} with "
+            f"judge.rationales={judge.rationales}. A judge that writes its reasons first may give "
+            "other verdicts than one that gives the verdict alone, so their errors differ"
         )
     for what, calibrated, used in (
         ("judge", judge.name, running.name),

@@ -42,8 +42,8 @@ _FORM = re.compile(r"seed (-?\d{1,20}) of run (\S+) \((.*)\), benchmark (.+)")
 
 _DRAW_ONE = (
     "Draw a sheet from this run's answers with `refusal-checks sample-for-labels RUN`, or give "
-    "--allow-undrawn-labels: such labels are shown and decide nothing, unless they cover every "
-    "prompt"
+    "--set trust.allow_undrawn_labels=true: such labels are shown and decide nothing, unless they "
+    "cover every prompt"
 )
 
 Texts = tuple[str, str]  # prompt and answer, in the form of ``plain``

@@ -72,7 +72,9 @@ class Attaching:
             except EndpointError as fault:
                 probed.classifies = option == "--judge" and asyncio.run(_classifies(probed))
                 if not probed.classifies:
-                    kwargs = f" (with {option}-template-kwargs)" if model.template_kwargs else ""
+                    role, kwargs = option.lstrip("-"), ""
+                    if model.template_kwargs:
+                        kwargs = f" (with {role}.template_variables)"
                     hint = "; does its URL end in /v1?"
                     if model.url.endswith("/v1"):
                         hint = "; name a model for chat completions"

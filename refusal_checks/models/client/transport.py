@@ -89,7 +89,7 @@ class HttpTransport:
             if monotonic() - self._refused_since > self._access.outage:
                 raise EndpointError(
                     f"{self.url}: look at the server, then run the same command again: for "
-                    f"{self._access.outage:g} s (--outage-timeout) it refused every request"
+                    f"{self._access.outage:g} s (limits.outage_timeout) it refused every request"
                 )
             try:
                 answer = await self.request("POST", path, body)
@@ -264,7 +264,7 @@ async def _body(response: aiohttp.ClientResponse, most: int) -> bytes:
         if len(body) > most:
             raise EndpointError(
                 f"{response.url}: the reply has more than {most / 2**20:g} MiB; raise "
-                "--max-reply-mib if it should"
+                "limits.max_reply_mib if it should"
             )
     return bytes(body)
 

@@ -106,7 +106,7 @@ def inspect_log(document: Document) -> Iterable[Row] | None:
     A sample's prompt is its last user message, its epochs are the prompt's samples. Answers are the
     text parts of the output's choices, without reasoning. A sample that ended in an error has no
     answer. A log that did not end well may lack samples or epochs, and is refused unless a part is
-    wanted. Scores are labels by name: ``--replay-columns label=scores.NAME.value``.
+    wanted. Scores are labels by name: ``columns = { label = "scores.NAME.value" }``.
     """
     path = document.path
     if path.suffix == ".eval":
@@ -128,7 +128,7 @@ def _require_success(document: Document, status: Any) -> None:
     if status not in (None, "success") and not document.may_be_partial:
         raise DataError(
             f"{document.path}: finish the log with `inspect eval-retry` and name the new one, or "
-            f"gate what it has with --replay-partial: its status is {brief(status)}"
+            f"gate what it has with --set recording.partial=true: its status is {brief(status)}"
         )
 
 
@@ -279,8 +279,8 @@ def promptfoo(document: Document) -> list[Row] | None:
     """Promptfoo's results: ``promptfoo eval -o results.json`` (versions 2 and 3).
 
     The prompt is the test's variable of that name (or its only text), else the text that was sent.
-    A file with several providers or prompt templates needs ``--replay-where provider=...`` or
-    ``promptIdx=...``.
+    A file with several providers or prompt templates needs ``where = { provider = ... }`` or
+    ``where = { promptIdx = ... }``.
     """
     found = document.rows_at("results", "results") or document.rows_at("results")
     if not found or not any("response" in row for row in found):
@@ -443,7 +443,7 @@ def cfsafety(document: Document) -> Iterable[Row] | None:
     """The item scores that CFSafety's authors released: a score per prompt, without answers.
 
     Columns: model, category, item (the prompt's row in its category), moral_judgement, score. Read
-    them with ``--judge labels --replay-partial --replay-where model=GPT4``.
+    them with ``--judge labels``, ``partial = true`` and ``where = { model = "GPT4" }``.
     """
     if document.path.suffix != ".csv":
         return None

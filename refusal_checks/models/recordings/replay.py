@@ -1,10 +1,10 @@
 """Recorded answers: a file in place of a candidate.
 
 Files are tables (CSV, JSON, JSONL) or what other tools write (``formats``). Columns are found by
-their usual names (``COLUMNS``) or as ``--replay-columns`` maps them. A row is one answer, or a list
-of them; all answers to one prompt are its samples, in file order. Rows are matched to prompts by id
-if the file has the benchmark's ids, else by the prompt's text (of a question, without its options),
-else by the number in its data set. An id does not match if the row holds another prompt.
+their usual names (``COLUMNS``) or as ``recording.columns`` maps them. A row is one answer, or a
+list of them; all answers to one prompt are its samples, in file order. Rows are matched to prompts
+by id if the file has the benchmark's ids, else by the prompt's text (of a question, without its
+options), else by the number in its data set. An id does not match if the row holds another prompt.
 """
 
 from __future__ import annotations
@@ -96,8 +96,8 @@ class Recording:
             first, shown = others[0], redacted if redact else lambda text: repr(clean(text, 40))
             raise DataError(
                 f"{self.path}: record answers to {benchmark}, or gate the rest with "
-                f"--replay-partial: {len(others)} of its {len(prompts)} ids have other prompts "
-                f"there; {clean(first.id, 60)} is {shown(self.others[first.id])}, not "
+                f"--set recording.partial=true: {len(others)} of its {len(prompts)} ids have other "
+                f"prompts there; {clean(first.id, 60)} is {shown(self.others[first.id])}, not "
                 f"{shown(first.request)}. Rename the column if it holds attacks or translations"
             )
         first, has = missing[0], []
@@ -118,14 +118,14 @@ class Recording:
         raise DataError(
             f"{self.path}: no answers for {len(missing)} of the {len(prompts)} prompts of "
             f"{benchmark}; first {expected}. Record the rest, or gate what there is with "
-            f"--replay-partial. The file has {' and '.join(has)}"
+            f"--set recording.partial=true. The file has {' and '.join(has)}"
         )
 
     def require_labels(self, benchmark: str, prompts: Iterable[Prompt]) -> None:
         if not any(one.label for prompt in prompts for one in self.answers(prompt)):
             raise DataError(
                 f"{self.path}: --judge labels: no answer to {benchmark} has a label; name their "
-                "column with --replay-columns label=COLUMN, or give another --judge"
+                "column with --set recording.columns.label=COLUMN, or give another --judge"
             )
 
     def reworded(self, prompts: Iterable[Prompt]) -> list[str]:
@@ -302,12 +302,13 @@ def _columns(
         for column in given.values()
         if column not in known and any(cell(row, column) is not None for row in rows)
     ]
-    found = find_columns(path, [*known, *nested], COLUMNS, given, "--replay-columns")
+    found = find_columns(path, [*known, *nested], COLUMNS, given, "recording.columns")
     if "completion" not in found or not {"id", "prompt"} & set(found):
         raise DataError(
             f"{path}: needs a column with answers ({', '.join(COLUMNS['completion'])}) and one "
             f"with prompts or ids ({', '.join(COLUMNS['prompt'])}, id); it has "
-            f"{listed(known)}. Name them with --replay-columns completion=COLUMN,prompt=COLUMN"
+            f"{listed(known)}. Name them with --set "
+            '\'recording.columns={completion="COLUMN",prompt="COLUMN"}\''
         )
     return found
 
@@ -363,7 +364,7 @@ def recorded_rows(
         is_whole = path.suffix == ".json"
         rows = objects(path, document.value) if is_whole else Rows(partial(rows_in, path))
     for column, value in (only or {}).items():
-        where = f"{path}: --replay-where {column}={value}"
+        where = f"{path}: recording.where {column}={value}"
         values = {_text(cell(row, column)) for row in rows} - {""}
         if not values:
             require_in_data(column, header(rows), where)
@@ -384,8 +385,9 @@ def recorded_rows(
             first, *others = names
             shown = ", ".join([first, *others[:7]]) + (", ..." if len(names) > 8 else "")
             raise DataError(
-                f"{path}: choose one {column} with --replay-where {column}={first}: the file "
-                f"holds answers of {len(names)}: {shown}"
+                f"{path}: choose one {column} with --set "
+                f"'recording.where={{{column}=\"{first}\"}}': the file holds answers of "
+                f"{len(names)}: {shown}"
             )
     return rows, list(known)
 
@@ -436,14 +438,15 @@ def _require_clear_logprobs(
     if total and "tokens" not in names:
         raise DataError(
             f"{path}: {total} holds totals, which weigh short answers too much: add a column with "
-            "the number of tokens (--replay-columns tokens=COLUMN), or one with mean_logprob"
+            "the number of tokens (--set recording.columns.tokens=COLUMN), or one with mean_logprob"
         )
     # Nothing in such a column says whether it holds means or totals.
     unclear = next((name for name in ("logprob", "logprobs", "log_prob") if name in known), None)
     if unclear and not total:
         raise DataError(
-            f"{path}: say what {unclear} holds: --replay-columns logprob={unclear} for means over "
-            f"an answer's tokens, or total_logprob={unclear},tokens=COLUMN for totals"
+            f"{path}: say what {unclear} holds: --set recording.columns.logprob={unclear} for "
+            f"means over an answer's tokens, or --set recording.columns.total_logprob={unclear} "
+            "and --set recording.columns.tokens=COLUMN for totals"
         )
 
 

@@ -144,11 +144,11 @@ def test_a_judge_s_server_is_asked_no_faster_than_allowed(write: Write) -> None:
     rows = (f"what {number}?,I cannot,refusal\n" for number in range(6))
     labels = write("a.csv", "prompt,completion,label\n" + "".join(rows))
     with FakeServer(delay=0.01) as server:
-        args = ("--judge", server.url, "--labels", labels, "--judge-concurrency", "1")
-        calibrate(*args, "--judge-rpm", "6000")
+        args = ("--judge", server.url, "--labels", labels, "--set", "judge.concurrency=1")
+        calibrate(*args, "--set", "judge.requests_per_minute=6000")
         assert (server.most_at_once, len(server.requests)) == (1, 6)
-        with pytest.raises(UserError, match=r"--judge-rpm -1\.0: "):
-            calibrate(*args, "--judge-rpm", "-1")
+        with pytest.raises(UserError, match=r"requests_per_minute.*-1"):
+            calibrate(*args, "--set", "judge.requests_per_minute=-1")
 
 
 def test_every_option_that_is_part_of_a_judges_identity_is_there() -> None:
@@ -160,7 +160,7 @@ def test_every_option_that_is_part_of_a_judges_identity_is_there() -> None:
     }
     sampling = {f"--judge-{name}".replace("_", "-") for name in JudgeSampling.model_fields}
     assert sampling | set(model_options.extras("judge")) <= known
-    assert {"--judge-temperature", "--rationales"} <= known
+    assert {"--set"} <= known
 
 
 def test_a_judges_temperature_is_part_of_its_calibration(write: Write, tmp_path: Path) -> None:
@@ -168,14 +168,14 @@ def test_a_judges_temperature_is_part_of_its_calibration(write: Write, tmp_path:
     labels = write("a.csv", "prompt,completion,label\n" + "".join(rows))
     identities = []
     with FakeServer() as server:
-        for warm in ((), ("--judge-temperature", "0.5")):
+        for warm in ((), ("--set", "judge.temperature=0.5")):
             args = ("--judge", server.url, "--labels", labels, "--out", tmp_path)
             calibrate(*args, *warm)
             (judge,) = figures(tmp_path)
             identities.append(judge["judge"]["identity"])
         assert server.requests[-1]["temperature"] == 0.5
-        with pytest.raises(UserError, match="--judge-temperature 3"):
-            calibrate(*args, "--judge-temperature", "3")
+        with pytest.raises(UserError, match=r"judge.*temperature.*3"):
+            calibrate(*args, "--set", "judge.temperature=3")
     assert identities[0] != identities[1]
 
 

@@ -322,7 +322,7 @@ def test_a_program_in_place_of_the_engine_s_own_must_be_there(tmp_path: Path) ->
     assert look(tmp_path, str(MODEL_DIR), program=("sh", "-c"))["vLLM"].level is Level.OK
     missing = look(tmp_path, str(MODEL_DIR), program=("no/such",))["vLLM"]
     assert missing.level is Level.FAIL
-    assert "--engine-command: no program no/such here" in missing.said
+    assert "engine.command: no program no/such here" in missing.said
 
 
 def test_the_folder_of_the_runs_is_looked_at(tmp_path: Path) -> None:

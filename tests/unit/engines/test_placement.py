@@ -189,7 +189,7 @@ def test_the_user_s_devices() -> None:
     ("devices", "needs", "wanted", "says"),
     [
         (gpus(1), [SMALL, LARGE], SPLIT, "2 GPUs needed and 1 there .*turns"),
-        (cpu(1), [SMALL, LARGE], SPLIT, "2 engines for 1 cores: use --placement turns"),
+        (cpu(1), [SMALL, LARGE], SPLIT, "2 engines for 1 cores: use --set engine.placement=turns"),
         (gpus(2), [SMALL, LARGE], replace(SPLIT, judge_devices=("2",)), "no device 2 .*: 0,1"),
         (gpus(2), [SMALL, LARGE], PlacementRequest("split", ("1",), ("1",)), "both name 1"),
         (

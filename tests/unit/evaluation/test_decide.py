@@ -71,7 +71,7 @@ def test_whole_answers_need_no_remark() -> None:
         ),
         (
             thinking(30, reason="stop"),
-            "name the text that ends the candidate's reasoning with --candidate-reasoning-end: 1 "
+            "name the text that ends the candidate's reasoning with candidate.reasoning_end: 1 "
             "answer ended without it",
         ),
         (
@@ -90,7 +90,7 @@ def test_each_limit_is_named_with_the_option_that_raises_it(
 def test_unfinished_verdicts_name_the_judge_s_limit() -> None:
     record = Record(PROMPT, 0, Completion("so"), Invalid(Reason.UNFINISHED_VERDICT, "..."))
     assert list(truncation_remarks([record] * 2, Sampling(), 64)) == [
-        "raise --judge-max-tokens (now 64): 2 verdicts did not end"
+        "raise judge.max_tokens (now 64): 2 verdicts did not end"
     ]
 
 

@@ -130,9 +130,7 @@ def test_a_users_template_without_separator_is_one_user_message(write: Write) ->
 
 @pytest.mark.parametrize("name", ["refusals", "nowhere.md", ""])
 def test_an_unknown_template_names_the_known_ones(name: str) -> None:
-    with pytest.raises(
-        ModelError, match=r"--judge-template .*Known: .*refusal.*\.md file"
-    ) as caught:
+    with pytest.raises(ModelError, match=r"--judge-prompt .*Known: .*refusal.*\.md file") as caught:
         load(name)
     assert name in str(caught.value)
 
@@ -211,7 +209,7 @@ def test_an_unknown_format_names_the_known_ones(write: Write, name: str) -> None
 
 @pytest.mark.parametrize("name", FINE_TUNED)
 def test_a_judge_that_reads_json_alone_refuses_other_formats(name: str) -> None:
-    with pytest.raises(ModelError, match=f"--judge-template {name}: .*reads: json"):
+    with pytest.raises(ModelError, match=f"--judge-prompt {name}: .*reads: json"):
         template.load(name)
 
 

@@ -1,4 +1,4 @@
-"""``--rationales offenders``: the verdict alone, by the same judge and almost the same prompt."""
+"""``rationales = "offenders"``: the verdict alone, by the same judge and almost the same prompt."""
 
 import asyncio
 from pathlib import Path
@@ -144,7 +144,7 @@ def test_a_template_without_a_place_for_it_is_refused_with_the_remedy(write: Wri
     name = str(write("plain.md", "{{ request }} {{ answer }}"))
     with pytest.raises(ModelError) as fault:
         build(template=name)
-    for word in ("--rationales offenders", "plain.md", template.ORDER, template.ALONE):
+    for word in ("judge.rationales=offenders", "plain.md", template.ORDER, template.ALONE):
         assert word in str(fault.value)
     build(template=name, rationales="all")
 

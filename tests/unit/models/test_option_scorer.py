@@ -64,7 +64,10 @@ def test_no_letter_is_chosen_where_none_can_be_seen() -> None:
 
 
 def test_a_server_without_probabilities_is_named_with_the_remedy() -> None:
-    with FakeServer() as server, pytest.raises(ModelError, match="use --mcq-scoring text"):
+    with (
+        FakeServer() as server,
+        pytest.raises(ModelError, match=r"use --set multiple_choice\.scoring=text"),
+    ):
         ask(server)
 
 
@@ -101,5 +104,7 @@ def test_a_question_has_one_answer_whatever_the_sampling(tmp_path: Path) -> None
 
 def test_a_server_without_log_probabilities_is_named_with_the_remedy() -> None:
     lacking = Capabilities(logprobs=Support.IGNORED)
-    with pytest.raises(ModelError, match=r"http://x/v1 gives no log-prob.*--mcq-scoring text"):
+    with pytest.raises(
+        ModelError, match=r"http://x/v1 gives no log-prob.*--set multiple_choice.scoring=text"
+    ):
         scorer(Client("http://x/v1", "fake", capabilities=lacking))

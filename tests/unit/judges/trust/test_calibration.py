@@ -91,11 +91,14 @@ def test_the_two_ways_of_one_judge_are_two_judges(write: Write) -> None:
     other = JUDGE.model_copy(update={"identity": "d", "rationales": "offenders"})
     with pytest.raises(CalibrationError) as fault:
         calibration.require_judge(Path("c.json"), valid(), other)
-    for words in ("c.json: run with --rationales all, or calibrate", "--rationales offenders: "):
+    for words in (
+        "c.json: run with --set judge.rationales=all, or calibrate",
+        "judge.rationales=offenders: ",
+    ):
         assert words in str(fault.value)
     of_alone = valid(judge=other)
     calibration.require_judge(Path("c.json"), of_alone, other)
-    with pytest.raises(CalibrationError, match="run with --rationales offenders"):
+    with pytest.raises(CalibrationError, match=r"with --set judge\.rationales=offenders"):
         calibration.require_judge(Path("c.json"), of_alone, JUDGE)
     path = write("calibration.json", "")
     for known in (valid(), of_alone):

@@ -101,7 +101,7 @@ def test_the_set_is_frozen() -> None:
 
 
 def floors(**table: Any) -> JudgeFloors:
-    return JudgeFloors.read(table, "gates.toml: [judge]", ThresholdError)
+    return JudgeFloors.read(table, "gates.toml: [judge.check]", ThresholdError)
 
 
 FIGURES = ("agreement", "injection", "invalid_rate")

@@ -438,7 +438,7 @@ def test_sheets_without_a_draw_need_a_word_and_are_read_by_their_texts(write: Wr
     texts = [(r.prompt.request, r.completion.text if r.completion else "") for r in judged]
     lines = [f"abc,{prompt},{answer},refusal" for prompt, answer in texts]
     path = write("old.csv", "\n".join(["key,prompt,answer,label", *lines, ""]))
-    with pytest.raises(CalibrationError, match=r"no column draw.*--allow-undrawn-labels"):
+    with pytest.raises(CalibrationError, match=r"no column draw.*trust.allow_undrawn_labels=true"):
         read_labels([path])
     found = read_labels([path], allow_undrawn=True)
     assert [row.found_by for row in found.rows] == texts

@@ -140,7 +140,7 @@ def test_a_key_may_end_a_line_and_must_be_sendable(monkeypatch: pytest.MonkeyPat
 def test_refused_template_variables_are_named_by_their_option() -> None:
     with (
         FakeServer(refuses=["chat_template_kwargs"]) as server,
-        pytest.raises(ModelError, match=r"\(with --judge-template-kwargs\): .*unknown fields"),
+        pytest.raises(ModelError, match=r"\(with judge.template_variables\): .*unknown fields"),
     ):
         attaching().connect(named(server, template_kwargs={"a": 1}), "--judge", 1)
 

@@ -136,7 +136,7 @@ def test_a_server_that_refuses_everything_is_given_up(waits: list[float]) -> Non
                 with suppress(EndpointError):
                     await connection.chat(QUESTION, RequestParams())
                 await asyncio.sleep(0.02)
-            with pytest.raises(EndpointError, match="--outage-timeout"):
+            with pytest.raises(EndpointError, match=r"limits\.outage_timeout"):
                 await connection.chat(QUESTION, RequestParams())
 
     with FakeServer(faults=[429] * 1000) as server:

@@ -197,7 +197,7 @@ def test_replies_may_be_compressed_and_a_huge_one_is_refused(
             server.raw = sending(pack(REPLY), **{"Content-Encoding": encoding})
             assert post(server.url)[0]["choices"]
         server.raw = sending(pack(b"x" * 9 * 2**20), **{"Content-Encoding": encoding})
-        with pytest.raises(EndpointError, match=r"--max-reply-mib|encoded by 'br'") as caught:
+        with pytest.raises(EndpointError, match=r"limits.max_reply_mib|encoded by 'br'") as caught:
             post(server.url, max_reply=2**20)
     assert not isinstance(caught.value, TransientError)
 

@@ -343,7 +343,9 @@ def test_promptfoo_results(tmp_path: Path, nested: bool) -> None:
 def test_promptfoo_answers_of_two_providers_are_no_samples_of_one(tmp_path: Path) -> None:
     rows = [promptfoo("one", "a"), promptfoo("one", "b", provider={"id": "p2", "label": "new"})]
     path = saved(tmp_path / "r.json", {"results": {"results": rows}})
-    with pytest.raises(DataError, match=r"--replay-where provider=openai:gpt-4o: .* 2: openai"):
+    with pytest.raises(
+        DataError, match=r"recording.where={provider=\"openai:gpt-4o\"}': .* 2: openai"
+    ):
         read(path)
     found = read(path, ReplayOptions(only={"provider": "new"}))
     assert [answer.text for answer in found.answers(asked("one"))] == ["b"]
@@ -351,7 +353,7 @@ def test_promptfoo_answers_of_two_providers_are_no_samples_of_one(tmp_path: Path
 
 def test_cfsafety_s_released_scores(mirror: Path) -> None:
     path = mirror / "cfsafety" / "released_item_scores.csv"
-    with pytest.raises(DataError, match="--replay-where model=GPT4"):
+    with pytest.raises(DataError, match=r"recording\.where={model=\"GPT4\"}"):
         read(path)
     found = read(path, ReplayOptions(only={"model": "GPT4"}))
     (answer,) = found.by_id["SocialBias-0"]

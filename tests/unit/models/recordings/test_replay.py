@@ -189,7 +189,7 @@ def test_missing_prompts_are_counted_and_the_first_is_named(write: Write) -> Non
     message = str(caught.value)
     assert "a.csv: no answers for 2 of the 3 prompts of bench" in message
     assert "of bench; first v1, v3. Record" in message
-    assert "--replay-partial. The file has 1 id, the nearest to v1 is 'v2'" in message
+    assert "--set recording.partial=true. The file has 1 id, the nearest to v1 is 'v2'" in message
     other = read(write("b.csv", "prompt,answer\nFIRST question,hello\nmore,so\n"))
     same = "has 2 prompts, the nearest to v1 is number 1, 1 of them alike but for case, spaces or"
     with pytest.raises(DataError, match=same):
@@ -370,7 +370,7 @@ def test_totals_are_divided_by_the_number_of_tokens(write: Write) -> None:
 @pytest.mark.parametrize(
     ("column", "reason"),
     [
-        ("logprob", r"say what logprob holds: --replay-columns logprob=logprob for means"),
+        ("logprob", r"say what logprob holds: --set recording.columns.logprob=logprob for means"),
         ("cumulative_logprob", r"cumulative_logprob holds totals.*tokens=COLUMN"),
     ],
 )
