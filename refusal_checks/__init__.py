@@ -1,4 +1,4 @@
-"""Release gates on the refusal behaviour of language models, as a pytest run.
+"""Release gates on the refusal behaviour of language models: one function, and a pytest run.
 
 ``__all__`` is the public interface; each name is imported when it is first used.
 """
@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from refusal_checks.core.text import clean as clean
     from refusal_checks.core.text import placeless as placeless
     from refusal_checks.core.text import without_credentials as without_credentials
+    from refusal_checks.evaluation.result import RunResult as RunResult
+    from refusal_checks.evaluation.session import evaluate as evaluate
     from refusal_checks.gates.decide import Verdict as Verdict
     from refusal_checks.gates.explain import mark as mark
     from refusal_checks.gates.explain import sentence as sentence
@@ -27,6 +29,7 @@ if TYPE_CHECKING:
     from refusal_checks.results.run_folder import RunFolder as RunFolder
     from refusal_checks.results.shipping import shipping as shipping
     from refusal_checks.results.summary import RunSummary as RunSummary
+    from refusal_checks.spec import RunSpec as RunSpec
 
 __version__ = "0.2.0"
 
@@ -38,10 +41,13 @@ _MODULES = {
     "Metric": "metrics.base",
     "Prompt": "core.prompts",
     "RunFolder": "results.run_folder",
+    "RunResult": "evaluation.result",
+    "RunSpec": "spec",
     "RunSummary": "results.summary",
     "UserError": "core.errors",
     "Verdict": "gates.decide",
     "clean": "core.text",
+    "evaluate": "evaluation.session",
     "mark": "gates.explain",
     "placeless": "core.text",
     "sentence": "gates.explain",
@@ -55,8 +61,8 @@ __all__ = ["__version__", "load_run", *_MODULES]
 
 def load_run(
     name: str | PathLike[str] = "last", runs: str | PathLike[str] | None = None
-) -> RunFolder:
-    """Open a finished run: its ``summary()``, ``gates``, ``records(benchmark)`` and ``frame()``.
+) -> RunResult:
+    """Load the result of a finished run, as ``evaluate`` returned it.
 
     Args:
         name: ``last``, its id or the start of one, its folder or its ``summary.json``.
@@ -64,14 +70,16 @@ def load_run(
             or ``$REFUSAL_CHECKS_RUNS`` names, else ``.refusal-checks/runs``.
 
     Raises:
-        DataError: there is no such run.
+        DataError: there is no such run, or it has not ended.
     """
     from os import fspath
     from pathlib import Path
 
+    from refusal_checks.evaluation.result import RunResult
     from refusal_checks.results import project, run_folder
 
-    return run_folder.find(fspath(name), project.usual_root() if runs is None else Path(runs))
+    root = project.usual_root() if runs is None else Path(runs)
+    return RunResult.load(run_folder.find(fspath(name), root).summary_file)
 
 
 def __getattr__(name: str) -> Any:

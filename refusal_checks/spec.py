@@ -15,7 +15,7 @@ from os import PathLike, fspath
 from pathlib import Path
 from typing import Annotated, Any, Self, get_args
 
-from pydantic import BeforeValidator, ConfigDict, Field, PrivateAttr, SkipValidation
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PrivateAttr, SkipValidation
 
 from refusal_checks.benchmarks import Benchmark, catalogue, discover
 from refusal_checks.benchmarks.attacks import Attacked
@@ -52,6 +52,11 @@ def _as_list(value: object) -> object:
     return value if isinstance(value, list | tuple) else (value,)
 
 
+def _as_text(value: object) -> object:
+    """A number, such as that of a device, as a text."""
+    return str(value) if type(value) is int else value
+
+
 def _as_texts(value: object) -> object:
     """A table with its numbers as texts: cells of files are compared as texts."""
     if not isinstance(value, dict):
@@ -83,7 +88,7 @@ class ModelTable(Frozen):
     requests_per_minute: PerMinute = Field(
         None, description="most requests per minute to a server that others run"
     )
-    devices: str = Field(
+    devices: Annotated[str, BeforeValidator(_as_text)] = Field(
         "",
         description="GPUs, or cores of a CPU, for its engine (0,1); the other model gets the rest",
     )
@@ -335,7 +340,7 @@ class Layer:
     option: str = ""
 
 
-class RunSpec(Frozen):
+class RunSpec(BaseModel):
     """Everything that a run is; see the module. Immutable: ``with_value`` makes another one.
 
     Attributes:
@@ -345,7 +350,9 @@ class RunSpec(Frozen):
         notes: what the user should know of the files.
     """
 
-    model_config = ConfigDict(arbitrary_types_allowed=True)
+    model_config = ConfigDict(
+        frozen=True, extra="forbid", strict=True, arbitrary_types_allowed=True
+    )
 
     candidate: CandidateTable = CandidateTable()
     sampling: SamplingTable = SamplingTable()
@@ -393,6 +400,11 @@ class RunSpec(Frozen):
                 "with rejection_rate = { min = 0.80 }; without gates every model would pass"
             )
         return spec
+
+    @classmethod
+    def of(cls, layers: Iterable[Layer]) -> Self:
+        """A run without files, such as a calibration's: it may have no gates."""
+        return cls._merged(list(layers), ())
 
     def with_value(self, key: str, value: object) -> Self:
         """The same run with another value of one key: ``spec.with_value("sampling.samples", 2)``.

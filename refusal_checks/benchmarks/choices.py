@@ -97,7 +97,7 @@ def mark(
     questions = tuple(prompts)
     if benchmark.key is None:
         return questions
-    path = settings.key or benchmark.key
+    path = Path(settings.key) if settings.key else benchmark.key
     entries = _read_key(path)
     ids = {prompt.id for prompt in questions}
     if unknown := [name for name in entries if name not in ids]:

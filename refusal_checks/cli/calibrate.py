@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import inspect
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Sequence
 from contextlib import closing
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -21,12 +20,11 @@ from refusal_checks.core.errors import (
     require_known,
 )
 from refusal_checks.core.files import resolved, write_json, write_lines
-from refusal_checks.core.settings import Cascading, JudgeSampling, Limits, Writing
 from refusal_checks.core.store import MEMORY
 from refusal_checks.core.text import clean, count, has_redacted
 from refusal_checks.core.verdicts import Binary
+from refusal_checks.evaluation.config import EngineConfig, paces, read_judges
 from refusal_checks.evaluation.interrupts import Watch
-from refusal_checks.evaluation.options import models as model_options
 from refusal_checks.evaluation.trust import measure
 from refusal_checks.judges.trust import calibration
 from refusal_checks.judges.trust import labels as sheets
@@ -45,6 +43,7 @@ from refusal_checks.reports import judge_quality
 from refusal_checks.results import project, run_folder
 from refusal_checks.results.redact import VARIABLE, is_redacted, without_texts
 from refusal_checks.results.run_folder import RunFolder
+from refusal_checks.spec import RunSpec, named, override
 
 COLUMN = "labels:"
 """Prefix of a judge whose verdicts are a column of the label files."""
@@ -58,57 +57,37 @@ def add(app: typer.Typer) -> None:
 Many = list[str] | None
 
 
-class JudgeOptions(dict[str, Any]):
-    """The judges' options in the form in which pytest gives them to a gate run."""
-
-    def getoption(self, name: str) -> Any:
-        return self.get(name.removeprefix("--").replace("-", "_"))
-
-
-def with_judge_options(command: Callable[..., None]) -> Callable[..., None]:
-    """Decorator: the command gets the judges' options as its further keywords.
-
-    Everything that is part of a judge's identity is an option here and of a gate run, or a
-    calibration could not be of the judge that a gate run asks. So each is declared once, there.
-    """
-    *own, _ = inspect.signature(command, eval_str=True).parameters.values()
-    kept = (each.replace(kind=inspect.Parameter.KEYWORD_ONLY) for each in own)
-    whole = inspect.Signature([*kept, *_judge_parameters()])
-    command.__signature__ = whole  # type: ignore[attr-defined]
-    return command
-
-
-def _judge_parameters() -> Iterator[inspect.Parameter]:
-    for option, (metavar, text) in model_options.extras("judge").items():
-        yield _parameter(option.removeprefix("--").replace("-", "_"), list[str], metavar, text)
-    for prefix, model in (("judge_", JudgeSampling), ("", Writing), ("cascade_", Cascading)):
-        for name, field in model.model_fields.items():
-            if (model, name) != (Cascading, "sample"):  # all labelled answers are read by both
-                yield _parameter(prefix + name, field.annotation, None, field.description or "")
-
-
-def _parameter(name: str, kind: Any, metavar: str | None, text: str) -> inspect.Parameter:
-    option = typer.Option(metavar=metavar, help=f"{text[:1].upper()}{text[1:]}.")
-    kept = inspect.Parameter.KEYWORD_ONLY
-    return inspect.Parameter(name, kept, default=None, annotation=Annotated[kind | None, option])
-
-
-@with_judge_options
 def calibrate(
-    judge: Annotated[
-        list[str],
-        typer.Option(
-            metavar="MODEL",
-            help="A judge as in a gate run, or labels:COLUMN for verdicts recorded in the files "
-            "(repeatable; several judges are also measured as a panel).",
-        ),
-    ],
     labels: Annotated[
         list[Path],
         typer.Option(
             metavar="FILE", help="CSV or JSONL file of answers with human labels (repeatable)."
         ),
     ],
+    judge: Annotated[
+        Many,
+        typer.Option(
+            metavar="MODEL",
+            help="A judge as in a gate run, or labels:COLUMN for verdicts recorded in the files "
+            "(repeatable; several judges are also measured as a panel); default: the run file's.",
+        ),
+    ] = None,
+    thresholds: Annotated[
+        Many,
+        typer.Option(
+            metavar="FILE",
+            help="Take the judge and how it is asked from this run file (repeatable).",
+        ),
+    ] = None,
+    set_: Annotated[
+        Many,
+        typer.Option(
+            "--set",
+            metavar="TABLE.KEY=VALUE",
+            help="Set any key of the run file, as in a gate run (repeatable): the judge that is "
+            "measured must be the one that gates, with the same prompt and sampling.",
+        ),
+    ] = None,
     candidate: Annotated[
         Many,
         typer.Option(help="The model that answered, once per file (default: the file's name)."),
@@ -147,40 +126,32 @@ def calibrate(
     disagreements: Annotated[
         int, typer.Option(min=0, help="Most disagreements to show per judge.")
     ] = 20,
-    judge_rpm: Annotated[float | None, typer.Option(help="As in a gate run.")] = None,
-    judge_concurrency: Annotated[int | None, typer.Option(help="As in a gate run.")] = None,
-    engine: Annotated[str | None, typer.Option(help="As in a gate run.")] = None,
-    engine_command: Annotated[str | None, typer.Option(help="As in a gate run.")] = None,
-    in_flight: Annotated[int, typer.Option(min=1, help="Answers to judge at the same time.")] = 64,
-    start_timeout: Annotated[
-        float, typer.Option(help="Seconds to wait for a model to load.")
-    ] = 1800.0,
-    request_timeout: Annotated[float, typer.Option(help="Seconds to wait for a request.")] = 600.0,
     store: Annotated[Path, typer.Option(help="File of stored verdicts.")] = STORE,
     fresh: Annotated[bool, typer.Option(help="Ignore stored verdicts.")] = False,
-    **judge_options: Any,
 ) -> None:
     """Measure judges on recorded answers that have human labels."""
     meaning = Scale(scale, partial)
     files = _read(labels, meaning, candidate, benchmark, columns)
-    by_column = [name.removeprefix(COLUMN) for name in judge if name.startswith(COLUMN)]
-    models = [name for name in judge if not name.startswith(COLUMN)]
+    spec = _spec(judge or (), thresholds or (), set_ or ())
+    written = spec.judge.model
+    if not written:
+        raise UserError("--judge missing: name the judge, or a run file that has one: --thresholds")
+    by_column = [name.removeprefix(COLUMN) for name in written if name.startswith(COLUMN)]
+    models = [name for name in written if not name.startswith(COLUMN)]
     measured = [recorded(files, column, meaning) for column in by_column]
     if models:
-        named = {"judge": models, "engine": engine, "engine_command": engine_command}
-        given = JudgeOptions(judge_options | named)
         if "labels" in models:
             raise ModelError("--judge labels: name the column: --judge labels:COLUMN")
-        judging = model_options.read_judging(given)
-        limits: dict[str, Any] = {"judge_rpm": judge_rpm, "judge_concurrency": judge_concurrency}
-        limits = {name: value for name, value in limits.items() if value is not None}
-        limits |= {"start_timeout": start_timeout, "request_timeout": request_timeout}
+        spec = spec.with_value("judge.model", models)
+        judging = read_judges(spec)
+        engine = EngineConfig(start_timeout=spec.engine.start_timeout, paces=paces(spec))
         folder = project.usual_root() / f"{datetime.now(UTC):%Y%m%d-%H%M%SZ}-calibrate"
         with closing(Watch()):
             measured += measure(
                 files,
                 judging,
-                Limits.read({"in_flight": in_flight, **limits}, "--"),
+                spec.limits,
+                engine,
                 meaning,
                 MEMORY if fresh else store,
                 folder,
@@ -190,6 +161,14 @@ def calibrate(
         echo(line)
     if out is not None:
         _write(out, measured, files, meaning, disagreements)
+
+
+def _spec(judges: Sequence[str], files: Sequence[str], overrides: Sequence[str]) -> RunSpec:
+    """The judge as a gate run has it: from its run file, and from what is set here."""
+    layers = [override(text) for text in overrides]
+    if judges:
+        layers.append(named("--judge", list(judges)))
+    return RunSpec.read(*files, overrides=layers) if files else RunSpec.of(layers)
 
 
 def _read(

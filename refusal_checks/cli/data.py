@@ -6,12 +6,12 @@ from typing import Annotated
 
 import typer
 
-from refusal_checks.benchmarks import Benchmark, catalogue, digest, discover, hub, pinned
+from refusal_checks.benchmarks import Benchmark, digest, discover, hub, pinned
 from refusal_checks.cli._common import add_group, echo
 from refusal_checks.core.errors import DataError, require_known
 from refusal_checks.core.text import clean
-from refusal_checks.gates import thresholds, toml_file
 from refusal_checks.results.redact import is_redacted
+from refusal_checks.spec import RunSpec
 
 Folder = Annotated[Path, typer.Argument(metavar="DIR", help="Folder of the mirror.")]
 Names = Annotated[
@@ -87,9 +87,9 @@ def _selected(names: Iterable[str] | None, files: Iterable[Path] | None) -> list
     known = discover()
     wanted = list(names or ())
     if files:
-        read = thresholds.load([toml_file.find(file) for file in files], known)
-        known = catalogue(read.tables)
-        wanted += [name for name in read.tables if known[name].resources]
+        read = RunSpec.read(*files)
+        known = dict(read.catalogue())
+        wanted += [name for name in read.benchmarks if known[name].resources]
     for name in wanted:
         require_known(name, known, "--benchmark", "benchmark", DataError)
     public = [known[name] for name in dict.fromkeys(wanted or known) if known[name].resources]

@@ -10,15 +10,14 @@ from typing import Annotated, Literal
 import typer
 
 from refusal_checks import __version__
-from refusal_checks.benchmarks import catalogue, discover
 from refusal_checks.cli._common import NAMED, Root, echo
 from refusal_checks.cli.doctor.checks import local_prompts, shown_by
 from refusal_checks.core.errors import UserError
 from refusal_checks.gates import baseline
 from refusal_checks.gates import suggest as suggestions
-from refusal_checks.gates.thresholds import load_gates
 from refusal_checks.models.demo.conversion import INSTALL
 from refusal_checks.results import run_folder
+from refusal_checks.spec import RunSpec
 
 SOURCE = f"git+https://github.com/refusal-checks/refusal-checks@v{__version__}"
 """Where pip finds this version, as long as no package index has it; templates and docs follow."""
@@ -81,8 +80,8 @@ def init(
         except FileExistsError:
             echo(f"kept     {name}")
     with suppress(UserError):  # the doctor and the run say what is wrong
-        read = load_gates([folder / _ALWAYS["default.toml"]], discover())
-        known = catalogue(read.tables, read.attacked)
+        read = RunSpec.read(folder / _ALWAYS["default.toml"])
+        known = read.catalogue()
         prompts = local_prompts({known[gate.benchmark] for gate in read.gates}, None)
         for line in shown_by(read.gates, prompts, read.settings.confidence):
             echo(line.said)

@@ -1,6 +1,6 @@
 """``refusal-checks runs``: the runs of a project, listed, shown and exported."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from datetime import datetime, timedelta
@@ -20,11 +20,11 @@ from refusal_checks.cli._common import (
     open_run,
     require_target,
 )
-from refusal_checks.core.errors import DataError, EvaluationError, UserError
+from refusal_checks.core.errors import DataError, UserError
 from refusal_checks.core.text import clean, json_text, table
 from refusal_checks.reports.terminal import end
 from refusal_checks.results import run_folder
-from refusal_checks.results.outbox import Board
+from refusal_checks.results.manifest import Manifest
 from refusal_checks.results.run_folder import RunFolder
 
 HEADER = ("run", "started", "candidate", "judge", "passed", "failed", "waived", "errors", "took")
@@ -118,11 +118,11 @@ def _listed(run: RunFolder) -> Listed:
     try:
         summary = run.summary()
     except DataError:
-        known: Mapping[str, str] = {}
-        with suppress(EvaluationError, OSError, ValueError):
-            known = Board(run.path).provenance()
+        known = Manifest()
+        with suppress(DataError):
+            known = run.manifest()
         state: State = "not readable" if run.summary_file.exists() else "not ended"
-        return Listed(*about, known.get("candidate", ""), known.get("judge", ""), state)
+        return Listed(*about, known.candidate, known.judge, state)
     manifest, verdicts, seconds = summary.manifest, summary.verdicts.values(), None
     with suppress(TypeError, ValueError):
         ended, started = map(datetime.fromisoformat, (manifest.finished, manifest.started))

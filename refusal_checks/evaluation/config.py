@@ -319,16 +319,13 @@ def read_judges(spec: RunSpec) -> JudgeConfig:
 
 def _require_unset_for_rules(spec: RunSpec, rules: str) -> None:
     """Refuse settings of models for judges that follow rules."""
-    reason = ""
+    remedy = f"leave it out, or name a model with --judge: {rules}"
     if spec.judge.samples > 1:
-        key, value, reason = "judge.samples", spec.judge.samples, "gives the same verdict each time"
-    elif any(spec.judge.prompt):
-        key, value, reason = "judge.prompt", spec.judge.prompt[0], "has no prompt"
-    if reason:
-        raise UserError(
-            f"{_said(spec, key, value)}: leave it out, or name a model with --judge: "
-            f"{rules} {reason}"
-        )
+        said = _said(spec, "judge.samples", spec.judge.samples)
+        raise UserError(f"{said}: {remedy} gives the same verdict each time")
+    if any(spec.judge.prompt):
+        said = _said(spec, "judge.prompt", spec.judge.prompt[0])
+        raise UserError(f"{said}: {remedy} has no prompt")
 
 
 def _said(spec: RunSpec, key: str, value: object) -> str:

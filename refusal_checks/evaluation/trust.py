@@ -21,7 +21,7 @@ from refusal_checks.core.text import clean, in_a_row
 from refusal_checks.core.verdicts import Invalid, Judgement, Reason
 from refusal_checks.engines.pool import Engines, PoolSettings
 from refusal_checks.evaluation.assembly import Parts, convert, judge_panels, require_cascade
-from refusal_checks.evaluation.config import JudgeConfig, RunConfig
+from refusal_checks.evaluation.config import EngineConfig, JudgeConfig, RunConfig
 from refusal_checks.evaluation.evaluate import Evaluation
 from refusal_checks.evaluation.planning import (
     Judges,
@@ -362,6 +362,7 @@ def measure(
     files: Sequence[LabelFile],
     judging: JudgeConfig,
     limits: Limits,
+    engine: EngineConfig,
     scale: Scale,
     store: Path,
     folder: Path,
@@ -371,7 +372,7 @@ def measure(
     labelled = [answer for file in files for answer in file.answers]
     plan = {file.candidate: [answer.as_prompt for answer in file.answers] for file in files}
     answers = {answer.as_prompt.id: (Completion(answer.answer),) for answer in labelled}
-    recorded = RecordedJudging(judging, limits, scale.name, plan, answers, folder, say)
+    recorded = RecordedJudging(judging, limits, engine, scale.name, plan, answers, folder, say)
     (found,) = recorded.rounds([recorded.judges], store)
     records = [record for file in files for record in found[file.candidate]]
     panel = next(iter(recorded.judges.values()))
@@ -397,6 +398,7 @@ class RecordedJudging:
         self,
         judging: JudgeConfig,
         limits: Limits,
+        engine: EngineConfig,
         kind: str,
         plan: Plan,
         answers: Mapping[str, tuple[Completion, ...]],
@@ -411,7 +413,15 @@ class RecordedJudging:
         self._say = say
         convert(judging.models, say)
         replay = Replay(name, Path())
-        settings = PoolSettings(replay, judging.models, limits, Sampling(), judging.sampling)
+        settings = PoolSettings(
+            replay,
+            judging.models,
+            limits,
+            Sampling(),
+            judging.sampling,
+            start_timeout=engine.start_timeout,
+            paces=engine.paces,
+        )
         self._engines = Engines(settings, folder)
         guides = {each.judge: each.category_guide for each in discover().values()}
         ways = dict.fromkeys(plan, Way(kind, category_guide=guides.get(kind)))

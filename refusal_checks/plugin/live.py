@@ -1,4 +1,7 @@
-"""Shows an evaluation while pytest waits for it: bars on a terminal, a line now and then elsewhere."""
+"""Shows an evaluation while pytest waits for it: bars on a terminal, else a line now and then.
+
+Nothing else writes then: tests run when it has ended.
+"""
 
 from __future__ import annotations
 

@@ -98,4 +98,5 @@ def _read_toml(text: str, table: tuple[str, ...]) -> dict[str, Any] | None:
         found = found.get(name) if isinstance(found, dict) else None
     if not isinstance(found, dict):
         return None
-    return found.get("ini_options", found)
+    options = found.get("ini_options", found)
+    return options if isinstance(options, dict) else {}

@@ -145,13 +145,8 @@ class Redaction:
             for role, each in original.capabilities.items()
         }
         spec = dict(original.spec)
-        if "sampling" in spec:
-            hidden = {
-                name: redacted(text)
-                for name, text in spec["sampling"].items()
-                if name == "system_prompt"
-            }
-            spec["sampling"] = {**spec["sampling"], **hidden}
+        if prompt := spec.get("sampling", {}).get("system_prompt"):
+            spec["sampling"] = {**spec["sampling"], "system_prompt": redacted(prompt)}
         return original.extended(sampling=sampling, spec=spec, capabilities=servers, redacted=True)
 
     def summary(self, original: RunSummary) -> RunSummary:

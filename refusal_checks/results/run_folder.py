@@ -233,7 +233,7 @@ class RunView:
         return shipping(self.summary)
 
     def leave_open(self, unexplained: Sequence[str]) -> None:
-        """Mark a run that has ended as not decided, because of failures that no verdict explains."""
+        """Mark a run that has ended as not decided: no verdict explains these failures."""
         self.summary.unexplained += unexplained
         with suppress(OSError):  # it was said when the run ended
             self.folder.write_summary(self.summary)

@@ -20,10 +20,10 @@ import pytest
 import typer
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
-
-from refusal_checks.cli import application
 from refusal_checks.evaluation.options import command_line
 from refusal_checks.evaluation.options.call import Call
+
+from refusal_checks.cli import application
 from tests.forked import Forked
 from tests.plugin.conftest import ROOT
 

@@ -12,7 +12,7 @@ from typing import Annotated
 
 import typer
 
-from refusal_checks.benchmarks import Benchmark, catalogue, discover
+from refusal_checks.benchmarks import Benchmark, discover
 from refusal_checks.benchmarks.pinned import MIRROR_VARIABLE, mirror_folder
 from refusal_checks.cli._common import STORE, AsJson, Root, echo
 from refusal_checks.cli.doctor import checks
@@ -22,12 +22,13 @@ from refusal_checks.core.errors import DataError, StoreError, UserError
 from refusal_checks.core.store import Store
 from refusal_checks.core.text import json_text
 from refusal_checks.engines import kinds
-from refusal_checks.evaluation.options.models import choose_engine
+from refusal_checks.evaluation.config import choose_engine
 from refusal_checks.gates import thresholds, toml_file
 from refusal_checks.gates.gate import today
 from refusal_checks.metrics import METRICS
 from refusal_checks.models.spec import Served
 from refusal_checks.results import run_folder
+from refusal_checks.spec import RunSpec
 
 THRESHOLDS = Path("thresholds") / "default.toml"
 
@@ -146,9 +147,8 @@ def _data(files: Sequence[Path], data: str | None, are_selected: bool) -> Iterat
         yield _mirror(data, None)
         return
     try:
-        extensions.require_sound()
-        read = thresholds.load_gates(list(files), discover())
-        known = catalogue(read.tables, read.attacked)
+        read = RunSpec.read(*files)
+        known = read.catalogue()
     except UserError as fault:
         yield fail("thresholds", str(fault))
         yield _mirror(data, None)

@@ -252,4 +252,5 @@ def unfinished(progress: Progress, summary: RunSummary, gates: int, fresh: bool)
         yield f"{name}: " + (f"complete, {done.judged} prompts" if done.done else partly)
     yield f"{len(summary.verdicts)} of {count(gates, 'gate')} decided"
     again = "without --fresh" if fresh else "again"
-    yield f"to continue, run the same command {again}: {summary.manifest.store} holds the finished work"
+    store = summary.manifest.store
+    yield f"to continue, run the same command {again}: {store} holds the finished work"
