@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 from ruamel.yaml import YAML
 
-from refusal_checks.benchmarks import discover
-from refusal_checks.gates import thresholds
+from refusal_checks.spec import RunSpec
 from tests.unit.cli.test_baseline import call
 
 
@@ -66,7 +65,7 @@ def test_nothing_is_overwritten(folder: Path) -> None:
 def test_each_file_can_be_read(folder: Path) -> None:
     for ci in ("github", "gitlab", "jenkins"):
         init("--ci", ci)
-    gates = thresholds.load([folder / "thresholds" / "default.toml"], discover()).gates
+    gates = RunSpec.read(folder / "thresholds" / "default.toml").gates
     assert {gate.benchmark for gate in gates} == {"xstest_unsafe", "xstest_safe"}
     ast.parse((folder / "gates" / "refusal_gates.py").read_text())
     subprocess.run(["sh", "-n", folder / SCRIPT], check=True)

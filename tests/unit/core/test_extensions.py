@@ -18,6 +18,7 @@ from refusal_checks.metrics import METRICS
 from refusal_checks.metrics.statistics import descriptive
 from refusal_checks.reports import formats
 from refusal_checks.reports.page.charts import statistics
+from refusal_checks.spec import RunSpec
 from tests.unit.cli.test_baseline import call
 
 BENCHMARK = """
@@ -169,7 +170,7 @@ def test_a_file_s_benchmarks_and_metrics_are_gated(tmp_path: Path) -> None:
     gates = tmp_path / "gates.toml"
     gates.write_text('extensions = ["own.py"]\n[own]\nown_rate = { max = 0.5 }\n')
     for _ in range(2):
-        read = thresholds.load([gates], benchmarks.discover())
+        read = RunSpec.read(gates)
         assert [gate.id for gate in read.gates] == ["own-own_rate", "own-invalid_rate"]
     assert [one.origin for one in extensions.known()] == [str(tmp_path / "own.py")]
 
@@ -202,7 +203,7 @@ def test_only_python_files_of_the_project_are_imported(
     gates = folder / "gates.toml"
     gates.write_text(f"extensions = {value}\n")
     with pytest.raises(ThresholdError) as caught:
-        thresholds.load([gates], {})
+        RunSpec.read(gates)
     assert str(caught.value).startswith(f"{gates}: extensions: ")
     assert reason in str(caught.value)
     assert "\n" not in str(caught.value)
@@ -214,7 +215,8 @@ def test_a_file_elsewhere_in_the_project_can_be_named(tmp_path: Path) -> None:
     (tmp_path / "thresholds").mkdir()
     gates = tmp_path / "thresholds" / "gates.toml"
     gates.write_text('extensions = ["../own.py"]\n')
-    assert thresholds.load([gates], {}).gates == ()
+    thresholds.load_extensions([gates])
+    assert [Path(one.origin).name for one in extensions.known()] == ["own.py"]
 
 
 def test_without_diptest_a_distribution_has_no_dip(monkeypatch: pytest.MonkeyPatch) -> None:

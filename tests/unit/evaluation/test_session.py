@@ -3,8 +3,8 @@
 from contextlib import nullcontext
 
 import pytest
-
 from refusal_checks.evaluation.options.models import _shortest
+
 from refusal_checks.evaluation.session import gate_id, require_clear
 
 

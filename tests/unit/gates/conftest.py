@@ -1,18 +1,22 @@
-"""Threshold files for tests: texts read with a few benchmarks of known ways of judging."""
+"""Run files for tests: texts read with a few benchmarks of known ways of judging."""
 
-from collections.abc import Callable
-from dataclasses import replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from datetime import date
 from pathlib import Path
+from unittest.mock import patch
 
 import pytest
 
 from refusal_checks.benchmarks.base import Benchmark
 from refusal_checks.core.prompts import Kind
-from refusal_checks.gates.thresholds import Thresholds, load
+from refusal_checks.gates import toml_file
+from refusal_checks.gates.gate import Gate
+from refusal_checks.gates.thresholds import SOURCE
+from refusal_checks.spec import Layer, RunSpec
 from tests.unit.conftest import Write
 
-Read = Callable[..., Thresholds]
+Read = Callable[..., RunSpec]
 
 BENCHMARKS = {
     name: Benchmark(name, Kind.SAFETY, "", lambda mirror: [], "1", judge)
@@ -35,23 +39,34 @@ def cases(name: str) -> list[tuple[str, list[str]]]:
     return [(name, found) for name, *found in split]
 
 
-@pytest.fixture
-def read_all(write: Write) -> Read:
-    """Load threshold files of these texts, in order."""
+@contextmanager
+def known(benchmarks: Mapping[str, Benchmark]) -> Iterator[None]:
+    """Read run files where only these benchmarks are known, on a certain day."""
+    with (
+        patch("refusal_checks.spec.discover", lambda: benchmarks),
+        patch("refusal_checks.gates.thresholds.today", lambda: DAY),
+    ):
+        yield
 
-    def load_texts(*texts: str) -> Thresholds:
+
+def load(paths: Sequence[Path]) -> RunSpec:
+    """Read run files, which may have no gate."""
+    layers = [Layer(toml_file.read(path), str(path), path.parent) for path in paths]
+    with known(BENCHMARKS):
+        return RunSpec.of(layers)
+
+
+def written(spec: RunSpec) -> list[Gate]:
+    """The gates that files write, without default gates."""
+    return [gate for gate in spec.gates if gate.source != SOURCE]
+
+
+@pytest.fixture
+def read(write: Write) -> Read:
+    """Read run files of these texts, in order."""
+
+    def load_texts(*texts: str) -> RunSpec:
         paths = [write(f"gates{number}.toml", text) for number, text in enumerate(texts)]
-        return load(paths, BENCHMARKS, DAY)
-
-    return load_texts
-
-
-@pytest.fixture
-def read(read_all: Read) -> Read:
-    """As ``read_all``, without default gates."""
-
-    def load_texts(*texts: str) -> Thresholds:
-        found = read_all(*texts)
-        return replace(found, gates=tuple(g for g in found.gates if g.source != "default gate"))
+        return load(paths)
 
     return load_texts

@@ -20,7 +20,7 @@ from refusal_checks.reports import messages
 from refusal_checks.reports.explain import remarks_on
 from tests.deciding import decide
 from tests.unit.conftest import record
-from tests.unit.gates.conftest import Read
+from tests.unit.gates.conftest import Read, written
 from tests.unit.gates.test_baseline import scores_of
 
 
@@ -188,7 +188,7 @@ def test_a_group_s_own_table_replaces_the_bound_for_it(read: Read) -> None:
     assert every.apart == ("fraud", "hate")
     assert every.line == 3
     sample = answers({"fraud": (10, 3), "hate": (10, 0), "other": (10, 10)})
-    decided = decide_all(found.gates, sample, Rules())
+    decided = decide_all(written(found), sample, Rules())
     assert {name: getattr(each, "passed", None) for name, each in decided.items()} == {
         "xstest_unsafe-rejection_rate-every-category": True,
         "xstest_unsafe-rejection_rate-fraud": True,

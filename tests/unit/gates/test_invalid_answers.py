@@ -220,10 +220,10 @@ def test_a_margin_that_holds_does_so_however_both_runs_answers_are_judged(
 
 @pytest.mark.parametrize("decision", ["point", "confident"])
 def test_no_invalid_answer_is_a_plain_pass_whatever_the_settings_say(
-    read_all: Read, decision: str
+    read: Read, decision: str
 ) -> None:
     settings = f'[settings]\ndecision = "{decision}"\non_inconclusive = "fail"\n'
-    (gate,) = read_all(settings + "[xstest_unsafe]").gates
+    (gate,) = read(settings + "[xstest_unsafe]").gates
     gate = replace(gate, benchmark="bench")
     assert gate.metric == "invalid_rate"
     for words, passed in (("R " * 100, True), ("R " * 98 + "- -", True), ("R - ", False)):
@@ -232,17 +232,17 @@ def test_no_invalid_answer_is_a_plain_pass_whatever_the_settings_say(
     assert decide(gate, records("R- " + "RR " * 24)).passed, "of answers, not of prompts"
 
 
-def test_a_gate_may_ask_for_the_interval_of_its_invalid_answers(read_all: Read) -> None:
+def test_a_gate_may_ask_for_the_interval_of_its_invalid_answers(read: Read) -> None:
     bounds = '{ max = 0.02, decision = "confident" }'
-    (gate,) = read_all(f"[xstest_unsafe]\ninvalid_rate = {bounds}").gates
+    (gate,) = read(f"[xstest_unsafe]\ninvalid_rate = {bounds}").gates
     assert decide(gate, records("R " * 100)).outcome is Outcome.INCONCLUSIVE
 
 
 GROUP = "[xstest_unsafe.category.fraud]\nrejection_rate = { min = 0.8 }\n"
 
 
-def test_a_group_may_have_one_invalid_answer_and_no_more_than_its_share(read_all: Read) -> None:
-    gate = next(g for g in read_all(GROUP).gates if g.id.endswith("invalid_rate-fraud"))
+def test_a_group_may_have_one_invalid_answer_and_no_more_than_its_share(read: Read) -> None:
+    gate = next(g for g in read(GROUP).gates if g.id.endswith("invalid_rate-fraud"))
     assert gate.threshold == "at most 2.0% or 1 answer"
     for words, passed in (("R " * 24 + "-", True), ("R " * 23 + "- -", False)):
         assert decide(gate, records(words, category="fraud")).passed is passed

@@ -14,9 +14,9 @@ from syrupy.assertion import SnapshotAssertion
 from refusal_checks.core.errors import ThresholdError, require_known
 from refusal_checks.core.prompts import Kind
 from refusal_checks.gates import toml_file
-from refusal_checks.gates.thresholds import load
+from refusal_checks.spec import RunSpec
 from tests.unit.conftest import Write
-from tests.unit.gates.conftest import BENCHMARKS, DAY, cases
+from tests.unit.gates.conftest import BENCHMARKS, cases, known
 
 KNOWN = BENCHMARKS | {
     "sensitive": replace(BENCHMARKS["xstest_safe"], name="sensitive", kind=Kind.SENSITIVE)
@@ -32,8 +32,8 @@ def test_messages(
     for mistake in section[1]:
         texts = mistake.split("---\n")
         paths = [write(f"gates{number}.toml", text) for number, text in enumerate(texts, 1)]
-        with pytest.raises(ThresholdError) as caught:
-            load(paths, KNOWN, DAY)
+        with known(KNOWN), pytest.raises(ThresholdError) as caught:
+            RunSpec.read(*paths)
         message = str(caught.value)
         assert message.startswith(f"{tmp_path}/gates"), "it names the file"
         assert "nput" not in message, "no words of pydantic's"
@@ -46,7 +46,7 @@ def test_messages(
 def test_a_missing_file_is_named(tmp_path: Path) -> None:
     missing = tmp_path / "nowhere.toml"
     with pytest.raises(ThresholdError, match=r"nowhere\.toml: cannot be read: No such file"):
-        load([missing], {})
+        toml_file.read(missing)
 
 
 @pytest.mark.parametrize(("name", "meant"), [("smke", "smoke"), ("our.tml", "our.toml")])
@@ -62,9 +62,9 @@ def test_a_folder_and_a_file_of_other_bytes_are_no_threshold_files(tmp_path: Pat
     binary = tmp_path / "binary.toml"
     binary.write_bytes(b"\xff\xfe\x00")
     with pytest.raises(ThresholdError, match="not a TOML file"):
-        load([binary], {})
+        RunSpec.read(binary)
     with pytest.raises(ThresholdError, match="cannot be read"):
-        load([tmp_path], {})
+        RunSpec.read(tmp_path)
 
 
 def test_an_unknown_name_is_answered_with_the_nearest_and_all_known() -> None:
@@ -84,7 +84,7 @@ def test_a_name_like_no_other_gets_no_guess() -> None:
 @pytest.mark.parametrize("name", ["my set", "中文", "v1.2", "x" * 100])
 def test_any_other_name_will_do(write: Write, name: str) -> None:
     path = write("own.toml", f'["{name}"]\nfile = "x.csv"\nexpect = "refuse"\n')
-    assert {gate.benchmark for gate in load([path], {}).gates} == {name}
+    assert {gate.benchmark for gate in RunSpec.read(path).gates} == {name}
 
 
 @pytest.mark.parametrize(
@@ -92,4 +92,4 @@ def test_any_other_name_will_do(write: Write, name: str) -> None:
 )
 def test_a_file_that_toml_s_parser_chokes_on_is_named(write: Write, content: str) -> None:
     with pytest.raises(ThresholdError, match=r"own\.toml"):
-        load([write("own.toml", content)], {})
+        RunSpec.read(write("own.toml", content))

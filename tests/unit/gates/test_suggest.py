@@ -3,12 +3,11 @@
 import tomllib
 from dataclasses import replace
 
-from refusal_checks import benchmarks
 from refusal_checks.core.prompts import Kind
-from refusal_checks.gates import thresholds
 from refusal_checks.gates.baseline import Scores
 from refusal_checks.gates.suggest import as_toml
 from refusal_checks.metrics.statistics.intervals import wilson
+from refusal_checks.spec import RunSpec
 from tests.unit.conftest import Write
 
 KINDS = {"smoke_unsafe": Kind.SAFETY, "smoke_safe": Kind.SANITY, "sensitive": Kind.SENSITIVE}
@@ -70,8 +69,7 @@ def test_the_file_loads_and_says_where_it_comes_from(write: Write) -> None:
     runs = [run({"smoke_unsafe": 0.95}, candidate='replay:a "b"\\c\n.csv')]
     text = as_toml(runs, 'suggest "a b"', "2026-02-03")
     assert tomllib.loads(text)
-    known = benchmarks.discover()
-    gates = thresholds.load([write("new.toml", text)], known).gates
+    gates = RunSpec.read(write("new.toml", text)).gates
     assert [gate.id for gate in gates] == [
         "smoke_unsafe-rejection_rate",
         "smoke_unsafe-invalid_rate",
@@ -87,7 +85,7 @@ def test_gates_under_attack_go_into_the_table_of_attacks(write: Write) -> None:
     runs = [{name: replace(plain, benchmark=name) for name in names}]
     path = write("gates.toml", as_toml(runs, "command", "2026-01-01"))
     assert "[smoke_unsafe.attacks.many_shot_8]" in path.read_text()
-    found = thresholds.load([path], benchmarks.discover())
+    found = RunSpec.read(path)
     assert [gate.id for gate in found.gates] == [
         "smoke_unsafe-rejection_rate",
         "smoke_unsafe-invalid_rate",

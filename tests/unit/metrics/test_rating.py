@@ -7,7 +7,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from refusal_checks.benchmarks import discover
 from refusal_checks.benchmarks.suites.cfsafety import CATEGORIES, published
 from refusal_checks.core.errors import EvaluationError
 from refusal_checks.core.prompts import Prompt
@@ -16,14 +15,13 @@ from refusal_checks.core.verdicts import Invalid, Judgement, Rated, Reason
 from refusal_checks.gates.compare import Earlier, compare
 from refusal_checks.gates.gate import Gate
 from refusal_checks.gates.rates import Rate
-from refusal_checks.gates.thresholds import load
 from refusal_checks.metrics import METRICS
 from refusal_checks.metrics.statistics.intervals import Estimate
 from refusal_checks.results.summary import summarise
+from refusal_checks.spec import RunSpec
 from tests.deciding import decide
 from tests.unit.gates.test_baseline import scores_of
 
-ROOT = Path(__file__).parents[3]
 Items = dict[str, list[tuple[float, float]]]
 
 
@@ -176,8 +174,7 @@ def test_bounds_take_invalid_answers_as_the_worst_and_the_best() -> None:
 
 
 def test_the_default_gates_are_those_that_the_published_table_argues() -> None:
-    known = discover()
-    gates = load([ROOT / "thresholds" / "cfsafety.toml"], known).gates
+    gates = RunSpec.read("cfsafety").gates
     assert len(gates) == 13 + len(CATEGORIES), "each category has a gate on invalid answers"
     scored = [gate for gate in gates if gate.metric != "invalid_rate"]
     by_group = {gate.group: gate.minimum for gate in scored if gate.group}

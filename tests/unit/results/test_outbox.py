@@ -6,12 +6,12 @@ import time
 from pathlib import Path
 
 import pytest
+from refusal_checks.results.outbox import Board, JudgeOutcome, Published
 
 from refusal_checks.core.errors import EvaluationError, UserError
 from refusal_checks.gates.decide import Verdict
 from refusal_checks.gates.gate import Gate
 from refusal_checks.metrics.statistics.intervals import Estimate
-from refusal_checks.results.outbox import Board, JudgeOutcome, Published
 
 GATE = Gate("bench", "rejection_rate", minimum=0.8)
 VERDICT = Verdict(GATE, True, Estimate(1.0, 0.9, 1.0, 10), (1.0, 1.0), 50, 0.0)

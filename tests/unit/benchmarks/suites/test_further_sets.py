@@ -12,14 +12,13 @@ from refusal_checks.benchmarks.suites import wildguard
 from refusal_checks.core.errors import DataError
 from refusal_checks.core.prompts import Kind
 from refusal_checks.gates.gate import Gate
-from refusal_checks.gates.thresholds import load
 from refusal_checks.metrics.refusal import rejection_rate
+from refusal_checks.spec import RunSpec
 from tests.cases import cases_of
 from tests.tables import put, put_parquet
 
 CSV = cases_of(__file__)
 
-ROOT = Path(__file__).parents[4]
 
 PARQUET = "do-not-answer/train-00000-of-00001-6ba0076b818accff.parquet"
 
@@ -64,7 +63,7 @@ def test_do_not_answer_is_read_and_graded(tmp_path: Path) -> None:
 
 
 def gates(name: str) -> dict[tuple[str, str, str | None], Gate]:
-    found = load([ROOT / "thresholds" / f"{name}.toml"], discover()).gates
+    found = RunSpec.read(name).gates
     return {(gate.benchmark, gate.metric, gate.group): gate for gate in found}
 
 

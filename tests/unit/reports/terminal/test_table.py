@@ -12,7 +12,7 @@ from syrupy.assertion import SnapshotAssertion
 from refusal_checks import benchmarks
 from refusal_checks.core.records import Record
 from refusal_checks.core.verdicts import EXTREMES, Binary, Label
-from refusal_checks.gates import thresholds
+from refusal_checks.gates import toml_file
 from refusal_checks.gates.compare import Earlier
 from refusal_checks.gates.decide import Verdict
 from refusal_checks.gates.gate import Gate
@@ -22,6 +22,7 @@ from refusal_checks.reports.terminal import end
 from refusal_checks.reports.terminal.end import WIDTH, Line
 from refusal_checks.results.manifest import Manifest
 from refusal_checks.results.summary import RunSummary, summarise
+from refusal_checks.spec import RunSpec
 from tests.deciding import decide
 from tests.unit.conftest import records
 from tests.unit.gates.test_baseline import scores_of
@@ -217,10 +218,9 @@ def test_the_shipped_gates_fit_in_a_hundred_columns() -> None:
 
 
 def shipped_gates() -> list[Gate]:
-    folder = Path(benchmarks.__file__).parents[2] / "thresholds"
     known = benchmarks.discover()
-    found = (thresholds.load([path], known) for path in folder.glob("*.toml"))
-    return [gate for loaded in found for gate in loaded.gates if gate.benchmark in known]
+    specs = map(RunSpec.read, toml_file.names())
+    return [gate for spec in specs for gate in spec.gates if gate.benchmark in known]
 
 
 def as_judged(gate: Gate, record: Record) -> Record:
