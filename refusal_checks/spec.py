@@ -8,6 +8,7 @@ description are written once, there.
 
 from __future__ import annotations
 
+import json
 import tomllib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -15,7 +16,15 @@ from os import PathLike, fspath
 from pathlib import Path
 from typing import Annotated, Any, Self, get_args
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PrivateAttr, SkipValidation
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    PrivateAttr,
+    SkipValidation,
+    ValidationError,
+)
 
 from refusal_checks.benchmarks import Benchmark, catalogue, discover
 from refusal_checks.benchmarks.attacks import Attacked
@@ -417,7 +426,8 @@ class RunSpec(BaseModel):
         content: Any = value
         for part in reversed(key.split(".")):
             content = {part: content}
-        layer = Layer(content, where=f"{key} = {value!r}")
+        said = f"{key} = {value!r}"
+        layer = Layer(content, where=said, option=said)
         return type(self)._merged([*self._layers, layer], self.files)
 
     @classmethod
@@ -425,15 +435,13 @@ class RunSpec(BaseModel):
         tables = {name: _read_table(name, kind, layers) for name, kind in TABLES.items()}
         settings = tables["settings"]
         assert isinstance(settings, GateSettings)
-        others = {
-            Path(layer.where): {
-                name: table for name, table in layer.content.items() if name not in TABLES
-            }
-            for layer in layers
-        }
+        others: dict[Path, dict[str, Any]] = {}
         for layer in layers:
             _require_tables(layer)
-        known = thresholds.merge(_copied(others), discover(), settings, TABLES)
+            place = Path(layer.where)
+            others.pop(place, None)  # what is said twice counts where it is said last
+            others[place] = _of_benchmarks(layer)
+        known = thresholds.merge(others, discover(), settings, TABLES)
         spec = cls.model_validate(
             {
                 **tables,
@@ -526,11 +534,11 @@ def override(text: str) -> Layer:
     if not (key.strip() and equals):
         raise UserError(f"{where}: write --set TABLE.KEY=VALUE, as in --set sampling.samples=2")
     content: dict[str, Any] = {}
-    for line in (text, f"{key} = {_quoted(value)}"):
+    for line in (text, f"{key} = {json.dumps(value.strip())}"):
         try:
             content = tomllib.loads(line)
             break
-        except (tomllib.TOMLDecodeError, RecursionError):
+        except (ValueError, RecursionError):  # no TOML, or a number of thousands of digits
             continue
     else:
         raise UserError(f"{where}: write --set TABLE.KEY=VALUE: {key!r} is no key of a table")
@@ -567,11 +575,6 @@ def description(key: str) -> str:
     return f"{text} (default: {shown})"
 
 
-def _quoted(text: str) -> str:
-    escaped = text.strip().replace("\\", "\\\\").replace('"', '\\"')
-    return f'"{escaped}"'
-
-
 def _copied(content: Any) -> Any:
     """A copy of nested tables, which merging changes."""
     if isinstance(content, dict):
@@ -589,6 +592,19 @@ def _joined(before: Any, after: Any) -> Any:
     return found
 
 
+def _of_benchmarks(layer: Layer) -> dict[str, Any]:
+    """What a layer says of benchmarks, as a copy."""
+    found: dict[str, Any] = _copied(
+        {name: table for name, table in layer.content.items() if name not in TABLES}
+    )
+    if layer.folder is None:  # else merging has them start from the file's folder
+        for table in found.values():
+            for key in {"file", "rubric"} & table.keys():
+                if isinstance(table[key], str):
+                    table[key] = str(Path.cwd() / table[key])
+    return found
+
+
 def _require_tables(layer: Layer) -> None:
     """Refuse a key that stands in no table, as in ``--set samples=2``."""
     for name, table in layer.content.items():
@@ -602,7 +618,7 @@ def _require_tables(layer: Layer) -> None:
 def _read_table(name: str, kind: type[Frozen], layers: Sequence[Layer]) -> Frozen:
     """A table from all layers; what is wrong is said of the layer that wrote it."""
     merged: dict[str, Any] = {}
-    table = kind()
+    steps: list[tuple[Layer, str, dict[str, Any]]] = []
     for layer in layers:
         if name not in layer.content:
             continue
@@ -613,9 +629,15 @@ def _read_table(name: str, kind: type[Frozen], layers: Sequence[Layer]) -> Froze
         if layer.folder:
             written = _below(layer.folder, kind, written)
         merged = _joined(merged, written)
-        error = ThresholdError if layer.folder else UserError
-        table = kind.read(merged, where, error, option=layer.option)
-    return table
+        steps.append((layer, where, merged))
+    try:
+        # All at once: two keys that only make sense together may come from two layers.
+        return kind.model_validate(merged)
+    except ValidationError:
+        for layer, where, so_far in steps:
+            error = ThresholdError if layer.folder else UserError
+            kind.read(so_far, where, error, option=layer.option)
+        raise
 
 
 def _below(folder: Path, kind: type[Frozen], table: Mapping[str, Any]) -> dict[str, Any]:

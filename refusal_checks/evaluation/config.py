@@ -331,7 +331,8 @@ def _require_unset_for_rules(spec: RunSpec, rules: str) -> None:
 def _said(spec: RunSpec, key: str, value: object) -> str:
     """A key with its value, as the user wrote them."""
     where = spec.where(key)
-    return where if where.startswith("--") else f"{where} = {value!r}"
+    has_value = where.startswith(("--", f"{key} = "))
+    return where if has_value else f"{where} = {value!r}"
 
 
 def changed(given: settings.Frozen) -> list[tuple[str, object]]:

@@ -1,0 +1,221 @@
+"""A run as a value: what files, ``--set`` and options say, which of them wins, what is refused."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from refusal_checks import RunSpec
+from refusal_checks.core.errors import UserError
+from refusal_checks.spec import NAMED, TABLES, Layer, description, named, override
+from tests.unit.conftest import Write
+
+GATE = "[smoke_unsafe]\nrejection_rate = { min = 0.8 }\n"
+
+
+def read(write: Write, text: str, *settings: str) -> RunSpec:
+    """A run file with one gate and these lines, and what ``--set`` says besides."""
+    return RunSpec.read(write("run.toml", f"{text}\n{GATE}"), overrides=map(override, settings))
+
+
+@pytest.mark.parametrize(
+    ("text", "settings", "message"),
+    [
+        (
+            "[sampling]\nsamples = 0",
+            (),
+            "run.toml: [sampling]: samples = 0: must be at least 1",
+        ),
+        ("[judge]\nmodle = 'm'", (), "modle = 'm': no such key; did you mean \"model\"?"),
+        ("[candidat]\nmodel = 'm'", (), 'run.toml: [candidat]: no such table; did you mean "cand'),
+        (
+            "[judge.cascade]\nlow = 0.99",
+            (),
+            "run.toml: [judge]: cascade = {'low': 0.99}: low = 0.99: must not be above high = 0.95",
+        ),
+        ("", ("sampling.samples=0",), "--set sampling.samples=0: must be at least 1"),
+        ("", ("sampling.samples=few",), "--set sampling.samples=few: must be a whole number"),
+        ("", ("sampling.smples=2",), "--set sampling.smples=2: no such key; did you mean "),
+        ("", ("samplng.samples=2",), '[samplng]: no such table; did you mean "sampling"?'),
+        ("", ("samples=2",), 'write TABLE.KEY=VALUE; did you mean "sampling.samples"?'),
+        ("", ("sampling=2",), "--set sampling=2: [sampling]: must be a table"),
+        ("", ("sampling.samples",), "write --set TABLE.KEY=VALUE, as in"),
+        ("", ("sampling samples=2",), "'sampling samples' is no key of a table"),
+        ("", ("judge.samples=3",), "--set judge.samples=3: samples = 3: set the judge's tempera"),
+        ("", ("engine.placement=beside",), "must be one of: 'auto', 'together', "),
+        ("", ("smoke_unsafe.rejection_rate.mn=0.5",), 'no such key; did you mean "min"?'),
+        ("", ("smoke_unsafe.rejection_rat.min=0.5",), 'did you mean "rejection_rate"?'),
+    ],
+)
+def test_what_is_refused(write: Write, text: str, settings: tuple[str, ...], message: str) -> None:
+    with pytest.raises(UserError) as caught:
+        read(write, text, *settings)
+    said = str(caught.value)
+    assert message in said
+    assert said.startswith("--set" if settings else str(write("run.toml", "")))
+    assert said.isprintable()
+
+
+@pytest.mark.parametrize(
+    ("text", "content"),
+    [
+        ("sampling.samples=2", {"sampling": {"samples": 2}}),
+        ("store.fresh = true", {"store": {"fresh": True}}),
+        ("judge.temperature=0.5", {"judge": {"temperature": 0.5}}),
+        ("judge.args=--max-model-len 9", {"judge": {"args": "--max-model-len 9"}}),
+        ('judge.args="-a"', {"judge": {"args": "-a"}}),
+        ('candidate.model=["a", "b"]', {"candidate": {"model": ["a", "b"]}}),
+        ("engine.command=run 'a b' \"c\" \\d", {"engine": {"command": "run 'a b' \"c\" \\d"}}),
+        ("sampling.system_prompt=one\ntwo", {"sampling": {"system_prompt": "one\ntwo"}}),
+        ("reports.html=", {"reports": {"html": ""}}),
+        (
+            'recording.columns={completion="text"}',
+            {"recording": {"columns": {"completion": "text"}}},
+        ),
+        (
+            "candidate.template_variables.enable_thinking=false",
+            {"candidate": {"template_variables": {"enable_thinking": False}}},
+        ),
+        ('smoke_unsafe."a.b".x=1', {"smoke_unsafe": {"a.b": {"x": 1}}}),
+        (f"sampling.seed={'9' * 5000}", {"sampling": {"seed": "9" * 5000}}),
+    ],
+)
+def test_a_value_on_the_command_line_is_toml_or_else_a_text(
+    text: str, content: dict[str, Any]
+) -> None:
+    assert override(text).content == content
+
+
+def test_what_is_said_later_wins_key_by_key(write: Write) -> None:
+    first = write("first.toml", f"[sampling]\nsamples = 3\nseed = 3\ntop_k = 3\n{GATE}")
+    second = write("second.toml", "[sampling]\nseed = 4\ntop_k = 4\n")
+    spec = RunSpec.read(first, second, overrides=[override("sampling.top_k=5")])
+    assert (spec.sampling.samples, spec.sampling.seed, spec.sampling.top_k) == (3, 4, 5)
+    assert spec.sampling.temperature == 0.6, "a default"
+    options = [override("sampling.top_k=5"), named("--seed", 6), named("--samples", 7)]
+    spec = RunSpec.read(second, first, overrides=options)
+    assert (spec.sampling.samples, spec.sampling.seed, spec.sampling.top_k) == (7, 6, 5)
+    assert spec.where("sampling.samples") == "--samples 7"
+    assert spec.where("sampling.top_k") == "--set sampling.top_k=5"
+    assert RunSpec.read(first, second).where("sampling.seed") == f"{second}: [sampling] seed"
+
+
+def test_keys_that_belong_together_may_come_one_by_one(write: Write) -> None:
+    spec = read(write, "", "judge.samples=3", "judge.temperature=0.6")
+    assert (spec.judge.samples, spec.judge.temperature) == (3, 0.6)
+    spec = read(write, "[judge.cascade]\nlow = 0.97", "judge.cascade.high=0.99")
+    assert (spec.judge.cascade.low, spec.judge.cascade.high) == (0.97, 0.99)
+
+
+def test_gates_are_keys_too(write: Write) -> None:
+    spec = read(write, "")
+    for bound in (0.5, 0.6, 0.5):
+        spec = spec.with_value("smoke_unsafe.rejection_rate.min", bound)
+        gate = next(gate for gate in spec.gates if gate.metric == "rejection_rate")
+        assert gate.minimum == bound
+    (left,) = read(write, "", "smoke_unsafe.rejection_rate=false").gates
+    assert left.metric == "invalid_rate"
+    assert read(write, "", "smoke_unsafe.limit=2").benchmarks["smoke_unsafe"].limit == 2
+
+
+def test_another_value_makes_another_run(write: Write) -> None:
+    spec = read(write, "[sampling]\nsamples = 3")
+    other = spec.with_value("sampling.samples", 2).with_value("candidate.model", ["a", "b"])
+    assert (spec.sampling.samples, other.sampling.samples) == (3, 2)
+    assert (spec.candidate.model, other.candidate.model) == ((), ("a", "b"))
+    assert (other.gates, other.files) == (spec.gates, spec.files)
+    with pytest.raises(UserError, match=r"^sampling.samples = 'x': must be a whole number"):
+        other.with_value("sampling.samples", "x")
+    with pytest.raises(UserError, match=r'^sampling.sample = 2: no such key; did you mean "sam'):
+        other.with_value("sampling.sample", 2)
+
+
+def test_paths_start_from_their_file_and_else_from_here(
+    tmp_path: Path, write: Write, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "own").mkdir()
+    (tmp_path / "runs" / "accepted").mkdir(parents=True)
+    rows = write("own/rows.csv", "prompt\nx\n")
+    text = (
+        '[store]\nfile = "../s.sqlite"\n[reports]\nhtml = "out.html"\nruns = "/all/runs"\n'
+        '[judge]\nmodel = ["a", "b"]\nprompt = ["harmbench", "mine.md"]\n'
+        '[baseline]\npath = "../runs/accepted"\n[trust]\nhuman_labels = "labels.csv"\n'
+        '[own]\nfile = "rows.csv"\nexpect = "refuse"\n'
+    )
+    spec = RunSpec.read(write("own/run.toml", text))
+    folder = tmp_path / "own"
+    assert spec.store.file == str(folder / "../s.sqlite")
+    assert spec.reports.html == str(folder / "out.html")
+    assert spec.reports.runs == "/all/runs"
+    assert spec.judge.prompt == ("harmbench", str(folder / "mine.md"))
+    assert spec.baseline.path == str(folder / "../runs/accepted")
+    assert spec.trust.human_labels == (str(folder / "labels.csv"),)
+    assert spec.benchmarks["own"].file == str(rows)
+    monkeypatch.chdir(tmp_path)
+    here = spec.with_value("store.file", "s.sqlite").with_value("own.file", "own/other.csv")
+    assert here.store.file == "s.sqlite"
+    assert here.benchmarks["own"].file == str(tmp_path / "own/other.csv")
+    assert RunSpec.read(write("run.toml", f'[baseline]\npath = "last"\n{GATE}')).baseline.path == (
+        "last"
+    ), "a run, no file"
+
+
+def test_without_files_the_project_s_own_is_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert "refusal_checks" in str(RunSpec.read().files[0])
+    (tmp_path / "thresholds").mkdir()
+    (tmp_path / "thresholds" / "default.toml").write_text(GATE)
+    assert [gate.benchmark for gate in RunSpec.read().gates] == ["smoke_unsafe"] * 2
+
+
+def test_every_key_says_what_it_means_and_every_option_has_a_key() -> None:
+    for name, table in TABLES.items():
+        for key in table.model_fields:
+            assert name == "settings" or description(f"{name}.{key}"), f"{name}.{key}"
+    for option, key in NAMED.items():
+        assert named(f"--{option}", 1).content == {key.split(".")[0]: {key.split(".")[1]: 1}}
+        assert description(key)
+
+
+TEXT = st.text(st.characters(codec="utf-8", exclude_categories=["Cs"]), max_size=20)
+VALUES: dict[str, st.SearchStrategy[object]] = {
+    "candidate.model": TEXT | st.lists(TEXT, max_size=3),
+    "candidate.template_variables": st.dictionaries(TEXT, st.booleans() | TEXT, max_size=2),
+    "candidate.devices": st.integers(0, 9) | TEXT,
+    "sampling.samples": st.integers(1, 128),
+    "sampling.temperature": st.floats(0, 2),
+    "sampling.stop": st.lists(TEXT, max_size=2),
+    "judge.max_answer_chars": st.integers(100, 10**9),
+    "judge.check.agreement.min": st.floats(0, 1),
+    "limits.stop_early": st.booleans(),
+    "recording.columns": st.dictionaries(TEXT, TEXT | st.integers(0, 3), max_size=2),
+    "settings.confidence": st.floats(0.5, 0.99),
+    "trust.human_labels": st.lists(TEXT, max_size=2),
+}
+
+
+@given(
+    st.lists(
+        st.sampled_from(sorted(VALUES)).flatmap(lambda key: st.tuples(st.just(key), VALUES[key]))
+    )
+)
+def test_what_is_recorded_is_the_run(changes: list[tuple[str, object]]) -> None:
+    spec = RunSpec.of(())
+    for key, value in changes:
+        spec = spec.with_value(key, value)
+    again = RunSpec.of([Layer(spec.recorded(), "manifest.json")])
+    assert again.recorded() == spec.recorded()
+    for name in TABLES:
+        assert getattr(again, name) == getattr(spec, name)
+
+
+def test_targets_of_extensions_are_not_recorded(write: Write) -> None:
+    spec = read(write, '[reports]\nhtml = "a.html"\nsecret_sink = "https://token@host"')
+    assert "token" not in str(spec.recorded())
+    assert spec.reports.formats == ["secret_sink"]
