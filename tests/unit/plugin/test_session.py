@@ -3,9 +3,8 @@
 from contextlib import nullcontext
 
 import pytest
-from refusal_checks.evaluation.options.models import _shortest
 
-from refusal_checks.evaluation.session import gate_id, require_clear
+from refusal_checks.plugin.session import gate_id, require_clear
 
 
 @pytest.mark.parametrize(
@@ -56,19 +55,3 @@ def test_a_word_that_is_part_of_a_candidate_s_name_is_refused(
     says = r'-k xstest: write -k "\[xstest".*xstest-tuned'
     with pytest.raises(pytest.UsageError, match=says) if is_refused else nullcontext():
         require_clear(expression, GATES, candidates)
-
-
-@pytest.mark.parametrize(
-    ("written", "names"),
-    [
-        (("org/a", "/data/xstest/b/"), ("a", "b")),
-        (("/xstest/1/model", "/xstest/2/model"), ("1/model", "2/model")),
-        (("http://x/v1#m", "http://y/v1#n"), ("m", "n")),
-        (("http://x/v1#m", "http://y/v1#m"), ("http://x/v1#m", "http://y/v1#m")),
-        (("m", "org/m"), ("m", "org/m")),
-    ],
-)
-def test_candidates_are_named_by_as_little_of_their_paths_as_differs(
-    written: tuple[str, ...], names: tuple[str, ...]
-) -> None:
-    assert _shortest(written) == names

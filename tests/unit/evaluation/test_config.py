@@ -1,0 +1,154 @@
+"""What a run is told, made from its spec: names of candidates, judges, engines, folders."""
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+from refusal_checks import RunSpec
+from refusal_checks.core.errors import UserError
+from refusal_checks.evaluation.config import (
+    _require_engine,
+    choose_engine,
+    configure,
+    folders,
+    read_candidates,
+    read_judges,
+    titles,
+)
+from refusal_checks.models.spec import Attached, Rule, Served, describe
+
+ATTACHED = Attached("there", "http://there/v1", "model")
+
+
+def spec_of(**values: object) -> RunSpec:
+    """A run of the demo models, with these keys: ``judge_samples`` is ``judge.samples``."""
+    spec = RunSpec.read("smoke")
+    for name, value in {
+        "candidate_model": "demo:aligned",
+        "judge_model": "keyword",
+        **values,
+    }.items():
+        spec = spec.with_value(name.replace("_", ".", 1), value)
+    return spec
+
+
+@pytest.mark.parametrize(
+    ("written", "names"),
+    [
+        (("org/a", "/data/xstest/b/"), ("a", "b")),
+        (("/xstest/1/model", "/xstest/2/model"), ("1/model", "2/model")),
+        (("http://x/v1#m", "http://y/v1#n"), ("m", "n")),
+        (("http://x/v1#m", "http://y/v1#m"), ("http://x/v1#m", "http://y/v1#m")),
+        (("m", "org/m"), ("m", "org/m")),
+    ],
+)
+def test_candidates_are_named_by_as_little_of_their_paths_as_differs(
+    written: tuple[str, ...], names: tuple[str, ...]
+) -> None:
+    assert titles(spec_of(candidate_model=list(written))) == names
+
+
+@pytest.mark.parametrize(
+    ("names", "says"),
+    [
+        (["one"], "give it once for each candidate, in their order, or not at all: it is given 1"),
+        (["one", "one"], '--candidate-name "one": give each candidate a name of its own'),
+        (["one", " "], '--candidate-name " ": give each candidate a name of its own'),
+    ],
+)
+def test_names_of_candidates_tell_them_apart(names: list[str], says: str) -> None:
+    spec = spec_of(candidate_model=["org/a", "org/b"])
+    assert titles(spec.with_value("candidate.name", ["one", "two"])) == ("one", "two")
+    with pytest.raises(UserError, match=says):
+        titles(spec.with_value("candidate.name", names))
+
+
+def test_a_program_replaces_that_of_vllm_unless_another_engine_is_named() -> None:
+    program = "'/a fork/python' -m server"
+    assert choose_engine("auto", program) == ("vllm", ("/a fork/python", "-m", "server"))
+    assert choose_engine("transformers", program)[0] == "transformers"
+
+
+@pytest.mark.parametrize("values", [{"engine_name": "vllm"}, {"engine_command": "serve it"}])
+def test_a_choice_that_no_model_needs_is_refused(values: Mapping[str, str]) -> None:
+    spec = spec_of(**values)
+    with pytest.raises(UserError, match="leave it out: no model of this run is started here"):
+        _require_engine(spec, [ATTACHED, Rule("keyword")])
+    _require_engine(spec, [ATTACHED, Served("m", "m")])
+
+
+def test_the_models_that_are_started_know_their_engine() -> None:
+    spec = spec_of(judge_model="demo:judge", engine_name="transformers", engine_command="serve it")
+    (judge,) = read_judges(spec).judges
+    assert isinstance(judge.model, Served)
+    assert (judge.model.engine, judge.model.program) == ("transformers", ("serve", "it"))
+
+
+def test_a_key_of_several_models_is_for_all_or_for_each() -> None:
+    urls = ["http://a/v1#m", "http://b/v1#m"]
+    spec = spec_of(candidate_model=urls)
+    for written, variables in (
+        ({"a": 1}, [{"a": 1}, {"a": 1}]),
+        ([{"a": 1}, {}], [{"a": 1}, {}]),
+    ):
+        found = read_candidates(spec.with_value("candidate.template_variables", written))
+        assert [describe(each)["template_kwargs"] for each in found] == variables
+    with pytest.raises(UserError, match="3 values for 2 --candidate: give one for all candidates"):
+        read_candidates(spec.with_value("candidate.args", ["", "", ""]))
+
+
+@pytest.mark.parametrize("judges", [["keyword"], ["http://h/v1#m"], ["keyword", "http://h/v1#m"]])
+def test_several_verdicts_of_rules_alone_are_refused(judges: list[str]) -> None:
+    spec = spec_of(judge_model=judges, judge_temperature=0.6, judge_samples=3)
+    if judges != ["keyword"]:
+        assert [judge.name for judge in read_judges(spec).judges] == judges
+        return
+    with pytest.raises(UserError) as caught:
+        read_judges(spec)
+    assert str(caught.value) == (
+        "judge.samples = 3: leave it out, or name a model with --judge: keyword gives the same "
+        "verdict each time"
+    )
+
+
+@pytest.mark.parametrize(
+    ("values", "says"),
+    [
+        ({"candidate_model": []}, "--candidate missing: name the model under test and its judge"),
+        ({"store_only": True, "store_fresh": True}, "--stored-only and --fresh: give one of them"),
+        ({"store_file": "."}, "name a file: . is a folder"),
+        ({"candidate_args": "'"}, "quote as in a shell"),
+        ({"recording_partial": True}, "leave it out, or name a file with --candidate=replay:FILE"),
+        ({"baseline_path": "none"}, "--baseline none: name the folder that"),
+        ({"trust_calibration": "none.json"}, "--calibration none.json: "),
+        ({"trust_human_labels": ["none.csv"]}, "--human-labels none.csv: "),
+        ({"sampling_system_prompt_file": "none.txt"}, "system_prompt_file none.txt: "),
+        (
+            {"engine_placement": "turns", "candidate_devices": "0"},
+            "candidate.devices = '0' divides the devices, and engine.placement \"turns\" does not",
+        ),
+    ],
+)
+def test_what_makes_no_sense_is_refused_before_anything_starts(
+    values: Mapping[str, object], says: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    spec = spec_of(**{"candidate_model": "http://here/v1#m", **values})
+    with pytest.raises(UserError) as caught:
+        configure(spec, folders(spec))
+    assert says in str(caught.value)
+
+
+def test_the_folders_of_a_spec_win_over_those_of_the_caller_and_of_the_project(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("REFUSAL_CHECKS_RUNS", raising=False)
+    kept = folders(spec_of())
+    assert (kept.own, kept.runs) == (Path(".refusal-checks"), Path(".refusal-checks/runs"))
+    monkeypatch.setenv("REFUSAL_CHECKS_RUNS", "variable")
+    assert folders(spec_of()).runs == Path("variable")
+    assert folders(spec_of(), tmp_path / "own", tmp_path / "given").runs == tmp_path / "given"
+    spec = spec_of(reports_runs="said")
+    assert folders(spec, tmp_path / "own", tmp_path / "given").runs == tmp_path / "said"
