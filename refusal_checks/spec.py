@@ -13,9 +13,17 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from os import PathLike, fspath
 from pathlib import Path
-from typing import Annotated, Any, Self, get_args
+from typing import Annotated, Any, ClassVar, Self, get_args
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PrivateAttr, SkipValidation
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    PrivateAttr,
+    SkipValidation,
+    model_validator,
+)
 
 from refusal_checks.benchmarks import Benchmark, catalogue, discover
 from refusal_checks.benchmarks.attacks import Attacked
@@ -154,9 +162,16 @@ class SamplingTable(Sampling):
     """How the candidate's answers are drawn."""
 
     has_other_keys = True
+    either: ClassVar = ("system_prompt", "system_prompt_file")
     system_prompt_file: Annotated[str, FromFile()] = Field(
         "", description="read the system prompt from this file"
     )
+
+    @model_validator(mode="after")
+    def _has_one_prompt(self) -> Self:
+        if self.system_prompt and self.system_prompt_file:
+            raise ValueError("system_prompt and system_prompt_file: give one of them")
+        return self
 
     @property
     def drawn(self) -> Sampling:
@@ -169,8 +184,6 @@ class SamplingTable(Sampling):
         name = self.system_prompt_file
         if not name:
             return Sampling(**values)
-        if self.system_prompt:
-            raise UserError("system_prompt and system_prompt_file: give one of them")
         where = f"system_prompt_file {name}"
         try:
             text = Path(name).read_text(encoding="utf-8").strip()
@@ -600,9 +613,14 @@ def _require_tables(layer: Layer) -> None:
 
 
 def _read_table(name: str, kind: type[Frozen], layers: Sequence[Layer]) -> Frozen:
-    """A table from all layers; what is wrong is said of the layer that wrote it."""
+    """A table from all layers; what is wrong is said of the layer that wrote it.
+
+    A file is right by itself, or with those before it. Words of the command line are right
+    together: one may need what a later one says.
+    """
     merged: dict[str, Any] = {}
     table = kind()
+    errors: list[UserError] = []
     for layer in layers:
         if name not in layer.content:
             continue
@@ -612,10 +630,26 @@ def _read_table(name: str, kind: type[Frozen], layers: Sequence[Layer]) -> Froze
             raise ThresholdError(f"{where}: must be a table")
         if layer.folder:
             written = _below(layer.folder, kind, written)
-        merged = _joined(merged, written)
-        error = ThresholdError if layer.folder else UserError
-        table = kind.read(merged, where, error, option=layer.option)
+        merged = _joined(_without_alternatives(kind, merged, written), written)
+        try:
+            table = kind.read(merged, where, ThresholdError, option=layer.option)
+            errors = []
+        except ThresholdError as fault:
+            if layer.folder:
+                raise
+            errors.append(UserError(*fault.args))
+    if errors:
+        raise errors[0]
     return table
+
+
+def _without_alternatives(
+    kind: type[Frozen], merged: Mapping[str, Any], written: Mapping[str, Any]
+) -> dict[str, Any]:
+    """What earlier layers say, less what a later one says in another way."""
+    either: Sequence[str] = getattr(kind, "either", ())
+    replaced = either if set(either) & written.keys() else ()
+    return {name: value for name, value in merged.items() if name not in replaced}
 
 
 def _below(folder: Path, kind: type[Frozen], table: Mapping[str, Any]) -> dict[str, Any]:

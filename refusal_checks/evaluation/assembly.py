@@ -281,8 +281,8 @@ def _replayed(options: RunConfig, recording: Recording, plan: Plan, say: Note) -
     scoring = options.multiple_choice.scoring
     if scoring == "logprob" and any(p.options for prompts in plan.values() for p in prompts):
         raise ModelError(
-            "multiple_choice.scoring=logprob: use multiple_choice.scoring=text; recorded answers have "
-            "no probabilities"
+            "multiple_choice.scoring=logprob: use multiple_choice.scoring=text; recorded answers "
+            "have no probabilities"
         )
     for benchmark, prompts in plan.items():
         recording.require(benchmark, prompts, options.redact)
@@ -376,6 +376,6 @@ def _note_without_reasons(judges: Judges, note: Note) -> None:
     for name, benchmarks in whole.items():
         where = "" if len(benchmarks) == len(asked) else f" in {', '.join(benchmarks)}"
         note(
-            f"judge {name}: judge.rationales=offenders changes nothing{where}: only judges of refusals "
-            "that write their reasons can leave them out"
+            f"judge {name}: judge.rationales=offenders changes nothing{where}: only judges of "
+            "refusals that write their reasons can leave them out"
         )

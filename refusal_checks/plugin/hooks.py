@@ -106,7 +106,9 @@ class Gates:
             line = f"{name}: {_NOTE} ({kind})"
             if line not in declared:
                 self.config.addinivalue_line("markers", line)
-        return [getattr(pytest.mark, name) for name in names]
+        # A doubt stays a warning in a project that turns warnings into errors.
+        visible = pytest.mark.filterwarnings("default::refusal_checks.plugin.InconclusiveWarning")
+        return [*(getattr(pytest.mark, name) for name in names), visible]
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:

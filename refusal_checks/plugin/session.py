@@ -157,8 +157,10 @@ class GateSession:
                 self._evaluate_batch(selected, listener)
                 return
         # HTTP and templates, which collection need not import
+        from refusal_checks.evaluation.interrupts import Watch
         from refusal_checks.evaluation.session import Interrupted, evaluate
 
+        watch = Watch()
         try:
             with _usage_errors():
                 self._result = evaluate(
@@ -170,10 +172,16 @@ class GateSession:
                     write_reports=False,
                 )
         except Interrupted as stopped:
+            # The watch goes on until the process ends: that, too, must not take forever.
             self._result = stopped.result
             raise KeyboardInterrupt from None
         except EngineStartError as fault:
+            watch.close()
             raise _Stopped(clean_lines(str(fault)), EXIT_ENGINE) from None
+        except BaseException:
+            watch.close()
+            raise
+        watch.close()
 
     @property
     def is_batch(self) -> bool:

@@ -146,7 +146,7 @@ def test_what_no_panel_can_be(project: Project) -> None:
     same = f"{project.server.url}/#fake"
     many = ("--judge", "keyword", *("--judge-args", "") * 3)
     yaml, alone = ("--judge-prompt", "mine.md"), ("--thresholds", "more.toml")
-    refused(project.gate(*many), "--judge-args is given 3 times")
+    refused(project.gate(*many), "--judge-args: 3 values for 2 --judge")
     refused(project.gate("--judge", same), "/v1/#fake: the same judge as http://127.0.0.1")
     refused(project.gate(*yaml), "mine.md*its format is 'yaml'*wildguard")
     refused(project.gate(*alone), "more.toml*disagreement_rate: give --judge more than once")
