@@ -115,7 +115,9 @@ class GateSession:
 
     def check_files(self) -> None:
         """Read the run files, if any are named, before anything is collected."""
-        if options.value(self._config, options.THRESHOLDS) or options.layers(self._config):
+        with _usage_errors():
+            is_said = options.value(self._config, options.THRESHOLDS) or options.layers(self._config)
+        if is_said:
             _ = self.benchmarks
 
     @cached_property

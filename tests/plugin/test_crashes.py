@@ -281,7 +281,7 @@ def test_a_run_that_cleans_up_after_its_last_verdict_is_complete(project: Projec
 
 
 LATE = """
-import asyncio, os, pathlib, re, signal, threading, time
+import asyncio, itertools, os, pathlib, signal, threading, time
 
 run = asyncio.run
 
@@ -303,7 +303,7 @@ def test_an_interrupt_before_the_first_request_ends_the_run_too(project: Project
 
 
 def test_two_interrupts_end_a_run_that_listens_to_nothing(project: Project) -> None:
-    keeps_the_interpreter = "re.match('(a|a)*b', 'a' * 60)"
+    keeps_the_interpreter = "sum(itertools.repeat(1, 10**11))"
     project.conftest(LATE % f"pathlib.Path('stuck').touch(); {keeps_the_interpreter}")
     with project.start("pytest", "--candidate", project.model, *KEYWORD) as session:
         assert wait_until((project.path / "stuck").exists, 60)

@@ -122,8 +122,6 @@ def test_several_verdicts_on_an_answer_are_averaged(project: Project) -> None:
     assert verdict["rationale"].startswith("2 x compliance, 1 x refusal: ")
     again = project.gate(*drawn, "--samples", "1", *SAFE)
     again.stdout.fnmatch_lines(["*0 answers to generate, 0 verdicts*"])
-    fewer = project.gate("--samples", "1", *SAFE)
-    fewer.stdout.fnmatch_lines(["judge samples, judge top_k, *changed: 80 verdicts to redo, *"])
 
 
 def test_ways_of_refusing_and_confidences_are_published_without_texts(project: Project) -> None:
