@@ -184,7 +184,7 @@ class SamplingTable(Sampling):
         name = self.system_prompt_file
         if not name:
             return Sampling(**values)
-        where = f"system_prompt_file {name}"
+        where = f"sampling.system_prompt_file {name}"
         try:
             text = Path(name).read_text(encoding="utf-8").strip()
         except OSError as fault:
@@ -553,9 +553,8 @@ def override(text: str) -> Layer:
 def named(option: str, value: object) -> Layer:
     """What an option with a name of its own says."""
     table, _, key = NAMED[option.removeprefix("--")].partition(".")
-    shown = "" if value is True else f" {value}"
-    if isinstance(value, list | tuple):
-        shown = ""
+    single = value[0] if isinstance(value, list) and len(value) == 1 else value
+    shown = "" if single is True or isinstance(single, list) else f" {single}"
     return Layer({table: {key: value}}, where=option, option=f"{option}{shown}")
 
 

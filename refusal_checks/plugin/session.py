@@ -116,7 +116,9 @@ class GateSession:
     def check_files(self) -> None:
         """Read the run files, if any are named, before anything is collected."""
         with _usage_errors():
-            is_said = options.value(self._config, options.THRESHOLDS) or options.layers(self._config)
+            is_said = options.value(self._config, options.THRESHOLDS) or options.layers(
+                self._config
+            )
         if is_said:
             _ = self.benchmarks
 
