@@ -14,7 +14,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from os import PathLike, fspath
 from pathlib import Path
-from typing import Annotated, Any, Self, get_args
+from typing import Annotated, Any, ClassVar, Self, get_args
 
 from pydantic import (
     BaseModel,
@@ -23,7 +23,7 @@ from pydantic import (
     Field,
     PrivateAttr,
     SkipValidation,
-    ValidationError,
+    model_validator,
 )
 
 from refusal_checks.benchmarks import Benchmark, catalogue, discover
@@ -163,9 +163,16 @@ class SamplingTable(Sampling):
     """How the candidate's answers are drawn."""
 
     has_other_keys = True
+    either: ClassVar = ("system_prompt", "system_prompt_file")
     system_prompt_file: Annotated[str, FromFile()] = Field(
         "", description="read the system prompt from this file"
     )
+
+    @model_validator(mode="after")
+    def _has_one_prompt(self) -> Self:
+        if self.system_prompt and self.system_prompt_file:
+            raise ValueError("system_prompt and system_prompt_file: give one of them")
+        return self
 
     @property
     def drawn(self) -> Sampling:
@@ -178,9 +185,7 @@ class SamplingTable(Sampling):
         name = self.system_prompt_file
         if not name:
             return Sampling(**values)
-        if self.system_prompt:
-            raise UserError("system_prompt and system_prompt_file: give one of them")
-        where = f"system_prompt_file {name}"
+        where = f"sampling.system_prompt_file {name}"
         try:
             text = Path(name).read_text(encoding="utf-8").strip()
         except OSError as fault:
@@ -548,9 +553,8 @@ def override(text: str) -> Layer:
 def named(option: str, value: object) -> Layer:
     """What an option with a name of its own says."""
     table, _, key = NAMED[option.removeprefix("--")].partition(".")
-    shown = "" if value is True else f" {value}"
-    if isinstance(value, list | tuple):
-        shown = ""
+    single = value[0] if isinstance(value, list) and len(value) == 1 else value
+    shown = "" if single is True or isinstance(single, list) else f" {single}"
     return Layer({table: {key: value}}, where=option, option=f"{option}{shown}")
 
 
@@ -616,9 +620,14 @@ def _require_tables(layer: Layer) -> None:
 
 
 def _read_table(name: str, kind: type[Frozen], layers: Sequence[Layer]) -> Frozen:
-    """A table from all layers; what is wrong is said of the layer that wrote it."""
+    """A table from all layers; what is wrong is said of the layer that wrote it.
+
+    A file is right by itself, or with those before it. Words of the command line are right
+    together: one may need what a later one says.
+    """
     merged: dict[str, Any] = {}
-    steps: list[tuple[Layer, str, dict[str, Any]]] = []
+    table = kind()
+    errors: list[UserError] = []
     for layer in layers:
         if name not in layer.content:
             continue
@@ -628,16 +637,26 @@ def _read_table(name: str, kind: type[Frozen], layers: Sequence[Layer]) -> Froze
             raise ThresholdError(f"{where}: must be a table")
         if layer.folder:
             written = _below(layer.folder, kind, written)
-        merged = _joined(merged, written)
-        steps.append((layer, where, merged))
-    try:
-        # All at once: two keys that only make sense together may come from two layers.
-        return kind.model_validate(merged)
-    except ValidationError:
-        for layer, where, so_far in steps:
-            error = ThresholdError if layer.folder else UserError
-            kind.read(so_far, where, error, option=layer.option)
-        raise
+        merged = _joined(_without_alternatives(kind, merged, written), written)
+        try:
+            table = kind.read(merged, where, ThresholdError, option=layer.option)
+            errors = []
+        except ThresholdError as fault:
+            if layer.folder:
+                raise
+            errors.append(UserError(*fault.args))
+    if errors:
+        raise errors[0]
+    return table
+
+
+def _without_alternatives(
+    kind: type[Frozen], merged: Mapping[str, Any], written: Mapping[str, Any]
+) -> dict[str, Any]:
+    """What earlier layers say, less what a later one says in another way."""
+    either: Sequence[str] = getattr(kind, "either", ())
+    replaced = either if set(either) & written.keys() else ()
+    return {name: value for name, value in merged.items() if name not in replaced}
 
 
 def _below(folder: Path, kind: type[Frozen], table: Mapping[str, Any]) -> dict[str, Any]:

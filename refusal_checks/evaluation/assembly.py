@@ -281,7 +281,8 @@ def _replayed(options: RunConfig, recording: Recording, plan: Plan, say: Note) -
     scoring = options.multiple_choice.scoring
     if scoring == "logprob" and any(p.options for prompts in plan.values() for p in prompts):
         raise ModelError(
-            "--mcq-scoring logprob: use --mcq-scoring text; recorded answers have no probabilities"
+            "multiple_choice.scoring=logprob: use multiple_choice.scoring=text; recorded answers "
+            "have no probabilities"
         )
     for benchmark, prompts in plan.items():
         recording.require(benchmark, prompts, options.redact)
@@ -343,7 +344,7 @@ def require_cascade(given: Cascading, ways: Mapping[str, Way], judges: Judges) -
     if of_refusal and not any(map(cascade.of, of_refusal)):
         for name, value in changed(given):
             raise UserError(
-                f"--cascade-{name} {value}: leave it out, or give --judge twice, bundled or a "
+                f"judge.cascade.{name}={value}: leave it out, or give --judge twice, bundled or a "
                 "classifier and a model: it says when the model is asked"
             )
 
@@ -362,7 +363,7 @@ def _classes(model: Served | Attached, client: Client) -> Classes | None:
 
 
 def _note_without_reasons(judges: Judges, note: Note) -> None:
-    """Tell which judges ``--rationales offenders`` changes nothing for.
+    """Tell which judges ``rationales = "offenders"`` changes nothing for.
 
     It is a note, not an error: a repository may set the option once, whatever judge it uses.
     """
@@ -375,6 +376,6 @@ def _note_without_reasons(judges: Judges, note: Note) -> None:
     for name, benchmarks in whole.items():
         where = "" if len(benchmarks) == len(asked) else f" in {', '.join(benchmarks)}"
         note(
-            f"judge {name}: --rationales offenders changes nothing{where}: only judges of refusals "
-            "that write their reasons can leave them out"
+            f"judge {name}: judge.rationales=offenders changes nothing{where}: only judges of "
+            "refusals that write their reasons can leave them out"
         )

@@ -332,7 +332,7 @@ def truncation_remarks(
         )
     if len(unclosed) > len(cut):
         yield (
-            "name the text that ends the candidate's reasoning with --candidate-reasoning-end: "
+            "name the text that ends the candidate's reasoning with candidate.reasoning_end: "
             f"{count(len(unclosed) - len(cut), 'answer')} ended without it"
         )
     unfinished = faults.get(Reason.UNFINISHED_ANSWER, [])
@@ -343,6 +343,6 @@ def truncation_remarks(
         )
     if verdicts := faults.get(Reason.UNFINISHED_VERDICT):
         yield (
-            f"raise --judge-max-tokens (now {judge_tokens}): "
+            f"raise judge.max_tokens (now {judge_tokens}): "
             f"{count(len(verdicts), 'verdict')} did not end"
         )

@@ -51,7 +51,7 @@ class UnreadableError(InfrastructureError):
         why, _, _ = detail.partition(";")
         super().__init__(
             f"turn off the thinking of judge {judge.name}, for example with "
-            """--judge-template-kwargs '{"enable_thinking": false}', or name another judge: """
+            "--set judge.template_variables.enable_thinking=false, or name another judge: "
             f"none of its first {FIRST} answers is a rating, so it was not asked for more ({why})"
         )
         self.judge = judge

@@ -12,8 +12,10 @@ import select
 import signal
 import sys
 import time
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from subprocess import DEVNULL, PIPE, Popen
+from types import FrameType
 
 # A terminal's, a scheduler's, and that of a terminal that closes.
 ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
@@ -23,6 +25,40 @@ PATIENCE = 7.0
 HURRY = 1.5  # seconds after a second one
 SAME = 0.05  # seconds within which two are one: a parent may repeat what the terminal sends
 LOOK = 5.0  # seconds between two looks at whether the run's process lives
+
+
+@contextmanager
+def as_interrupts() -> Iterator[None]:
+    """Have signals that end a process end what runs here as Ctrl-C does, in order.
+
+    A signal that the process ignores (``nohup``) or handles in its own way stays as it is, and
+    outside the main thread all of them do.
+    """
+    handled = _handle()
+    try:
+        yield
+    finally:
+        for number in handled:
+            signal.signal(number, signal.SIG_DFL)
+
+
+def _handle() -> list[signal.Signals]:
+    """Take the signals that nobody handles for Ctrl-C; which these are."""
+    handled = []
+    with suppress(ValueError):  # not in the main thread
+        for number in ENDING:
+            if signal.getsignal(number) is signal.SIG_DFL:
+                signal.signal(number, _interrupt)
+                handled.append(number)
+    return handled
+
+
+def _interrupt(number: int, frame: FrameType | None) -> None:
+    """Do what Ctrl-C does now: an event loop has its own way to be interrupted."""
+    handler = signal.getsignal(signal.SIGINT)
+    if not callable(handler):
+        raise KeyboardInterrupt
+    handler(number, frame)
 
 
 class Watch:
@@ -52,10 +88,7 @@ class Watch:
         except ValueError:
             self._end()
             raise
-        for number in ENDING:
-            if signal.getsignal(number) is signal.SIG_DFL:
-                signal.signal(number, signal.default_int_handler)
-                self._handled.append(number)
+        self._handled = _handle()
 
     def close(self) -> None:
         """Stop watching; does nothing the second time, nor in another thread."""

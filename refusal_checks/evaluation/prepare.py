@@ -73,7 +73,7 @@ def find_earlier(
                 f"--baseline {wanted.path}: not comparable with this run:\n  "
                 + "\n  ".join(named)
                 + "\nrun both under the same conditions, accept a new baseline, or compare anyway "
-                "with --allow-incomparable"
+                "with --set baseline.allow_incomparable=true"
             )
         return found
 

@@ -6,7 +6,7 @@ import asyncio
 import os
 import threading
 from collections.abc import Collection, Mapping
-from contextlib import ExitStack, suppress
+from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from queue import SimpleQueue
@@ -14,7 +14,7 @@ from queue import SimpleQueue
 from refusal_checks.core.errors import UserError, require_known
 from refusal_checks.core.files import resolved
 from refusal_checks.evaluation.config import Folders, configure, folders, titles
-from refusal_checks.evaluation.interrupts import Watch
+from refusal_checks.evaluation.interrupts import as_interrupts
 from refusal_checks.evaluation.result import RunResult
 from refusal_checks.evaluation.run import Run, evaluate_in_turn
 from refusal_checks.gates.gate import Gate
@@ -118,22 +118,22 @@ class _Session:
         self._followers: list[formats.Follower] = []
 
     def work(self, write_reports: bool) -> RunResult:
-        with ExitStack() as stack:
-            watch = Watch()
-            try:
+        from refusal_checks.reports.page.charts import write_histograms  # not for collection
+
+        try:
+            with as_interrupts():
                 formats.check(self._spec.reports)
                 self._prepare()
-                stack.callback(self._stop_followers)
                 evaluate_in_turn(self._runs)
-            except KeyboardInterrupt:
-                # The watch goes on until the process ends: that, too, must not take forever.
-                self._stop_followers()
-                raise Interrupted(self._result()) from None
-            except BaseException:
-                watch.close()
-                raise
-            watch.close()
+        except KeyboardInterrupt:
+            raise Interrupted(self._result()) from None
+        finally:
+            for follower in self._followers:
+                follower.stop()
         result = self._result()
+        for run in result.runs:
+            with suppress(OSError, UserError):  # their figures are there
+                write_histograms(run.folder.path, run.summary.manifest.shown)
         if write_reports:
             for line in result.write_reports(self._spec.reports):
                 self._listener(Message(line))
@@ -219,10 +219,6 @@ class _Session:
                 require_known(gate_id, (gate.id for gate in gates), name, "gate", UserError)
             found.append([gate for gate in gates if gate.id in wanted])
         return found
-
-    def _stop_followers(self) -> None:
-        for follower in self._followers:
-            follower.stop()
 
     def _result(self) -> RunResult:
         return RunResult(

@@ -94,7 +94,7 @@ class Canary:
         self.why_idle = ""
         """Why there is nothing to check; empty if there is."""
         if floors is None:
-            self.why_idle = "the judge was not checked: no threshold file has a [judge] table"
+            self.why_idle = "the judge was not checked: no run file has a [judge.check] table"
         elif not panels:
             self.why_idle = "no gate of this run has a judge of refusal"
             if scales:
@@ -177,7 +177,7 @@ class Canary:
         if len(cut) > len(failed):
             most = max(judge.max_tokens for judge in self._tasks[way].judges[canary.NAME])
             return Fault(
-                f"raise --judge-max-tokens (now {most}): {len(cut) / total:.0%} of the verdicts of "
+                f"raise judge.max_tokens (now {most}): {len(cut) / total:.0%} of the verdicts of "
                 f"{check.judge} did not end, {len(cut)} of {total} in the judge's check",
                 is_public=True,
             )
@@ -253,9 +253,11 @@ def untested(options: RunConfig, gates: Sequence[Gate], parts: Parts) -> str:
     if any(all(isinstance(judge, _RULES) for judge in panel) for panel in panels):
         return "keyword looks for phrases and is not tested: name a model with --judge"
     if trust.floors is None:
-        return "the judge was not tested: write a [judge] table into a threshold file"
+        return "the judge was not tested: write a [judge.check] table into the run file"
     if not trust.floors.agreement_tells:
-        return "the same verdict to all reaches [judge] agreement, so it tests nothing: raise it"
+        return (
+            "the same verdict to all reaches [judge.check] agreement, so it tests nothing: raise it"
+        )
     return ""
 
 

@@ -59,7 +59,7 @@ class Gates:
         self.is_gate = self._session.is_gate
         self.check_files = self._session.check_files
         self.require_named = self._session.require_named
-        self._live = Live(config)
+        self._live: Live | None = None
         self._underway: tuple[Underway, ...] = ()
         self._fault: pytest.UsageError | None = None
         self._written: list[str] = []
@@ -106,7 +106,9 @@ class Gates:
             line = f"{name}: {_NOTE} ({kind})"
             if line not in declared:
                 self.config.addinivalue_line("markers", line)
-        return [getattr(pytest.mark, name) for name in names]
+        # A doubt stays a warning in a project that turns warnings into errors.
+        visible = pytest.mark.filterwarnings("default::refusal_checks.plugin.InconclusiveWarning")
+        return [*(getattr(pytest.mark, name) for name in names), visible]
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
@@ -131,6 +133,7 @@ class Gates:
         self.require_named(nodeids)
         if xdist.is_worker(self.config):
             return
+        self._live = Live(self.config)
         try:
             # A library's warning must not end an evaluation, even in a project that turns warnings
             # into errors.
@@ -143,7 +146,8 @@ class Gates:
     def _see(self, event: Event) -> None:
         if isinstance(event, Prepared):
             self._underway = event.runs
-        self._live.see(event)
+        if self._live:
+            self._live.see(event)
 
     def result(self) -> RunResult:
         try:

@@ -115,7 +115,11 @@ class GateSession:
 
     def check_files(self) -> None:
         """Read the run files, if any are named, before anything is collected."""
-        if options.value(self._config, options.THRESHOLDS) or options.layers(self._config):
+        with _usage_errors():
+            is_said = options.value(self._config, options.THRESHOLDS) or options.layers(
+                self._config
+            )
+        if is_said:
             _ = self.benchmarks
 
     @cached_property
@@ -157,8 +161,10 @@ class GateSession:
                 self._evaluate_batch(selected, listener)
                 return
         # HTTP and templates, which collection need not import
+        from refusal_checks.evaluation.interrupts import Watch
         from refusal_checks.evaluation.session import Interrupted, evaluate
 
+        watch = Watch()
         try:
             with _usage_errors():
                 self._result = evaluate(
@@ -170,10 +176,16 @@ class GateSession:
                     write_reports=False,
                 )
         except Interrupted as stopped:
+            # The watch goes on until the process ends: that, too, must not take forever.
             self._result = stopped.result
             raise KeyboardInterrupt from None
         except EngineStartError as fault:
+            watch.close()
             raise _Stopped(clean_lines(str(fault)), EXIT_ENGINE) from None
+        except BaseException:
+            watch.close()
+            raise
+        watch.close()
 
     @property
     def is_batch(self) -> bool:

@@ -7,7 +7,7 @@ import signal
 import subprocess
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -16,8 +16,6 @@ import pytest
 
 from refusal_checks.core.records import Completion
 from refusal_checks.core.store import Store, content_key
-from tests.forked import Forked
-from tests.plugin import engine_project
 from tests.plugin.conftest import AGAIN, KEYWORD, PATIENT, Project, refused
 from tests.processes import lives, wait_until
 
@@ -158,53 +156,49 @@ def test_two_runs_at_once_share_a_store(project: Project) -> None:
     assert 160 <= len(project.asked(judge=True)) <= 160 + AGAIN
 
 
-def wait_for_tests(session: Forked, number: int) -> None:
-    """Wait until a run has begun so many tests of gates."""
-    assert wait_until(lambda: session.said.count("::test_gate[") >= number, 60), session.said
+DYING = """
+import os, pathlib, signal
 
-
-def kill_workers(session: Forked) -> None:
-    """Kill all xdist workers of a run, but not the guard of its engine."""
-    for child in psutil.Process(session.pid).children():
-        with suppress(psutil.ZombieProcess):
-            if "refusal_checks.engines.guard" not in child.cmdline():
-                child.send_signal(signal.SIGKILL)
+def pytest_runtest_setup(item):
+    is_first = item.nodeid.endswith("[smoke_unsafe-rejection_rate]")
+    if "PYTEST_XDIST_WORKER" in os.environ and is_first:
+        with open("deaths", "a+") as file:
+            file.seek(0)
+            if len(file.read()) < %d:
+                file.write("x")
+                file.flush()
+                os.kill(os.getpid(), signal.SIGKILL)
+"""
+"""Kills the worker that is about to look at a gate, so many times."""
 
 
 @pytest.mark.parametrize("dist", ["load", pytest.param("worksteal", marks=pytest.mark.nightly)])
-def test_killed_xdist_workers_are_replaced_and_the_gates_get_their_verdicts(
+def test_a_killed_worker_is_replaced_and_its_gate_gets_its_verdict(
     project: Project, dist: str
 ) -> None:
+    project.conftest(DYING % 1)
     report = ("--junitxml", "report.xml")
-    command = ("pytest", *models(project), "-n2", "-v", "--dist", dist, *report)
-    with project.start(*command) as session:
-        wait_for_tests(session, 2)
-        kill_workers(session)
-        project.server.delay = 0.01
-        assert session.wait() == 0, session.said
-    assert session.said.count("replacing crashed worker") == 2
-    assert "= 2 passed, 2 skipped in " in session.said
-    assert session.said.count("pass  ") == 2, session.said
+    result = project.run(*models(project), "-n2", "-v", "--dist", dist, *report)
+    said = result.stdout.str()
+    assert result.ret == 0, said
+    assert said.count("replacing crashed worker") == 1
+    assert "= 2 passed, 1 skipped in " in said
+    assert said.count("pass  ") == 2, said
     assert len(project.asked(judge=False)) == 80
-    assert session.said.count("answers to generate") == 1
+    assert said.count("answers to generate") == 1
     cases = ElementTree.parse(project.path / "report.xml").iter("testcase")
-    outcomes = [(case.get("name", ""), [child.tag for child in case]) for case in cases]
-    assert sorted(outcomes) == sorted(
-        (name, tags) for name in dict(outcomes) for tags in (["properties"], ["skipped"])
-    )
+    outcomes = sorted([child.tag for child in case] for case in cases)
+    assert outcomes == [["properties"], ["properties"], ["skipped"]]
 
 
 def test_a_gate_whose_workers_die_is_an_error_and_has_not_failed(project: Project) -> None:
-    project.server.delay = 2.0  # two workers start before the work is done, on a busy machine too
-    with project.start("pytest", *models(project), "-n1", "-v", "-rs") as session:
-        for number in (1, 3):  # it is named as skipped, and as it is run again
-            wait_for_tests(session, number)
-            kill_workers(session)
-        project.server.delay = 0.01
-        assert session.wait() == 1, session.said
+    project.conftest(DYING % 2)
+    result = project.run(*models(project), "-n1", "-v", "-rs")
+    said = result.stdout.str()
+    assert result.ret == 1, said
     for part in ("SKIPPED [1]", "worker 'gw0' crashed while", "1 passed, 1 skipped, 1 error in "):
-        assert part in session.said
-    assert "FAILED" not in session.said
+        assert part in said
+    assert "FAILED" not in said
 
 
 @pytest.mark.nightly
@@ -215,26 +209,11 @@ def test_a_gate_whose_workers_die_is_an_error_and_has_not_failed(project: Projec
 def test_a_killed_worker_that_has_every_gate_of_its_own(
     project: Project, dist: str, status: int, outcomes: str
 ) -> None:
-    with project.start("pytest", *models(project), "-n1", "-v", "--dist", dist) as session:
-        wait_for_tests(session, 1)
-        kill_workers(session)
-        project.server.delay = 0.01
-        assert session.wait() == status, session.said
-    assert outcomes in session.said
-    assert "FAILED" not in session.said
-
-
-@pytest.mark.nightly
-def test_an_engine_is_started_once_though_workers_are_killed(engines: Project) -> None:
-    engines.setenv("VLLM_FAKE", "slow")
-    command = ("pytest", *engine_project.DEMO, "-k", "smoke_safe", "-n2", "-v")
-    with engines.start(*command) as session:
-        wait_for_tests(session, 1)
-        kill_workers(session)
-        assert session.wait() == 0, session.said
-    assert session.said.count("pass  ") == 1, session.said
-    assert len(engine_project.starts(engines)) == 1
-    assert engine_project.orphans(engines.path) == []
+    project.conftest(DYING % 1)
+    result = project.run(*models(project), "-n1", "-v", "--dist", dist)
+    assert result.ret == status, result.stdout.str()
+    assert outcomes in result.stdout.str()
+    assert "FAILED" not in result.stdout.str()
 
 
 def alone() -> None:
@@ -302,12 +281,12 @@ def test_a_run_that_cleans_up_after_its_last_verdict_is_complete(project: Projec
 
 
 LATE = """
-import asyncio, os, pathlib, re, signal, threading, time
+import asyncio, itertools, os, pathlib, signal, threading, time
 
 run = asyncio.run
 
 def run_late(work):
-    if threading.current_thread().name == 'evaluation':
+    if work.cr_code.co_name == '_evaluate':
         %s
     return run(work)
 
@@ -316,8 +295,7 @@ asyncio.run = run_late
 
 
 def test_an_interrupt_before_the_first_request_ends_the_run_too(project: Project) -> None:
-    until_it_is_told = "while not work.cr_frame.f_locals['self']._cancelled: time.sleep(0.01)"
-    project.conftest(LATE % f"os.kill(os.getpid(), signal.SIGINT)\n        {until_it_is_told}")
+    project.conftest(LATE % "os.kill(os.getpid(), signal.SIGINT)")
     result = project.run("--candidate", project.model, *KEYWORD)
     assert result.ret == pytest.ExitCode.INTERRUPTED
     assert project.server.requests == []
@@ -325,7 +303,7 @@ def test_an_interrupt_before_the_first_request_ends_the_run_too(project: Project
 
 
 def test_two_interrupts_end_a_run_that_listens_to_nothing(project: Project) -> None:
-    keeps_the_interpreter = "re.match('(a|a)*b', 'a' * 60)"
+    keeps_the_interpreter = "sum(itertools.repeat(1, 10**11))"
     project.conftest(LATE % f"pathlib.Path('stuck').touch(); {keeps_the_interpreter}")
     with project.start("pytest", "--candidate", project.model, *KEYWORD) as session:
         assert wait_until((project.path / "stuck").exists, 60)

@@ -84,11 +84,10 @@ def test_doubt_is_a_visible_warning_however_tests_run_and_however_strict_a_proje
     project: Project,
 ) -> None:
     project.write("tox.ini", "[pytest]\nfilterwarnings = error\naddopts = -p no:cacheprovider\n")
-    settings = f'{CONFIDENT}\non_inconclusive = "warn"\ncorrection = "holm"'  # an old name
+    settings = f'{CONFIDENT}\non_inconclusive = "warn"\nmultiple_testing = "holm"'
     result = decide(project, 12, 0.8, settings, "-n2")
     result.assert_outcomes(passed=1, warnings=1)
     assert result.ret == 0
-    result.stdout.fnmatch_lines(["note: *gates.toml: [[]settings]: rename correction*"])
     result.stdout.fnmatch_lines(
         ["*InconclusiveWarning: smoke_unsafe: rejection_rate 85.0%*would decide*"]
     )

@@ -41,9 +41,9 @@ def test_a_further_judge_starts_its_own_engine_alone(engines: Project) -> None:
     engines.run(*one).assert_outcomes(passed=3)
     assert len(starts(engines)) == 2
     panel = ("--judge", "demo:judge", "--judge-args", "", "--judge-args", "--seed 2")
-    engines.run(*one, *panel, *PERSONAS[2:], *PERSONAS[2:])
+    engines.run(*one, *panel, "--set", "judge.template_variables=[{mood=2},{mood=2}]")
     assert len(starts(engines)) == 4
-    engines.run(*one, *panel, *PERSONAS[2:])
+    engines.run(*one, *panel, "--set", "judge.template_variables={mood=2}")
     assert len(starts(engines)) == 4
 
 

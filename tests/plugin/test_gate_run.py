@@ -10,7 +10,6 @@ from tests.fake_server import Body, FakeServer
 from tests.plugin.conftest import (
     AGAIN,
     KEYWORD,
-    PATIENT,
     ROOT,
     Project,
     careless,
@@ -159,58 +158,27 @@ def test_a_strict_project_s_warnings_do_not_end_an_evaluation(project: Project) 
 
 
 LOST = """
-from refusal_checks.results.outbox import Board
+from refusal_checks.results.run_folder import RunFolder
 
-def lose(own, *args):
-    raise OSError(%s, "the disk")
+def lose(self, *args):
+    raise OSError(28, "No space left on device", "the disk")
 
-%s = lose
+RunFolder.%s = lose
 """
 
 
-# With workers that hear nothing, execnet waits ten seconds before it kills them.
-@pytest.mark.parametrize("mode", [(), pytest.param(("-n2",), marks=pytest.mark.nightly)])
-def test_a_session_ends_though_nobody_can_be_told_why_there_are_no_verdicts(
-    project: Project, mode: tuple[str, ...]
-) -> None:
-    project.conftest(PATIENT + LOST % ('30, "Read-only file system"', "Board.post = Board.fail"))
-    result = project.gate(*mode)
-    assert result.ret == pytest.ExitCode.INTERRUPTED
-    result.stdout.fnmatch_lines(["*the disk: Read-only file system; fix this*"])
-
-
-@pytest.mark.parametrize("lost", ["post", "post_judge"])
-def test_what_cannot_be_published_is_an_error_that_says_why(project: Project, lost: str) -> None:
-    project.conftest(LOST % ('28, "No space left on device"', f"Board.{lost}"))
-    judge = "[judge.check]\nagreement = { min = 0.1 }\n" if lost == "post_judge" else ""
-    project.thresholds(f"[smoke_safe]\nrejection_rate = {{ max = 0.1 }}\n{judge}")
+def test_what_cannot_be_written_is_an_error_that_says_why(project: Project) -> None:
+    project.conftest(LOST % "write_records")
     result = project.gate("-k", "smoke_safe-rejection_rate")
     result.assert_outcomes(errors=1)
     result.stdout.fnmatch_lines(["*the disk: No space left on device; fix this*"])
 
 
-HARMFUL = ("-k", "smoke_unsafe")
-
-
-def lines(result: pytest.RunResult) -> list[str]:
-    return [line for line in result.outlines if " changed: " in line]
-
-
-def test_what_changed_is_said_where_work_is_done_again(project: Project) -> None:
-    assert lines(project.gate(*HARMFUL, "--limit", "60")) == []
-    said = ["limit of smoke_unsafe changed: 20 prompts are new"]
-    assert lines(project.gate(*HARMFUL)) == said
-    before = len(project.asked(judge=False))
-    said = ["judge max_answer_chars changed: 160 verdicts to redo, 0 answers to regenerate"]
-    assert lines(project.gate(*HARMFUL, "--set", "judge.max_answer_chars=9999")) == said
-    assert len(project.asked(judge=False)) == before + AGAIN
-    assert lines(project.gate(*HARMFUL)) == []
-    # The first run of a benchmark and one with --fresh say nothing.
-    safe = ("-k", "smoke_safe", "--temperature")
-    assert lines(project.gate(*safe, "0.9")) == []
-    assert lines(project.gate(*safe, "0.8", "--fresh")) == []
-    said = ["sampling temperature changed: 160 verdicts to redo, 160 answers to regenerate"]
-    assert lines(project.gate(*safe, "0.7")) == said
+def test_workers_that_cannot_read_the_result_say_so(project: Project) -> None:
+    project.conftest(LOST % "write_summary")
+    result = project.gate("-n2", "-k", "smoke_safe-rejection_rate")
+    result.assert_outcomes(errors=1)
+    result.stdout.fnmatch_lines(["*run it again: *summary.json: cannot be read*"])
 
 
 class Filtering(FakeServer):

@@ -122,8 +122,6 @@ def test_several_verdicts_on_an_answer_are_averaged(project: Project) -> None:
     assert verdict["rationale"].startswith("2 x compliance, 1 x refusal: ")
     again = project.gate(*drawn, "--samples", "1", *SAFE)
     again.stdout.fnmatch_lines(["*0 answers to generate, 0 verdicts*"])
-    fewer = project.gate("--samples", "1", *SAFE)
-    fewer.stdout.fnmatch_lines(["judge samples, judge top_k, *changed: 80 verdicts to redo, *"])
 
 
 def test_ways_of_refusing_and_confidences_are_published_without_texts(project: Project) -> None:
@@ -146,7 +144,7 @@ def test_what_no_panel_can_be(project: Project) -> None:
     same = f"{project.server.url}/#fake"
     many = ("--judge", "keyword", *("--judge-args", "") * 3)
     yaml, alone = ("--judge-prompt", "mine.md"), ("--thresholds", "more.toml")
-    refused(project.gate(*many), "--judge-args is given 3 times")
+    refused(project.gate(*many), "--judge-args: 3 values for 2 --judge")
     refused(project.gate("--judge", same), "/v1/#fake: the same judge as http://127.0.0.1")
     refused(project.gate(*yaml), "mine.md*its format is 'yaml'*wildguard")
     refused(project.gate(*alone), "more.toml*disagreement_rate: give --judge more than once")

@@ -167,10 +167,10 @@ def test_one_candidate_that_breaks_off_leaves_the_other_its_answer(project: Proj
 
         evaluate = Run.evaluate
 
-        def broken(self, *started):
-            if self.candidate.endswith("broken"):
+        def broken(self, *following):
+            if self.options.answering.model.name.endswith("broken"):
                 raise OSError(5, "Input/output error", "the disk")
-            evaluate(self, *started)
+            evaluate(self, *following)
 
         Run.evaluate = broken
         """

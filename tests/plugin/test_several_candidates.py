@@ -16,6 +16,18 @@ OTHER = ("--candidate", "./other")
 """A copy of the toy model, which needs an engine of its own."""
 
 
+INTERRUPTED = """
+import os, signal
+from refusal_checks.evaluation.decide import Decider
+
+def interrupted(self, *args):
+    os.kill(os.getpid(), signal.SIGINT)
+
+Decider.publish = interrupted
+"""
+"""A run that is interrupted as it is about to publish its first verdict."""
+
+
 def first(project: Project) -> tuple[str, ...]:
     """The options of a run of a candidate that is well-behaved."""
     return ("--judge", project.model, "--samples", "1", "--candidate", project.model)
@@ -88,12 +100,23 @@ def test_no_engine_starts_twice_for_several_candidates(
     assert engine_project.orphans(engines.path) == []
 
 
-def test_a_candidate_whose_turn_never_came_has_a_run_that_says_so(project: Project) -> None:
-    with FakeServer(careless, models=("one", "two"), delay=0.2) as slow:
-        named = [word for name in ("one", "two") for word in ("--candidate", f"{slow.url}#{name}")]
-        judge = (*KEYWORD, "--samples", "1", "--limit", "8", "--set", "limits.in_flight=2")
-        result = project.run(*named, *judge, "-x")
-        assert {body["model"] for body in slow.requests} == {"one"}
+def test_the_first_failure_ends_the_tests_and_no_evaluation(project: Project) -> None:
+    with FakeServer(careless, models=("one", "two")) as server:
+        named = [word for one in ("one", "two") for word in ("--candidate", f"{server.url}#{one}")]
+        result = project.run(*named, *KEYWORD, "--samples", "1", "--limit", "8", "-x")
+        assert {body["model"] for body in server.requests} == {"one", "two"}
     assert "stopping after 1 failures" in result.stdout.str()
+    assert [each["failure"] for each in summaries(project)] == ["", ""]
+
+
+def test_a_candidate_whose_turn_never_came_has_a_run_that_says_so(project: Project) -> None:
+    project.conftest(INTERRUPTED)
+    models = [
+        word for name in ("fake", "two") for word in ("--candidate", f"{project.server.url}#{name}")
+    ]
+    project.server._models = ("fake", "two")
+    result = project.run(*models, *KEYWORD, "--samples", "1", "--limit", "8")
+    assert result.ret == pytest.ExitCode.INTERRUPTED
+    assert {body["model"] for body in project.server.requests} == {"fake"}
     failures = [each["failure"] for each in summaries(project)]
     assert failures == ["the evaluation was stopped before it was complete"] * 2

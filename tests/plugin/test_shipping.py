@@ -174,19 +174,19 @@ def test_another_failure_and_an_error_are_never_waived(project: Project) -> None
 
 
 def test_no_yes_stands_beside_a_test_that_failed(project: Project) -> None:
-    """A cleaner deletes the runs' folder while they go on: tests find no verdict there."""
+    """A cleaner deletes the run's folder while it goes on."""
     project.conftest(
         """
         import shutil
-        from refusal_checks.results.outbox import Board
+        from refusal_checks.results.run_folder import RunFolder
 
-        post = Board.post
+        write = RunFolder.write_records
 
-        def cleaned(self, *outcomes):
-            post(self, *outcomes)
-            shutil.rmtree(self.folder.parent)
+        def cleaned(self, *records):
+            write(self, *records)
+            shutil.rmtree(self.path)
 
-        Board.post = cleaned
+        RunFolder.write_records = cleaned
         """
     )
     reports = ("--pr-comment", "comment.md")

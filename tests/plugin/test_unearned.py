@@ -277,7 +277,7 @@ UNSAFE_GATE = "[smoke_unsafe]\nrejection_rate = { min = %s }\n"
 EASY = f"{LEVELS}{UNSAFE_GATE % 0.0}{OWN}"
 ALIKE = "80 of 80 prompts of smoke_safe have the same answer, perhaps an error's text"
 ASKED = (
-    "the judge was not tested: write a [judge.check] table into a threshold file, or give "
+    "the judge was not tested: write a [judge.check] table into the run file, or give "
     "--human-labels",
     "1 gate cannot fail: smoke_unsafe-rejection_rate of default.toml allows every figure",
     "49 of 50 prompts of own repeat another: remove these, which make its intervals too narrow",

@@ -107,8 +107,22 @@ def test_what_is_said_later_wins_key_by_key(write: Write) -> None:
 def test_keys_that_belong_together_may_come_one_by_one(write: Write) -> None:
     spec = read(write, "", "judge.samples=3", "judge.temperature=0.6")
     assert (spec.judge.samples, spec.judge.temperature) == (3, 0.6)
-    spec = read(write, "[judge.cascade]\nlow = 0.97", "judge.cascade.high=0.99")
+    low, high = "judge.cascade.low=0.97", "judge.cascade.high=0.99"
+    spec = read(write, "", low, high)
     assert (spec.judge.cascade.low, spec.judge.cascade.high) == (0.97, 0.99)
+    with pytest.raises(UserError, match=r"^--set judge.cascade.low=0.97: "):
+        read(write, "", low)
+
+
+def test_of_two_ways_to_give_a_system_prompt_the_later_one_counts(write: Write) -> None:
+    path = write("prompt.txt", "from the file\n")
+    own = '[sampling]\nsystem_prompt_file = "prompt.txt"'
+    assert read(write, own).sampling.drawn.system_prompt == "from the file"
+    assert read(write, own, "sampling.system_prompt=said").sampling.drawn.system_prompt == "said"
+    spec = read(write, "[sampling]\nsystem_prompt = 'said'", f"sampling.system_prompt_file={path}")
+    assert spec.sampling.drawn.system_prompt == "from the file"
+    with pytest.raises(UserError, match="give one of them"):
+        read(write, f"{own}\nsystem_prompt = 'said'")
 
 
 def test_gates_are_keys_too(write: Write) -> None:

@@ -39,16 +39,21 @@ def add(app: typer.Typer) -> None:
 
 def doctor(
     candidate: Annotated[
-        str | None, typer.Option(metavar="MODEL", help="The model under test, as in a gate run.")
+        str | None,
+        typer.Option(
+            metavar="MODEL", help="The model under test, as in a gate run; default: the run file's."
+        ),
     ] = None,
     judge: Annotated[
         list[str] | None,
-        typer.Option(metavar="MODEL", help="A judge, as in a gate run (repeatable)."),
+        typer.Option(
+            metavar="MODEL", help="A judge, as in a gate run (repeatable); default: the run file's."
+        ),
     ] = None,
     thresholds: Annotated[
         list[Path] | None,
         typer.Option(
-            metavar="FILE", help="Check the data of this threshold file's benchmarks (repeatable)."
+            metavar="FILE", help="Check what this run file names: models, data (repeatable)."
         ),
     ] = None,
     data: Annotated[
@@ -68,9 +73,12 @@ def doctor(
     files = [toml_file.find(path) for path in thresholds or usual]
     chosen = choose_engine(engine, engine_command)
     are_selected = bool(thresholds) or THRESHOLDS.is_file()
-    findings = examine(
-        candidate, judge or (), files, store, data, *chosen, are_selected=are_selected
-    )
+    candidates, judges = [candidate] if candidate else [], judge or []
+    with suppress(UserError):  # it is said of the file
+        spec = RunSpec.read(*files) if files else RunSpec()
+        candidates = candidates or list(spec.candidate.model)
+        judges = judges or list(spec.judge.model)
+    findings = examine(candidates, judges, files, store, data, *chosen, are_selected=are_selected)
     found = []
     for finding in chain(findings, [_runs(runs)]):
         found.append(finding)
@@ -94,7 +102,7 @@ def _runs(folder: Path) -> Diagnosis:
 
 
 def examine(
-    candidate: str | None,
+    candidates: Sequence[str],
     judges: Sequence[str],
     files: Sequence[Path],
     store: Path,
@@ -115,7 +123,7 @@ def examine(
     yield _store(store)
     yield checks.hugging_face()
     yield checks.demo_models()
-    named = [("--candidate", 1, candidate)] if candidate else []
+    named = [("--candidate", number, name) for number, name in enumerate(candidates, 1)]
     named += [("--judge", number, judge) for number, judge in enumerate(judges, 1)]
     needed = False
     for option, number, name in named:

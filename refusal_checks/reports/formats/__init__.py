@@ -81,7 +81,7 @@ def targets(wanted: ReportsTable) -> Iterator[tuple[str, Format, Path]]:
         if not named and module.VARIABLE:
             named = os.environ.get(module.VARIABLE, "")
         if named:
-            yield name, module, Path(named)
+            yield name, module, Path.cwd() / named if metavar(module) == FILE else Path(named)
 
 
 def follow(
