@@ -18,7 +18,7 @@ _RULES = {
     **dict.fromkeys(("float_type", "float_parsing"), "must be a number"),
     **dict.fromkeys(("bool_type", "bool_parsing"), "must be true or false"),
     "string_type": 'must be a text in quotes, "..."',
-    "dict_type": "must be a table, { KEY = VALUE }",
+    "dict_type": "must be a table, {{ KEY = VALUE }}",
     **dict.fromkeys(("list_type", "tuple_type"), "must be a list, [...]"),
     **dict.fromkeys(("literal_error", "enum"), "must be one of: {expected}"),
     "string_pattern_mismatch": "must have the form {pattern}",
