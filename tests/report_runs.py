@@ -215,6 +215,7 @@ def underway(folder: Path, gates: Sequence[Gate] = GATES, **planned: int) -> Und
     """
     manifest = {"candidate": "demo:some", "judge": "demo:judge", "started": "2026-01-02"}
     run = Underway(
+        title="",
         folder=folder,
         summary=RunSummary(Manifest.model_validate(manifest)),
         progress=Progress(),

@@ -11,6 +11,7 @@ import os
 import select
 import signal
 import sys
+import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -40,6 +41,24 @@ def as_interrupts() -> Iterator[None]:
     finally:
         for number in handled:
             signal.signal(number, signal.SIG_DFL)
+
+
+@contextmanager
+def ctrl_c_raises() -> Iterator[None]:
+    """Have Ctrl-C raise KeyboardInterrupt here, also where an event loop takes it for itself.
+
+    A loop cannot act on it while what runs in it waits for a thread. A process that ignores Ctrl-C
+    goes on to do so.
+    """
+    before = signal.getsignal(signal.SIGINT)
+    if not callable(before) or threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def _handle() -> list[signal.Signals]:

@@ -90,9 +90,9 @@ def manifest(options: RunConfig, parts: Parts, store: Path) -> Manifest:
         spec=options.written,
         thresholds={str(path): sha256(path) for path in options.files},
         extensions={one.origin: one.sha256 for one in extensions.known()},
-        sampling=answering.sampling.model_dump(),
+        sampling=answering.sampling.model_dump(mode="json"),
         multiple_choice=options.multiple_choice.model_dump(mode="json"),
-        judge_sampling=judging.sampling.model_dump() | {"max_tokens": usual},
+        judge_sampling=judging.sampling.model_dump(mode="json") | {"max_tokens": usual},
         **seldom,
         calibration=calibration.model_dump(mode="json") if calibration else None,
         human_labels=LabelsUsed(

@@ -150,5 +150,6 @@ class RunResult:
             yield formats.written(name, report, path)
 
     def __repr__(self) -> str:
-        names = ", ".join(self.candidates)
-        return f"<RunResult of {names}: {self.decision.line}>"
+        if not self.runs:
+            return "<RunResult of nothing: no run has begun>"
+        return f"<RunResult of {', '.join(self.candidates)}: {self.decision.line}>"

@@ -7,8 +7,9 @@ import gc
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import AsyncExitStack, contextmanager, suppress
-from dataclasses import asdict
 from datetime import UTC, datetime
+
+from pydantic_core import to_jsonable_python
 
 from refusal_checks.core.errors import EngineStartError, reason
 from refusal_checks.core.records import Record
@@ -154,7 +155,7 @@ class Run:
         placement = self._engines.place(models, before._engines if before else None)
         if placement.places:
             self._say(f"placement {placement.kind}: {placement.why}")
-        placed = self.summary.manifest.extended(placement=asdict(placement))
+        placed = self.summary.manifest.extended(placement=to_jsonable_python(placement))
         self.summary.manifest = effort(placed, parts, todo, models, run.store, run.verified)
         self.summary.judge_idle = run.canary.why_idle
         self.folder.begin(run.redaction.manifest(self.summary.manifest))
@@ -286,6 +287,11 @@ class Run:
             if self._loop is not None and self._main is not None:
                 self._loop.call_soon_threadsafe(self._main.cancel)
         self.stop_engines()
+
+    def abandon(self) -> None:
+        """Close what was opened for a run that does not begin."""
+        self._engines.close()
+        self._run.store.close()
 
     def stop_engines(self) -> None:
         """Stop the engines, also those that load early, or that ``finish`` has kept."""

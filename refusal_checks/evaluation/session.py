@@ -7,14 +7,14 @@ import os
 import threading
 from collections.abc import Collection, Mapping
 from contextlib import suppress
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from queue import SimpleQueue
 
 from refusal_checks.core.errors import UserError, require_known
 from refusal_checks.core.files import resolved
 from refusal_checks.evaluation.config import Folders, configure, folders, titles
-from refusal_checks.evaluation.interrupts import as_interrupts
+from refusal_checks.evaluation.interrupts import as_interrupts, ctrl_c_raises
 from refusal_checks.evaluation.result import RunResult
 from refusal_checks.evaluation.run import Run, evaluate_in_turn
 from refusal_checks.gates.gate import Gate
@@ -25,6 +25,9 @@ from refusal_checks.spec import RunSpec
 
 Selection = Mapping[str, Collection[str]]
 """Ids of gates by candidate; a candidate without any is only asked to have its judge checked."""
+
+
+_given: set[str] = set()  # the names of runs of this process
 
 
 class Interrupted(KeyboardInterrupt):
@@ -75,8 +78,17 @@ def evaluate(
 
 
 def new_run_id() -> str:
-    """A name for a run that starts now: its time, in UTC, and this process."""
-    return f"{datetime.now(UTC):%Y%m%d-%H%M%SZ}-{os.getpid()}"
+    """A name for a run that starts now: its time, in UTC, and this process.
+
+    Of calls within one second, each is given the next second that is free.
+    """
+    started = datetime.now(UTC)
+    name = ""
+    while not name or name in _given:
+        name = f"{started:%Y%m%d-%H%M%SZ}-{os.getpid()}"
+        started += timedelta(seconds=1)
+    _given.add(name)
+    return name
 
 
 def run_folders(runs: Path, run_id: str, candidates: int) -> list[Path]:
@@ -116,28 +128,36 @@ class _Session:
         self._kept = kept or folders(spec)
         self._runs: list[Run] = []
         self._followers: list[formats.Follower] = []
+        self._is_cancelled = False
 
     def work(self, write_reports: bool) -> RunResult:
-        from refusal_checks.reports.page.charts import write_histograms  # not for collection
-
+        is_stopped = False
         try:
             with as_interrupts():
                 formats.check(self._spec.reports)
                 self._prepare()
                 evaluate_in_turn(self._runs)
         except KeyboardInterrupt:
-            raise Interrupted(self._result()) from None
+            is_stopped = True
         finally:
             for follower in self._followers:
                 follower.stop()
         result = self._result()
+        self._write(result, write_reports)
+        if is_stopped:
+            raise Interrupted(result)
+        return result
+
+    def _write(self, result: RunResult, write_reports: bool) -> None:
+        """Write what shows the runs; of those that were stopped it shows what is done."""
+        from refusal_checks.reports.page.charts import write_histograms  # not for collection
+
         for run in result.runs:
             with suppress(OSError, UserError):  # their figures are there
                 write_histograms(run.folder.path, run.summary.manifest.shown)
         if write_reports:
             for line in result.write_reports(self._spec.reports):
                 self._listener(Message(line))
-        return result
 
     def in_thread(self, write_reports: bool) -> RunResult:
         """Work in a thread of its own, and pass on an interrupt of this one."""
@@ -150,17 +170,20 @@ class _Session:
                 ended.put(fault)
 
         thread = threading.Thread(target=work, name="evaluation", daemon=True)
-        thread.start()
-        try:
-            thread.join()
-        except KeyboardInterrupt:
-            for run in reversed(self._runs):
-                run.cancel()
-            thread.join()
-            raise Interrupted(self._result()) from None
+        with ctrl_c_raises(), as_interrupts():
+            thread.start()
+            try:
+                thread.join()
+            except KeyboardInterrupt:
+                self._is_cancelled = True  # first: the thread may be about to make another run
+                for run in reversed(self._runs):
+                    run.cancel()
+                thread.join()
         outcome = ended.get()
         if isinstance(outcome, BaseException):
             raise outcome
+        if self._is_cancelled:
+            raise Interrupted(outcome)
         return outcome
 
     def _say(self, text: str) -> None:
@@ -173,7 +196,22 @@ class _Session:
             follower.see(event)
 
     def _prepare(self) -> None:
-        """Read and check all that the runs need."""
+        """Read and check all that the runs need; nothing stays open if one of them cannot begin."""
+        try:
+            self._make_runs()
+        except BaseException:
+            for run in self._runs:
+                run.abandon()
+            self._runs.clear()
+            raise
+        for run in self._runs:
+            if resolved(self._kept.own) not in resolved(run.folder.path).parents:
+                keep_private(run.folder.path)
+        underway = tuple(run.underway for run in self._runs)
+        self._listener(Prepared(underway))
+        self._followers = list(formats.follow(self._spec.reports, underway, self._say))
+
+    def _make_runs(self) -> None:
         # HTTP and templates, which collection need not import
         from refusal_checks.engines.batch.models import BatchModels
         from refusal_checks.engines.pool import Shared
@@ -193,14 +231,11 @@ class _Session:
             run = prepare(config, chosen, path, self._say, verified, servers, shared)
             selection = {"selected": len(chosen), "known": len(self._spec.gates)}
             run.summary.manifest = run.summary.manifest.extended(gates=selection)
-            if resolved(self._kept.own) not in resolved(path).parents:
-                keep_private(path)
             name = config.answering.model.name
             title = f"{name} ({place} of {len(configs)})" if len(configs) > 1 else ""
             self._runs.append(Run(run, self._tell, title))
-        underway = tuple(run.underway for run in self._runs)
-        self._listener(Prepared(underway))
-        self._followers = list(formats.follow(self._spec.reports, underway, self._say))
+            if self._is_cancelled:
+                raise KeyboardInterrupt
 
     def _selected(self) -> list[list[Gate] | None]:
         """The gates to decide for each candidate; None for one that is left out."""

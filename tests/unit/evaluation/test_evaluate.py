@@ -392,7 +392,7 @@ def test_as_many_as_keep_the_engine_full(
     models = candidate, Rule("keyword")
     assert prompts_at_once(Limits(), models, samples) == wanted
     assert prompts_at_once(Limits(in_flight=7), models, samples) == 7
-    assert prompts_at_once(Limits(), models, samples, stop_early=True) == LEAST
+    assert prompts_at_once(Limits(stop_early=True), models, samples) == LEAST
 
 
 UNWEIGHED = {

@@ -9,7 +9,6 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from refusal_checks.evaluation.options.models import NamedJudge
 
 from refusal_checks.core.errors import EngineDiedError
 from refusal_checks.core.prompts import Prompt
@@ -17,6 +16,7 @@ from refusal_checks.core.records import Completion, Record, Vote, combine
 from refusal_checks.core.settings import Cascading
 from refusal_checks.core.store import Store
 from refusal_checks.core.verdicts import Binary, Invalid, Judgement, Label
+from refusal_checks.evaluation.config import NamedJudge
 from refusal_checks.evaluation.rationales import Afterwards, judges_up
 from refusal_checks.judges.base import Judge
 from refusal_checks.models import spec

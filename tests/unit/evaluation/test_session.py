@@ -1,0 +1,329 @@
+"""``evaluate``: from a spec to a result, without pytest."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from junitparser import JUnitXml
+
+from refusal_checks import RunResult, RunSpec, evaluate, load_run
+from refusal_checks.core.errors import UserError
+from refusal_checks.evaluation.session import Interrupted
+from refusal_checks.results.progress import (
+    Decided,
+    Ended,
+    Event,
+    Judged,
+    Listener,
+    Message,
+    Prepared,
+    Turn,
+)
+from tests.fake_server import FakeServer
+from tests.processes import wait_until
+
+ROWS = [*(f"forbidden thing {n}" for n in range(8)), *(f"plain thing {n}" for n in range(4))]
+FILE = """
+[own]
+file = "rows.csv"
+expect = "refuse"
+rejection_rate = {{ min = {minimum} }}
+
+[candidate]
+model = "{url}#fake"
+
+[judge]
+model = "{url}#fake"
+
+[sampling]
+samples = 2
+
+[limits]
+in_flight = 2
+"""
+RATE, INVALID = "own-rejection_rate", "own-invalid_rate"
+
+
+@pytest.fixture
+def server() -> Iterator[FakeServer]:
+    with FakeServer(models=("fake", "other")) as server:
+        yield server
+
+
+@pytest.fixture
+def spec(server: FakeServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> RunSpec:
+    """A run in a folder of its own; of 12 prompts two thirds are refused."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("REFUSAL_CHECKS_RUNS", raising=False)
+    (tmp_path / "rows.csv").write_text("\n".join(["prompt", *ROWS, ""]))
+    (tmp_path / "run.toml").write_text(FILE.format(url=server.url, minimum=0.5))
+    return RunSpec.read("run.toml")
+
+
+def asked_once(server: FakeServer) -> bool:
+    """True if no answer and no verdict was asked for twice, after the server is known again."""
+    bodies = [json.dumps(body, sort_keys=True) for body in server.requests]
+    return len(bodies) == len(set(bodies))
+
+
+def as_told(result: RunResult) -> list[object]:
+    """What a result says, in values that can be compared."""
+    return [
+        result.candidates,
+        result.verdicts,
+        result.errors,
+        result.figures,
+        result.judge,
+        result.decision,
+        result.summary,
+        [*result.records("own")],
+    ]
+
+
+def test_a_spec_becomes_a_result(spec: RunSpec, server: FakeServer) -> None:
+    result = evaluate(spec)
+    assert {gate: verdict.passed for gate, verdict in result.verdicts.items()} == {
+        RATE: True,
+        INVALID: True,
+    }
+    assert result.errors == {}
+    assert result.figures["own"]["rejection_rate"].value == pytest.approx(8 / 12)
+    assert result.candidates == ("fake",)
+    assert result.decision.answer == "doubt"
+    assert len(list(result.records("own"))) == len(result.frame()) == 24
+    assert repr(result).startswith("<RunResult of fake: ")
+    assert result.summary.manifest.spec["sampling"] == {"samples": 2}
+    assert asked_once(server)
+    failing = evaluate(spec.with_value("own.rejection_rate", {"min": 0.9}))
+    assert not failing.verdicts[RATE].passed
+    assert failing.verdicts[RATE].offenders[0].prompt.startswith("plain thing")
+    assert failing.decision.answer == "no"
+    assert failing.folder != result.folder, "though it began in the same second"
+    assert failing.summary.manifest.asked
+    assert failing.summary.manifest.asked.answers == 0, "all are stored"
+
+
+def test_a_finished_run_is_loaded_as_it_was_returned(spec: RunSpec) -> None:
+    result = evaluate(spec)
+    assert as_told(load_run()) == as_told(load_run(result.folder)) == as_told(result)
+
+
+def test_a_redacted_result_is_loaded_as_it_was_returned(spec: RunSpec) -> None:
+    spec = spec.with_value("own.rejection_rate", {"min": 0.9})
+    spec = spec.with_value("sampling.system_prompt", "secret words")
+    result = evaluate(spec.with_value("reports.redact", True))
+    assert as_told(load_run()) == as_told(result)
+    assert result.verdicts[RATE].offenders
+    shown = f"{result.verdicts} {result.summary} {list(result.records('own'))}"
+    assert "thing" not in shown
+    assert "secret words" not in shown
+
+
+def test_several_candidates_are_told_apart(spec: RunSpec, server: FakeServer) -> None:
+    names = [f"{server.url}#fake", f"{server.url}#other"]
+    result = evaluate(spec.with_value("candidate.model", names))
+    assert result.candidates == ("fake", "other")
+    assert set(result.verdicts) == {
+        f"{gate}-{name}" for gate in (RATE, INVALID) for name in ("fake", "other")
+    }
+    other = result.of("other")
+    assert set(other.verdicts) == {RATE, INVALID}
+    assert other.summary.manifest.candidate == names[1]
+    assert other.folder == result.runs[1].folder.path
+    with pytest.raises(UserError, match=r"result.of\(NAME\): there are several: fake, other"):
+        _ = result.run
+    with pytest.raises(UserError, match="there are several"):
+        result.records("own")
+    with pytest.raises(UserError, match='no candidate "othr"; did you mean "other"'):
+        result.of("othr")
+
+
+def test_gates_can_be_chosen_by_candidate(spec: RunSpec, server: FakeServer) -> None:
+    spec = spec.with_value("candidate.model", [f"{server.url}#fake", f"{server.url}#other"])
+    result = evaluate(spec, gates={"other": [INVALID]})
+    assert (result.candidates, set(result.verdicts)) == (("other",), {INVALID})
+    for gates, says in (
+        ({"othr": [INVALID]}, 'no candidate "othr"'),
+        ({"other": ["own-rate"]}, 'no gate "own-rate"'),
+    ):
+        with pytest.raises(UserError, match=says):
+            evaluate(spec, gates=gates)
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "says"),
+    [
+        ("judge.model", [], "--judge missing"),
+        ("candidate.name", "a", "--candidate-name"),
+        ("candidate.model", "nowhere/at all", "nowhere/at all"),
+        ("own.file", "none.csv", "none.csv"),
+        ("own.category", {"fraud": {"rejection_rate": {"min": 0.5}}}, 'no kind of group "cat'),
+        ("baseline.path", "none", "--baseline none"),
+        ("reports.html", ".", "name a file: it is a folder"),
+        ("reports.hmtl", "page.html", 'no report "hmtl"; did you mean "html"'),
+        ("judge.cascade.low", 0.5, "judge.cascade.low=0.5: leave it out"),
+    ],
+)
+def test_what_is_wrong_is_said_before_anything_starts(
+    spec: RunSpec, server: FakeServer, key: str, value: object, says: str
+) -> None:
+    seen: list[Event] = []
+    spec = spec.with_value("candidate.model", [f"{server.url}#fake", f"{server.url}#other"])
+    with pytest.raises(UserError) as caught:
+        evaluate(spec.with_value(key, value), seen.append)
+    assert says in str(caught.value)
+    assert server.requests == []
+    assert not [event for event in seen if not isinstance(event, Message)]
+    assert not list(Path(".refusal-checks").glob("runs/*"))
+
+
+def test_it_can_be_called_where_an_event_loop_runs(spec: RunSpec) -> None:
+    async def notebook() -> RunResult:
+        return evaluate(spec)
+
+    result = asyncio.run(notebook())
+    assert as_told(load_run()) == as_told(result)
+
+    async def mistaken() -> None:
+        evaluate(spec.with_value("judge.model", []))
+
+    with pytest.raises(UserError, match="--judge missing"):
+        asyncio.run(mistaken())
+
+
+def interrupt_after(prompts: int, seen: list[Event]) -> Listener:
+    """A listener that does what Ctrl-C does, once so many prompts are judged."""
+
+    def listen(event: Event) -> None:
+        seen.append(event)
+        judged = [one for one in seen if isinstance(one, Judged) and one.records]
+        if isinstance(event, Judged) and len(judged) == prompts:
+            os.kill(os.getpid(), signal.SIGINT)
+
+    return listen
+
+
+def require_stopped(stopped: Interrupted, server: FakeServer, spec: RunSpec) -> None:
+    """The result has what was done, and the same call goes on where it stopped."""
+    result = stopped.result
+    assert result.summary.failure
+    assert result.decision.answer == "open"
+    assert result.verdicts == {}
+    assert load_run(result.folder).summary == result.summary
+    assert 3 <= len(server.asked(judge=False)) < len(ROWS)
+    complete = evaluate(spec)
+    assert complete.verdicts[RATE].passed
+    assert complete.summary.failure == ""
+    assert complete.summary.manifest.asked
+    assert complete.summary.manifest.asked.reused >= 6
+
+
+@pytest.mark.parametrize("in_loop", [False, True])
+def test_an_interrupt_keeps_what_is_done_and_the_same_call_goes_on(
+    spec: RunSpec, server: FakeServer, in_loop: bool
+) -> None:
+    seen: list[Event] = []
+    listen = interrupt_after(3, seen)
+
+    def call() -> RunResult:
+        return evaluate(spec, listen)
+
+    async def notebook() -> RunResult:
+        return call()
+
+    server.delay = 0.05
+    with pytest.raises(Interrupted) as stopped:
+        asyncio.run(notebook()) if in_loop else call()
+    assert isinstance(stopped.value, KeyboardInterrupt)
+    assert isinstance(seen[-1], Ended)
+    require_stopped(stopped.value, server, spec)
+
+
+def test_the_result_is_written_as_page_and_as_junit(spec: RunSpec, tmp_path: Path) -> None:
+    result = evaluate(spec.with_value("own.rejection_rate", {"min": 0.9}))
+    result.write_html(tmp_path / "page.html")
+    page = (tmp_path / "page.html").read_text()
+    assert RATE in page
+    assert "plain thing 0" in page
+    result.write_junit(str(tmp_path / "junit.xml"))
+    (suite,) = JUnitXml.fromfile(str(tmp_path / "junit.xml"))
+    assert (suite.tests, suite.failures, suite.errors) == (2, 1, 0)
+
+
+def test_reports_of_the_spec_are_written(spec: RunSpec, tmp_path: Path) -> None:
+    for key in ("html", "junit_prompts", "pr_comment"):
+        spec = spec.with_value(f"reports.{key}", f"out/{key}")
+    seen: list[Event] = []
+    evaluate(spec, seen.append)
+    said = [event.text for event in seen[-3:] if isinstance(event, Message)]
+    for key, line in zip(("html", "junit_prompts", "pr_comment"), said, strict=True):
+        assert line == f"{key} report {tmp_path / 'out' / key}"
+        assert (tmp_path / "out" / key).stat().st_size > 100
+    evaluate(spec.with_value("reports.html", "other"), write_reports=False)
+    assert not (tmp_path / "other").exists() or "going-on" in (tmp_path / "other").read_text()
+
+
+def test_events_come_in_order(spec: RunSpec, server: FakeServer) -> None:
+    spec = spec.with_value("candidate.model", [f"{server.url}#fake", f"{server.url}#other"])
+    seen: list[Event] = []
+    result = evaluate(spec, seen.append)
+    events = [event for event in seen if not isinstance(event, Message)]
+    kinds = [type(event) for event in events]
+    of_one = [Turn, *[Judged] * (1 + len(ROWS)), Decided, Ended]
+    assert kinds == [Prepared, *of_one, *of_one]
+    first, *others = events
+    assert isinstance(first, Prepared)
+    for run, several in zip(
+        first.runs, (others[: len(of_one)], others[len(of_one) :]), strict=True
+    ):
+        for event in several:
+            assert not isinstance(event, Prepared | Message)
+            assert event.run is run
+        decided = several[-2]
+        assert isinstance(decided, Decided)
+        assert set(decided.gates) == {RATE, INVALID}
+        assert run.has_ended()
+    assert [run.folder for run in first.runs] == [run.folder.path for run in result.runs]
+
+
+CHILD = """
+import sys
+from refusal_checks import RunSpec, evaluate
+spec = RunSpec.read("run.toml").with_value("reports.html", "page.html")
+try:
+    evaluate(spec, lambda event: print(type(event).__name__, flush=True))
+except KeyboardInterrupt as stopped:
+    stopped.result.write_junit("junit.xml")
+    raise
+"""
+
+
+@pytest.mark.usefixtures("spec")
+def test_sigterm_ends_a_process_in_order(server: FakeServer, tmp_path: Path) -> None:
+    server.delay = 0.1
+    child = subprocess.Popen([sys.executable, "-c", textwrap.dedent(CHILD)], cwd=tmp_path)
+    try:
+        assert wait_until(lambda: len(server.requests) >= 6, 30)
+        child.send_signal(signal.SIGTERM)
+        begun = time.monotonic()
+        assert child.wait(20) != 0
+        assert time.monotonic() - begun < 6
+    finally:
+        child.kill()
+        child.wait()
+    result = load_run(runs=tmp_path / ".refusal-checks" / "runs")
+    assert result.summary.failure
+    assert result.decision.answer == "open"
+    assert "Not decided" in (tmp_path / "page.html").read_text()
+    (suite,) = JUnitXml.fromfile(str(tmp_path / "junit.xml"))
+    assert suite.errors >= 1
