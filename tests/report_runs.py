@@ -23,7 +23,7 @@ from refusal_checks.gates.gate import Gate
 from refusal_checks.judges.trust.canary import Check, JudgeCheck, Mistake
 from refusal_checks.metrics.statistics.intervals import wilson
 from refusal_checks.results.manifest import Manifest
-from refusal_checks.results.progress import Progress, Underway
+from refusal_checks.results.progress import Judged, Listener, Progress, Underway
 from refusal_checks.results.redact import Redaction
 from refusal_checks.results.run_folder import RunFolder
 from refusal_checks.results.summary import RunSummary, balance, summarise
@@ -227,6 +227,15 @@ def underway(folder: Path, gates: Sequence[Gate] = GATES, **planned: int) -> Und
     )
     run.progress.plan(planned)
     return run
+
+
+def tell(run: Underway, listener: Listener) -> None:
+    """Tell a listener of each prompt that is judged, as a run does."""
+
+    def judged(benchmark: str, records: Sequence[Record]) -> None:
+        listener(Judged(run, benchmark, run.redaction.records(records)))
+
+    run.progress.judged_so_far = judged
 
 
 def judge(run: Underway, records: Iterable[Record]) -> None:

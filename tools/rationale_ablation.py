@@ -14,27 +14,25 @@ from time import perf_counter
 from typing import Annotated, Any, NamedTuple
 
 import typer
-from refusal_checks.evaluation.options.models import read_judging
 
-from refusal_checks.cli.calibrate import JudgeOptions, with_judge_options
 from refusal_checks.core.errors import DataError, ModelError
 from refusal_checks.core.prompts import Prompt
 from refusal_checks.core.records import Completion, Record
-from refusal_checks.core.settings import Limits
 from refusal_checks.core.store import MEMORY
 from refusal_checks.core.text import clean, count
 from refusal_checks.core.verdicts import Binary, Invalid, Label
+from refusal_checks.evaluation.config import EngineConfig, paces, read_judges
 from refusal_checks.evaluation.planning import Task
 from refusal_checks.evaluation.trust import RecordedJudging
 from refusal_checks.judges.trust import canary
 from refusal_checks.metrics.statistics.intervals import wilson
 from refusal_checks.models.recordings import replay
 from refusal_checks.reports.markdown import escape
+from refusal_checks.spec import RunSpec, override
 
 CANARY = "canary"
 
 
-@with_judge_options
 def main(
     judge: Annotated[str, typer.Option(metavar="MODEL", help="The judge, as in a gate run.")],
     recording: Annotated[
@@ -43,15 +41,21 @@ def main(
     ] = None,
     differences: Annotated[int, typer.Option(min=0, help="Most differences to show.")] = 20,
     in_flight: Annotated[int, typer.Option(min=1, help="Answers to judge at the same time.")] = 64,
-    **judge_options: Any,
+    set_: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="TABLE.KEY=VALUE", help="A key of the run file."),
+    ] = None,
 ) -> None:
     """Judge the canary, and recorded answers, with reasons first and with the verdict alone."""
-    given = JudgeOptions({**judge_options, "judge": [judge], "rationales": "offenders"})
+    spec = RunSpec.of(map(override, set_ or ())).with_value("judge.model", judge)
+    spec = spec.with_value("judge.rationales", "offenders")
+    engine = EngineConfig(start_timeout=spec.engine.start_timeout, paces=paces(spec))
     plan, answers = exchanges(recording or ())
     with TemporaryDirectory() as folder:
         judging = Measuring(
-            read_judging(given),
-            Limits(in_flight=in_flight),
+            read_judges(spec),
+            spec.limits.model_copy(update={"in_flight": in_flight}),
+            engine,
             "refusal",
             plan,
             answers,

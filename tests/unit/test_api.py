@@ -8,6 +8,7 @@ import pytest
 
 import refusal_checks
 from refusal_checks.core.errors import DataError
+from refusal_checks.results import project as project_of
 from refusal_checks.results import run_folder
 from tests.plugin.docs import Page
 from tests.report_runs import GATES, refusals, write_run
@@ -33,13 +34,34 @@ def test_the_example_of_the_page_runs(capsys: pytest.CaptureFixture[str]) -> Non
     assert "compliance" in shown
 
 
-def test_a_run_has_gates_records_and_a_frame(project: Path) -> None:
-    run = refusal_checks.load_run()
-    assert run.path.name == refusal_checks.load_run("2026", project / run_folder.ROOT).path.name
-    assert set(run.gates) == {gate.id for gate in GATES if gate.benchmark in ("unsafe", "safe")}
-    frame = run.frame()
-    assert len(frame) == sum(1 for name in run.benchmarks for _ in run.records(name)) == 90
+def test_a_result_has_verdicts_records_and_a_frame(project: Path) -> None:
+    result = refusal_checks.load_run()
+    again = refusal_checks.load_run("2026", project / run_folder.ROOT)
+    assert result.folder.name == again.folder.name
+    known = {gate.id for gate in GATES if gate.benchmark in ("unsafe", "safe")}
+    assert set(result.verdicts) == known
+    frame = result.frame()
+    assert len(frame) == sum(1 for name in result.figures for _ in result.records(name)) == 90
     assert frame.columns[-3:].tolist() == ["groups", "messages", "votes"]
+
+
+def test_a_run_is_looked_for_where_the_variable_says(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv(project_of.RUNS_VARIABLE, "moved")
+    folder = tmp_path / "moved" / "20260101-000000-1"
+    write_run(folder, {"unsafe": list(refusals("unsafe", 2))})
+    assert refusal_checks.load_run().folder.resolve() == folder
+    with pytest.raises(DataError, match="no runs found in other"):
+        refusal_checks.load_run(runs="other")
+
+
+def test_a_run_that_goes_on_has_no_result(project: Path) -> None:
+    goes_on = project / run_folder.ROOT / "20260102-120000-1"
+    goes_on.mkdir()
+    with pytest.raises(DataError, match="name the folder of a run that has ended"):
+        refusal_checks.load_run()
 
 
 def test_a_run_that_is_not_there_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -48,7 +70,8 @@ def test_a_run_that_is_not_there_is_named(tmp_path: Path, monkeypatch: pytest.Mo
         refusal_checks.load_run("last")
 
 
-def test_importing_the_package_and_naming_a_run_import_no_pandas() -> None:
-    code = "import sys, refusal_checks; refusal_checks.load_run('.'); print(*sys.modules)"
+@pytest.mark.usefixtures("project")
+def test_loading_a_result_imports_no_pandas() -> None:
+    code = "import sys, refusal_checks; refusal_checks.load_run(); print(*sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert not {"pandas", "datasets", "torch"} & set(done.stdout.split())

@@ -1,7 +1,7 @@
 """A pytest plugin that profiles the evaluation of a gate run, and what its profile says.
 
-``-p tools.speed.profiled`` writes it to the file that ``VARIABLE`` names. The evaluation runs in a
-thread of its own, which a profile of the whole command would not see.
+``-p tools.speed.profiled`` writes it to the file that ``VARIABLE`` names, without what pytest does
+before and after.
 """
 
 from __future__ import annotations
@@ -9,7 +9,6 @@ from __future__ import annotations
 import cProfile
 import os
 import pstats
-from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
@@ -23,10 +22,10 @@ def pytest_configure() -> None:
     """Replace the evaluation with a profiled one."""
     file, evaluate = os.environ[VARIABLE], Run.evaluate
 
-    def profiled(self: Run, started: Callable[[], None] = lambda: None) -> None:
+    def profiled(self: Run, following: Run | None = None) -> None:
         profile = cProfile.Profile()
         try:
-            profile.runcall(evaluate, self, started)
+            profile.runcall(evaluate, self, following)
         finally:
             profile.dump_stats(file)
 

@@ -7,12 +7,11 @@ import os
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from refusal_checks.evaluation.options.models import Judging, NamedJudge
-
 from refusal_checks.core.settings import Limits, Sampling
 from refusal_checks.engines.base import EngineSpec
 from refusal_checks.engines.pool import PoolSettings
 from refusal_checks.evaluation.assembly import convert
+from refusal_checks.evaluation.config import JudgeConfig, NamedJudge
 from refusal_checks.models import demo
 from refusal_checks.models.spec import CandidateModel, JudgeModel, Rule, Served
 from refusal_checks.models.spec import parse_candidate as candidate_of
@@ -73,9 +72,9 @@ class Subject:
         return replace(self, judge=replace(self.judge, args=(*self.judge.args, "--seed", "0")))
 
     @property
-    def judging(self) -> Judging:
+    def judging(self) -> JudgeConfig:
         """The judge of a gate run."""
-        return Judging((NamedJudge(self.judge.name, self.judge, self.template),))
+        return JudgeConfig((NamedJudge(self.judge.name, self.judge, self.template),))
 
     @property
     def pool(self) -> PoolSettings:

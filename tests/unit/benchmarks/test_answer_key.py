@@ -24,7 +24,7 @@ QUESTIONS = [
 
 
 def marked(path: Path, **settings: str) -> list[str | None]:
-    known = MultipleChoice.read({"key": path, **settings}, "test")
+    known = MultipleChoice.read({"key": str(path), **settings}, "test")
     return [prompt.reference for prompt in choices.mark(QUESTIONS, MCQ, known)]
 
 
@@ -50,7 +50,7 @@ def test_a_users_key_replaces_the_packages(write: Write) -> None:
 
 def test_a_benchmark_without_a_key_is_left_as_it_is() -> None:
     other: Benchmark = discover()["smoke_safe"]
-    assert choices.mark(QUESTIONS, other, MultipleChoice(key=Path("/no/such"))) == tuple(QUESTIONS)
+    assert choices.mark(QUESTIONS, other, MultipleChoice(key="/no/such")) == tuple(QUESTIONS)
 
 
 def test_disputed_answers_count_on_request_alone(write: Write) -> None:

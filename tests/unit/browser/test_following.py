@@ -3,7 +3,6 @@
 import re
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -12,11 +11,8 @@ from refusal_checks.reports.formats import html
 from refusal_checks.reports.page import follow
 from refusal_checks.reports.page.follow import LivePage
 from tests.chromium import ROWS, count, serious_faults
-from tests.report_runs import hostile, judge, underway, usual
+from tests.report_runs import hostile, judge, tell, underway, usual
 from tests.unit.browser.conftest import Show
-
-if TYPE_CHECKING:
-    pass
 
 
 @pytest.fixture
@@ -26,6 +22,7 @@ def follower(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[LivePa
     monkeypatch.setattr(follow, "EVERY", 0.5)
     run = underway(tmp_path, [Gate("hostile", "rejection_rate", 0.8)], hostile=60)
     found = LivePage([run], tmp_path / "page.html", print)
+    tell(run, found.see)
     judge(run, hostile())
     found.write()
     yield found

@@ -7,12 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from refusal_checks.evaluation.options import models as model_options
-from typer.main import get_command
 
-from refusal_checks.cli import application
 from refusal_checks.core.errors import DataError, UserError
-from refusal_checks.core.settings import JudgeSampling
 from refusal_checks.judges.trust import calibration
 from refusal_checks.reports.markdown import escape
 from tests import hosted
@@ -151,16 +147,23 @@ def test_a_judge_s_server_is_asked_no_faster_than_allowed(write: Write) -> None:
             calibrate(*args, "--set", "judge.requests_per_minute=-1")
 
 
-def test_every_option_that_is_part_of_a_judges_identity_is_there() -> None:
-    """Else no calibration of such a judge could be made; both sides have one declaration."""
-    known = {
-        name
-        for parameter in get_command(application()).commands["calibrate"].params  # type: ignore[attr-defined]
-        for name in parameter.opts
-    }
-    sampling = {f"--judge-{name}".replace("_", "-") for name in JudgeSampling.model_fields}
-    assert sampling | set(model_options.extras("judge")) <= known
-    assert {"--set"} <= known
+def test_the_judge_of_a_run_file_is_measured_as_it_gates(write: Write, tmp_path: Path) -> None:
+    rows = (f"what {n}?,answer {n},{('refusal', 'compliance')[n % 2]}\n" for n in range(4))
+    labels = write("a.csv", "prompt,completion,label\n" + "".join(rows))
+    identities = []
+    with FakeServer() as server:
+        gates = "[smoke_safe]\nrejection_rate = { max = 0.1 }\n"
+        judge = f'[judge]\nmodel = "{server.url}"\nmax_tokens = 99\nprompt = "harmbench"\n'
+        file = write("run.toml", judge + gates)
+        options = ("--judge", server.url, "--set", "judge.max_tokens=99")
+        for words in (("--thresholds", file), (*options, "--set", "judge.prompt=harmbench")):
+            calibrate(*words, "--labels", labels, "--out", tmp_path)
+            (judged,) = figures(tmp_path)
+            identities.append(judged["judge"]["identity"])
+        assert server.requests[-1]["max_tokens"] == 99
+    assert identities[0] == identities[1]
+    with pytest.raises(UserError, match="--judge missing: name the judge, or a run file that has"):
+        calibrate("--labels", labels)
 
 
 def test_a_judges_temperature_is_part_of_its_calibration(write: Write, tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ import pytest
 
 from refusal_checks import __version__
 from refusal_checks.core.errors import UserError
-from refusal_checks.results import run_folder
+from refusal_checks.results import project, run_folder
 from tests.report_runs import refusals, write_run
 from tests.unit.cli.test_baseline import call, write_summary
 
@@ -103,7 +103,7 @@ def test_runs_are_listed_and_shown_as_json(runs: Path) -> None:
 def test_a_folder_that_is_named_counts_even_if_it_is_the_default(
     runs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv(run_folder.RUNS_VARIABLE, str(tmp_path / "elsewhere"))
+    monkeypatch.setenv(project.RUNS_VARIABLE, str(tmp_path / "elsewhere"))
     assert json.loads(call("runs", "list", "--json").output) == []
     listed = json.loads(call("runs", "list", "--json", "--runs", run_folder.ROOT).output)
     assert [run["run"] for run in listed] == [OLD, NEW]

@@ -6,6 +6,7 @@ import pytest
 
 from refusal_checks.core.errors import ModelError, UserError
 from refusal_checks.core.settings import Cascading, Frozen, JudgeSampling, Limits, Sampling
+from refusal_checks.spec import EngineTable, ModelTable
 
 
 @pytest.mark.parametrize(
@@ -14,7 +15,7 @@ from refusal_checks.core.settings import Cascading, Frozen, JudgeSampling, Limit
         (Sampling, {"samples": 1, "temperature": 0, "top_p": 1, "top_k": 0, "max_tokens": 1}),
         (Sampling, {"samples": 128, "temperature": 2, "top_p": 0.01, "seed": 2**31 - 1}),
         (JudgeSampling, {"temperature": 0, "max_tokens": 16, "seed": 0}),
-        (Limits, {"in_flight": 1, "start_timeout": 0.1, "request_timeout": 1}),
+        (Limits, {"in_flight": 1, "outage_timeout": 0.1, "request_timeout": 1}),
     ],
 )
 def test_the_ends_of_each_range_are_valid(settings: type[Frozen], values: dict[str, Any]) -> None:
@@ -33,9 +34,10 @@ WRONG: list[tuple[type[Frozen], str, list[object]]] = [
     (JudgeSampling, "top_k", [-1]),
     (JudgeSampling, "samples", [0, 129]),
     (Limits, "in_flight", [0]),
-    (Limits, "start_timeout", [0]),
+    (EngineTable, "start_timeout", [0]),
     (Limits, "request_timeout", [-5]),
-    (Limits, "judge_rpm", [0, float("inf")]),
+    (ModelTable, "requests_per_minute", [0, float("inf")]),
+    (ModelTable, "concurrency", [0]),
     (Cascading, "sample", [-0.1, 1.1]),
 ]
 

@@ -8,7 +8,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import TypeAdapter
-from refusal_checks.evaluation.options.command_line import REDACT
 from typer.testing import CliRunner
 
 from refusal_checks.cli import application
@@ -176,7 +175,7 @@ def test_a_redacted_run_has_nothing_to_label_and_a_prompt_that_looks_so_is_label
 def test_a_report_of_a_run_with_texts_can_be_without_them(
     tmp_path: Path, name: str, args: list[str], variable: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv(REDACT, variable)
+    monkeypatch.setenv(redact.VARIABLE, variable)
     records = [record(Binary(Label.COMPLIANCE, None, SECRET), f"p{n}") for n in range(9)]
     mistakes = (Mistake("canary-1", "plain", "refusal", "compliance", SECRET),)
     judge = JudgeCheck("j", "0", (Check("agreement", None, 0.8, False, mistakes),), 1, 0.1)

@@ -9,7 +9,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from refusal_checks import load_run
 from refusal_checks.core.errors import DataError, UserError
 from refusal_checks.core.prompts import Message, Prompt
 from refusal_checks.core.records import Completion, Record, Vote
@@ -25,16 +24,7 @@ from refusal_checks.core.verdicts import (
 )
 from refusal_checks.results import run_folder
 from refusal_checks.results.manifest import Manifest
-from refusal_checks.results.run_folder import (
-    FOLDER_KEY,
-    ROOT,
-    RUNS_KEY,
-    RUNS_VARIABLE,
-    RunFolder,
-    configured,
-    require_writable,
-    usual_root,
-)
+from refusal_checks.results.run_folder import RunFolder, require_writable
 from refusal_checks.results.summary import RunSummary, summarise
 from tests.report_runs import refusals, write_run
 
@@ -190,103 +180,6 @@ def test_last_is_the_run_even_beside_a_folder_of_that_name(
     assert run_folder.find("./last", root).path == Path("last")
     assert run_folder.locate("last", root).name == NAMES[-1]
     assert run_folder.locate("notes", root) == Path("notes")
-
-
-FORMS = {
-    "pytest.toml": f'[pytest]\n{RUNS_KEY} = ["elsewhere/runs"]\n',
-    ".pytest.toml": f'[pytest]\n{RUNS_KEY} = ["elsewhere/runs"]\n',
-    "pytest.ini": f"[pytest]\n{RUNS_KEY} = elsewhere/runs\n",
-    ".pytest.ini": f"[pytest]\n{RUNS_KEY} = elsewhere/runs\n",
-    "pyproject.toml": f'[tool.pytest.ini_options]\n{RUNS_KEY} = "elsewhere/runs"\n',
-    "tox.ini": f"[pytest]\n{RUNS_KEY}: elsewhere/runs\n",
-    "setup.cfg": f"[tool:pytest]\n{RUNS_KEY} = elsewhere/runs\n",
-}
-
-
-@pytest.mark.parametrize("name", FORMS)
-def test_every_pytest_configuration_is_read_from_below_it(tmp_path: Path, name: str) -> None:
-    (tmp_path / name).write_text(FORMS[name])
-    below = tmp_path / "a" / "b"
-    below.mkdir(parents=True)
-    elsewhere = {RUNS_KEY: tmp_path / "elsewhere" / "runs"}
-    assert configured(below) == configured(tmp_path) == elsewhere
-    assert usual_root(below) == elsewhere[RUNS_KEY]
-
-
-def test_the_nearest_configuration_counts_and_files_without_a_section_do_not(
-    tmp_path: Path,
-) -> None:
-    (tmp_path / "pytest.ini").write_text(FORMS["pytest.ini"])
-    near = tmp_path / "near"
-    near.mkdir()
-    (near / "pyproject.toml").write_text("[project]\nname = 'x'\n")
-    (near / "tox.ini").write_text("[tox]\n")
-    assert configured(near) == {RUNS_KEY: tmp_path / "elsewhere" / "runs"}
-    (near / "pytest.ini").write_text("")
-    assert configured(near) == {}
-
-
-@pytest.mark.parametrize(
-    ("file", "lines", "expected"),
-    [
-        ("pytest.ini", "[pytest]\nrefusal_checks_runs = 'the runs'", "the runs"),
-        ("pytest.ini", "[pytest]\nrefusal_checks_folder = own", "own/runs"),
-        ("pytest.ini", "[pytest]\nrefusal_checks_runs = /tmp/runs", "/tmp/runs"),
-        ("pytest.ini", "[pytest]\nrefusal_checks_runs =", None),
-        ("pyproject.toml", f'[tool.pytest.ini_options]\n{RUNS_KEY} = ["my runs"]', "my runs"),
-        ("pyproject.toml", f'[tool.pytest]\n{RUNS_KEY} = ["my runs"]', "my runs"),
-    ],
-)
-def test_values_are_read_as_pytest_reads_them(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, file: str, lines: str, expected: str | None
-) -> None:
-    monkeypatch.delenv(RUNS_VARIABLE, raising=False)
-    (tmp_path / file).write_text(f"{lines}\n")
-    assert usual_root(tmp_path) == (tmp_path / expected if expected else ROOT)
-
-
-BROKEN = (
-    *("[pytest\n", "\x00", "%s = %(x)s\n", "pytest = 1\n", "[[pytest]]\nx = 1\n"),
-    *("tool = 1\n", "[tool.pytest]\nini_options = 3\n", "tool.pytest.ini_options = [1]\n"),
-)
-
-
-@pytest.mark.parametrize("content", BROKEN)
-def test_a_broken_configuration_is_pytests_to_complain_of(tmp_path: Path, content: str) -> None:
-    for name in FORMS:
-        (tmp_path / name).write_text(content)
-    assert configured(tmp_path) == {}
-
-
-def test_the_key_of_runs_wins_over_the_variable_and_both_over_the_usual_place(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.delenv(RUNS_VARIABLE, raising=False)
-    assert usual_root() == ROOT
-    monkeypatch.setenv(RUNS_VARIABLE, "  ")
-    assert usual_root() == ROOT
-    monkeypatch.setenv(RUNS_VARIABLE, "~/runs")
-    assert usual_root() == Path.home() / "runs"
-    (tmp_path / "pytest.ini").write_text(f"[pytest]\n{FOLDER_KEY} = own\n")
-    assert usual_root() == Path.home() / "runs"
-    monkeypatch.delenv(RUNS_VARIABLE)
-    assert usual_root() == tmp_path / "own" / "runs"
-    monkeypatch.setenv(RUNS_VARIABLE, "moved")
-    (tmp_path / "pytest.ini").write_text(FORMS["pytest.ini"])
-    assert usual_root() == tmp_path / "elsewhere" / "runs"
-
-
-def test_a_run_is_opened_where_the_variable_says(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv(RUNS_VARIABLE, "moved")
-    run = tmp_path / "moved" / "20260101-000000-1"
-    run.mkdir(parents=True)
-    assert load_run().path.resolve() == run
-    with pytest.raises(DataError, match="no runs found in other"):
-        load_run(runs="other")
 
 
 def test_a_folder_that_cannot_be_written_is_named_with_the_remedy(

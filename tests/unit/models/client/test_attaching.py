@@ -8,7 +8,7 @@ import pytest
 from aiohttp import web
 
 from refusal_checks.core.errors import ModelError
-from refusal_checks.core.settings import JudgeSampling, Limits, Sampling
+from refusal_checks.core.settings import JudgeSampling, Limits, RequestPace, Sampling
 from refusal_checks.models.client.attaching import ROOM, TOKENS, Attaching, list_contexts, probe
 from refusal_checks.models.client.capabilities import ALL, CONSEQUENCES, Capabilities, Support
 from refusal_checks.models.client.client import Client, RequestParams
@@ -146,12 +146,12 @@ def test_refused_template_variables_are_named_by_their_option() -> None:
 
 
 def test_each_role_has_its_own_pace() -> None:
-    limits = Limits(candidate_rpm=30, judge_concurrency=2)
-    assert (limits.pace("candidate").per_minute, limits.pace("judge").per_minute) == (30, None)
-    assert limits.pace("judge").at_once == 2
-    with FakeServer(delay=0.01) as server:
-        attaching(candidate_concurrency=1).connect(named(server), "--candidate", 1)
-    assert server.most_at_once == 1
+    paces = {"candidate": RequestPace(at_once=1)}
+    for option, most in (("--candidate", {1}), ("--judge", {*range(2, 20)})):
+        with FakeServer(delay=0.01) as server:
+            found = Attaching(Limits(), Sampling(), JudgeSampling(), paces)
+            found.connect(named(server), option, 1)
+        assert server.most_at_once in most
 
 
 def test_the_models_of_a_server_are_listed_with_its_key() -> None:

@@ -13,7 +13,7 @@ from refusal_checks.reports.page.follow import LivePage
 from refusal_checks.results.redact import Redaction
 from tests.deciding import decide
 from tests.html_page import Page
-from tests.report_runs import HOSTILE, underway
+from tests.report_runs import HOSTILE, tell, underway
 from tests.unit.conftest import record, records
 
 GATE, LATER = Gate("bench", "rejection_rate", 0.9), Gate("later", "rejection_rate", 0.9)
@@ -33,6 +33,7 @@ class Going:
         )
         self.run.progress.phase = "checking the judge"
         self.follower = LivePage([self.run], self.page, self.said.append)
+        tell(self.run, self.follower.see)
 
     def judge(self, verdicts: str) -> None:
         progress = self.run.progress

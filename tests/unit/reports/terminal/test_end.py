@@ -11,14 +11,13 @@ from syrupy.assertion import SnapshotAssertion
 
 from refusal_checks.core.prompts import Kind
 from refusal_checks.core.text import redacted
-from refusal_checks.evaluation.manifest import facts
 from refusal_checks.gates.compare import Earlier
 from refusal_checks.gates.gate import Gate
 from refusal_checks.models.client.answers import Usage
-from refusal_checks.reports import remarks
+from refusal_checks.reports import messages, remarks
 from refusal_checks.reports.terminal import end
 from refusal_checks.reports.terminal.end import WIDTH, fitting, footer, tokens, unfinished
-from refusal_checks.results import run_folder
+from refusal_checks.results import project
 from refusal_checks.results.manifest import Manifest
 from refusal_checks.results.progress import Progress
 from refusal_checks.results.summary import RunSummary, summarise
@@ -165,7 +164,7 @@ def test_the_command_that_is_shown_finds_the_run(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, folder: str, named: str
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv(run_folder.RUNS_VARIABLE, "kept")
+    monkeypatch.setenv(project.RUNS_VARIABLE, "kept")
     told = map(str, end.lines([(breach(), Path(folder))], 80))
     (line,) = (line for line in told if "refusal-checks report" in line)
     assert line.endswith(f" report html {named}")
@@ -208,7 +207,8 @@ def test_the_footer_and_junit_name_rows_that_nothing_pins(pinned: bool | None, s
     found = Manifest().extended(data={"sorrybench": {"revision": "97dd", "pinned": pinned}})
     shown = "\n".join(footer([(RunSummary(found), Path())]))
     assert ("unpinned rows: sorrybench" in shown) is said
-    properties = facts(found.extended(judge_prompts={"sorrybench": {}}))
+    summary = RunSummary(found.extended(judge_prompts={"sorrybench": {}}))
+    properties = messages.provenance(summary, "sorrybench")
     assert ("unpinned rows" in properties["data_revision/sorrybench"]) is said
 
 
@@ -235,17 +235,17 @@ def progress(done: bool) -> Progress:
 
 
 def test_an_interrupted_run_says_what_is_done_and_how_to_continue() -> None:
-    store, begun = Path("store.sqlite"), progress(False)
-    assert list(unfinished(begun, RunSummary(), 4, store, fresh=False)) == [
+    summary, begun = RunSummary(Manifest(store="store.sqlite")), progress(False)
+    assert list(unfinished(begun, summary, 4, fresh=False)) == [
         "first: complete, 2 prompts",
         "second: 1 of 3 prompts answered, 0 judged",
         "0 of 4 gates decided",
         "to continue, run the same command again: store.sqlite holds the finished work",
     ]
-    *_, last = unfinished(begun, RunSummary(), 1, store, fresh=True)
+    *_, last = unfinished(begun, summary, 1, fresh=True)
     assert last.startswith("to continue, run the same command without --fresh: store.sqlite")
     for none in (progress(True), Progress()):  # it is complete, or never began
-        assert list(unfinished(none, RunSummary(), 4, store, fresh=False)) == []
+        assert list(unfinished(none, summary, 4, fresh=False)) == []
 
 
 @pytest.mark.parametrize(

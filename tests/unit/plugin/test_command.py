@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from refusal_checks.cli.gate import arguments
-from refusal_checks.results.run_folder import FOLDER_KEY, RUNS_KEY, RUNS_VARIABLE
+from refusal_checks.plugin.command import arguments
+from refusal_checks.results.project import FOLDER_KEY, RUNS_KEY, RUNS_VARIABLE
 
 
 @pytest.mark.parametrize(
