@@ -57,8 +57,9 @@ def stand_in(folder: Path, monkeypatch: pytest.MonkeyPatch, text: str) -> None:
 def look(
     tmp_path: Path, candidate: str | None = None, judges: tuple[str, ...] = (), **plan: Any
 ) -> dict[str, Diagnosis]:
+    candidates = [candidate] if candidate else []
     usual = {"files": (), "store": tmp_path / "store.sqlite", "data": None, "engine": "vllm"}
-    return {found.what: found for found in examine(candidate, judges, **{**usual, **plan})}
+    return {found.what: found for found in examine(candidates, judges, **{**usual, **plan})}
 
 
 def test_a_machine_without_a_plan_is_looked_at(tmp_path: Path) -> None:

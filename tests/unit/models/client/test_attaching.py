@@ -8,6 +8,7 @@ import pytest
 from aiohttp import web
 
 from refusal_checks.core.errors import ModelError
+from refusal_checks.core.prompts import Message
 from refusal_checks.core.settings import JudgeSampling, Limits, RequestPace, Sampling
 from refusal_checks.models.client.attaching import ROOM, TOKENS, Attaching, list_contexts, probe
 from refusal_checks.models.client.capabilities import ALL, CONSEQUENCES, Capabilities, Support
@@ -146,12 +147,17 @@ def test_refused_template_variables_are_named_by_their_option() -> None:
 
 
 def test_each_role_has_its_own_pace() -> None:
-    paces = {"candidate": RequestPace(at_once=1)}
-    for option, most in (("--candidate", {1}), ("--judge", {*range(2, 20)})):
-        with FakeServer(delay=0.01) as server:
+    async def ask(client: Client) -> None:
+        async with client:
+            questions = [(Message("user", f"question {number}"),) for number in range(4)]
+            await asyncio.gather(*(client.chat(each, RequestParams()) for each in questions))
+
+    paces = {"candidate": RequestPace(at_once=1), "judge": RequestPace(at_once=3)}
+    for role, pace in paces.items():
+        with FakeServer(delay=0.05) as server:
             found = Attaching(Limits(), Sampling(), JudgeSampling(), paces)
-            found.connect(named(server), option, 1)
-        assert server.most_at_once in most
+            asyncio.run(ask(found.connect(named(server), f"--{role}", 1)))
+        assert server.most_at_once == pace.at_once
 
 
 def test_the_models_of_a_server_are_listed_with_its_key() -> None:
