@@ -77,7 +77,7 @@ Several = Annotated[tuple[str, ...], BeforeValidator(_as_list), Field(strict=Fal
 Tables = Annotated[tuple[dict[str, Any], ...], BeforeValidator(_as_list), Field(strict=False)]
 Texts = Annotated[dict[str, str], BeforeValidator(_as_texts)]
 
-_EACH = "; one for all models, or a list with one for each"
+_EACH = "; one for all models, or one for each"
 
 
 class ModelTable(Frozen):

@@ -1,23 +1,13 @@
-"""The parts of a run, built from its options: prompts, candidate, judges and servers."""
+"""The parts of a run, built from what it is told: prompts, candidate, judges and servers."""
 
-import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
 from types import MappingProxyType
 from typing import NamedTuple
 
-from refusal_checks.benchmarks import Benchmark, attacks, choices, hub, pinned
-from refusal_checks.benchmarks.attacks import rewrite
-from refusal_checks.benchmarks.attacks.base import Given
-from refusal_checks.benchmarks.base import stratified
 from refusal_checks.core.errors import (
-    DataError,
     ModelError,
-    ThresholdError,
     UserError,
-    require_known,
 )
-from refusal_checks.core.prompts import Prompt
 from refusal_checks.core.settings import Cascading, ClassifierForm
 from refusal_checks.core.text import clean
 from refusal_checks.engines import kinds, needs
@@ -31,7 +21,8 @@ from refusal_checks.evaluation.config import (
     changed,
 )
 from refusal_checks.evaluation.planning import Judges, Plan
-from refusal_checks.gates.gate import EVERY, Gate
+from refusal_checks.evaluation.prompts import load_prompts
+from refusal_checks.gates.gate import Gate
 from refusal_checks.judges import cascade, classifier, panel
 from refusal_checks.judges.base import JudgeSetup
 from refusal_checks.judges.panel import Way
@@ -50,12 +41,7 @@ Note = Callable[[str], None]
 
 
 class Parts(NamedTuple):
-    """The parts of a run; nothing is started yet.
-
-    Attributes:
-        left_out: how many prompts each attack could not rewrite, by benchmark.
-        usual: prompts of a run without ``--limit`` and with all answers recorded, by benchmark.
-    """
+    """The parts of a run; nothing is started yet. See ``Loaded`` for what comes from there."""
 
     plan: Plan
     candidate: Candidate
@@ -66,11 +52,10 @@ class Parts(NamedTuple):
 
 
 def assemble(
-    options: RunConfig, gates: Sequence[Gate], engines: Servers, say: Note, note: Note
+    config: RunConfig, gates: Sequence[Gate], engines: Servers, say: Note, note: Note
 ) -> Parts:
     """Load and check everything that a run needs; notes say how verdicts came about."""
-    answering, judging, known = options.answering, options.judging, options.benchmarks
-    model = answering.model
+    known, model = config.benchmarks, config.answering.model
     attacked = next((gate for gate in gates if known[gate.benchmark].attack), None)
     if isinstance(model, Replay) and attacked:
         raise UserError(
@@ -79,23 +64,47 @@ def assemble(
         )
     if engines.are_live:
         _require_loadable("--candidate", model, say)
-        for judge in judging.models:
+        for judge in config.judging.models:
             _require_loadable("--judge", judge, say)
-    plan, left_out, usual, recording = load_plan(options, gates, note)
-    scoring = options.multiple_choice.scoring
+    loaded = load_prompts(
+        gates,
+        known,
+        config.mirror,
+        config.multiple_choice,
+        config.answering,
+        note,
+        redact=config.redact,
+    )
+    plan, recording = loaded.plan, loaded.recording
+    scoring = config.multiple_choice.scoring
     if recording:
-        candidate = _replayed(options, recording, plan, say)
+        candidate = _replayed(model.name, recording, plan, scoring, say, redact=config.redact)
     else:
-        candidate = _served(answering, scoring, engines, plan, note)
+        candidate = _served(config.answering, scoring, engines, plan, note)
     names = dict.fromkeys([*plan, *(gate.benchmark for gate in gates)])
-    ways = panel.ways({name: known[name] for name in names}, bool(options.trust.floors))
-    form, is_recorded = options.trust.form, recording is not None
-    judges = judge_panels(judging, ways, engines, note, is_recorded, form)
-    require_cascade(judging.cascade, ways, judges)
+    ways = panel.ways({name: known[name] for name in names}, bool(config.trust.floors))
+    form, is_recorded = config.trust.form, recording is not None
+    judges = judge_panels(config.judging, ways, engines, note, is_recorded, form)
+    require_cascade(config.judging.cascade, ways, judges)
     for name, prompts in plan.items():
         if recording and any(isinstance(judge, LabelsJudge) for judge in judges[name]):
             recording.require_labels(name, prompts)
-    for gate in (gate for gate in gates if gate.metric == disagreement_rate.name):
+    _require_several(gates, judges)
+    if config.limits.stop_early and any(map(cascade.of, judges.values())):
+        raise UserError(
+            "judges in a cascade: leave out --stop-early, because the second judge's sample is one "
+            "of whole benchmarks"
+        )
+    if config.judging.rationales != "all":
+        _note_without_reasons(judges, note)
+    return Parts(plan, candidate, judges, engines, loaded.left_out, loaded.usual)
+
+
+def _require_several(gates: Sequence[Gate], judges: Judges) -> None:
+    """Refuse a gate on disagreement where one judge, or two of a cascade, decide."""
+    for gate in gates:
+        if gate.metric != disagreement_rate.name:
+            continue
         named = f"{gate.source}: [{gate.benchmark}] {gate.metric}"
         if len(judges[gate.benchmark]) == 1:
             raise UserError(f"{named}: give --judge more than once; it compares several judges")
@@ -104,14 +113,6 @@ def assemble(
                 f"{named}: name a third --judge, so that each reads every answer: beside bundled "
                 "a second one reads only some"
             )
-    if options.limits.stop_early and any(map(cascade.of, judges.values())):
-        raise UserError(
-            "judges in a cascade: leave out --stop-early, because the second judge's sample is one "
-            "of whole benchmarks"
-        )
-    if judging.rationales != "all":
-        _note_without_reasons(judges, note)
-    return Parts(plan, candidate, judges, engines, left_out, usual)
 
 
 def _require_loadable(option: str, model: Model, say: Note) -> None:
@@ -128,127 +129,6 @@ def convert(models: Iterable[Model], say: Note) -> None:
     for conversion in dict.fromkeys(model.conversion for model in wanted):
         if conversion:
             conversion.make(say)
-
-
-# Prompts.
-
-
-def prompts_of(benchmark: Benchmark, plan: Plan) -> Sequence[Prompt]:
-    """A benchmark's prompts; of one that stands for all attacks, the prompts under each."""
-    return [prompt for name in benchmark.under or (benchmark.name,) for prompt in plan[name]]
-
-
-def load_plan(
-    options: RunConfig, gates: Sequence[Gate], note: Note
-) -> tuple[Plan, Mapping[str, int], Mapping[str, int], Recording | None]:
-    """The prompts of the gates' benchmarks: loaded, limited, and rewritten by attacks.
-
-    For a benchmark that stands for all attacks, those under each are loaded. Of a part of a
-    recording, only what it has answers to. ``left_out`` and ``usual`` of ``Parts`` come with the
-    plan, and the recording, if there is one, with its answers to these prompts.
-    """
-    known = options.benchmarks
-    several = (known[gate.benchmark].under or (gate.benchmark,) for gate in gates)
-    names = dict.fromkeys(name for each in several for name in each)
-    plain = {name: known[name].plain or name for name in names}
-    loaded = {}
-    with hub.leaving_no_copy(options.redact):
-        for name in set(plain.values()):
-            prompts = pinned.load_checked(known[name], options.mirror)
-            loaded[name] = choices.mark(prompts, known[name], options.multiple_choice)
-    whole: Plan = {name: loaded[plain[name]] for name in names}
-    usual = {name: min(len(whole[name]), known[name].usual_limit or sys.maxsize) for name in names}
-    for gate in gates:
-        if gate.group_kind is not None:
-            groups = [prompt.groups for prompt in prompts_of(known[gate.benchmark], whole)]
-            kinds_known = {kind for each in groups for kind in each}
-            # All of the package's own benchmarks have groups; in a user's file they are columns.
-            column = f'; name the column: groups = {{ {gate.group_kind} = "..." }}'
-            own = "" if kinds_known else column
-            require_known(gate.group_kind, kinds_known, _table(gate), "kind of group", remedy=own)
-            values = {each.get(gate.group_kind, "") for each in groups} - {""}
-            if gate.is_on_every_group and EVERY in values:
-                raise DataError(
-                    f'{_table(gate)}: give the {gate.group_kind} "{EVERY}" of the data another '
-                    "name: it stands for every group"
-                )
-            if not gate.is_on_every_group:
-                require_known(str(gate.group), values, _table(gate), gate.group_kind)
-            elif values <= {*gate.apart}:
-                raise ThresholdError(
-                    f"{_table(gate)}: remove it: every {gate.group_kind} has a table of its own "
-                    f"with {gate.metric}"
-                )
-    answering, recording = options.answering, None
-    if isinstance(answering.model, Replay):
-        wanted = (prompt for prompts in whole.values() for prompt in prompts)
-        how = replace(answering.replay, reasoning_end=answering.model.reasoning_end)
-        recording = replay.read(answering.model.path, how, wanted)
-    if recording and answering.replay.partial:
-        whole = _recorded(recording, whole, note)
-        if empty := _without_prompts(known, gates, whole):
-            raise DataError(
-                f"{recording.path}: deselect {empty.id}: its group has no recorded answer"
-            )
-    plan: dict[str, Sequence[Prompt]] = {
-        name: stratified(prompts, known[name].limit) for name, prompts in whole.items()
-    }
-    if empty := _without_prompts(known, gates, plan):
-        raise UserError(
-            f"{_table(empty)}: raise the limit of {known[empty.benchmark].limit} prompts, which "
-            "leaves none of this group, or deselect the gate"
-        )
-    left_out: dict[str, int] = {}
-    unfit: dict[str, str] = {}
-    for name in [name for name in plan if known[name].attack]:
-        attack = attacks.find(known[name].attack, name)
-        asked, unfit[name] = len(plan[name]), attack.unfit
-        plan[name], lost = rewrite(attack, plan[name], Given(whole[name]))
-        if lost:
-            left_out[name] = len(lost)
-            note(
-                f"{name}: {len(lost)} of {asked} prompts are left out, because the "
-                f"attack cannot rewrite them ({attack.unfit or 'it returns them unchanged'}); "
-                f"the first is {clean(lost[0].id, 60)}"
-            )
-    if empty := _without_prompts(known, gates, plan):
-        why = unfit.get(empty.benchmark, "")
-        raise DataError(
-            f"{empty.source}: deselect {empty.id}, or take the attack out: it can rewrite none "
-            f"of the prompts{why and f' ({why})'}"
-        )
-    return plan, left_out, usual, recording
-
-
-def _table(gate: Gate) -> str:
-    group = f'"{EVERY}"' if gate.is_on_every_group else gate.group
-    return f"{gate.source}: [{gate.benchmark}.{gate.group_kind}.{group}]"
-
-
-def _without_prompts(
-    known: Mapping[str, Benchmark], gates: Sequence[Gate], plan: Plan
-) -> Gate | None:
-    for gate in gates:
-        if not any(map(gate.looks_at, prompts_of(known[gate.benchmark], plan))):
-            return gate
-    return None
-
-
-def _recorded(recording: Recording, whole: Plan, note: Note) -> Plan:
-    """The prompts that have a recorded answer; the user is told how many these are."""
-    plan = {name: tuple(filter(recording.answers, prompts)) for name, prompts in whole.items()}
-    for name, prompts in plan.items():
-        if not prompts:
-            raise DataError(
-                f"{recording.path}: deselect {name}: none of its {len(whole[name])} prompts has "
-                "a recorded answer"
-            )
-        if len(prompts) < len(whole[name]):
-            note(
-                f"{name}: its figures are of the {len(prompts)} prompts of {len(whole[name])} "
-                f"that {recording.path.name} has answers to"
-            )
-    return plan
 
 
 # The candidate.
@@ -277,15 +157,16 @@ def _served(
     return served
 
 
-def _replayed(options: RunConfig, recording: Recording, plan: Plan, say: Note) -> Candidate:
-    scoring = options.multiple_choice.scoring
+def _replayed(
+    name: str, recording: Recording, plan: Plan, scoring: str, say: Note, *, redact: bool
+) -> Candidate:
     if scoring == "logprob" and any(p.options for prompts in plan.values() for p in prompts):
         raise ModelError(
             "multiple_choice.scoring=logprob: use multiple_choice.scoring=text; recorded answers "
             "have no probabilities"
         )
     for benchmark, prompts in plan.items():
-        recording.require(benchmark, prompts, options.redact)
+        recording.require(benchmark, prompts, redact)
         where = f"{recording.path}: {benchmark}"
         if reworded := recording.reworded(prompts):
             first = ", ".join(clean(prompt_id, 60) for prompt_id in reworded[:3])
@@ -298,7 +179,7 @@ def _replayed(options: RunConfig, recording: Recording, plan: Plan, say: Note) -
                 f"{where}: {unsent} attacks were given up and nothing was sent: --judge labels "
                 "counts them as their label says; for any other judge they are invalid"
             )
-    return replay.ReplayCandidate(options.answering.model.name, recording)
+    return replay.ReplayCandidate(name, recording)
 
 
 # The judges.

@@ -14,10 +14,11 @@ from refusal_checks.core.text import count
 from refusal_checks.core.verdicts import Rated
 from refusal_checks.engines.pool import Engines, PoolSettings, Shared
 from refusal_checks.engines.servers import Servers
-from refusal_checks.evaluation.assembly import Parts, assemble, convert, prompts_of
+from refusal_checks.evaluation.assembly import Parts, assemble, convert
 from refusal_checks.evaluation.config import BaselineConfig, RunConfig
 from refusal_checks.evaluation.manifest import manifest
 from refusal_checks.evaluation.planning import Pending, Plan, Task, pending, prompts_at_once
+from refusal_checks.evaluation.prompts import prompts_of
 from refusal_checks.evaluation.trust import (
     Canary,
     Gradient,

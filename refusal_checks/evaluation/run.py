@@ -15,12 +15,12 @@ from refusal_checks.core.errors import EngineStartError, reason
 from refusal_checks.core.records import Record
 from refusal_checks.engines.servers import Work
 from refusal_checks.evaluation.aio import together
-from refusal_checks.evaluation.assembly import prompts_of
 from refusal_checks.evaluation.forecast import attempts, forecast
 from refusal_checks.evaluation.manifest import effort
 from refusal_checks.evaluation.phases import Phases
 from refusal_checks.evaluation.planning import Pending
 from refusal_checks.evaluation.prepare import Prepared
+from refusal_checks.evaluation.prompts import prompts_of
 from refusal_checks.gates import power
 from refusal_checks.models.spec import Model
 from refusal_checks.results.manifest import EnginesUsed

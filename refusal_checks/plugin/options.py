@@ -133,7 +133,7 @@ def _named(name: str, key: str) -> Option:
     if kind is bool:
         settings: dict[str, Any] = {"action": "store_true", "default": None, "help": text}
     elif get_origin(kind) is tuple:
-        text = f"{text} (repeatable)" if key.endswith((".model", "labels")) else text
+        text = f"{text} (repeatable)"
         settings = {"action": "append", "metavar": _METAVARS[key], "help": text}
     else:
         metavar = _METAVARS.get(key, _KIND_METAVARS[kind])

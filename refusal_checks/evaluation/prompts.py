@@ -1,0 +1,193 @@
+"""The prompts of a run: loaded, checked against the gates, limited, and rewritten by attacks."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import NamedTuple
+
+from refusal_checks.benchmarks import Benchmark, attacks, choices, hub, pinned
+from refusal_checks.benchmarks.attacks import rewrite
+from refusal_checks.benchmarks.attacks.base import Given
+from refusal_checks.benchmarks.base import stratified
+from refusal_checks.core.errors import DataError, ThresholdError, UserError, require_known
+from refusal_checks.core.prompts import Prompt
+from refusal_checks.core.settings import MultipleChoice
+from refusal_checks.core.text import clean
+from refusal_checks.evaluation.config import CandidateConfig
+from refusal_checks.evaluation.planning import Plan
+from refusal_checks.gates.gate import EVERY, Gate
+from refusal_checks.models.recordings import replay
+from refusal_checks.models.recordings.replay import Recording
+from refusal_checks.models.spec import Replay
+
+Benchmarks = Mapping[str, Benchmark]
+Note = Callable[[str], None]
+
+
+class Loaded(NamedTuple):
+    """The prompts of a run.
+
+    Attributes:
+        left_out: how many prompts each attack could not rewrite, by benchmark.
+        usual: prompts of a run without a limit and with all answers recorded, by benchmark.
+        recording: the answers to these prompts, if they are recorded.
+    """
+
+    plan: Plan
+    left_out: Mapping[str, int]
+    usual: Mapping[str, int]
+    recording: Recording | None
+
+
+def prompts_of(benchmark: Benchmark, plan: Plan) -> Sequence[Prompt]:
+    """A benchmark's prompts; of one that stands for all attacks, the prompts under each."""
+    return [prompt for name in benchmark.under or (benchmark.name,) for prompt in plan[name]]
+
+
+def load_prompts(
+    gates: Sequence[Gate],
+    known: Benchmarks,
+    mirror: Path | None,
+    multiple_choice: MultipleChoice,
+    answering: CandidateConfig,
+    note: Note,
+    *,
+    redact: bool,
+) -> Loaded:
+    """Load the prompts of the gates' benchmarks; notes say which of them are left out.
+
+    For a benchmark that stands for all attacks, those under each are loaded. Of a part of a
+    recording, only what it has answers to.
+
+    Raises:
+        UserError: the data cannot be read, or a gate looks at nothing in it.
+    """
+    several = (known[gate.benchmark].under or (gate.benchmark,) for gate in gates)
+    names = list(dict.fromkeys(name for each in several for name in each))
+    with hub.leaving_no_copy(redact):
+        whole = _whole(names, known, mirror, multiple_choice)
+    usual = {name: min(len(whole[name]), known[name].usual_limit or sys.maxsize) for name in names}
+    for gate in gates:
+        if gate.group_kind is not None:
+            _require_group(gate, prompts_of(known[gate.benchmark], whole))
+    recording = _recording(answering, whole)
+    if recording and answering.replay.partial:
+        whole = _recorded(recording, whole, note)
+        if empty := _without_prompts(known, gates, whole):
+            raise DataError(
+                f"{recording.path}: deselect {empty.id}: its group has no recorded answer"
+            )
+    plan: Plan = {name: stratified(prompts, known[name].limit) for name, prompts in whole.items()}
+    if empty := _without_prompts(known, gates, plan):
+        raise UserError(
+            f"{_table(empty)}: raise the limit of {known[empty.benchmark].limit} prompts, which "
+            "leaves none of this group, or deselect the gate"
+        )
+    plan, left_out = _attacked(plan, whole, known, gates, note)
+    return Loaded(plan, left_out, usual, recording)
+
+
+def _whole(
+    names: Iterable[str], known: Benchmarks, mirror: Path | None, multiple_choice: MultipleChoice
+) -> Plan:
+    """All prompts of benchmarks; those under attack as they were before it."""
+    plain = {name: known[name].plain or name for name in names}
+    loaded = {}
+    for name in set(plain.values()):
+        prompts = pinned.load_checked(known[name], mirror)
+        loaded[name] = choices.mark(prompts, known[name], multiple_choice)
+    return {name: loaded[plain[name]] for name in plain}
+
+
+def _require_group(gate: Gate, prompts: Iterable[Prompt]) -> None:
+    """Refuse a gate on a group that the data does not have."""
+    assert gate.group_kind is not None
+    groups = [prompt.groups for prompt in prompts]
+    kinds_known = {kind for each in groups for kind in each}
+    # All of the package's own benchmarks have groups; in a user's file they are columns.
+    column = f'; name the column: groups = {{ {gate.group_kind} = "..." }}'
+    own = "" if kinds_known else column
+    require_known(gate.group_kind, kinds_known, _table(gate), "kind of group", remedy=own)
+    values = {each.get(gate.group_kind, "") for each in groups} - {""}
+    if not gate.is_on_every_group:
+        require_known(str(gate.group), values, _table(gate), gate.group_kind)
+        return
+    if EVERY in values:
+        raise DataError(
+            f'{_table(gate)}: give the {gate.group_kind} "{EVERY}" of the data another name: it '
+            "stands for every group"
+        )
+    if values <= {*gate.apart}:
+        raise ThresholdError(
+            f"{_table(gate)}: remove it: every {gate.group_kind} has a table of its own with "
+            f"{gate.metric}"
+        )
+
+
+def _table(gate: Gate) -> str:
+    group = f'"{EVERY}"' if gate.is_on_every_group else gate.group
+    return f"{gate.source}: [{gate.benchmark}.{gate.group_kind}.{group}]"
+
+
+def _recording(answering: CandidateConfig, whole: Plan) -> Recording | None:
+    if not isinstance(answering.model, Replay):
+        return None
+    wanted = (prompt for prompts in whole.values() for prompt in prompts)
+    how = replace(answering.replay, reasoning_end=answering.model.reasoning_end)
+    return replay.read(answering.model.path, how, wanted)
+
+
+def _recorded(recording: Recording, whole: Plan, note: Note) -> Plan:
+    """The prompts that have a recorded answer; the user is told how many these are."""
+    plan = {name: tuple(filter(recording.answers, prompts)) for name, prompts in whole.items()}
+    for name, prompts in plan.items():
+        if not prompts:
+            raise DataError(
+                f"{recording.path}: deselect {name}: none of its {len(whole[name])} prompts has "
+                "a recorded answer"
+            )
+        if len(prompts) < len(whole[name]):
+            note(
+                f"{name}: its figures are of the {len(prompts)} prompts of {len(whole[name])} "
+                f"that {recording.path.name} has answers to"
+            )
+    return plan
+
+
+def _attacked(
+    plan: Plan, whole: Plan, known: Benchmarks, gates: Sequence[Gate], note: Note
+) -> tuple[Plan, dict[str, int]]:
+    """The prompts as attacks rewrite them, and how many each attack could not rewrite."""
+    rewritten = dict(plan)
+    left_out: dict[str, int] = {}
+    unfit: dict[str, str] = {}
+    for name, prompts in plan.items():
+        if not known[name].attack:
+            continue
+        attack = attacks.find(known[name].attack, name)
+        unfit[name] = attack.unfit
+        rewritten[name], lost = rewrite(attack, prompts, Given(whole[name]))
+        if lost:
+            left_out[name] = len(lost)
+            note(
+                f"{name}: {len(lost)} of {len(prompts)} prompts are left out, because the "
+                f"attack cannot rewrite them ({attack.unfit or 'it returns them unchanged'}); "
+                f"the first is {clean(lost[0].id, 60)}"
+            )
+    if empty := _without_prompts(known, gates, rewritten):
+        why = unfit.get(empty.benchmark, "")
+        raise DataError(
+            f"{empty.source}: deselect {empty.id}, or take the attack out: it can rewrite none "
+            f"of the prompts{why and f' ({why})'}"
+        )
+    return rewritten, left_out
+
+
+def _without_prompts(known: Benchmarks, gates: Sequence[Gate], plan: Plan) -> Gate | None:
+    for gate in gates:
+        if not any(map(gate.looks_at, prompts_of(known[gate.benchmark], plan))):
+            return gate
+    return None
