@@ -204,8 +204,9 @@ def tell(run: RunFolder, first: RunFolder) -> None:
     )
     for why, count in lost.most_common(5):
         say(f"  {count} x {why}")
-    for gate, verdict in run.gates.items():
-        found, other = verdict.estimate, first.gates[gate].estimate
+    of_first = first.summary().verdicts
+    for gate, verdict in run.summary().verdicts.items():
+        found, other = verdict.estimate, of_first[gate].estimate
         same = "as the first" if found == other else f"the first: {other}"
         say(f"  {gate}: {'pass' if verdict.passed else 'FAIL'}, {found}; {same}")
 

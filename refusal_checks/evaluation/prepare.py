@@ -178,7 +178,6 @@ class Prepared:
     options: RunConfig
     gates: Sequence[Gate]
     folder: Path
-    say: Callable[[str], None]
     summary: RunSummary
     parts: Parts
     rules: Rules
@@ -300,7 +299,6 @@ def prepare(
         options=options,
         gates=gates,
         folder=folder,
-        say=say,
         summary=summary,
         parts=parts,
         rules=replace(options.rules, evidence=evidence),

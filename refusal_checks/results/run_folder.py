@@ -28,7 +28,6 @@ from refusal_checks.core.records import Completion, Record, Vote
 from refusal_checks.core.text import storable
 from refusal_checks.core.verdicts import Judgement
 from refusal_checks.gates import explain
-from refusal_checks.gates.decide import Verdict
 from refusal_checks.results import project
 from refusal_checks.results.manifest import Manifest
 from refusal_checks.results.shipping import Shipping, shipping
@@ -103,10 +102,6 @@ class RunFolder:
     @property
     def benchmarks(self) -> tuple[str, ...]:
         return tuple(sorted(path.stem for path in (self.path / "records").glob("*.jsonl")))
-
-    @property
-    def gates(self) -> dict[str, Verdict]:
-        return self.summary().verdicts
 
     def frame(self) -> DataFrame:
         from pandas import DataFrame  # comes with datasets; takes a while to import

@@ -6,18 +6,21 @@ import asyncio
 import json
 import os
 import signal
+import sqlite3
 import subprocess
 import sys
 import textwrap
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from junitparser import JUnitXml
 
 from refusal_checks import RunResult, RunSpec, evaluate, load_run
-from refusal_checks.core.errors import UserError
+from refusal_checks.core.errors import DataError, UserError
+from refusal_checks.evaluation import prepare
 from refusal_checks.evaluation.session import Interrupted
 from refusal_checks.results.progress import (
     Decided,
@@ -247,6 +250,31 @@ def test_an_interrupt_keeps_what_is_done_and_the_same_call_goes_on(
     assert isinstance(stopped.value, KeyboardInterrupt)
     assert isinstance(seen[-1], Ended)
     require_stopped(stopped.value, server, spec)
+
+
+@pytest.mark.parametrize("fault", [DataError("no such answers"), KeyboardInterrupt()])
+def test_nothing_stays_open_if_a_later_candidate_cannot_begin(
+    spec: RunSpec, server: FakeServer, fault: BaseException, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made: list[prepare.Prepared] = []
+    usual = prepare.prepare
+
+    def fails(*given: Any) -> prepare.Prepared:
+        if made:
+            raise fault
+        made.append(usual(*given))
+        return made[0]
+
+    monkeypatch.setattr(prepare, "prepare", fails)
+    spec = spec.with_value("candidate.model", [f"{server.url}#fake", f"{server.url}#other"])
+    with pytest.raises(type(fault)) as caught:
+        evaluate(spec)
+    if isinstance(caught.value, Interrupted):
+        assert caught.value.result.runs == ()
+        assert "no run has begun" in repr(caught.value.result)
+    with pytest.raises(sqlite3.ProgrammingError, match="closed"):
+        made[0].store._db.execute("SELECT 1")
+    assert not list(Path(".refusal-checks").glob("runs/*"))
 
 
 def test_the_result_is_written_as_page_and_as_junit(spec: RunSpec, tmp_path: Path) -> None:
