@@ -154,8 +154,8 @@ class GateSettings(Frozen):
     Attributes:
         confidence: level of every interval, two-sided, and of every comparison, one-sided.
         decision: ``point`` compares the figure, ``confident`` its interval.
-        on_inconclusive: what the test of an undecided gate does; None for the default: the test
-            passes or fails by the figure alone where ``decision`` is ``point``, else it fails.
+        on_inconclusive: what the test of an undecided gate does; unless it is set, the test passes
+            or fails by the figure alone where ``decision`` is ``point``, else it fails.
         multiple_testing: ``holm`` keeps the probability of any false breach among a benchmark's
             gates at 1 - confidence, however many gates there are.
         use: ``corrected`` decides rejection rates by the rate that a calibration of the judge

@@ -13,7 +13,7 @@ from junitparser import JUnitXml
 from markdown_it import MarkdownIt
 
 from refusal_checks.core.text import storable
-from refusal_checks.reports.formats.pull_request import MARKER
+from refusal_checks.reports.formats.pr_comment import MARKER
 from tests.fake_server import Body
 from tests.html_page import Page
 from tests.plugin.conftest import KEYWORD, Project, careless, judged

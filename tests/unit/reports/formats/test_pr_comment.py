@@ -13,7 +13,7 @@ from refusal_checks.gates.gate import Waiver
 from refusal_checks.judges.trust.canary import Check, JudgeCheck
 from refusal_checks.metrics.statistics.intervals import wilson
 from refusal_checks.reports import formats
-from refusal_checks.reports.formats import pull_request
+from refusal_checks.reports.formats import pr_comment
 from refusal_checks.results.run_folder import RunFolder
 from tests.report_runs import GATES, refusals, usual, write_run
 
@@ -47,9 +47,9 @@ def waived(run: RunFolder) -> RunFolder:
 
 def test_a_comment_is_markdown_without_texts_or_mentions(run: RunFolder, tmp_path: Path) -> None:
     path, name = tmp_path / "comment.md", "a|b <img src=x> @all"
-    pull_request.write([changed(waived(run), candidate=name, title=name), run], path)
+    pr_comment.write([changed(waived(run), candidate=name, title=name), run], path)
     text = path.read_text()
-    assert text.startswith(f"{pull_request.MARKER}\n## Refusal checks: Yes, with ")
+    assert text.startswith(f"{pr_comment.MARKER}\n## Refusal checks: Yes, with ")
     assert not any(word in text for word in TEXTS)
     page = MarkdownIt("gfm-like", {"linkify": False}).render(text)
     assert page.count("<table>") == 1
@@ -61,9 +61,9 @@ def test_a_comment_is_markdown_without_texts_or_mentions(run: RunFolder, tmp_pat
 
 
 def test_a_comment_fits(run: RunFolder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pull_request, "LARGEST", 1000)
+    monkeypatch.setattr(pr_comment, "LARGEST", 1000)
     path = tmp_path / "comment.md"
-    pull_request.write([run], path)
+    pr_comment.write([run], path)
     text = path.read_text()
     assert len(text.encode()) <= 1000
     assert text.rstrip().endswith("see the run's report.")
@@ -81,7 +81,7 @@ def test_a_comment_tells_nothing_of_machines_and_networks(run: RunFolder, tmp_pa
     judge = JudgeCheck("http://ann:pw@secret-host/v1#judge", "", (weak,), 8, 1.0)
     safe = {"safe": list(refusals("safe", 60, refused=0.1))}
     doubtful = write_run(tmp_path / "doubtful", safe, GATES[3:], judge=judge)
-    pull_request.write([placed, placed, doubtful], path)
+    pr_comment.write([placed, placed, doubtful], path)
     text = unescape(path.read_text()).replace("\\", "")
     assert "…/judge" in text
     assert "…/v1#judge misreads" in text
@@ -100,4 +100,4 @@ def test_the_option_names_a_file_from_the_folder_of_the_call(
     monkeypatch.delenv("GITHUB_STEP_SUMMARY", raising=False)
     ((name, module, path),) = formats.targets(Call())
     assert path == Path("/somewhere/c.md")
-    assert formats.written(name, module, path) == "pull_request report /somewhere/c.md"
+    assert formats.written(name, module, path) == "pr_comment report /somewhere/c.md"
