@@ -58,7 +58,10 @@ def look(
     tmp_path: Path, candidate: str | None = None, judges: tuple[str, ...] = (), **plan: Any
 ) -> dict[str, Diagnosis]:
     usual = {"files": (), "store": tmp_path / "store.sqlite", "data": None, "engine": "vllm"}
-    return {found.what: found for found in examine(candidate, judges, **{**usual, **plan})}
+    return {
+        found.what: found
+        for found in examine([candidate] if candidate else [], judges, **{**usual, **plan})
+    }
 
 
 def test_a_machine_without_a_plan_is_looked_at(tmp_path: Path) -> None:
@@ -393,6 +396,23 @@ def hub(_hub: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HF_ENDPOINT", _hub)
     monkeypatch.setenv("HF_TOKEN", "")
     monkeypatch.setenv("HF_HOME", "/nonexistent")
+
+
+def test_models_that_are_not_named_are_those_of_the_run_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    models = '[candidate]\nmodel = "/no/such"\n[judge]\nmodel = "keyword"\n'
+    (tmp_path / "release.toml").write_text(
+        f"{models}[smoke_safe]\nrejection_rate = {{ max = 0.1 }}"
+    )
+    shown = call("doctor", "--thresholds", "release.toml").output
+    assert "/no/such: no such folder" in shown
+    assert "keyword" in shown
+    assert (
+        "/no/such"
+        not in call("doctor", "--thresholds", "release.toml", "--candidate", "demo:base").output
+    )
 
 
 @pytest.mark.usefixtures("hub")
