@@ -15,6 +15,7 @@ from refusal_checks.metrics.statistics.intervals import wilson
 from refusal_checks.reports import formats
 from refusal_checks.reports.formats import pr_comment
 from refusal_checks.results.run_folder import RunFolder
+from refusal_checks.spec import ReportsTable
 from tests.report_runs import GATES, refusals, usual, write_run
 
 TEXTS = ("Request ", "tell me about it")
@@ -88,16 +89,11 @@ def test_a_comment_tells_nothing_of_machines_and_networks(run: RunFolder, tmp_pa
     assert not re.search(r"\b(ann|10\.0\.0\.5|secret-host)\b", text)
 
 
-def test_the_option_names_a_file_from_the_folder_of_the_call(
-    monkeypatch: pytest.MonkeyPatch,
+def test_its_key_names_a_file_from_the_current_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    class Call:
-        folder = Path("/somewhere")
-
-        def getoption(self, name: str) -> str | None:
-            return {"pr_comment": "c.md"}.get(name)
-
     monkeypatch.delenv("GITHUB_STEP_SUMMARY", raising=False)
-    ((name, module, path),) = formats.targets(Call())
-    assert path == Path("/somewhere/c.md")
-    assert formats.written(name, module, path) == "pr_comment report /somewhere/c.md"
+    monkeypatch.chdir(tmp_path)
+    ((name, module, path),) = formats.targets(ReportsTable(pr_comment="c.md"))
+    assert path == tmp_path / "c.md"
+    assert formats.written(name, module, path) == f"pr_comment report {tmp_path}/c.md"
