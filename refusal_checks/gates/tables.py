@@ -1,4 +1,4 @@
-"""What the tables of a threshold file may say: bounds of gates, settings of all, keys of data."""
+"""What the tables of a run file may say: bounds of gates, settings of all, keys of data."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ FORM = 'waive = { until = YYYY-MM-DD, by = "NAME", reason = "..." }'
 
 
 class WaiverTable(Frozen):
-    """``{ until = ..., by = ..., reason = ... }`` as a threshold file has it; all are required."""
+    """``{ until = ..., by = ..., reason = ... }`` as a run file has it; all are required."""
 
     until: datetime.date
     by: str = Field(max_length=200)
@@ -187,7 +187,7 @@ class GateSettings(Frozen):
 
 
 def gates_of(key: GateKey, source: str, bounds: Bounds, settings: GateSettings) -> list[Gate]:
-    """The gates that a threshold file's bounds define: on figure and change, on the total change.
+    """The gates that a run file's bounds define: on figure and change, on the total change.
 
     Bounds on only one of the two make no gate on the other.
     """

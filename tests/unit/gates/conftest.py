@@ -1,4 +1,4 @@
-"""Threshold files for tests: texts read with a few benchmarks of known ways of judging."""
+"""Run files for tests: texts read with a few benchmarks of known ways of judging."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -37,7 +37,7 @@ def cases(name: str) -> list[tuple[str, list[str]]]:
 
 @pytest.fixture
 def read_all(write: Write) -> Read:
-    """Load threshold files of these texts, in order."""
+    """Load run files of these texts, in order."""
 
     def load_texts(*texts: str) -> Thresholds:
         paths = [write(f"gates{number}.toml", text) for number, text in enumerate(texts)]

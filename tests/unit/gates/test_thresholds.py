@@ -1,4 +1,4 @@
-"""Threshold files: the gates and settings that each of ``files.txt`` defines.
+"""Run files: the gates and settings that each of ``files.txt`` defines.
 
 They stand in a golden file, so that a review shows how one changes. ``pytest
 tests/unit/gates/test_thresholds.py --snapshot-update`` writes it. ``test_mistakes.py`` is of files
