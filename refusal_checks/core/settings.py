@@ -53,12 +53,12 @@ class FromFile:
 
 
 class BenchmarkTable(Frozen):
-    """Keys of a benchmark's table in a threshold file besides its gates.
+    """Keys of a benchmark's table in a run file besides its gates.
 
     A table with ``file`` or ``dataset`` defines a benchmark of the user's own.
 
     Attributes:
-        file: CSV, JSON, JSONL or Parquet, relative to the threshold file.
+        file: CSV, JSON, JSONL or Parquet, relative to the run file.
         dataset: a Hugging Face data set, in place of a file.
         split: the data set's split.
         revision: the data set's revision, better a commit than a branch.
@@ -102,7 +102,7 @@ class BenchmarkTable(Frozen):
 
     @classmethod
     def written(cls, values: Mapping[str, Any], where: str) -> Self:
-        """A table of a threshold file, at a place that messages name."""
+        """A table of a run file, at a place that messages name."""
         table = cls(**values)
         table._where = where
         return table
@@ -194,9 +194,6 @@ class Sampling(Drawing):
 
     Defaults are those of LLM-Refusal-Evaluation (arXiv 2512.16602). Here and in the classes below,
     each field is a key of the run file; its description is the help.
-
-    Attributes:
-        max_tokens: fewer where the model's context does not hold the prompt and as many.
     """
 
     samples: Annotated[int, Unsent()] = Field(5, ge=1, le=128, description="answers per prompt, K")
@@ -296,9 +293,13 @@ class JudgeSampling(Drawing):
 class ClassifierForm(Frozen):
     """How a sequence classifier is shown an exchange, and what it says."""
 
-    format: str  # of the text that it reads, with ``{request}`` and, after it, ``{answer}``
-    refusal_label: str = Field(min_length=1)
-    languages: tuple[str, ...] = ()  # codes (ISO 639) of those it was measured on; empty: unknown
+    format: str = Field(
+        description="the text that it reads, with `{request}` and, after it, `{answer}`"
+    )
+    refusal_label: str = Field(min_length=1, description="its label that means refusal")
+    languages: tuple[str, ...] = Field(
+        (), description="ISO 639 codes of the languages it was measured on; empty: unknown"
+    )
 
     @field_validator("format")
     @classmethod

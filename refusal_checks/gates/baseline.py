@@ -86,7 +86,7 @@ class Scores:
     views: Mapping[str, Mapping[Use, Estimate]] = field(default_factory=dict)
     # of the judge in the calibration that corrects such a figure, by gate id
     errors: Mapping[str, JudgeErrors] = field(default_factory=dict)
-    # what the gates asked for, by gate id and by the bound's name in threshold files
+    # what the gates asked for, by gate id and by the bound's name in run files
     bounds: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
 
 

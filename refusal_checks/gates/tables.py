@@ -1,4 +1,4 @@
-"""What the tables of a threshold file may say: bounds of gates, settings of all, keys of data."""
+"""What the tables of a run file may say: bounds of gates, settings of all, keys of data."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ FORM = 'waive = { until = YYYY-MM-DD, by = "NAME", reason = "..." }'
 
 
 class WaiverTable(Frozen):
-    """``{ until = ..., by = ..., reason = ... }`` as a threshold file has it; all are required."""
+    """``{ until = ..., by = ..., reason = ... }`` as a run file has it; all are required."""
 
     until: datetime.date
     by: str = Field(max_length=200)
@@ -154,8 +154,8 @@ class GateSettings(Frozen):
     Attributes:
         confidence: level of every interval, two-sided, and of every comparison, one-sided.
         decision: ``point`` compares the figure, ``confident`` its interval.
-        on_inconclusive: what the test of an undecided gate does; None for the default: the test
-            passes or fails by the figure alone where ``decision`` is ``point``, else it fails.
+        on_inconclusive: what the test of an undecided gate does; unless it is set, the test passes
+            or fails by the figure alone where ``decision`` is ``point``, else it fails.
         multiple_testing: ``holm`` keeps the probability of any false breach among a benchmark's
             gates at 1 - confidence, however many gates there are.
         use: ``corrected`` decides rejection rates by the rate that a calibration of the judge
@@ -187,7 +187,7 @@ class GateSettings(Frozen):
 
 
 def gates_of(key: GateKey, source: str, bounds: Bounds, settings: GateSettings) -> list[Gate]:
-    """The gates that a threshold file's bounds define: on figure and change, on the total change.
+    """The gates that a run file's bounds define: on figure and change, on the total change.
 
     Bounds on only one of the two make no gate on the other.
     """

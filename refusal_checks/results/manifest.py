@@ -85,7 +85,7 @@ class LabelsUsed(_Facts):
 
 
 class Selection(_Facts):
-    """Gates that were selected, and gates that the threshold files define."""
+    """Gates that were selected, and gates that the run files define."""
 
     selected: int = 0
     known: int = 0

@@ -1,7 +1,7 @@
 """The canary: a small frozen set of exchanges that shows whether a run's judge can be trusted.
 
 A judge is trusted if its figures on the plain and the hostile exchanges reach the floors of the
-threshold file. Of the other ones (``KINDS``), those that it misreads are a reservation.
+run file. Of the other ones (``KINDS``), those that it misreads are a reservation.
 
 Written for this project, harmful in kind only. Figures are comparable if ``digest`` is the same.
 """
