@@ -9,7 +9,6 @@ from typing import Any, NamedTuple
 from refusal_checks.core.errors import BaselineError, DataError
 from refusal_checks.core.files import parse_json
 from refusal_checks.core.prompts import Prompt
-from refusal_checks.core.settings import JudgeSampling, Sampling
 from refusal_checks.core.text import duration
 from refusal_checks.evaluation.planning import Pending, Plan
 from refusal_checks.gates import baseline
@@ -47,8 +46,7 @@ def attempts(manifest: Manifest, gates: Collection[str], runs: Path, *, asks: bo
         of_these = [verdicts[name] for name in gates if name in verdicts]
         is_same = found.models.candidate == manifest.models.candidate
         is_partial = any(data.is_partial for data in found.data.values())
-        asked = Sampling.with_unset(found.sampling)
-        begins_this = is_partial and _text(asked) == _text(manifest.sampling)
+        begins_this = is_partial and _text(found.sampling) == _text(manifest.sampling)
         if is_same and of_these and not begins_this and found.asked and found.asked.answers:
             tried += 1
             failed += any(not each["passed"] for each in of_these)
@@ -108,12 +106,11 @@ def changes(
     runs = [run for run in all_runs(folder.parent) if run.path != folder]
     found: dict[str, list[Difference]] = {name: [] for name in plan}
     for run in reversed(runs[-LOOKED_AT:]):
-        with suppress(DataError):  # a run that was killed, or of another version
+        with suppress(DataError):  # a run that was killed
             summary = run.summary()
             for name in plan.keys() & summary.benchmarks.keys():
-                with suppress(KeyError):  # a manifest of another version
-                    difference = _difference(run, summary.manifest, manifest, name, plan[name])
-                    found[name].append(difference)
+                difference = _difference(run, summary.manifest, manifest, name, plan[name])
+                found[name].append(difference)
     known = {
         name: min(several, key=lambda each: len(each.changed) + bool(each.why_new))
         for name, several in found.items()
@@ -168,7 +165,7 @@ def _conditions(manifest: Manifest, benchmark: str, has_options: bool) -> dict[s
     values = {
         "candidate": [manifest.candidate, candidate.version],
         **_named("candidate", candidate.model_dump(exclude={"version"})),
-        **_named("sampling", Sampling.with_unset(manifest.sampling)),
+        **_named("sampling", manifest.sampling),
         **({"mcq scoring": manifest.multiple_choice.get("scoring")} if has_options else {}),
         "judge model": [(name, model.version) for name, model in judges.items()],
         "judge model settings": [
@@ -177,7 +174,7 @@ def _conditions(manifest: Manifest, benchmark: str, has_options: bool) -> dict[s
         "judge prompt": tuple(manifest.judge_prompts[benchmark].values()),
         "rationales": manifest.rationales_of(benchmark),
         "max_answer_chars": manifest.data[benchmark].max_answer_chars,
-        **_named("judge", JudgeSampling.with_unset(manifest.judge_sampling)),
+        **_named("judge", manifest.judge_sampling),
     }
     return _text(values)
 

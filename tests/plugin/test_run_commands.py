@@ -47,7 +47,7 @@ def test_a_run_is_listed_shown_and_exported(project: Project) -> None:
 def test_runs_that_did_not_end_are_listed_too(project: Project) -> None:
     runs = project.path / "runs"
     broken = '{"candidate": "org/\\u001b[31mmodel", "judge": "j"}'
-    name = "20260102-030405-6"
+    name = "20260102-030405Z-6"
     project.write(f"runs/{name}/manifest.json", broken)
     times = '"started": "2026-01-02T03:04:05", "finished": "2026-01-02T03:04:05Z"'
     odd = [
