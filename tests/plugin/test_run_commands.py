@@ -55,10 +55,10 @@ def test_runs_that_did_not_end_are_listed_too(project: Project) -> None:
         '{"manifest": [1], "verdicts": [], "errors": 7}',
         '{"verdicts": {"gate": null}}',
         "{}",
-        f'{{"manifest": {{{times}}}, "benchmarks": {{}}}}',
+        f'{{"format": 1, "manifest": {{{times}}}, "benchmarks": {{}}}}',
     ]
     for number, text in enumerate(odd):
-        project.write(f"runs/20260102-030406-{number}/summary.json", text)
+        project.write(f"runs/20260102-030406Z-{number}/summary.json", text)
     listed = call("runs", "list", "--runs", runs).splitlines()
     assert listed[1].split() == [name, "2026-01-02", "03:04", "org/model", "j", "not", "ended"]
     assert [line.split()[-1] for line in listed[2:]] == ["readable"] * 4 + ["?"]
