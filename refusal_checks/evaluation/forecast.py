@@ -1,17 +1,13 @@
-"""What a run will ask for: how long that took before, and why stored work is done again."""
+"""What a run will ask for, how long that took before, and how often its gates were tried."""
 
 import json
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
-from refusal_checks.core.errors import BaselineError, DataError
 from refusal_checks.core.files import parse_json
-from refusal_checks.core.prompts import Prompt
 from refusal_checks.core.text import duration
-from refusal_checks.evaluation.planning import Pending, Plan
-from refusal_checks.gates import baseline
 from refusal_checks.models.client.answers import Usage
 from refusal_checks.results.manifest import Attempts, Manifest
 from refusal_checks.results.run_folder import RunFolder, all_runs
@@ -82,105 +78,6 @@ def _told(answers: int, verdicts: int, earlier: Manifest) -> str:
     start = sum(earlier.engines.ready_s) if earlier.engines and earlier.engines.started else 0.0
     after = f" after {duration(start)} for the engines to start" if start else ""
     return f"{int(float(f'{tokens:.1e}')):,} tokens, {took}{after}"
-
-
-class Difference(NamedTuple):
-    """Differences from an earlier run of a benchmark: conditions, and prompts that it had not.
-
-    ``why_new`` is ``data`` or ``limit``, or empty if the prompts are the same.
-    """
-
-    changed: tuple[str, ...]
-    new: frozenset[str] = frozenset()
-    why_new: str = ""
-
-
-def changes(
-    manifest: Manifest, plan: Plan, folder: Path, count: Callable[[Plan], Pending]
-) -> Iterator[str]:
-    """One line for each set of changed conditions that makes the run redo stored work.
-
-    A benchmark is compared with the most similar of the latest runs beside this one's folder.
-    ``count`` counts the work that is left to do in a plan.
-    """
-    runs = [run for run in all_runs(folder.parent) if run.path != folder]
-    found: dict[str, list[Difference]] = {name: [] for name in plan}
-    for run in reversed(runs[-LOOKED_AT:]):
-        with suppress(DataError):  # a run that was killed
-            summary = run.summary()
-            for name in plan.keys() & summary.benchmarks.keys():
-                difference = _difference(run, summary.manifest, manifest, name, plan[name])
-                found[name].append(difference)
-    known = {
-        name: min(several, key=lambda each: len(each.changed) + bool(each.why_new))
-        for name, several in found.items()
-        if several
-    }
-    groups: dict[tuple[str, ...], list[str]] = {}
-    for name, difference in known.items():
-        groups.setdefault(difference.changed, []).append(name)
-    for changed, names in groups.items():
-        todo = count(
-            {name: [p for p in plan[name] if p.id not in known[name].new] for name in names}
-        )
-        which = [each for each in changed if todo.answers or not each.startswith(_OF_ANSWERS)]
-        if which and (todo.answers or todo.verdicts):
-            of = f" of {', '.join(names)}" if len(groups) > 1 else ""
-            yield (
-                f"{', '.join(which)}{of} changed: {todo.verdicts} verdicts to redo, "
-                f"{todo.answers} answers to regenerate"
-            )
-    for name, difference in known.items():
-        if difference.new:
-            yield f"{difference.why_new} of {name} changed: {len(difference.new)} prompts are new"
-
-
-def _difference(
-    run: RunFolder, then: Manifest, now: Manifest, name: str, prompts: Sequence[Prompt]
-) -> Difference:
-    has_options = any(prompt.options for prompt in prompts)
-    old, new = (_conditions(each, name, has_options) for each in (then, now))
-    names = [each for each in new if each in old and old[each] != new[each]]
-    # Another model says all: its settings are not named.
-    whole = tuple(f"{each} " for each in ("candidate", "judge model") if each in names)
-    changed = tuple(each for each in names if not each.startswith(whole))
-    before, after = then.data[name], now.data[name]
-    if before.sha256 in ("", after.sha256):
-        return Difference(changed)
-    try:
-        scores = baseline.read(run.path / baseline.FOLDER / f"{name}.json")
-    except BaselineError:
-        return Difference(changed)
-    evaluated = {prompt.prompt for prompt in scores.prompts.values()}
-    added = [prompt.id for prompt in prompts if baseline.fingerprint(prompt) not in evaluated]
-    return Difference(changed, frozenset(added), "data" if before.limit == after.limit else "limit")
-
-
-_OF_ANSWERS = ("candidate", "sampling", "mcq")
-"""Begins the names of conditions that answers depend on; verdicts depend on the others too."""
-
-
-def _conditions(manifest: Manifest, benchmark: str, has_options: bool) -> dict[str, str]:
-    judges, candidate = manifest.judges_of(benchmark), manifest.models.candidate
-    values = {
-        "candidate": [manifest.candidate, candidate.version],
-        **_named("candidate", candidate.model_dump(exclude={"version"})),
-        **_named("sampling", manifest.sampling),
-        **({"mcq scoring": manifest.multiple_choice.get("scoring")} if has_options else {}),
-        "judge model": [(name, model.version) for name, model in judges.items()],
-        "judge model settings": [
-            model.model_dump(exclude={"version", "template"}) for model in judges.values()
-        ],
-        "judge prompt": tuple(manifest.judge_prompts[benchmark].values()),
-        "rationales": manifest.rationales_of(benchmark),
-        "max_answer_chars": manifest.data[benchmark].max_answer_chars,
-        **_named("judge", manifest.judge_sampling),
-    }
-    return _text(values)
-
-
-def _named(what: str, values: Mapping[str, Any]) -> dict[str, Any]:
-    return {f"{what} {name}": value for name, value in values.items()}
 
 
 def _text(values: Mapping[str, Any]) -> dict[str, str]:
