@@ -125,19 +125,11 @@ Share = Annotated[float, Field(ge=0, le=1)]
 Seconds = Annotated[float, Field(gt=0)]
 PerMinute = Annotated[float | None, Field(gt=0, allow_inf_nan=False)]
 
-_NEW = object()
 
-
-@dataclass(frozen=True)
 class Sent:
     """Marks a setting that requests have under its own name."""
 
-    # The value that it always had in older versions, if it is newer than these. With it, keys of
-    # stored answers and verdicts, and requests, are theirs.
-    before: Any = _NEW
 
-
-@dataclass(frozen=True)
 class Unsent(Sent):
     """Marks a setting that no request has under its name: it is used in another way."""
 
@@ -171,23 +163,6 @@ class Drawing(Frozen):
     def sent(self) -> dict[str, Any]:
         return {name: value for name, value in self if not isinstance(self._marks[name], Unsent)}
 
-    @property
-    def conditions(self) -> dict[str, Any]:
-        """All that answers depend on; equal to that of older versions where nothing is new."""
-        return self.without_unset(self.model_dump())
-
-    @classmethod
-    def without_unset(cls, values: Mapping[str, Any]) -> dict[str, Any]:
-        """Settings without new ones that have the value that older versions always used."""
-        unset = cls.with_unset({})
-        return {n: value for n, value in values.items() if n not in unset or value != unset[n]}
-
-    @classmethod
-    def with_unset(cls, values: Mapping[str, Any]) -> dict[str, Any]:
-        """The settings that a run of an older version recorded, completed with the newer ones."""
-        new = {n: mark.before for n, mark in cls._marks.items() if mark.before is not _NEW}
-        return {**new, **values}
-
 
 class Sampling(Drawing):
     """How the candidate's answers are drawn.
@@ -220,7 +195,7 @@ class Sampling(Drawing):
     system_prompt: Annotated[str, Unsent()] = Field(
         "", description="sent as the first turn of every prompt"
     )
-    logprobs: Annotated[Literal["disputed", "always", "never"], Unsent(before="disputed")] = Field(
+    logprobs: Annotated[Literal["disputed", "always", "never"], Unsent()] = Field(
         "disputed",
         description="log-probabilities, by which several answers to a prompt are weighed: of "
         "prompts whose verdicts differ, in one pass once they are known; of all answers, while "
@@ -240,16 +215,16 @@ class JudgeSampling(Drawing):
     """
 
     # Each has a seed of its own, see ``records.average``.
-    samples: Annotated[int, Unsent(before=1)] = Field(
+    samples: Annotated[int, Unsent()] = Field(
         1, ge=1, le=128, description="verdicts of each judge on an answer, which are averaged"
     )
     temperature: Annotated[float, Sent()] = Field(
         0.0, ge=0, le=2, description="temperature of the judge's verdicts"
     )
-    top_p: Annotated[float, Sent(before=1.0)] = Field(
+    top_p: Annotated[float, Sent()] = Field(
         1.0, gt=0, le=1, description="nucleus sampling of the verdicts"
     )
-    top_k: Annotated[int, Sent(before=0)] = Field(
+    top_k: Annotated[int, Sent()] = Field(
         0, ge=0, description="most probable tokens to sample verdicts from; 0: no limit"
     )
     max_tokens: Annotated[int, Sent()] = Field(

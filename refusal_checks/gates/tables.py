@@ -249,11 +249,9 @@ def read_bounds(path: Path, key: GateKey, value: Any, known: Sequence[str]) -> B
 FOR_ANY = frozenset({"sha256", "limit", "max_answer_chars", "judge"})
 """Keys of ``BenchmarkTable`` that also apply to the package's own benchmarks."""
 
-_OLD_JUDGES = {"options": "multiple_choice"}
-
 
 def read_tables(
-    parsed: Mapping[Path, Mapping[str, Any]], benchmarks: Collection[str], notes: list[str]
+    parsed: Mapping[Path, Mapping[str, Any]], benchmarks: Collection[str]
 ) -> dict[str, BenchmarkTable]:
     """What all files say about benchmarks besides gates; later files win key by key."""
     merged: dict[str, dict[str, Any]] = {}
@@ -271,9 +269,6 @@ def read_tables(
                 )
             for key in {"file", "rubric"} & values.keys():
                 values[key] = str(path.parent / values[key])
-            if new := _OLD_JUDGES.get(values.get("judge", "")):
-                old, values["judge"] = values["judge"], new
-                notes.append(f'{where}: rename judge "{old}" to "{new}"; the old name still works')
             merged.setdefault(name, {}).update(values)
     return {name: BenchmarkTable.written(values, places[name]) for name, values in merged.items()}
 

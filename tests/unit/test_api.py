@@ -20,7 +20,7 @@ ROOT = Path(__file__).parents[2]
 def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
     records = {"unsafe": list(refusals("unsafe", 20)), "safe": list(refusals("safe", 10))}
-    write_run(tmp_path / run_folder.ROOT / "20260101-120000-1", records)
+    write_run(tmp_path / run_folder.ROOT / "20260101-120000Z-1", records)
     return tmp_path
 
 

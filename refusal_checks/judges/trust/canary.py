@@ -210,7 +210,7 @@ class Check:
         if self.estimate is None:
             return f"{judge} {self.figure}: no exchange got a verdict; {must}"
         rate = self.estimate
-        # A run folder of others may name figures that this version does not know.
+        # A run's folder that somebody else wrote may name any figure.
         about = f" ({ABOUT[self.figure]})" if self.figure in ABOUT else ""
         return f"{judge} {self.figure} {rate:.1%}, n = {rate.n}; {must}{about}"
 
