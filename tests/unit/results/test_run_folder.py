@@ -22,7 +22,6 @@ from refusal_checks.core.verdicts import (
     Reason,
 )
 from refusal_checks.results import run_folder
-from refusal_checks.results.manifest import Manifest
 from refusal_checks.results.run_folder import RunFolder, require_writable
 from refusal_checks.results.summary import RunSummary, summarise
 from tests.report_runs import manifest_of, refusals, write_run
