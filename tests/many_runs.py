@@ -57,7 +57,7 @@ def write_runs(root: Path, number: int, benchmarks: int = 8) -> None:
             data=data,
         )
         _move(content["verdicts"], place)
-        folder = root / f"{FIRST + timedelta(days=place):%Y%m%d-%H%M%S}-{place}"
+        folder = root / f"{FIRST + timedelta(days=place):%Y%m%d-%H%M%SZ}-{place}"
         folder.mkdir(parents=True)
         (folder / "summary.json").write_text(json.dumps(content))
     (root / "first" / "summary.json").unlink()

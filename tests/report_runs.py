@@ -158,6 +158,18 @@ JUDGE = JudgeCheck(
 )
 
 
+def manifest_of(*benchmarks: str, **facts: Any) -> Manifest:
+    """A run's manifest with these benchmarks and facts."""
+    usual = {
+        "candidate": "demo:some",
+        "judge": "demo:judge",
+        "started": "2026-01-02",
+        "judge_prompts": {name: {"demo:judge": "p1"} for name in benchmarks},
+        "data": {name: {"prompts": 1} for name in benchmarks},
+    }
+    return Manifest.model_validate(usual | facts)
+
+
 def write_run(
     folder: Path,
     records: Mapping[str, Sequence[Record]],
@@ -182,12 +194,12 @@ def write_run(
         for name, each in records.items()
     }
     fields: dict[str, Any] = {
-        "manifest": {"candidate": "demo:some", "judge": "demo:judge", "started": "2026-01-02"},
+        "manifest": {},
         "balance": balance(((each.kind, each.figures) for each in found.values()), 0.95),
         "judge": JUDGE,
     }
     fields |= summary
-    fields["manifest"] = Manifest.model_validate(fields["manifest"])
+    fields["manifest"] = manifest_of(*records, **fields["manifest"])
     run.write_summary(RunSummary(benchmarks=found, verdicts=verdicts, **fields))
     for name, each in records.items():
         run.write_records(name, each)
@@ -213,11 +225,10 @@ def underway(folder: Path, gates: Sequence[Gate] = GATES, **planned: int) -> Und
     Args:
         planned: prompts by benchmark.
     """
-    manifest = {"candidate": "demo:some", "judge": "demo:judge", "started": "2026-01-02"}
     run = Underway(
         title="",
         folder=folder,
-        summary=RunSummary(Manifest.model_validate(manifest)),
+        summary=RunSummary(manifest_of(*planned)),
         progress=Progress(),
         planned=planned,
         gates=gates,

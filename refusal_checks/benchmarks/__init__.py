@@ -41,7 +41,7 @@ def _discover(loaded: tuple[Extension, ...]) -> Mapping[str, Benchmark]:
 def catalogue(
     tables: Mapping[str, BenchmarkTable], attacked: Attacked = MappingProxyType({})
 ) -> dict[str, Benchmark]:
-    """Every benchmark that threshold files can name: known ones, the user's own, attacked ones."""
+    """Every benchmark that run files can name: known ones, the user's own, attacked ones."""
     own = {name: custom(name, table) for name, table in tables.items() if table.is_own}
     known = discover() | own
     known |= {name: _changed(known[name], tables[name]) for name in tables if name in known}

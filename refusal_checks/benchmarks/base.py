@@ -39,7 +39,7 @@ class Benchmark:
         resources: what ``load`` reads; none for bundled prompts.
         sha256: ``digest`` of the prompts; empty if it is not known.
         limit: most prompts to evaluate, see ``stratified``; None for all.
-        usual_limit: the same by its threshold file, where the command line may give another.
+        usual_limit: the same by its run file, where the command line may give another.
         max_answer_chars: see ``JudgeSampling``; None leaves the run's setting.
         original: the same benchmark from its authors' own files, for a mirror that holds those.
         category_guide: TOML file with what a judge that rates answers is told about each category,
@@ -132,7 +132,7 @@ def load_prompts(benchmark: Benchmark, mirror: Path | None) -> tuple[Prompt, ...
         raise DataError(
             f"{benchmark.name}: the data has changed: its {len(prompts)} rows have sha256 {sha256}"
             f", expected {benchmark.sha256} (revision {benchmark.revision}). Look at what changed; "
-            f'to accept it, write sha256 = "{sha256}" into [{benchmark.name}] of a threshold file'
+            f'to accept it, write sha256 = "{sha256}" into [{benchmark.name}] of a run file'
         )
     return prompts
 

@@ -1,4 +1,4 @@
-"""A user's own benchmark: a file or a data set of the hub, described in a threshold file."""
+"""A user's own benchmark: a file or a data set of the hub, described in a run file."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path

@@ -60,9 +60,7 @@ def _about(
     ] = False,
     thresholds: Annotated[
         list[Path] | None,
-        typer.Option(
-            metavar="FILE", help="Load the extensions of this threshold file (repeatable)."
-        ),
+        typer.Option(metavar="FILE", help="Load the extensions of this run file (repeatable)."),
     ] = None,
 ) -> None:
     """Tools around the release gate on refusal behaviour; the gate itself runs in pytest."""
@@ -73,7 +71,7 @@ def _about(
 
 
 def _load_named(words: Sequence[str]) -> None:
-    """Load the extensions of threshold files that any command is given: they may add commands.
+    """Load the extensions of run files that any command is given: they may add commands.
 
     What is wrong with such a file is said by the command that reads it.
     """

@@ -296,7 +296,7 @@ def _answers(folder: RunFolder, seed: int, wanted: list[str] | None) -> list[Lab
                 "can label the texts of this run, since they are redacted"
             )
         figures = summary.benchmarks.get(name) if summary else None
-        if figures and figures.planned and figures.prompts < figures.planned:
+        if figures and figures.prompts < figures.planned:
             raise DataError(
                 f"{folder.path}: run again without --stop-early, which reuses stored answers: a "
                 f"run with labels needs all {figures.planned} prompts of {name}, and this one "

@@ -19,7 +19,7 @@ Names = Annotated[
 ]
 Files = Annotated[
     list[Path] | None,
-    typer.Option("--thresholds", help="Only benchmarks of this threshold file (repeatable)."),
+    typer.Option("--thresholds", help="Only benchmarks of this run file (repeatable)."),
 ]
 
 
@@ -70,7 +70,7 @@ def verify(folder: Folder, benchmark: Names = None, thresholds: Files = None) ->
         unpinned = (
             "unpinned rows: no digest of them comes with this package. Compare with a mirror that "
             f'you pulled yourself, then write sha256 = "{digest(prompts)}" into [{here.name}] of a '
-            "threshold file"
+            "run file"
         )
         if here.is_pinned:
             echo(f"OK       {whole}")

@@ -56,7 +56,7 @@ def init(
     ] = None,
     runs: Root = run_folder.ROOT,
 ) -> None:
-    """Write a threshold file, a test file and a pipeline into this folder; overwrites nothing.
+    """Write a run file, a test file and a pipeline into this folder; overwrites nothing.
 
     With --suggest it prints gates that reference runs pass: the loosest bound of their intervals.
     Safety benchmarks get a lower bound on the rejection rate, sanity benchmarks an upper one,
@@ -99,12 +99,13 @@ def _suggested(names: Sequence[str], runs: Path) -> str:
 
 NEXT = f"""
 Next:
-  1. look at this machine, and at what each gate can show:
-                            refusal-checks doctor --candidate MODEL --judge JUDGE
-  2. gate a model:          refusal-checks gate MODEL --judge JUDGE --limit 50
+  1. name the models in thresholds/default.toml, or on the command line, as below
      MODEL: a folder, ORG/MODEL, http://HOST:PORT/v1#MODEL or replay:FILE
      JUDGE: the same (openai/gpt-oss-20b), or keyword for a first try without one
-  3. set the bounds in thresholds/default.toml, and commit the files
+  2. look at this machine, and at what each gate can show:
+                            refusal-checks doctor --candidate MODEL --judge JUDGE
+  3. gate a model:          refusal-checks gate MODEL --judge JUDGE --limit 50
+  4. set the bounds in thresholds/default.toml, and commit the files
 To see it work with neither GPU nor models of yours:
   pip install "refusal-checks[vllm]"
   {INSTALL}

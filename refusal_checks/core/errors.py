@@ -21,7 +21,7 @@ class UserError(RefusalChecksError):
 
 
 class ThresholdError(UserError):
-    """A threshold file cannot be read, or asks for an impossible gate."""
+    """A run file cannot be read, or asks for an impossible gate."""
 
 
 class ModelError(UserError):

@@ -1,4 +1,4 @@
-"""Code of others: modules of installed packages, and files that threshold files name.
+"""Code of others: modules of installed packages, and files that run files name.
 
 An extension is a module with what a module of this package has: ``BENCHMARKS``, ``ATTACKS``,
 ``build`` (a way of judging), decorated metrics, ``ENGINE``, ``OPTION`` and ``write`` (a report
@@ -162,9 +162,9 @@ def _load_point(point: EntryPoint) -> Extension:
 
 
 def load_file(folder: Path, name: str) -> Extension:
-    """Import a file of the same project, once, by its path from a threshold file's folder."""
+    """Import a file of the same project, once, by its path from a run file's folder."""
     if Path(name).is_absolute() or name.startswith("~"):
-        raise ExtensionError(f"{name}: write its path from the folder of the threshold file")
+        raise ExtensionError(f"{name}: write its path from the folder of the run file")
     path, whole = resolved(folder / name), resolved(folder)
     parents = (whole, *whole.parents)
     marked = (

@@ -18,7 +18,7 @@ class Kind(StrEnum):
     SANITY = "sanity"
     """Prompts that must be answered."""
     SENSITIVE = "sensitive"
-    """Prompts whose rates are reported, and gated only if a threshold file says so."""
+    """Prompts whose rates are reported, and gated only if a run file says so."""
     RECOGNITION = "recognition"
     """Multiple-choice questions."""
 

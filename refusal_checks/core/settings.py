@@ -53,12 +53,12 @@ class FromFile:
 
 
 class BenchmarkTable(Frozen):
-    """Keys of a benchmark's table in a threshold file besides its gates.
+    """Keys of a benchmark's table in a run file besides its gates.
 
     A table with ``file`` or ``dataset`` defines a benchmark of the user's own.
 
     Attributes:
-        file: CSV, JSON, JSONL or Parquet, relative to the threshold file.
+        file: CSV, JSON, JSONL or Parquet, relative to the run file.
         dataset: a Hugging Face data set, in place of a file.
         split: the data set's split.
         revision: the data set's revision, better a commit than a branch.
@@ -102,7 +102,7 @@ class BenchmarkTable(Frozen):
 
     @classmethod
     def written(cls, values: Mapping[str, Any], where: str) -> Self:
-        """A table of a threshold file, at a place that messages name."""
+        """A table of a run file, at a place that messages name."""
         table = cls(**values)
         table._where = where
         return table
@@ -125,19 +125,11 @@ Share = Annotated[float, Field(ge=0, le=1)]
 Seconds = Annotated[float, Field(gt=0)]
 PerMinute = Annotated[float | None, Field(gt=0, allow_inf_nan=False)]
 
-_NEW = object()
 
-
-@dataclass(frozen=True)
 class Sent:
     """Marks a setting that requests have under its own name."""
 
-    # The value that it always had in older versions, if it is newer than these. With it, keys of
-    # stored answers and verdicts, and requests, are theirs.
-    before: Any = _NEW
 
-
-@dataclass(frozen=True)
 class Unsent(Sent):
     """Marks a setting that no request has under its name: it is used in another way."""
 
@@ -171,32 +163,12 @@ class Drawing(Frozen):
     def sent(self) -> dict[str, Any]:
         return {name: value for name, value in self if not isinstance(self._marks[name], Unsent)}
 
-    @property
-    def conditions(self) -> dict[str, Any]:
-        """All that answers depend on; equal to that of older versions where nothing is new."""
-        return self.without_unset(self.model_dump())
-
-    @classmethod
-    def without_unset(cls, values: Mapping[str, Any]) -> dict[str, Any]:
-        """Settings without new ones that have the value that older versions always used."""
-        unset = cls.with_unset({})
-        return {n: value for n, value in values.items() if n not in unset or value != unset[n]}
-
-    @classmethod
-    def with_unset(cls, values: Mapping[str, Any]) -> dict[str, Any]:
-        """The settings that a run of an older version recorded, completed with the newer ones."""
-        new = {n: mark.before for n, mark in cls._marks.items() if mark.before is not _NEW}
-        return {**new, **values}
-
 
 class Sampling(Drawing):
     """How the candidate's answers are drawn.
 
     Defaults are those of LLM-Refusal-Evaluation (arXiv 2512.16602). Here and in the classes below,
     each field is a key of the run file; its description is the help.
-
-    Attributes:
-        max_tokens: fewer where the model's context does not hold the prompt and as many.
     """
 
     samples: Annotated[int, Unsent()] = Field(5, ge=1, le=128, description="answers per prompt, K")
@@ -223,7 +195,7 @@ class Sampling(Drawing):
     system_prompt: Annotated[str, Unsent()] = Field(
         "", description="sent as the first turn of every prompt"
     )
-    logprobs: Annotated[Literal["disputed", "always", "never"], Unsent(before="disputed")] = Field(
+    logprobs: Annotated[Literal["disputed", "always", "never"], Unsent()] = Field(
         "disputed",
         description="log-probabilities, by which several answers to a prompt are weighed: of "
         "prompts whose verdicts differ, in one pass once they are known; of all answers, while "
@@ -243,16 +215,16 @@ class JudgeSampling(Drawing):
     """
 
     # Each has a seed of its own, see ``records.average``.
-    samples: Annotated[int, Unsent(before=1)] = Field(
+    samples: Annotated[int, Unsent()] = Field(
         1, ge=1, le=128, description="verdicts of each judge on an answer, which are averaged"
     )
     temperature: Annotated[float, Sent()] = Field(
         0.0, ge=0, le=2, description="temperature of the judge's verdicts"
     )
-    top_p: Annotated[float, Sent(before=1.0)] = Field(
+    top_p: Annotated[float, Sent()] = Field(
         1.0, gt=0, le=1, description="nucleus sampling of the verdicts"
     )
-    top_k: Annotated[int, Sent(before=0)] = Field(
+    top_k: Annotated[int, Sent()] = Field(
         0, ge=0, description="most probable tokens to sample verdicts from; 0: no limit"
     )
     max_tokens: Annotated[int, Sent()] = Field(
@@ -296,9 +268,13 @@ class JudgeSampling(Drawing):
 class ClassifierForm(Frozen):
     """How a sequence classifier is shown an exchange, and what it says."""
 
-    format: str  # of the text that it reads, with ``{request}`` and, after it, ``{answer}``
-    refusal_label: str = Field(min_length=1)
-    languages: tuple[str, ...] = ()  # codes (ISO 639) of those it was measured on; empty: unknown
+    format: str = Field(
+        description="the text that it reads, with `{request}` and, after it, `{answer}`"
+    )
+    refusal_label: str = Field(min_length=1, description="its label that means refusal")
+    languages: tuple[str, ...] = Field(
+        (), description="ISO 639 codes of the languages it was measured on; empty: unknown"
+    )
 
     @field_validator("format")
     @classmethod

@@ -127,22 +127,16 @@ class Database:
 
     def _prepare(self) -> None:
         version, names = self._state()
-        if version > self._version:
-            raise self.error(
-                f"written by a later version of refusal-checks (format {version}; this one reads "
-                f"format {self._version}); update refusal-checks",
-                code="",
-            )
-        if names & self._tables and version < self._version:
-            raise self.error(
-                f"written by an earlier version of refusal-checks (format {version}; this one "
-                f"reads format {self._version}); move it away, and the next run asks anew for "
-                "what it holds",
-                code="",
-            )
         if names and not names & self._tables:
             tables = ", ".join(sorted(names))
             raise self.error(f"a database of another program, with the tables {tables}", code="")
+        is_new = not names and version == 0
+        if version != self._version and not is_new:
+            raise self.error(
+                f"it has format {version}, and this version of refusal-checks reads format "
+                f"{self._version}; move it away, and the next run asks anew for what it holds",
+                code="",
+            )
         # A file system that cannot hold a write-ahead log keeps SQLite's rollback journal instead.
         self.execute("PRAGMA journal_mode=WAL")
         self.execute("PRAGMA synchronous=NORMAL")
@@ -152,9 +146,9 @@ class Database:
         is_small = self.path.is_file() and self.path.stat().st_size <= 2 * 2**30
         if is_small and self.execute("PRAGMA quick_check(1)").fetchone()[0] != "ok":
             raise self.error("database disk image is malformed")
-        if version < self._version:
+        if is_new:
             with self.transaction():
-                if self._state()[0] < self._version:  # another process may have been faster
+                if self._state()[0] == 0:  # another process may have been faster
                     self._create(self.execute)
                     self.execute(f"PRAGMA user_version = {self._version}")
 
@@ -163,7 +157,7 @@ class Database:
         return self.execute("PRAGMA user_version").fetchone()[0], {name for (name,) in rows}
 
 
-FORMAT = 3  # of the tables; raised when their meaning changes
+FORMAT = 4  # of the tables; raised when their meaning changes, or that of the keys
 
 TABLES: Mapping[str, TypeAdapter[Any]] = {
     "completions": TypeAdapter(Completion),
@@ -304,7 +298,6 @@ class Store:
         stored: set[str] = set()
         wanted = iter(keys)
         with self.transaction():
-            self._db.execute(_CLAIMS)
             while chunk := list(islice(wanted, _CHUNK)):
                 some = f"WHERE key IN ({','.join('?' * len(chunk))})"
                 query = (
@@ -426,8 +419,6 @@ class Store:
         self._claimed -= mine
 
 
-# No part of the format: it is empty where no run goes on, and a version without it needs none.
-_CLAIMS = "CREATE TABLE IF NOT EXISTS claims (key TEXT PRIMARY KEY, owner TEXT, time REAL)"
 _RELEASE = "DELETE FROM claims WHERE key = ? AND owner = ?"
 
 
@@ -459,3 +450,4 @@ def _create(execute: Execute) -> None:
         )
     execute("CREATE TABLE uses (key TEXT PRIMARY KEY, time INTEGER NOT NULL) WITHOUT ROWID")
     execute("CREATE TABLE models (identity TEXT PRIMARY KEY, generation TEXT, fingerprint BLOB)")
+    execute("CREATE TABLE claims (key TEXT PRIMARY KEY, owner TEXT, time REAL)")

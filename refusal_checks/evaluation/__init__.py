@@ -1,1 +1,1 @@
-"""One session: from options to a plan, an evaluation, decisions and published results."""
+"""From a spec to a result: check, prepare, evaluate, decide, keep."""

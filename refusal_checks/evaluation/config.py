@@ -185,7 +185,10 @@ def configure(spec: RunSpec, kept: Folders) -> tuple[RunConfig, ...]:
     missing = [f"--{role}" for role in ("candidate", "judge") if not getattr(spec, role).model]
     if missing:
         names = " and ".join(missing)
-        raise UserError(f"{names} missing: name the model under test and its judge:\n{COMMANDS}")
+        raise UserError(
+            f"{names} missing: name the model under test and its judge, as model in [candidate] "
+            f"and [judge] of the run file, or on the command line:\n{COMMANDS}"
+        )
     run_folder.require_writable(kept.runs, "--runs")
     store = Path(spec.store.file) if spec.store.file else kept.own / "store.sqlite"
     if store.is_dir():

@@ -1,4 +1,4 @@
-"""What a run will ask for, how long that took before, and how often the candidate was tried."""
+"""What a run will ask for, how long that took before, and how often its gates were tried."""
 
 import json
 from collections.abc import Collection, Iterator, Mapping
@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 from refusal_checks.core.files import parse_json
-from refusal_checks.core.settings import Sampling
 from refusal_checks.core.text import duration
 from refusal_checks.models.client.answers import Usage
 from refusal_checks.results.manifest import Attempts, Manifest
@@ -43,8 +42,7 @@ def attempts(manifest: Manifest, gates: Collection[str], runs: Path, *, asks: bo
         of_these = [verdicts[name] for name in gates if name in verdicts]
         is_same = found.models.candidate == manifest.models.candidate
         is_partial = any(data.is_partial for data in found.data.values())
-        asked = Sampling.with_unset(found.sampling)
-        begins_this = is_partial and _text(asked) == _text(manifest.sampling)
+        begins_this = is_partial and _text(found.sampling) == _text(manifest.sampling)
         if is_same and of_these and not begins_this and found.asked and found.asked.answers:
             tried += 1
             failed += any(not each["passed"] for each in of_these)

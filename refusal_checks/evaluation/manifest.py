@@ -47,21 +47,16 @@ def manifest(options: RunConfig, parts: Parts, store: Path) -> Manifest:
     # One that stands for all attacks on another has judges, and no prompts of its own.
     names = [*plan, *(name for name in judges if name in known and name not in plan)]
     alone = tuple(name for name, panel in judges.items() if any(judge.reasoned for judge in panel))
-    # What is not set is not written.
-    seldom: dict[str, Any] = {"verdicts_alone": alone} if alone else {}
-    if build := _build():
-        seldom["build"] = build
+    used = None
     if formed := next(filter(None, map(cascade.of, judges.values())), None):
         ends = {"first": formed.first.name, "second": formed.second.name}
-        seldom["cascade"] = CascadeUsed(**ends, **formed.rule.model_dump())
+        used = CascadeUsed(**ends, **formed.rule.model_dump())
     # Judges that reason may write more than others; what is the same for all is said once.
     most = {
         one.name: one.max_tokens for panel in judges.values() for one in panel if one.max_tokens
     }
     usual = min(most.values(), default=judging.sampling.max_tokens)
     own_tokens = {name: {"max_tokens": number} for name, number in most.items() if number > usual}
-    if can := parts.engines.account().get("capabilities"):
-        seldom["capabilities"] = can
     engines = [package for name in kinds.discover() for package in kinds.get(name).packages]
     versions = {"refusal-checks": __version__, "python": platform.python_version()}
     for package in (*engines, "numpy", "pytest", "pytest-xdist"):
@@ -94,7 +89,10 @@ def manifest(options: RunConfig, parts: Parts, store: Path) -> Manifest:
         sampling=answering.sampling.model_dump(mode="json"),
         multiple_choice=options.multiple_choice.model_dump(mode="json"),
         judge_sampling=judging.sampling.model_dump(mode="json") | {"max_tokens": usual},
-        **seldom,
+        verdicts_alone=alone,
+        cascade=used,
+        capabilities=parts.engines.account().get("capabilities", {}),
+        build=_build(),
         calibration=calibration.model_dump(mode="json") if calibration else None,
         human_labels=LabelsUsed(
             file=labels.name, labels=len(labels.rows), draws=tuple(map(str, labels.draws))
@@ -115,7 +113,7 @@ def manifest(options: RunConfig, parts: Parts, store: Path) -> Manifest:
 
 def _data(benchmark: Benchmark, parts: Parts) -> Data:
     prompts = prompts_of(benchmark, parts.plan)
-    attack: dict[str, Any] = {}  # what is not set is not written
+    attack: dict[str, Any] = {}
     if benchmark.attack:
         recorded = attacks.recorded.known(benchmark.attack)
         attack = {

@@ -56,10 +56,9 @@ def find_earlier(
         found: dict[str, Earlier] = {}
         for name in (name for name in manifest.data if name in known):
             scores = known[name]
-            conditions = _wanted(scores, manifest, name, plan.get(name, ()))
             found[name] = Earlier(
                 scores,
-                tuple(baseline.differences(scores.conditions, conditions)),
+                tuple(baseline.differences(scores.conditions, conditions(manifest, name))),
                 _texts(scores, reading, store, plan.get(name, ())),
                 same_candidate=(scores.title or scores.candidate)
                 in (manifest.title, manifest.candidate),
@@ -125,25 +124,6 @@ def _require_possible(gate: Gate, written: Gate, prompts: Sequence[Prompt], leve
             f"{count(n, 'prompt')}{where} the same model again would fail, because even without "
             "a single change they do not show that there is none"
         )
-
-
-def _wanted(
-    scores: Scores, manifest: Manifest, name: str, prompts: Sequence[Prompt]
-) -> dict[str, str]:
-    """The conditions that an earlier run must have had to be comparable.
-
-    Another draw of as many prompts from the same data (versions draw in different ways) is no
-    difference, if half of the prompts or more are in both: they are compared, the others counted.
-    """
-    wanted, data = conditions(manifest, name), manifest.data[name]
-    both = [prompt for prompt in prompts if prompt.id in scores.prompts]
-    same_data = (
-        data.limit is not None
-        and len(scores.prompts) == len(prompts) <= 2 * len(both)
-        and scores.conditions.get("data", "").endswith(f", revision {data.revision}")
-        and all(scores.prompts[each.id].prompt == baseline.fingerprint(each) for each in both)
-    )
-    return wanted | {"data": scores.conditions["data"]} if same_data else wanted
 
 
 def _texts(

@@ -1,1 +1,1 @@
-"""From threshold files to verdicts."""
+"""From run files to verdicts."""

@@ -1,4 +1,4 @@
-"""Attacks in threshold files: ``attacks = [...]``, or a table with the gates under each.
+"""Attacks in run files: ``attacks = [...]``, or a table with the gates under each.
 
 Both become tables of benchmarks under attack, such as ``jailbreakbench+prefill``.
 """
@@ -56,7 +56,7 @@ class AttackTables:
 
 
 def read(parsed: Mapping[Path, Content]) -> AttackTables:
-    """Take the attacks out of the tables of threshold files, which are changed.
+    """Take the attacks out of the tables of run files, which are changed.
 
     Of several files all attacks count; ``prefill = false`` takes one out again.
     """

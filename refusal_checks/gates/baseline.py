@@ -26,13 +26,11 @@ from refusal_checks.core.text import told_apart
 from refusal_checks.gates.gate import Use
 from refusal_checks.judges.trust.correction import JudgeErrors
 from refusal_checks.metrics import Metric, by_prompt, score_limits
-from refusal_checks.metrics.refusal import invalid_rate
 from refusal_checks.metrics.statistics.intervals import Estimate
 
 FORMAT = 1  # version of the files' meaning
 FOLDER = "scores"  # the part of a run's folder with its files
 ANCHOR = "anchor"  # that of a baseline's with an older release: the total change counts from there
-UNSTATED = {"rationales": "all"}  # conditions of runs from before there was a choice
 _DIGITS = 9
 
 
@@ -52,14 +50,11 @@ class PromptScores:
     def limits_in(self, metric: Metric) -> tuple[float, float] | None:
         """The least and the most that the prompt may add to a metric's figure.
 
-        None if it has no score for another reason than invalid answers. Files of earlier versions
-        have no limits; there a prompt with an invalid answer may have had any score.
+        None if it has no score for another reason than invalid answers.
         """
         if metric.name in self.limits:
             low, high = sorted(metric.values(self.limits[metric.name]))
             return low, high
-        if metric.blurred and self.scores.get(invalid_rate.name, 0) > 0:
-            return metric.lowest, metric.highest
         if metric.name not in self.scores:
             return None
         (value,) = metric.values([self.scores[metric.name]])
@@ -79,14 +74,14 @@ class Scores:
     conditions: Mapping[str, str]
     figures: Mapping[str, Estimate]  # every metric over all prompts
     prompts: Mapping[str, PromptScores]
-    format: int = field(default=FORMAT)
-    title: str = ""  # the candidate's short name; empty in older files
+    format: int = FORMAT
+    title: str = ""  # the candidate's short name
     # figures that do not rest on the judge alone (people's labels, a calibration, a second judge),
     # by gate id and by what they rest on
     views: Mapping[str, Mapping[Use, Estimate]] = field(default_factory=dict)
     # of the judge in the calibration that corrects such a figure, by gate id
     errors: Mapping[str, JudgeErrors] = field(default_factory=dict)
-    # what the gates asked for, by gate id and by the bound's name in threshold files
+    # what the gates asked for, by gate id and by the bound's name in run files
     bounds: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
 
 
@@ -197,7 +192,7 @@ def differences(then: Mapping[str, str], now: Mapping[str, str]) -> list[str]:
     """The conditions that differ between two runs, each with what differs of both values."""
     found = []
     for name in dict.fromkeys([*then, *now]):
-        before, after = (each.get(name, UNSTATED.get(name, "")) for each in (then, now))
+        before, after = (each.get(name, "") for each in (then, now))
         if before != after:
             parts = before.split(", "), after.split(", ")
             if len(parts[0]) == len(parts[1]):

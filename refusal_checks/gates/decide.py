@@ -48,7 +48,7 @@ class Verdict:
         views: the figure in all the ways it is known; empty if the judge's is the only one.
         use: the view that decides.
         misread: which of its answers the judge misreads, and what to do; mostly empty.
-        kind: of the benchmark: safety, sanity or another; empty where the run did not record it.
+        kind: of the benchmark: safety, sanity or another.
         groups: of a gate on every group, the verdicts on the groups, worst first and without texts;
             the figures above are the first one's.
     """

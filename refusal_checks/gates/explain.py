@@ -239,7 +239,7 @@ def _moved(verdict: Verdict, compared: Comparison) -> str:
     gate, metric, change = verdict.gate, METRICS[verdict.gate.metric], compared.change
     then = clean(compared.name or short(compared.candidate), 60)
     if compared.same_candidate:
-        with suppress(ValueError):  # a run that did not record its day
+        with suppress(ValueError):  # a file that somebody edited
             day = datetime.fromisoformat(compared.started)
             then += f" on {day.day} {day:%B %Y}"
     if change.n != verdict.estimate.n:

@@ -91,7 +91,7 @@ class Waiver:
     until: date  # the last day on which it holds, to its end in UTC
     by: str  # who is responsible; written by people, as the reason is: to be escaped
     reason: str
-    source: str = ""  # the threshold file that has it
+    source: str = ""  # the run file that has it
 
     def holds(self, day: date) -> bool:
         return day <= self.until
@@ -109,7 +109,7 @@ class Gate:
         group_kind, group: the prompts it looks at, for example ``category`` and ``fraud``; both
             None for the whole benchmark. The group ``*`` is every group that the data has, each of
             which must be within the bounds.
-        source: the threshold file that defines it.
+        source: the run file that defines it.
         max_drop, max_rise: margins of the change against the baseline.
         decision: compare the figure with minimum and maximum, or its interval; the change is
             always compared by its interval.
@@ -236,7 +236,7 @@ class Gate:
 
     @property
     def line(self) -> int | None:
-        """The line of its threshold file that defines it, counted from 1; None for a default gate.
+        """The line of its run file that defines it, counted from 1; None for a default gate.
 
         The line of its benchmark's table where another form than ``metric = ...`` defines it.
         """

@@ -15,7 +15,7 @@ _BARE = re.compile(r"[A-Za-z0-9_-]+")  # a TOML key that needs no quotes
 
 
 def as_toml(runs: Sequence[Mapping[str, Scores]], command: str, date: str) -> str:
-    """A threshold file with gates that these runs pass; it names the command and the ISO date.
+    """A run file with gates that these runs pass; it names the command and the ISO date.
 
     The worst attack gets no gate, because its figures are of other benchmarks' answers.
     """

@@ -1,4 +1,4 @@
-"""What the tables of a threshold file may say: bounds of gates, settings of all, keys of data."""
+"""What the tables of a run file may say: bounds of gates, settings of all, keys of data."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ FORM = 'waive = { until = YYYY-MM-DD, by = "NAME", reason = "..." }'
 
 
 class WaiverTable(Frozen):
-    """``{ until = ..., by = ..., reason = ... }`` as a threshold file has it; all are required."""
+    """``{ until = ..., by = ..., reason = ... }`` as a run file has it; all are required."""
 
     until: datetime.date
     by: str = Field(max_length=200)
@@ -154,8 +154,8 @@ class GateSettings(Frozen):
     Attributes:
         confidence: level of every interval, two-sided, and of every comparison, one-sided.
         decision: ``point`` compares the figure, ``confident`` its interval.
-        on_inconclusive: what the test of an undecided gate does; None for the default: the test
-            passes or fails by the figure alone where ``decision`` is ``point``, else it fails.
+        on_inconclusive: what the test of an undecided gate does; unless it is set, the test passes
+            or fails by the figure alone where ``decision`` is ``point``, else it fails.
         multiple_testing: ``holm`` keeps the probability of any false breach among a benchmark's
             gates at 1 - confidence, however many gates there are.
         use: ``corrected`` decides rejection rates by the rate that a calibration of the judge
@@ -187,7 +187,7 @@ class GateSettings(Frozen):
 
 
 def gates_of(key: GateKey, source: str, bounds: Bounds, settings: GateSettings) -> list[Gate]:
-    """The gates that a threshold file's bounds define: on figure and change, on the total change.
+    """The gates that a run file's bounds define: on figure and change, on the total change.
 
     Bounds on only one of the two make no gate on the other.
     """
@@ -249,11 +249,9 @@ def read_bounds(path: Path, key: GateKey, value: Any, known: Sequence[str]) -> B
 FOR_ANY = frozenset({"sha256", "limit", "max_answer_chars", "judge"})
 """Keys of ``BenchmarkTable`` that also apply to the package's own benchmarks."""
 
-_OLD_JUDGES = {"options": "multiple_choice"}
-
 
 def read_tables(
-    parsed: Mapping[Path, Mapping[str, Any]], benchmarks: Collection[str], notes: list[str]
+    parsed: Mapping[Path, Mapping[str, Any]], benchmarks: Collection[str]
 ) -> dict[str, BenchmarkTable]:
     """What all files say about benchmarks besides gates; later files win key by key."""
     merged: dict[str, dict[str, Any]] = {}
@@ -271,9 +269,6 @@ def read_tables(
                 )
             for key in {"file", "rubric"} & values.keys():
                 values[key] = str(path.parent / values[key])
-            if new := _OLD_JUDGES.get(values.get("judge", "")):
-                old, values["judge"] = values["judge"], new
-                notes.append(f'{where}: rename judge "{old}" to "{new}"; the old name still works')
             merged.setdefault(name, {}).update(values)
     return {name: BenchmarkTable.written(values, places[name]) for name, values in merged.items()}
 

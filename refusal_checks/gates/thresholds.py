@@ -73,7 +73,7 @@ def merge(
     """
     notes: list[str] = []
     under = attack_tables.read(parsed)
-    said = under.shared(tables.read_tables(under.files, benchmarks, notes))
+    said = under.shared(tables.read_tables(under.files, benchmarks))
     written: Written = {}
     alone: dict[GateKey, Waiver] = {}
     for path, content in under.files.items():

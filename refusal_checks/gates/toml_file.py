@@ -1,4 +1,4 @@
-"""Threshold files as files: where they are, their TOML or why they have none, and their lines."""
+"""Run files as files: where they are, their TOML or why they have none, and their lines."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def find(path: Path) -> Path:
 
 
 def read(path: Path) -> dict[str, Any]:
-    """The content of a threshold file; an error names the line, and what to write."""
+    """The content of a run file; an error names the line, and what to write."""
     try:
         text = path.read_bytes().decode("utf-8-sig")
     except OSError as fault:
@@ -74,7 +74,7 @@ def read(path: Path) -> dict[str, Any]:
         place = re.match(r"line (\d+), column", at)
         lines = text.replace("\r", "").rstrip().split("\n")
         number = min(int(place[1]) if place else len(lines), len(lines))
-        other = "" if path.suffix == ".toml" else "name a threshold file (.toml); "
+        other = "" if path.suffix == ".toml" else "name a run file (.toml); "
         raise ThresholdError(
             f"{path}: line {number}: {other or _hint(lines[number - 1], reason)}not a TOML file: "
             f"{reason}: {lines[number - 1].strip()[:100]}"

@@ -157,7 +157,7 @@ class StructuredJudge(ModelJudge):
         sampling = setup.sampling
         self._parse, self._schema = reading.formats[prompt.format]
         versions = reading.version, VERSION
-        applied = setup.client.capabilities.applied(sampling.conditions)
+        applied = setup.client.capabilities.applied(sampling.model_dump())
         super().__init__(setup, prompt.sha256, versions, self._schema, applied)
         self.samples = sampling.samples
         self.max_tokens = sampling.max_tokens

@@ -109,7 +109,7 @@ class JudgeSetup:
     category_guide: Path | None = None  # of the benchmark, see ``Benchmark``
     special_tokens: SpecialTokens = FAMILIES  # of the model, broken up in all that is judged
     classes: Classes | None = None  # of a sequence classifier; None for a model that writes
-    form: ClassifierForm | None = None  # as a threshold file says that a classifier is asked
+    form: ClassifierForm | None = None  # as a run file says that a classifier is asked
     cascade: Cascading = Cascading()  # noqa: RUF009 (it is frozen)
     rationales: Rationales = "all"  # when a judge of refusal writes its reasons
 

@@ -1,7 +1,7 @@
 """A sequence classifier as judge of refusals: one pass of an encoder, and a probability.
 
 How it is shown an exchange and which label means refusal is declared: in the table of known
-classifiers, in the model's own ``config.json`` under ``refusal_judge``, or in a threshold file. It
+classifiers, in the model's own ``config.json`` under ``refusal_judge``, or in a run file. It
 writes no reasons; its evidence is the sentence whose leaving out moves the probability most.
 """
 
@@ -160,7 +160,7 @@ def build(setup: JudgeSetup) -> ClassifierJudge:
     form = setup.form or setup.classes.form or known(setup.client.model)
     if form is None:
         raise ModelError(
-            f"{where}: write in the table [judge.classifier] of a threshold file how this "
+            f"{where}: write in the table [judge.classifier] of a run file how this "
             'classifier reads an exchange, such as format = "{request}</s></s>{answer}", and which '
             f'label means refusal, such as refusal_label = "Refusal"{its}'
         )

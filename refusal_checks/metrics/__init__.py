@@ -1,4 +1,4 @@
-"""Figures over records. A metric's name is its key in threshold files.
+"""Figures over records. A metric's name is its key in run files.
 
 A metric scores each prompt from its answers; the figure is the share of prompts whose score counts,
 or the mean score. To add one, put a decorated function that scores one prompt into a new module of

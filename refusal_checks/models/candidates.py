@@ -73,11 +73,10 @@ class ServedCandidate:
         self._params = RequestParams.of(sampling)
         # A single answer is not weighted, so it needs no log-probability.
         self._weighs = sampling.samples > 1 and sampling.logprobs != "never"
-        unread = {} if self._weighs else {"logprobs": False}
-        kept = {n: v for n, v in sampling.conditions.items() if n not in ("samples", "logprobs")}
         # Without samples, so that their number can grow. An answer that was drawn at the server's
         # own temperature is not stored as one that was drawn at the run's.
-        self._settings = client.capabilities.applied(kept | unread)
+        drawn = sampling.model_dump(exclude={"samples", "logprobs"}) | {"weighs": self._weighs}
+        self._settings = client.capabilities.applied(drawn)
 
     @property
     def remarks(self) -> tuple[str, ...]:

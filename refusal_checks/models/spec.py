@@ -250,14 +250,14 @@ def describe(model: Model, served_name: str = "") -> dict[str, Any]:
     start = f"{model.adapter}="
     paths = [arg.removeprefix(start) for arg in model.args if arg.startswith(start)]
     adapters = [_fingerprint(path) for path in paths if model.adapter and Path(path).is_dir()]
-    found = {"version": version, "args": list(model.args), **said}
-    found["adapter"] = "@".join([model.adapter, *adapters])
-    # Left out where it is vLLM's own program, so that old keys stay as they are.
-    if model.engine != "vllm":
-        found["engine"] = model.engine
-    if model.program:
-        found["engine_command"] = list(model.program)
-    return found
+    return {
+        "version": version,
+        "args": list(model.args),
+        **said,
+        "adapter": "@".join([model.adapter, *adapters]),
+        "engine": model.engine,
+        "engine_command": list(model.program),
+    }
 
 
 def model_identity(model: Model, served_name: str = "") -> str:

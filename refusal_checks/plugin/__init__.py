@@ -107,7 +107,7 @@ def pytest_terminal_summary(terminalreporter: Any, exitstatus: int, config: pyte
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """One test per gate and per check of the judge, from the threshold files alone."""
+    """One test per gate and per check of the judge, from the run files alone."""
     known = metafunc.definition._fixtureinfo.name2fixturedefs  # pytest has no public way
     for name, found in known.items():
         modules = [each.func.__module__ for each in found]

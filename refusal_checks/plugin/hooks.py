@@ -69,7 +69,7 @@ class Gates:
     def parametrize(self, metafunc: pytest.Metafunc) -> None:
         """Give a test its gates or figures.
 
-        A wrong threshold file is reported later, where pytest takes it for the user's mistake.
+        A wrong run file is reported later, where pytest takes it for the user's mistake.
         """
         xdist.say_gates(self.config)
         try:

@@ -2,6 +2,6 @@
 
 
 class InconclusiveWarning(UserWarning):
-    """A gate is inconclusive, and its threshold file asks for a warning."""
+    """A gate is inconclusive, and its run file asks for a warning."""
 
     __module__ = "refusal_checks.plugin"  # as users' filters name it

@@ -41,9 +41,7 @@ def matrix(summary: RunSummary) -> dict[str, list[Cell]]:
     return rows
 
 
-def _compared(
-    cell: Cell, plain: BenchmarkSummary, found: BenchmarkSummary, level: float | None
-) -> Cell:
+def _compared(cell: Cell, plain: BenchmarkSummary, found: BenchmarkSummary, level: float) -> Cell:
     from refusal_checks.metrics.statistics import paired  # numpy: not for collection
 
     ids = [prompt for prompt in found.confidences if prompt in plain.confidences]
@@ -61,10 +59,10 @@ def _compared(
     return cell._replace(change=change, lost=lost, gained=gained, worse=worse)
 
 
-def _spread(found: BenchmarkSummary, level: float | None) -> float:
-    """How many times as wide clusters of prompts make the interval; older runs have no level."""
+def _spread(found: BenchmarkSummary, level: float) -> float:
+    """How many times as wide clusters of prompts make the interval."""
     rate = found.figures.get(rejection_rate.name)
-    if rate is None or level is None:
+    if rate is None:
         return 1.0
     return max(1.0, rate.width / wilson(rate.value, rate.n, level).width)
 

@@ -135,7 +135,7 @@ def provenance(summary: RunSummary, benchmark: str = "") -> dict[str, str]:
     found = summary.manifest
     properties = {"candidate": found.candidate, "judge": found.judge}
     for name, data in found.data.items():
-        unpinned = " (unpinned rows)" if data.pinned is False else ""
+        unpinned = " (unpinned rows)" if not data.pinned else ""
         properties[f"data_revision/{name}"] = f"{data.revision or ''}{unpinned}"
         properties[f"prompts/{name}"] = str(data.prompts)
         if data.is_partial:

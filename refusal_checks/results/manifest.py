@@ -7,22 +7,17 @@ import json
 from collections.abc import Mapping
 from typing import Any, Self
 
-from pydantic import BaseModel, ConfigDict, SerializerFunctionWrapHandler, model_serializer
+from pydantic import BaseModel, ConfigDict
 
-from refusal_checks.core.settings import JudgeSampling, Sampling
 from refusal_checks.core.text import count, redacted
 from refusal_checks.models.client.answers import Usage
 from refusal_checks.models.client.capabilities import ANSWERS_AS, LEFT_OUT, LISTED, OWN
 
 
 class _Facts(BaseModel):
-    """Facts of one kind; facts of other versions are kept, and those never set are not written."""
+    """Facts of one kind."""
 
-    model_config = ConfigDict(frozen=True, extra="allow")
-
-    @model_serializer(mode="wrap")
-    def _as_set(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        return {name: value for name, value in dump(self).items() if name in self.model_fields_set}
+    model_config = ConfigDict(frozen=True)
 
 
 class ModelFacts(_Facts):
@@ -36,7 +31,7 @@ class ModelFacts(_Facts):
     template: str | None = None
     # most tokens of a judge's verdict, where the judges of the run have other numbers
     max_tokens: int | None = None
-    engine: str = "vllm"
+    engine: str = ""
     engine_command: tuple[str, ...] = ()
 
 
@@ -51,13 +46,12 @@ class Data(_Facts):
     revision: str | None = None
     sha256: str = ""
     prompts: int = 0
-    # how many a run without --limit and with all answers recorded has; 0 in runs of older versions
+    # how many a run without --limit and with all answers recorded has
     usual: int = 0
     limit: int | None = None
     # the most characters of an answer that its judges are shown
     max_answer_chars: int | None = None
-    # whether other rows would have been refused; None in runs of older versions
-    pinned: bool | None = None
+    pinned: bool = True  # other rows would have been refused
     attack: str = ""  # that rewrote the prompts, by this seed; empty for plain ones
     attack_seed: int = 0
     attack_sha256: str = ""  # digest of the file that the attack's texts are from, if it has one
@@ -85,7 +79,7 @@ class LabelsUsed(_Facts):
 
 
 class Selection(_Facts):
-    """Gates that were selected, and gates that the threshold files define."""
+    """Gates that were selected, and gates that the run files define."""
 
     selected: int = 0
     known: int = 0
@@ -140,7 +134,7 @@ class Manifest(_Facts):
     started: str = ""
     candidate: str = ""
     judge: str = ""
-    title: str = ""  # the candidate's short name, the same wherever it lies; empty in older runs
+    title: str = ""  # the candidate's short name, the same wherever it lies
     models: Models = Models()
     # hash of each judge's prompt, by benchmark and judge
     judge_prompts: Mapping[str, Mapping[str, str]] = {}
@@ -156,7 +150,7 @@ class Manifest(_Facts):
     verdicts_alone: tuple[str, ...] = ()
     attempts: Attempts | None = None
     cascade: CascadeUsed | None = None
-    confidence: float | None = None
+    confidence: float = 0.95
     versions: Mapping[str, str] = {}
     git_commit: str | None = None
     build: str = ""  # address of the CI job that started the run; empty elsewhere
@@ -245,8 +239,7 @@ class Manifest(_Facts):
         """This manifest with more facts, or others in their place; JSON-like ones are validated."""
         unknown = facts.keys() - type(self).model_fields.keys()
         assert not unknown, unknown
-        known = {name: getattr(self, name) for name in self.model_fields_set}
-        return self.model_validate(known | facts)
+        return self.model_validate(dict(self) | facts)
 
     def judges_of(self, benchmark: str) -> dict[str, ModelFacts]:
         """A benchmark's judges, in the order of the panel; without a model one is its version."""
@@ -287,19 +280,18 @@ def conditions(manifest: Manifest, benchmark: str) -> dict[str, str]:
     found = {
         "judge": ", ".join(map(_judge, judges.values())),
         "judge prompt": ", ".join(manifest.judge_prompts[benchmark].values()),
+        "rationales": manifest.rationales_of(benchmark),
     }
-    if (rationales := manifest.rationales_of(benchmark)) != "all":
-        found["rationales"] = rationales
     if cascade and {cascade.first, cascade.second} <= judges.keys():
         found["cascade"] = f"second judge between {cascade.low:g} and {cascade.high:g}"
     found["data"] = f"{data.prompts} prompts, sha256 {data.sha256}, revision {data.revision}"
-    found |= _sampling("judge", JudgeSampling.without_unset(manifest.applied_sampling("judge")))
+    found |= _sampling("judge", manifest.applied_sampling("judge"))
     if manifest.candidate.startswith("replay:"):
         return found | {"sampling": "recorded answers"}
-    # Weights are the same whenever they are asked for.
     applied = manifest.applied_sampling("candidate")
-    asked = {n: v for n, v in applied.items() if (n, v) != ("logprobs", "always")}
-    return found | _sampling("sampling", Sampling.without_unset(asked))
+    if applied.get("logprobs") != "never":  # weights are the same whenever they are asked for
+        applied.pop("logprobs", None)
+    return found | _sampling("sampling", applied)
 
 
 def _sampling(what: str, settings: Mapping[str, Any]) -> dict[str, str]:
@@ -323,11 +315,7 @@ def _judge(model: ModelFacts) -> str:
     return f"{known} {json.dumps(settings, sort_keys=True)}" if settings else known
 
 
-def known_conditions(manifest: Manifest, benchmark: str) -> dict[str, str] | None:
-    """The same with how multiple choice is scored; None where the run did not record them."""
-    try:
-        found = conditions(manifest, benchmark)
-    except KeyError:
-        return None
-    scoring = manifest.multiple_choice.get("scoring")
-    return found | ({"multiple choice": scoring} if scoring else {})
+def all_conditions(manifest: Manifest, benchmark: str) -> dict[str, str]:
+    """The same with how multiple choice is scored."""
+    scoring = manifest.multiple_choice.get("scoring", "")
+    return conditions(manifest, benchmark) | {"multiple choice": scoring}

@@ -41,11 +41,11 @@ ROOT = project.ROOT / "runs"  # where the runs of a project are, from its own fo
 
 SUMMARY = "summary.json"
 BEGUN = "manifest.json"  # written when the run starts
+FORMAT = 1  # of the summary and the records; raised when their meaning changes
 LAST = "last"
 
-_NAME = re.compile(r"(\d{8}-\d{6})(Z?)-\d+(?:-(\d+))?")
-"""A run's id: when it started (in UTC with a Z, before 0.2 in the machine's own time), its process,
-its candidate's number if there are several."""
+_NAME = re.compile(r"(\d{8}-\d{6})Z-\d+(?:-(\d+))?")
+"""A run's id: when it started in UTC, its process, its candidate's number if there are several."""
 
 
 @dataclass(frozen=True)
@@ -73,7 +73,8 @@ def dump_summary(summary: RunSummary) -> dict[str, Any]:
     ships = shipping(summary)
     answer = {"answer": ships.answer, "headline": ships.headline, "reasons": list(ships.reasons)}
     sentences = {gate: explain.sentence(each) for gate, each in summary.verdicts.items()}
-    return values | {"shipping": answer | {"sentence": ships.line}, "sentences": sentences}
+    added = {"shipping": answer | {"sentence": ships.line}, "sentences": sentences}
+    return {"format": FORMAT} | values | added
 
 
 @dataclass(frozen=True)
@@ -143,17 +144,24 @@ class RunFolder:
         write_json(self.summary_file, dump_summary(summary))
 
     def summary(self) -> RunSummary:
-        """The run's summary, also of an older version."""
         path = self.summary_file
         try:
             content = parse_json(path.read_bytes())
             missing = {"manifest", "benchmarks"} - set(content if type(content) is dict else ())
             if missing:
                 raise ValueError(f"it has no {' and no '.join(sorted(missing))}")
+            if (given := content.get("format")) != FORMAT:
+                raise ValueError(
+                    f"it has format {given}, and this version of refusal-checks reads {FORMAT}"
+                )
             found = _summary_form().validate_python(content)
             require_metrics(found)
             for benchmark in found.benchmarks:
                 self._records_file(benchmark)
+                if benchmark not in found.manifest.data:
+                    raise ValueError(f"its manifest does not say what data {benchmark} had")
+                if benchmark not in found.manifest.judge_prompts:
+                    raise ValueError(f"its manifest does not say who judged {benchmark}")
             return found
         except OSError as fault:
             raise DataError(
@@ -302,7 +310,7 @@ def _order(name: str) -> tuple[datetime, int] | None:
         start = datetime.strptime(parts[1], "%Y%m%d-%H%M%S").replace(tzinfo=UTC)
     except ValueError:  # digits that are not a date
         return None
-    return start if parts[2] else start.replace(tzinfo=None).astimezone(), int(parts[3] or 0)
+    return start, int(parts[2] or 0)
 
 
 def require_writable(folder: Path, option: str) -> None:

@@ -247,7 +247,7 @@ def _doubts(summary: RunSummary, verdicts: Sequence[Verdict]) -> Iterator[str]:
     selection = summary.manifest.gates
     left_out = selection.known - selection.selected
     if left_out:
-        yield f"{left_out} of {count(selection.known, 'gate')} in the threshold files were not run"
+        yield f"{left_out} of {count(selection.known, 'gate')} in the run files were not run"
 
 
 def _untested_scales(summary: RunSummary, own: Sequence[Verdict]) -> Iterator[str]:

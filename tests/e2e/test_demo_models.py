@@ -6,6 +6,8 @@ what the models say is another matter than that they are made, served and asked.
 
 import json
 import re
+import subprocess
+import sys
 import xml.etree.ElementTree as ET
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -20,7 +22,9 @@ from refusal_checks.engines.process import EngineProcess
 from refusal_checks.models import demo
 from refusal_checks.models.demo import conversion
 from refusal_checks.models.demo.conversion import SMOLLM2, SOURCES, Conversion
+from tests.e2e.conftest import ROOT
 from tests.forked import Forked
+from tests.plugin.docs import Page
 
 pytest.importorskip("ml_dtypes")  # which NumPy then knows bfloat16 by
 safetensors = pytest.importorskip("safetensors.numpy")
@@ -162,6 +166,25 @@ def test_a_classifier_judges_a_persona_on_an_engine_of_its_own(project: Path) ->
     assert {"test_judge[agreement]", "test_gate[smoke_safe-rejection_rate]"} <= cases
 
     goes_on_from_the_store(project, words)
+
+
+def test_the_script_of_the_python_page_evaluates_on_an_engine(project: Path) -> None:
+    models = '[candidate]\nmodel = "demo:regressed"\n[judge]\nmodel = "bundled"\n'
+    few = "[limits]\nprompts = 6\n[sampling]\nmax_tokens = 16\n"
+    (project / "release.toml").write_text(f"{models}{few}{GATES}")
+    _, script = next(Page(ROOT / "docs" / "reference" / "api.md").blocks("python"))
+    assert len(script.splitlines()) <= 20
+    done = subprocess.run(
+        [sys.executable, "-c", script], cwd=project, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    lines = done.stdout.splitlines()
+    # A random stand-in may refuse anything, but no model answers so that all of these gates pass.
+    assert lines[0].startswith("No: ")
+    failed = next(n for n, line in enumerate(lines) if line.startswith("FAIL smoke_"))
+    assert lines[failed + 1].startswith("    "), "an offender's answer"
+    assert "smoke_unsafe" in (project / "report.html").read_text(encoding="utf-8")
+    assert len(list(last_run(project).glob("engine-*.log"))) == 2
 
 
 def test_a_classifier_on_a_server_reads_long_answers_to_their_end(project: Path) -> None:

@@ -1,4 +1,4 @@
-"""The release gate: checks of the judge, and one test for each gate of the threshold files."""
+"""The release gate: checks of the judge, and one test for each gate of the run files."""
 
 from refusal_checks.suite import test_gate, test_judge
 

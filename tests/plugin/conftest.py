@@ -52,7 +52,7 @@ invalid_rate = false
 """
 
 CHECK = "[judge.check]\nagreement = { min = %s }\ninjection = false\nkinds = false\n"
-"""The judge's check in a threshold file, which ``informed`` passes."""
+"""The judge's check in a run file, which ``informed`` passes."""
 
 KEYWORD = ("--judge", "keyword")
 
@@ -118,7 +118,7 @@ def shown(result: pytest.RunResult) -> str:
 
 
 class Project:
-    """A folder with the plugin, the gate test and a threshold file for the bundled prompts.
+    """A folder with the plugin, the gate test and a run file for the bundled prompts.
 
     Attributes:
         server: candidate and judge of ``gate``.

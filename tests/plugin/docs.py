@@ -20,10 +20,11 @@ import pytest
 import typer
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
-from refusal_checks.evaluation.options import command_line
-from refusal_checks.evaluation.options.call import Call
 
 from refusal_checks.cli import application
+from refusal_checks.evaluation.config import configure
+from refusal_checks.plugin.names import CANDIDATE
+from refusal_checks.plugin.session import GateSession
 from tests.forked import Forked
 from tests.plugin.conftest import ROOT
 
@@ -211,6 +212,7 @@ def carry_out(words: list[str], folder: Path, variables: Mapping[str, str] | Non
 
 def pytest_collection_finish(session: pytest.Session) -> None:
     """In a command that is tried: read the options as a run would before it starts."""
-    call = Call(session.config)
-    if call.getoption("candidate"):
-        command_line.read(call, command_line.load_thresholds(call))
+    if hasattr(session.config.option, CANDIDATE):
+        gates = GateSession(session.config)
+        if gates.spec.candidate.model:
+            configure(gates.spec, gates.kept)

@@ -11,14 +11,13 @@ from pathlib import Path
 
 import pandas
 import pytest
-from refusal_checks.evaluation.options.call import INI
 
 import refusal_checks
-from refusal_checks.benchmarks import catalogue, discover
+from refusal_checks import RunSpec
 from refusal_checks.cli import EXIT_USER
-from refusal_checks.evaluation.session import EXIT_ENGINE
-from refusal_checks.gates import thresholds
+from refusal_checks.plugin.names import INI
 from refusal_checks.plugin.options import known
+from refusal_checks.plugin.session import EXIT_ENGINE
 from tests.fake_server import FakeServer
 from tests.plugin.conftest import ROOT, THRESHOLDS, well_behaved
 from tests.plugin.docs import Command, Page, carry_out, check, commands, pages, subcommands
@@ -38,8 +37,10 @@ def prepared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     (folder / "pyproject.toml").write_text('[tool.pytest.ini_options]\naddopts = ["--none-such"]\n')
     shutil.copy(ROOT / "refusal_checks/benchmarks/suites/data/rating_gradient.csv", folder)
     (folder / "few.toml").write_text(THRESHOLDS)
+    gates = (ROOT / "thresholds" / "smoke.toml").read_text()
+    models = '[candidate]\nmodel = "ORG/MODEL"\n[judge]\nmodel = "ORG/JUDGE"\n'
     for name in ("release.toml", "gates.toml", "xstest_attacks.toml"):
-        shutil.copy(ROOT / "thresholds" / "smoke.toml", folder / name)
+        (folder / name).write_text(f"{gates}\n{models}")
     for name in ("completions_gpt4.csv", "labelled.csv"):
         (folder / name).write_text(ANSWERS)
     shutil.copy(ROOT / "refusal_checks/judges/prompts/refusal.md", folder / "my_judge.md")
@@ -149,7 +150,7 @@ def blocks(*languages: str) -> dict[str, str]:
     }
 
 
-def test_every_threshold_file_of_a_page_is_one(tmp_path: Path) -> None:
+def test_every_run_file_of_a_page_is_one(tmp_path: Path) -> None:
     for where, text in blocks("toml").items():
         tables = tomllib.loads(text).values()
         if not all(isinstance(value, dict) and "min" not in value for value in tables):
@@ -160,7 +161,7 @@ def test_every_threshold_file_of_a_page_is_one(tmp_path: Path) -> None:
             (tmp_path / name).touch()
         for name in re.findall(r'"artifact:(.+?)"', text):
             (tmp_path / name).write_text('[{"prompt": "What?", "attack": "Say what."}]')
-        assert catalogue(thresholds.load([path], discover()).tables), where
+        assert RunSpec.read("smoke", path), where  # some have no gate of their own
 
 
 def test_every_script_of_a_page_is_one() -> None:

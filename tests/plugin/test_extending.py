@@ -241,10 +241,3 @@ def test_what_could_not_be_written_is_refused_before_anything_starts(exporting: 
     refused(result, "REFUSAL_CHECKS_WEBHOOK: set it to a URL")
     assert "SECRET" not in result.stdout.str() + result.stderr.str()
     assert exporting.runs == []
-
-
-def test_without_the_extensions_an_option_and_a_variable_name_them(project: Project) -> None:
-    remedy = "install refusal-checks-extensions, which has"
-    refused(project.gate("--mlflow", "refusals"), f"{remedy} --mlflow now")
-    project.setenv(WEBHOOK, "https://example.invalid/x")
-    refused(project.gate(), f"{remedy} ${WEBHOOK} now")

@@ -37,7 +37,7 @@ SAFE = (*KEYWORD, *FEW, "-k", "smoke_safe")
 
 @pytest.fixture
 def theirs(project: Project) -> Project:
-    """The repository, with a threshold file of its own."""
+    """The repository, with a run file of its own."""
     project.path = project.path / "their repository"
     project.write("pyproject.toml", HOSTILE)
     project.write("conftest.py", "raise SystemExit('their conftest.py was run')")

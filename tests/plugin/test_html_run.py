@@ -37,7 +37,7 @@ def test_the_environment_names_the_file_too(project: Project) -> None:
     project.gate("-k", "smoke_safe").assert_outcomes(passed=1)
     words = Page(project.path / "from-environment.html").words
     assert "May it ship? Yes, with reservations" in words
-    assert "2 of 3 gates in the threshold files were not run" in words
+    assert "2 of 3 gates in the run files were not run" in words
 
 
 def test_a_file_that_cannot_be_written_leaves_the_outcome_alone(project: Project) -> None:

@@ -25,7 +25,7 @@ def knowing(body: Body) -> list[str]:
 
 @pytest.fixture
 def project(project: Project) -> Project:
-    """The project with floors of the judge in its threshold file, and a judge that keeps them."""
+    """The project with floors of the judge in its run file, and a judge that keeps them."""
     project.thresholds(f"{THRESHOLDS}\n[judge.check]\nagreement = {{ min = 0.95 }}\n")
     project.server.answer = knowing
     return project

@@ -1,4 +1,4 @@
-"""A user's own benchmark and mirrors, from the threshold file to the exit code."""
+"""A user's own benchmark and mirrors, from the run file to the exit code."""
 
 import json
 

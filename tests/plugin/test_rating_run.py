@@ -40,7 +40,7 @@ def by_step(body: Body) -> dict[str, float]:
 
 
 def gradient(project: Project, server: FakeServer, *args: str) -> pytest.RunResult:
-    """Run the check of a judge, by a copy of this repository's threshold file."""
+    """Run the check of a judge, by a copy of this repository's run file."""
     shutil.copy(ROOT / "thresholds" / "rating_gradient.toml", project.path / "gradient.toml")
     models = ("--candidate", f"replay:{ANSWERS}", "--judge", f"{server.url}#fake")
     return project.run(*models, "--thresholds", "gradient.toml", *args)

@@ -47,7 +47,7 @@ def test_a_run_is_listed_shown_and_exported(project: Project) -> None:
 def test_runs_that_did_not_end_are_listed_too(project: Project) -> None:
     runs = project.path / "runs"
     broken = '{"candidate": "org/\\u001b[31mmodel", "judge": "j"}'
-    name = "20260102-030405-6"
+    name = "20260102-030405Z-6"
     project.write(f"runs/{name}/manifest.json", broken)
     times = '"started": "2026-01-02T03:04:05", "finished": "2026-01-02T03:04:05Z"'
     odd = [
@@ -55,10 +55,10 @@ def test_runs_that_did_not_end_are_listed_too(project: Project) -> None:
         '{"manifest": [1], "verdicts": [], "errors": 7}',
         '{"verdicts": {"gate": null}}',
         "{}",
-        f'{{"manifest": {{{times}}}, "benchmarks": {{}}}}',
+        f'{{"format": 1, "manifest": {{{times}}}, "benchmarks": {{}}}}',
     ]
     for number, text in enumerate(odd):
-        project.write(f"runs/20260102-030406-{number}/summary.json", text)
+        project.write(f"runs/20260102-030406Z-{number}/summary.json", text)
     listed = call("runs", "list", "--runs", runs).splitlines()
     assert listed[1].split() == [name, "2026-01-02", "03:04", "org/model", "j", "not", "ended"]
     assert [line.split()[-1] for line in listed[2:]] == ["readable"] * 4 + ["?"]

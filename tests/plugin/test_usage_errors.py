@@ -70,7 +70,7 @@ def test_an_endpoint_that_wants_a_key_or_lacks_the_model(shared: Project) -> Non
 
 STORES = {
     "": "the file is damaged; move it away",
-    "PRAGMA user_version = 99": "written by a later version of refusal-checks",
+    "PRAGMA user_version = 99": "it has format 99, and this version of refusal-checks reads",
     "CREATE TABLE bookmarks (url TEXT)": "a database of another program, with the tables bookmarks",
 }
 

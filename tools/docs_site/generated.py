@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import cache, partial
 
 from refusal_checks import __version__
-from tools.docs_site import benchmarks, commands, options, threshold_keys
+from tools.docs_site import benchmarks, commands, options
 
 END = "<!-- end of generated -->"
 
@@ -49,11 +49,10 @@ def names(page: str) -> set[str]:
 
 
 def _makers() -> Iterator[tuple[str, Callable[[], str]]]:
-    for name, section in options.sections().items():
-        yield f"options/{name}", partial(options.as_table, section)
-    for name, settings in threshold_keys.TABLES.items():
-        yield f"thresholds/{name}", partial(threshold_keys.as_table, settings)
-    yield "configuration", options.keys
+    for name in options.SECTIONS:
+        yield f"table/{name}", partial(options.as_table, name)
+    yield "options", options.without_key
+    yield "configuration", options.ini_keys
     yield "commands", commands.reference
     yield "benchmarks", benchmarks.as_table
     yield "attacks", benchmarks.attacks_table

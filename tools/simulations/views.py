@@ -114,6 +114,8 @@ def evidence(rng: np.random.Generator, found: Run, cell: Cell) -> Evidence:
             "sensitivity": right[0] / CALIBRATED,
             "specificity": right[1] / CALIBRATED,
             "benchmarks": {"b": JudgeErrors(**counts)},
+            "prompts": {},
+            "languages": {},
             **counts,
         }
     )

@@ -111,7 +111,7 @@ def offline(
 
 
 def data(folder: Path, prompts: Sequence[str]) -> Path:
-    """A threshold file with a benchmark of these prompts."""
+    """A run file with a benchmark of these prompts."""
     rows = (json.dumps({"id": f"p{i}", "prompt": each}) for i, each in enumerate(prompts))
     (folder / "prompts.jsonl").write_text("\n".join([*rows, ""]))
     own = 'file = "prompts.jsonl"\nid = "id"\nexpect = "report"\nrejection_rate = { min = 0.0 }\n'

@@ -53,7 +53,7 @@ def _discover(loaded: tuple[Extension, ...]) -> Mapping[str, Attack | Family]:
 
 
 def names() -> list[str]:
-    """The names that a threshold file can give, with examples for families."""
+    """The names that a run file can give, with examples for families."""
     known = discover().values()
     return [name for one in known for name in getattr(one, "examples", (one.name,))]
 

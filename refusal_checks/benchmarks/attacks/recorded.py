@@ -17,7 +17,7 @@ from refusal_checks.core.files import objects, parsed, read_bytes, rows_of
 from refusal_checks.core.text import storable
 
 PREFIX = "artifact:"
-"""Begins the name of such an attack in a threshold file; a path follows, relative to that file."""
+"""Begins the name of such an attack in a run file; a path follows, relative to that file."""
 
 _known: dict[str, Attack] = {}
 

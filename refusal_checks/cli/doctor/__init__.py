@@ -114,7 +114,7 @@ def examine(
 ) -> Iterator[Diagnosis]:
     """Look at everything that a planned run needs, the cheap parts first.
 
-    ``are_selected``: the user chose the threshold files; else they are those of a plain run.
+    ``are_selected``: the user chose the run files; else they are those of a plain run.
     """
     yield ok("python", f"{platform.python_version()} ({sys.executable})")
     yield from _extensions(files)
@@ -138,7 +138,7 @@ def _extensions(files: Sequence[Path]) -> Iterator[Diagnosis]:
     """The extensions that a run would use, and what they add."""
     for fault in extensions.faults():
         yield fail("extension", fault)
-    with suppress(UserError):  # said of the threshold files
+    with suppress(UserError):  # said of the run files
         thresholds.load_extensions(files)
     for one in extensions.known():
         own = (m.name for m in METRICS.values() if m.score.__module__ == one.module.__name__)
@@ -148,7 +148,7 @@ def _extensions(files: Sequence[Path]) -> Iterator[Diagnosis]:
 
 
 def _data(files: Sequence[Path], data: str | None, are_selected: bool) -> Iterator[Diagnosis]:
-    """The threshold files, the data that they need, and what can be shown with it."""
+    """The run files, the data that they need, and what can be shown with it."""
     if not files:
         said = "none named, none in thresholds/default.toml"
         yield warn("thresholds", said, "name the gates by --thresholds")
@@ -177,7 +177,7 @@ def _mirror(
 ) -> Diagnosis:
     """Whether a mirror has what is needed; if that is unknown, whether it has everything.
 
-    Only what selected threshold files need is a failure where it is missing.
+    Only what selected run files need is a failure where it is missing.
     """
     try:
         folder = mirror_folder(named)

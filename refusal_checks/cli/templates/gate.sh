@@ -3,7 +3,8 @@
 # named here is wrong, or not there. 16: an engine did not start. Arguments are further options of the gate.
 set -eu
 : "${CANDIDATE:?name the model under test: a folder, ORG/MODEL, http://HOST:PORT/v1#MODEL or replay:FILE}"
-JUDGE=${JUDGE:-openai/gpt-oss-20b}
+# JUDGE=MODEL is asked in place of the run file's judge.
+JUDGE=${JUDGE:-}
 # The version is pinned here: once this line changes, the next job installs what it says.
 # EXTRAS= leaves the engine out, where candidate and judge are servers or recordings.
 EXTRAS=${EXTRAS-[vllm]}
@@ -42,15 +43,15 @@ if [ -z "${VENV:-}" ]; then
     fi
 fi
 
-"${VENV:?}/bin/refusal-checks" doctor --candidate "$CANDIDATE" --judge "$JUDGE" --store "$STORE" || exit 4
+"${VENV:?}/bin/refusal-checks" doctor --candidate "$CANDIDATE" ${JUDGE:+--judge "$JUDGE"} --store "$STORE" || exit 4
 # Whoever may see the pipeline reads its log: this run shows no prompt and no answer.
 status=0
-"$VENV/bin/refusal-checks" gate "$CANDIDATE" --judge="$JUDGE" --store="$STORE" --redact \
+"$VENV/bin/refusal-checks" gate "$CANDIDATE" ${JUDGE:+--judge="$JUDGE"} --store="$STORE" --redact \
     --junitxml=report.xml --pr-comment=comment.md "$@" || status=$?
 # The report with the texts: the same gates decided again from what is stored, in seconds and in silence.
 if [ "$status" -le 1 ]; then
     env -u GITHUB_ACTIONS -u GITHUB_STEP_SUMMARY -u REFUSAL_CHECKS_WEBHOOK \
-        "$VENV/bin/refusal-checks" gate "$CANDIDATE" --judge="$JUDGE" --store="$STORE" \
+        "$VENV/bin/refusal-checks" gate "$CANDIDATE" ${JUDGE:+--judge="$JUDGE"} --store="$STORE" \
         "$@" --runs=.refusal-checks/texts --html=report.html > /dev/null 2>&1 || :
 fi
 exit "$status"

@@ -10,15 +10,9 @@ import re
 from collections.abc import Collection, Sequence
 from datetime import date
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
-from pydantic import (
-    Field,
-    SerializerFunctionWrapHandler,
-    ValidationError,
-    model_serializer,
-    model_validator,
-)
+from pydantic import Field, ValidationError, model_validator
 
 from refusal_checks.core import suggestions
 from refusal_checks.core.errors import CalibrationError
@@ -36,16 +30,11 @@ class JudgeIdentity(Frozen):
     name: str  # as the user named it; several judges are joined by commas
     identity: str  # key of all that its verdicts depend on (model, prompt, parser, sampling)
     prompt_sha256: str  # of its instructions; empty if there are none
-    rationales: Rationales = "all"  # written only where it is not as it always was
-
-    @model_serializer(mode="wrap")
-    def _as_before(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        known = dump(self).items()
-        return {key: each for key, each in known if key != "rationales" or each != "all"}
+    rationales: Rationales = "all"
 
 
 class Calibration(Frozen):
-    """The content of a calibration file; older ones lack benchmarks, prompts and languages."""
+    """The content of a calibration file."""
 
     version: Literal[1]
     created: date
@@ -60,10 +49,10 @@ class Calibration(Frozen):
     invalid: int = Field(ge=0)  # labelled answers without a valid verdict
     sensitivity: float = Field(ge=0, le=1)
     specificity: float = Field(ge=0, le=1)
-    benchmarks: dict[str, JudgeErrors] = Field({})  # of the answers whose benchmark is known
+    benchmarks: dict[str, JudgeErrors]  # of the answers whose benchmark is known
     # By benchmark and ``prompt_key``, for gates on groups: recognised/refusals passed/compliances.
-    prompts: dict[str, dict[str, Annotated[str, Field(pattern=_COUNTS)]]] = Field({})
-    languages: dict[str, int] = Field({})  # labelled answers by the code of their language
+    prompts: dict[str, dict[str, Annotated[str, Field(pattern=_COUNTS)]]]
+    languages: dict[str, int]  # labelled answers by the code of their language
 
     @model_validator(mode="after")
     def _consistent(self) -> Calibration:

@@ -1,7 +1,7 @@
 """The canary: a small frozen set of exchanges that shows whether a run's judge can be trusted.
 
 A judge is trusted if its figures on the plain and the hostile exchanges reach the floors of the
-threshold file. Of the other ones (``KINDS``), those that it misreads are a reservation.
+run file. Of the other ones (``KINDS``), those that it misreads are a reservation.
 
 Written for this project, harmful in kind only. Figures are comparable if ``digest`` is the same.
 """
@@ -210,7 +210,7 @@ class Check:
         if self.estimate is None:
             return f"{judge} {self.figure}: no exchange got a verdict; {must}"
         rate = self.estimate
-        # A run folder of others may name figures that this version does not know.
+        # A run's folder that somebody else wrote may name any figure.
         about = f" ({ABOUT[self.figure]})" if self.figure in ABOUT else ""
         return f"{judge} {self.figure} {rate:.1%}, n = {rate.n}; {must}{about}"
 

@@ -81,12 +81,17 @@ class RequestParams:
     def of(cls, sampling: Drawing, **others: Any) -> Self:
         """The parameters of a run: all settings that are sent, and the others given.
 
-        A setting without a field here is left out of requests while it has the value that it had
-        before there was an option, because not every server knows it.
+        A setting without a field here is left out of requests while it has its default, because not
+        every server knows it.
         """
         known = {each.name for each in dataclasses.fields(cls)}
-        own = {name: value for name, value in sampling.sent.items() if name in known}
-        further = {n: v for n, v in sampling.without_unset(sampling.sent).items() if n not in known}
+        own: dict[str, Any] = {}
+        further: dict[str, Any] = {}
+        for name, value in sampling.sent.items():
+            if name in known:
+                own[name] = value
+            elif value != type(sampling).model_fields[name].default:
+                further[name] = value
         return cls(**own | {"further": further} | others)
 
     @property

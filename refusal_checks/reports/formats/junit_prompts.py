@@ -129,7 +129,7 @@ def _properties(summary: RunSummary, benchmark: str, bound: Standard | None) -> 
         "invalid_answers": sum(evaluated.invalid.values()),
         "data_revision": data.revision,
         "data_sha256": data.sha256,
-        "data_pinned": "no: unpinned rows" if data.pinned is False else None,
+        "data_pinned": "no: unpinned rows" if not data.pinned else None,
         "redacted": "yes" if manifest.redacted else None,
         **of_gate,
     }

@@ -162,7 +162,7 @@ def _title(found: Sequence[GateRow], about: str) -> str:
 def facts(summary: RunSummary) -> dict[str, list[tuple[str, str]]]:
     """The manifest by its first keys: path and value of each fact that applied, without folders."""
     manifest = summary.manifest
-    values, idle = manifest.model_dump(), set()
+    values, idle = manifest.model_dump(exclude_defaults=True), set()
     if manifest.candidate.startswith("replay:"):
         idle.add("sampling")
     if manifest.models.judges and set(manifest.models.judges) <= {*RULE_JUDGES, BUNDLED}:

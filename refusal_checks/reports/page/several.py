@@ -17,7 +17,7 @@ from refusal_checks.core.files import is_file_name, resolved, sha256
 from refusal_checks.core.prompts import Kind
 from refusal_checks.core.records import Record
 from refusal_checks.gates import baseline, compare
-from refusal_checks.gates.baseline import UNSTATED, Scores, score_prompts
+from refusal_checks.gates.baseline import Scores, score_prompts
 from refusal_checks.gates.compare import Earlier
 from refusal_checks.gates.rates import Rate
 from refusal_checks.metrics import METRICS, by_prompt, score_all
@@ -25,7 +25,7 @@ from refusal_checks.metrics.statistics.intervals import unpaired_difference
 from refusal_checks.reports.explain import Moved, moved
 from refusal_checks.reports.page.model import GateRow
 from refusal_checks.reports.rows import benchmark_of
-from refusal_checks.results.manifest import known_conditions
+from refusal_checks.results.manifest import all_conditions
 from refusal_checks.results.run_folder import SUMMARY, RunFolder, RunView
 
 MOVED = 50  # most prompts to list that moved in one direction
@@ -83,9 +83,8 @@ def _apart(first: RunView, run: RunView) -> dict[str, list[str]]:
     """Why a run is not comparable with the first, by benchmark that both have."""
     found = {}
     for name in first.summary.benchmarks.keys() & run.summary.benchmarks.keys():
-        then, now = (known_conditions(each.summary.manifest, name) for each in (first, run))
-        unknown = ["conditions that one of the runs did not record"]
-        found[name] = unknown if then is None or now is None else baseline.differences(then, now)
+        then, now = (all_conditions(each.summary.manifest, name) for each in (first, run))
+        found[name] = baseline.differences(then, now)
     return {name: why for name, why in sorted(found.items()) if why and run is not first}
 
 
@@ -208,12 +207,10 @@ def trends(runs: Sequence[RunView]) -> list[Trend]:
     series: dict[str, dict[tuple[tuple[str, str], ...], list[GateRow]]] = {}
     for run in runs:
         manifest, names = run.summary.manifest, run.summary.benchmarks
-        known = {name: known_conditions(manifest, name) for name in names}
-        # What is not known cannot be the same: conditions like no other run's.
-        unknown = {"conditions": f"not recorded by run {run.number + 1}"}
+        known = {name: all_conditions(manifest, name) for name in names}
         for gate, verdict in run.summary.verdicts.items():
-            under = known.get(verdict.gate.benchmark) or unknown
-            key = (*sorted(under.items()), ("figure", verdict.use), ("metric", verdict.gate.metric))
+            under = known[verdict.gate.benchmark].items()
+            key = (*sorted(under), ("figure", verdict.use), ("metric", verdict.gate.metric))
             row = GateRow(run, gate, verdict=verdict)
             series.setdefault(gate, {}).setdefault(key, []).append(row)
     found = []
@@ -222,7 +219,7 @@ def trends(runs: Sequence[RunView]) -> list[Trend]:
         facts = dict.fromkeys(fact for each in every for fact in each)
         differing = [fact for fact in facts if len({each.get(fact) for each in every}) > 1]
         for own, rows in zip(every, by_key.values(), strict=True):
-            differs = {fact: own.get(fact, UNSTATED.get(fact, "none")) for fact in differing}
+            differs = {fact: own.get(fact, "none") for fact in differing}
             found.append(Trend(gate, differs, rows))
     return sorted(found, key=lambda trend: trend.rows[0].is_of_judging)
 

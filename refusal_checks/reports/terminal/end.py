@@ -192,7 +192,7 @@ def footer(runs: Runs, width: int = WIDTH) -> Iterator[str]:
                 f"{asked.verdicts} verdicts requested"
             )
             yield from wrapped(line, width)
-        if rows := [name for name, data in manifest.data.items() if data.pinned is False]:
+        if rows := [name for name, data in manifest.data.items() if not data.pinned]:
             where = "see docs/how-to/data.md, How it is pinned"
             yield clean(f"unpinned rows: {', '.join(rows)} ({where})")
         if manifest.store:

@@ -16,6 +16,7 @@ from refusal_checks.gates.gate import Gate
 from refusal_checks.results.run_folder import RunFolder
 from refusal_checks.results.summary import BenchmarkSummary, RunSummary
 from tests.deciding import decide
+from tests.report_runs import manifest_of
 from tests.unit.conftest import records
 from tests.unit.gates.test_baseline import scores_of
 
@@ -44,6 +45,7 @@ def run(tmp_path: Path) -> Path:
 def write_summary(folder: Path, prompts: int = 2, failure: str = "") -> None:
     RunFolder(folder).write_summary(
         RunSummary(
+            manifest_of("smoke_unsafe"),
             benchmarks={"smoke_unsafe": BenchmarkSummary(prompts, 2, {}, {}, {}, planned=2)},
             verdicts={gate.id: decide(gate, [REFUSED]) for gate in GATES},
             failure=failure,

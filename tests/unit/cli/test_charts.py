@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from pydantic import TypeAdapter
 
 from refusal_checks.benchmarks.suites.cfsafety import CATEGORIES, published
 from refusal_checks.cli import application
@@ -16,8 +15,9 @@ from refusal_checks.core.prompts import Kind, Prompt
 from refusal_checks.core.records import Completion, Record, Vote
 from refusal_checks.core.verdicts import Rated
 from refusal_checks.gates.baseline import PromptScores, Scores, dump
-from refusal_checks.results.manifest import Manifest
+from refusal_checks.results.run_folder import RunFolder
 from refusal_checks.results.summary import RunSummary, summarise
+from tests.report_runs import manifest_of
 
 
 def scores(offset: float = 0.0) -> dict[str, float]:
@@ -54,14 +54,15 @@ def run(tmp_path: Path) -> Any:
             )
             for prompt, score in scores(offset).items()
         ]
-        manifest = Manifest(candidate=candidate, judge=f"judge of {name}")
         models = {"candidate": {"version": candidate}}
-        summary = RunSummary(manifest.extended(models=models))
+        judge = f"judge of {name}"
+        summary = RunSummary(
+            manifest_of(benchmark, candidate=candidate, judge=judge, models=models)
+        )
         summary.benchmarks[benchmark] = summarise(records, 0.95)
         folder = tmp_path / name
         folder.mkdir()
-        found = TypeAdapter(RunSummary).dump_python(summary, mode="json")
-        (folder / "summary.json").write_text(json.dumps(found))
+        RunFolder(folder).write_summary(summary)
         return folder
 
     return write

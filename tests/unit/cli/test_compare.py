@@ -16,7 +16,7 @@ from tests.many_runs import manifest
 from tests.report_runs import HOSTILE, refusals, usual, write_run
 from tests.unit.cli.test_baseline import call
 
-OLD, NEW = "20260101-120000-1", "20260102-120000-2"
+OLD, NEW = "20260101-120000Z-1", "20260102-120000Z-2"
 
 
 @pytest.fixture
@@ -83,12 +83,12 @@ def test_a_comparison_is_not_written_over_a_run(runs: Path) -> None:
 
 
 def test_history_lists_runs_and_what_it_left_out(runs: Path) -> None:
-    (runs / "20260103-120000-3").mkdir()
-    (runs / "20260103-120000-3" / "summary.json").write_text("{")
+    (runs / "20260103-120000Z-3").mkdir()
+    (runs / "20260103-120000Z-3" / "summary.json").write_text("{")
     shown = call("history").output
     assert shown.index("model-0") < shown.index("model-1")
     assert "left out: 1 file" in shown
-    assert "20260103-120000-3/summary.json: not a summary of a run" in shown
+    assert "20260103-120000Z-3/summary.json: not a summary of a run" in shown
     known = json.loads(call("history", "--json").output)
     assert [run["run"] for run in known["runs"]] == [OLD, NEW]
     assert known["runs"][1]["gates"]["unsafe-rejection_rate"]["passed"] is False
@@ -155,7 +155,7 @@ def test_a_waived_gate_is_no_failed_gate(runs: Path) -> None:
 def test_names_of_hostile_runs_are_text(tmp_path: Path) -> None:
     for number, text in enumerate(HOSTILE):
         facts = {"candidate": text, "judge": text, "started": text}
-        usual(tmp_path / "runs" / str(number), manifest=manifest(number, **facts))
+        usual(tmp_path / "runs" / str(number), manifest=facts)
     one, two = tmp_path / "history.html", tmp_path / "compare.html"
     assert call("history", tmp_path / "runs", "--html", one).exit_code == 0
     named = [tmp_path / "runs" / str(number) for number in range(len(HOSTILE))]

@@ -327,7 +327,7 @@ def test_a_program_in_place_of_the_engine_s_own_must_be_there(tmp_path: Path) ->
 
 
 def test_the_folder_of_the_runs_is_looked_at(tmp_path: Path) -> None:
-    (tmp_path / "runs" / "20260101-000000-1").mkdir(parents=True)
+    (tmp_path / "runs" / "20260101-000000Z-1").mkdir(parents=True)
     (tmp_path / "file").touch()
 
     def said(name: str) -> str:

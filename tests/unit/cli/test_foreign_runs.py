@@ -49,7 +49,7 @@ def poison(folder: RunFolder) -> int:
 @pytest.fixture
 def run(tmp_path: Path) -> Path:
     """A run of somebody else's, whose every string is hostile."""
-    path = tmp_path / "20260101-120000-1"
+    path = tmp_path / "20260101-120000Z-1"
     write_run(path, {"unsafe": [*refusals("unsafe", 4), *hostile()]})
     assert poison(RunFolder(path)) > 20
     scores = json.loads(baseline.dump(scores_of(records("RR C-"), "unsafe")))
@@ -101,7 +101,7 @@ def test_a_baseline_whose_benchmark_is_no_name_is_refused(
 ) -> None:
     file = run / "scores" / "unsafe.json"
     file.write_text(json.dumps(json.loads(file.read_text()) | {"benchmark": name}))
-    (run / "summary.json").write_text('{"manifest": {}, "benchmarks": {}}')
+    (run / "summary.json").write_text('{"format": 1, "manifest": {}, "benchmarks": {}}')
     before = set(tmp_path.rglob("*"))
     for words in (("baseline", "accept", run, tmp_path / "base"), ("init", "--suggest", run)):
         with pytest.raises(BaselineError, match="no name of a benchmark"):

@@ -11,7 +11,7 @@ from refusal_checks.results import project, run_folder
 from tests.report_runs import refusals, write_run
 from tests.unit.cli.test_baseline import call, write_summary
 
-OLD, NEW = "20260101-120000-1", "20260102-120000-2"
+OLD, NEW = "20260101-120000Z-1", "20260102-120000Z-2"
 
 
 @pytest.fixture
@@ -77,7 +77,7 @@ def test_a_run_where_something_is_written_is_answered_with_the_command_to_write(
 
 
 def test_runs_are_listed_and_shown_as_json(runs: Path) -> None:
-    (runs / "20260103-120000-3").mkdir()
+    (runs / "20260103-120000Z-3").mkdir()
     summary = json.loads((runs / NEW / "summary.json").read_text())
     summary["manifest"]["candidate"] = "\x1b[31m##vso[task] \u202e\n::error::x"
     (runs / NEW / "summary.json").write_text(json.dumps(summary))
@@ -85,7 +85,7 @@ def test_runs_are_listed_and_shown_as_json(runs: Path) -> None:
     assert [(run["run"], run["state"], run["errors"]) for run in listed] == [
         (OLD, "ended", 0),
         (NEW, "ended", 0),
-        ("20260103-120000-3", "not ended", None),
+        ("20260103-120000Z-3", "not ended", None),
     ]
     said = call("runs", "list", NEW, "--json").output
     shown = json.loads(said)

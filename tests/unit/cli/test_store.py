@@ -33,7 +33,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.undo()
     monkeypatch.chdir(tmp_path)
     for days in (21, 10, 0):
-        (own / "runs" / f"{NOW - timedelta(days=days):%Y%m%d-%H%M%S}-17").mkdir(parents=True)
+        (own / "runs" / f"{NOW - timedelta(days=days):%Y%m%d-%H%M%SZ}-17").mkdir(parents=True)
     return own
 
 

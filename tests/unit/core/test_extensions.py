@@ -183,7 +183,7 @@ def test_a_file_s_benchmarks_and_metrics_are_gated(tmp_path: Path) -> None:
         ('["missing.py"]', "missing.py: name a Python file (.py) that exists"),
         ('["own.txt"]', "own.txt: name a Python file (.py)"),
         ('["inner"]', "inner: name a Python file (.py)"),
-        ('["/etc/own.py"]', "/etc/own.py: write its path from the folder of the threshold file"),
+        ('["/etc/own.py"]', "/etc/own.py: write its path from the folder of the run file"),
         ('["~/own.py"]', "~/own.py: write its path from the folder"),
         ('["../outside.py"]', "../outside.py: put it below"),
         ('["link.py"]', "link.py: put it below"),

@@ -62,13 +62,6 @@ def test_several_verdicts_need_chance() -> None:
     assert JudgeSampling.read({"samples": 3, "temperature": 0.1}, "").samples == 3
 
 
-def test_new_settings_change_no_identity_where_they_are_not_used() -> None:
-    before = {"temperature": 0.0, "max_tokens": 1024, "seed": 0, "max_answer_chars": None}
-    assert JudgeSampling().conditions == before
-    new = {"samples": 3, "temperature": 0.6, "top_p": 0.95, "top_k": 20}
-    assert JudgeSampling.read(new, "").conditions == before | new
-
-
 def test_verdicts_have_seeds_of_their_own_and_so_have_second_attempts() -> None:
     assert list(JudgeSampling(samples=3, temperature=1, seed=7).seeds()) == [7, 9, 11]
 

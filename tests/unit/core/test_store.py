@@ -263,13 +263,13 @@ def test_a_file_that_is_no_database_is_named(write: Write) -> None:
 @pytest.mark.parametrize(
     ("statement", "said"),
     [
-        ("CREATE TABLE completions (other TEXT)", "earlier version .*format 0"),
-        ("CREATE TABLE bookmarks (url TEXT)", "a database of another program, .* bookmarks"),
-        ("PRAGMA user_version = 99", "later version .*format 99; this one reads format 3"),
         (
-            "CREATE TABLE completions (key TEXT); PRAGMA user_version = 2",
-            "earlier version .*format 2; this one reads format 3.*; move it away",
+            "CREATE TABLE completions (other TEXT)",
+            "format 0, .* reads format 4; move it away",
         ),
+        ("CREATE TABLE bookmarks (url TEXT)", "a database of another program, .* bookmarks"),
+        ("PRAGMA user_version = 99", "it has format 99"),
+        ("CREATE TABLE completions (key TEXT); PRAGMA user_version = 2", "it has format 2"),
     ],
 )
 def test_a_database_that_is_no_store_of_ours_is_named(

@@ -35,14 +35,14 @@ def run(root: Path, name: str, content: Any) -> None:
 
 def test_the_newest_run_of_the_same_models_tells(tmp_path: Path) -> None:
     slow = THEN | {"evaluation_s": 5480}
-    run(tmp_path, "20260101-100000-1", {"manifest": slow})
-    run(tmp_path, "20260102-100000-1", {"manifest": THEN})
-    run(tmp_path, "20260103-100000-1", {"manifest": slow | {"models": {"judges": {"x": {}}}}})
-    run(tmp_path, "20260104-100000-1", [])
-    (tmp_path / "20260105-100000-1").mkdir()
+    run(tmp_path, "20260101-100000Z-1", {"manifest": slow})
+    run(tmp_path, "20260102-100000Z-1", {"manifest": THEN})
+    run(tmp_path, "20260103-100000Z-1", {"manifest": slow | {"models": {"judges": {"x": {}}}}})
+    run(tmp_path, "20260104-100000Z-1", [])
+    (tmp_path / "20260105-100000Z-1").mkdir()
     assert forecast(manifest(), *WORK, tmp_path) == (
         "to expect: about 1,200 requests, 150,000 tokens, 68 s after 62 s for the engines to start "
-        "(as run 20260102-100000-1 took)"
+        "(as run 20260102-100000Z-1 took)"
     )
 
 
@@ -59,8 +59,8 @@ def test_the_newest_run_of_the_same_models_tells(tmp_path: Path) -> None:
 def test_without_an_earlier_run_only_the_requests_are_known(
     tmp_path: Path, lacking: dict[str, Any]
 ) -> None:
-    run(tmp_path, "20260102-100000-1", {"manifest": THEN | lacking})
-    (tmp_path / "20260103-100000-1").mkdir()
+    run(tmp_path, "20260102-100000Z-1", {"manifest": THEN | lacking})
+    (tmp_path / "20260103-100000Z-1").mkdir()
     for root in (tmp_path, tmp_path / "none"):
         assert forecast(manifest(), *WORK, root) == (
             "to expect: about 1,200 requests; tokens and time will be known once a run of these "

@@ -124,9 +124,8 @@ def test_an_empty_folder_and_another_format_are_named(tmp_path: Path) -> None:
 def test_each_difference_is_named_with_both_values() -> None:
     earlier = scores_of(records("R"))
     assert baseline.differences(earlier.conditions, earlier.conditions) == []
-    now = {"judge": "two", "data": "digest 1", "sampling": "greedy", "rationales": "offenders"}
+    now = {"judge": "two", "data": "digest 1", "sampling": "greedy"}
     assert baseline.differences(earlier.conditions, now) == [
         "other judge: one then, two now",
         "other sampling: none then, greedy now",
-        "other rationales: all then, offenders now",
     ]

@@ -1,4 +1,4 @@
-"""Where a threshold file defines a gate."""
+"""Where a run file defines a gate."""
 
 from dataclasses import replace
 from pathlib import Path

@@ -12,7 +12,6 @@ from refusal_checks.core.errors import EvaluationError
 from refusal_checks.core.records import Record
 from refusal_checks.core.verdicts import Binary, Invalid, Label
 from refusal_checks.gates import baseline
-from refusal_checks.gates.baseline import PromptScores
 from refusal_checks.gates.compare import Earlier
 from refusal_checks.gates.decide import Verdict, decide_all
 from refusal_checks.gates.early_stopping import EarlyStopping
@@ -112,18 +111,6 @@ def test_a_prompt_that_no_verdict_would_move_is_in_no_doubt() -> None:
     assert found.passed
     assert found.comparison
     assert found.comparison.doubtful == 0
-
-
-def test_a_baseline_of_an_earlier_version_leaves_its_invalid_answers_open() -> None:
-    scores = scores_of(records("RRRR- " * 200))
-    old = {
-        name: PromptScores(each.prompt, each.scores, each.answers)
-        for name, each in scores.prompts.items()
-    }
-    gate = replace(DROP, max_drop=None, max_rise=0.05)
-    found = decide(gate, records("RRRRR " * 200), earlier=Earlier(replace(scores, prompts=old)))
-    assert found.comparison
-    assert (found.passed, found.comparison.doubtful) == (False, 200)
 
 
 def test_the_limits_of_scores_are_written_where_an_answer_is_invalid() -> None:

@@ -1,4 +1,4 @@
-"""What is said of mistakes in threshold files: each of `mistakes.txt`, with its message.
+"""What is said of mistakes in run files: each of `mistakes.txt`, with its message.
 
 The messages stand in a golden file, without the lists of all known names, so that a review shows
 how one changes. ``pytest tests/unit/gates/test_mistakes.py --snapshot-update`` writes it.

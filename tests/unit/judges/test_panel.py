@@ -55,20 +55,20 @@ def test_what_the_bundled_judge_cannot_judge_is_the_other_s_and_that_is_said(ord
 
 
 IDENTITIES = {
-    ("refusal", "x", None): ("d454bf88858504ad6689037759abdcf3", "7f6a47bfd465"),
-    ("refusal", "demo:judge", None): ("59a47db092c3f61d6f0e0a80126a5cda", "cd58842e127f"),
-    ("refusal", "x", "demo"): ("59a47db092c3f61d6f0e0a80126a5cda", "cd58842e127f"),
-    ("refusal", "x", "wildguard"): ("b8539e59f1cad2a7d0c52784ebf929c1", "56a1e02a0fa1"),
-    ("refusal", "x", "harmbench"): ("92c9eca30e6fff088fe439c42cabf4a5", "cb3f4eb46a81"),
-    ("degree", "x", None): ("791b5910cac8813440d26e6442f0e53c", "a0ffcf5200e7"),
-    ("degree", "demo:judge", None): ("90046ff214394e385c29dc06f7a033e1", "127ffbddc047"),
-    ("degree", "x", "demo"): ("ecf0af91e929e25d0b197e59d015c230", "cd58842e127f"),
+    ("refusal", "x", None): ("5b4cb465c5c62b5b64274c376b49bf8d", "7f6a47bfd465"),
+    ("refusal", "demo:judge", None): ("19ff46ae20813286bac4126978449571", "cd58842e127f"),
+    ("refusal", "x", "demo"): ("19ff46ae20813286bac4126978449571", "cd58842e127f"),
+    ("refusal", "x", "wildguard"): ("bcd453f6f9be1b5dc2a9a28ba3a54224", "56a1e02a0fa1"),
+    ("refusal", "x", "harmbench"): ("3503e76d12171dbcd1df8a93ba42a5ca", "cb3f4eb46a81"),
+    ("degree", "x", None): ("7c932c01a666910b6ab9910665df3fb4", "a0ffcf5200e7"),
+    ("degree", "demo:judge", None): ("c860195bbdcca482fb949624528ff453", "127ffbddc047"),
+    ("degree", "x", "demo"): ("d0bd0c4c7fe2adfdc95fb1e98a769dc0", "cd58842e127f"),
     ("rating", "x", None): ("af035cb7a65949d6c978a59105f3e156", "034cdcbce89d"),
     ("rating", "x", "wildguard"): ("af035cb7a65949d6c978a59105f3e156", "034cdcbce89d"),
     ("rating", "demo:judge", None): ("3c71c1e8ebc7cf50f36933161afc9cb9", "dd3d3acf2a52"),
     ("rating", "x", "demo"): ("3c71c1e8ebc7cf50f36933161afc9cb9", "dd3d3acf2a52"),
 }
-"""As version 0.1.0 stored them, by kind, judge and template: another one is another judge."""
+"""By kind, judge and template. Another identity asks every user's judge for all verdicts again."""
 
 
 @pytest.mark.parametrize("case", IDENTITIES, ids=str)

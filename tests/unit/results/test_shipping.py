@@ -109,7 +109,7 @@ def test_a_run_of_some_of_the_gates_is_no_plain_yes() -> None:
     assert shipping(run).headline == "Yes"
     run.manifest = run.manifest.extended(gates={"selected": 1, "known": 16})
     assert shipping(run).headline == "Yes, with reservations"
-    assert shipping(run).reasons[0] == "15 of 16 gates in the threshold files were not run"
+    assert shipping(run).reasons[0] == "15 of 16 gates in the run files were not run"
 
 
 def test_a_judge_that_misreads_a_kind_decides_no_gate_of_it_and_the_run_says_so() -> None:

@@ -2,27 +2,30 @@
 
 import pytest
 
-from refusal_checks.core.settings import BenchmarkTable
-from refusal_checks.gates.tables import Bounds
 from refusal_checks.plugin.options import known
-from tools.docs_site import generated, hooks, options, threshold_keys
+from tools.docs_site import generated, hooks, keys, options
 from tools.docs_site.markdown import table
 
 
-def test_every_option_is_in_one_section_and_a_choice_is_shown_with_its_values() -> None:
-    placed = [option.name for section in options.sections().values() for option in section]
-    assert sorted(placed) == sorted(option.name for option in known())
-    text = generated.fill("<!-- generated: options/placement -->")
-    assert "`--placement {auto,together,turns,split}`" in text
+def test_every_option_is_shown_once_beside_its_key_or_among_those_without_one() -> None:
+    shown = [name for section in options.SECTIONS for name in options.of_keys(section).values()]
+    shown += [option.name for option in known() if not option.key]
+    assert sorted(shown) == sorted(option.name for option in known())
+    text = options.as_table("limits")
+    row = "| `prompts` | whole number, at least 1 |  | `--limit` | Most prompts per benchmark"
+    assert row in text
+    assert "`--thresholds FILE`" in options.without_key()
 
 
-def test_every_key_of_a_threshold_file_is_described_with_type_range_and_default() -> None:
-    for settings in threshold_keys.TABLES.values():
-        assert all(threshold_keys.described(settings).values()), settings
-    text = threshold_keys.as_table(BenchmarkTable)
+def test_every_key_is_described_with_type_range_and_default() -> None:
+    for name, settings in options.SECTIONS.items():
+        assert all(keys.described(settings).values()), name
+    text = options.as_table("benchmark")
     assert "| `limit` | whole number, at least 1 |  |" in text
     assert '| `split` | text | `"train"` |' in text
-    assert '`"pass"` or `"warn"` or `"fail"`' in threshold_keys.as_table(Bounds)
+    assert '`"pass"` or `"warn"` or `"fail"`' in options.as_table("bounds")
+    assert "| `model` | text or list of texts |" in options.as_table("judge")
+    assert "| `agreement` | `{ min = ... }` or `false` |" in options.as_table("judge.check")
 
 
 def test_a_cell_stays_a_cell() -> None:

@@ -31,6 +31,9 @@ def valid(**changes: Any) -> Calibration:
         "invalid": 2,
         "sensitivity": 0.75,
         "specificity": 0.95,
+        "benchmarks": {},
+        "prompts": {},
+        "languages": {},
     }
     return Calibration(**values | changes)
 
@@ -104,7 +107,6 @@ def test_the_two_ways_of_one_judge_are_two_judges(write: Write) -> None:
     for known in (valid(), of_alone):
         calibration.write(path, known)
         assert calibration.read(path) == known
-        assert ("rationales" in path.read_text()) is (known == of_alone)
     assert calibration.joined([JUDGE, other]).rationales == "offenders"
 
 
@@ -122,13 +124,6 @@ def test_a_calibration_belongs_to_its_candidates_and_benchmarks() -> None:
     assert valid(candidates=("ORG/MODEL", "ORG/OTHER")).foreign("ORG/MODEL", "b")
     assert known.errors_on("b") == OWN
     assert known.errors_on("c") == known.errors_on("d") == known.errors
-
-
-def test_a_file_of_an_older_version_names_no_benchmark(write: Write) -> None:
-    data = json.loads(valid().model_dump_json())
-    del data["benchmarks"]
-    found = calibration.read(write("calibration.json", json.dumps(data)))
-    assert found.foreign("ORG/MODEL", "b") == "answers to benchmarks that the file does not name"
 
 
 def test_judges_that_decide_together_are_one() -> None:

@@ -28,6 +28,7 @@ from refusal_checks.judges.trust.labels import (
 from refusal_checks.results.manifest import Manifest
 from refusal_checks.results.run_folder import RunFolder
 from refusal_checks.results.summary import RunSummary, summarise
+from tests.report_runs import manifest_of
 from tests.unit.conftest import Write, records
 
 
@@ -166,7 +167,7 @@ def test_only_verdicts_of_refusal_can_be_labelled(run: Path) -> None:
 def test_a_run_that_was_stopped_early_is_a_selection(run: Path) -> None:
     figures = {"big": summarise(records("RC " * 30), 0.95, planned=50)}
     folder = RunFolder(run)
-    folder.write_summary(RunSummary(Manifest(candidate="ORG/M"), benchmarks=figures))
+    folder.write_summary(RunSummary(manifest_of("big", candidate="ORG/M"), benchmarks=figures))
     with pytest.raises(DataError, match=r"without --stop-early.* needs all 50 prompts of big"):
         sample_for_labels(run)
     folder.write_summary(RunSummary(Manifest(candidate="ORG/M")))
@@ -183,7 +184,7 @@ def test_a_folder_that_is_no_runs(tmp_path: Path) -> None:
         sample_for_labels(tmp_path)
 
 
-DRAW = Draw("20251122-060000-7", "ORG/M", "müll; set", 0)
+DRAW = Draw("20251122-060000Z-7", "ORG/M", "müll; set", 0)
 DRAWN = [LabelRow(DRAW, f"k{n}", f"prompt {n}", f'=an "answer";\n{n}', f"p{n}") for n in (1, 2, 3)]
 
 

@@ -19,10 +19,10 @@ from refusal_checks.core.verdicts import Binary, Label
 from refusal_checks.gates.gate import Gate
 from refusal_checks.reports.formats import junit_prompts
 from refusal_checks.results import redact
-from refusal_checks.results.manifest import Manifest
 from refusal_checks.results.run_folder import RunFolder
 from refusal_checks.results.summary import RunSummary, summarise
 from tests.deciding import decide
+from tests.report_runs import manifest_of
 from tests.unit.conftest import records
 from tests.unit.core.test_text import HOSTILE
 
@@ -41,7 +41,8 @@ def finished(
 ) -> RunFolder:
     """The folder of a run of one benchmark."""
     run = RunFolder(folder)
-    summary = RunSummary(Manifest(candidate=name, judge="j", started="2026-01-01T00:00:00+00:00"))
+    started = "2026-01-01T00:00:00+00:00"
+    summary = RunSummary(manifest_of("bench", candidate=name, judge="j", started=started))
     summary.benchmarks["bench"] = summarise(records, 0.95, kind=kind)
     summary.verdicts = {gate.id: decide(gate, records) for gate in gates}
     run.write_records("bench", records)
@@ -109,11 +110,9 @@ def test_a_case_tells_what_was_said_and_why(tmp_path: Path) -> None:
         assert part in failure.text
 
 
-@pytest.mark.parametrize(
-    ("pinned", "said"), [(False, "no: unpinned rows"), (True, None), (None, None)]
-)
+@pytest.mark.parametrize(("pinned", "said"), [(False, "no: unpinned rows"), (True, None)])
 def test_rows_that_nothing_pins_are_a_property(
-    tmp_path: Path, pinned: bool | None, said: str | None
+    tmp_path: Path, pinned: bool, said: str | None
 ) -> None:
     run, path = finished(tmp_path, records("C"), AT_LEAST), tmp_path / "report.xml"
     summary = run.summary()

@@ -24,7 +24,7 @@ TEXTS = ("Request ", "tell me about it")
 
 @pytest.fixture
 def run(tmp_path: Path) -> RunFolder:
-    return usual(tmp_path / "20260101-000000-1")
+    return usual(tmp_path / "20260101-000000Z-1")
 
 
 def changed(run: RunFolder, **names: str) -> RunFolder:

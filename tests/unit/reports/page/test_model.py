@@ -192,7 +192,6 @@ def test_where_answers_are_right_a_refusal_is_the_wrong_way(attacked: RunSummary
 
 def test_clusters_widen_the_interval_of_a_change(attacked: RunSummary) -> None:
     """The run's interval of the plain rate is twice as wide as that of independent prompts."""
-    attacked.manifest = attacked.manifest.model_copy(update={"confidence": 0.95})
     plain, bare = wilson(0.75, 4), wilson(1.0, 3)
     shares = []
     for rate in (plain, plain.widened(2, -9, 9)):

@@ -143,11 +143,11 @@ def test_a_run_that_ended_early_says_why(tmp_path: Path) -> None:
 def test_the_manifest_is_a_table(tmp_path: Path) -> None:
     manifest = {
         "candidate": "m",
-        "models": {"candidate": {"revision": "abc"}, "judges": {"j": {"args": ["a", "<b>"]}}},
+        "models": {"candidate": {"version": "abc"}, "judges": {"j": {"args": ["a", "<b>"]}}},
         "human_labels": None,
     }
     words = report(tmp_path, manifest=manifest).words
-    assert "models candidate › revision abc judges › j › args a, <b>" in words
+    assert "models candidate › version abc judges › j › args a, <b>" in words
     assert "human labels" not in words
 
 

@@ -61,14 +61,16 @@ def test_without_records_the_difference_of_the_figures_is_shown(tmp_path: Path) 
     assert found.moves == []
 
 
+NAMES = ("unsafe", "safe")
+
+
 @pytest.mark.parametrize(
     ("facts", "why"),
     [
         ({"models": {"judges": {"org/judge": {"version": "org/judge@2"}}}}, "other judge"),
-        ({"judge_prompts": {"unsafe": {"org/judge": "p2"}}}, "other judge prompt"),
-        ({"data": {"unsafe": {"sha256": "other", "prompts": 60}}}, "other data"),
+        ({"judge_prompts": {name: {"org/judge": "p2"} for name in NAMES}}, "other judge prompt"),
+        ({"data": {name: {"sha256": "other", "prompts": 60} for name in NAMES}}, "other data"),
         ({"sampling": {"temperature": 1.0}}, "other sampling temperature"),
-        ({"data": {}}, "did not record"),
     ],
 )
 def test_runs_under_other_conditions_have_no_change(
@@ -143,12 +145,6 @@ def test_runs_of_other_conditions_are_never_joined(tmp_path: Path) -> None:
     assert found[3].differs["sampling temperature"] == "1.0"
 
 
-def test_conditions_that_were_not_recorded_are_like_no_others(tmp_path: Path) -> None:
-    found = rates(tmp_path, {"data": {}}, {"data": {}})
-    assert [len(each.rows) for each in found] == [1, 1]
-    assert found[0].differs["conditions"] == "not recorded by run 1"
-
-
 def small(folder: Path, number: int = 0, **facts: object) -> Path:
     records = {"unsafe": list(refusals("unsafe", 4))}
     return write_run(folder, records, manifest=manifest(number, **facts)).path
@@ -168,7 +164,7 @@ def test_what_is_no_summary_is_left_out_with_its_reason(tmp_path: Path) -> None:
         "foreign": json.dumps({"results": []}),
         "list": "[]",
         "empty": "",
-        "newer": json.dumps({"manifest": {}, "benchmarks": {"b": {"prompts": "many"}}}),
+        "newer": json.dumps({"format": 2, "manifest": {}, "benchmarks": {}}),
     }.items():
         (tmp_path / name).mkdir()
         (tmp_path / name / "summary.json").write_text(content)

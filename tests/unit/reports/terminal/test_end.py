@@ -202,8 +202,8 @@ def test_the_footer_tells_what_the_figures_were_found_with() -> None:
     )
 
 
-@pytest.mark.parametrize(("pinned", "said"), [(False, True), (True, False), (None, False)])
-def test_the_footer_and_junit_name_rows_that_nothing_pins(pinned: bool | None, said: bool) -> None:
+@pytest.mark.parametrize(("pinned", "said"), [(False, True), (True, False)])
+def test_the_footer_and_junit_name_rows_that_nothing_pins(pinned: bool, said: bool) -> None:
     found = Manifest().extended(data={"sorrybench": {"revision": "97dd", "pinned": pinned}})
     shown = "\n".join(footer([(RunSummary(found), Path())]))
     assert ("unpinned rows: sorrybench" in shown) is said

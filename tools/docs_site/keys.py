@@ -1,0 +1,126 @@
+"""The keys of a run file's tables, from the settings classes and their docstrings."""
+
+from __future__ import annotations
+
+import datetime
+import json
+import re
+from collections.abc import Iterator, Mapping
+from types import UnionType
+from typing import Any, Literal, Union, get_args, get_origin
+
+from annotated_types import Ge, Gt, Le, Lt
+from pydantic import BaseModel, BeforeValidator
+from pydantic.fields import FieldInfo
+
+from refusal_checks.gates.tables import WaiverTable
+from refusal_checks.judges.trust.canary import Ceiling, Floor
+from tools.docs_site.markdown import code, sentence, table
+
+_WORDS: Mapping[Any, str] = {
+    str: "text",
+    int: "whole number",
+    float: "number",
+    bool: "`true` or `false`",
+    dict: "table",
+    datetime.date: "date",
+    Floor: "`{ min = ... }`",
+    Ceiling: "`{ max = ... }`",
+    WaiverTable: "`{ until = YYYY-MM-DD, by = ..., reason = ... }`",
+}
+_SIGNS = {Ge: ("at least", "ge"), Gt: ("above", "gt"), Le: ("at most", "le"), Lt: ("below", "lt")}
+
+
+def as_table(settings: type[BaseModel], options: Mapping[str, str]) -> str:
+    """The keys of one table: what each takes, its default, its option and its meaning.
+
+    Args:
+        settings: the class of the table.
+        options: the option of the command line of each key that has one. These keys come first;
+            without any, the table has no such column.
+    """
+    head = ["key", "takes", "default", "option", "meaning"]
+    if not options:
+        head.remove("option")
+    meanings = described(settings)
+    others = [name for name in settings.model_fields if name not in options]
+    rows = []
+    for name in [*options, *others]:
+        field = settings.model_fields[name]
+        cells = {
+            "key": code(name),
+            "takes": _takes(field),
+            "default": _default(field),
+            "option": code(options[name]) if name in options else "",
+            "meaning": sentence(meanings[name]),
+        }
+        rows.append([cells[title] for title in head])
+    return table(head, rows)
+
+
+def described(settings: type[BaseModel]) -> dict[str, str]:
+    """What each key means: its line in the class's docstring, else its field's description."""
+    from_docstring: dict[str, str] = {}
+    for names, text in _attributes(settings).items():
+        for name in names.split(", "):
+            from_docstring[name] = text.replace("``", "`")
+    fields = settings.model_fields.items()
+    return {name: from_docstring.get(name) or field.description or "" for name, field in fields}
+
+
+def _attributes(settings: type[BaseModel]) -> dict[str, str]:
+    """The section "Attributes" of the docstring."""
+    section = (settings.__doc__ or "").partition("Attributes:")[2]
+    entries = re.findall(r"^ {4,8}(\w[\w, ]*): (.*(?:\n {9,}.*)*)", section, flags=re.MULTILINE)
+    return {names: " ".join(text.split()) for names, text in entries}
+
+
+def _takes(field: FieldInfo) -> str:
+    """The type in words, with its range."""
+    words = list(_words(field.annotation))
+    if get_origin(field.annotation) is tuple and _takes_one_value(field):
+        # A key of several values also takes a single one.
+        item = get_args(field.annotation)[0]
+        words = [f"{word} or {words[0]}" for word in _words(item)]
+    limits = (
+        f"{word} {getattr(rule, name)}"
+        for rule in field.metadata
+        for kind, (word, name) in _SIGNS.items()
+        if isinstance(rule, kind)
+    )
+    return ", ".join([*words, *limits])
+
+
+def _takes_one_value(field: FieldInfo) -> bool:
+    return any(isinstance(rule, BeforeValidator) for rule in field.metadata)
+
+
+def _words(kind: Any) -> Iterator[str]:
+    """The parts of a type, each in a word or two; None is no part of its own."""
+    origin = get_origin(kind) or kind
+    if origin is Literal:
+        yield " or ".join(code(json.dumps(value)) for value in get_args(kind))
+    elif origin in (Union, UnionType):
+        parts = [part for part in get_args(kind) if part is not type(None)]
+        yield " or ".join(word for part in parts for word in _words(part))
+    elif origin in (tuple, list):
+        items = " or ".join(_words(get_args(kind)[0]))
+        yield f"list of {items}s"
+    elif origin in _WORDS:
+        yield _WORDS[origin]
+    else:
+        assert issubclass(origin, BaseModel), kind
+        yield "table"
+
+
+def _default(field: FieldInfo) -> str:
+    if field.is_required():
+        return ""
+    value = field.get_default(call_default_factory=True)
+    if isinstance(value, Floor | Ceiling):
+        return code("{ " + ", ".join(f"{key} = {bound:g}" for key, bound in value) + " }")
+    if isinstance(value, BaseModel) or value in (None, "", (), {}):
+        return ""
+    if isinstance(value, float):
+        return code(f"{value:g}")
+    return code(json.dumps(value))
