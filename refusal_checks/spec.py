@@ -201,9 +201,9 @@ class EngineTable(Frozen):
 
     name: str = Field(
         kinds.AUTO,
-        description="what serves models that are started here: "
-        f"{', '.join(kinds.discover())}, or auto: {kinds.PREFERRED} if it is installed, else "
-        "another one that is",
+        # No kinds are looked up here: extensions, which may import this module, add some.
+        description="what serves models that are started here: vllm, transformers, one that an "
+        f"extension adds, or auto: {kinds.PREFERRED} if it is installed, else another one that is",
     )
     command: str = Field(
         "",

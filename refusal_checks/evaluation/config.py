@@ -190,7 +190,7 @@ def configure(spec: RunSpec, kept: Folders) -> tuple[RunConfig, ...]:
             f"and [judge] of the run file, or on the command line:\n{COMMANDS}"
         )
     run_folder.require_writable(kept.runs, "--runs")
-    store = Path(spec.store.file) if spec.store.file else kept.own / "store.sqlite"
+    store = Path.cwd() / (spec.store.file or kept.own / "store.sqlite")
     if store.is_dir():
         raise UserError(f"{spec.where('store.file')}: name a file: {store} is a folder")
     if spec.store.only and spec.store.fresh:
@@ -477,7 +477,8 @@ def _baseline(spec: RunSpec, runs: Path) -> Path | None:
     name = spec.baseline.path
     if not name:
         return None
-    if name != run_folder.LAST and (path := Path(name)).exists():
+    path = Path.cwd() / name
+    if name != run_folder.LAST and path.exists():
         return path
     try:
         return run_folder.find(name, runs).path

@@ -32,11 +32,11 @@ def as_table(name: str) -> str:
 
 
 def of_keys(name: str) -> dict[str, str]:
-    """The options that stand for keys of one table, by key."""
+    """The options that stand for keys of one table, by key; none that extensions add."""
     found = {}
     for option in known():
         owner, _, key = option.key.rpartition(".")
-        if owner == name:
+        if owner == name and key in SECTIONS[name].model_fields:
             found[key] = option.name
     return found
 
