@@ -289,7 +289,7 @@ ASKED = (
     [
         (saying("Sure, \x1b[31mhere   it is"), EASY, (), (*ASKED, f"{ALIKE}: 'Sure, here it is'")),
         (saying("Sure, here"), EASY, ("--redact",), (*ASKED, f"{ALIKE}; ")),
-        (informed, LEVELS + CHECK % 0.63, (), ("the same verdict to all reaches [judge]",)),
+        (informed, LEVELS + CHECK % 0.63, (), ("the same verdict to all reaches [judge.check]",)),
         (informed, LEVELS + CHECK % 0.64, KEYWORD, ("keyword looks for phrases and is not",)),
         (
             informed,
