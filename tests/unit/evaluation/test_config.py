@@ -117,7 +117,7 @@ def test_several_verdicts_of_rules_alone_are_refused(judges: list[str]) -> None:
     [
         ({"candidate_model": []}, "--candidate missing: name the model under test and its judge"),
         ({"store_only": True, "store_fresh": True}, "--stored-only and --fresh: give one of them"),
-        ({"store_file": "."}, "name a file: . is a folder"),
+        ({"store_file": "."}, "store.file = '.': name a file: "),
         ({"candidate_args": "'"}, "quote as in a shell"),
         ({"recording_partial": True}, "leave it out, or name a file with --candidate=replay:FILE"),
         ({"baseline_path": "none"}, "--baseline none: name the folder that"),
