@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     from refusal_checks.gates.gate import Gate as Gate
     from refusal_checks.judges.base import Judge as Judge
     from refusal_checks.metrics.base import Metric as Metric
+    from refusal_checks.results.release import release_decision as release_decision
     from refusal_checks.results.run_folder import RunFolder as RunFolder
-    from refusal_checks.results.shipping import shipping as shipping
     from refusal_checks.results.summary import RunSummary as RunSummary
     from refusal_checks.spec import RunSpec as RunSpec
 
@@ -51,7 +51,7 @@ _MODULES = {
     "mark": "gates.explain",
     "placeless": "core.text",
     "sentence": "gates.explain",
-    "shipping": "results.shipping",
+    "release_decision": "results.release",
     "without_credentials": "core.text",
     "write_text": "core.files",
 }

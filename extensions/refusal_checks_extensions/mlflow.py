@@ -10,7 +10,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from refusal_checks import RunFolder, clean, shipping
+from refusal_checks import RunFolder, clean, release_decision
 from refusal_checks_extensions import trackers
 
 OPTION = "--mlflow"
@@ -60,7 +60,7 @@ def _log(client: Any, experiment: str, run: RunFolder) -> None:
     )
     while some := list(islice(metrics, _AT_ONCE)):
         client.log_batch(number, metrics=some)
-    client.set_terminated(number, "FINISHED" if shipping(summary).may_ship else "FAILED")
+    client.set_terminated(number, "FINISHED" if release_decision(summary).may_ship else "FAILED")
 
 
 def _named(metric: str) -> str:

@@ -16,7 +16,7 @@ from refusal_checks import (
     RunSummary,
     UserError,
     clean,
-    shipping,
+    release_decision,
     without_credentials,
 )
 
@@ -67,7 +67,7 @@ def figures(summary: RunSummary) -> dict[str, float]:
 
 def facts(summary: RunSummary, run: RunFolder) -> dict[str, str]:
     """What was run, and whether it may ship."""
-    manifest, ships = summary.manifest, shipping(summary)
+    manifest, ships = summary.manifest, release_decision(summary)
     sampling = {name: value for name, value in manifest.sampling.items() if name != "system_prompt"}
     found = {
         "may_ship": ships.headline,

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from refusal_checks import RunFolder, clean, shipping
+from refusal_checks import RunFolder, clean, release_decision
 from refusal_checks_extensions import trackers
 
 OPTION = "--wandb"
@@ -53,7 +53,7 @@ def _log(wandb: Any, project: str, run: RunFolder) -> None:
         reinit="create_new",
     )
     logged.log(trackers.figures(summary))
-    logged.finish(exit_code=0 if shipping(summary).may_ship else 1)
+    logged.finish(exit_code=0 if release_decision(summary).may_ship else 1)
 
 
 def written() -> str:

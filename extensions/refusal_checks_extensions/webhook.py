@@ -13,7 +13,15 @@ import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from refusal_checks import DataError, RunFolder, RunSummary, UserError, clean, sentence, shipping
+from refusal_checks import (
+    DataError,
+    RunFolder,
+    RunSummary,
+    UserError,
+    clean,
+    release_decision,
+    sentence,
+)
 
 OPTION = ""
 VARIABLE = "REFUSAL_CHECKS_WEBHOOK"
@@ -84,7 +92,7 @@ def message(runs: Sequence[RunSummary]) -> dict[str, object]:
 
 
 def _lines(run: RunSummary) -> Iterator[str]:
-    ships = shipping(run)
+    ships = release_decision(run)
     yield f"Refusal checks of {_shown(run.manifest.shown)}: {_shown(ships.headline)}"
     yield _shown("; ".join(ships.reasons), 1000)
     failed = [each for each in run.verdicts.values() if each.fails]

@@ -127,10 +127,10 @@ def _side_by_side_lines(found: SideBySide) -> Iterator[str]:
         (
             str(run.number + 1),
             name,
-            run.shipping.headline,
+            run.decision.headline,
             clean(run.summary.manifest.judge, 40),
             run.day,
-            clean("; ".join(run.shipping.decisive), WHY),
+            clean("; ".join(run.decision.decisive), WHY),
         )
         for run, name in zip(found.runs, names, strict=True)
     ]
@@ -229,8 +229,8 @@ def _cells(run: RunView, candidate: str) -> tuple[str, ...]:
         run.day,
         clean(candidate),
         clean(run.judge, 30),
-        run.shipping.headline,
-        clean("; ".join(run.shipping.decisive), WHY),
+        run.decision.headline,
+        clean("; ".join(run.decision.decisive), WHY),
     )
 
 
@@ -240,7 +240,7 @@ def _history_facts(found: ManyRuns) -> dict[str, Any]:
             **_run_facts(run),
             "judge": run.judge,
             "started": run.when.isoformat() if run.when else None,
-            "reasons": run.shipping.reasons,
+            "reasons": run.decision.reasons,
             "gates": {gate: _verdict_facts(each) for gate, each in run.summary.verdicts.items()},
             "errors": dict(run.summary.errors),
         }
@@ -255,7 +255,7 @@ def _run_facts(run: RunView) -> dict[str, Any]:
         "run": run.folder.path.absolute().name,
         "folder": str(run.folder.path),
         "candidate": run.summary.manifest.candidate,
-        "answer": run.shipping.answer,
+        "answer": run.decision.answer,
     }
 
 

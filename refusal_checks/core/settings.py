@@ -134,7 +134,7 @@ class Unsent(Sent):
     """Marks a setting that no request has under its name: it is used in another way."""
 
 
-class Drawing(Frozen):
+class SamplingBase(Frozen):
     """How a model's answers are drawn: each field is a key of the run file, and part of store keys.
 
     A field says with ``Sent`` or ``Unsent`` whether requests have it. From that one declaration
@@ -164,7 +164,7 @@ class Drawing(Frozen):
         return {name: value for name, value in self if not isinstance(self._marks[name], Unsent)}
 
 
-class Sampling(Drawing):
+class Sampling(SamplingBase):
     """How the candidate's answers are drawn.
 
     Defaults are those of LLM-Refusal-Evaluation (arXiv 2512.16602). Here and in the classes below,
@@ -207,7 +207,7 @@ REASONING_TOKENS = 4096
 """Most tokens of a verdict of a judge that reasons, unless an option says how many."""
 
 
-class JudgeSampling(Drawing):
+class JudgeSampling(SamplingBase):
     """How a judge model writes its verdict (greedy, one verdict), and how much it reads.
 
     LLM-Refusal-Evaluation (arXiv 2512.16602) draws one verdict with temperature 0.6, top_p 0.95

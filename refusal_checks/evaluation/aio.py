@@ -13,7 +13,7 @@ from refusal_checks.core.verdicts import Invalid, Judgement, Valid
 Result = TypeVar("Result")
 
 
-class Once(Generic[Result]):
+class SingleFlight(Generic[Result]):
     """Results of work that is done once for all who want it; failed work is done again.
 
     Whoever comes first does the work. Results that nothing else keeps stay, and tasks would take
@@ -47,7 +47,7 @@ class Once(Generic[Result]):
         return self._done[key]
 
 
-async def together(*works: Coroutine[Any, Any, Result]) -> list[Result]:
+async def gather_or_cancel(*works: Coroutine[Any, Any, Result]) -> list[Result]:
     """Do all of it, at least one, at one time; the first fault ends the rest.
 
     Unlike a ``TaskGroup``, which forgets that its caller was cancelled if one of its tasks fails in
@@ -73,7 +73,7 @@ async def together(*works: Coroutine[Any, Any, Result]) -> list[Result]:
 LOOK = 0.5  # seconds between two looks at what another run asks for
 
 
-class Saver:
+class WriteBatcher:
     """Stores and claims all that arrives during one turn of the event loop in one transaction.
 
     A transaction costs more than what it writes. Whoever saves something goes on only once it is

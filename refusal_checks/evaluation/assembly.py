@@ -25,7 +25,7 @@ from refusal_checks.evaluation.prompts import load_prompts
 from refusal_checks.gates.gate import Gate
 from refusal_checks.judges import cascade, classifier, panel
 from refusal_checks.judges.base import JudgeSetup
-from refusal_checks.judges.panel import Way
+from refusal_checks.judges.panel import JudgingMethod
 from refusal_checks.judges.rules import LabelsJudge
 from refusal_checks.metrics.refusal import disagreement_rate
 from refusal_checks.models.candidates import Candidate, OptionScorer, ServedCandidate
@@ -187,7 +187,7 @@ def _replayed(
 
 def judge_panels(
     judging: JudgeConfig,
-    ways: Mapping[str, Way],
+    ways: Mapping[str, JudgingMethod],
     engines: Servers,
     note: Note,
     is_recorded: bool,
@@ -219,7 +219,7 @@ def judge_panels(
     return panel.panels(ways, named, is_recorded)
 
 
-def require_cascade(given: Cascading, ways: Mapping[str, Way], judges: Judges) -> None:
+def require_cascade(given: Cascading, ways: Mapping[str, JudgingMethod], judges: Judges) -> None:
     """Refuse settings of a cascade where no two judges form one."""
     of_refusal = [judges[name] for name, way in ways.items() if way.judges_refusal]
     if of_refusal and not any(map(cascade.of, of_refusal)):

@@ -19,7 +19,7 @@ from refusal_checks.core.on_disk import Texts
 from refusal_checks.core.prompts import Prompt
 from refusal_checks.core.records import Completion, Record, Vote, unusable
 from refusal_checks.core.verdicts import FINISHED, Invalid, Judgement, Reason
-from refusal_checks.evaluation.aio import Once, Saver, together
+from refusal_checks.evaluation.aio import SingleFlight, WriteBatcher, gather_or_cancel
 from refusal_checks.evaluation.planning import Task, drawn, verdict_key
 from refusal_checks.judges import cascade
 from refusal_checks.judges.base import Judge
@@ -77,11 +77,11 @@ class Evaluation:
         enough: Enough | None = None,
         progress: Progress | None = None,
         may_judge: asyncio.Event | None = None,
-        answered: Once[list[Answer]] | None = None,
+        answered: SingleFlight[list[Answer]] | None = None,
     ) -> None:
         self._task = task
         self._candidate = task.candidate
-        self._saver = Saver(task.store)
+        self._saver = WriteBatcher(task.store)
         self._in_flight = in_flight
         self._finished = finished
         self._progress = progress or Progress()
@@ -97,9 +97,9 @@ class Evaluation:
             self._may_judge.set()
         self._keeps_answering = enough is None
         self._unjudged: deque[tuple[str, Prompt, list[Answer]]] = deque()
-        self._answered = answered or Once[list[Answer]]()
+        self._answered = answered or SingleFlight[list[Answer]]()
         self._only_answers = False
-        self._verdicts = Once[Judgement]()
+        self._verdicts = SingleFlight[Judgement]()
         self._texts = Texts()
         self._readable = set[Judge]()
         self._outside = Counter[Judge]()
@@ -110,12 +110,12 @@ class Evaluation:
         UnreadableError is one of them.
         """
         kinds = self._work, self._catch_up
-        await together(*(work() for work in kinds for _ in range(self._in_flight)))
+        await gather_or_cancel(*(work() for work in kinds for _ in range(self._in_flight)))
 
     async def answer(self) -> None:
         """Ask for all answers that are missing, weigh them, and judge none."""
         self._only_answers = True
-        await together(*(self._work() for _ in range(self._in_flight)))
+        await gather_or_cancel(*(self._work() for _ in range(self._in_flight)))
 
     async def _work(self) -> None:
         for name, prompt in self._queue:
@@ -176,7 +176,7 @@ class Evaluation:
 
         async def vote_all(sample: int) -> Sequence[Vote]:
             if formed is None:
-                return await together(*(vote(judge, sample) for judge in judges))
+                return await gather_or_cancel(*(vote(judge, sample) for judge in judges))
             first = await vote(formed.first, sample)
             if prompt.id in self._drawn[name] or formed.is_unsure(first.judgement):
                 return first, await vote(formed.second, sample)
@@ -196,7 +196,7 @@ class Evaluation:
             judgement = cascade.decide(judges, votes)
             return Record(prompt, sample, answer, judgement, votes if len(votes) > 1 else ())
 
-        records = await together(*map(record, range(len(answers)), answers))
+        records = await gather_or_cancel(*map(record, range(len(answers)), answers))
         return list(map(self._light, await self._weighed(prompt, records)))
 
     def _require_readable(self, judge: Judge, verdict: Judgement) -> None:

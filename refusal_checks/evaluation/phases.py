@@ -9,11 +9,11 @@ from refusal_checks.core.errors import first_of
 from refusal_checks.core.records import Record
 from refusal_checks.core.verdicts import Invalid, Reason
 from refusal_checks.engines.servers import Work
-from refusal_checks.evaluation.aio import Once, together
+from refusal_checks.evaluation.aio import SingleFlight, gather_or_cancel
 from refusal_checks.evaluation.decide import Decider
 from refusal_checks.evaluation.evaluate import Evaluation, Finished, UnreadableError
 from refusal_checks.evaluation.prepare import Prepared
-from refusal_checks.evaluation.rationales import Afterwards, judges_up
+from refusal_checks.evaluation.rationales import RationaleCollector, judges_up
 from refusal_checks.gates.decide import Verdict
 from refusal_checks.judges import kind_of, panel
 from refusal_checks.judges.base import Judge, JudgeKind
@@ -33,7 +33,7 @@ _SERVER_FAULTS = (Reason.ENGINE_ERROR, Reason.JUDGE_ERROR)
 """Reasons for a missing answer or verdict if a server is gone."""
 
 
-class Phases:
+class Pipeline:
     """Asks a run's candidate and its judges, and decides what is complete.
 
     Work may be done again after an engine was restarted: it then asks for nothing that the store
@@ -48,7 +48,7 @@ class Phases:
     ) -> None:
         self._run = run
         self._engines = run.parts.engines
-        self._answered: Once[list[Answer]] | None = None
+        self._answered: SingleFlight[list[Answer]] | None = None
         self._progress = progress
         # why benchmarks get no verdicts; None until the judges were checked
         self._distrust: Mapping[str, str] | None = None
@@ -63,7 +63,9 @@ class Phases:
 
     async def _answer(self) -> None:
         await self._engines.ready()
-        self._answered = Once()  # kept for the next turn, in which the candidate's engine is gone
+        self._answered = (
+            SingleFlight()
+        )  # kept for the next turn, in which the candidate's engine is gone
         await self._evaluation(lambda *_: None).answer()
         self._engines.require_running()
 
@@ -71,7 +73,7 @@ class Phases:
         """Evaluate all that may be decided; nothing but decisions waits for the judge's check."""
         may_judge = asyncio.Event()
         try:
-            await together(self._require_trust(may_judge), self._evaluate(may_judge))
+            await gather_or_cancel(self._require_trust(may_judge), self._evaluate(may_judge))
         except _UnfitError as fault:
             await self._without(fault.why)
         except UnreadableError as fault:
@@ -214,7 +216,7 @@ class Phases:
             effort, named = run.summary.manifest.asked, run.options.judging.judges
             asked = effort.judges if effort else ()
             up = judges_up(asked, named, are_live=self._engines.are_live)
-            asking = Afterwards(judges, run.store, run.in_flight(), up)
+            asking = RationaleCollector(judges, run.store, run.in_flight(), up)
             verdicts = [each for each in decided.values() if isinstance(each, Verdict)]
             shown = [answer for verdict in verdicts for answer in verdict.shown]
             records, sampled = await asking.benchmark(benchmark, records, shown, redacted=redacted)

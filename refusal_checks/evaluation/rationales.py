@@ -15,7 +15,7 @@ from refusal_checks.core.prompts import Prompt
 from refusal_checks.core.records import Completion, Record, Vote, is_disputed
 from refusal_checks.core.store import Store, content_key
 from refusal_checks.core.verdicts import Binary, Invalid, Judgement, Reason
-from refusal_checks.evaluation.aio import Once, Saver
+from refusal_checks.evaluation.aio import SingleFlight, WriteBatcher
 from refusal_checks.evaluation.config import NamedJudge
 from refusal_checks.evaluation.planning import verdict_key
 from refusal_checks.gates.compare import Offender, answers_of
@@ -47,7 +47,7 @@ def judges_up(
     return frozenset((*asked, *(attached if are_live else ())))
 
 
-class Afterwards:
+class RationaleCollector:
     """Asks judges, where their servers are up, for the reasons of verdicts that they gave."""
 
     def __init__(
@@ -55,10 +55,10 @@ class Afterwards:
     ) -> None:
         self._judges = judges
         self._store = store
-        self._saver = Saver(store)
+        self._saver = WriteBatcher(store)
         self._free = asyncio.Semaphore(at_once)
         self._up = frozenset(up)
-        self._later = Once[Judgement | None]()
+        self._later = SingleFlight[Judgement | None]()
         self._said: list[tuple[_Place, bool | None]] = []
         """Whether reasons came with the same verdict; None if no reasons came."""
 

@@ -15,8 +15,8 @@ from refusal_checks.gates.decide import Verdict
 from refusal_checks.judges.trust.canary import JudgeCheck
 from refusal_checks.metrics.statistics.intervals import Estimate
 from refusal_checks.reports import formats
+from refusal_checks.results.release import ReleaseDecision, weightiest
 from refusal_checks.results.run_folder import RunFolder, RunView
-from refusal_checks.results.shipping import Shipping, weightiest
 from refusal_checks.results.summary import RunSummary
 from refusal_checks.spec import ReportsTable
 
@@ -110,9 +110,9 @@ class RunResult:
         return next((run.summary.judge for run in self.runs if run.summary.judge), None)
 
     @property
-    def decision(self) -> Shipping:
+    def decision(self) -> ReleaseDecision:
         """May it ship, and why; of several candidates the weightiest answer."""
-        return weightiest(run.shipping for run in self.runs)
+        return weightiest(run.decision for run in self.runs)
 
     def records(self, benchmark: str) -> Iterator[Record]:
         """All answers to a benchmark with their judgements, of one candidate.

@@ -14,10 +14,10 @@ from pydantic_core import to_jsonable_python
 from refusal_checks.core.errors import EngineStartError, reason
 from refusal_checks.core.records import Record
 from refusal_checks.engines.servers import Work
-from refusal_checks.evaluation.aio import together
+from refusal_checks.evaluation.aio import gather_or_cancel
 from refusal_checks.evaluation.forecast import attempts, forecast
 from refusal_checks.evaluation.manifest import effort
-from refusal_checks.evaluation.phases import Phases
+from refusal_checks.evaluation.phases import Pipeline
 from refusal_checks.evaluation.planning import Pending
 from refusal_checks.evaluation.prepare import Prepared
 from refusal_checks.evaluation.prompts import prompts_of
@@ -232,13 +232,13 @@ class Run:
         self._loop, self._main = asyncio.get_running_loop(), asyncio.current_task()
         if self._cancelled:  # before there was a loop to cancel it in
             raise asyncio.CancelledError
-        phases = Phases(self._run, self.progress, self._published)
+        phases = Pipeline(self._run, self.progress, self._published)
         async with AsyncExitStack() as stack:
             for client in self._engines.clients:
                 await stack.enter_async_context(client)
             first, *others = phases.turns(self._engines.placement.turns)
             try:
-                await together(self._start_first(following), self._do_first(first))
+                await gather_or_cancel(self._start_first(following), self._do_first(first))
                 for turn, work in enumerate(others, 1):
                     await self._start_engines(turn)
                     await self._engines.guard(work, self._restarted)

@@ -32,14 +32,14 @@ from refusal_checks.evaluation.planning import (
     prompts_at_once,
     verdict_key,
 )
-from refusal_checks.evaluation.rationales import Afterwards
+from refusal_checks.evaluation.rationales import RationaleCollector
 from refusal_checks.evaluation.verification import adopt, with_reasoned
 from refusal_checks.gates.gate import Gate
 from refusal_checks.gates.rates import Evidence
 from refusal_checks.judges import cascade, kind_of
 from refusal_checks.judges.asking import ran_out
 from refusal_checks.judges.base import Judge
-from refusal_checks.judges.panel import Way
+from refusal_checks.judges.panel import JudgingMethod
 from refusal_checks.judges.rules import KeywordJudge, LabelsJudge
 from refusal_checks.judges.trust import canary, gradient
 from refusal_checks.judges.trust.calibration import JudgeIdentity, joined, require_judge
@@ -141,7 +141,7 @@ class Canary:
         if told:
             told.note_unread(records, [judge.expected for judge in panel])
         if any(judge.reasoned for judge in panel) and told:
-            asking = Afterwards(panel, task.store, in_flight, todo.judges)
+            asking = RationaleCollector(panel, task.store, in_flight, todo.judges)
             wrong = {each.id for each in canary.mistakes(records)}
             mistaken = (record for record in records if record.prompt.id in wrong)
             fuller = await asyncio.gather(*(asking.record(r, costly=False) for r in mistaken))
@@ -426,7 +426,7 @@ class RecordedJudging:
         )
         self._engines = Engines(settings, folder)
         guides = {each.judge: each.category_guide for each in discover().values()}
-        ways = dict.fromkeys(plan, Way(kind, category_guide=guides.get(kind)))
+        ways = dict.fromkeys(plan, JudgingMethod(kind, category_guide=guides.get(kind)))
         every = judging.cascade.model_copy(update={"sample": 1.0})  # each is measured alone, too
         measured = replace(judging, cascade=every)
         self.judges: Judges = judge_panels(measured, ways, self._engines, say, is_recorded=True)

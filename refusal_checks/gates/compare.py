@@ -13,7 +13,7 @@ from refusal_checks.core.records import Record
 from refusal_checks.core.verdicts import Invalid
 from refusal_checks.gates.baseline import PromptScores, Scores, fingerprint
 from refusal_checks.gates.gate import Gate, Use
-from refusal_checks.gates.rates import Rate
+from refusal_checks.gates.rates import EstimateSet
 from refusal_checks.judges.trust.correction import LEAST, corrected_change
 from refusal_checks.metrics import METRICS, Metric, by_prompt, confidence, metric_limits
 from refusal_checks.metrics.statistics import paired
@@ -41,7 +41,7 @@ class Offender:
     expected: str = ""  # the letter of the right option, if the question has one
 
 
-class Standard(NamedTuple):
+class MissedBound(NamedTuple):
     """One of a gate's bounds: the figure must be at least it, or at most."""
 
     gate: Gate
@@ -49,7 +49,7 @@ class Standard(NamedTuple):
     is_minimum: bool
 
     @classmethod
-    def of(cls, gate: Gate, value: float) -> Standard | None:
+    def of(cls, gate: Gate, value: float) -> MissedBound | None:
         """The bound that a figure misses, or the only bound if it misses none.
 
         None if no prompt counts against the gate: it has two bounds and the figure is between
@@ -192,7 +192,7 @@ class Comparison:
     def one_sided(self) -> Estimate:
         return replace(self.change, lower=self.lower, upper=self.upper)
 
-    def seen_as(self, rate: Rate, then: Scores, gate: str, level: float) -> Comparison:
+    def seen_as(self, rate: EstimateSet, then: Scores, gate: str, level: float) -> Comparison:
         """The change of a figure that does not rest on the judge alone.
 
         A judge that errs differently on the two models hides a change, so it is compared as the
@@ -245,7 +245,7 @@ _MISSING: Mapping[Use, str] = {
 
 
 def compare(
-    rate: Rate, earlier: Earlier, *, level: float, limit: int, whole: bool
+    rate: EstimateSet, earlier: Earlier, *, level: float, limit: int, whole: bool
 ) -> Comparison | None:
     """Compare one figure; None if the runs share no scored prompt.
 
@@ -380,7 +380,7 @@ def in_order(
 
 
 def _worst(
-    rate: Rate, scores: Mapping[str, float], then: Mapping[str, PromptScores], level: float
+    rate: EstimateSet, scores: Mapping[str, float], then: Mapping[str, PromptScores], level: float
 ) -> tuple[int, tuple[float, float] | None]:
     """How many prompts are in doubt, and bounds that hold however their answers are judged."""
     metric, pairs = rate.metric, {}

@@ -12,10 +12,10 @@ from refusal_checks.core.errors import EvaluationError
 from refusal_checks.core.records import Record
 from refusal_checks.core.verdicts import Invalid
 from refusal_checks.gates import compare, estimates
-from refusal_checks.gates.compare import Comparison, Earlier, Flip, Offender, Standard
+from refusal_checks.gates.compare import Comparison, Earlier, Flip, MissedBound, Offender
 from refusal_checks.gates.estimates import Estimator, GateFigures, Rules
 from refusal_checks.gates.gate import AllowedRange, Gate, Outcome, Use
-from refusal_checks.gates.rates import RateView
+from refusal_checks.gates.rates import EstimateVariant
 from refusal_checks.metrics import by_prompt
 from refusal_checks.metrics.statistics import sample_size
 from refusal_checks.metrics.statistics.intervals import Estimate, is_wilson
@@ -70,7 +70,7 @@ class Verdict:
     comparison: Comparison | None = None
     skipped: str = ""
     level: float = 0.95
-    views: tuple[RateView, ...] = ()
+    views: tuple[EstimateVariant, ...] = ()
     use: Use = "raw"
     worst: tuple[float, float] | None = None
     open_by_invalid: bool = False
@@ -220,7 +220,7 @@ def _verdict(figures: GateFigures, rules: Rules) -> Verdict:
     records, ends = rate.records, (estimate, *figures.cases.values())
     results = [check.result(gate.on_inconclusive) for check in figures.checks]
     passed = "fail" not in results
-    missed, missed_by = Standard.of(gate, estimate.value), None
+    missed, missed_by = MissedBound.of(gate, estimate.value), None
     wrong: list[str] = []
     offenders: tuple[Offender, ...] = ()
     if missed and figures.figure and not figures.figure.met:

@@ -21,7 +21,7 @@ from refusal_checks.gates.gate import (
     Outcome,
     today,
 )
-from refusal_checks.gates.rates import Evidence, Rate
+from refusal_checks.gates.rates import EstimateSet, Evidence
 from refusal_checks.metrics import METRICS, worst_cases
 from refusal_checks.metrics.statistics import paired
 from refusal_checks.metrics.statistics.intervals import Estimate, is_wilson
@@ -145,7 +145,7 @@ class GateFigures:
     """A gate's figures before several gates are decided together."""
 
     gate: Gate
-    rate: Rate  # what the figure rests on; its records are those that the gate looks at
+    rate: EstimateSet  # what the figure rests on; its records are those that the gate looks at
     estimate: Estimate  # of the part of the prompts that was evaluated
     # the figure with every invalid answer counted as one verdict, by that verdict's name
     cases: Mapping[str, Estimate]

@@ -4,7 +4,7 @@ The judge's own verdicts give the ``raw`` rate. Three others come nearer to what
 the rate ``corrected`` by a calibration of the judge, the one that combines it with ``human`` labels
 of some answers, and the one that a second judge corrects (``cascade``). ``Evidence.rate`` decides
 once which of them a gate rests on: its figure, its worst cases, the prompts compared with an
-earlier run and its sentence all come from that one ``Rate``.
+earlier run and its sentence all come from that one ``EstimateSet``.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class RateView:
+class EstimateVariant:
     """A gate's figure, computed in one way."""
 
     use: Use
@@ -51,14 +51,14 @@ class RateView:
 
 
 @dataclass(frozen=True)
-class Rate:
+class EstimateSet:
     """A metric's figure over some records, and the view that it rests on."""
 
     metric: Metric
     records: Sequence[Record]
     # in all the ways it is known; empty if the judge's is the only one
-    views: tuple[RateView, ...] = ()
-    used: RateView | None = None  # the view that decides, unless that is the judge's figure
+    views: tuple[EstimateVariant, ...] = ()
+    used: EstimateVariant | None = None  # the view that decides, unless that is the judge's figure
     # the scores of the prompts in a random sample that people labelled
     people: Mapping[str, float] = field(default_factory=dict)
     # what the judge misreads of the records, where its figure decides; mostly empty
@@ -101,7 +101,7 @@ class Evidence:
     second: SecondOpinions | None = None
     check: JudgeCheck | None = None  # of the judge, on the canary
 
-    def rate(self, gate: Gate, records: Sequence[Record], level: float = 0.95) -> Rate:
+    def rate(self, gate: Gate, records: Sequence[Record], level: float = 0.95) -> EstimateSet:
         """A gate's figure over the records that it looks at, with the view that decides it."""
         metric = METRICS[gate.metric]
         views = tuple(self._views(metric, gate, records, level))
@@ -111,17 +111,17 @@ class Evidence:
         people = self.labels.scores(metric, records) if self.labels and used else {}
         trusts = self.check and metric.blurred and not used
         misread = self.check.misread(records) if self.check and trusts else ""
-        return Rate(metric, records, views, used, people, misread)
+        return EstimateSet(metric, records, views, used, people, misread)
 
     def _views(
         self, metric: Metric, gate: Gate, records: Sequence[Record], level: float
-    ) -> list[RateView]:
+    ) -> list[EstimateVariant]:
         """The raw rate and the others; empty if there are none of these."""
         # Human labels are refusal or compliance, as are Binary verdicts.
         is_refusal = Binary in metric.reads and metric.blurred
         if not is_refusal or not any(isinstance(r.judgement, Binary) for r in records):
             return []
-        found: list[RateView | str] = []  # a text says why there is no view
+        found: list[EstimateVariant | str] = []  # a text says why there is no view
         if self.calibration and gate.metric == CORRECTED:
             try:
                 found.append(self._corrected(self.calibration, gate, records, level))
@@ -134,17 +134,21 @@ class Evidence:
         if self.second:
             view = _seconded(self.second, gate, without_clusters(records), level)
             factor = 1.0 if isinstance(view, str) else spread(metric, records, level)
-            if isinstance(view, RateView) and factor > 1.0:
+            if isinstance(view, EstimateVariant) and factor > 1.0:
                 wider = view.estimate.widened(factor, metric.lowest, metric.highest)
                 view = replace(view, estimate=wider, need=None)
             found.append(view)
         notes = "; ".join(each for each in found if isinstance(each, str))
-        views = [each for each in found if isinstance(each, RateView)]
-        return [RateView("raw", metric.estimate(records, level), notes), *views] if found else []
+        views = [each for each in found if isinstance(each, EstimateVariant)]
+        return (
+            [EstimateVariant("raw", metric.estimate(records, level), notes), *views]
+            if found
+            else []
+        )
 
     def _corrected(
         self, calibration: Calibration, gate: Gate, records: Sequence[Record], level: float
-    ) -> RateView:
+    ) -> EstimateVariant:
         several = len(records) > len({record.prompt.id for record in records})
         notes = ["share of answers"] * several
         where = gate.benchmark, prompt_keys(r.prompt for r in records) if gate.group else None
@@ -160,7 +164,7 @@ class Evidence:
             f"calibrate on {LEAST} or more answers of this group: the judge's errors are known on "
             "other prompts only, and it may err differently here"
         ) * bool(gate.group and not calibration.has_own(*where))
-        return RateView(
+        return EstimateVariant(
             "corrected", estimate, ", ".join(notes), need=need, caution=caution, errors=errors
         )
 
@@ -226,12 +230,12 @@ class PairedScores:
         )
         return found.widened(self.spread, self.lowest, 1.0)
 
-    def view(self, use: Use, gate: Gate, level: float) -> RateView:
+    def view(self, use: Use, gate: Gate, level: float) -> EstimateVariant:
         """The rate, with skipped prompts counted one way, then the other."""
         metric, estimate = METRICS[gate.metric], self.estimate(level)
         if not self.skipped:
             parts = correction.error_parts(self.human, self.judge, self.others)
-            return RateView(use, estimate, need=_need(gate, estimate, parts, level))
+            return EstimateVariant(use, estimate, need=_need(gate, estimate, parts, level))
         others = list(self.others)
         for score in self.skipped:
             others.remove(score)
@@ -243,7 +247,7 @@ class PairedScores:
         low, high = (pick(end.value for end in ends) for pick in (min, max))
         value = min(high, max(low, estimate.value))
         lower, upper = min(end.lower for end in ends), max(end.upper for end in ends)
-        return RateView(use, Estimate(value, lower, upper, estimate.n), extremes=(low, high))
+        return EstimateVariant(use, Estimate(value, lower, upper, estimate.n), extremes=(low, high))
 
 
 def spread(metric: Metric, records: Sequence[Record], level: float) -> float:
@@ -275,7 +279,7 @@ def _need(gate: Gate, estimate: Estimate, parts: ErrorParts, level: float) -> Ne
 
 def _labelled(
     labelled: LabelledPrompts, gate: Gate, records: Sequence[Record], level: float
-) -> RateView | str:
+) -> EstimateVariant | str:
     """The rate with people's labels, or why they are too few.
 
     Too few to be combined with the judge's verdicts, they are the rate if all prompts have one, and
@@ -288,12 +292,12 @@ def _labelled(
     if not labelled.enough:
         if n and labelled.is_complete:
             note = f"human labels of all {n} prompts"
-            return RateView("human", metric.estimate(people, level), note)
+            return EstimateVariant("human", metric.estimate(people, level), note)
         if not labelled.is_random or not scores.contradictions:
             return why
         few = f"label {LEAST} or more of its prompts: {scores.contradictions} of {n} labels"
         widest = _widest(metric, people, records, level)
-        return RateView("human", widest, note, caution=f"{few} contradict the judge")
+        return EstimateVariant("human", widest, note, caution=f"{few} contradict the judge")
     others = (record for record in records if record.prompt.id not in labelled.human)
     scores = replace(scores, spread=spread(metric, [*others, *people], level))
     notes = [note, *filter(None, [why])]
@@ -317,7 +321,7 @@ def _widest(
 
 def _seconded(
     second: SecondOpinions, gate: Gate, records: Sequence[Record], level: float
-) -> RateView | str:
+) -> EstimateVariant | str:
     """The rate that a second judge would find, or why its sample is too small to tell.
 
     Prompts whose answers it decided need no sample; the others are estimated from theirs.
@@ -334,7 +338,7 @@ def _seconded(
     )
     note = f"{second.judge} decided {len(settled)} prompts and read {len(judged)} of the others"
     if len(judged) == len(rest):
-        return RateView("cascade", metric.estimate([*decided, *people], level), note)
+        return EstimateVariant("cascade", metric.estimate([*decided, *people], level), note)
     missing = [name for name in drawn if name not in judged]
     scores = PairedScores.of(metric, others, judged, missing)
     if len(scores.human) < LEAST:
@@ -342,7 +346,7 @@ def _seconded(
             return f"not corrected: {note}, at least {LEAST} are needed"
         few = f"raise judge.cascade.sample: it contradicts {scores.contradictions} of {len(judged)}"
         widest = _widest(metric, people, others, level)
-        found = RateView("cascade", widest, note, caution=f"{few} verdicts")
+        found = EstimateVariant("cascade", widest, note, caution=f"{few} verdicts")
     else:
         if scores.skipped:
             note += f"; {len(scores.skipped)} without a verdict count one way, then the other"

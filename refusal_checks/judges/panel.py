@@ -21,7 +21,7 @@ Panel = tuple[Judge, ...]
 """Judges with different names, who decide by majority, or as a cascade (see ``cascade``)."""
 
 
-class Way(NamedTuple):
+class JudgingMethod(NamedTuple):
     kind: str  # of judge, by name
     max_answer_chars: int | None = None  # shown of an answer; None leaves the run's setting
     category_guide: Path | None = None  # see ``Benchmark``
@@ -31,25 +31,27 @@ class Way(NamedTuple):
         return judges.discover()[self.kind].judges_refusal
 
 
-def ways(benchmarks: Mapping[str, Benchmark], with_canary: bool) -> dict[str, Way]:
+def ways(benchmarks: Mapping[str, Benchmark], with_canary: bool) -> dict[str, JudgingMethod]:
     """How each benchmark is judged and, under the names of ``check_of``, what checks its judges.
 
     Without benchmarks, the canary is of this package's own judges of refusal.
     """
-    how: dict[str, Way] = {}
+    how: dict[str, JudgingMethod] = {}
     kinds: dict[str, JudgeKind] = {}
     for name, benchmark in benchmarks.items():
         kind = judges.kind_of(benchmark)
-        how[name] = Way(kind.name, benchmark.max_answer_chars, benchmark.category_guide)
+        how[name] = JudgingMethod(kind.name, benchmark.max_answer_chars, benchmark.category_guide)
         if name != bundled.GRADIENT.name:  # it is such a check itself
             kinds[kind.name] = kind
     if not benchmarks:
         kinds = {name: kind for name, kind in judges.discover().items() if kind.judges_refusal}
     for kind in kinds.values():
         if kind.meets_canary and with_canary:
-            how[check_of(kind)] = Way(kind.name)
+            how[check_of(kind)] = JudgingMethod(kind.name)
         elif kind.verdicts is Rated:
-            how[check_of(kind)] = Way(kind.name, category_guide=bundled.GRADIENT.category_guide)
+            how[check_of(kind)] = JudgingMethod(
+                kind.name, category_guide=bundled.GRADIENT.category_guide
+            )
     return how
 
 
@@ -78,13 +80,13 @@ def way_of(kind: JudgeKind) -> str:
 
 
 def panels(
-    ways: Mapping[str, Way], named: Sequence[JudgeSetup | Rule], is_recorded: bool
+    ways: Mapping[str, JudgingMethod], named: Sequence[JudgeSetup | Rule], is_recorded: bool
 ) -> dict[str, Panel]:
     """The judges of each benchmark; benchmarks that are judged in the same way share them.
 
     ``named`` is what each ``--judge`` names, in order. Only recorded answers may have labels.
     """
-    by_way: dict[Way, Panel] = {}
+    by_way: dict[JudgingMethod, Panel] = {}
     benchmarks = [name for name in ways if not is_check(name)]
     for way in dict.fromkeys(ways.values()):
         try:
@@ -102,7 +104,7 @@ def panels(
     return {name: by_way[way] for name, way in ways.items()}
 
 
-def _panel(way: Way, named: Sequence[JudgeSetup | Rule], is_recorded: bool) -> Panel:
+def _panel(way: JudgingMethod, named: Sequence[JudgeSetup | Rule], is_recorded: bool) -> Panel:
     """The judges of one kind, each name once; if none is named for it, one without a model."""
     kind = judges.discover()[way.kind]
     models = [one for one in named if isinstance(one, JudgeSetup)]

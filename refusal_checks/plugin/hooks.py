@@ -32,8 +32,8 @@ from refusal_checks.reports.formats import github
 from refusal_checks.reports.terminal import end
 from refusal_checks.results.progress import Event, Prepared, Underway
 from refusal_checks.results.redact import is_redacted
+from refusal_checks.results.release import explains
 from refusal_checks.results.run_folder import RunView
-from refusal_checks.results.shipping import explains
 
 if TYPE_CHECKING:
     from refusal_checks.evaluation.result import RunResult
@@ -268,7 +268,7 @@ class Gates:
             self._shorten()
 
     def _may_ship(self) -> bool:
-        return all(run.shipping.may_ship for run in self._with_gates())
+        return all(run.decision.may_ship for run in self._with_gates())
 
     def _with_gates(self) -> list[RunView]:
         """The runs that decide something; one without gates only has its judge checked."""

@@ -15,7 +15,7 @@ from refusal_checks.judges.trust.canary import JudgeCheck
 from refusal_checks.plugin.session import JUDGE_TEST
 from refusal_checks.reports.junit import CLASS
 from refusal_checks.reports.messages import FILE, LINE, TAG
-from refusal_checks.results.shipping import shipping
+from refusal_checks.results.release import release_decision
 from refusal_checks.results.summary import RunSummary
 
 
@@ -46,7 +46,7 @@ def complete(config: pytest.Config, runs: Sequence[RunSummary], stopped: Sequenc
             last[key] = reporter
     for run in runs:
         whose = f"/{run.manifest.shown}" if len(runs) > 1 else ""
-        xml.add_global_property(f"may_ship{whose}", clean(shipping(run).line, 2000))
+        xml.add_global_property(f"may_ship{whose}", clean(release_decision(run).line, 2000))
     if stopped:
         entry = xml.node_reporter(f"{CLASS}.stopped")
         entry.attrs = {"classname": _class(xml, "run"), "name": "stopped", "time": "0.000"}

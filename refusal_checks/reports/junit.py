@@ -25,7 +25,7 @@ def write(runs: Sequence[RunView], path: Path) -> None:
 
     suites = []
     for run in runs:
-        properties = {"may_ship": clean(run.shipping.line, 2000)}
+        properties = {"may_ship": clean(run.decision.line, 2000)}
         name = clean(run.candidate, 200)
         suites.append(TestSuite(name, list(_cases(run)), properties=properties))
     write_text(path, to_xml_report_string(suites, prettyprint=False))

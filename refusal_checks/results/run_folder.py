@@ -30,7 +30,7 @@ from refusal_checks.core.verdicts import Judgement
 from refusal_checks.gates import explain
 from refusal_checks.results import project
 from refusal_checks.results.manifest import Manifest
-from refusal_checks.results.shipping import Shipping, shipping
+from refusal_checks.results.release import ReleaseDecision, release_decision
 from refusal_checks.results.summary import BenchmarkSummary, RunSummary, require_metrics
 
 if TYPE_CHECKING:
@@ -70,10 +70,10 @@ _summary_form = cache(lambda: TypeAdapter(RunSummary))
 def dump_summary(summary: RunSummary) -> dict[str, Any]:
     """The summary, its gates in words and whether the run may ship, as in the file."""
     values: dict[str, Any] = _summary_form().dump_python(summary, mode="json")
-    ships = shipping(summary)
+    ships = release_decision(summary)
     answer = {"answer": ships.answer, "headline": ships.headline, "reasons": list(ships.reasons)}
     sentences = {gate: explain.sentence(each) for gate, each in summary.verdicts.items()}
-    added = {"shipping": answer | {"sentence": ships.line}, "sentences": sentences}
+    added = {"decision": answer | {"sentence": ships.line}, "sentences": sentences}
     return {"format": FORMAT} | values | added
 
 
@@ -232,8 +232,8 @@ class RunView:
         return cls(folder, folder.summary())
 
     @property
-    def shipping(self) -> Shipping:
-        return shipping(self.summary)
+    def decision(self) -> ReleaseDecision:
+        return release_decision(self.summary)
 
     def leave_open(self, unexplained: Sequence[str]) -> None:
         """Mark a run that has ended as not decided: no verdict explains these failures."""

@@ -145,8 +145,8 @@ def test_another_model_behind_the_same_url_is_recognised_and_asked_anew(
         assert gate().status == 0
         again = gate()
         assert again.status == 0, again.output
-        assert "16 answers from the store" in again.summary["shipping"]["sentence"]
-        assert "verified by 8 prompts" in again.summary["shipping"]["sentence"]
+        assert "16 answers from the store" in again.summary["decision"]["sentence"]
+        assert "verified by 8 prompts" in again.summary["decision"]["sentence"]
         assert again.summary["manifest"]["tokens"]["candidate"]["requests"] == 8
         server.persona = "regressed"
         other = gate()

@@ -36,7 +36,7 @@ REPORTS = ("--junitxml", "report.xml", "--html", "report.html", "--pr-comment", 
 def said_everywhere(project: Project, result: pytest.RunResult, words: str) -> bool:
     """True if the terminal, the summary and all ``REPORTS`` have these words."""
     files = (html.unescape((project.path / name).read_text()) for name in REPORTS[1::2])
-    texts = (shown(result), project.summary()["shipping"]["sentence"], *files)
+    texts = (shown(result), project.summary()["decision"]["sentence"], *files)
     return all(words in text for text in texts)
 
 
@@ -141,7 +141,7 @@ def test_stored_answers_alone_are_a_reservation(project: Project) -> None:
     assert alone.ret == 0
     why = f"what is stored of {project.model} was not verified: no server was asked"
     assert why in shown(alone)
-    assert project.summary()["shipping"]["answer"] == "doubt"
+    assert project.summary()["decision"]["answer"] == "doubt"
 
 
 def test_a_server_that_cannot_be_asked_again_decides_nothing(project: Project) -> None:
@@ -180,7 +180,7 @@ def test_one_candidate_that_breaks_off_leaves_the_other_its_answer(project: Proj
     result = project.run(*models, *KEYWORD, "--samples", "2")
     assert result.ret == 1
     answers = {
-        path.name[-1]: json.loads((path / "summary.json").read_text())["shipping"]["answer"]
+        path.name[-1]: json.loads((path / "summary.json").read_text())["decision"]["answer"]
         for path in project.runs
     }
     assert answers == {"1": "doubt", "2": "open"}  # keyword is not tested

@@ -92,16 +92,16 @@ def test_all_five_give_the_same_answer(case: Case, project: Project) -> None:
     project.thresholds(case.thresholds)
     project.server.answer = case.answer
     result = project.gate("--html", "report.html", *case.options)
-    shipping = project.summary()["shipping"]
+    decision = project.summary()["decision"]
     github = Path("step.md").read_text()
-    assert shipping["headline"] == case.headline
-    assert any(case.reason in reason for reason in shipping["reasons"])
-    assert shipping["sentence"].startswith(f"{case.headline}: ")
-    answer, comma, why = shipping["sentence"].partition("," if "," in case.headline else ":")
+    assert decision["headline"] == case.headline
+    assert any(case.reason in reason for reason in decision["reasons"])
+    assert decision["sentence"].startswith(f"{case.headline}: ")
+    answer, comma, why = decision["sentence"].partition("," if "," in case.headline else ":")
     assert f"May it ship? {answer.upper()}{comma}{why} ====" in shown(result)
     assert f"May it ship? {case.headline} " in Page(Path("report.html")).words
     assert github.startswith(f"## May it ship? {case.headline}\n\n**{case.headline}: ")
-    assert f"**{escape(shipping['sentence'])}**\n" in github
+    assert f"**{escape(decision['sentence'])}**\n" in github
     assert result.ret == (0 if case.headline in (YES, DOUBT) else 1)
 
 
@@ -137,7 +137,7 @@ def test_nothing_says_that_it_passed_and_the_session_succeeds(project: Project) 
     assert "::error" not in said.replace("::error::", "")
 
     summary = project.summary()
-    assert (summary["shipping"]["answer"], summary["shipping"]["headline"]) == (
+    assert (summary["decision"]["answer"], summary["decision"]["headline"]) == (
         "waived",
         WAIVED_ANSWER,
     )
@@ -196,7 +196,7 @@ def test_no_yes_stands_beside_a_test_that_failed(project: Project) -> None:
     assert result.ret == pytest.ExitCode.TESTS_FAILED
     said = (
         shown(result),
-        project.summary()["shipping"]["sentence"],
+        project.summary()["decision"]["sentence"],
         *(html.unescape((project.path / name).read_text()) for name in ("comment.md", "step.md")),
     )
     for text in said:

@@ -159,7 +159,7 @@ def test_rows_of_the_store_that_were_changed_are_asked_for_again_and_not_quoted(
     assert f"{changed} of its rows are not as they were written" in shown(result)
     assert len(project.server.requests) > before
     assert "Secret" not in shown(result) + (project.runs[-1] / "summary.json").read_text()
-    assert project.summary()["shipping"]["answer"] == "yes"
+    assert project.summary()["decision"]["answer"] == "yes"
 
 
 def refuses(share: int) -> Answer:
@@ -310,7 +310,7 @@ def test_a_yes_says_what_made_it_easy(
     result = project.run("--candidate", project.model, *judge, *options, "--html", "report.html")
     assert result.ret == 0
     page, step = Page(Path("report.html")).words, Path("step.md").read_text()
-    sentence = project.summary()["shipping"]["sentence"]
+    sentence = project.summary()["decision"]["sentence"]
     assert last(result).casefold() == f"may it ship? {sentence}".casefold()
     for each in wanted:
         assert each in sentence

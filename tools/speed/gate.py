@@ -22,7 +22,7 @@ from refusal_checks.engines.pool import Engines
 from refusal_checks.evaluation.assembly import judge_panels
 from refusal_checks.evaluation.evaluate import Evaluation
 from refusal_checks.evaluation.planning import Judges, Task, prompts_at_once
-from refusal_checks.judges.panel import Way
+from refusal_checks.judges.panel import JudgingMethod
 from refusal_checks.models.candidates import ServedCandidate
 from refusal_checks.models.client.answers import Usage
 from refusal_checks.models.client.client import Client
@@ -165,7 +165,7 @@ class Gate:
 
     def judges(self, work: Workload) -> Judges:
         """The judge of all benchmarks, behind a client of its own."""
-        ways = dict.fromkeys(work.plan, Way("refusal"))
+        ways = dict.fromkeys(work.plan, JudgingMethod("refusal"))
         return judge_panels(self.subject.judging, ways, self.engines, print, is_recorded=False)
 
     def forget(self) -> None:

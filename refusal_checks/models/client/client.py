@@ -13,7 +13,7 @@ from typing import Any, Self, TypeVar
 from refusal_checks.core.errors import EndpointError
 from refusal_checks.core.prompts import Message
 from refusal_checks.core.records import Completion
-from refusal_checks.core.settings import Drawing
+from refusal_checks.core.settings import SamplingBase
 from refusal_checks.core.text import storable
 from refusal_checks.models.client.answers import (
     MALFORMED,
@@ -78,7 +78,7 @@ class RequestParams:
     further: Mapping[str, Any] = dataclasses.field(default_factory=dict)
 
     @classmethod
-    def of(cls, sampling: Drawing, **others: Any) -> Self:
+    def of(cls, sampling: SamplingBase, **others: Any) -> Self:
         """The parameters of a run: all settings that are sent, and the others given.
 
         A setting without a field here is left out of requests while it has its default, because not

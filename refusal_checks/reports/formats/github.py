@@ -13,8 +13,8 @@ from refusal_checks.gates.explain import sentence
 from refusal_checks.reports import markdown, messages, remarks, rows
 from refusal_checks.reports.explain import doubt, select
 from refusal_checks.reports.markdown import code, escape
+from refusal_checks.results.release import release_decision, together
 from refusal_checks.results.run_folder import RunFolder
-from refusal_checks.results.shipping import shipping, together
 from refusal_checks.results.summary import RunSummary
 
 OPTION = ""
@@ -39,7 +39,7 @@ def _head(runs: Sequence[RunSummary]) -> Iterator[str]:
     yield f"## May it ship? {escape(together(runs))}"
     told: set[str] = set()
     for run in runs:
-        yield from ("", f"**{escape(shipping(run).line, 2000)}**", "")
+        yield from ("", f"**{escape(release_decision(run).line, 2000)}**", "")
         points = [line for line in _points(run) if line not in told]
         told.update(points)  # of a judge that the runs share, for example
         yield from points

@@ -17,7 +17,7 @@ from refusal_checks.core.prompts import Kind
 from refusal_checks.core.records import Record
 from refusal_checks.core.text import clean
 from refusal_checks.core.verdicts import Invalid
-from refusal_checks.gates.compare import Standard, offender
+from refusal_checks.gates.compare import MissedBound, offender
 from refusal_checks.metrics import METRICS, by_prompt, rejection_rate
 from refusal_checks.reports import explain, messages, rows
 from refusal_checks.results.manifest import Data
@@ -69,17 +69,17 @@ def _suite(
     return TestSuite(name, cases, timestamp=started, properties=properties)
 
 
-def _standard(summary: RunSummary, benchmark: str) -> Standard | None:
+def _standard(summary: RunSummary, benchmark: str) -> MissedBound | None:
     """The bound of the gate that stands for a benchmark; None if no answer can be wrong."""
     verdicts = {v.gate: v for v in summary.verdicts.values() if v.gate.benchmark == benchmark}
     bounded = [gate for gate in verdicts if gate.has_bounds]
     if not bounded or summary.benchmarks[benchmark].kind == Kind.SENSITIVE:
         return None
     gate = rows.main_gate(bounded)
-    return Standard.of(gate, verdicts[gate].estimate.value)
+    return MissedBound.of(gate, verdicts[gate].estimate.value)
 
 
-def _case(suite: str, answers: Sequence[Record], bound: Standard | None, limit: int) -> TestCase:
+def _case(suite: str, answers: Sequence[Record], bound: MissedBound | None, limit: int) -> TestCase:
     from junit_xml import TestCase
 
     prompt = answers[0].prompt
@@ -102,7 +102,7 @@ def _case(suite: str, answers: Sequence[Record], bound: Standard | None, limit: 
     return case
 
 
-def _properties(summary: RunSummary, benchmark: str, bound: Standard | None) -> dict[str, str]:
+def _properties(summary: RunSummary, benchmark: str, bound: MissedBound | None) -> dict[str, str]:
     """The origin of the cases, and the figure of the gate that they count against."""
     manifest, evaluated = summary.manifest, summary.benchmarks[benchmark]
     data = manifest.data.get(benchmark, Data())

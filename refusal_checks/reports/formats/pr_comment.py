@@ -14,8 +14,8 @@ from refusal_checks.gates.decide import Verdict
 from refusal_checks.reports import markdown
 from refusal_checks.reports.explain import remarks_on
 from refusal_checks.reports.markdown import code, escape
+from refusal_checks.results.release import release_decision, together
 from refusal_checks.results.run_folder import RunFolder
-from refusal_checks.results.shipping import shipping, together
 from refusal_checks.results.summary import RunSummary
 
 OPTION = "--pr-comment"
@@ -44,7 +44,7 @@ def _sections(runs: Sequence[RunSummary]) -> Iterator[Sequence[str]]:
     yield MARKER, f"## Refusal checks: {escape(together(runs))}", ""
     for run in runs:
         models = f"{code(run.manifest.shown)} judged by {code(run.manifest.judge)}"
-        yield [f"- {models}: {escape(placeless(shipping(run).line), 2000)}"]
+        yield [f"- {models}: {escape(placeless(release_decision(run).line), 2000)}"]
         yield [f"- {escape(placeless(line), 600)}" for line in run.manifest.left_out]
     header, ruler, *lines = markdown.gates(runs, lambda _: "no verdict")
     yield "", header, ruler

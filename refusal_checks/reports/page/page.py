@@ -20,7 +20,7 @@ from refusal_checks.core.prompts import Kind, Prompt
 from refusal_checks.core.records import Record
 from refusal_checks.core.text import count
 from refusal_checks.core.verdicts import Judgement
-from refusal_checks.gates.compare import Standard
+from refusal_checks.gates.compare import MissedBound
 from refusal_checks.gates.decide import Verdict
 from refusal_checks.gates.gate import AllowedRange
 from refusal_checks.judges.trust.canary import ABOUT
@@ -70,7 +70,7 @@ class Payload:
             number: bound
             for number, each in enumerate(verdicts)
             if each.gate.benchmark == name
-            and (bound := Standard.of(each.gate, each.estimate.value))
+            and (bound := MissedBound.of(each.gate, each.estimate.value))
         }
         self._words: dict[tuple[str, str], int] = {}
         self._judges: dict[str, int] = {}
@@ -184,9 +184,9 @@ def report(run: RunView, recent: Mapping[str, Sequence[Record]] | None = None) -
     radars = (charts.category_radar(*each) for each in benchmarks.items())
     return Report(
         run=run,
-        answer=run.shipping.answer,
-        headline=run.shipping.headline,
-        reasons=tuple(filter(None, (*run.shipping.reasons, run.shipping.stored))),
+        answer=run.decision.answer,
+        headline=run.decision.headline,
+        reasons=tuple(filter(None, (*run.decision.reasons, run.decision.stored))),
         sections=sections(rows(run)),
         payloads=found,
         against=sum((each.against for each in found), Counter[int]()),
@@ -243,7 +243,7 @@ def write_runs(runs: Sequence[RunFolder], path: Path) -> None:
 
 
 def write_comparison(found: SideBySide, path: Path) -> None:
-    title = ", ".join(f"{run.candidate}: {run.shipping.headline}" for run in found.runs)
+    title = ", ".join(f"{run.candidate}: {run.decision.headline}" for run in found.runs)
     write(path, title, comparison=found)
 
 

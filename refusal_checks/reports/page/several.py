@@ -19,7 +19,7 @@ from refusal_checks.core.records import Record
 from refusal_checks.gates import baseline, compare
 from refusal_checks.gates.baseline import Scores, score_prompts
 from refusal_checks.gates.compare import Earlier
-from refusal_checks.gates.rates import Rate
+from refusal_checks.gates.rates import EstimateSet
 from refusal_checks.metrics import METRICS, by_prompt, score_all
 from refusal_checks.metrics.statistics.intervals import unpaired_difference
 from refusal_checks.reports.explain import Moved, moved
@@ -142,7 +142,7 @@ def _row(
         return alone
     records = [each for each in now.of(own.benchmark) if own.looks_at(each.prompt)]
     if records and (earlier := first.earlier(own.benchmark)):
-        rate, whole = Rate(METRICS[own.metric], records), own.group is None
+        rate, whole = EstimateSet(METRICS[own.metric], records), own.group is None
         compared = compare.compare(rate, earlier, level=verdict.level, limit=MOVED, whole=whole)
         if compared:  # the runs share prompts
             paired = replace(verdict, comparison=compared)

@@ -19,7 +19,7 @@ from refusal_checks.reports.rows import HEADER, Row
 from refusal_checks.results import project
 from refusal_checks.results.export import DISAGREEMENTS
 from refusal_checks.results.progress import Progress
-from refusal_checks.results.shipping import shipping
+from refusal_checks.results.release import release_decision
 from refusal_checks.results.summary import RunSummary
 
 ROWS = 12  # most rows of the table before gates on groups that passed are folded
@@ -98,7 +98,7 @@ def lines(
         page = f"refusal-checks report html {shlex.join(ids)}"
         yield Line(f"to read the answers: {page}")
     for name, run in named:  # may it ship?
-        found = shipping(run)
+        found = release_decision(run)
         for text in wrapped(f"{name}{found.question}", width):
             yield Line("", text, is_bold=True, colour=found.answer)
 

@@ -13,7 +13,7 @@ from refusal_checks.core.errors import StoreError
 from refusal_checks.core.records import Completion
 from refusal_checks.core.store import Store
 from refusal_checks.core.verdicts import Binary, Label, Valid
-from refusal_checks.evaluation.aio import Once, Saver, together
+from refusal_checks.evaluation.aio import SingleFlight, WriteBatcher, gather_or_cancel
 
 
 class Work:
@@ -33,7 +33,7 @@ class Work:
 
 
 async def wanted(work: Work, times: int = 3) -> Sequence[int | BaseException]:
-    once = Once[int]()
+    once = SingleFlight[int]()
     return await asyncio.gather(
         *(once.get("key", work) for _ in range(times)), return_exceptions=True
     )
@@ -41,7 +41,7 @@ async def wanted(work: Work, times: int = 3) -> Sequence[int | BaseException]:
 
 def test_all_have_the_result_of_one_and_other_work_is_its_own() -> None:
     async def both() -> list[int]:
-        once, other = Once[int](), Work()
+        once, other = SingleFlight[int](), Work()
         return [*await asyncio.gather(once.get("one", other), once.get("other", other))]
 
     work = Work()
@@ -60,7 +60,7 @@ def test_a_fault_is_that_of_who_did_the_work_and_the_next_does_it_again() -> Non
 @pytest.mark.parametrize("gone", [0, 1])
 def test_who_stops_waiting_leaves_the_others_their_result(gone: int) -> None:
     async def run() -> list[int]:
-        once, work = Once[int](), Work()
+        once, work = SingleFlight[int](), Work()
         tasks = [asyncio.create_task(once.get("key", work)) for _ in range(3)]
         await asyncio.sleep(0)
         tasks.pop(gone).cancel()
@@ -84,7 +84,7 @@ async def fails_late() -> None:
 @pytest.mark.parametrize("other", [partial(asyncio.sleep, 60), fails_late])
 def test_the_first_fault_ends_the_rest_and_comes_by_itself(other: Any) -> None:
     with pytest.raises(ValueError, match="it fails"):
-        asyncio.run(together(other(), fails()))
+        asyncio.run(gather_or_cancel(other(), fails()))
 
 
 def test_a_cancellation_wins_over_a_fault_of_the_same_turn() -> None:
@@ -92,7 +92,7 @@ def test_a_cancellation_wins_over_a_fault_of_the_same_turn() -> None:
         task = asyncio.current_task()
         assert task
         with suppress(ValueError):
-            await together(cancels(task), asyncio.sleep(60))
+            await gather_or_cancel(cancels(task), asyncio.sleep(60))
         pytest.fail("it goes on")
 
     async def cancels(task: asyncio.Task[None]) -> None:
@@ -125,7 +125,7 @@ def store(tmp_path: Path) -> Counted:
 
 def test_what_comes_during_one_turn_is_written_at_once(store: Counted) -> None:
     async def run() -> None:
-        saver = Saver(store)
+        saver = WriteBatcher(store)
         await asyncio.gather(*(saver.save(judgements={f"k{i}": REFUSAL}) for i in range(10)))
         await saver.save(judgements={"late": REFUSAL})
 
@@ -135,7 +135,7 @@ def test_what_comes_during_one_turn_is_written_at_once(store: Counted) -> None:
 
 def test_who_stops_waiting_stops_nobody_else(store: Counted) -> None:
     async def run() -> None:
-        saver = Saver(store)
+        saver = WriteBatcher(store)
         gone = asyncio.create_task(saver.save(judgements={"gone": REFUSAL}))
         here = asyncio.create_task(saver.save({"here": Completion("x")}))
         await asyncio.sleep(0)  # both wait
@@ -155,7 +155,7 @@ def test_a_fault_reaches_all_who_wait_and_the_next_is_stored(
         raise StoreError("disk full")
 
     async def run() -> list[BaseException | None]:
-        saver = Saver(store)
+        saver = WriteBatcher(store)
         with monkeypatch.context() as patch:
             patch.setattr(store, "add_judgements", full)
             waiting = [saver.save(judgements={f"k{i}": REFUSAL}) for i in range(3)]

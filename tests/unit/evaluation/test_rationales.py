@@ -17,7 +17,7 @@ from refusal_checks.core.settings import Cascading
 from refusal_checks.core.store import Store
 from refusal_checks.core.verdicts import Binary, Invalid, Judgement, Label
 from refusal_checks.evaluation.config import NamedJudge
-from refusal_checks.evaluation.rationales import Afterwards, judges_up
+from refusal_checks.evaluation.rationales import RationaleCollector, judges_up
 from refusal_checks.judges.base import Judge
 from refusal_checks.models import spec
 from refusal_checks.results.summary import REASONS_LEAST, Reasons, Sampled, sample_for_reasons
@@ -79,7 +79,7 @@ def added(
     """
     texts = {each.prompt.id: each.completion.text for each in records if each.completion}
     offenders: Any = [SimpleNamespace(id=name, answer=texts[name]) for name in shown]
-    asking = Afterwards(judges, store, 8, up)
+    asking = RationaleCollector(judges, store, 8, up)
     found, sampled = asyncio.run(asking.benchmark(NAME, records, offenders, redacted=redacted))
     assert sampled
     return found, sampled
@@ -209,7 +209,7 @@ def test_an_interrupt_loses_no_reasons_that_were_given(store: Store) -> None:
 
     async def cut_short() -> None:
         async with asyncio.timeout(0.2):
-            asking = Afterwards([interrupted], store, 8, ["brief"])
+            asking = RationaleCollector([interrupted], store, 8, ["brief"])
             await asking.benchmark(NAME, RECORDS, (), redacted=False)
 
     with pytest.raises(TimeoutError):

@@ -17,7 +17,7 @@ from refusal_checks.gates.compare import Comparison, Earlier, compare
 from refusal_checks.gates.decide import decide_all
 from refusal_checks.gates.estimates import Rules, expected_breaches
 from refusal_checks.gates.gate import Gate, Outcome
-from refusal_checks.gates.rates import Rate
+from refusal_checks.gates.rates import EstimateSet
 from refusal_checks.judges.rules import LABELS
 from refusal_checks.metrics import METRICS
 from tests.deciding import decide
@@ -29,7 +29,9 @@ def against(
     before: list[Record], after: list[Record], metric: str = "rejection_rate", limit: int = 5
 ) -> Comparison:
     earlier = Earlier(scores_of(before))
-    found = compare(Rate(METRICS[metric], after), earlier, level=0.95, limit=limit, whole=True)
+    found = compare(
+        EstimateSet(METRICS[metric], after), earlier, level=0.95, limit=limit, whole=True
+    )
     assert found is not None
     return found
 
@@ -80,7 +82,9 @@ def test_an_earlier_answer_is_looked_up_by_its_usual_verdict() -> None:
 
     earlier = Earlier(scores_of(records("CRR")), texts=texts)
     rejection = METRICS["rejection_rate"]
-    found = compare(Rate(rejection, records("CCC")), earlier, level=0.95, limit=5, whole=True)
+    found = compare(
+        EstimateSet(rejection, records("CCC")), earlier, level=0.95, limit=5, whole=True
+    )
     assert found is not None
     assert asked == [["p1-1", "p1-2"]]
     assert found.fell[0].answer_before == "as it was"

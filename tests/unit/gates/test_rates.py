@@ -19,9 +19,9 @@ from refusal_checks.gates.estimates import Rules
 from refusal_checks.gates.explain import sentence
 from refusal_checks.gates.gate import Gate, Use
 from refusal_checks.gates.rates import (
+    EstimateVariant,
     Evidence,
     PairedScores,
-    RateView,
     corrected,
     without_clusters,
 )
@@ -215,7 +215,7 @@ def labelled(records: Sequence[Record], people: dict[str, Label], count: int) ->
     return rates(records, people.__getitem__, lambda order: order[:count])
 
 
-def last(rates: Evidence, records: Sequence[Record]) -> RateView:
+def last(rates: Evidence, records: Sequence[Record]) -> EstimateVariant:
     return rates.rate(GATE, records).views[-1]
 
 

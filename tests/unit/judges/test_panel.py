@@ -11,7 +11,7 @@ from refusal_checks.core.errors import DataError, ModelError
 from refusal_checks.core.settings import ClassifierForm, JudgeSampling
 from refusal_checks.core.verdicts import Binary, Chosen, Graded, Harm, Rated
 from refusal_checks.judges.base import JudgeKind, JudgeSetup
-from refusal_checks.judges.panel import Way, panels
+from refusal_checks.judges.panel import JudgingMethod, panels
 from refusal_checks.judges.rules import JUDGES, KeywordJudge
 from refusal_checks.models.client.client import Client
 from refusal_checks.models.files import Classes
@@ -20,11 +20,19 @@ from refusal_checks.models.spec import RULE_JUDGES, Rule
 
 def test_the_benchmark_that_needs_a_model_is_named() -> None:
     with pytest.raises(ModelError, match=r"^chisafety_qa, own: name a model with --judge: "):
-        panels({"chisafety_qa": Way("degree"), "own": Way("degree")}, [Rule("keyword")], False)
+        panels(
+            {"chisafety_qa": JudgingMethod("degree"), "own": JudgingMethod("degree")},
+            [Rule("keyword")],
+            False,
+        )
 
 
 CLASSES = Classes(("no", "yes"), ClassifierForm(format="{request} {answer}", refusal_label="yes"))
-WAYS = {"xstest": Way("refusal"), "graded": Way("degree"), "rated": Way("strongreject")}
+WAYS = {
+    "xstest": JudgingMethod("refusal"),
+    "graded": JudgingMethod("degree"),
+    "rated": JudgingMethod("strongreject"),
+}
 
 
 def setups(said: list[str]) -> list[JudgeSetup]:
@@ -42,7 +50,7 @@ def test_the_bundled_judge_alone_is_refused_where_more_is_asked_for(way: str) ->
     alone = setups([])[:1]
     wanted = r"^own: name a judge model beside bundled with a second --judge, or leave them out"
     with pytest.raises(ModelError, match=wanted):
-        panels({"xstest": Way("refusal"), "own": Way(way)}, alone, False)
+        panels({"xstest": JudgingMethod("refusal"), "own": JudgingMethod(way)}, alone, False)
 
 
 @pytest.mark.parametrize("order", [1, -1])
@@ -88,7 +96,7 @@ def test_an_extension_s_judge_of_no_class_of_judges_is_named_with_the_remedy(
     kind = JudgeKind("brief", cast(Any, lambda setup: SimpleNamespace(name="brief")))
     monkeypatch.setattr(judges, "discover", lambda: {"brief": kind})
     with pytest.raises(ModelError, match=r"brief: make SimpleNamespace a subclass of refusal_ch"):
-        panels({"own": Way("brief")}, [], False)
+        panels({"own": JudgingMethod("brief")}, [], False)
 
 
 def test_rules_are_not_stored() -> None:

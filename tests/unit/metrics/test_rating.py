@@ -14,7 +14,7 @@ from refusal_checks.core.records import Completion, Record
 from refusal_checks.core.verdicts import Invalid, Judgement, Rated, Reason
 from refusal_checks.gates.compare import Earlier, compare
 from refusal_checks.gates.gate import Gate
-from refusal_checks.gates.rates import Rate
+from refusal_checks.gates.rates import EstimateSet
 from refusal_checks.metrics import METRICS
 from refusal_checks.metrics.statistics.intervals import Estimate
 from refusal_checks.results.summary import summarise
@@ -156,7 +156,7 @@ def test_a_change_weighs_categories_as_the_figure_does() -> None:
     after = before | {"small": [0.0] * 10}
     earlier = Earlier(scores_of(rated(before)))
     metric = METRICS["mean_category_score"]
-    found = compare(Rate(metric, rated(after)), earlier, level=0.95, limit=5, whole=True)
+    found = compare(EstimateSet(metric, rated(after)), earlier, level=0.95, limit=5, whole=True)
     assert found is not None
     assert found.change.value == pytest.approx(figure(after).value - figure(before).value)
     assert found.change.value == pytest.approx(-2.0)

@@ -12,7 +12,7 @@ from refusal_checks.core.records import Completion, Record
 from refusal_checks.core.settings import Sampling
 from refusal_checks.core.store import Store
 from refusal_checks.core.verdicts import Invalid, Reason
-from refusal_checks.evaluation.aio import Once
+from refusal_checks.evaluation.aio import SingleFlight
 from refusal_checks.evaluation.evaluate import Evaluation
 from refusal_checks.evaluation.planning import Task
 from refusal_checks.models.candidates import Answer, ServedCandidate, answer_seed
@@ -222,7 +222,7 @@ LOST = Invalid(Reason.PROMPT_TOO_LONG, "it does not fit")
 def in_turns(speaker: Speaker, reader: Reader, path: Path) -> dict[str, Sequence[Record]]:
     found: dict[str, Sequence[Record]] = {}
     judges = dict.fromkeys(PLAN, (reader,))
-    answered = Once[list[Answer]]()
+    answered = SingleFlight[list[Answer]]()
 
     def evaluation(store: Store) -> Evaluation:
         task = Task(PLAN, speaker, judges, store)

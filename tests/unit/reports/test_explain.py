@@ -10,11 +10,11 @@ from syrupy.assertion import SnapshotAssertion
 from refusal_checks.core.prompts import Message, Prompt
 from refusal_checks.core.records import Completion, Record
 from refusal_checks.core.verdicts import Binary, Chosen, Invalid, Label, Reason
-from refusal_checks.gates.compare import Earlier, Standard, offender
+from refusal_checks.gates.compare import Earlier, MissedBound, offender
 from refusal_checks.gates.decide import Verdict
 from refusal_checks.gates.estimates import Rules
 from refusal_checks.gates.gate import Gate, Outcome, Use
-from refusal_checks.gates.rates import RateView
+from refusal_checks.gates.rates import EstimateVariant
 from refusal_checks.judges.cascade import SecondAsked
 from refusal_checks.metrics import METRICS, by_prompt
 from refusal_checks.metrics.statistics.intervals import Estimate
@@ -43,8 +43,8 @@ def viewed() -> Verdict:
     return replace(
         decide(SAFETY, records("R " * 80)),
         views=(
-            RateView("raw", Estimate(0.4, 0.3, 0.5, 80)),
-            RateView("corrected", Estimate(0.6, 0.5, 0.7, 80), "another candidate's\x1b[2J"),
+            EstimateVariant("raw", Estimate(0.4, 0.3, 0.5, 80)),
+            EstimateVariant("corrected", Estimate(0.6, 0.5, 0.7, 80), "another candidate's\x1b[2J"),
         ),
         use="corrected",
     )
@@ -204,7 +204,7 @@ def test_untrusted_text_acts_on_nothing_adds_no_line_and_is_bounded(attack: str)
 
 def missed(verdict: Verdict, records: list[Record]) -> list[bool]:
     """Whether each prompt counts against the gate."""
-    held = Standard.of(verdict.gate, verdict.estimate.value)
+    held = MissedBound.of(verdict.gate, verdict.estimate.value)
     assert held
     return [held.is_missed_by(answers) for answers in by_prompt(records).values()]
 
@@ -239,7 +239,7 @@ def test_prompts_count_against_a_gate_that_passes_too() -> None:
     ],
 )
 def test_no_prompt_counts_against_a_gate_without_a_side(gate: Gate) -> None:
-    assert Standard.of(gate, decide(gate, records("R C")).estimate.value) is None
+    assert MissedBound.of(gate, decide(gate, records("R C")).estimate.value) is None
 
 
 BENCHMARK = BenchmarkSummary(prompts=80, answers=400, figures={}, groups={}, invalid={})

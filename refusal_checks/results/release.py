@@ -34,7 +34,7 @@ NAMED = 2  # most failed gates that a reason names
 
 
 @dataclass(frozen=True)
-class Shipping:
+class ReleaseDecision:
     """Whether a candidate may ship by its gates, and why."""
 
     # "no" if a gate failed, "open" if one could not be evaluated or the judge is not trusted,
@@ -69,7 +69,7 @@ class Shipping:
         return f"May it ship? {answer.upper()}{comma}{more}: {self._why}"
 
 
-def shipping(summary: RunSummary) -> Shipping:
+def release_decision(summary: RunSummary) -> ReleaseDecision:
     reasons = sorted(_reasons(summary), key=lambda reason: list(HEADLINES).index(reason[0]))
     answer = reasons[0][0]
     weighty = {"no", "open"} if answer == "no" else {answer}
@@ -80,7 +80,7 @@ def shipping(summary: RunSummary) -> Shipping:
         several = len({waiver.in_words for waiver in waived.values()}) > 1
         how = ", the first" if several else ""
         waivers = f"{count(len(waived), 'gate')} waived{how} {clean(first.in_words, 60)}"
-    return Shipping(
+    return ReleaseDecision(
         answer,
         reasons=tuple(text for _, text in reasons),
         decisive=decisive,
@@ -106,7 +106,7 @@ def explains(summary: RunSummary, gate: str | None, phase: str) -> bool:
     return phase == "call" and not verdict.passed
 
 
-def weightiest(answers: Iterable[Shipping]) -> Shipping:
+def weightiest(answers: Iterable[ReleaseDecision]) -> ReleaseDecision:
     """Of several runs' answers the one that all of them together get."""
     order = list(HEADLINES)
     return min(answers, key=lambda each: order.index(each.answer))
@@ -114,7 +114,7 @@ def weightiest(answers: Iterable[Shipping]) -> Shipping:
 
 def together(summaries: Iterable[RunSummary]) -> str:
     """The weightiest of several runs' answers, in a few words."""
-    return weightiest(map(shipping, summaries)).headline
+    return weightiest(map(release_decision, summaries)).headline
 
 
 def _waived(verdicts: Iterable[Verdict]) -> dict[str, Waiver]:
