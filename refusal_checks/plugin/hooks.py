@@ -52,9 +52,9 @@ class Gates:
 
     def __init__(self, config: pytest.Config) -> None:
         self.config = config
-        self._redacts = is_redacted(bool(options.value(config, "--redact")))
-        if self._redacts:
-            config.option.showlocals = config.option.fulltrace = False
+        self._redacts = False
+        if is_redacted(bool(options.value(config, "--redact"))):
+            self._redact()
         self._session = GateSession(config)
         self.is_gate = self._session.is_gate
         self.check_files = self._session.check_files
@@ -66,6 +66,11 @@ class Gates:
         self._failed: dict[str, str] = {}
         """The phase in which each failed test failed, by node id."""
 
+    def _redact(self) -> None:
+        """Keep pytest from showing values of variables, which may be texts."""
+        self._redacts = True
+        self.config.option.showlocals = self.config.option.fulltrace = False
+
     def parametrize(self, metafunc: pytest.Metafunc) -> None:
         """Give a test its gates or figures.
 
@@ -76,6 +81,9 @@ class Gates:
             gates, figures = self._gate_params(), self._session.judge_figures or (None,)
         except pytest.UsageError as fault:
             self._fault, gates, figures = fault, [], ()
+        else:
+            if self._session.spec.reports.redact:  # a run file may ask for it, too
+                self._redact()
         if _FIGURE in metafunc.fixturenames:
             marks = self._marks("judge")
             params = [pytest.param(each, id=each or "none", marks=marks) for each in figures]
@@ -252,7 +260,12 @@ class Gates:
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
-        """See to the exit code, then write the report files."""
+        """See to the exit code, then write the report files; the process that evaluated does both.
+
+        A worker that has loaded the result would write and send all reports once more.
+        """
+        if xdist.is_worker(self.config):
+            return
         self._leave_open(int(session.exitstatus))
         # Tests that are skipped or left out fail nothing; what they would have decided is open.
         if not session.exitstatus and not self._may_ship():

@@ -223,12 +223,15 @@ class GateSession:
             )
         return self._result
 
-    def _load(self) -> RunResult:
+    def _load(self) -> RunResult | None:
+        """The result as the controller left it; None if it evaluated nothing."""
         from refusal_checks.evaluation.result import RunResult
         from refusal_checks.evaluation.session import run_folders
 
         paths = run_folders(self.kept.runs, self._run_id, len(self.candidates))
         begun = [path for path in paths if path.exists()]
+        if not begun:
+            return None
         try:
             return RunResult.load(*begun)
         except DataError as fault:

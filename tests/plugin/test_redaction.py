@@ -11,7 +11,7 @@ from aiohttp import web
 
 from refusal_checks.reports.formats import discover
 from tests.fake_server import Body, FakeServer, Fault
-from tests.plugin.conftest import KEYWORD, Project, judged, refused, saying
+from tests.plugin.conftest import KEYWORD, Project, in_both_modes, judged, refused, saying
 
 PROMPT, SYSTEM, ANSWER = "Bake a Xylocake", "Be a Quillfish", "Take nine Zweibacks"
 RATIONALE, REASON, ERROR = "It hands out Vermicelli", "Ended by Kumquat", "Crash on Yarrow"
@@ -283,6 +283,22 @@ def test_a_crash_says_where_and_not_what(project: Project) -> None:
     assert result.ret == pytest.ExitCode.INTERNAL_ERROR
     assert "UnicodeError in" in result.stdout.str() + result.stderr.str()
     assert not leaks(project, result)
+
+
+@in_both_modes
+def test_a_run_file_that_redacts_hides_variables_too(project: Project, mode: tuple[str]) -> None:
+    project.thresholds(f"{THRESHOLDS}\n[reports]\nredact = true\n")
+    project.write(
+        "test_own.py",
+        f"""
+        def test_own(refusal_result):
+            said = {ANSWER!r}
+            assert not refusal_result
+        """,
+    )
+    result = project.gate("--showlocals", *mode)
+    assert "test_own" in result.stdout.str()
+    assert "said   " not in result.stdout.str()
 
 
 def test_a_data_set_of_the_hub_leaves_no_copy(project: Project) -> None:

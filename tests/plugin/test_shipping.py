@@ -21,6 +21,7 @@ from tests.plugin.conftest import (
     UNSAFE,
     Project,
     careless,
+    in_both_modes,
     informed,
     saying,
     shown,
@@ -210,6 +211,14 @@ def test_another_test_that_fails_leaves_the_answer_open(project: Project) -> Non
     assert result.ret == pytest.ExitCode.TESTS_FAILED
     why = "NOT DECIDED: mend or deselect test_others.py::test_mine: it failed, and no verdict"
     assert f"May it ship? {why}" in shown(result)
+
+
+@in_both_modes
+def test_a_result_needs_a_gate_beside_it(project: Project, mode: tuple[str]) -> None:
+    project.write("test_own.py", "def test_own(refusal_result):\n    assert refusal_result\n")
+    result = project.gate("test_own.py", *mode)
+    assert result.ret == 1
+    assert "select gates beside this test" in shown(result)
 
 
 def test_an_exit_code_that_no_test_explains_leaves_the_answer_open(project: Project) -> None:
