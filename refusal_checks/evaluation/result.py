@@ -112,6 +112,9 @@ class RunResult:
     @property
     def decision(self) -> ReleaseDecision:
         """May it ship, and why; of several candidates the weightiest answer."""
+        if not self.runs:
+            reasons = ("no run has begun",)
+            return ReleaseDecision("open", reasons, decisive=reasons)
         return weightiest(run.decision for run in self.runs)
 
     def records(self, benchmark: str) -> Iterator[Record]:
@@ -150,6 +153,4 @@ class RunResult:
             yield formats.written(name, report, path)
 
     def __repr__(self) -> str:
-        if not self.runs:
-            return "<RunResult of nothing: no run has begun>"
-        return f"<RunResult of {', '.join(self.candidates)}: {self.decision.line}>"
+        return f"<RunResult of {', '.join(self.candidates) or 'nothing'}: {self.decision.line}>"

@@ -6,7 +6,7 @@ import asyncio
 import gc
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import AsyncExitStack, contextmanager, suppress
+from contextlib import AsyncExitStack, ExitStack, contextmanager, suppress
 from datetime import UTC, datetime
 
 from pydantic_core import to_jsonable_python
@@ -71,10 +71,11 @@ def evaluate_in_turn(runs: Sequence[Run]) -> None:
                 run.finish(keep_engines=bool(following))
                 before = run
     finally:
-        for run in reversed(runs):  # so that no engine loads early while others stop
-            run.stop_engines()
-        for run in runs:
-            run.finish()
+        with ExitStack() as last_steps:  # all of them, whatever interrupts one; the last first
+            for run in reversed(runs):
+                last_steps.callback(run.finish)
+            for run in runs:  # so that no engine loads early while others stop
+                last_steps.callback(run.stop_engines)
 
 
 @contextmanager

@@ -56,8 +56,9 @@ def evaluate(
 
     Args:
         spec: what to evaluate; see ``RunSpec.read``.
-        on_event: is told what happens, in order, from the thread that evaluates; see
-            ``results.progress`` for the events. ``print`` shows them all.
+        on_event: is told what happens, one event at a time; see ``results.progress`` for the
+            events. ``print`` shows them all. The evaluation waits for it. If it raises, it is told
+            nothing more, and ``evaluate`` raises that when the evaluation has ended.
         gates: the gates to decide, by candidate; all of them if it is None.
         run_id: begins the name of the run's folder; made from the time if it is empty.
         kept: the folders of the store and of runs, unless the spec names them.
@@ -126,26 +127,33 @@ class _Session:
         self._gates = gates
         self._run_id = run_id
         self._kept = kept or folders(spec)
+        # Engines that start and pages that are written say so from threads of their own.
+        self._telling = threading.RLock()
+        self._listener_fault: Exception | None = None
         self._runs: list[Run] = []
         self._followers: list[formats.Follower] = []
         self._is_cancelled = False
 
     def work(self, write_reports: bool) -> RunResult:
         is_stopped = False
-        try:
-            with as_interrupts():
+        with as_interrupts():
+            try:
                 formats.check(self._spec.reports)
                 self._prepare()
                 evaluate_in_turn(self._runs)
-        except KeyboardInterrupt:
-            is_stopped = True
-        finally:
-            for follower in self._followers:
-                follower.stop()
-        result = self._result()
-        self._write(result, write_reports)
+            except KeyboardInterrupt:
+                is_stopped = True
+            finally:
+                for follower in self._followers:
+                    follower.stop()
+            result = self._result()
+            try:
+                self._write(result, write_reports)
+            except KeyboardInterrupt:
+                is_stopped = True
         if is_stopped:
             raise Interrupted(result)
+        self._raise_listener_fault()
         return result
 
     def _write(self, result: RunResult, write_reports: bool) -> None:
@@ -157,7 +165,7 @@ class _Session:
                 write_histograms(run.folder.path, run.summary.manifest.shown)
         if write_reports:
             for line in result.write_reports(self._spec.reports):
-                self._listener(Message(line))
+                self._say(line)
 
     def in_thread(self, write_reports: bool) -> RunResult:
         """Work in a thread of its own, and pass on an interrupt of this one."""
@@ -187,29 +195,43 @@ class _Session:
         return outcome
 
     def _say(self, text: str) -> None:
-        self._listener(Message(text))
+        self._tell(Message(text))
 
     def _tell(self, event: Event) -> None:
-        """Pass an event on to the caller, and to the reports that follow a run."""
-        self._listener(event)
-        for follower in self._followers:
-            follower.see(event)
+        """Pass an event on to the caller, and to the reports that follow a run.
+
+        A fault of the caller's is no fault of the run's: it is raised when the run has ended.
+        """
+        with self._telling:
+            if self._listener_fault is None:
+                try:
+                    self._listener(event)
+                except Exception as fault:
+                    self._listener_fault = fault
+            for follower in self._followers:
+                follower.see(event)
+
+    def _raise_listener_fault(self) -> None:
+        if self._listener_fault is not None:
+            raise self._listener_fault
 
     def _prepare(self) -> None:
         """Read and check all that the runs need; nothing stays open if one of them cannot begin."""
         try:
             self._make_runs()
+            for run in self._runs:
+                if resolved(self._kept.own) not in resolved(run.folder.path).parents:
+                    keep_private(run.folder.path)
+            underway = tuple(run.underway for run in self._runs)
+            self._tell(Prepared(underway))
+            for follower in formats.follow(self._spec.reports, underway, self._say):
+                self._followers.append(follower)  # one by one: each is stopped, whatever fails
+            self._raise_listener_fault()
         except BaseException:
             for run in self._runs:
                 run.abandon()
             self._runs.clear()
             raise
-        for run in self._runs:
-            if resolved(self._kept.own) not in resolved(run.folder.path).parents:
-                keep_private(run.folder.path)
-        underway = tuple(run.underway for run in self._runs)
-        self._listener(Prepared(underway))
-        self._followers = list(formats.follow(self._spec.reports, underway, self._say))
 
     def _make_runs(self) -> None:
         # HTTP and templates, which collection need not import
@@ -242,18 +264,18 @@ class _Session:
         gates, names = self._spec.gates, titles(self._spec)
         if self._gates is None:
             return [list(gates) for _ in names]
-        found: list[list[Gate] | None] = []
+        selected: list[list[Gate] | None] = []
         for name in self._gates:
             require_known(name, names, "gates", "candidate", UserError)
         for name in names:
             if name not in self._gates:
-                found.append(None)
+                selected.append(None)
                 continue
-            wanted = set(self._gates[name])
-            for gate_id in wanted:
+            ids = set(self._gates[name])
+            for gate_id in ids:
                 require_known(gate_id, (gate.id for gate in gates), name, "gate", UserError)
-            found.append([gate for gate in gates if gate.id in wanted])
-        return found
+            selected.append([gate for gate in gates if gate.id in ids])
+        return selected
 
     def _result(self) -> RunResult:
         return RunResult(

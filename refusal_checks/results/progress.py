@@ -1,6 +1,7 @@
 """What happens while an evaluation goes on, for those who show it.
 
-Events come from the thread that evaluates, in order; any other thread may read the progress.
+Events come one at a time and in order: messages from any thread, all others from the one that
+evaluates. Any thread may read the progress.
 """
 
 from __future__ import annotations

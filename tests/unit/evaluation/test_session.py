@@ -272,6 +272,7 @@ def test_nothing_stays_open_if_a_later_candidate_cannot_begin(
     if isinstance(caught.value, Interrupted):
         assert caught.value.result.runs == ()
         assert "no run has begun" in repr(caught.value.result)
+        assert not caught.value.result.decision.may_ship
     with pytest.raises(sqlite3.ProgrammingError, match="closed"):
         made[0].store._db.execute("SELECT 1")
     assert not list(Path(".refusal-checks").glob("runs/*"))
@@ -322,6 +323,24 @@ def test_events_come_in_order(spec: RunSpec, server: FakeServer) -> None:
         assert set(decided.gates) == {RATE, INVALID}
         assert run.has_ended()
     assert [run.folder for run in first.runs] == [run.folder.path for run in result.runs]
+
+
+@pytest.mark.parametrize("kind", [Prepared, Turn, Judged, Decided, Ended])
+def test_a_listener_that_raises_spoils_no_run(spec: RunSpec, kind: type[Event]) -> None:
+    seen: list[Event] = []
+
+    def listener(event: Event) -> None:
+        seen.append(event)
+        if isinstance(event, kind):
+            raise RuntimeError("wrong listener")
+
+    with pytest.raises(RuntimeError, match="wrong listener"):
+        evaluate(spec, listener)
+    assert sum(isinstance(event, kind) for event in seen) == 1, "it is told nothing more"
+    if kind is Prepared:
+        assert not list(Path(".refusal-checks").glob("runs/*"))
+    else:
+        assert load_run("last").verdicts.keys() == {RATE, INVALID}
 
 
 CHILD = """
