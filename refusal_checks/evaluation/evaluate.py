@@ -6,12 +6,11 @@ soon as it exists, and nothing waits for a batch or a benchmark to end.
 
 import asyncio
 from collections import Counter, deque
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from itertools import groupby
-from typing import Any, TypeVar
 
 from refusal_checks.benchmarks.attacks import as_judged
 from refusal_checks.core.errors import EndpointError, InfrastructureError
@@ -26,8 +25,6 @@ from refusal_checks.judges.base import Judge
 from refusal_checks.metrics.refusal import weights_decide
 from refusal_checks.models.candidates import Answer
 from refusal_checks.results.progress import Progress
-
-Result = TypeVar("Result")
 
 Finished = Callable[[str, Sequence[Record]], None]
 """Called with a benchmark's name and all its records once they are complete."""
@@ -121,7 +118,7 @@ class Evaluation:
         for name, prompt in self._queue:
             if not self._benchmarks[name].start():
                 continue
-            answers = await _despite_warnings(self._answers, prompt)
+            answers = await self._answers(prompt)
             self._progress.answered(name)
             if self._only_answers:
                 continue
@@ -141,7 +138,7 @@ class Evaluation:
     async def _finish(self, name: str, prompt: Prompt, answers: Sequence[Answer]) -> None:
         """Judge a prompt's answers; the last of a benchmark complete it."""
         benchmark = self._benchmarks[name]
-        records = await _despite_warnings(self._judged, name, prompt, answers)
+        records = await self._judged(name, prompt, answers)
         self._progress.judged(name, records)
         if benchmark.add(prompt, records):
             self._progress.finished(name)
@@ -326,17 +323,3 @@ class _Benchmark:
 
     def records(self) -> list[Record]:
         return [record for p in self._prompts for record in self._done.get(p.id, ())]
-
-
-async def _despite_warnings(work: Callable[..., Coroutine[Any, Any, Result]], *args: Any) -> Result:
-    """Call a coroutine function, for a minute again if a warning broke it off.
-
-    While pytest sets up a test of a strict project, it turns warnings into errors in the whole
-    process, threads included.
-    """
-    for _ in range(600):
-        try:
-            return await work(*args)
-        except Warning:
-            await asyncio.sleep(0.1)
-    return await work(*args)

@@ -63,9 +63,8 @@ class Pipeline:
 
     async def _answer(self) -> None:
         await self._engines.ready()
-        self._answered = (
-            SingleFlight()
-        )  # kept for the next turn, in which the candidate's engine is gone
+        # Kept for the next turn, in which the candidate's engine is gone.
+        self._answered = SingleFlight()
         await self._evaluation(lambda *_: None).answer()
         self._engines.require_running()
 

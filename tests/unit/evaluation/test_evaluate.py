@@ -17,9 +17,7 @@ from refusal_checks.core.verdicts import Binary, Invalid, Judgement, Label, Rate
 from refusal_checks.engines.kinds import vllm
 from refusal_checks.evaluation.evaluate import FIRST, Evaluation, UnreadableError
 from refusal_checks.evaluation.planning import LEAST, Pending, Plan, Task, prompts_at_once
-from refusal_checks.models.candidates import Answer
 from refusal_checks.models.spec import Attached, Rule, Served
-from refusal_checks.results.progress import Progress
 from tests.unit.evaluation.scripted import (
     BROKEN,
     COMPLIES,
@@ -172,31 +170,6 @@ def test_a_prompt_of_two_benchmarks_is_answered_and_judged_once(
     found = evaluate(failing, Reader(), tmp_path, in_flight, OVERLAPPING)
     assert found["whole"][:20] == found["part"]
     assert failing.asked["p0-4"] == 1
-
-
-def test_what_a_warning_broke_off_is_done_again(tmp_path: Path) -> None:
-    warned: list[str] = []
-
-    def warn(what: str) -> None:
-        if what not in warned:
-            warned.append(what)
-            raise DeprecationWarning("pytest made an error of it")
-
-    class Warned(Speaker):
-        async def answer(self, prompt: Prompt, first: int, count: int) -> Sequence[Answer]:
-            warn("answer")
-            return await super().answer(prompt, first, count)
-
-    def says(text: str) -> Judgement:
-        warn("verdict")
-        return REFUSES(text)
-
-    progress = Progress()
-    found = evaluate(Warned(), Reader(says=says), tmp_path, progress=progress)
-    assert {name: len(records) for name, records in found.items()} == {"first": 8, "second": 4}
-    assert {type(record.judgement) for record in found["first"]} == {Binary}
-    counts = [(count.answered, count.judged) for count in progress.benchmarks.values()]
-    assert counts == [(4, 4), (2, 2)]
 
 
 @pytest.mark.parametrize(("last", "in_flight"), [("p6", 1), ("p6", 4), ("p6", 50), ("none", 3)])
