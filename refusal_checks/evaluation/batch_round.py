@@ -76,8 +76,12 @@ def evaluate_batch(
     def say(line: str) -> None:
         on_event(Message(line))
 
-    notes = dict[str, None]()
-    keep = notes.setdefault
+    notes: list[str] = []
+
+    def note(line: str) -> None:
+        if line not in notes:  # each candidate may have the same judges to speak of
+            notes.append(line)
+
     configs = [config for config in configure(spec, kept) if config.answering.title in gates]
     for config in configs:
         convert(config.models, say)
@@ -88,12 +92,12 @@ def evaluate_batch(
         for config in configs:
             wanted = gates[config.answering.title]
             chosen = [gate for gate in spec.gates if gate.id in wanted]
-            parts.append((config, assemble(config, chosen, models, say, keep)))
+            parts.append((config, assemble(config, chosen, models, say, note)))
         lines = chain.from_iterable(map(files.read_results, results))
         counts, examples = models.results.take(lines)
         with Store(store_file) as store:
             for _, own in parts:
-                adopt_all(own, store)
+                adopt_all(Task(own.plan, own.candidate, own.judges, store))
             try:
                 asyncio.run(_evaluate(parts, models, store))
             except UnreadableError as fault:

@@ -237,17 +237,18 @@ def prepare(
         )
         servers = Engines(settings, folder, shared)
     parts = assemble(options, gates, servers, say, summary.note)
-    summary.untested = untested(options, gates, parts)
-    summary.untested_scales = untested_scales(options, gates, parts)
+    summary.untested = untested(gates, known, parts.judges, options.trust)
+    summary.untested_scales = untested_scales(gates, known, parts.judges)
     evidence = known_evidence(options, gates, parts)
     summary.manifest = manifest(options, parts, options.store)
     store = Store(options.store, options.retry_unfinished)
     try:
-        adopt_all(parts, store)
+        task = Task(parts.plan, parts.candidate, parts.judges, store)
+        adopt_all(task)
         if options.fresh:
-            renew(parts, store, verified)
+            renew(task, verified)
         if labels := options.trust.labels:
-            require_own_labels(labels, parts, store, folder.name)
+            require_own_labels(labels, task, folder.name)
         earlier = find_earlier(
             options.baseline, answering.replay, summary.manifest, store, parts.plan
         )
@@ -259,7 +260,7 @@ def prepare(
                     _require_possible(each, gate, prompts, options.rules.level)
         if options.baseline.is_required:
             _require_compared(gates, earlier, options.baseline.path)
-        known_again = verify(parts, store, verified, say)
+        known_again = verify(task, servers.clients, verified, say)
         for line in known_again.notes:
             say(line)
             summary.note(line)

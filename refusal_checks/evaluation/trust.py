@@ -12,7 +12,7 @@ from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING, NamedTuple
 
-from refusal_checks.benchmarks import discover
+from refusal_checks.benchmarks import Benchmark, discover
 from refusal_checks.core.errors import CalibrationError
 from refusal_checks.core.records import Completion, Record
 from refusal_checks.core.settings import Limits, Sampling
@@ -21,7 +21,7 @@ from refusal_checks.core.text import clean, in_a_row
 from refusal_checks.core.verdicts import Invalid, Judgement, Reason
 from refusal_checks.engines.pool import Engines, PoolSettings
 from refusal_checks.evaluation.assembly import Parts, convert, judge_panels, require_cascade
-from refusal_checks.evaluation.config import EngineConfig, JudgeConfig, RunConfig
+from refusal_checks.evaluation.config import EngineConfig, JudgeConfig, RunConfig, TrustConfig
 from refusal_checks.evaluation.evaluate import Evaluation
 from refusal_checks.evaluation.planning import (
     Judges,
@@ -237,14 +237,15 @@ class Gradient:
         return found
 
 
-def untested(options: RunConfig, gates: Sequence[Gate], parts: Parts) -> str:
+def untested(
+    gates: Sequence[Gate], benchmarks: Mapping[str, Benchmark], judges: Judges, trust: TrustConfig
+) -> str:
     """Why nothing tells how right the judges of refusal are, and what to do; mostly empty."""
-    trust = options.trust
     panels = []
     for gate in gates:
-        kind = kind_of(options.benchmarks[gate.benchmark])
+        kind = kind_of(benchmarks[gate.benchmark])
         is_calibrated = trust.calibration and kind.judges_refusal
-        panel = parts.judges[gate.benchmark]
+        panel = judges[gate.benchmark]
         labels_decide = all(isinstance(judge, LabelsJudge) for judge in panel)
         if kind.meets_canary and not is_calibrated and not labels_decide:
             panels.append(panel)
@@ -261,17 +262,19 @@ def untested(options: RunConfig, gates: Sequence[Gate], parts: Parts) -> str:
     return ""
 
 
-def untested_scales(options: RunConfig, gates: Sequence[Gate], parts: Parts) -> dict[str, str]:
-    """What judges judge by whom no check tests, by benchmark; see ``VerdictBase.scale``."""
-    found: dict[str, str] = {}
+def untested_scales(
+    gates: Sequence[Gate], benchmarks: Mapping[str, Benchmark], judges: Judges
+) -> dict[str, str]:
+    """The scale of each benchmark whose judges no check tests; see ``VerdictBase.scale``."""
+    scales: dict[str, str] = {}
     for gate in gates:
-        scale = kind_of(options.benchmarks[gate.benchmark]).verdicts.scale
-        panel = parts.judges[gate.benchmark]
+        scale = kind_of(benchmarks[gate.benchmark]).verdicts.scale
+        panel = judges[gate.benchmark]
         labels_decide = all(isinstance(judge, LabelsJudge) for judge in panel)
         # The figure of a known order is about the judge: that gate is such a check.
         if scale and not labels_decide and gate.metric != step_correlation.name:
-            found[gate.benchmark] = scale
-    return found
+            scales[gate.benchmark] = scale
+    return scales
 
 
 def identify(judge: Judge, reading: ReplayOptions) -> JudgeIdentity:
@@ -335,9 +338,9 @@ def known_evidence(options: RunConfig, gates: Sequence[Gate], parts: Parts) -> E
     return rates
 
 
-def require_own_labels(labels: HumanLabels, parts: Parts, store: Store, run: str) -> None:
+def require_own_labels(labels: HumanLabels, task: Task, run: str) -> None:
     """Check human labels against the run's prompts, and the answers that the store has."""
-    plan, candidate = parts.plan, parts.candidate
+    plan, candidate, store = task.plan, task.candidate, task.store
     this = f"run {run} of {candidate.name}"
     if labels.draws and not any(draw.benchmark in plan for draw in labels.draws):
         named = ", ".join(dict.fromkeys(draw.benchmark for draw in labels.draws))

@@ -32,12 +32,12 @@ from refusal_checks.core.store import Store
 from refusal_checks.core.text import count
 from refusal_checks.core.verdicts import Invalid, Judgement, Rated, Reason
 from refusal_checks.engines.servers import Servers
-from refusal_checks.evaluation.assembly import Parts
-from refusal_checks.evaluation.planning import Judges, Plan, verdict_key
+from refusal_checks.evaluation.planning import Judges, Plan, Task, verdict_key
 from refusal_checks.judges import panel as panels
 from refusal_checks.judges.base import Judge
 from refusal_checks.models.candidates import Candidate, ServedCandidate
 from refusal_checks.models.client.answers import MALFORMED
+from refusal_checks.models.client.client import Client
 from refusal_checks.models.spec import Attached, Model
 
 REPEATED = 20
@@ -204,20 +204,20 @@ def adopt(judges: Iterable[Judge], candidate: Candidate | None, store: Store) ->
         candidate.generation = store.generation(candidate.model_identity)
 
 
-def adopt_all(parts: Parts, store: Store) -> None:
+def adopt_all(task: Task) -> None:
     """The same for all of a run."""
-    adopt(judges_of(parts), parts.candidate, store)
+    adopt(with_reasoned(task.judges), task.candidate, task.store)
 
 
-def renew(parts: Parts, store: Store, done: dict[str, str]) -> None:
+def renew(task: Task, done: dict[str, str]) -> None:
     """Set aside all that is stored of the run's models, but for those that are ``done``."""
-    identities = {judge.stored_model for judge in judges_of(parts)}
-    if isinstance(parts.candidate, ServedCandidate):
-        identities.add(parts.candidate.model_identity)
+    identities = {judge.stored_model for judge in with_reasoned(task.judges)}
+    if isinstance(task.candidate, ServedCandidate):
+        identities.add(task.candidate.model_identity)
     for identity in identities - done.keys() - {""}:
-        store.renew(identity)
+        task.store.renew(identity)
         done[identity] = ""
-    adopt_all(parts, store)
+    adopt_all(task)
 
 
 def unverified(models: Iterable[Model], servers: Servers) -> str:
@@ -228,11 +228,12 @@ def unverified(models: Iterable[Model], servers: Servers) -> str:
     return f"what is stored of {', '.join(attached)} was not verified: no server was asked"
 
 
-def verify(parts: Parts, store: Store, done: dict[str, str], say: Say) -> Verified:
+def verify(task: Task, clients: Iterable[Client], done: dict[str, str], say: Say) -> Verified:
     """Ask the run's servers again, and set aside what they no longer say.
 
     Args:
-        parts: of the run; candidate and judges are given their present generations.
+        task: of the run; its candidate and judges are given their present generations.
+        clients: of its servers.
         done: by identity, the judges' models that this session has verified, and what to say of
             each if its verdicts were set aside; those of this run join.
         say: takes one line before a server is asked.
@@ -241,19 +242,19 @@ def verify(parts: Parts, store: Store, done: dict[str, str], say: Say) -> Verifi
         ModelError: a server fails, so that nothing can be verified.
     """
     judges: dict[str, list[Judge]] = {}
-    for judge in judges_of(parts):
+    for judge in with_reasoned(task.judges):
         if judge.is_attached:
             judges.setdefault(judge.stored_model, []).append(judge)
-    candidate = parts.candidate
+    candidate = task.candidate
     is_asked = isinstance(candidate, ServedCandidate) and candidate.is_attached
     if not is_asked and not judges:
         return Verified()
-    return asyncio.run(_verify(parts, store, done, judges, say))
+    return asyncio.run(_verify(task, clients, done, judges, say))
 
 
 async def _verify(
-    parts: Parts,
-    store: Store,
+    task: Task,
+    clients: Iterable[Client],
     done: dict[str, str],
     judges: Mapping[str, Sequence[Judge]],
     say: Say,
@@ -262,19 +263,19 @@ async def _verify(
     changed: list[Role] = []
     notes: list[str] = []
     async with AsyncExitStack() as stack:
-        for client in parts.engines.clients:
+        for client in clients:
             await stack.enter_async_context(client)
-        candidate = parts.candidate
+        candidate = task.candidate
         if isinstance(candidate, ServedCandidate) and candidate.is_attached:
-            recognised, note = await _verify_candidate(candidate, parts.plan, store, say)
+            recognised, note = await _verify_candidate(candidate, task.plan, task.store, say)
             if note:
                 changed.append("candidate")
                 notes.append(note)
-            adopt_all(parts, store)
+            adopt_all(task)
         for identity, panel in judges.items():
             if identity not in done:
-                done[identity] = await _verify_judge(panel, parts, store, say)
-                adopt_all(parts, store)
+                done[identity] = await _verify_judge(panel, task, say)
+                adopt_all(task)
             if done[identity]:
                 changed.append("judge")
                 notes.append(done[identity])
@@ -421,12 +422,8 @@ async def _first_tokens(
 # The judges.
 
 
-def judges_of(parts: Parts) -> Iterator[Judge]:
-    """All judges of a run, those included that write reasons for another."""
-    return with_reasoned(parts.judges)
-
-
 def with_reasoned(by_benchmark: Judges) -> Iterator[Judge]:
+    """All judges of a run, those included that write reasons for another."""
     for judge in dict.fromkeys(chain.from_iterable(by_benchmark.values())):
         yield judge
         if judge.reasoned:
@@ -447,14 +444,14 @@ class _Exchange:
         return verdict_key(self.judge, self.prompt, self.answer.text)
 
 
-async def _verify_judge(panel: Sequence[Judge], parts: Parts, store: Store, say: Say) -> str:
+async def _verify_judge(panel: Sequence[Judge], task: Task, say: Say) -> str:
     """What to tell the user if the verdicts of a model are set aside, else nothing.
 
     ``panel`` is the model's judges: one for each way of judging.
     """
-    name = panel[0].name
-    checked = list(_stored_of_check(panel, parts, store))
-    exchanges = checked + list(islice(_stored_of_run(panel, parts, store), REPEATED))
+    name, store = panel[0].name, task.store
+    checked = list(_stored_of_check(panel, task.judges, store))
+    exchanges = checked + list(islice(_stored_of_run(panel, task), REPEATED))
     if not exchanges:
         return ""
     verdicts = count(len(exchanges), "stored verdict")
@@ -495,9 +492,11 @@ def agreement(one: Judgement | None, other: Judgement | None) -> float:
     return float(one.verdict == other.verdict)
 
 
-def _stored_of_check(panel: Sequence[Judge], parts: Parts, store: Store) -> Iterator[_Exchange]:
+def _stored_of_check(
+    panel: Sequence[Judge], by_benchmark: Judges, store: Store
+) -> Iterator[_Exchange]:
     """The exchanges of the judge's checks whose verdicts are stored."""
-    for name, asked in parts.judges.items():
+    for name, asked in by_benchmark.items():
         judges = [judge for judge in asked if judge in panel]
         if not judges or not panels.is_check(name):
             continue
@@ -508,19 +507,19 @@ def _stored_of_check(panel: Sequence[Judge], parts: Parts, store: Store) -> Iter
             yield from _stored_verdicts(judge, exchanges, store)
 
 
-def _stored_of_run(panel: Sequence[Judge], parts: Parts, store: Store) -> Iterator[_Exchange]:
+def _stored_of_run(panel: Sequence[Judge], task: Task) -> Iterator[_Exchange]:
     """Exchanges of the run whose verdicts are stored, each prompt's first answer, by chance."""
-    prompts = [(name, prompt) for name, several in parts.plan.items() for prompt in several]
+    prompts = [(name, prompt) for name, several in task.plan.items() for prompt in several]
     for name, prompt in random.sample(prompts, min(LOOKED_AT, len(prompts))):
-        judges = [judge for judge in parts.judges[name] if judge in panel]
-        answers = parts.candidate.known([prompt], store) if judges else {}
+        judges = [judge for judge in task.judges[name] if judge in panel]
+        answers = task.candidate.known([prompt], task.store) if judges else {}
         exchanges = [
             as_judged(prompt, answer)
             for answer in islice(answers.values(), 1)
-            if unusable(answer, parts.candidate.max_tokens) is None
+            if unusable(answer, task.candidate.max_tokens) is None
         ]
         for judge in judges:
-            yield from _stored_verdicts(judge, exchanges, store)
+            yield from _stored_verdicts(judge, exchanges, task.store)
 
 
 def _stored_verdicts(
