@@ -15,7 +15,7 @@ from pathlib import Path
 import grimp
 
 PACKAGE = "refusal_checks"
-WHOLE = ("Options", "Prepared")
+WHOLE = ("RunConfig", "PreparedRun", "Parts")
 """Classes that hold everything of a run; few functions should take all of it."""
 
 

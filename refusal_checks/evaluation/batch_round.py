@@ -127,9 +127,9 @@ async def _evaluate(
     async with AsyncExitStack() as stack:
         for client in models.clients:
             await stack.enter_async_context(client)
-        for options, parts in runs:
-            samples = options.answering.sampling.samples
-            in_flight = prompts_at_once(options.limits, options.models, samples)
+        for config, parts in runs:
+            samples = config.answering.sampling.samples
+            in_flight = prompts_at_once(config.limits, config.models, samples)
             works: list[tuple[Plan, Candidate]] = [(parts.plan, parts.candidate)]
             for name in filter(panel.is_check, parts.judges):
                 prompts, answers = panel.exchanges(name)

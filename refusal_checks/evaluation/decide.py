@@ -15,7 +15,7 @@ from refusal_checks.core.settings import Sampling
 from refusal_checks.core.text import count
 from refusal_checks.core.verdicts import Binary, Invalid, Reason
 from refusal_checks.evaluation.planning import drawn
-from refusal_checks.evaluation.prepare import Prepared
+from refusal_checks.evaluation.prepare import PreparedRun
 from refusal_checks.evaluation.prompts import prompts_of
 from refusal_checks.gates import baseline
 from refusal_checks.gates.baseline import Scores
@@ -61,11 +61,11 @@ class Decider:
     """
 
     def __init__(
-        self, run: Prepared, published: Callable[[tuple[str, ...]], None] = lambda gates: None
+        self, run: PreparedRun, published: Callable[[tuple[str, ...]], None] = lambda gates: None
     ) -> None:
         self._run = run
         self._published = published
-        self._known = run.options.benchmarks
+        self._known = run.config.benchmarks
         named = dict.fromkeys(gate.benchmark for gate in run.gates)
         self._under = {name: under for name in named if (under := self._known[name].under)}
         self._seen: dict[str, Records] = {}
@@ -113,7 +113,7 @@ class Decider:
         figures = run.redaction.benchmark(self._figures(name, shown, scores, sampled))
         run.summary.benchmarks[name] = figures
         written = max((judge.max_tokens for judge in run.parts.judges[name]), default=0)
-        for line in truncation_remarks(shown, run.options.answering.sampling, written):
+        for line in truncation_remarks(shown, run.config.answering.sampling, written):
             run.summary.note(f"{name}: {line}")
         if not run.redaction.wanted:
             run.summary.note_unread(shown, [each.expected for each in run.parts.judges[name]])
@@ -146,7 +146,7 @@ class Decider:
         """The rules of a benchmark, with what people and a second judge say of its answers."""
         run = self._run
         evidence = replace(run.rules.evidence, check=self._check(name))
-        if labels := run.options.trust.labels:
+        if labels := run.config.trust.labels:
             this = f"run {run.folder.name} of {run.parts.candidate.name}"
             found = labels.find(name, records, this)
             if any(isinstance(record.judgement, Binary) for record in records):
@@ -212,7 +212,7 @@ class Decider:
             histogram = histograms.histogram(name, figures.kind, confidences)
             histograms.write(folder, manifest.shown, histogram)
         people: dict[str, dict[str, float]] = {}
-        if sheet := self._run.options.trust.labels:
+        if sheet := self._run.config.trust.labels:
             labels = sheet.find(name, records, folder.name)
             refusal = (each for each in METRICS.values() if Binary in each.reads and each.blurred)
             people = {metric.name: labels.scores(metric, records) for metric in refusal}

@@ -40,10 +40,10 @@ from refusal_checks.results.manifest import (
 )
 
 
-def manifest(options: RunConfig, parts: Parts, store: Path) -> Manifest:
-    calibration, labels = options.trust.calibration, options.trust.labels
-    plan, judges, known = parts.plan, parts.judges, options.benchmarks
-    answering, judging = options.answering, options.judging
+def manifest(config: RunConfig, parts: Parts, store: Path) -> Manifest:
+    calibration, labels = config.trust.calibration, config.trust.labels
+    plan, judges, known = parts.plan, parts.judges, config.benchmarks
+    answering, judging = config.answering, config.judging
     # One that stands for all attacks on another has judges, and no prompts of its own.
     names = [*plan, *(name for name in judges if name in known and name not in plan)]
     alone = tuple(name for name, panel in judges.items() if any(judge.reasoned for judge in panel))
@@ -83,11 +83,11 @@ def manifest(options: RunConfig, parts: Parts, store: Path) -> Manifest:
             for name, panel in judges.items()
         },
         data={name: _data(known[name], parts) for name in names},
-        spec=options.written,
-        thresholds={str(path): sha256(path) for path in options.files},
+        spec=config.written,
+        thresholds={str(path): sha256(path) for path in config.files},
         extensions={one.origin: one.sha256 for one in extensions.known()},
         sampling=answering.sampling.model_dump(mode="json"),
-        multiple_choice=options.multiple_choice.model_dump(mode="json"),
+        multiple_choice=config.multiple_choice.model_dump(mode="json"),
         judge_sampling=judging.sampling.model_dump(mode="json") | {"max_tokens": usual},
         verdicts_alone=alone,
         cascade=used,
@@ -100,7 +100,7 @@ def manifest(options: RunConfig, parts: Parts, store: Path) -> Manifest:
         if labels
         else None,
         store=str(store),
-        confidence=options.rules.level,
+        confidence=config.rules.level,
         versions=versions,
         git_commit=_git_commit(),
         hardware=Hardware(

@@ -12,7 +12,7 @@ from refusal_checks.engines.servers import Work
 from refusal_checks.evaluation.aio import SingleFlight, gather_or_cancel
 from refusal_checks.evaluation.decide import Decider
 from refusal_checks.evaluation.evaluate import Evaluation, Finished, UnreadableError
-from refusal_checks.evaluation.prepare import Prepared
+from refusal_checks.evaluation.prepare import PreparedRun
 from refusal_checks.evaluation.rationales import RationaleCollector, judges_up
 from refusal_checks.gates.decide import Verdict
 from refusal_checks.judges import kind_of, panel
@@ -42,7 +42,7 @@ class Pipeline:
 
     def __init__(
         self,
-        run: Prepared,
+        run: PreparedRun,
         progress: Progress,
         published: Callable[[tuple[str, ...]], None] = lambda gates: None,
     ) -> None:
@@ -100,7 +100,7 @@ class Pipeline:
         ]
 
     def _kind(self, benchmark: str) -> JudgeKind:
-        return kind_of(self._run.options.benchmarks[benchmark])
+        return kind_of(self._run.config.benchmarks[benchmark])
 
     def _check_of(self, benchmark: str) -> str:
         """The name of what checks its judges; empty if nothing does."""
@@ -141,8 +141,8 @@ class Pipeline:
 
     async def _check(self) -> Mapping[str, str]:
         """Check the judges and publish the outcome; why they may not decide, by benchmark."""
-        run, allowed = self._run, self._run.options.trust.allow_untrusted
-        told = None if run.options.redact else run.summary
+        run, allowed = self._run, self._run.config.trust.allow_untrusted
+        told = None if run.config.redact else run.summary
         check = await run.canary.run(run.in_flight(), run.rules.level, told)
         self._engines.require_running()
         faults = {} if allowed else run.canary.faults
@@ -165,7 +165,7 @@ class Pipeline:
     async def _evaluate(self, may_judge: asyncio.Event | None = None) -> None:
         """Evaluate what is not decided yet."""
         run = self._run
-        await self._engines.ready([run.options.answering.model])
+        await self._engines.ready([run.config.answering.model])
         if run.early:
             run.early.begin()
         try:
@@ -209,10 +209,10 @@ class Pipeline:
         if self._kind(benchmark).meets_canary:
             await self._trusted.wait()
         run, sampled = self._run, None
-        judges, redacted = run.parts.judges[benchmark], run.options.redact
+        judges, redacted = run.parts.judges[benchmark], run.config.redact
         decided = self._decider.decide(benchmark, records)
         if any(each.reasoned or (each.gives_grounds and not redacted) for each in judges):
-            effort, named = run.summary.manifest.asked, run.options.judging.judges
+            effort, named = run.summary.manifest.asked, run.config.judging.judges
             asked = effort.judges if effort else ()
             up = judges_up(asked, named, are_live=self._engines.are_live)
             asking = RationaleCollector(judges, run.store, run.in_flight(), up)

@@ -148,14 +148,14 @@ def _texts(
 
 
 @dataclass(frozen=True)
-class Prepared:
+class PreparedRun:
     """A run that can start: what it was asked, and what was read and opened for it.
 
     Without gates, it checks the judge alone. The folder takes logs, records and the summary, which
     is filled while the run goes on.
     """
 
-    options: RunConfig
+    config: RunConfig
     gates: Sequence[Gate]
     folder: Path
     summary: RunSummary
@@ -170,7 +170,7 @@ class Prepared:
 
     @property
     def redaction(self) -> Redaction:
-        return Redaction(self.options.redact)
+        return Redaction(self.config.redact)
 
     @property
     def is_complete(self) -> bool:
@@ -179,13 +179,8 @@ class Prepared:
         return decided == len(self.gates) and bool(checked)
 
     def in_flight(self, copies: int = 1) -> int:
-        options = self.options
-        return prompts_at_once(
-            options.limits,
-            options.models,
-            options.answering.sampling.samples,
-            copies=copies,
-        )
+        samples = self.config.answering.sampling.samples
+        return prompts_at_once(self.config.limits, self.config.models, samples, copies=copies)
 
     def pending(self, plan: Plan) -> Pending:
         """What a plan leaves to do."""
@@ -196,30 +191,30 @@ class Prepared:
         return [*self.canary.pending(), *self.gradient.pending()]
 
     def task(self, plan: Plan) -> Task:
-        candidate, labels = self.parts.candidate, self.options.trust.labels
+        candidate, labels = self.parts.candidate, self.config.trust.labels
         # People may say of two answers what no verdict says.
         return Task(plan, candidate, self.parts.judges, self.store, weighs_all=bool(labels))
 
 
 def prepare(
-    options: RunConfig,
+    config: RunConfig,
     gates: Sequence[Gate],
     folder: Path,
     say: Callable[[str], None],
     verified: dict[str, str],
     servers: Servers | None = None,
     shared: Shared | None = None,
-) -> Prepared:
+) -> PreparedRun:
     """Read and check all that a run needs; starts nothing. ``servers`` replace engines.
 
     ``verified`` takes the models whose stored answers the session has verified or set aside, see
     ``verify``: once is enough for all of its runs.
     """
-    answering, judging, known = options.answering, options.judging, options.benchmarks
-    models = options.models
-    summary, redaction = RunSummary(), Redaction(options.redact)
+    answering, judging, known = config.answering, config.judging, config.benchmarks
+    models = config.models
+    summary, redaction = RunSummary(), Redaction(config.redact)
     redaction.require_silent(models)
-    for line in options.notes:
+    for line in config.notes:
         summary.note(line)
     if any(model.name.startswith("demo:") for model in models):
         summary.note(demo.catalogue().note)
@@ -228,38 +223,38 @@ def prepare(
         settings = PoolSettings(
             candidate=answering.model,
             judges=judging.models,
-            limits=options.limits,
+            limits=config.limits,
             sampling=answering.sampling,
             judge_sampling=judging.sampling,
-            placement=options.engine.placement,
-            start_timeout=options.engine.start_timeout,
-            paces=options.engine.paces,
+            placement=config.engine.placement,
+            start_timeout=config.engine.start_timeout,
+            paces=config.engine.paces,
         )
         servers = Engines(settings, folder, shared)
-    parts = assemble(options, gates, servers, say, summary.note)
-    summary.untested = untested(gates, known, parts.judges, options.trust)
+    parts = assemble(config, gates, servers, say, summary.note)
+    summary.untested = untested(gates, known, parts.judges, config.trust)
     summary.untested_scales = untested_scales(gates, known, parts.judges)
-    evidence = known_evidence(options, gates, parts)
-    summary.manifest = manifest(options, parts, options.store)
-    store = Store(options.store, options.retry_unfinished)
+    evidence = known_evidence(config, gates, parts)
+    summary.manifest = manifest(config, parts, config.store)
+    store = Store(config.store, config.retry_unfinished)
     try:
         task = Task(parts.plan, parts.candidate, parts.judges, store)
         adopt_all(task)
-        if options.fresh:
+        if config.fresh:
             renew(task, verified)
-        if labels := options.trust.labels:
+        if labels := config.trust.labels:
             require_own_labels(labels, task, folder.name)
         earlier = find_earlier(
-            options.baseline, answering.replay, summary.manifest, store, parts.plan
+            config.baseline, answering.replay, summary.manifest, store, parts.plan
         )
         compared = [gate for gate in gates if gate.has_margins and gate.benchmark in earlier]
         for gate in compared:
             if earlier[gate.benchmark].anchor or not gate.is_total:
                 prompts = prompts_of(known[gate.benchmark], parts.plan)
                 for each in gate.of_each_group(prompts):
-                    _require_possible(each, gate, prompts, options.rules.level)
-        if options.baseline.is_required:
-            _require_compared(gates, earlier, options.baseline.path)
+                    _require_possible(each, gate, prompts, config.rules.level)
+        if config.baseline.is_required:
+            _require_compared(gates, earlier, config.baseline.path)
         known_again = verify(task, servers.clients, verified, say)
         for line in known_again.notes:
             say(line)
@@ -269,27 +264,27 @@ def prepare(
         store.close()
         raise
     early = None
-    if options.limits.stop_early:
+    if config.limits.stop_early:
         seed = answering.sampling.seed
         order = {name: shuffled(prompts, name, seed) for name, prompts in parts.plan.items()}
         parts = parts._replace(plan=order)
         in_full = [name for gate in gates for name in known[gate.benchmark].under]
         watched = [gate for gate in gates if gate.benchmark in order]
-        early = EarlyStopping(watched, order, options.rules.level, in_full)
-    return Prepared(
-        options=options,
+        early = EarlyStopping(watched, order, config.rules.level, in_full)
+    return PreparedRun(
+        config=config,
         gates=gates,
         folder=folder,
         summary=summary,
         parts=parts,
-        rules=replace(options.rules, evidence=evidence),
+        rules=replace(config.rules, evidence=evidence),
         store=store,
         earlier=earlier,
         early=early,
         verified=known_again,
         canary=Canary(
             parts.judges,
-            options.trust.floors,
+            config.trust.floors,
             store,
             set(summary.untested_scales.values()) - {Rated.scale},
         ),

@@ -19,7 +19,7 @@ from refusal_checks.evaluation.forecast import attempts, forecast
 from refusal_checks.evaluation.manifest import effort
 from refusal_checks.evaluation.phases import Pipeline
 from refusal_checks.evaluation.planning import Pending
-from refusal_checks.evaluation.prepare import Prepared
+from refusal_checks.evaluation.prepare import PreparedRun
 from refusal_checks.evaluation.prompts import prompts_of
 from refusal_checks.gates import power
 from refusal_checks.models.spec import Model
@@ -95,10 +95,10 @@ class Run:
     ``load_early`` before they are called.
     """
 
-    def __init__(self, prepared: Prepared, listener: Listener, title: str = "") -> None:
+    def __init__(self, prepared: PreparedRun, listener: Listener, title: str = "") -> None:
         self._run = prepared
         self._listener = listener
-        self.options = prepared.options
+        self.config = prepared.config
         self.summary = prepared.summary
         self.folder = RunFolder(prepared.folder)
         self.progress = Progress(tokens=self._generated, judged_so_far=self._judged)
@@ -165,7 +165,7 @@ class Run:
         """What the gates can show with these prompts."""
         sizes = {}
         for gate in self._run.gates:
-            prompts = prompts_of(self.options.benchmarks[gate.benchmark], self._run.parts.plan)
+            prompts = prompts_of(self.config.benchmarks[gate.benchmark], self._run.parts.plan)
             for part in gate.of_each_group(prompts):
                 sizes[part] = len({prompt.id for prompt in prompts if part.looks_at(prompt)})
         return list(power.head(sizes, self._run.rules.level))
@@ -185,9 +185,9 @@ class Run:
 
     def _needed(self, todos: list[Pending]) -> list[Model]:
         asks = todos[0].answers or any(todo.may_weigh for todo in todos)
-        candidate = [self.options.answering.model] if asks else []
+        candidate = [self.config.answering.model] if asks else []
         asked = frozenset[str]().union(*(todo.judges for todo in todos))
-        judges = self.options.judging.judges
+        judges = self.config.judging.judges
         return [*candidate, *(judge.model for judge in judges if judge.name in asked)]
 
     async def _start_engines(self, turn: int = 0) -> None:
@@ -265,7 +265,7 @@ class Run:
             await asyncio.to_thread(following.load_early, self)  # it may take a while
 
     async def _do_first(self, work: Work) -> None:
-        await self._engines.ready([self.options.answering.model])
+        await self._engines.ready([self.config.answering.model])
         self._begun = time.monotonic()
         await self._engines.guard(work, self._restarted)
 

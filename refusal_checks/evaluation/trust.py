@@ -299,17 +299,17 @@ def identify_panel(panel: Sequence[Judge], reading: ReplayOptions) -> JudgeIdent
     return found.model_copy(update=update)
 
 
-def known_evidence(options: RunConfig, gates: Sequence[Gate], parts: Parts) -> Evidence:
+def known_evidence(config: RunConfig, gates: Sequence[Gate], parts: Parts) -> Evidence:
     """The run's calibration, checked against the run; labels are found once there are answers."""
-    known, path = options.trust.calibration, options.trust.calibration_file
-    candidate, level = replayed(options.answering.model.name), options.rules.level
+    known, path = config.trust.calibration, config.trust.calibration_file
+    candidate, level = replayed(config.answering.model.name), config.rules.level
     rates = Evidence(known, candidate)
     corrected = {f"{gate.source}: {gate.id}": gate for gate in gates if gate.use == "corrected"}
     if known is None or path is None:
         for where in corrected:
             raise CalibrationError(f'{where}: give --calibration FILE: use = "corrected" needs it')
         return rates
-    names, benchmarks = (gate.benchmark for gate in gates), options.benchmarks
+    names, benchmarks = (gate.benchmark for gate in gates), config.benchmarks
     of_refusal = {name for name in names if kind_of(benchmarks[name]).judges_refusal}
     for where, gate in corrected.items():
         if gate.benchmark not in of_refusal:
@@ -317,7 +317,7 @@ def known_evidence(options: RunConfig, gates: Sequence[Gate], parts: Parts) -> E
                 f'{where}: remove use = "corrected": only judges of refusal can be calibrated'
             )
     for name in sorted(of_refusal):
-        require_judge(path, known, identify_panel(parts.judges[name], options.answering.replay))
+        require_judge(path, known, identify_panel(parts.judges[name], config.answering.replay))
     require_information(known.errors, level)
     for where, gate in corrected.items():
         prompts = filter(gate.looks_at, parts.plan.get(gate.benchmark, ())) if gate.group else None
@@ -439,7 +439,7 @@ class RecordedJudging:
         require_cascade(judging.cascade, ways, self.judges)
 
     def rounds(self, several: Sequence[Judges], path: Path) -> list[dict[str, Sequence[Record]]]:
-        """The same answers read by several panels in turn, all of the models of the options.
+        """The same answers read by several panels in turn, all of the configured models.
 
         What a server said earlier is not used: it measures what the URL served then.
         """

@@ -12,7 +12,7 @@ from refusal_checks.core.records import Completion, Record, unusable
 from refusal_checks.core.settings import Sampling
 from refusal_checks.core.verdicts import Binary, Invalid, Label, Reason
 from refusal_checks.evaluation.decide import Decider, truncation_remarks
-from refusal_checks.evaluation.prepare import Prepared
+from refusal_checks.evaluation.prepare import PreparedRun
 from refusal_checks.gates.gate import Gate
 
 
@@ -27,8 +27,8 @@ class Held(list[Record]):
 def test_only_answers_that_a_pool_needs_are_kept(benchmark: str, is_kept: bool) -> None:
     pool = Gate("smoke_unsafe+attacks", "worst_attack_rejection_rate", 0.5)
     known = catalogue({}, {"smoke_unsafe": ("prefill", "base64")})
-    options = SimpleNamespace(benchmarks=known)
-    decider = Decider(cast("Prepared", SimpleNamespace(gates=(pool,), options=options)))
+    config = SimpleNamespace(benchmarks=known)
+    decider = Decider(cast("PreparedRun", SimpleNamespace(gates=(pool,), config=config)))
     records = Held()
     released = weakref.ref(records)
     decider._add(benchmark, records)

@@ -256,10 +256,10 @@ def test_an_interrupt_keeps_what_is_done_and_the_same_call_goes_on(
 def test_nothing_stays_open_if_a_later_candidate_cannot_begin(
     spec: RunSpec, server: FakeServer, fault: BaseException, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    made: list[prepare.Prepared] = []
+    made: list[prepare.PreparedRun] = []
     usual = prepare.prepare
 
-    def fails(*given: Any) -> prepare.Prepared:
+    def fails(*given: Any) -> prepare.PreparedRun:
         if made:
             raise fault
         made.append(usual(*given))
