@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from refusal_checks.core.records import Record
+from refusal_checks.core.text import clean, clean_lines, count
 from refusal_checks.core.verdicts import Invalid
 from refusal_checks.gates.gate import Gate
 from refusal_checks.results.redact import Redaction
@@ -79,12 +80,20 @@ class Underway:
     redaction: Redaction
     has_ended: Callable[[], bool]
 
+    @property
+    def name(self) -> str:
+        """The candidate, as messages name it."""
+        return self.title or self.summary.manifest.candidate
+
 
 @dataclass(frozen=True)
 class Message:
     """A line for people: what is done next, and what they should know of it."""
 
     text: str
+
+    def __str__(self) -> str:
+        return clean_lines(self.text)
 
 
 @dataclass(frozen=True)
@@ -93,12 +102,18 @@ class Prepared:
 
     runs: tuple[Underway, ...]
 
+    def __str__(self) -> str:
+        return f"prepared: {count(len(self.runs), 'run')}"
+
 
 @dataclass(frozen=True)
 class Turn:
     """The evaluation of one candidate begins."""
 
     run: Underway
+
+    def __str__(self) -> str:
+        return f"begins: {clean(self.run.name)}"
 
 
 @dataclass(frozen=True)
@@ -109,6 +124,10 @@ class Judged:
     benchmark: str
     records: Sequence[Record]
 
+    def __str__(self) -> str:
+        done = self.run.progress.benchmarks[self.benchmark]
+        return f"{self.benchmark}: {done.judged} of {done.planned} prompts judged"
+
 
 @dataclass(frozen=True)
 class Decided:
@@ -117,12 +136,18 @@ class Decided:
     run: Underway
     gates: tuple[str, ...]
 
+    def __str__(self) -> str:
+        return f"decided: {clean(', '.join(self.gates), 500)}"
+
 
 @dataclass(frozen=True)
 class Ended:
     """The evaluation of one candidate is over, and its summary is written."""
 
     run: Underway
+
+    def __str__(self) -> str:
+        return f"ended: {clean(self.run.name)}"
 
 
 Event = Message | Prepared | Turn | Judged | Decided | Ended

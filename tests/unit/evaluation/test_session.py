@@ -323,6 +323,10 @@ def test_events_come_in_order(spec: RunSpec, server: FakeServer) -> None:
         assert set(decided.gates) == {RATE, INVALID}
         assert run.has_ended()
     assert [run.folder for run in first.runs] == [run.folder.path for run in result.runs]
+    lines = [str(event) for event in events]
+    assert not any("\n" in line for line in lines)
+    assert lines[0] == "prepared: 2 runs"
+    assert f"decided: {RATE}, {INVALID}" in lines
 
 
 @pytest.mark.parametrize("kind", [Prepared, Turn, Judged, Decided, Ended])
