@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import threading
 from collections.abc import Collection, Mapping
 from contextlib import suppress
-from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from queue import SimpleQueue
 
@@ -19,15 +17,13 @@ from refusal_checks.evaluation.result import RunResult
 from refusal_checks.evaluation.run import Run, evaluate_in_turn
 from refusal_checks.gates.gate import Gate
 from refusal_checks.reports import formats
+from refusal_checks.results import project
 from refusal_checks.results.progress import Event, Listener, Message, Prepared
 from refusal_checks.results.run_folder import RunFolder, RunView
 from refusal_checks.spec import RunSpec
 
 Selection = Mapping[str, Collection[str]]
 """Ids of gates by candidate; a candidate without any is only asked to have its judge checked."""
-
-
-_given: set[str] = set()  # the names of runs of this process
 
 
 class Interrupted(KeyboardInterrupt):
@@ -72,24 +68,10 @@ def evaluate(
         EngineStartError: the engine of the only candidate did not start.
         Interrupted: a KeyboardInterrupt, by Ctrl-C or SIGTERM; it has the result so far.
     """
-    session = _Session(spec, on_event or _ignore, gates, run_id or new_run_id(), kept)
+    session = _Session(spec, on_event or _ignore, gates, run_id or project.new_run_id(), kept)
     if _has_loop():
         return session.in_thread(write_reports)
     return session.work(write_reports)
-
-
-def new_run_id() -> str:
-    """A name for a run that starts now: its time, in UTC, and this process.
-
-    Of calls within one second, each is given the next second that is free.
-    """
-    started = datetime.now(UTC)
-    name = ""
-    while not name or name in _given:
-        name = f"{started:%Y%m%d-%H%M%SZ}-{os.getpid()}"
-        started += timedelta(seconds=1)
-    _given.add(name)
-    return name
 
 
 def run_folders(runs: Path, run_id: str, candidates: int) -> list[Path]:

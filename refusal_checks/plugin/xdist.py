@@ -7,11 +7,9 @@ collected.
 
 from __future__ import annotations
 
-import os
 import tempfile
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Protocol
 from uuid import uuid4
@@ -41,10 +39,11 @@ def shared(config: pytest.Config) -> Mapping[str, str]:
     the controller then says what is missing. It is empty if the controller expects them.
     """
     if _SHARED not in config.stash:
-        name = f"{datetime.now(UTC):%Y%m%d-%H%M%SZ}-{os.getpid()}"
+        from refusal_checks.results.project import new_run_id  # not for sessions without workers
+
         signal = Path(tempfile.gettempdir()) / f"refusal-checks-{uuid4().hex}"
         sent = getattr(config, "workerinput", {}).get(KEY)
-        config.stash[_SHARED] = sent or {"run": name, "signal": str(signal)}
+        config.stash[_SHARED] = sent or {"run": new_run_id(), "signal": str(signal)}
     return config.stash[_SHARED]
 
 

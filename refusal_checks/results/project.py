@@ -1,11 +1,13 @@
-"""Where a project keeps its store and its runs, as pytest's configuration there says."""
+"""Where a project keeps its store and its runs, as pytest's configuration there says; run ids."""
 
 from __future__ import annotations
 
 import configparser
 import os
 import shlex
+import threading
 import tomllib
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +28,25 @@ _FILES = (
     ("tox.ini", ("pytest",)),
     ("setup.cfg", ("tool:pytest",)),
 )
+
+
+_given: set[str] = set()  # the names of runs of this process
+_giving = threading.Lock()
+
+
+def new_run_id() -> str:
+    """A name for a run that starts now: its time, in UTC, and this process.
+
+    Of calls within one second, each is given the next second that is free.
+    """
+    started = datetime.now(UTC)
+    with _giving:
+        while True:
+            name = f"{started:%Y%m%d-%H%M%SZ}-{os.getpid()}"
+            if name not in _given:
+                _given.add(name)
+                return name
+            started += timedelta(seconds=1)
 
 
 def usual_folder(folder: Path | None = None) -> Path:
