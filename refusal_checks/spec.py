@@ -401,16 +401,16 @@ class RunSpec(BaseModel):
             UserError: what is wrong, where it is written, and what to write.
         """
         extensions.require_sound()
-        found = [toml_file.find(Path(fspath(name))) for name in files] or [usual_file(Path.cwd())]
-        parsed = {path: toml_file.read(path) for path in found}
+        paths = [toml_file.find(Path(fspath(name))) for name in files] or [usual_file(Path.cwd())]
+        parsed = {path: toml_file.read(path) for path in paths}
         thresholds.take_extensions(parsed)
         layers = [
             Layer(content, where=str(path), folder=path.parent) for path, content in parsed.items()
         ]
-        spec = cls._merged([*layers, *overrides], tuple(found))
+        spec = cls._merged([*layers, *overrides], tuple(paths))
         if not spec.gates:
             raise ThresholdError(
-                f"no gate in {', '.join(map(str, found))}: write one, for example [xstest_unsafe] "
+                f"no gate in {', '.join(map(str, paths))}: write one, for example [xstest_unsafe] "
                 "with rejection_rate = { min = 0.80 }; without gates every model would pass"
             )
         return spec
@@ -446,15 +446,15 @@ class RunSpec(BaseModel):
             place = Path(layer.where)
             others.pop(place, None)  # what is said twice counts where it is said last
             others[place] = _of_benchmarks(layer)
-        known = thresholds.merge(others, discover(), settings, TABLES)
+        merged = thresholds.merge(others, discover(), settings, TABLES)
         spec = cls.model_validate(
             {
                 **tables,
-                "gates": known.gates,
-                "benchmarks": known.tables,
-                "attacked": known.attacked,
+                "gates": merged.gates,
+                "benchmarks": merged.tables,
+                "attacked": merged.attacked,
                 "files": files,
-                "notes": known.notes,
+                "notes": merged.notes,
             }
         )
         spec._layers = tuple(layers)
@@ -479,10 +479,10 @@ class RunSpec(BaseModel):
         Gates are recorded with their verdicts.
         """
         names = {name for name in TABLES if getattr(self, name).model_fields_set}
-        found = self.model_dump(mode="json", include=names, exclude_unset=True)
+        written = self.model_dump(mode="json", include=names, exclude_unset=True)
         for name in self.reports.formats:
-            found["reports"].pop(name, None)
-        return found
+            written["reports"].pop(name, None)
+        return written
 
 
 TABLES: Mapping[str, type[Frozen]] = {
@@ -562,7 +562,7 @@ def key_kind(key: str) -> Any:
     """The type of a key such as ``limits.prompts``, without ``None``."""
     table, _, name = key.partition(".")
     kind: Any = TABLES[table].model_fields[name].annotation
-    options = [each for each in get_args(kind) if each is not type(None)]
+    options = [option for option in get_args(kind) if option is not type(None)]
     is_optional = type(None) in get_args(kind)
     return options[0] if is_optional else kind
 
@@ -590,23 +590,23 @@ def _joined(before: Any, after: Any) -> Any:
     """Two values of a key: tables key by key, else the later one."""
     if not (isinstance(before, dict) and isinstance(after, dict)):
         return after
-    found = dict(before)
+    joined = dict(before)
     for key, value in after.items():
-        found[key] = _joined(found[key], value) if key in found else value
-    return found
+        joined[key] = _joined(joined[key], value) if key in joined else value
+    return joined
 
 
 def _of_benchmarks(layer: Layer) -> dict[str, Any]:
     """What a layer says of benchmarks, as a copy."""
-    found: dict[str, Any] = _copied(
+    tables: dict[str, Any] = _copied(
         {name: table for name, table in layer.content.items() if name not in TABLES}
     )
     if layer.folder is None:  # else merging has them start from the file's folder
-        for table in found.values():
+        for table in tables.values():
             for key in {"file", "rubric"} & table.keys():
                 if isinstance(table[key], str):
                     table[key] = str(Path.cwd() / table[key])
-    return found
+    return tables
 
 
 def _require_tables(layer: Layer) -> None:
@@ -614,7 +614,7 @@ def _require_tables(layer: Layer) -> None:
     for name, table in layer.content.items():
         if isinstance(table, dict):
             continue
-        places = [f"{known}.{name}" for known, kind in TABLES.items() if name in kind.model_fields]
+        places = [f"{owner}.{name}" for owner, kind in TABLES.items() if name in kind.model_fields]
         hint = f'; did you mean "{places[0]}"?' if places else near(name, TABLES)
         raise UserError(f"{layer.where}: write TABLE.KEY=VALUE{hint}")
 
@@ -672,9 +672,9 @@ def _below(folder: Path, kind: type[Frozen], table: Mapping[str, Any]) -> dict[s
             is_path = is_path and (folder / str(value)).exists()
         return str(folder / str(value)) if is_path else value
 
-    found = dict(table)
+    placed = dict(table)
     for name, value in table.items():
         field = kind.model_fields.get(name)
         if field and any(isinstance(each, FromFile) for each in field.metadata):
-            found[name] = joined(value, name)
-    return found
+            placed[name] = joined(value, name)
+    return placed

@@ -230,7 +230,7 @@ def configure(spec: RunSpec, kept: Folders) -> tuple[RunConfig, ...]:
         redact=is_redacted(spec.reports.redact),
         written=spec.recorded(),
     )
-    found = []
+    configs = []
     for number, (model, title) in enumerate(zip(candidates, titles(spec), strict=True), 1):
         own, notes = trust.labels, spec.notes
         if trust.labels:  # a sheet may be of another candidate's answers
@@ -238,9 +238,11 @@ def configure(spec: RunSpec, kept: Folders) -> tuple[RunConfig, ...]:
             own = trust.labels.among(model.name, others)
             if not own:
                 notes += (f"{trust.labels.name}: no human labels of answers of {model.name}",)
-        each = replace(answering, model=model, title=title, number=number)
-        found.append(replace(shared, answering=each, trust=replace(trust, labels=own), notes=notes))
-    return tuple(found)
+        candidate = replace(answering, model=model, title=title, number=number)
+        configs.append(
+            replace(shared, answering=candidate, trust=replace(trust, labels=own), notes=notes)
+        )
+    return tuple(configs)
 
 
 # Models.
@@ -266,13 +268,13 @@ def titles(spec: RunSpec) -> tuple[str, ...]:
 def _shortest(written: Sequence[str]) -> tuple[str, ...]:
     """The fewest last parts of each name that no other one has; the whole name where all agree."""
     parts = [name.rpartition("#")[2].strip("/").split("/") for name in written]
-    found: list[str] = []
+    shortest: list[str] = []
     for name, own in zip(written, parts, strict=True):
-        others = [each for each in parts if each is not own]
+        others = [other for other in parts if other is not own]
         tails = (own[-count:] for count in range(1, len(own) + 1))
-        tail = next((t for t in tails if all(each[-len(t) :] != t for each in others)), None)
-        found.append("/".join(tail) if tail and any(tail) else name)
-    return tuple(found)
+        tail = next((t for t in tails if all(other[-len(t) :] != t for other in others)), None)
+        shortest.append("/".join(tail) if tail and any(tail) else name)
+    return tuple(shortest)
 
 
 def _distinct(names: Sequence[str]) -> list[str]:
@@ -286,9 +288,9 @@ def _distinct(names: Sequence[str]) -> list[str]:
 def read_candidates(spec: RunSpec) -> tuple[CandidateModel, ...]:
     named = spec.candidate.model
     extras = _read_extras(spec, "candidate", named)
-    found = [models.parse_candidate(name, own) for name, own in zip(named, extras, strict=True)]
-    _require_different("candidate", named, [replace(model, name="") for model in found])
-    titled = zip(_distinct(named), found, strict=True)
+    parsed = [models.parse_candidate(name, own) for name, own in zip(named, extras, strict=True)]
+    _require_different("candidate", named, [replace(model, name="") for model in parsed])
+    titled = zip(_distinct(named), parsed, strict=True)
     return tuple(replace(model, name=name) for name, model in titled)
 
 
@@ -296,16 +298,16 @@ def read_judges(spec: RunSpec) -> JudgeConfig:
     named = spec.judge.model
     prompts = _spread(spec, "judge.prompt", spec.judge.prompt, named, "")
     extras = _read_extras(spec, "judge", named)
-    found = [models.parse_judge(name, own) for name, own in zip(named, extras, strict=True)]
+    parsed = [models.parse_judge(name, own) for name, own in zip(named, extras, strict=True)]
     judges = [
         NamedJudge(name, model, None if isinstance(model, models.Rule) else prompt or None)
-        for name, model, prompt in zip(_distinct(named), found, prompts, strict=True)
+        for name, model, prompt in zip(_distinct(named), parsed, prompts, strict=True)
     ]
     _require_different("judge", named, [(judge.model, judge.template) for judge in judges])
-    if all(isinstance(model, models.Rule) for model in found):
+    if all(isinstance(model, models.Rule) for model in parsed):
         _require_unset_for_rules(spec, ", ".join(judge.name for judge in judges))
     bundled = named.count(BUNDLED)
-    others = [model for model in found if not isinstance(model, models.Rule)]
+    others = [model for model in parsed if not isinstance(model, models.Rule)]
     if bundled > 1:
         raise ModelError(f"--judge {BUNDLED}: name it once, so that it does not count double")
     if bundled and all(model.name == BUNDLED for model in others):
@@ -343,9 +345,9 @@ def changed(given: settings.Frozen) -> list[tuple[str, object]]:
     return [(name, value) for name, value in given if value != fields[name].default]
 
 
-def _require_different(role: str, named: Sequence[str], found: Sequence[object]) -> None:
-    for number, one in enumerate(found):
-        if one in found[:number]:
+def _require_different(role: str, named: Sequence[str], identities: Sequence[object]) -> None:
+    for number, one in enumerate(identities):
+        if one in identities[:number]:
             raise ModelError(
                 f"--{role} {named[number]}: named twice with the same settings; name it once, so "
                 f"that it does not count double, or give each its own {role}.template_variables"
@@ -361,15 +363,15 @@ def _read_extras(spec: RunSpec, role: str, named: Sequence[str]) -> list[models.
     )
     ends = _spread(spec, f"{role}.reasoning_end", table.reasoning_end, named, "")
     engine = choose_engine(spec.engine.name, spec.engine.command)
-    found = []
+    extras = []
     for own_args, own_variables, end in zip(args, variables, ends, strict=True):
         try:
             words = tuple(shlex.split(own_args))
         except ValueError as fault:
             where = _said(spec, f"{role}.args", own_args)
             raise ModelError(f"{where}: quote as in a shell: {fault}") from None
-        found.append(models.Extras(words, own_variables, end, *engine))
-    return found
+        extras.append(models.Extras(words, own_variables, end, *engine))
+    return extras
 
 
 def _spread(
@@ -406,9 +408,9 @@ def choose_engine(name: str, command: str) -> tuple[str, tuple[str, ...]]:
     return kinds.choose(usual if name == kinds.AUTO else name), program
 
 
-def _require_engine(spec: RunSpec, found: Sequence[CandidateModel | JudgeModel]) -> None:
+def _require_engine(spec: RunSpec, parsed: Sequence[CandidateModel | JudgeModel]) -> None:
     """Refuse the choice of an engine if no model needs one."""
-    if any(isinstance(model, Served) for model in found):
+    if any(isinstance(model, Served) for model in parsed):
         return
     for key, value, unset in (
         ("engine.name", spec.engine.name, kinds.AUTO),
@@ -448,7 +450,7 @@ def read_replay(table: RecordingTable, candidates: Sequence[CandidateModel]) -> 
     labels = {label.lower(): meaning.lower() for label, meaning in table.labels.items()}
     require_meanings(labels, "recording.labels")
     for name in table.model_fields_set:
-        if getattr(table, name) and not any(isinstance(each, Replay) for each in candidates):
+        if getattr(table, name) and not any(isinstance(model, Replay) for model in candidates):
             raise UserError(
                 f"recording.{name}: leave it out, or name a file with --candidate=replay:FILE: it "
                 "only says how recorded answers are read"

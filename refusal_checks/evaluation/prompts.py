@@ -49,7 +49,7 @@ def prompts_of(benchmark: Benchmark, plan: Plan) -> Sequence[Prompt]:
 
 def load_prompts(
     gates: Sequence[Gate],
-    known: Benchmarks,
+    benchmarks: Benchmarks,
     mirror: Path | None,
     multiple_choice: MultipleChoice,
     answering: CandidateConfig,
@@ -65,40 +65,47 @@ def load_prompts(
     Raises:
         UserError: the data cannot be read, or a gate looks at nothing in it.
     """
-    several = (known[gate.benchmark].under or (gate.benchmark,) for gate in gates)
+    several = (benchmarks[gate.benchmark].under or (gate.benchmark,) for gate in gates)
     names = list(dict.fromkeys(name for each in several for name in each))
     with hub.leaving_no_copy(redact):
-        whole = _whole(names, known, mirror, multiple_choice)
-    usual = {name: min(len(whole[name]), known[name].usual_limit or sys.maxsize) for name in names}
+        whole = _whole(names, benchmarks, mirror, multiple_choice)
+    usual = {
+        name: min(len(whole[name]), benchmarks[name].usual_limit or sys.maxsize) for name in names
+    }
     for gate in gates:
         if gate.group_kind is not None:
-            _require_group(gate, prompts_of(known[gate.benchmark], whole))
+            _require_group(gate, prompts_of(benchmarks[gate.benchmark], whole))
     recording = _recording(answering, whole)
     if recording and answering.replay.partial:
         whole = _recorded(recording, whole, note)
-        if empty := _without_prompts(known, gates, whole):
+        if empty := _without_prompts(benchmarks, gates, whole):
             raise DataError(
                 f"{recording.path}: deselect {empty.id}: its group has no recorded answer"
             )
-    plan: Plan = {name: stratified(prompts, known[name].limit) for name, prompts in whole.items()}
-    if empty := _without_prompts(known, gates, plan):
+    plan: Plan = {
+        name: stratified(prompts, benchmarks[name].limit) for name, prompts in whole.items()
+    }
+    if empty := _without_prompts(benchmarks, gates, plan):
         raise UserError(
-            f"{_table(empty)}: raise the limit of {known[empty.benchmark].limit} prompts, which "
-            "leaves none of this group, or deselect the gate"
+            f"{_table(empty)}: raise the limit of {benchmarks[empty.benchmark].limit} prompts, "
+            "which leaves none of this group, or deselect the gate"
         )
-    plan, left_out = _attacked(plan, whole, known, gates, note)
+    plan, left_out = _attacked(plan, whole, benchmarks, gates, note)
     return Loaded(plan, left_out, usual, recording)
 
 
 def _whole(
-    names: Iterable[str], known: Benchmarks, mirror: Path | None, multiple_choice: MultipleChoice
+    names: Iterable[str],
+    benchmarks: Benchmarks,
+    mirror: Path | None,
+    multiple_choice: MultipleChoice,
 ) -> Plan:
     """All prompts of benchmarks; those under attack as they were before it."""
-    plain = {name: known[name].plain or name for name in names}
+    plain = {name: benchmarks[name].plain or name for name in names}
     loaded = {}
     for name in set(plain.values()):
-        prompts = pinned.load_checked(known[name], mirror)
-        loaded[name] = choices.mark(prompts, known[name], multiple_choice)
+        prompts = pinned.load_checked(benchmarks[name], mirror)
+        loaded[name] = choices.mark(prompts, benchmarks[name], multiple_choice)
     return {name: loaded[plain[name]] for name in plain}
 
 
@@ -158,16 +165,16 @@ def _recorded(recording: Recording, whole: Plan, note: Note) -> Plan:
 
 
 def _attacked(
-    plan: Plan, whole: Plan, known: Benchmarks, gates: Sequence[Gate], note: Note
+    plan: Plan, whole: Plan, benchmarks: Benchmarks, gates: Sequence[Gate], note: Note
 ) -> tuple[Plan, dict[str, int]]:
     """The prompts as attacks rewrite them, and how many each attack could not rewrite."""
     rewritten = dict(plan)
     left_out: dict[str, int] = {}
     unfit: dict[str, str] = {}
     for name, prompts in plan.items():
-        if not known[name].attack:
+        if not benchmarks[name].attack:
             continue
-        attack = attacks.find(known[name].attack, name)
+        attack = attacks.find(benchmarks[name].attack, name)
         unfit[name] = attack.unfit
         rewritten[name], lost = rewrite(attack, prompts, Given(whole[name]))
         if lost:
@@ -177,7 +184,7 @@ def _attacked(
                 f"attack cannot rewrite them ({attack.unfit or 'it returns them unchanged'}); "
                 f"the first is {clean(lost[0].id, 60)}"
             )
-    if empty := _without_prompts(known, gates, rewritten):
+    if empty := _without_prompts(benchmarks, gates, rewritten):
         why = unfit.get(empty.benchmark, "")
         raise DataError(
             f"{empty.source}: deselect {empty.id}, or take the attack out: it can rewrite none "
@@ -186,8 +193,8 @@ def _attacked(
     return rewritten, left_out
 
 
-def _without_prompts(known: Benchmarks, gates: Sequence[Gate], plan: Plan) -> Gate | None:
+def _without_prompts(benchmarks: Benchmarks, gates: Sequence[Gate], plan: Plan) -> Gate | None:
     for gate in gates:
-        if not any(map(gate.looks_at, prompts_of(known[gate.benchmark], plan))):
+        if not any(map(gate.looks_at, prompts_of(benchmarks[gate.benchmark], plan))):
             return gate
     return None

@@ -102,7 +102,7 @@ class RunResult:
     @property
     def figures(self) -> dict[str, Mapping[str, Estimate]]:
         """Each benchmark's figures with their intervals, by metric; of one candidate."""
-        return {name: found.figures for name, found in self.summary.benchmarks.items()}
+        return {name: benchmark.figures for name, benchmark in self.summary.benchmarks.items()}
 
     @property
     def judge(self) -> JudgeCheck | None:

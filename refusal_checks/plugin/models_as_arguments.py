@@ -26,7 +26,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_load_initial_conftests(parser: pytest.Parser, args: list[str]) -> None:
     """Take the usual names of options for those of gates, though another plugin has them too."""
     taken = options.taken_by_others(parser)
-    aliases = {option.name: option.called(taken) for option in options.known()}
+    aliases = {option.name: option.called(taken) for option in options.all_options()}
     parts = [word.partition("=") for word in args]
     args[:] = [f"{aliases.get(name, name)}{equals}{value}" for name, equals, value in parts]
 

@@ -72,9 +72,9 @@ _KIND_METAVARS = {int: "N", float: "X", str: "TEXT"}
 
 
 @cache
-def known() -> tuple[Option, ...]:
+def all_options() -> tuple[Option, ...]:
     """All options, in the order in which ``-h`` lists them."""
-    found = [_named(name, key) for name, key in NAMED.items()]
+    options = [_named(name, key) for name, key in NAMED.items()]
     files = Option(
         THRESHOLDS,
         {
@@ -93,9 +93,9 @@ def known() -> tuple[Option, ...]:
             "help": "set any key of the run file (repeatable): --set judge.max_tokens=2048",
         },
     )
-    at = next(place for place, option in enumerate(found) if option.key == "sampling.samples")
-    found[at:at] = [files, any_key]
-    found.append(
+    at = next(place for place, option in enumerate(options) if option.key == "sampling.samples")
+    options[at:at] = [files, any_key]
+    options.append(
         Option(
             BATCH_EXPORT,
             {
@@ -105,7 +105,7 @@ def known() -> tuple[Option, ...]:
             },
         )
     )
-    found.append(
+    options.append(
         Option(
             BATCH_IMPORT,
             {
@@ -120,10 +120,10 @@ def known() -> tuple[Option, ...]:
         for name, module in formats.discover().items():
             if module.OPTION:
                 settings = {"metavar": formats.metavar(module), "help": module.HELP}
-                found.append(Option(module.OPTION, settings, f"reports.{name}"))
+                options.append(Option(module.OPTION, settings, f"reports.{name}"))
     except UserError as fault:  # two extensions are at odds
         raise pytest.UsageError(clean_lines(str(fault))) from None
-    return tuple(found)
+    return tuple(options)
 
 
 def _named(name: str, key: str) -> Option:
@@ -147,17 +147,17 @@ def layers(config: pytest.Config) -> list[Layer]:
     Raises:
         UserError: a ``--set`` has another form.
     """
-    found = [spec.override(text) for text in value(config, SET) or ()]
-    for option in known():
+    said = [spec.override(text) for text in value(config, SET) or ()]
+    for option in all_options():
         given = value(config, option.name)
         if not option.key or given is None:
             continue
         if option.name.removeprefix("--") in NAMED:
-            found.append(spec.named(option.name, given))
+            said.append(spec.named(option.name, given))
         else:  # a report format
             name = option.key.partition(".")[2]
-            found.append(Layer({"reports": {name: given}}, where=option.name, option=option.name))
-    return found
+            said.append(Layer({"reports": {name: given}}, where=option.name, option=option.name))
+    return said
 
 
 def value(config: pytest.Config, name: str) -> Any:
@@ -169,13 +169,13 @@ def declare(parser: pytest.Parser, stash: pytest.Stash) -> None:
     """Declare all options; one whose name is taken gets its other name."""
     taken = stash[_TAKEN] = taken_by_others(parser)
     group = parser.getgroup("refusal-checks", "release gates on refusal behaviour")
-    for option in known():
+    for option in all_options():
         group.addoption(option.called(taken), **{**option.settings, "dest": option.dest})
 
 
 def taken_by_others(parser: pytest.Parser) -> frozenset[str]:
     """The usual names of options that other plugins have declared."""
-    names = (option.name for option in known())
+    names = (option.name for option in all_options())
     return frozenset(name for name in names if _is_known(parser, name))
 
 
@@ -206,7 +206,7 @@ def suggest(words: Iterable[str], in_gate: bool) -> None:
     ``in_gate`` is true under ``refusal-checks gate``, whose words are all options of gates, of
     pytest or of a plugin that is there.
     """
-    names = [option.name for option in known()]
+    names = [option.name for option in all_options()]
     for word in words:
         name = word.partition("=")[0]
         if key := _key_of(name):
@@ -246,7 +246,7 @@ _KINDS = {"invalid int value": "a whole number", "invalid float value": "a numbe
 
 def _parser(taken: frozenset[str] = frozenset()) -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False, exit_on_error=False)
-    for option in known():
+    for option in all_options():
         parser.add_argument(option.called(taken), dest=option.dest, **option.settings)
     return parser
 
@@ -256,7 +256,7 @@ def require_values(words: Sequence[str], stash: pytest.Stash) -> None:
     try:
         _parser(stash[_TAKEN]).parse_known_args(words)
     except argparse.ArgumentError as fault:
-        option = next(each for each in known() if fault.argument_name in (each.name, each.alias))
+        option = next(one for one in all_options() if fault.argument_name in (one.name, one.alias))
         kind, _, value = fault.message.partition(": ")
         if kind in _KINDS:
             said = f"{option.name}: write {_KINDS[kind]}, not {value}"
@@ -276,7 +276,7 @@ def misread(config: pytest.Config) -> Iterator[str]:
         return  # there, all names are this package's
     words = {word.partition("=")[0] for word in config.invocation_params.args}
     taken: frozenset[str] = config.stash.get(_TAKEN, frozenset[str]())
-    for option in known():
+    for option in all_options():
         if option.name in words & taken:
             yield f"{option.name} is an option of another plugin here; write {option.alias}"
 
@@ -291,10 +291,14 @@ def join_paths(config: pytest.Config, parser: pytest.Parser, args: list[str]) ->
     if joined == args:
         return
     confcutdir = config.known_args_namespace.confcutdir
-    known = parser.parse_known_args(joined, namespace=copy.copy(config.option))
-    config.known_args_namespace = known
-    known.confcutdir = confcutdir
-    if known.rootdir or known.inifilename or config.rootpath == _root(config, known.file_or_dir):
+    namespace = parser.parse_known_args(joined, namespace=copy.copy(config.option))
+    config.known_args_namespace = namespace
+    namespace.confcutdir = confcutdir
+    if (
+        namespace.rootdir
+        or namespace.inifilename
+        or config.rootpath == _root(config, namespace.file_or_dir)
+    ):
         return
     raise pytest.UsageError(
         f"write: pytest {shlex.join(joined)}\n"
@@ -305,7 +309,7 @@ def join_paths(config: pytest.Config, parser: pytest.Parser, args: list[str]) ->
 
 def _joined(args: Sequence[str]) -> Iterator[str]:
     """The arguments, with ``--name=path`` for ``--name path`` where the path exists."""
-    valued = [option for option in known() if option.settings.get("action") != "store_true"]
+    valued = [option for option in all_options() if option.settings.get("action") != "store_true"]
     names = {name for option in valued for name in (option.name, option.alias)}
     words = iter(args)
     for word in words:

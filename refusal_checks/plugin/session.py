@@ -99,8 +99,8 @@ class GateSession:
         return folders(self.spec, own, runs or own / "runs")
 
     def _configured(self, key: str) -> Path | None:
-        found: list[Path] = self._config.getini(PREFIX + key)
-        return Path(found[0]) if found else None
+        paths: list[Path] = self._config.getini(PREFIX + key)
+        return Path(paths[0]) if paths else None
 
     @property
     def judge_figures(self) -> tuple[Figure, ...]:
@@ -251,16 +251,16 @@ class GateSession:
     def _selected(self, nodeids: Collection[str]) -> dict[str, list[str]]:
         """The gates of these tests by candidate; the first candidate's run checks the judge."""
         ids = {gate_id(nodeid) for nodeid in nodeids}
-        found: dict[str, list[str]] = {}
+        selected: dict[str, list[str]] = {}
         for candidate in self.candidates:
             for gate in self.spec.gates:
                 if self.test_id(candidate, gate.id) in ids:
-                    found.setdefault(candidate, []).append(gate.id)
+                    selected.setdefault(candidate, []).append(gate.id)
         for nodeid in nodeids:
             is_judge = nodeid.rpartition("::")[2].startswith(f"{JUDGE_TEST}[")
             if is_judge and gate_id(nodeid) in self.judge_figures:
-                found.setdefault(self.candidates[0], [])
-        return found
+                selected.setdefault(self.candidates[0], [])
+        return selected
 
     def unselected(self) -> Iterator[str]:
         """What there is to select, if no gate was."""

@@ -43,8 +43,8 @@ def _cases(run: RunView) -> Iterator[TestCase]:
         yield case
     for gate, verdict in summary.verdicts.items():
         case = TestCase(f"test_gate[{gate}]", f"{CLASS}.{verdict.gate.benchmark}")
-        known = messages.provenance(summary, verdict.gate.benchmark)
-        case.stdout = _as_text(messages.properties(verdict, known))
+        facts = messages.provenance(summary, verdict.gate.benchmark)
+        case.stdout = _as_text(messages.properties(verdict, facts))
         if verdict.is_idle:
             case.add_skipped_info(clean(verdict.skipped, 500))
         elif not verdict.passed:

@@ -60,9 +60,9 @@ def usual_root(folder: Path | None = None) -> Path:
     By ``RUNS_KEY``, else by ``RUNS_VARIABLE``, else below what ``FOLDER_KEY`` names, else below
     ``ROOT``.
     """
-    found = configured(folder or Path.cwd())
-    own = found.get(FOLDER_KEY, ROOT)
-    named = found.get(RUNS_KEY) or os.environ.get(RUNS_VARIABLE, "").strip()
+    folders = configured(folder or Path.cwd())
+    own = folders.get(FOLDER_KEY, ROOT)
+    named = folders.get(RUNS_KEY) or os.environ.get(RUNS_VARIABLE, "").strip()
     return Path(named or own / "runs").expanduser()
 
 
@@ -80,7 +80,7 @@ def configured(folder: Path) -> dict[str, Path]:
 
 
 def _named(place: Path, keys: dict[str, Any]) -> dict[str, Path]:
-    found = {}
+    folders = {}
     for key in (RUNS_KEY, FOLDER_KEY):
         value = keys.get(key, "")
         try:
@@ -88,8 +88,8 @@ def _named(place: Path, keys: dict[str, Any]) -> dict[str, Path]:
         except ValueError:
             continue
         if words:
-            found[key] = place / str(words[0])
-    return found
+            folders[key] = place / str(words[0])
+    return folders
 
 
 def _read(path: Path, table: tuple[str, ...]) -> dict[str, Any] | None:
@@ -112,12 +112,12 @@ def _read(path: Path, table: tuple[str, ...]) -> dict[str, Any] | None:
 
 def _read_toml(text: str, table: tuple[str, ...]) -> dict[str, Any] | None:
     try:
-        found: Any = tomllib.loads(text)
+        content: Any = tomllib.loads(text)
     except tomllib.TOMLDecodeError:
         return None
     for name in table:
-        found = found.get(name) if isinstance(found, dict) else None
-    if not isinstance(found, dict):
+        content = content.get(name) if isinstance(content, dict) else None
+    if not isinstance(content, dict):
         return None
-    options = found.get("ini_options", found)
+    options = content.get("ini_options", content)
     return options if isinstance(options, dict) else {}

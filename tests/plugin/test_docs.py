@@ -16,7 +16,7 @@ import refusal_checks
 from refusal_checks import RunSpec
 from refusal_checks.cli import EXIT_USER
 from refusal_checks.plugin.names import INI
-from refusal_checks.plugin.options import known
+from refusal_checks.plugin.options import all_options
 from refusal_checks.plugin.session import EXIT_ENGINE
 from tests.fake_server import FakeServer
 from tests.plugin.conftest import ROOT, THRESHOLDS, well_behaved
@@ -116,7 +116,7 @@ def test_the_readme_is_short() -> None:
 
 
 def test_every_option_and_command_is_documented() -> None:
-    options = {option.name for option in known()} | {f"refusal_checks_{key}" for key in INI}
+    options = {option.name for option in all_options()} | {f"refusal_checks_{key}" for key in INI}
     names = options | {name for name, _ in subcommands()}
     assert {"--candidate", "data pull"} <= names
     text = "\n".join(fill(page.text) for page in pages())

@@ -10,7 +10,7 @@ from refusal_checks.core.settings import BenchmarkTable, Cascading, ClassifierFo
 from refusal_checks.gates.tables import Bounds
 from refusal_checks.judges.trust.canary import JudgeFloors
 from refusal_checks.plugin.names import INI, PREFIX
-from refusal_checks.plugin.options import known
+from refusal_checks.plugin.options import all_options
 from refusal_checks.spec import TABLES
 from tools.docs_site import keys
 from tools.docs_site.markdown import code, sentence, table
@@ -34,7 +34,7 @@ def as_table(name: str) -> str:
 def of_keys(name: str) -> dict[str, str]:
     """The options that stand for keys of one table, by key; none that extensions add."""
     found = {}
-    for option in known():
+    for option in all_options():
         owner, _, key = option.key.rpartition(".")
         if owner == name and key in SECTIONS[name].model_fields:
             found[key] = option.name
@@ -44,7 +44,7 @@ def of_keys(name: str) -> dict[str, str]:
 def without_key() -> str:
     """The options that stand for no key, with what they take and mean."""
     rows = []
-    for option in known():
+    for option in all_options():
         if not option.key:
             call = f"{option.name} {option.settings['metavar']}"
             rows.append((code(call), sentence(option.settings["help"])))

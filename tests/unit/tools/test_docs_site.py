@@ -2,15 +2,15 @@
 
 import pytest
 
-from refusal_checks.plugin.options import known
+from refusal_checks.plugin.options import all_options
 from tools.docs_site import generated, hooks, keys, options
 from tools.docs_site.markdown import table
 
 
 def test_every_option_is_shown_once_beside_its_key_or_among_those_without_one() -> None:
     shown = [name for section in options.SECTIONS for name in options.of_keys(section).values()]
-    shown += [option.name for option in known() if not option.key]
-    assert sorted(shown) == sorted(option.name for option in known())
+    shown += [option.name for option in all_options() if not option.key]
+    assert sorted(shown) == sorted(option.name for option in all_options())
     text = options.as_table("limits")
     row = "| `prompts` | whole number, at least 1 |  | `--limit` | Most prompts per benchmark"
     assert row in text
