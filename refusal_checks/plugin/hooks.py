@@ -18,7 +18,6 @@ from _pytest._code.code import ExceptionRepr
 
 from refusal_checks.core.errors import EvaluationError
 from refusal_checks.core.text import clean
-from refusal_checks.gates import explain
 from refusal_checks.gates.decide import Verdict
 from refusal_checks.gates.gate import Gate
 from refusal_checks.judges.trust.canary import Figure
@@ -27,7 +26,7 @@ from refusal_checks.plugin.inconclusive import InconclusiveWarning
 from refusal_checks.plugin.live import Live
 from refusal_checks.plugin.session import GateSession, gate_id
 from refusal_checks.reports import messages
-from refusal_checks.reports.explain import doubt, select
+from refusal_checks.reports.explain import doubt
 from refusal_checks.reports.formats import github
 from refusal_checks.reports.terminal import end
 from refusal_checks.results.progress import Event, Prepared, Underway
@@ -188,9 +187,7 @@ class Gates:
             if verdict.warns:
                 warnings.warn(InconclusiveWarning(doubt(verdict)), stacklevel=2)
             if not verdict.passed:
-                waiver = select(verdict, "waiver") if verdict.waived else ()
-                sentence = f"{verdict.gate.benchmark}: {explain.sentence(verdict)}"
-                request.node.stash[_HEADLINE] = "; ".join([*waiver, sentence])
+                request.node.stash[_HEADLINE] = messages.failure_line(verdict)
                 request.node.stash[_WAIVED] = verdict.waived
                 pytest.fail(messages.message(verdict), pytrace=False)
 

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 from refusal_checks.core.files import write_text
 from refusal_checks.core.text import clean
-from refusal_checks.gates.explain import sentence
 from refusal_checks.judges.trust.canary import KINDS
 from refusal_checks.reports import messages
 from refusal_checks.results.run_folder import RunView
@@ -48,8 +47,8 @@ def _cases(run: RunView) -> Iterator[TestCase]:
         if verdict.is_idle:
             case.add_skipped_info(clean(verdict.skipped, 500))
         elif not verdict.passed:
-            said = f"{verdict.gate.benchmark}: {sentence(verdict)}"
-            case.add_failure_info(clean(said, 500), messages.message(verdict))
+            line = clean(messages.failure_line(verdict), 500)
+            case.add_failure_info(line, messages.message(verdict))
         yield case
     for gate, error in summary.errors.items():
         case = TestCase(f"test_gate[{gate}]", f"{CLASS}.error")

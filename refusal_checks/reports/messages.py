@@ -21,6 +21,12 @@ def message(verdict: Verdict) -> str:
     return "\n".join([*(each.text for each in remarks_on(verdict)), *_prompts(verdict, set())])
 
 
+def failure_line(verdict: Verdict) -> str:
+    """A gate that did not pass, in one line; its waiver comes first."""
+    waiver = select(verdict, "waiver") if verdict.waived else []
+    return "; ".join([*waiver, f"{verdict.gate.benchmark}: {sentence(verdict)}"])
+
+
 def brief_message(verdict: Verdict, shown: set[tuple[str, str]]) -> str:
     """What a terminal shows: no statistics, and no prompt that it has ``shown`` for another gate.
 
