@@ -9,6 +9,7 @@ description are written once, there.
 from __future__ import annotations
 
 import json
+import os
 import tomllib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -23,6 +24,7 @@ from pydantic import (
     Field,
     PrivateAttr,
     SkipValidation,
+    field_validator,
     model_validator,
 )
 
@@ -52,7 +54,7 @@ from refusal_checks.engines import kinds
 from refusal_checks.engines.placement import Wanted
 from refusal_checks.gates import thresholds, toml_file
 from refusal_checks.gates.gate import Gate
-from refusal_checks.gates.tables import GateSettings
+from refusal_checks.gates.tables import Bounds, GateSettings
 from refusal_checks.judges.trust.canary import JudgeFloors
 
 
@@ -101,6 +103,13 @@ class ModelTable(Frozen):
         "",
         description="GPUs, or cores of a CPU, for its engine (0,1); the other model gets the rest",
     )
+
+    @field_validator("model")
+    @classmethod
+    def _is_named(cls, names: tuple[str, ...]) -> tuple[str, ...]:
+        if any(not name.strip() for name in names):
+            raise ValueError("name a model: it is empty")
+        return names
 
     @property
     def pace(self) -> RequestPace:
@@ -402,7 +411,10 @@ class RunSpec(BaseModel):
         """
         extensions.require_sound()
         paths = [toml_file.find(Path(fspath(name))) for name in files] or [usual_file(Path.cwd())]
-        parsed = {path: toml_file.read(path) for path in paths}
+        parsed: dict[Path, dict[str, Any]] = {}
+        for path in paths:
+            parsed.pop(path, None)  # a file that is named twice counts where it is named last
+            parsed[path] = toml_file.read(path)
         thresholds.take_extensions(parsed)
         layers = [
             Layer(content, where=str(path), folder=path.parent) for path, content in parsed.items()
@@ -423,17 +435,31 @@ class RunSpec(BaseModel):
     def with_value(self, key: str, value: object) -> Self:
         """The same run with another value of one key: ``spec.with_value("sampling.samples", 2)``.
 
-        Any key of a run file can be given, also a bound: ``"xstest_safe.rejection_rate.max"``.
+        Any key of a run file can be given, also a bound: ``"xstest_safe.rejection_rate.max"``; the
+        gate's other bounds stay.
 
         Raises:
             UserError: there is no such key, or the value is not valid there.
         """
-        content: Any = value
+        content: Any = os.fspath(value) if isinstance(value, PathLike) else value
         for part in reversed(key.split(".")):
             content = {part: content}
         said = f"{key} = {value!r}"
         layer = Layer(content, where=said, option=said)
-        return type(self)._merged([*self._layers, layer], self.files)
+        table = key.partition(".")[0]
+        if table in TABLES and table != "settings":  # which gates depend on
+            _require_tables(layer)
+            own = Layer({table: getattr(self, table).model_dump(exclude_unset=True)}, where=said)
+            changed = {table: _read_table(table, TABLES[table], [own, layer])}
+        else:
+            if self.gates and not self._layers:
+                raise UserError(f"{said}: read the run from a file, to change its gates")
+            merged = type(self)._merged([*self._layers, layer], self.files)
+            names = ("gates", "benchmarks", "attacked", "notes", "settings")
+            changed = {name: getattr(merged, name) for name in names}
+        spec = self.model_copy(update=changed)
+        spec._layers = (*self._layers, layer)
+        return spec
 
     @classmethod
     def _merged(cls, layers: Sequence[Layer], files: tuple[Path, ...]) -> Self:
@@ -441,11 +467,15 @@ class RunSpec(BaseModel):
         settings = tables["settings"]
         assert isinstance(settings, GateSettings)
         others: dict[Path, dict[str, Any]] = {}
+        so_far: dict[str, Any] = {}
         for layer in layers:
             _require_tables(layer)
             place = Path(layer.where)
             others.pop(place, None)  # what is said twice counts where it is said last
-            others[place] = _of_benchmarks(layer)
+            written = _of_benchmarks(layer)
+            # A file says all of a gate; what sets one bound leaves its others.
+            so_far = _over(so_far, written, keeps_bounds=layer.folder is None)
+            others[place] = _picked(so_far, written) if layer.folder is None else written
         merged = thresholds.merge(others, discover(), settings, TABLES)
         spec = cls.model_validate(
             {
@@ -538,16 +568,16 @@ def override(text: str) -> Layer:
     where = f"--set {text}"
     if not (key.strip() and equals):
         raise UserError(f"{where}: write --set TABLE.KEY=VALUE, as in --set sampling.samples=2")
-    content: dict[str, Any] = {}
-    for line in (text, f"{key} = {json.dumps(value.strip())}"):
+    # A line break could begin a table of its own.
+    lines = [f"{key} = {json.dumps(value.strip())}"]
+    if "\n" not in text and "\r" not in text:
+        lines.insert(0, text)
+    for line in lines:
         try:
-            content = tomllib.loads(line)
-            break
+            return Layer(tomllib.loads(line), where=where, option=where)
         except (ValueError, RecursionError):  # no TOML, or a number of thousands of digits
             continue
-    else:
-        raise UserError(f"{where}: write --set TABLE.KEY=VALUE: {key!r} is no key of a table")
-    return Layer(content, where=where, option=where)
+    raise UserError(f"{where}: write --set TABLE.KEY=VALUE: {key!r} is no key of a table")
 
 
 def named(option: str, value: object) -> Layer:
@@ -584,6 +614,36 @@ def _copied(content: Any) -> Any:
     if isinstance(content, dict):
         return {key: _copied(value) for key, value in content.items()}
     return content
+
+
+_BOUNDS = frozenset(Bounds.model_fields)
+
+
+def _holds_bounds(table: Mapping[str, Any], depth: int) -> bool:
+    """Whether a table, so deep below that of a benchmark, is what a file says of a gate."""
+    return depth >= 2 and not _BOUNDS.isdisjoint(table)
+
+
+def _over(before: Any, after: Any, *, keeps_bounds: bool, depth: int = 0) -> Any:
+    """Tables of benchmarks, with what a later layer says over what earlier ones do."""
+    if not (isinstance(before, dict) and isinstance(after, dict)):
+        return after
+    if _holds_bounds(after, depth):
+        return {**before, **after} if keeps_bounds else after
+    result = dict(before)
+    for key, value in after.items():
+        old = before.get(key)
+        result[key] = _over(old, value, keeps_bounds=keeps_bounds, depth=depth + 1)
+    return result
+
+
+def _picked(merged: Any, written: Any, depth: int = 0) -> Any:
+    """What was merged, at the places that a layer has written to."""
+    if not (isinstance(merged, dict) and isinstance(written, dict)):
+        return merged
+    if _holds_bounds(written, depth):
+        return dict(merged)
+    return {key: _picked(merged[key], value, depth + 1) for key, value in written.items()}
 
 
 def _joined(before: Any, after: Any) -> Any:

@@ -142,7 +142,8 @@ def calibrate(
     if models:
         if "labels" in models:
             raise ModelError("--judge labels: name the column: --judge labels:COLUMN")
-        spec = spec.with_value("judge.model", models)
+        if by_column:
+            spec = spec.with_value("judge.model", models)
         judging = read_judges(spec)
         engine = EngineConfig(start_timeout=spec.engine.start_timeout, paces=paces(spec))
         folder = project.usual_root() / f"{datetime.now(UTC):%Y%m%d-%H%M%SZ}-calibrate"

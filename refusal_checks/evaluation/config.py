@@ -6,7 +6,8 @@ A spec holds what a user wrote; here are the values that the parts of an evaluat
 from __future__ import annotations
 
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
@@ -172,8 +173,9 @@ def folders(spec: RunSpec, own: Path | None = None, runs: Path | None = None) ->
     """Where a run is kept: as the spec says, else in these folders, else as in the project."""
     own = own or project.usual_folder()
     if spec.reports.runs:
-        runs = resolved(Path(spec.reports.runs).expanduser())
-    return Folders(own, runs or project.usual_root())
+        runs = Path(spec.reports.runs).expanduser()
+    # Whole paths: a result is read from its folder wherever the process has gone since.
+    return Folders(resolved(own), resolved(runs or project.usual_root()))
 
 
 def configure(spec: RunSpec, kept: Folders) -> tuple[RunConfig, ...]:
@@ -189,7 +191,8 @@ def configure(spec: RunSpec, kept: Folders) -> tuple[RunConfig, ...]:
             f"{names} missing: name the model under test and its judge, as model in [candidate] "
             f"and [judge] of the run file, or on the command line:\n{COMMANDS}"
         )
-    run_folder.require_writable(kept.runs, "--runs")
+    with _where_written(spec, "reports.runs", "--runs"):
+        run_folder.require_writable(kept.runs, "--runs")
     store = Path.cwd() / (spec.store.file or kept.own / "store.sqlite")
     if store.is_dir():
         raise UserError(f"{spec.where('store.file')}: name a file: {store} is a folder")
@@ -245,24 +248,40 @@ def configure(spec: RunSpec, kept: Folders) -> tuple[RunConfig, ...]:
     return tuple(configs)
 
 
+@contextmanager
+def _where_written(spec: RunSpec, key: str, option: str) -> Iterator[None]:
+    """Have errors about an option's value name the place where it was written, if another one."""
+    try:
+        yield
+    except UserError as fault:
+        where, said = spec.where(key), str(fault)
+        if where.startswith(option) or not said.startswith(option):
+            raise
+        raise type(fault)(f"{where}: {said.removeprefix(option).lstrip(': ')}") from None
+
+
 # Models.
 
 
 def titles(spec: RunSpec) -> tuple[str, ...]:
     """The candidates' names in ids and reports, all different."""
-    written = _distinct(spec.candidate.model)
     given = spec.candidate.name
     if not given:
-        return _shortest(written)
-    if len(given) != len(written):
+        return _shortest(_distinct(spec.candidate.model))
+    with _where_written(spec, "candidate.name", "--candidate-name"):
+        _require_names(given, len(spec.candidate.model))
+    return given
+
+
+def _require_names(given: Sequence[str], models_named: int) -> None:
+    if len(given) != models_named:
         raise ModelError(
             "--candidate-name: give it once for each candidate, in their order, or not at all: it "
-            f"is given {len(given)} times for {len(written)}"
+            f"is given {len(given)} times for {models_named}"
         )
     for name in given:
         if not name.strip() or given.count(name) > 1:
             raise ModelError(f'--candidate-name "{name}": give each candidate a name of its own')
-    return given
 
 
 def _shortest(written: Sequence[str]) -> tuple[str, ...]:
@@ -288,7 +307,8 @@ def _distinct(names: Sequence[str]) -> list[str]:
 def read_candidates(spec: RunSpec) -> tuple[CandidateModel, ...]:
     named = spec.candidate.model
     extras = _read_extras(spec, "candidate", named)
-    parsed = [models.parse_candidate(name, own) for name, own in zip(named, extras, strict=True)]
+    with _where_written(spec, "candidate.model", "--candidate"):
+        parsed = [models.parse_candidate(*each) for each in zip(named, extras, strict=True)]
     _require_different("candidate", named, [replace(model, name="") for model in parsed])
     titled = zip(_distinct(named), parsed, strict=True)
     return tuple(replace(model, name=name) for name, model in titled)
@@ -298,7 +318,8 @@ def read_judges(spec: RunSpec) -> JudgeConfig:
     named = spec.judge.model
     prompts = _spread(spec, "judge.prompt", spec.judge.prompt, named, "")
     extras = _read_extras(spec, "judge", named)
-    parsed = [models.parse_judge(name, own) for name, own in zip(named, extras, strict=True)]
+    with _where_written(spec, "judge.model", "--judge"):
+        parsed = [models.parse_judge(*each) for each in zip(named, extras, strict=True)]
     judges = [
         NamedJudge(name, model, None if isinstance(model, models.Rule) else prompt or None)
         for name, model, prompt in zip(_distinct(named), parsed, prompts, strict=True)
@@ -479,6 +500,11 @@ def _baseline(spec: RunSpec, runs: Path) -> Path | None:
     name = spec.baseline.path
     if not name:
         return None
+    with _where_written(spec, "baseline.path", "--baseline"):
+        return _find_baseline(name, runs)
+
+
+def _find_baseline(name: str, runs: Path) -> Path:
     path = Path.cwd() / name
     if name != run_folder.LAST and path.exists():
         return path
@@ -496,10 +522,12 @@ def _trust(spec: RunSpec) -> TrustConfig:
     from refusal_checks.judges.trust.labels import read_labels  # HTTP: not for collection
 
     calibrated, sheets = spec.trust.calibration, spec.trust.human_labels
-    for name in sheets:
-        _require_file("--human-labels", name, "sample-for-labels RUN")
+    with _where_written(spec, "trust.human_labels", "--human-labels"):
+        for name in sheets:
+            _require_file("--human-labels", name, "sample-for-labels RUN")
     if calibrated:
-        _require_file("--calibration", calibrated, "calibrate --out FILE")
+        with _where_written(spec, "trust.calibration", "--calibration"):
+            _require_file("--calibration", calibrated, "calibrate --out FILE")
     if spec.limits.stop_early and (calibrated or sheets):
         raise CalibrationError(
             "--calibration, --human-labels: leave out --stop-early: they need whole benchmarks"

@@ -40,7 +40,7 @@ class RunResult:
         Raises:
             DataError: one of them is no folder of a run that has ended.
         """
-        views = map(RunView.read, paths)
+        views = (RunView.read(path.absolute()) for path in paths)
         return cls([replace(view, number=n) for n, view in enumerate(views)])
 
     @property

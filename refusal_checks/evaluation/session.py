@@ -9,7 +9,7 @@ from contextlib import suppress
 from pathlib import Path
 from queue import SimpleQueue
 
-from refusal_checks.core.errors import UserError, require_known
+from refusal_checks.core.errors import EngineStartError, UserError, require_known
 from refusal_checks.core.files import resolved
 from refusal_checks.evaluation.config import Folders, configure, folders, titles
 from refusal_checks.evaluation.interrupts import as_interrupts, ctrl_c_raises
@@ -31,6 +31,14 @@ class Interrupted(KeyboardInterrupt):
 
     def __init__(self, result: RunResult) -> None:
         super().__init__("the evaluation was stopped before it was complete")
+        self.result = result
+
+
+class NotStartedError(EngineStartError):
+    """The engine of the only candidate did not start; ``result`` says that nothing was decided."""
+
+    def __init__(self, why: str, result: RunResult) -> None:
+        super().__init__(why)
         self.result = result
 
 
@@ -65,7 +73,8 @@ def evaluate(
 
     Raises:
         UserError: something in the spec is wrong; the message says what to write.
-        EngineStartError: the engine of the only candidate did not start.
+        NotStartedError: the engine of the only candidate did not start.
+        StoreError: the store cannot be read or written.
         Interrupted: a KeyboardInterrupt, by Ctrl-C or SIGTERM; it has the result so far.
     """
     session = _Session(spec, on_event or _ignore, gates, run_id or project.new_run_id(), kept)
@@ -118,6 +127,7 @@ class _Session:
 
     def work(self, write_reports: bool) -> RunResult:
         is_stopped = False
+        not_started: EngineStartError | None = None
         with as_interrupts():
             try:
                 formats.check(self._spec.reports)
@@ -125,6 +135,11 @@ class _Session:
                 evaluate_in_turn(self._runs)
             except KeyboardInterrupt:
                 is_stopped = True
+                for run in reversed(self._runs):  # it may have come before the first one began
+                    run.stop_engines()
+                    run.finish()
+            except EngineStartError as fault:
+                not_started = fault
             finally:
                 for follower in self._followers:
                     follower.stop()
@@ -135,6 +150,8 @@ class _Session:
                 is_stopped = True
         if is_stopped:
             raise Interrupted(result)
+        if not_started:
+            raise NotStartedError(str(not_started), result) from not_started
         self._raise_listener_fault()
         return result
 
@@ -225,6 +242,9 @@ class _Session:
         keep_private(self._kept.own)
         selected = self._selected()
         paths = run_folders(self._kept.runs, self._run_id, len(configs))
+        for path in paths:
+            if path.exists() or Path(self._run_id).name != self._run_id:
+                raise UserError(f"run_id {self._run_id}: name a run that does not exist: {path}")
         shared: Shared = {}
         verified: dict[str, str] = {}
         for place, (config, path) in enumerate(zip(configs, paths, strict=True), 1):

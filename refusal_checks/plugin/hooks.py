@@ -131,7 +131,8 @@ class Gates:
     def pytest_runtestloop(self, session: pytest.Session) -> None:
         """Evaluate in this process, once the selected gates are known."""
         failed = session.testsfailed and not session.config.option.continue_on_collection_errors
-        if session.config.option.collectonly or failed or xdist.has_workers(self.config):
+        shows_only = session.config.option.collectonly or self.config.getoption("setupplan", False)
+        if shows_only or failed or xdist.has_workers(self.config):
             return
         self.start([item.nodeid for item in session.items])
 

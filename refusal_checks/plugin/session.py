@@ -27,7 +27,6 @@ import pytest
 from refusal_checks.benchmarks import Benchmark
 from refusal_checks.core.errors import (
     DataError,
-    EngineStartError,
     EvaluationError,
     StoreError,
     UserError,
@@ -162,7 +161,7 @@ class GateSession:
                 return
         # HTTP and templates, which collection need not import
         from refusal_checks.evaluation.interrupts import Watch
-        from refusal_checks.evaluation.session import Interrupted, evaluate
+        from refusal_checks.evaluation.session import Interrupted, NotStartedError, evaluate
 
         watch = Watch()
         try:
@@ -179,7 +178,8 @@ class GateSession:
             # The watch goes on until the process ends: that, too, must not take forever.
             self._result = stopped.result
             raise KeyboardInterrupt from None
-        except EngineStartError as fault:
+        except NotStartedError as fault:
+            self._result = fault.result
             watch.close()
             raise _Stopped(clean_lines(str(fault)), EXIT_ENGINE) from None
         except BaseException:

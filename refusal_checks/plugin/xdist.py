@@ -96,6 +96,13 @@ class Controller:
         gates = self._activate()
         gates.start(ids)
 
+    @pytest.hookimpl(trylast=True)
+    def pytest_unconfigure(self, config: pytest.Config) -> None:
+        """Remove the file by which workers said that there are gates: several may have said so."""
+        if has_workers(config) and _SHARED in config.stash:
+            with suppress(OSError):
+                Path(shared(config)["signal"]).unlink()
+
     @pytest.hookimpl(optionalhook=True)
     def pytest_handlecrashitem(self, crashitem: str, report: pytest.TestReport, sched: Any) -> None:
         """A worker that dies says nothing about the gate that it was looking at.

@@ -56,8 +56,9 @@ def test_no_engine_where_no_selected_test_needs_one(engines: Project) -> None:
 @in_both_modes
 def test_a_start_that_fails_ends_the_session_once(engines: Project, mode: tuple[str, ...]) -> None:
     engines.setenv("VLLM_FAKE", "fail")
-    result = engines.run(*DEMO, *mode)
+    result = engines.run(*DEMO, *mode, "--html", "report.html")
     assert result.ret == 16
+    assert "Not decided" in (engines.path / "report.html").read_text()
     said = result.stdout.str()
     assert said.count("the model has two left feet") == 1
     assert "\n! Stopped: vLLM ended before it was ready: " in said

@@ -8,6 +8,7 @@ import pytest
 from refusal_checks import RunSpec
 from refusal_checks.core.errors import UserError
 from refusal_checks.evaluation.config import (
+    Folders,
     _require_engine,
     choose_engine,
     configure,
@@ -53,8 +54,8 @@ def test_candidates_are_named_by_as_little_of_their_paths_as_differs(
     ("names", "says"),
     [
         (["one"], "give it once for each candidate, in their order, or not at all: it is given 1"),
-        (["one", "one"], '--candidate-name "one": give each candidate a name of its own'),
-        (["one", " "], '--candidate-name " ": give each candidate a name of its own'),
+        (["one", "one"], '"one": give each candidate a name of its own'),
+        (["one", " "], '" ": give each candidate a name of its own'),
     ],
 )
 def test_names_of_candidates_tell_them_apart(names: list[str], says: str) -> None:
@@ -120,9 +121,9 @@ def test_several_verdicts_of_rules_alone_are_refused(judges: list[str]) -> None:
         ({"store_file": "."}, "store.file = '.': name a file: "),
         ({"candidate_args": "'"}, "quote as in a shell"),
         ({"recording_partial": True}, "leave it out, or name a file with --candidate=replay:FILE"),
-        ({"baseline_path": "none"}, "--baseline none: name the folder that"),
-        ({"trust_calibration": "none.json"}, "--calibration none.json: "),
-        ({"trust_human_labels": ["none.csv"]}, "--human-labels none.csv: "),
+        ({"baseline_path": "none"}, "baseline.path = 'none': none: name the folder that"),
+        ({"trust_calibration": "none.json"}, "trust.calibration = 'none.json': none.json: "),
+        ({"trust_human_labels": ["none.csv"]}, "trust.human_labels = ['none.csv']: none.csv: "),
         ({"sampling_system_prompt_file": "none.txt"}, "system_prompt_file none.txt: "),
         (
             {"engine_placement": "turns", "candidate_devices": "0"},
@@ -146,9 +147,9 @@ def test_the_folders_of_a_spec_win_over_those_of_the_caller_and_of_the_project(
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("REFUSAL_CHECKS_RUNS", raising=False)
     kept = folders(spec_of())
-    assert (kept.own, kept.runs) == (Path(".refusal-checks"), Path(".refusal-checks/runs"))
+    assert kept == Folders(tmp_path / ".refusal-checks", tmp_path / ".refusal-checks" / "runs")
     monkeypatch.setenv("REFUSAL_CHECKS_RUNS", "variable")
-    assert folders(spec_of()).runs == Path("variable")
+    assert folders(spec_of()).runs == tmp_path / "variable"
     assert folders(spec_of(), tmp_path / "own", tmp_path / "given").runs == tmp_path / "given"
     spec = spec_of(reports_runs="said")
     assert folders(spec, tmp_path / "own", tmp_path / "given").runs == tmp_path / "said"

@@ -155,6 +155,8 @@ def test_gates_can_be_chosen_by_candidate(spec: RunSpec, server: FakeServer) -> 
     spec = spec.with_value("candidate.model", [f"{server.url}#fake", f"{server.url}#other"])
     result = evaluate(spec, gates={"other": [INVALID]})
     assert (result.candidates, set(result.verdicts)) == (("other",), {INVALID})
+    with pytest.raises(UserError, match="run_id ../x: name a run that does not exist"):
+        evaluate(spec, run_id="../x")
     for gates, says in (
         ({"othr": [INVALID]}, 'no candidate "othr"'),
         ({"other": ["own-rate"]}, 'no gate "own-rate"'),
@@ -167,11 +169,11 @@ def test_gates_can_be_chosen_by_candidate(spec: RunSpec, server: FakeServer) -> 
     ("key", "value", "says"),
     [
         ("judge.model", [], "--judge missing"),
-        ("candidate.name", "a", "--candidate-name"),
+        ("candidate.name", "a", "candidate.name = 'a': give it once for each candidate"),
         ("candidate.model", "nowhere/at all", "nowhere/at all"),
         ("own.file", "none.csv", "none.csv"),
         ("own.category", {"fraud": {"rejection_rate": {"min": 0.5}}}, 'no kind of group "cat'),
-        ("baseline.path", "none", "--baseline none"),
+        ("baseline.path", "none", "baseline.path = 'none': none: name the folder"),
         ("reports.html", ".", "name a file: it is a folder"),
         ("reports.hmtl", "page.html", 'no report "hmtl"; did you mean "html"'),
         ("judge.cascade.low", 0.5, "judge.cascade.low=0.5: leave it out"),
