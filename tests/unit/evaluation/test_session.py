@@ -155,7 +155,7 @@ def test_gates_can_be_chosen_by_candidate(spec: RunSpec, server: FakeServer) -> 
     spec = spec.with_value("candidate.model", [f"{server.url}#fake", f"{server.url}#other"])
     result = evaluate(spec, gates={"other": [INVALID]})
     assert (result.candidates, set(result.verdicts)) == (("other",), {INVALID})
-    with pytest.raises(UserError, match="run_id ../x: name a run that does not exist"):
+    with pytest.raises(UserError, match="name a run that does not exist"):
         evaluate(spec, run_id="../x")
     for gates, says in (
         ({"othr": [INVALID]}, 'no candidate "othr"'),
