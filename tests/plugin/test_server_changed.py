@@ -168,7 +168,7 @@ def test_one_candidate_that_breaks_off_leaves_the_other_its_answer(project: Proj
         evaluate = Run.evaluate
 
         def broken(self, *following):
-            if self.options.answering.model.name.endswith("broken"):
+            if self.config.answering.model.name.endswith("broken"):
                 raise OSError(5, "Input/output error", "the disk")
             evaluate(self, *following)
 
