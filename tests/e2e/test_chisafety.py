@@ -112,8 +112,9 @@ def readings(run: GateRun) -> dict[str, tuple[str, str | None]]:
 def test_a_judge_reads_the_options_that_rules_leave(engine: EngineProcess, tmp_path: Path) -> None:
     """What the toy judge reads means nothing; it is held to the schema, and counted."""
     answers = recorded(tmp_path / "answers.csv")
-    args = ("--candidate", f"replay:{answers}", "--set", "recording.partial=true")
-    run = gate(engine, tmp_path, *args, "-k", "chisafety_mcq")
+    recording = ("--candidate", f"replay:{answers}", "--set", "recording.partial=true")
+    args = (*recording, "-k", "chisafety_mcq")
+    run = gate(engine, tmp_path, *args)
     assert run.status in (0, 1), run.output
     found = readings(run)
     assert [found[text] for text in READ_BY_RULES] == [
