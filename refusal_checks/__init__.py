@@ -70,7 +70,7 @@ def load_run(
             or ``$REFUSAL_CHECKS_RUNS`` names, else ``.refusal-checks/runs``.
 
     Raises:
-        DataError: there is no such run, or it has not ended.
+        DataError: the run does not exist, or is still going on.
     """
     from os import fspath
     from pathlib import Path

@@ -20,7 +20,7 @@ RADAR = "radar"
 HISTOGRAM = "histogram"
 CONSISTENCY = "consistency"
 OF_SCORES = (RADAR, HISTOGRAM, CONSISTENCY)
-"""The kinds that are no report format: options of a gate run write formats, too, but not these."""
+"""Charts, which only this command draws; a gate run writes the other kinds, too."""
 
 FILES = {
     "html": "report.html",

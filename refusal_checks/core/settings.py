@@ -273,7 +273,9 @@ class ClassifierForm(Frozen):
     )
     refusal_label: str = Field(min_length=1, description="its label that means refusal")
     languages: tuple[str, ...] = Field(
-        (), description="ISO 639 codes of the languages it was measured on; empty: unknown"
+        (),
+        strict=False,
+        description="ISO 639 codes of the languages it was measured on; empty: unknown",
     )
 
     @field_validator("format")

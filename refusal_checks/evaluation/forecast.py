@@ -28,14 +28,15 @@ def forecast(manifest: Manifest, answers: int, verdicts: int, runs: Path) -> str
         is_like = earlier.models == manifest.models and alone
         if is_like and (told := _told(answers, verdicts, earlier)):
             return f"{about}, {told} (as run {folder.path.name} took)"
-    return f"{about}; tokens and time will be known once a run of these models has finished here"
+    return f"{about}; tokens and time are shown once a run of these models has finished here"
 
 
 def attempts(manifest: Manifest, gates: Collection[str], runs: Path, *, asks: bool) -> Attempts:
     """How often the candidate was tried on some of these gates, among the latest runs.
 
-    Runs that found all answers in the store repeat another one, and a run of some prompts with this
-    run's settings begins it: these are no attempts. This run is one if it ``asks`` the candidate.
+    Two kinds of run do not count: one that found all its answers in the store, since it repeats an
+    earlier run, and one of fewer prompts with the same settings, since this run continues it. This
+    run counts if it ``asks`` the candidate.
     """
     tried = failed = 0
     for _, found, verdicts in _summaries(runs):

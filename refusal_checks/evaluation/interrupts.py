@@ -62,7 +62,7 @@ def ctrl_c_raises() -> Iterator[None]:
 
 
 def _handle() -> list[signal.Signals]:
-    """Take the signals that nobody handles for Ctrl-C; which these are."""
+    """Treat signals that have no handler yet as Ctrl-C, and return them."""
     handled = []
     with suppress(ValueError):  # not in the main thread
         for number in ENDING:

@@ -38,7 +38,7 @@ class RunResult:
         """The result of finished runs, by their folders.
 
         Raises:
-            DataError: one of them is no folder of a run that has ended.
+            DataError: one of the folders does not hold a finished run.
         """
         views = (RunView.read(path.absolute()) for path in paths)
         return cls([replace(view, number=n) for n, view in enumerate(views)])
@@ -52,7 +52,7 @@ class RunResult:
         """The result of one of several candidates.
 
         Raises:
-            UserError: there is no such candidate.
+            UserError: no candidate has this name.
         """
         require_known(candidate, self.candidates, "result", "candidate", UserError)
         return RunResult([self.runs[self.candidates.index(candidate)]])

@@ -199,7 +199,7 @@ class _Session:
     def _tell(self, event: Event) -> None:
         """Pass an event on to the caller, and to the reports that follow a run.
 
-        A fault of the caller's is no fault of the run's: it is raised when the run has ended.
+        If the caller's listener raises, the run goes on, and the exception is raised at its end.
         """
         with self._telling:
             if self._listener_fault is None:

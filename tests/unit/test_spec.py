@@ -262,6 +262,13 @@ def test_setting_one_bound_leaves_the_gate_s_others(tmp_path: Path) -> None:
     assert RunSpec.read(file, looser, file).gates[0].maximum == 0.1, "named last, it counts last"
 
 
+def test_a_list_in_a_table_inside_a_table_is_a_list(write: Write) -> None:
+    form = 'format = "{request} {answer}"\nrefusal_label = "yes"\nlanguages = ["en", "de"]'
+    classifier = read(write, f"[judge.classifier]\n{form}").judge.classifier
+    assert classifier is not None
+    assert classifier.languages == ("en", "de")
+
+
 def test_a_spec_that_no_file_made_keeps_what_it_was_given() -> None:
     spec = RunSpec(candidate=CandidateTable(model=("org/model",)))
     changed = spec.with_value("sampling.samples", 3)

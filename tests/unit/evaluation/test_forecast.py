@@ -63,7 +63,7 @@ def test_without_an_earlier_run_only_the_requests_are_known(
     (tmp_path / "20260103-100000Z-1").mkdir()
     for root in (tmp_path, tmp_path / "none"):
         assert forecast(manifest(), *WORK, root) == (
-            "to expect: about 1,200 requests; tokens and time will be known once a run of these "
+            "to expect: about 1,200 requests; tokens and time are shown once a run of these "
             "models has finished here"
         )
     assert forecast(manifest(), 0, 0, tmp_path) == ""
