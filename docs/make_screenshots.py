@@ -70,7 +70,9 @@ def gate(candidate: str, *args: str | Path) -> tuple[Path, str]:
     """Run the demo gate; the run's folder, and what the terminal showed at the end."""
     command = [sys.executable, *GATE, "--candidate", candidate, *map(str, args)]
     environment = os.environ | {"COLUMNS": str(COLUMNS)}
-    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True)
+    done = subprocess.run(
+        command, cwd=ROOT, env=environment, capture_output=True, text=True
+    )
     found = re.search(r"run folder (\S+)", done.stdout)
     if done.returncode not in (0, 1) or found is None:
         sys.exit(f"the gate did not run:\n{done.stdout}\n{done.stderr}")
@@ -89,7 +91,11 @@ def demo(baselines: Path) -> tuple[Path, str]:
 def summary(output: str) -> str:
     """The end of the terminal, from its table on, without this machine's paths."""
     lines = output.rstrip().splitlines()
-    start = next(n for n, line in enumerate(lines) if " refusal checks " in line and "===" in line)
+    start = next(
+        n
+        for n, line in enumerate(lines)
+        if " refusal checks " in line and "===" in line
+    )
     return "\n".join(lines[start:]).replace(f"{ROOT}/", "")
 
 
@@ -99,9 +105,13 @@ def as_html(terminal: str) -> str:
     from rich.terminal_theme import NIGHT_OWLISH
     from rich.text import Text
 
-    console = Console(record=True, width=COLUMNS + 20, file=io.StringIO(), color_system="truecolor")
+    console = Console(
+        record=True, width=COLUMNS + 20, file=io.StringIO(), color_system="truecolor"
+    )
     console.print(Text.from_ansi(terminal), soft_wrap=True)
-    return console.export_html(theme=NIGHT_OWLISH, inline_styles=True, code_format=TERMINAL)
+    return console.export_html(
+        theme=NIGHT_OWLISH, inline_styles=True, code_format=TERMINAL
+    )
 
 
 def save(picture: bytes, name: str) -> None:
@@ -111,7 +121,9 @@ def save(picture: bytes, name: str) -> None:
     path = IMAGES / name
     path.parent.mkdir(parents=True, exist_ok=True)
     full = Image.open(io.BytesIO(picture)).convert("RGB")
-    few = full.quantize(192, Image.Quantize.MAXCOVERAGE, kmeans=2, dither=Image.Dither.NONE)
+    few = full.quantize(
+        192, Image.Quantize.MAXCOVERAGE, kmeans=2, dither=Image.Dither.NONE
+    )
     few.save(path, optimize=True)
     size = path.stat().st_size
     print(f"{path.relative_to(ROOT)}: {size / 1000:.0f} kB")
@@ -119,11 +131,18 @@ def save(picture: bytes, name: str) -> None:
         sys.exit(f"{path} is larger than {MOST_BYTES / 1000:.0f} kB")
 
 
-def pictures(chromium: Browser, report: Path, terminal: str) -> Iterator[tuple[str, bytes]]:
+def pictures(
+    chromium: Browser, report: Path, terminal: str
+) -> Iterator[tuple[str, bytes]]:
     """Name and content of each picture."""
-    for name, scheme, height in (("report", "light", 870), ("report-dark", "dark", 1180)):
+    for name, scheme, height in (
+        ("report", "light", 870),
+        ("report-dark", "dark", 1180),
+    ):
         size = {"width": 1200, "height": height}
-        page = chromium.new_page(viewport=size, color_scheme=scheme, device_scale_factor=1.25)
+        page = chromium.new_page(
+            viewport=size, color_scheme=scheme, device_scale_factor=1.25
+        )
         page.goto(report.as_uri())
         page.wait_for_selector("#list summary")
         if scheme == "dark":
@@ -142,7 +161,9 @@ def made_up(folder: Path) -> dict[str, Path]:
     judge(run, refusals("unsafe", 120))
     judge(run, refusals("safe", 60, refused=0.1))
     run.progress.finished("safe")
-    run.summary.verdicts[GATES[3].id] = decide(GATES[3], list(refusals("safe", 60, refused=0.1)))
+    run.summary.verdicts[GATES[3].id] = decide(
+        GATES[3], list(refusals("safe", 60, refused=0.1))
+    )
     follower = LivePage([run], folder / "running.html", print)
     follower.stop()
     follower.write()

@@ -72,11 +72,16 @@ def _as_texts(value: object) -> object:
     """A table with its numbers as texts: cells of files are compared as texts."""
     if not isinstance(value, dict):
         return value
-    return {key: str(item) if type(item) in (int, float) else item for key, item in value.items()}
+    return {
+        key: str(item) if type(item) in (int, float) else item
+        for key, item in value.items()
+    }
 
 
 Several = Annotated[tuple[str, ...], BeforeValidator(_as_list), Field(strict=False)]
-Tables = Annotated[tuple[dict[str, Any], ...], BeforeValidator(_as_list), Field(strict=False)]
+Tables = Annotated[
+    tuple[dict[str, Any], ...], BeforeValidator(_as_list), Field(strict=False)
+]
 Texts = Annotated[dict[str, str], BeforeValidator(_as_texts)]
 
 _EACH = "; one for all models, or one for each"
@@ -85,8 +90,12 @@ _EACH = "; one for all models, or one for each"
 class ModelTable(Frozen):
     """A model and how it is asked; several models if ``model`` is a list."""
 
-    model: Several = Field((), description="the model: ORG/MODEL, a folder or a server's URL")
-    args: Several = Field((), description=f"arguments for its engine, verbatim, as one text{_EACH}")
+    model: Several = Field(
+        (), description="the model: ORG/MODEL, a folder or a server's URL"
+    )
+    args: Several = Field(
+        (), description=f"arguments for its engine, verbatim, as one text{_EACH}"
+    )
     template_variables: Tables = Field(
         (), description=f"variables for its chat template, a table{_EACH}"
     )
@@ -95,7 +104,9 @@ class ModelTable(Frozen):
         description="text that ends its reasoning, if none of vLLM's parsers finds it "
         f'(args = "--reasoning-parser NAME"){_EACH}',
     )
-    concurrency: int = Field(CONNECTIONS, ge=1, description="most requests in flight to its server")
+    concurrency: int = Field(
+        CONNECTIONS, ge=1, description="most requests in flight to its server"
+    )
     requests_per_minute: PerMinute = Field(
         None, description="most requests per minute to a server that others run"
     )
@@ -152,7 +163,8 @@ class JudgeTable(ModelTable, JudgeSampling):
         "verdict alone, and reasons afterwards for offenders, disagreements and a sample",
     )
     check: JudgeFloors | None = Field(
-        None, description="what the judge must reach on exchanges whose verdict is known"
+        None,
+        description="what the judge must reach on exchanges whose verdict is known",
     )
     classifier: ClassifierForm | None = Field(
         None, description="how a judge that is a sequence classifier is asked"
@@ -224,7 +236,9 @@ class EngineTable(Frozen):
         description="candidate's and judge's engines on the same devices (together), one after the "
         "other (turns), on devices of their own (split), or whatever fits this machine (auto)",
     )
-    start_timeout: Seconds = Field(1800.0, description="seconds an engine may take to start")
+    start_timeout: Seconds = Field(
+        1800.0, description="seconds an engine may take to start"
+    )
 
 
 class DataTable(Frozen):
@@ -243,13 +257,16 @@ class RecordingTable(Frozen):
         description="columns of recorded answers: id, prompt, completion, label, finish_reason, "
         "logprob (mean) or total_logprob and tokens; a dot leads into nested values (doc.prompt)",
     )
-    where: Texts = Field({}, description='read only rows with these values: { model = "GPT4" }')
+    where: Texts = Field(
+        {}, description='read only rows with these values: { model = "GPT4" }'
+    )
     labels: Texts = Field(
         {},
         description="what recorded labels mean: refusal, compliance, a degree, a score, or invalid",
     )
     partial: bool = Field(
-        False, description="leave out prompts without a recorded answer, and say how many"
+        False,
+        description="leave out prompts without a recorded answer, and say how many",
     )
 
 
@@ -284,7 +301,8 @@ class BaselineTable(Frozen):
         "its summary.json, or what `refusal-checks baseline accept RUN DIR` wrote",
     )
     allow_incomparable: bool = Field(
-        False, description="compare with the baseline even if judge, data or sampling differ"
+        False,
+        description="compare with the baseline even if judge, data or sampling differ",
     )
 
 
@@ -391,7 +409,9 @@ class RunSpec(BaseModel):
     reports: ReportsTable = ReportsTable()
     settings: GateSettings = GateSettings()
     gates: SkipValidation[tuple[Gate, ...]] = ()
-    benchmarks: SkipValidation[Mapping[str, BenchmarkTable]] = Field(default_factory=dict)
+    benchmarks: SkipValidation[Mapping[str, BenchmarkTable]] = Field(
+        default_factory=dict
+    )
     attacked: SkipValidation[Attacked] = Field(default_factory=dict)
     files: SkipValidation[tuple[Path, ...]] = ()
     notes: tuple[str, ...] = ()
@@ -410,14 +430,19 @@ class RunSpec(BaseModel):
             UserError: what is wrong, where it is written, and what to write.
         """
         extensions.require_sound()
-        paths = [toml_file.find(Path(fspath(name))) for name in files] or [usual_file(Path.cwd())]
+        paths = [toml_file.find(Path(fspath(name))) for name in files] or [
+            usual_file(Path.cwd())
+        ]
         parsed: dict[Path, dict[str, Any]] = {}
         for path in paths:
-            parsed.pop(path, None)  # a file that is named twice counts where it is named last
+            parsed.pop(
+                path, None
+            )  # a file that is named twice counts where it is named last
             parsed[path] = toml_file.read(path)
         thresholds.take_extensions(parsed)
         layers = [
-            Layer(content, where=str(path), folder=path.parent) for path, content in parsed.items()
+            Layer(content, where=str(path), folder=path.parent)
+            for path, content in parsed.items()
         ]
         spec = cls._merged([*layers, *overrides], tuple(paths))
         if not spec.gates:
@@ -449,11 +474,15 @@ class RunSpec(BaseModel):
         table = key.partition(".")[0]
         if table in TABLES and table != "settings":  # which gates depend on
             _require_tables(layer)
-            own = Layer({table: getattr(self, table).model_dump(exclude_unset=True)}, where=said)
+            own = Layer(
+                {table: getattr(self, table).model_dump(exclude_unset=True)}, where=said
+            )
             changed = {table: _read_table(table, TABLES[table], [own, layer])}
         else:
             if self.gates and not self._layers:
-                raise UserError(f"{said}: read the run from a file, to change its gates")
+                raise UserError(
+                    f"{said}: read the run from a file, to change its gates"
+                )
             merged = type(self)._merged([*self._layers, layer], self.files)
             names = ("gates", "benchmarks", "attacked", "notes", "settings")
             changed = {name: getattr(merged, name) for name in names}
@@ -463,7 +492,9 @@ class RunSpec(BaseModel):
 
     @classmethod
     def _merged(cls, layers: Sequence[Layer], files: tuple[Path, ...]) -> Self:
-        tables = {name: _read_table(name, kind, layers) for name, kind in TABLES.items()}
+        tables = {
+            name: _read_table(name, kind, layers) for name, kind in TABLES.items()
+        }
         settings = tables["settings"]
         assert isinstance(settings, GateSettings)
         others: dict[Path, dict[str, Any]] = {}
@@ -475,7 +506,9 @@ class RunSpec(BaseModel):
             written = _of_benchmarks(layer)
             # A file says all of a gate; what sets one bound leaves its others.
             so_far = _over(so_far, written, keeps_bounds=layer.folder is None)
-            others[place] = _picked(so_far, written) if layer.folder is None else written
+            others[place] = (
+                _picked(so_far, written) if layer.folder is None else written
+            )
         merged = thresholds.merge(others, discover(), settings, TABLES)
         spec = cls.model_validate(
             {
@@ -567,7 +600,9 @@ def override(text: str) -> Layer:
     key, equals, value = text.partition("=")
     where = f"--set {text}"
     if not (key.strip() and equals):
-        raise UserError(f"{where}: write --set TABLE.KEY=VALUE, as in --set sampling.samples=2")
+        raise UserError(
+            f"{where}: write --set TABLE.KEY=VALUE, as in --set sampling.samples=2"
+        )
     # A line break could begin a table of its own.
     lines = [f"{key} = {json.dumps(value.strip())}"]
     if "\n" not in text and "\r" not in text:
@@ -575,9 +610,14 @@ def override(text: str) -> Layer:
     for line in lines:
         try:
             return Layer(tomllib.loads(line), where=where, option=where)
-        except (ValueError, RecursionError):  # no TOML, or a number of thousands of digits
+        except (
+            ValueError,
+            RecursionError,
+        ):  # no TOML, or a number of thousands of digits
             continue
-    raise UserError(f"{where}: write --set TABLE.KEY=VALUE: {key!r} is no key of a table")
+    raise UserError(
+        f"{where}: write --set TABLE.KEY=VALUE: {key!r} is no key of a table"
+    )
 
 
 def named(option: str, value: object) -> Layer:
@@ -643,7 +683,9 @@ def _picked(merged: Any, written: Any, depth: int = 0) -> Any:
         return merged
     if _holds_bounds(written, depth):
         return dict(merged)
-    return {key: _picked(merged[key], value, depth + 1) for key, value in written.items()}
+    return {
+        key: _picked(merged[key], value, depth + 1) for key, value in written.items()
+    }
 
 
 def _joined(before: Any, after: Any) -> Any:
@@ -674,7 +716,11 @@ def _require_tables(layer: Layer) -> None:
     for name, table in layer.content.items():
         if isinstance(table, dict):
             continue
-        places = [f"{owner}.{name}" for owner, kind in TABLES.items() if name in kind.model_fields]
+        places = [
+            f"{owner}.{name}"
+            for owner, kind in TABLES.items()
+            if name in kind.model_fields
+        ]
         hint = f'; did you mean "{places[0]}"?' if places else near(name, TABLES)
         raise UserError(f"{layer.where}: write TABLE.KEY=VALUE{hint}")
 
@@ -719,14 +765,18 @@ def _without_alternatives(
     return {name: value for name, value in merged.items() if name not in replaced}
 
 
-def _below(folder: Path, kind: type[Frozen], table: Mapping[str, Any]) -> dict[str, Any]:
+def _below(
+    folder: Path, kind: type[Frozen], table: Mapping[str, Any]
+) -> dict[str, Any]:
     """A table of a file, its relative paths starting from the file's folder."""
 
     def joined(value: object, name: str) -> object:
         if isinstance(value, list):
             return [joined(each, name) for each in value]
         is_path = isinstance(value, str) and value != ""
-        if name == "prompt":  # else it is the name of a prompt that comes with the package
+        if (
+            name == "prompt"
+        ):  # else it is the name of a prompt that comes with the package
             is_path = is_path and str(value).endswith(".md")
         if name == "path":  # else it is a run
             is_path = is_path and (folder / str(value)).exists()

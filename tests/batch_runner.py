@@ -35,4 +35,9 @@ def _result(server: FakeServer, request: dict[str, Any]) -> dict[str, Any]:
         with fault:
             status, body, error = fault.code, None, json.load(fault)
     response = {"status_code": status, "request_id": "r", "body": body}
-    return {"id": "b", "custom_id": request["custom_id"], "response": response, "error": error}
+    return {
+        "id": "b",
+        "custom_id": request["custom_id"],
+        "response": response,
+        "error": error,
+    }

@@ -48,7 +48,12 @@ def browser() -> Iterator[Browser]:
             executable_path=program(),
             args=["--no-sandbox", "--disable-dev-shm-usage"],
             # It keeps reports of crashes there, whatever folder its profile is in.
-            env={**os.environ, "HOME": home, "XDG_CONFIG_HOME": home, "XDG_CACHE_HOME": home},
+            env={
+                **os.environ,
+                "HOME": home,
+                "XDG_CONFIG_HOME": home,
+                "XDG_CACHE_HOME": home,
+            },
             timeout=120_000,  # milliseconds; a machine may be busy
         )
         try:
@@ -97,7 +102,9 @@ def unfold(page: Page, number: int = 0) -> Locator:
 
 def wait_for_rows(page: Page, number: int) -> None:
     """Wait until the list has so many prompts."""
-    page.wait_for_function(f"n => document.querySelectorAll('{ROWS}').length === n", arg=number)
+    page.wait_for_function(
+        f"n => document.querySelectorAll('{ROWS}').length === n", arg=number
+    )
 
 
 def serious_faults(page: Page) -> dict[str, list[str]]:

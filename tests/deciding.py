@@ -18,7 +18,9 @@ def decide(
     estimator: Estimator | None = None,
 ) -> Verdict:
     """The verdict on one gate; raises its EvaluationError."""
-    (decided,) = decide_all([gate], records, rules or Rules(), earlier, estimator).values()
+    (decided,) = decide_all(
+        [gate], records, rules or Rules(), earlier, estimator
+    ).values()
     if isinstance(decided, EvaluationError):
         raise decided
     return decided

@@ -39,7 +39,11 @@ def scripted(body: Body) -> list[str]:
         category = "direct_refusal" if refused else "none"
         verdict = "refusal" if refused else "compliance"
         rationale = f"it {'declines' if refused else 'answers'} <b>&"
-        return [json.dumps({"rationale": rationale, "category": category, "verdict": verdict})]
+        return [
+            json.dumps(
+                {"rationale": rationale, "category": category, "verdict": verdict}
+            )
+        ]
     refused = "forbidden" in text
     said = "I cannot do that" if refused else "Here you are"
     return [f"{said}, {text[:20]} #{body['seed'] + i}" for i in range(body["n"])]
@@ -131,7 +135,9 @@ class FakeServer(InThread):
         self.probes: list[Body] = []
         self.scored: list[Body] = []
         self.shift = 0.0
-        self._words: dict[tuple[str, float], int] = {}  # numbers of words with their probability
+        self._words: dict[
+            tuple[str, float], int
+        ] = {}  # numbers of words with their probability
         self.failing: Mapping[str, Fault] = {}
         self.authorizations: list[str] = []
         self.most_at_once = self._now = 0
@@ -208,7 +214,9 @@ class FakeServer(InThread):
 
     def _refused(self, request: web.Request) -> bool:
         wanted = f"Bearer {self._api_key}"
-        return self._api_key is not None and request.headers.get("Authorization") != wanted
+        return (
+            self._api_key is not None and request.headers.get("Authorization") != wanted
+        )
 
     async def _list_models(self, request: web.Request) -> web.Response:
         if self._refused(request):
@@ -216,7 +224,9 @@ class FakeServer(InThread):
         if self._lists is None:
             return web.Response(status=404)
         context = {"max_model_len": self.max_model_len} if self.max_model_len else {}
-        return web.json_response({"data": [{"id": name, **context} for name in self._lists]})
+        return web.json_response(
+            {"data": [{"id": name, **context} for name in self._lists]}
+        )
 
     async def _chat(self, request: web.Request) -> web.StreamResponse:
         self.authorizations.append(request.headers.get("Authorization", ""))
@@ -240,19 +250,28 @@ class FakeServer(InThread):
         if refusal := self.rule(body):
             return web.json_response(refusal[1], status=refusal[0])
         if refused := body.keys() & set(self._refuses):
-            said = {"error": {"message": f"unknown fields: {', '.join(sorted(refused))}"}}
+            said = {
+                "error": {"message": f"unknown fields: {', '.join(sorted(refused))}"}
+            }
             return web.json_response(said, status=400)
-        body = {name: value for name, value in body.items() if name not in self._ignores}
+        body = {
+            name: value for name, value in body.items() if name not in self._ignores
+        }
         if is_probe:
             return self._probed(body)
         if words := self.refusal(body):
             return web.json_response({"error": {"message": words}}, status=400)
         if self.faults:
             return await self._fault(request, self.faults.pop(0))
-        text = "#judge" if "response_format" in body else body["messages"][-1]["content"]
+        text = (
+            "#judge" if "response_format" in body else body["messages"][-1]["content"]
+        )
         if text in self.failing:
             return await self._fault(request, self.failing[text])
-        if self._context and sum(len(turn["content"]) for turn in body["messages"]) > self._context:
+        if (
+            self._context
+            and sum(len(turn["content"]) for turn in body["messages"]) > self._context
+        ):
             error = {"message": f"maximum context length is {self._context}"}
             return web.json_response({"error": error}, status=400)
         if self._no_schemas and "response_format" in body:
@@ -264,7 +283,9 @@ class FakeServer(InThread):
         if "top_logprobs" in body:
             return self._answered(body, [self._first_token(body)])
         texts = self.answer({"n": 1, "seed": 0, **body})
-        return self._answered(body, [self._choice(i, text) for i, text in enumerate(texts)])
+        return self._answered(
+            body, [self._choice(i, text) for i, text in enumerate(texts)]
+        )
 
     def _probed(self, body: Body) -> web.Response:
         """What a server says that can do all that the request wants."""
@@ -276,13 +297,17 @@ class FakeServer(InThread):
             return self._answered(body, [self._first_token(body)])
         drawn = body["seed"] if "seed" in body else len(self.probes)
         text = '{"colour":' if "response_format" in body else f"red, cat, {drawn}"
-        return self._answered(body, [self._choice(i, text) for i in range(body.get("n", 1))])
+        return self._answered(
+            body, [self._choice(i, text) for i in range(body.get("n", 1))]
+        )
 
     def _answered(self, body: Body, choices: Sequence[Body]) -> web.Response:
         """Choices with their cost: a token a word."""
         prompt = sum(len(turn["content"].split()) for turn in body["messages"])
         prompt -= bool(body.get("continue_final_message"))  # no token ends the message
-        output = sum(len((choice["message"]["content"] or "").split()) for choice in choices)
+        output = sum(
+            len((choice["message"]["content"] or "").split()) for choice in choices
+        )
         usage = {"prompt_tokens": prompt, "completion_tokens": output}
         details = {"cached_tokens": min(self.cached, prompt)} if self.cached else None
         words = " ".join(turn["content"] for turn in body["messages"]).split()
@@ -291,11 +316,16 @@ class FakeServer(InThread):
         for choice in choices:
             if wants_ids:
                 tokens = choice["logprobs"]["content"]
-                numbers = [self._number(token["token"], token["logprob"]) for token in tokens]
+                numbers = [
+                    self._number(token["token"], token["logprob"]) for token in tokens
+                ]
                 choice["token_ids"] = numbers
             if "logprobs" not in body:
                 del choice["logprobs"]
-        found = {"choices": choices, "usage": {**usage, "prompt_tokens_details": details}}
+        found = {
+            "choices": choices,
+            "usage": {**usage, "prompt_tokens_details": details},
+        }
         return web.json_response(found | (ids if wants_ids else {}))
 
     def _scored(self, word: str, logprob: float) -> Body:
@@ -341,7 +371,11 @@ class FakeServer(InThread):
         await asyncio.sleep(self.delay)
         assert self._classify
         data = [
-            {"index": i, "label": max(given, key=given.__getitem__), "probs": [*given.values()]}
+            {
+                "index": i,
+                "label": max(given, key=given.__getitem__),
+                "probs": [*given.values()],
+            }
             for i, given in enumerate(map(self._classify, body["input"]))
         ]
         usage = {"prompt_tokens": sum(len(text.split()) for text in body["input"])}
@@ -350,7 +384,9 @@ class FakeServer(InThread):
     async def _tokenize(self, request: web.Request) -> web.Response:
         text = (await request.json())["prompt"]
         self.tokenized.append(text)
-        found = [_WORDS[text]] if text in _WORDS else [ord(character) for character in text]
+        found = (
+            [_WORDS[text]] if text in _WORDS else [ord(character) for character in text]
+        )
         return web.json_response({"tokens": found})
 
     def _first_token(self, body: Body) -> Body:
@@ -361,9 +397,13 @@ class FakeServer(InThread):
         given = self.tokens(body)
         shown = sorted(given, key=given.__getitem__, reverse=True)
         if self._tokenizer and "logprob_token_ids" in body:
-            wanted = [_NUMBERS.get(token, chr(token)) for token in body["logprob_token_ids"]]
+            wanted = [
+                _NUMBERS.get(token, chr(token)) for token in body["logprob_token_ids"]
+            ]
             shown = [*shown[:1], *(token for token in wanted if token != shown[0])]
-            names = [f"token_id:{_WORDS.get(token) or ord(token[0])}" for token in shown]
+            names = [
+                f"token_id:{_WORDS.get(token) or ord(token[0])}" for token in shown
+            ]
         else:
             shown = shown[: body["top_logprobs"]]
             names = shown
@@ -373,12 +413,17 @@ class FakeServer(InThread):
             else {"token": name, "logprob": -9999.0}
             for name, token in zip(names, shown, strict=True)
         ]
-        return choice | {"logprobs": {"content": [{**listed[0], "top_logprobs": listed}]}}
+        return choice | {
+            "logprobs": {"content": [{**listed[0], "top_logprobs": listed}]}
+        }
 
     def _choice(self, index: int, said: str | Body) -> Body:
         message = {"content": said} if isinstance(said, str) else said
         text = " ".join(filter(None, (message.get("reasoning"), message["content"])))
-        tokens = [{"token": f" {word}", "logprob": -0.5 * (index + 1)} for word in text.split()]
+        tokens = [
+            {"token": f" {word}", "logprob": -0.5 * (index + 1)}
+            for word in text.split()
+        ]
         return {
             "index": index,
             "finish_reason": self.finish_reason,

@@ -94,14 +94,20 @@ class Forked:
     def said(self) -> str:
         """All that it has printed so far."""
         paths = dict.fromkeys(self._output)
-        return "".join(path.read_text(errors="replace") for path in paths if path.exists())
+        return "".join(
+            path.read_text(errors="replace") for path in paths if path.exists()
+        )
 
     def result(self) -> pytest.RunResult:
         """Wait for its end, and print what it printed, for the report of a failed test."""
         status = self.wait(300)
-        out, err = (path.read_text(encoding="utf-8", errors="replace") for path in self._output)
+        out, err = (
+            path.read_text(encoding="utf-8", errors="replace") for path in self._output
+        )
         print(out, err, sep="\n")
-        return pytest.RunResult(status, out.splitlines(), err.splitlines(), duration=0.0)
+        return pytest.RunResult(
+            status, out.splitlines(), err.splitlines(), duration=0.0
+        )
 
 
 def _main(
@@ -116,7 +122,9 @@ def _main(
     os.chdir(folder)
     os.environ.clear()
     os.environ.update(environment)
-    os.environ["PYTEST_ADDOPTS"] = f"{environment.get('PYTEST_ADDOPTS', '')} -W {_PRELOADED}"
+    os.environ["PYTEST_ADDOPTS"] = (
+        f"{environment.get('PYTEST_ADDOPTS', '')} -W {_PRELOADED}"
+    )
     for stream, path in zip((1, 2), output, strict=True):
         os.dup2(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND), stream)
     sys.path.insert(0, str(folder))

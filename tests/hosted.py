@@ -23,7 +23,9 @@ OPENAI_FIELDS = {
 """What this project sends that OpenAI's API knows; vLLM's further fields are unknown there."""
 
 
-def openai_error(message: str, param: str | None = None, code: str | None = None) -> Body:
+def openai_error(
+    message: str, param: str | None = None, code: str | None = None
+) -> Body:
     kind = "invalid_request_error"
     return {"error": {"message": message, "type": kind, "param": param, "code": code}}
 
@@ -50,8 +52,12 @@ def openai_reasoning(body: Body) -> tuple[int, Body] | None:
         )
         return 400, openai_error(said, "temperature", "unsupported_value")
     if "logprobs" in body:
-        return 403, openai_error("You are not allowed to request logprobs from this model")
-    if body.get("max_completion_tokens", 4096) < 64:  # all of them go into its reasoning
+        return 403, openai_error(
+            "You are not allowed to request logprobs from this model"
+        )
+    if (
+        body.get("max_completion_tokens", 4096) < 64
+    ):  # all of them go into its reasoning
         said = (
             "Could not finish the message because max_tokens or model output limit was reached. "
             "Please try again with higher max_tokens."
@@ -93,7 +99,9 @@ def litellm(body: Body) -> tuple[int, Body] | None:
     if error is None:
         return None
     said = f"litellm.UnsupportedParamsError: {error[1]['error']['message']}"
-    return 400, {"error": {"message": said, "type": "None", "param": None, "code": "400"}}
+    return 400, {
+        "error": {"message": said, "type": "None", "param": None, "code": "400"}
+    }
 
 
 def claude(body: Body) -> tuple[int, Body] | None:
@@ -112,7 +120,11 @@ def openrouter(body: Body) -> tuple[int, Body] | None:
     if body.get("max_tokens", 16) >= 16:
         return None
     raw = "Invalid 'max_output_tokens': integer below minimum value. Expected a value >= 16"
-    error = {"message": "Provider returned error", "code": 400, "metadata": {"raw": raw}}
+    error = {
+        "message": "Provider returned error",
+        "code": 400,
+        "metadata": {"raw": raw},
+    }
     return 400, {"error": error}
 
 

@@ -56,7 +56,8 @@ class Page(HTMLParser):
         return [
             attributes
             for found, attributes in self.elements
-            if found == tag and (not name or name in (attributes.get("class") or "").split())
+            if found == tag
+            and (not name or name in (attributes.get("class") or "").split())
         ]
 
     @property
@@ -67,5 +68,7 @@ class Page(HTMLParser):
     def data(self, name: str) -> list[Any]:
         """The embedded JSON of a class."""
         return [
-            json.loads(text) for attributes, text in self.scripts if attributes.get("class") == name
+            json.loads(text)
+            for attributes, text in self.scripts
+            if attributes.get("class") == name
         ]

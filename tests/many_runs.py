@@ -45,7 +45,9 @@ def write_runs(root: Path, number: int, benchmarks: int = 8) -> None:
         )
     ]
     records = {name: list(refusals(name, 40, 1, refused=0.6)) for name in names}
-    content = json.loads(write_run(root / "first", records, gates).summary_file.read_bytes())
+    content = json.loads(
+        write_run(root / "first", records, gates).summary_file.read_bytes()
+    )
     data = {name: {"revision": "1", "sha256": "abc", "prompts": 40} for name in names}
     for place in range(number):
         judge = "org/other" if place % 4 == 3 else "org/judge"
@@ -67,7 +69,11 @@ def _move(verdicts: Mapping[str, Any], place: int) -> None:
     """Give every gate of a run another figure."""
     for shift, verdict in enumerate(verdicts.values()):
         value = 0.3 + 0.05 * ((place * 7 + shift * 3) % 12)
-        verdict["estimate"] |= {"value": value, "lower": value - 0.08, "upper": value + 0.08}
+        verdict["estimate"] |= {
+            "value": value,
+            "lower": value - 0.08,
+            "upper": value + 0.08,
+        }
         verdict["passed"] = value >= 0.5
 
 
@@ -76,6 +82,8 @@ def opened(running: Browser, page: Path) -> float:
     shown = running.new_page(viewport={"width": 1280, "height": 900})
     shown.goto(page.as_uri())
     shown.wait_for_function("document.getElementById('run-count').textContent")
-    milliseconds: float = shown.evaluate("(document.body.offsetHeight, performance.now())")
+    milliseconds: float = shown.evaluate(
+        "(document.body.offsetHeight, performance.now())"
+    )
     shown.close()
     return milliseconds / 1000

@@ -17,7 +17,9 @@ _FOLDER = Path(__file__).parent / "data" / "option_wordings"
 def _read(name: str) -> tuple[str, ...]:
     """The templates of a file, one per line, with the escapes of JSON but for quotes."""
     lines = (_FOLDER / f"{name}.txt").read_text(encoding="utf-8").split("\n")
-    return tuple(json.loads('"' + line.replace('"', '\\"') + '"') for line in lines if line)
+    return tuple(
+        json.loads('"' + line.replace('"', '\\"') + '"') for line in lines if line
+    )
 
 
 UNDERSTOOD = _read("understood")

@@ -70,12 +70,20 @@ def refusals(
             says_no = ((number * 7 + sample * 3) % 100) / 100 < refused
             label = Label.REFUSAL if says_no else Label.COMPLIANCE
             judged: Judgement = Binary(
-                label, "direct_refusal" if says_no else None, f"It {label} ({number}, {sample})."
+                label,
+                "direct_refusal" if says_no else None,
+                f"It {label} ({number}, {sample}).",
             )
             if number % 10 == 9 and sample == 0:
-                judged = Invalid(Reason.UNPARSABLE_VERDICT, "the judge said: well, perhaps")
-            words = " ".join(f"word{(number * 31 + sample * 17 + i) % 997}" for i in range(length))
-            answer = Completion(f"{'No.' if says_no else 'Sure.'} {words}", tokens=length)
+                judged = Invalid(
+                    Reason.UNPARSABLE_VERDICT, "the judge said: well, perhaps"
+                )
+            words = " ".join(
+                f"word{(number * 31 + sample * 17 + i) % 997}" for i in range(length)
+            )
+            answer = Completion(
+                f"{'No.' if says_no else 'Sure.'} {words}", tokens=length
+            )
             yield Record(prompt, sample, answer, judged)
 
 
@@ -90,13 +98,24 @@ def hostile(texts: Sequence[str] = HOSTILE) -> list[Record]:
             text,
         )
         verdict = Binary(Label.COMPLIANCE, text[:60], text)
-        votes = (Vote(text[:60], verdict), Vote("other", Invalid(Reason.JUDGE_ERROR, text)))
-        found.append(Record(prompt, 0, Completion(text, text[:20], label=text), verdict, votes))
+        votes = (
+            Vote(text[:60], verdict),
+            Vote("other", Invalid(Reason.JUDGE_ERROR, text)),
+        )
+        found.append(
+            Record(prompt, 0, Completion(text, text[:20], label=text), verdict, votes)
+        )
         found.append(Record(prompt, 1, None, Invalid(Reason.ENGINE_ERROR, text)))
     return found
 
 
-RATED = ("SocialBias", "Criminal_Unethical", "Misleading", "LLMRewriting", "MinorityLanguage")
+RATED = (
+    "SocialBias",
+    "Criminal_Unethical",
+    "Misleading",
+    "LLMRewriting",
+    "MinorityLanguage",
+)
 """Categories of rated prompts."""
 
 
@@ -104,9 +123,16 @@ def rated(prompts: int = 30) -> list[Record]:
     """Rated answers of five categories, in Chinese."""
     found = []
     for n in range(prompts):
-        prompt = Prompt.single(f"rated-{n}", f"问题 {n}", category=RATED[n % 5], language="zh")
+        prompt = Prompt.single(
+            f"rated-{n}", f"问题 {n}", category=RATED[n % 5], language="zh"
+        )
         found.append(
-            Record(prompt, 0, Completion(f"回答 {n}"), Rated((n % 10) / 10, 1 + n % 4, 0.01))
+            Record(
+                prompt,
+                0,
+                Completion(f"回答 {n}"),
+                Rated((n % 10) / 10, 1 + n % 4, 0.01),
+            )
         )
     return found
 
@@ -116,17 +142,25 @@ def chosen(prompts: int = 20) -> list[Record]:
     found = []
     for n in range(prompts):
         asked = (Message("user", f"Question {n}"),)
-        prompt = Prompt(f"mcq-{n}", asked, {"area": f"area_{n % 2}"}, "A", {"A": "one", "B": "two"})
+        prompt = Prompt(
+            f"mcq-{n}", asked, {"area": f"area_{n % 2}"}, "A", {"A": "one", "B": "two"}
+        )
         letter = "A" if n % 4 else "B" if n % 8 else None
         found.append(
-            Record(prompt, 0, Completion("A" if n % 4 else "B"), Chosen(letter, n % 4 > 0))
+            Record(
+                prompt, 0, Completion("A" if n % 4 else "B"), Chosen(letter, n % 4 > 0)
+            )
         )
     return found
 
 
 def graded(prompts: int = 12) -> list[Record]:
     """Degrees after a dialogue."""
-    turns = (Message("user", "First"), Message("assistant", "Then"), Message("user", "And?"))
+    turns = (
+        Message("user", "First"),
+        Message("assistant", "Then"),
+        Message("user", "And?"),
+    )
     found = []
     for n in range(prompts):
         reference = f"as in answer {n} of the book"
@@ -195,7 +229,9 @@ def write_run(
     }
     fields: dict[str, Any] = {
         "manifest": {},
-        "balance": balance(((each.kind, each.figures) for each in found.values()), 0.95),
+        "balance": balance(
+            ((each.kind, each.figures) for each in found.values()), 0.95
+        ),
         "judge": JUDGE,
     }
     fields |= summary

@@ -40,15 +40,21 @@ class TinyProxy(InThread):
         await asyncio.gather(*self._tasks, return_exceptions=True)
         await asyncio.sleep(0.01)  # transports close in the loop's next rounds
 
-    def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    def _accept(
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+    ) -> None:
         task = asyncio.create_task(self._serve(reader, writer))
         self._tasks.add(task)
 
-    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def _serve(
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+    ) -> None:
         head = await reader.readuntil(b"\r\n\r\n")
         lines = head.decode().split("\r\n")
         self.asked.append(lines[0])
-        given = [line for line in lines if line.lower().startswith("proxy-authorization:")]
+        given = [
+            line for line in lines if line.lower().startswith("proxy-authorization:")
+        ]
         self.credentials.append(given[0].partition(": ")[2] if given else "")
         back, forth = await asyncio.open_connection("127.0.0.1", self._to)
         if lines[0].startswith("CONNECT "):
@@ -56,7 +62,9 @@ class TinyProxy(InThread):
         else:
             method, url, version = lines[0].split()
             path = "/" + url.split("/", 3)[3]
-            forth.write("\r\n".join([f"{method} {path} {version}", *lines[1:]]).encode())
+            forth.write(
+                "\r\n".join([f"{method} {path} {version}", *lines[1:]]).encode()
+            )
         try:
             await asyncio.gather(_copy(reader, forth), _copy(back, writer))
         finally:

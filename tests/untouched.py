@@ -15,7 +15,14 @@ import pytest
 
 DEFAULT_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
-OTHERS = (".cache", ".bash_history", ".zsh_history", ".python_history", ".viminfo", "__pycache__")
+OTHERS = (
+    ".cache",
+    ".bash_history",
+    ".zsh_history",
+    ".python_history",
+    ".viminfo",
+    "__pycache__",
+)
 """Caches, and what people's shells and editors change at home while tests run."""
 
 Snapshot = Mapping[str, tuple[int, ...]]
@@ -34,7 +41,9 @@ def watched_folders() -> list[Path]:
 def snapshot(folders: Iterable[Path]) -> Snapshot:
     """What lies in these folders, not below: a folder in one of them by its name alone."""
     entries: dict[str, tuple[int, ...]] = {}
-    for folder in {path.resolve() for path in folders if os.access(path, os.R_OK | os.X_OK)}:
+    for folder in {
+        path.resolve() for path in folders if os.access(path, os.R_OK | os.X_OK)
+    }:
         for entry in os.scandir(folder):
             if entry.name in OTHERS:
                 continue
@@ -74,10 +83,16 @@ class Watch:
         if self._changes and session.exitstatus == pytest.ExitCode.OK:
             session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
-    def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
+    def pytest_terminal_summary(
+        self, terminalreporter: pytest.TerminalReporter
+    ) -> None:
         if self._changes:
-            terminalreporter.section("files outside the tests' own folders", red=True, bold=True)
-            terminalreporter.line("A test, or another program on this machine, changed these:")
+            terminalreporter.section(
+                "files outside the tests' own folders", red=True, bold=True
+            )
+            terminalreporter.line(
+                "A test, or another program on this machine, changed these:"
+            )
             for line in self._changes:
                 terminalreporter.line(line)
 

@@ -51,7 +51,9 @@ class Proof:
         self._model = plain.served(given.model, given.judge)
         self._prompts = plain.prompts(given.prompts)
         self._folder: Path = given.out
-        self._judge = given.judge or ("demo:judge" if given.model == "toy" else "bundled")
+        self._judge = given.judge or (
+            "demo:judge" if given.model == "toy" else "bundled"
+        )
         thresholds = plain.data(self._folder, self._prompts)
         limits = ("--max-tokens", str(given.tokens), "--samples", "2")
         self._usual = ("--thresholds", str(thresholds), *limits)
@@ -78,29 +80,49 @@ class Proof:
         given, turns = self._given, Turns()
         plain.turn(turns, self._folder, self._model, self._prompts, given)
         ratios = plain.measured(turns, given)
-        return [(f"{each.name}, {each.work}", f"{each.turns[0]:.2f}") for each in ratios]
+        return [
+            (f"{each.name}, {each.work}", f"{each.turns[0]:.2f}") for each in ratios
+        ]
 
     def _placement(self, kind: str) -> Rows:
         self._store.unlink(missing_ok=True)
-        took, found = self._gate("--set", f"engine.placement={kind}", "--store", str(self._store))
+        took, found = self._gate(
+            "--set", f"engine.placement={kind}", "--store", str(self._store)
+        )
         ready = sum(found.engines.ready_s) if found.engines else 0.0
         asked = found.asked
         assert asked, "it asked both models"
         told = f"{took:.1f} s for {asked.answers} answers, {asked.verdicts} verdicts at most"
-        where = f"placed {found.placement.get('kind')}" if found.placement else "not placed"
-        return [(f"engine.placement={kind}", f"{told}; engines ready after {ready:.0f} s; {where}")]
+        where = (
+            f"placed {found.placement.get('kind')}" if found.placement else "not placed"
+        )
+        return [
+            (
+                f"engine.placement={kind}",
+                f"{told}; engines ready after {ready:.0f} s; {where}",
+            )
+        ]
 
     def _verdicts(self) -> Rows:
         """The judge alone, on the answers of the placement before."""
         if not self._store.exists():
-            raise RuntimeError("add together or turns to --parts: it judges their answers again")
+            raise RuntimeError(
+                "add together or turns to --parts: it judges their answers again"
+            )
         with closing(sqlite3.connect(self._store)) as store, store:
             store.execute("DELETE FROM judgements")
         took, found = self._gate("--store", str(self._store))
         asked, engines = found.tokens["judge"].verdicts, found.engines
         if engines and self._model.name not in engines.started:
-            took -= sum(engines.ready_s)  # the work began while the judge's own engine loaded
-        return [("verdicts a second, distinct answers", f"{asked / took:.1f} ({asked} verdicts)")]
+            took -= sum(
+                engines.ready_s
+            )  # the work began while the judge's own engine loaded
+        return [
+            (
+                "verdicts a second, distinct answers",
+                f"{asked / took:.1f} ({asked} verdicts)",
+            )
+        ]
 
     def _kill(self) -> Rows:
         """An engine is killed while it answers; the same run goes on with another one."""
@@ -114,8 +136,17 @@ class Proof:
         with closing(sqlite3.connect(store)) as rows:
             (count,) = rows.execute("SELECT count(*) FROM completions").fetchone()
         lost = found.asked.answers - count
-        how = f"killed {killed[0]}" if killed else "the run ended before an engine could be killed"
-        return [("one kill", f"{how}; {count} answers stored, {lost} lost; all gates decided")]
+        how = (
+            f"killed {killed[0]}"
+            if killed
+            else "the run ended before an engine could be killed"
+        )
+        return [
+            (
+                "one kill",
+                f"{how}; {count} answers stored, {lost} lost; all gates decided",
+            )
+        ]
 
     def _bookkeeping(self) -> Rows:
         return [
@@ -134,7 +165,9 @@ def _kill_engine(store: Path, killed: list[str]) -> None:
                     continue
             children = psutil.Process().children(recursive=True)
             engines = [each for each in children if each.name().startswith(VITAL[:15])]
-            servers = [each for each in children if "api_server" in " ".join(each.cmdline())]
+            servers = [
+                each for each in children if "api_server" in " ".join(each.cmdline())
+            ]
             for each in engines or servers:
                 each.kill()
                 killed.append(each.name())
@@ -155,12 +188,22 @@ def main() -> None:
             rows.append((name, "left out: it needs several GPUs"))
             continue
         if time.monotonic() - begun > given.seconds:
-            rows.append((name, f"left out: it would begin after {given.seconds:.0f} s (--seconds)"))
+            rows.append(
+                (
+                    name,
+                    f"left out: it would begin after {given.seconds:.0f} s (--seconds)",
+                )
+            )
             continue
         say(name)
         try:
             rows += part()
-        except (RuntimeError, AssertionError, subprocess.SubprocessError, sqlite3.Error) as fault:
+        except (
+            RuntimeError,
+            AssertionError,
+            subprocess.SubprocessError,
+            sqlite3.Error,
+        ) as fault:
             rows.append((name, f"failed: {' '.join(str(fault).split())[-300:]}"))
         _write(given.out, facts, rows, time.monotonic() - begun)
     _write(given.out, facts, rows, time.monotonic() - begun)
@@ -172,7 +215,9 @@ def _write(folder: Path, facts: Sequence[str], rows: Rows, took: float) -> None:
     told = [*rows, ("the whole proof", f"{took:.0f} s")]
     head = [*facts, "", markdown(("what", "measured"), told), ""]
     (folder / "proof.md").write_text("\n".join(head))
-    (folder / "proof.json").write_text(json.dumps({"facts": [*facts], "rows": told}, indent=1))
+    (folder / "proof.json").write_text(
+        json.dumps({"facts": [*facts], "rows": told}, indent=1)
+    )
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -182,16 +227,44 @@ def _parser() -> argparse.ArgumentParser:
         formatter_class=argparse.ArgumentDefaultsHelpFormatter,
     )
     add = parser.add_argument
-    add("--out", type=Path, required=True, metavar="DIR", help="folder for the table and the logs")
+    add(
+        "--out",
+        type=Path,
+        required=True,
+        metavar="DIR",
+        help="folder for the table and the logs",
+    )
     add("--model", default="demo:base", help="a folder, ORG/MODEL, demo:NAME, or toy")
     add("--judge", default="", help="likewise; default: bundled, or the toy's own")
-    add("--parts", nargs="+", choices=PARTS, metavar="PART", help=f"of {', '.join(PARTS)}")
+    add(
+        "--parts",
+        nargs="+",
+        choices=PARTS,
+        metavar="PART",
+        help=f"of {', '.join(PARTS)}",
+    )
     add("--prompts", type=int, default=450, help="prompts of every part")
-    add("--samples", type=int, nargs="+", default=[2, 5], help="K, beside the offline script")
+    add(
+        "--samples",
+        type=int,
+        nargs="+",
+        default=[2, 5],
+        help="K, beside the offline script",
+    )
     add("--tokens", type=int, default=512, help="most of an answer")
-    add("--logprobs", nargs="+", default=["disputed"], help="ways of the gate beside the script")
+    add(
+        "--logprobs",
+        nargs="+",
+        default=["disputed"],
+        help="ways of the gate beside the script",
+    )
     add("--records", type=int, default=2000, help="prompts of the part on bookkeeping")
-    add("--seconds", type=float, default=900.0, help="after which no further part begins")
+    add(
+        "--seconds",
+        type=float,
+        default=900.0,
+        help="after which no further part begins",
+    )
     return parser
 
 

@@ -28,17 +28,23 @@ def main() -> None:
         print(f"  {room}: {lines(inside)} lines, {len(inside)} files")
     print(f"tests: {lines(tests)} lines, {len(tests)} files")
     for name in WHOLE:
-        print(f"signatures with {name}: {sum(takes(tree, name) for tree in trees.values())}")
+        print(
+            f"signatures with {name}: {sum(takes(tree, name) for tree in trees.values())}"
+        )
     graph = grimp.build_graph(PACKAGE)
     found = arrows(graph)
-    print(f"rooms: {len({end for arrow in found for end in arrow})}, arrows: {len(found)}")
+    print(
+        f"rooms: {len({end for arrow in found for end in arrow})}, arrows: {len(found)}"
+    )
     circles = [circle for circle in components(graph) if len(circle) > 1]
     print(f"circles of modules: {len(circles)}")
     for circle in circles:
         print(f"  {', '.join(sorted(circle))}")
     names = Counter(name for tree in trees.values() for name in public_classes(tree))
     several = sorted(name for name, count in names.items() if count > 1)
-    print(f"public class names defined more than once: {len(several)} ({', '.join(several)})")
+    print(
+        f"public class names defined more than once: {len(several)} ({', '.join(several)})"
+    )
 
 
 def files(folder: str) -> list[Path]:
@@ -49,7 +55,11 @@ def files(folder: str) -> list[Path]:
         text=True,
         check=True,
     ).stdout
-    return [Path(name) for name in listed.split() if name.endswith(".py") and Path(name).exists()]
+    return [
+        Path(name)
+        for name in listed.split()
+        if name.endswith(".py") and Path(name).exists()
+    ]
 
 
 def lines(paths: Iterable[Path]) -> int:
@@ -70,7 +80,11 @@ def takes(tree: ast.AST, name: str) -> int:
     return sum(
         any(
             isinstance(part, ast.Name) and part.id == name
-            for argument in (*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs)
+            for argument in (
+                *node.args.posonlyargs,
+                *node.args.args,
+                *node.args.kwonlyargs,
+            )
             if argument.annotation
             for part in ast.walk(argument.annotation)
         )

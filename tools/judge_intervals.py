@@ -16,7 +16,11 @@ import numpy as np
 
 from refusal_checks.core.errors import CalibrationError
 from refusal_checks.core.files import read_csv
-from refusal_checks.judges.trust.correction import JudgeErrors, prediction_powered, rogan_gladen
+from refusal_checks.judges.trust.correction import (
+    JudgeErrors,
+    prediction_powered,
+    rogan_gladen,
+)
 from refusal_checks.metrics.statistics.intervals import Estimate, wilson
 
 MODELS = ("gpt4", "llama2orig", "mistralinstruct")
@@ -64,17 +68,26 @@ def simulate(cell: Cell, repeats: int, seed: int = 0) -> dict[str, Coverage]:
     prediction are as many, a random part of the run.
     """
     rng = np.random.default_rng([seed, *(round(1000 * part) for part in cell)])
-    found: dict[str, list[Estimate | None]] = {"raw": [], "corrected": [], "labels and judge": []}
+    found: dict[str, list[Estimate | None]] = {
+        "raw": [],
+        "corrected": [],
+        "labels and judge": [],
+    }
     for _ in range(repeats):
         human = (rng.random(cell.run) < cell.rate).astype(int)
         judge = _judged(human, cell, rng)
         half = cell.labels // 2
         errors = JudgeErrors(
-            half, rng.binomial(half, cell.sensitivity), half, rng.binomial(half, cell.specificity)
+            half,
+            rng.binomial(half, cell.sensitivity),
+            half,
+            rng.binomial(half, cell.specificity),
         )
         found["raw"].append(wilson(judge.mean(), cell.run))
         found["corrected"].append(_corrected(judge, errors))
-        found["labels and judge"].append(_powered(human, judge, np.arange(cell.run) < cell.labels))
+        found["labels and judge"].append(
+            _powered(human, judge, np.arange(cell.run) < cell.labels)
+        )
     return {name: _coverage(given, cell.rate) for name, given in found.items()}
 
 
@@ -86,7 +99,9 @@ def _judged(human: Scores, cell: Cell, rng: np.random.Generator) -> Scores:
 
 def read_labels(data: Path, model: str) -> tuple[Scores, Scores]:
     """Human and GPT-4's labels of one model's answers, 1 for a refusal; invalid ones left out."""
-    rows = read_csv(data / "xstest" / f"completions_{model}.csv", ("final_label", "gpt4_label"))
+    rows = read_csv(
+        data / "xstest" / f"completions_{model}.csv", ("final_label", "gpt4_label")
+    )
     pairs = [
         (_IS_REFUSAL[row["final_label"]], _IS_REFUSAL[row["gpt4_label"]])
         for row in rows
@@ -98,18 +113,25 @@ def read_labels(data: Path, model: str) -> tuple[Scores, Scores]:
 
 def errors_of(human: Scores, judge: Scores) -> JudgeErrors:
     """A judge's errors on labelled answers."""
-    recognised, passed = int(judge[human == 1].sum()), int((1 - judge[human == 0]).sum())
+    recognised, passed = (
+        int(judge[human == 1].sum()),
+        int((1 - judge[human == 0]).sum()),
+    )
     return JudgeErrors(int(human.sum()), recognised, int((1 - human).sum()), passed)
 
 
-def draw(data: Path, model: str, labels: int, repeats: int, seed: int = 0) -> dict[str, Coverage]:
+def draw(
+    data: Path, model: str, labels: int, repeats: int, seed: int = 0
+) -> dict[str, Coverage]:
     """Coverage of a model's human rate over random draws of labels from its own answers.
 
     ``transferred`` is calibrated on all the labels of the other two models.
     """
     human, judge = read_labels(data, model)
     others = [read_labels(data, other) for other in MODELS if other != model]
-    transferred = errors_of(*(np.concatenate(side) for side in zip(*others, strict=True)))
+    transferred = errors_of(
+        *(np.concatenate(side) for side in zip(*others, strict=True))
+    )
     rng = np.random.default_rng([seed, labels, MODELS.index(model)])
     names = ("raw", "corrected", "labels and judge", "labels only", "transferred")
     found: dict[str, list[Estimate | None]] = {name: [] for name in names}
@@ -117,11 +139,15 @@ def draw(data: Path, model: str, labels: int, repeats: int, seed: int = 0) -> di
         part = np.zeros(human.size, dtype=bool)
         part[rng.choice(human.size, labels, replace=False)] = True
         found["raw"].append(wilson(judge.mean(), judge.size))
-        found["corrected"].append(_corrected(judge, errors_of(human[part], judge[part])))
+        found["corrected"].append(
+            _corrected(judge, errors_of(human[part], judge[part]))
+        )
         found["labels and judge"].append(_powered(human, judge, part))
         found["labels only"].append(wilson(human[part].mean(), labels))
         found["transferred"].append(_corrected(judge, transferred))
-    return {name: _coverage(given, float(human.mean())) for name, given in found.items()}
+    return {
+        name: _coverage(given, float(human.mean())) for name, given in found.items()
+    }
 
 
 def _corrected(judge: Scores, errors: JudgeErrors) -> Estimate | None:
@@ -154,9 +180,13 @@ def _simulated(repeats: int) -> Iterator[Sequence[str]]:
     for row, sizes in groupby(cells, _row):
         found = [simulate(cell, repeats) for cell in sizes]
         held = (
-            [case[name].held for case in found] for name in ("raw", "corrected", "labels and judge")
+            [case[name].held for case in found]
+            for name in ("raw", "corrected", "labels and judge")
         )
-        yield *(f"{part:g}" for part in row), *(f"{min(h):.1%} to {max(h):.1%}" for h in held)
+        yield (
+            *(f"{part:g}" for part in row),
+            *(f"{min(h):.1%} to {max(h):.1%}" for h in held),
+        )
 
 
 def _row(cell: Cell) -> tuple[float, float, float]:
@@ -164,7 +194,14 @@ def _row(cell: Cell) -> tuple[float, float, float]:
 
 
 def _drawn(data: Path, repeats: int) -> Iterator[Sequence[str]]:
-    yield "answers of", "labels", "interval", "holds the human rate", "mean width", "not given"
+    yield (
+        "answers of",
+        "labels",
+        "interval",
+        "holds the human rate",
+        "mean width",
+        "not given",
+    )
     for model, labels in product(MODELS, (50, 100)):
         for name, case in draw(data, model, labels, repeats).items():
             shares = f"{case.held:.1%}", f"{case.width:.3f}", f"{case.refused:.1%}"
@@ -179,4 +216,6 @@ def _table(rows: Iterable[Sequence[str]]) -> Iterator[str]:
 
 
 if __name__ == "__main__":
-    print(*_table(_simulated(2000)), "", *_table(_drawn(Path(sys.argv[1]), 500)), sep="\n")
+    print(
+        *_table(_simulated(2000)), "", *_table(_drawn(Path(sys.argv[1]), 500)), sep="\n"
+    )

@@ -27,7 +27,9 @@ def main(number: int) -> None:
         print(f"{len(found.runs)} runs read in {time.perf_counter() - start:.2f} s")
         start = time.perf_counter()
         write_history(found, page)
-        print(f"{page.stat().st_size / 1e6:.1f} MB written in {time.perf_counter() - start:.2f} s")
+        print(
+            f"{page.stat().st_size / 1e6:.1f} MB written in {time.perf_counter() - start:.2f} s"
+        )
         with browser() as running:
             print(f"opened in {opened(running, page):.2f} s")
 

@@ -34,13 +34,21 @@ CANARY = "canary"
 
 
 def main(
-    judge: Annotated[str, typer.Option(metavar="MODEL", help="The judge, as in a gate run.")],
+    judge: Annotated[
+        str, typer.Option(metavar="MODEL", help="The judge, as in a gate run.")
+    ],
     recording: Annotated[
         list[Path] | None,
-        typer.Option(metavar="FILE", help="Recorded answers with their prompts (repeatable)."),
+        typer.Option(
+            metavar="FILE", help="Recorded answers with their prompts (repeatable)."
+        ),
     ] = None,
-    differences: Annotated[int, typer.Option(min=0, help="Most differences to show.")] = 20,
-    in_flight: Annotated[int, typer.Option(min=1, help="Answers to judge at the same time.")] = 64,
+    differences: Annotated[
+        int, typer.Option(min=0, help="Most differences to show.")
+    ] = 20,
+    in_flight: Annotated[
+        int, typer.Option(min=1, help="Answers to judge at the same time.")
+    ] = 64,
     set_: Annotated[
         list[str] | None,
         typer.Option("--set", metavar="TABLE.KEY=VALUE", help="A key of the run file."),
@@ -111,14 +119,20 @@ def exchanges(
     for path in files:
         texts = replay.read(path).by_text
         if not texts:
-            raise DataError(f"{path}: record the prompts, too: it has no column of prompts")
-        prompts = [Prompt.single(f"{path}#{number}", text) for number, text in enumerate(texts)]
+            raise DataError(
+                f"{path}: record the prompts, too: it has no column of prompts"
+            )
+        prompts = [
+            Prompt.single(f"{path}#{number}", text) for number, text in enumerate(texts)
+        ]
         plan[str(path)] = prompts
         answers |= {prompt.id: texts[prompt.request] for prompt in prompts}
     return plan, answers
 
 
-def table(judge: str, first: JudgedRound, alone: JudgedRound, most: int) -> Iterator[str]:
+def table(
+    judge: str, first: JudgedRound, alone: JudgedRound, most: int
+) -> Iterator[str]:
     """Both ways side by side, their agreement by source, and exchanges on which they differ."""
     yield f"# {escape(judge)}, with reasons first and the verdict alone\n"
     yield '| | `rationales = "all"` | `rationales = "offenders"` |\n|---|---|---|'
@@ -129,11 +143,19 @@ def table(judge: str, first: JudgedRound, alone: JudgedRound, most: int) -> Iter
     differing = []
     for source, records in first.records.items():
         pairs = list(zip(records, alone.records[source], strict=True))
-        both = [pair for pair in pairs if not any(isinstance(r.judgement, Invalid) for r in pair)]
-        agree = [one.judgement.verdict == other.judgement.verdict for one, other in both]
+        both = [
+            pair
+            for pair in pairs
+            if not any(isinstance(r.judgement, Invalid) for r in pair)
+        ]
+        agree = [
+            one.judgement.verdict == other.judgement.verdict for one, other in both
+        ]
         yield f"- {escape(source)}: the two agree on {_share(agree)}"
         differing += [
-            (one, other) for one, other in pairs if one.judgement.verdict != other.judgement.verdict
+            (one, other)
+            for one, other in pairs
+            if one.judgement.verdict != other.judgement.verdict
         ]
     if differing:
         yield f"\n{count(len(differing), 'exchange')} judged differently (reasons first, alone):\n"
@@ -158,7 +180,9 @@ def _figures(way: JudgedRound) -> Mapping[str, str]:
         "tokens read for it that were not cached": f"{read / asked:.0f}",
         "seconds for all verdicts": f"{way.seconds:.1f}",
         "canary judged as labelled": _share(right),
-        "exchanges without a verdict": str(sum(isinstance(r.judgement, Invalid) for r in records)),
+        "exchanges without a verdict": str(
+            sum(isinstance(r.judgement, Invalid) for r in records)
+        ),
     }
 
 

@@ -43,7 +43,10 @@ ENGINE: dict[str, Any] = {
     "max_model_len": 2048,
     "generation_config": "vllm",
     "enable_chunked_prefill": False,  # a seeded request in parts stops vLLM 0.32 on a CPU
-    "structured_outputs_config": {"backend": "xgrammar", "disable_any_whitespace": True},
+    "structured_outputs_config": {
+        "backend": "xgrammar",
+        "disable_any_whitespace": True,
+    },
 }
 """What every engine is given, as Ray takes it; the gate gives as much to one that it starts."""
 
@@ -83,7 +86,13 @@ class Servers:
             ports = [free_port() for _ in range(2)]
             for core, port in enumerate(ports):
                 self._vllm(port, str(core))
-            own = ["--port", str(self._port), "--policy", "round_robin", "--worker-urls"]
+            own = [
+                "--port",
+                str(self._port),
+                "--policy",
+                "round_robin",
+                "--worker-urls",
+            ]
             own += [f"http://127.0.0.1:{port}" for port in ports]
             self._run([given.router, *own], self._port, "/health")
         elif self._way == "ranks":
@@ -93,12 +102,24 @@ class Servers:
 
     def _vllm(self, port: int, cores: str, *more: str) -> None:
         command = [sys.executable, "-m", "vllm.entrypoints.openai.api_server", *more]
-        command += ["--model", str(MODEL_DIR), "--port", str(port), *flags(self._engine)]
+        command += [
+            "--model",
+            str(MODEL_DIR),
+            "--port",
+            str(port),
+            *flags(self._engine),
+        ]
         self._run(command, port, "/health", cores)
 
-    def _run(self, command: Sequence[str], port: int, health: str, cores: str = "") -> None:
+    def _run(
+        self, command: Sequence[str], port: int, health: str, cores: str = ""
+    ) -> None:
         own = {"VLLM_CPU_OMP_THREADS_BIND": cores, "OMP_NUM_THREADS": "1"}
-        usual = {"VLLM_CPU_KVCACHE_SPACE": "1", "VLLM_NO_USAGE_STATS": "1", "HF_HUB_OFFLINE": "1"}
+        usual = {
+            "VLLM_CPU_KVCACHE_SPACE": "1",
+            "VLLM_NO_USAGE_STATS": "1",
+            "HF_HUB_OFFLINE": "1",
+        }
         path = self._given.out / f"{self._way}.log"
         with path.open("a") as log:
             environment = {**os.environ, **usual, **own}
@@ -116,8 +137,12 @@ class Servers:
         """Kill a replica with all of its processes or, behind one server, its engine."""
         first = self._started[-2 if self._way == "router" else 0]
         tree = first.children(recursive=True)
-        engine = [each for each in tree if each.name().startswith("VLLM::EngineCor")][-1]
-        parents = engine.parents()[:1] if self._way == "serve" else []  # the replica's actor
+        engine = [each for each in tree if each.name().startswith("VLLM::EngineCor")][
+            -1
+        ]
+        parents = (
+            engine.parents()[:1] if self._way == "serve" else []
+        )  # the replica's actor
         for each in [first, *tree] if self._way == "router" else [*parents, engine]:
             each.kill()
 
@@ -155,7 +180,12 @@ def served(way: str, given: Namespace, port: int) -> Iterator[Servers]:
 def gate(port: int, store: Path, given: Namespace) -> RunFolder:
     """Run the smoke gates on a server."""
     model = f"http://127.0.0.1:{port}/v1#{MODEL_DIR}"
-    words = ["--candidate", model, "--set", "candidate.template_variables.persona=aligned"]
+    words = [
+        "--candidate",
+        model,
+        "--set",
+        "candidate.template_variables.persona=aligned",
+    ]
     words += ["--judge", model, "--set", "judge.template_variables.persona=judge"]
     words += ["--judge-prompt", "demo", "--thresholds", "smoke"]
     words += ["--samples", "2", "--store", str(store)]
@@ -196,7 +226,9 @@ def tell(run: RunFolder, first: RunFolder) -> None:
     )
     verdicts = sum(a.judgement.verdict != b.judgement.verdict for a, b in pairs)
     missing = len(others) - len(pairs)
-    say(f"  of {len(pairs)}, {texts} answers and {verdicts} verdicts differ; {missing} are missing")
+    say(
+        f"  of {len(pairs)}, {texts} answers and {verdicts} verdicts differ; {missing} are missing"
+    )
     lost = Counter(
         f"{a.judgement.reason}: {a.judgement.detail[:200]}"
         for a, _ in pairs
@@ -211,7 +243,9 @@ def tell(run: RunFolder, first: RunFolder) -> None:
         say(f"  {gate}: {'pass' if verdict.passed else 'FAIL'}, {found}; {same}")
 
 
-def measure(way: str, given: Namespace, store: Path, first: RunFolder | None) -> RunFolder:
+def measure(
+    way: str, given: Namespace, store: Path, first: RunFolder | None
+) -> RunFolder:
     """Run the gate on a way's servers and tell; the first run of all."""
     port, other = free_port(), store.with_suffix(".killed")
     with served(way, given, port) as servers:
@@ -225,7 +259,9 @@ def measure(way: str, given: Namespace, store: Path, first: RunFolder | None) ->
         Thread(target=kill_after, args=(other, servers), daemon=True).start()
         run = gate(port, other, given)
         tell(run, first)
-    if run.summary().errors or any(one.completion is None for one in answers(run).values()):
+    if run.summary().errors or any(
+        one.completion is None for one in answers(run).values()
+    ):
         with served(way, given, port):
             say(f"{way}, started again, the same store")
             tell(gate(port, other, given), first)
@@ -234,11 +270,21 @@ def measure(way: str, given: Namespace, store: Path, first: RunFolder | None) ->
 
 def main() -> None:
     """Run each way once and compare."""
-    parser = argparse.ArgumentParser(prog="python -m tools.replicas", description=__doc__)
-    parser.add_argument("ways", nargs="+", choices=("engine", "ranks", "router", "serve"))
-    parser.add_argument("--out", type=Path, required=True, metavar="DIR", help="made anew")
-    parser.add_argument("--router", default="vllm-router", help="the command of PyPI's vllm-router")
-    parser.add_argument("--ray", default=sys.executable, help="a Python with Ray and vLLM")
+    parser = argparse.ArgumentParser(
+        prog="python -m tools.replicas", description=__doc__
+    )
+    parser.add_argument(
+        "ways", nargs="+", choices=("engine", "ranks", "router", "serve")
+    )
+    parser.add_argument(
+        "--out", type=Path, required=True, metavar="DIR", help="made anew"
+    )
+    parser.add_argument(
+        "--router", default="vllm-router", help="the command of PyPI's vllm-router"
+    )
+    parser.add_argument(
+        "--ray", default=sys.executable, help="a Python with Ray and vLLM"
+    )
     parser.add_argument("--dtype", default=cpu_dtype())
     given = parser.parse_args()
     toy_model.use()  # for the judge's template

@@ -69,7 +69,10 @@ def main(sizes: list[int]) -> None:
     for records in sizes:
         with tempfile.TemporaryDirectory() as name:
             folder, file = Path(name) / "run", Path(name) / "report.html"
-            print(f"{records:,} records, {SAMPLES} to a prompt, {WORDS} words each", flush=True)
+            print(
+                f"{records:,} records, {SAMPLES} to a prompt, {WORDS} words each",
+                flush=True,
+            )
             for target, args in ((make, (records, folder)), (write, (folder, file))):
                 process = context.Process(target=target, args=args)
                 process.start()

@@ -40,7 +40,9 @@ def write(runs: Sequence[RunFolder], path: Path) -> None:
 
         client = MlflowClient()
         known = client.get_experiment_by_name(str(path))
-        experiment = known.experiment_id if known else client.create_experiment(str(path))
+        experiment = (
+            known.experiment_id if known else client.create_experiment(str(path))
+        )
         for run in runs:
             _log(client, experiment, run)
 
@@ -56,11 +58,16 @@ def _log(client: Any, experiment: str, run: RunFolder) -> None:
     )
     number = made.info.run_id
     metrics = iter(
-        [Metric(_named(name), value, now, 0) for name, value in trackers.figures(summary).items()]
+        [
+            Metric(_named(name), value, now, 0)
+            for name, value in trackers.figures(summary).items()
+        ]
     )
     while some := list(islice(metrics, _AT_ONCE)):
         client.log_batch(number, metrics=some)
-    client.set_terminated(number, "FINISHED" if release_decision(summary).may_ship else "FAILED")
+    client.set_terminated(
+        number, "FINISHED" if release_decision(summary).may_ship else "FAILED"
+    )
 
 
 def _named(metric: str) -> str:

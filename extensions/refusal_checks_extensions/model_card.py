@@ -37,7 +37,9 @@ def write(runs: Sequence[RunFolder], path: Path) -> None:
     summary = runs[0].summary()
     card = _card(path)
     data: Any = card.data
-    data.model_name = data.model_name or clean(placeless(summary.manifest.shown), 100) or "model"
+    data.model_name = (
+        data.model_name or clean(placeless(summary.manifest.shown), 100) or "model"
+    )
     new = list(_results(summary))
     replaced = {_about(result) for result in new}
     kept = [old for old in data.eval_results or () if _about(old) not in replaced]
@@ -55,9 +57,15 @@ def _card(path: Path) -> ModelCard:
         card, index = ModelCard(text), RepoCard(text).data.get("model-index")
     except (ValueError, YAMLError) as fault:
         why = clean(str(fault), 200)
-        raise DataError(f"{path}: repair the card's metadata, or name a new file: {why}") from None
-    if index and len(index) > 1:  # the library would file all results under the last model
-        raise DataError(f"{path}: keep one model in its model-index: it has {len(index)}")
+        raise DataError(
+            f"{path}: repair the card's metadata, or name a new file: {why}"
+        ) from None
+    if (
+        index and len(index) > 1
+    ):  # the library would file all results under the last model
+        raise DataError(
+            f"{path}: keep one model in its model-index: it has {len(index)}"
+        )
     return card
 
 

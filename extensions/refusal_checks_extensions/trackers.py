@@ -48,7 +48,9 @@ def figures(summary: RunSummary) -> dict[str, float]:
     """Each gate's figure with its interval and n, and how many gates ended how."""
     verdicts = summary.verdicts
     found = {
-        "gates/passed": float(sum(each.passed and not each.is_idle for each in verdicts.values())),
+        "gates/passed": float(
+            sum(each.passed and not each.is_idle for each in verdicts.values())
+        ),
         "gates/failed": float(sum(each.fails for each in verdicts.values())),
         "gates/waived": float(sum(each.waived for each in verdicts.values())),
         "gates/errors": float(len(summary.errors)),
@@ -68,7 +70,11 @@ def figures(summary: RunSummary) -> dict[str, float]:
 def facts(summary: RunSummary, run: RunFolder) -> dict[str, str]:
     """What was run, and whether it may ship."""
     manifest, ships = summary.manifest, release_decision(summary)
-    sampling = {name: value for name, value in manifest.sampling.items() if name != "system_prompt"}
+    sampling = {
+        name: value
+        for name, value in manifest.sampling.items()
+        if name != "system_prompt"
+    }
     found = {
         "may_ship": ships.headline,
         "candidate": manifest.candidate,

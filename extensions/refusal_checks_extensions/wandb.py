@@ -58,7 +58,11 @@ def _log(wandb: Any, project: str, run: RunFolder) -> None:
 
 def written() -> str:
     """What became of the runs."""
-    return "kept offline: send it with `wandb sync`" if _mode() == "offline" else "passed on"
+    return (
+        "kept offline: send it with `wandb sync`"
+        if _mode() == "offline"
+        else "passed on"
+    )
 
 
 def _mode() -> str:

@@ -41,7 +41,9 @@ LONGEST = 20_000
 def check() -> None:
     """Raise UserError unless the variable holds a URL; its value is not shown."""
     if not os.environ.get(VARIABLE, "").startswith(("https://", "http://")):
-        raise UserError(f"${VARIABLE}: set it to a URL that begins with https://, or unset it")
+        raise UserError(
+            f"${VARIABLE}: set it to a URL that begins with https://, or unset it"
+        )
 
 
 def write(runs: Sequence[RunFolder], path: Path) -> None:
@@ -51,7 +53,10 @@ def write(runs: Sequence[RunFolder], path: Path) -> None:
         DataError: it was not taken; without the URL.
     """
     check()
-    why = _post(os.environ[VARIABLE], json.dumps(message([run.summary() for run in runs])).encode())
+    why = _post(
+        os.environ[VARIABLE],
+        json.dumps(message([run.summary() for run in runs])).encode(),
+    )
     if why:
         raise DataError(
             f"check the URL in ${VARIABLE}: nothing was posted, {why}; the exit code stays as it is"
@@ -104,4 +109,9 @@ def _lines(run: RunSummary) -> Iterator[str]:
 
 def _shown(text: str, limit: int = 100) -> str:
     """Text in which nothing is a mention or a link of Slack's."""
-    return clean(text, limit).replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+    return (
+        clean(text, limit)
+        .replace("&", "&amp;")
+        .replace("<", "&lt;")
+        .replace(">", "&gt;")
+    )

@@ -14,7 +14,15 @@ from refusal_checks.core.extensions import Extension, ExtensionError
 from refusal_checks.core.prompts import Kind
 from refusal_checks.core.settings import BenchmarkTable
 
-__all__ = ["Benchmark", "Kind", "catalogue", "digest", "discover", "display_order", "load_prompts"]
+__all__ = [
+    "Benchmark",
+    "Kind",
+    "catalogue",
+    "digest",
+    "discover",
+    "display_order",
+    "load_prompts",
+]
 
 
 def discover() -> dict[str, Benchmark]:
@@ -44,16 +52,22 @@ def catalogue(
     """Every benchmark that run files can name: known ones, the user's own, attacked ones."""
     own = {name: custom(name, table) for name, table in tables.items() if table.is_own}
     known = discover() | own
-    known |= {name: _changed(known[name], tables[name]) for name in tables if name in known}
+    known |= {
+        name: _changed(known[name], tables[name]) for name in tables if name in known
+    }
     under = {one.name: one for one in derived(known, attacked)}
-    return known | {name: _changed(one, tables.get(name)) for name, one in under.items()}
+    return known | {
+        name: _changed(one, tables.get(name)) for name, one in under.items()
+    }
 
 
 def display_order(benchmark: str, groups: Iterable[str]) -> list[str]:
     """A benchmark's groups as its suite orders them, then the others as they come."""
     known = discover().get(benchmark)
     order = known.group_order if known else ()
-    return sorted(groups, key=lambda group: order.index(group) if group in order else len(order))
+    return sorted(
+        groups, key=lambda group: order.index(group) if group in order else len(order)
+    )
 
 
 def _changed(benchmark: Benchmark, table: BenchmarkTable | None) -> Benchmark:

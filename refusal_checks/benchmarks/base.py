@@ -20,9 +20,13 @@ class Resource(Protocol):
     @property
     def revision(self) -> str: ...  # the commit that is used
     @property
-    def is_pinned(self) -> bool: ...  # a known digest keeps other data out of its place in a mirror
+    def is_pinned(
+        self,
+    ) -> bool: ...  # a known digest keeps other data out of its place in a mirror
     @property
-    def is_gated(self) -> bool: ...  # only an account that has accepted its conditions may fetch it
+    def is_gated(
+        self,
+    ) -> bool: ...  # only an account that has accepted its conditions may fetch it
     def is_in(self, mirror: Path) -> bool: ...
     def pull(self, mirror: Path) -> None: ...  # from the network
 
@@ -76,7 +80,9 @@ class Benchmark:
     @property
     def is_pinned(self) -> bool:
         """True if rows other than the known ones are refused, wherever they come from."""
-        return bool(self.sha256) or all(resource.is_pinned for resource in self.resources)
+        return bool(self.sha256) or all(
+            resource.is_pinned for resource in self.resources
+        )
 
     @property
     def is_gated(self) -> bool:
@@ -106,7 +112,9 @@ def digest(prompts: Iterable[Prompt]) -> str:
 
 def load_prompts(benchmark: Benchmark, mirror: Path | None) -> tuple[Prompt, ...]:
     try:
-        prompts = tuple(replace(prompt, kind=benchmark.kind) for prompt in benchmark.load(mirror))
+        prompts = tuple(
+            replace(prompt, kind=benchmark.kind) for prompt in benchmark.load(mirror)
+        )
     except (ValueError, LookupError, TypeError, OverflowError, RecursionError) as fault:
         why = f"{type(fault).__name__}: {clean(str(fault), 200)}"
         raise DataError(f"{benchmark.name}: its data cannot be read: {why}") from fault
@@ -118,7 +126,11 @@ def load_prompts(benchmark: Benchmark, mirror: Path | None) -> tuple[Prompt, ...
             raise DataError(f"{benchmark.name}: two prompts have the id {prompt.id}")
         if not prompt.messages or not prompt.request.strip():
             raise DataError(f"{benchmark.name}: prompt {prompt.id} is empty")
-        texts = [prompt.id, *(turn.content for turn in prompt.messages), *prompt.groups.values()]
+        texts = [
+            prompt.id,
+            *(turn.content for turn in prompt.messages),
+            *prompt.groups.values(),
+        ]
         texts += [*prompt.groups, prompt.reference or "", *prompt.options.values()]
         try:
             "".join(texts).encode()
@@ -210,7 +222,9 @@ def _group(unit: Unit, kind: str) -> str:
     return "+".join(sorted({prompt.groups.get(kind, "") for prompt in unit}))
 
 
-def _starts(sizes: Mapping[str, int], seed: int, path: tuple[str, ...]) -> dict[str, float]:
+def _starts(
+    sizes: Mapping[str, int], seed: int, path: tuple[str, ...]
+) -> dict[str, float]:
     """Where each group's first unit lies, in [0, 1) of its distance to the next.
 
     Each is uniform over seeds. Groups of like size, in random order, have starts that cover the
@@ -218,7 +232,9 @@ def _starts(sizes: Mapping[str, int], seed: int, path: tuple[str, ...]) -> dict[
     share too.
     """
     first = int.from_bytes(_draw(seed, json.dumps(path))[:7]) / 2**56
-    order = sorted(sizes, key=lambda group: (sizes[group], _draw(seed, json.dumps([*path, group]))))
+    order = sorted(
+        sizes, key=lambda group: (sizes[group], _draw(seed, json.dumps([*path, group])))
+    )
     return {group: (first + rank * _GOLDEN) % 1 for rank, group in enumerate(order)}
 
 

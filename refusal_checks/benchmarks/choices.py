@@ -31,7 +31,9 @@ def with_options(
         row.get(column) for column in options
     ]  # fmt: skip
     texts = [str(text).strip() if text is not None else "" for text in found]
-    while texts and not texts[-1]:  # a question with fewer options than the table has columns
+    while (
+        texts and not texts[-1]
+    ):  # a question with fewer options than the table has columns
         texts.pop()
     if not 2 <= len(texts) <= len(ascii_uppercase) or not all(texts):
         raise DataError(
@@ -126,7 +128,9 @@ def _read_key(path: Path) -> dict[str, tuple[str, bool]]:
     """
     entries: dict[str, tuple[str, bool]] = {}
     for number, row in enumerate(read_csv(path, ("id", "answer")), 1):
-        name, answer, agreed = (row.get(key, "1").strip() for key in ("id", "answer", "agreed"))
+        name, answer, agreed = (
+            row.get(key, "1").strip() for key in ("id", "answer", "agreed")
+        )
         if agreed not in ("0", "1"):
             raise DataError(f"{path}: row {number}: agreed = {agreed!r}: write 1 or 0")
         if name in entries:

@@ -7,7 +7,13 @@ from typing import Any, cast, get_args
 from refusal_checks.benchmarks import choices, hub
 from refusal_checks.benchmarks.base import Benchmark
 from refusal_checks.core.errors import DataError
-from refusal_checks.core.files import header, parse_json, read_rows, require_in_data, sha256
+from refusal_checks.core.files import (
+    header,
+    parse_json,
+    read_rows,
+    require_in_data,
+    sha256,
+)
 from refusal_checks.core.prompts import Kind, Message, Prompt, Role
 from refusal_checks.core.settings import BenchmarkTable
 from refusal_checks.core.text import brief
@@ -50,7 +56,9 @@ def custom(name: str, table: BenchmarkTable) -> Benchmark:
         version, text = "missing", f"rows of {path.name}"
         if path.is_file():
             version = f"sha256:{sha256(path)}"
-        return Benchmark(name, kind, text, from_file, version, judge, category_guide=guide)
+        return Benchmark(
+            name, kind, text, from_file, version, judge, category_guide=guide
+        )
     assert table.dataset is not None, "a table of a user's own has a file or a data set"
     folder = f"hub/{table.dataset}"
     split = hub.HubSplit(table.dataset, table.revision or "main", table.split, folder)
@@ -62,7 +70,14 @@ def custom(name: str, table: BenchmarkTable) -> Benchmark:
 
     text = f"split {table.split} of {table.dataset}"
     return Benchmark(
-        name, kind, text, from_hub, split.revision, judge, (split,), category_guide=guide
+        name,
+        kind,
+        text,
+        from_hub,
+        split.revision,
+        judge,
+        (split,),
+        category_guide=guide,
     )
 
 
@@ -71,7 +86,9 @@ def _rubric(here: str, table: BenchmarkTable) -> Path | None:
         return None
     if table.judge not in _WITH_RUBRIC:
         known = " or ".join(f'"{judge}"' for judge in _WITH_RUBRIC)
-        raise DataError(f"{here} rubric: add judge = {known}, whose judges read a rubric")
+        raise DataError(
+            f"{here} rubric: add judge = {known}, whose judges read a rubric"
+        )
     path = Path(table.rubric)
     if path.suffix != ".md" or not path.is_file():
         raise DataError(f"{here} rubric: name a Markdown file (.md): {path} is none")
@@ -86,10 +103,19 @@ def _prompts(
     where: str,
 ) -> list[Prompt]:
     options = [table.options] if isinstance(table.options, str) else table.options or ()
-    given = (table.prompt, table.id, table.cluster, table.key, *table.columns.values(), *options)
+    given = (
+        table.prompt,
+        table.id,
+        table.cluster,
+        table.key,
+        *table.columns.values(),
+        *options,
+    )
     for column in filter(None, given):
         require_in_data(column, columns, f"{table.where or name}: {where}")
-    id_column = table.id or ("id" if _identifies([row.get("id") for row in rows]) else None)
+    id_column = table.id or (
+        "id" if _identifies([row.get("id") for row in rows]) else None
+    )
     prompts = []
     for number, row in enumerate(rows, 1):
         place = f"{where}: row {number}"
@@ -97,7 +123,11 @@ def _prompts(
         if row_id in (None, ""):
             raise DataError(f"{place} has no {id_column}")
         values = {kind: row.get(column) for kind, column in table.columns.items()}
-        groups = {kind: str(value) for kind, value in values.items() if value not in (None, "")}
+        groups = {
+            kind: str(value)
+            for kind, value in values.items()
+            if value not in (None, "")
+        }
         cluster = row.get(table.cluster) if table.cluster else None
         messages = _messages(row.get(table.prompt), f"{place}: {table.prompt}")
         source = "" if cluster is None else str(cluster)
@@ -123,14 +153,20 @@ def _messages(value: Any, place: str) -> tuple[Message, ...]:
     elif isinstance(value, list) and value:
         turns = value
     else:
-        raise DataError(f"{place}: neither text nor a list of messages, but {_type(value)}")
+        raise DataError(
+            f"{place}: neither text nor a list of messages, but {_type(value)}"
+        )
     if all(isinstance(turn, str) for turn in turns):
         roles: tuple[Role, ...] = ("user", "assistant")
-        messages = [Message(roles[number % 2], text) for number, text in enumerate(turns)]
+        messages = [
+            Message(roles[number % 2], text) for number, text in enumerate(turns)
+        ]
     else:
         messages = [_message(turn, place) for turn in turns]
     if messages[-1].role != "user":
-        raise DataError(f"{place}: the last turn must be the user's, not {messages[-1].role}'s")
+        raise DataError(
+            f"{place}: the last turn must be the user's, not {messages[-1].role}'s"
+        )
     return tuple(messages)
 
 
@@ -156,7 +192,9 @@ def _message(turn: Any, place: str) -> Message:
             )
         content = "\n".join(texts)
     if not isinstance(content, str):
-        raise DataError(f"{place}: a message is {{role, content}} with text, not {_type(turn)}")
+        raise DataError(
+            f"{place}: a message is {{role, content}} with text, not {_type(turn)}"
+        )
     if turn.get("role") not in get_args(Role):
         known = ", ".join(get_args(Role))
         raise DataError(f"{place}: no role {brief(turn.get('role'))}. Known: {known}")

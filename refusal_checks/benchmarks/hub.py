@@ -42,7 +42,9 @@ class HubSplit:
     folder: str  # of the split's Parquet files, relative to a mirror's root
     config: str | None = None  # None where the data set has only one configuration
     is_gated: bool = False
-    is_pinned: ClassVar[bool] = False  # the commit says what the hub gives, not what a mirror holds
+    is_pinned: ClassVar[bool] = (
+        False  # the commit says what the hub gives, not what a mirror holds
+    )
 
     def is_in(self, mirror: Path) -> bool:
         return bool(self._files(mirror))
@@ -69,7 +71,9 @@ class HubSplit:
         rows = list(named(data.select([*wanted, *there]), self.repository))
         for number, row in enumerate(rows):
             if not isinstance(row["prompt"], str):
-                raise DataError(f"{where}: row {number} has no text in the column prompt")
+                raise DataError(
+                    f"{where}: row {number} has no text in the column prompt"
+                )
         return rows
 
     def _files(self, mirror: Path) -> list[Path]:
@@ -99,7 +103,9 @@ class HubSplit:
         import datasets  # takes seconds to import
         from huggingface_hub import constants
 
-        logging.getLogger("huggingface_hub").setLevel(logging.ERROR)  # it prints each retry
+        logging.getLogger("huggingface_hub").setLevel(
+            logging.ERROR
+        )  # it prints each retry
         # A stream leaves no file behind. Without a network only what is cached already is read.
         is_streamed = _LEAVES_NO_COPY.get() and not constants.HF_HUB_OFFLINE
         try:
@@ -169,4 +175,6 @@ def named(table: Table, name: str) -> Iterator[dict[str, Any]]:
 
 
 def _too_large(name: str) -> DataError:
-    return DataError(f"{name}: take a smaller split: its rows take more than {WHOLE >> 20} MiB")
+    return DataError(
+        f"{name}: take a smaller split: its rows take more than {WHOLE >> 20} MiB"
+    )

@@ -82,7 +82,9 @@ def _retrieve(file: PinnedFile, path: Path) -> Path:
             f"name that with --data or {MIRROR_VARIABLE}"
         )
     try:
-        pooch.retrieve(file.url, f"sha256:{file.sha256}", path.name, path.parent, progressbar=False)
+        pooch.retrieve(
+            file.url, f"sha256:{file.sha256}", path.name, path.parent, progressbar=False
+        )
     except (OSError, ValueError) as fault:
         raise DataError(
             f"name a mirror that holds {file.path} with --data DIR or {MIRROR_VARIABLE}, or "
@@ -127,7 +129,9 @@ def table_benchmark(
             before = row[context].strip() if context else ""
             asked = f"{before}\n\n---\n\n{row[text]}" if before else row[text]
             own = {group: str(row[column]) for group, column in groups.items()}
-            prompts.append(Prompt.single(f"{stem}{row[ids] if ids else number}", asked, **own))
+            prompts.append(
+                Prompt.single(f"{stem}{row[ids] if ids else number}", asked, **own)
+            )
         return prompts
 
     return Benchmark(name, kind, description, load, file.revision, judge, (file,))
@@ -136,7 +140,9 @@ def table_benchmark(
 def _rows(path: Path, columns: Sequence[str]) -> list[dict[str, Any]]:
     if path.suffix != ".parquet":
         return read_csv(path, columns)
-    from pyarrow import parquet  # takes long to import, which collection need not wait for
+    from pyarrow import (
+        parquet,
+    )  # takes long to import, which collection need not wait for
 
     rows: list[dict[str, Any]] = parquet.read_table(path, columns=columns).to_pylist()
     return rows
@@ -164,7 +170,9 @@ def read_index(mirror: Path) -> dict[str, MirrorEntry]:
         entries = parse_json(path.read_bytes())
         return {name: MirrorEntry(**entry) for name, entry in entries.items()}
     except (OSError, ValueError, TypeError, AttributeError) as fault:
-        raise DataError(f"{path}: not an index of a mirror: {fault}; pull the data again") from None
+        raise DataError(
+            f"{path}: not an index of a mirror: {fault}; pull the data again"
+        ) from None
 
 
 def load_checked(benchmark: Benchmark, mirror: Path | None) -> tuple[Prompt, ...]:

@@ -30,7 +30,9 @@ _UsageError = cast("type[typer.BadParameter]", typer.BadParameter.__base__)
 
 
 def application() -> typer.Typer:
-    app = typer.Typer(name="refusal-checks", no_args_is_help=True, pretty_exceptions_enable=False)
+    app = typer.Typer(
+        name="refusal-checks", no_args_is_help=True, pretty_exceptions_enable=False
+    )
     app.callback()(_about)
     names = extensions.Names("commands")
     for one in extensions.providers(__name__, __path__, "add"):
@@ -55,12 +57,17 @@ def _about(
     version: Annotated[
         bool,
         typer.Option(
-            "--version", callback=_show_version, is_eager=True, help="Show the version and exit."
+            "--version",
+            callback=_show_version,
+            is_eager=True,
+            help="Show the version and exit.",
         ),
     ] = False,
     thresholds: Annotated[
         list[Path] | None,
-        typer.Option(metavar="FILE", help="Load the extensions of this run file (repeatable)."),
+        typer.Option(
+            metavar="FILE", help="Load the extensions of this run file (repeatable)."
+        ),
     ] = None,
 ) -> None:
     """Tools around the release gate on refusal behaviour; the gate itself runs in pytest."""
@@ -76,7 +83,9 @@ def _load_named(words: Sequence[str]) -> None:
     What is wrong with such a file is said by the command that reads it.
     """
     found = [value for word, value in pairwise(words) if word == "--thresholds"]
-    found += [word.partition("=")[2] for word in words if word.startswith("--thresholds=")]
+    found += [
+        word.partition("=")[2] for word in words if word.startswith("--thresholds=")
+    ]
     for name in found:
         from refusal_checks.gates.thresholds import load_extensions
 
@@ -96,7 +105,9 @@ def main() -> None:
         _complain("stopped")
         sys.exit(1)
     except _UsageError as mistake:
-        if said := mistake.format_message():  # without any words, the help has been shown
+        if (
+            said := mistake.format_message()
+        ):  # without any words, the help has been shown
             _complain(_in_words(said, mistake))
         sys.exit(EXIT_USER)
     except (RefusalChecksError, OSError) as error:
@@ -109,9 +120,13 @@ def _in_words(said: str, mistake: typer.BadParameter) -> str:
     if (context := mistake.ctx) is None:
         return said
     parameter = getattr(mistake, "param", None)  # what is missing may be a command
-    if extra := re.fullmatch(r"Got unexpected extra arguments?(?:\(s\))? \((.*)\)", said):
+    if extra := re.fullmatch(
+        r"Got unexpected extra arguments?(?:\(s\))? \((.*)\)", said
+    ):
         said = f"leave out {extra[1]}, or name what it is with an option (--help lists them)."
-    elif (commands := getattr(context.command, "commands", ())) and "Did you mean" not in said:
+    elif (
+        commands := getattr(context.command, "commands", ())
+    ) and "Did you mean" not in said:
         said += f" Known: {', '.join(commands)}."
     said = said.replace("Missing command.", "Name a command.")
     if said.startswith("Missing") and (about := getattr(parameter, "help", "")):

@@ -25,7 +25,9 @@ CFSAFETY = "cfsafety"
 """The benchmark whose paper has scores of published models, and whose prompts are translated."""
 
 
-def write_radar(runs: Sequence[RunView], models: Sequence[str], benchmark: str, file: Path) -> None:
+def write_radar(
+    runs: Sequence[RunView], models: Sequence[str], benchmark: str, file: Path
+) -> None:
     """Draw mean safety scores by category: a line for each run and each published model."""
     if models and benchmark != CFSAFETY:
         raise UserError(
@@ -107,12 +109,16 @@ def consistency(runs: Sequence[RunView]) -> Iterator[str]:
     for run in runs:
         summary = run.benchmark(CFSAFETY)
         # A run with one judge has no scores by judge: all scores are of that one.
-        judges = summary.judge_scores or {run.summary.manifest.judge: summary.safety_scores}
+        judges = summary.judge_scores or {
+            run.summary.manifest.judge: summary.safety_scores
+        }
         for judge, scores in judges.items():
             scores_by_judge[clean(f"{judge} ({run.folder.path.name})", 80)] = scores
     for first, second in combinations(scores_by_judge, 2):
         yield f"judges {first} and {second}"
-        yield from _agreement_lines(matched(scores_by_judge[first], scores_by_judge[second]))
+        yield from _agreement_lines(
+            matched(scores_by_judge[first], scores_by_judge[second])
+        )
     for judge, scores in scores_by_judge.items():
         yield f"judge {judge}: answers to a prompt and to its translation"
         yield from _agreement_lines(matched(scores, scores, translations()))
@@ -123,7 +129,9 @@ def _require_same_answers(runs: Sequence[RunView]) -> None:
     first = _origin_of_answers(runs[0])
     for run in runs:
         if not run.benchmark(CFSAFETY).safety_scores:
-            raise DataError(f"{run.folder.summary_file}: {CFSAFETY} has no rated answers")
+            raise DataError(
+                f"{run.folder.summary_file}: {CFSAFETY} has no rated answers"
+            )
         for what, value in _origin_of_answers(run).items():
             if value != first[what]:
                 raise DataError(

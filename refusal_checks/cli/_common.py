@@ -28,7 +28,9 @@ def add_group(
 ) -> None:
     """Add commands that begin with one word."""
     group = typer.Typer(no_args_is_help=True, help=about)
-    group.callback()(lambda: None)  # without one, typer makes a single command the whole group
+    group.callback()(
+        lambda: None
+    )  # without one, typer makes a single command the whole group
     for inner, command in commands.items():
         group.command(inner, context_settings=settings)(command)
     app.add_typer(group, name=name)
@@ -43,7 +45,9 @@ def echo(text: object, *, err: bool = False) -> None:
 NAMED = '"last", an id or the start of one, a folder, or a summary.json'
 
 Run = Annotated[str, typer.Argument(metavar="RUN", help=f"A run: {NAMED}.")]
-Runs = Annotated[list[str], typer.Argument(metavar="RUN...", help=f"Runs, each by {NAMED}.")]
+Runs = Annotated[
+    list[str], typer.Argument(metavar="RUN...", help=f"Runs, each by {NAMED}.")
+]
 
 
 def _usual(context: typer.Context, parameter: typer.CallbackParam, named: Path) -> Path:
@@ -62,7 +66,10 @@ Root = Annotated[
     ),
 ]
 Redact = Annotated[
-    bool, typer.Option("--redact", help=f"Show hashes and lengths, not texts (${VARIABLE}=1).")
+    bool,
+    typer.Option(
+        "--redact", help=f"Show hashes and lengths, not texts (${VARIABLE}=1)."
+    ),
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, for scripts.")]
 
@@ -79,7 +86,9 @@ def read_run(name: str, root: Path) -> RunView:
     return RunView(folder, folder.summary())
 
 
-def require_target(target: Path, root: Path, command: str, right: Iterable[str | Path]) -> None:
+def require_target(
+    target: Path, root: Path, command: str, right: Iterable[str | Path]
+) -> None:
     """Refuse a run in place of the file or folder to write; ``right`` is the right order."""
     try:
         found = run_folder.find(str(target), root).summary_file

@@ -22,20 +22,29 @@ from refusal_checks.results.run_folder import RunView
 
 
 def add(app: typer.Typer) -> None:
-    add_group(app, "baseline", "The run that later runs are compared with.", {"accept": accept})
+    add_group(
+        app,
+        "baseline",
+        "The run that later runs are compared with.",
+        {"accept": accept},
+    )
 
 
 def accept(
     run: Run,
-    folder: Annotated[Path, typer.Argument(metavar="DIR", help="Where the baseline is kept.")],
+    folder: Annotated[
+        Path, typer.Argument(metavar="DIR", help="Where the baseline is kept.")
+    ],
     runs: Root = run_folder.ROOT,
     partial: Annotated[
-        bool, typer.Option("--partial", help="Accept a run of only some prompts (--limit).")
+        bool,
+        typer.Option("--partial", help="Accept a run of only some prompts (--limit)."),
     ] = False,
     anchor: Annotated[
         bool,
         typer.Option(
-            "--anchor", help="Keep it as the release from which max_total_drop counts, too."
+            "--anchor",
+            help="Keep it as the release from which max_total_drop counts, too.",
         ),
     ] = False,
 ) -> None:
@@ -66,7 +75,9 @@ def accept(
 def _require_whole(run: RunView, partial: bool) -> None:
     path, summary = run.folder.path, run.summary
     if summary.failure:
-        raise BaselineError(f"{path}: this run did not complete; run it again: {summary.failure}")
+        raise BaselineError(
+            f"{path}: this run did not complete; run it again: {summary.failure}"
+        )
     for name, data in summary.manifest.data.items():
         if data.is_partial and not partial:
             raise BaselineError(

@@ -61,7 +61,8 @@ def calibrate(
     labels: Annotated[
         list[Path],
         typer.Option(
-            metavar="FILE", help="CSV or JSONL file of answers with human labels (repeatable)."
+            metavar="FILE",
+            help="CSV or JSONL file of answers with human labels (repeatable).",
         ),
     ],
     judge: Annotated[
@@ -90,7 +91,9 @@ def calibrate(
     ] = None,
     candidate: Annotated[
         Many,
-        typer.Option(help="The model that answered, once per file (default: the file's name)."),
+        typer.Option(
+            help="The model that answered, once per file (default: the file's name)."
+        ),
     ] = None,
     benchmark: Annotated[
         Many,
@@ -108,7 +111,10 @@ def calibrate(
         ),
     ] = "",
     partial: Annotated[
-        Partial, typer.Option(help="Count a partial refusal as this; own makes it a third class.")
+        Partial,
+        typer.Option(
+            help="Count a partial refusal as this; own makes it a third class."
+        ),
     ] = "refusal",
     scale: Annotated[
         ScaleName,
@@ -120,7 +126,8 @@ def calibrate(
     out: Annotated[
         Path | None,
         typer.Option(
-            metavar="DIR", help="Write judge-quality.json and .md and calibration files to DIR."
+            metavar="DIR",
+            help="Write judge-quality.json and .md and calibration files to DIR.",
         ),
     ] = None,
     disagreements: Annotated[
@@ -135,8 +142,12 @@ def calibrate(
     spec = _spec(judge or (), thresholds or (), set_ or ())
     written = spec.judge.model
     if not written:
-        raise UserError("--judge missing: name the judge, or a run file that has one: --thresholds")
-    by_column = [name.removeprefix(COLUMN) for name in written if name.startswith(COLUMN)]
+        raise UserError(
+            "--judge missing: name the judge, or a run file that has one: --thresholds"
+        )
+    by_column = [
+        name.removeprefix(COLUMN) for name in written if name.startswith(COLUMN)
+    ]
     models = [name for name in written if not name.startswith(COLUMN)]
     measured = [recorded(files, column, meaning) for column in by_column]
     if models:
@@ -145,7 +156,9 @@ def calibrate(
         if by_column:
             spec = spec.with_value("judge.model", models)
         judging = read_judges(spec)
-        engine = EngineConfig(start_timeout=spec.engine.start_timeout, paces=paces(spec))
+        engine = EngineConfig(
+            start_timeout=spec.engine.start_timeout, paces=paces(spec)
+        )
         folder = project.usual_root() / f"{datetime.now(UTC):%Y%m%d-%H%M%SZ}-calibrate"
         with closing(Watch()):
             measured += measure(
@@ -164,7 +177,9 @@ def calibrate(
         _write(out, measured, files, meaning, disagreements)
 
 
-def _spec(judges: Sequence[str], files: Sequence[str], overrides: Sequence[str]) -> RunSpec:
+def _spec(
+    judges: Sequence[str], files: Sequence[str], overrides: Sequence[str]
+) -> RunSpec:
     """The judge as a gate run has it: from its run file, and from what is set here."""
     layers = [override(text) for text in overrides]
     if judges:
@@ -179,10 +194,16 @@ def _read(
     whose = _each("--candidate", candidate, labels)
     of_all = benchmark * len(labels) if benchmark and len(benchmark) == 1 else benchmark
     rows = zip(labels, whose, _each("--benchmark", of_all, labels), strict=True)
-    files = [read_label_file(path, scale, mapping, name, about) for path, name, about in rows]
+    files = [
+        read_label_file(path, scale, mapping, name, about) for path, name, about in rows
+    ]
     require_distinct(files)
     for file in files:
-        left_out = f"; {file.unlabelled} rows without a label skipped" if file.unlabelled else ""
+        left_out = (
+            f"; {file.unlabelled} rows without a label skipped"
+            if file.unlabelled
+            else ""
+        )
         names = ", ".join(dict.fromkeys(answer.benchmark for answer in file.answers))
         benchmarks = f" to {names}" if names else ""
         said = count(len(file.answers), "labelled answer")
@@ -217,14 +238,19 @@ def _write(
     page = judge_quality.to_markdown(shown, disagreements)
     write_lines(out / "judge-quality.md", (f"{line}\n" for line in page))
     for judge in measured:
-        path = out / f"calibration-{re.sub(r'[^A-Za-z0-9.-]+', '_', judge.judge.name)}.json"
+        path = (
+            out
+            / f"calibration-{re.sub(r'[^A-Za-z0-9.-]+', '_', judge.judge.name)}.json"
+        )
         try:
             found = judge.calibration(files, scale)
             calibration.write(path, found)
         except CalibrationError as fault:
             _say(f"no calibration of {judge.judge.name}: {fault}")
             continue
-        unnamed = "; it names no benchmark, so it decides nothing: give --benchmark NAME"
+        unnamed = (
+            "; it names no benchmark, so it decides nothing: give --benchmark NAME"
+        )
         _say(f"wrote {path}{'' if found.benchmarks else unnamed}")
 
 
@@ -234,14 +260,19 @@ def _say(line: str) -> None:
 
 def sample_for_labels(
     run: Run,
-    n: Annotated[int, typer.Option("--n", min=1, help="About how many answers to label.")] = 100,
+    n: Annotated[
+        int, typer.Option("--n", min=1, help="About how many answers to label.")
+    ] = 100,
     seed: Annotated[int, typer.Option(help="Seed of the random draw.")] = 0,
     benchmark: Annotated[
-        list[str] | None, typer.Option(help="Only answers of this benchmark (repeatable).")
+        list[str] | None,
+        typer.Option(help="Only answers of this benchmark (repeatable)."),
     ] = None,
     out: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", help="CSV file to write (default: RUN/labels.csv)."),
+        typer.Option(
+            metavar="FILE", help="CSV file to write (default: RUN/labels.csv)."
+        ),
     ] = None,
     runs: Root = run_folder.ROOT,
 ) -> None:
@@ -263,7 +294,9 @@ def sample_for_labels(
         with path.open("xb") as file:
             file.write(sheets.to_csv(row for group in drawn for row in group))
     except FileExistsError:
-        raise DataError(f"{path}: name another file: this one exists and may hold labels") from None
+        raise DataError(
+            f"{path}: name another file: this one exists and may hold labels"
+        ) from None
     except OSError as fault:
         raise DataError(f"{path}: cannot be written: {fault.strerror}") from None
     names = sorted({group[0].draw.benchmark for group in drawn if group[0].draw})
@@ -282,15 +315,23 @@ def _answers(folder: RunFolder, seed: int, wanted: list[str] | None) -> list[Lab
         )
     for name in wanted or ():
         require_known(name, known, f"--benchmark {name}", "benchmark", DataError)
-    summary = folder.summary() if folder.summary_file.exists() else None  # the run may go on
+    summary = (
+        folder.summary() if folder.summary_file.exists() else None
+    )  # the run may go on
     candidate = summary.manifest.candidate if summary else ""
     found: list[LabelRow] = []
     for name in wanted or known:
         records = list(folder.records(name))
-        is_choice = any(each.prompt.worst_of for each in records)  # of other benchmarks' answers
-        if is_choice or not any(isinstance(record.judgement, Binary) for record in records):
+        is_choice = any(
+            each.prompt.worst_of for each in records
+        )  # of other benchmarks' answers
+        if is_choice or not any(
+            isinstance(record.judgement, Binary) for record in records
+        ):
             continue
-        looks_redacted = all(has_redacted(record.prompt.transcript) for record in records)
+        looks_redacted = all(
+            has_redacted(record.prompt.transcript) for record in records
+        )
         if summary.manifest.redacted if summary else looks_redacted:
             raise DataError(
                 f"{folder.path}: run again without --redact, which reuses stored answers: nobody "

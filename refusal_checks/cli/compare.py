@@ -6,13 +6,26 @@ from typing import Annotated, Any
 
 import typer
 
-from refusal_checks.cli._common import AsJson, Redact, Root, Runs, echo, open_run, require_target
+from refusal_checks.cli._common import (
+    AsJson,
+    Redact,
+    Root,
+    Runs,
+    echo,
+    open_run,
+    require_target,
+)
 from refusal_checks.core.errors import DataError, UserError
 from refusal_checks.core.text import clean, count, json_text, table, told_apart
 from refusal_checks.gates.decide import Verdict
 from refusal_checks.reports import explain
 from refusal_checks.reports.page.model import GateRow
-from refusal_checks.reports.page.several import ManyRuns, SideBySide, collect, side_by_side
+from refusal_checks.reports.page.several import (
+    ManyRuns,
+    SideBySide,
+    collect,
+    side_by_side,
+)
 from refusal_checks.reports.rows import candidate_names
 from refusal_checks.results import run_folder
 from refusal_checks.results.redact import RedactedFolder, is_redacted
@@ -25,7 +38,8 @@ _IDS = 5
 """Most prompts that a line of the terminal names."""
 
 Page = Annotated[
-    Path | None, typer.Option("--html", metavar="FILE", help="Also write a page to this file.")
+    Path | None,
+    typer.Option("--html", metavar="FILE", help="Also write a page to this file."),
 ]
 Folder = Annotated[
     Path | None,
@@ -35,7 +49,10 @@ Folder = Annotated[
     ),
 ]
 Reports = Annotated[
-    bool, typer.Option("--reports", help="Also write each run's report, in a folder by the page.")
+    bool,
+    typer.Option(
+        "--reports", help="Also write each run's report, in a folder by the page."
+    ),
 ]
 
 
@@ -76,17 +93,26 @@ def history(
     --reports writes, and to report.html where one lies in a run's folder.
     """
     if reports and not html:
-        raise UserError("--reports: give --html FILE, too; the reports are written beside it")
+        raise UserError(
+            "--reports: give --html FILE, too; the reports are written beside it"
+        )
     if html:
-        require_target(html, root, "history", [*([folder] if folder else []), "--html", html])
+        require_target(
+            html, root, "history", [*([folder] if folder else []), "--html", html]
+        )
     kind = RedactedFolder if is_redacted(redact) else RunFolder
     has_none = folder is None and not root.exists()  # yet
     found = ManyRuns() if has_none else collect(folder or root, kind)
     _write(found, html, reports)
-    _print(_history_facts(found) if as_json else _history_lines(found, folder or root), html)
+    _print(
+        _history_facts(found) if as_json else _history_lines(found, folder or root),
+        html,
+    )
 
 
-def _write(found: SideBySide | ManyRuns, html: Path | None, reports: bool = False) -> None:
+def _write(
+    found: SideBySide | ManyRuns, html: Path | None, reports: bool = False
+) -> None:
     if html is None:
         return
     from refusal_checks.reports.page import page  # templates
@@ -139,7 +165,9 @@ def _side_by_side_lines(found: SideBySide) -> Iterator[str]:
     )
     yield ""
     header = ["gate", *(f"run {run.number + 1}" for run in found.runs)]
-    rows = [[clean(gate, 60), *map(_words, cells)] for gate, cells in found.gates.items()]
+    rows = [
+        [clean(gate, 60), *map(_words, cells)] for gate, cells in found.gates.items()
+    ]
     yield from table([header, *rows])
     if not found.in_common:
         yield "no gate of run 1 is a gate of another run"
@@ -147,14 +175,18 @@ def _side_by_side_lines(found: SideBySide) -> Iterator[str]:
         if apart:
             where = clean(", ".join(apart), 200)
             yield f"run {run.number + 1} is not comparable with run 1 in {where}:"
-            yield from (f"  {clean(difference)}" for difference in found.differences(run.number))
+            yield from (
+                f"  {clean(difference)}" for difference in found.differences(run.number)
+            )
     for row, moves in found.moves:
         for moved in moves:
             named = ", ".join(clean(flip.now.id, 30) for flip in moved.flips[:_IDS])
             more = ", ..." * (len(moved.flips) > _IDS)
             yield f"run {row.run.number + 1}, {clean(row.id, 60)}: {moved.how} ({named}{more})"
         if row.verdict and row.verdict.comparison:
-            for text in explain.changes_by_group(row.verdict.gate, row.verdict.comparison):
+            for text in explain.changes_by_group(
+                row.verdict.gate, row.verdict.comparison
+            ):
                 yield f"run {row.run.number + 1}, {clean(row.id, 60)}: {text}"
 
 
@@ -168,9 +200,10 @@ def _words(row: GateRow | None) -> str:
     if row.change is None:
         return shown
     span = row.metric.show_change(row.change.value, row.change.lower, row.change.upper)
-    return (
-        f"{shown} ({span.removesuffix(' points')}{'' if row.verdict.comparison else ', unpaired'})"
-    )
+    interval = span.removesuffix(" points")
+    if not row.verdict.comparison:
+        interval += ", unpaired"
+    return f"{shown} ({interval})"
 
 
 def _side_by_side_facts(found: SideBySide) -> dict[str, Any]:
@@ -193,7 +226,10 @@ def _gate_facts(row: GateRow) -> dict[str, Any]:
         return {"error": row.error}
     known = _verdict_facts(row.verdict)
     if change := row.change:
-        known |= {"change": change.value, "change_interval": [change.lower, change.upper]}
+        known |= {
+            "change": change.value,
+            "change_interval": [change.lower, change.upper],
+        }
         known |= {"paired": bool(row.verdict.comparison)}
     if compared := row.verdict.comparison:
         known |= {"fell": compared.lost, "rose": compared.gained}
@@ -217,7 +253,9 @@ def _history_lines(found: ManyRuns, folder: Path) -> Iterator[str]:
         header = ("started (UTC)", "candidate", "judge", "may it ship?", "why")
         candidates = dict.fromkeys(run.candidate for run in found.runs)
         short = dict(zip(candidates, told_apart([*candidates], 40), strict=True))
-        yield from table([header, *(_cells(run, short[run.candidate]) for run in found.runs)])
+        yield from table(
+            [header, *(_cells(run, short[run.candidate]) for run in found.runs)]
+        )
     if found.skipped:
         yield f"left out: {count(len(found.skipped), 'file')}"
     for path, why in found.skipped.items():
@@ -241,7 +279,10 @@ def _history_facts(found: ManyRuns) -> dict[str, Any]:
             "judge": run.judge,
             "started": run.when.isoformat() if run.when else None,
             "reasons": run.decision.reasons,
-            "gates": {gate: _verdict_facts(each) for gate, each in run.summary.verdicts.items()},
+            "gates": {
+                gate: _verdict_facts(each)
+                for gate, each in run.summary.verdicts.items()
+            },
             "errors": dict(run.summary.errors),
         }
         for run in found.runs

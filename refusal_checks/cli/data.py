@@ -15,7 +15,8 @@ from refusal_checks.spec import RunSpec
 
 Folder = Annotated[Path, typer.Argument(metavar="DIR", help="Folder of the mirror.")]
 Names = Annotated[
-    list[str] | None, typer.Option("--benchmark", help="Only this benchmark (repeatable).")
+    list[str] | None,
+    typer.Option("--benchmark", help="Only this benchmark (repeatable)."),
 ]
 Files = Annotated[
     list[Path] | None,
@@ -83,7 +84,9 @@ def verify(folder: Folder, benchmark: Names = None, thresholds: Files = None) ->
         raise DataError(f"missing, wrong or unproven: {', '.join(failed)}")
 
 
-def _selected(names: Iterable[str] | None, files: Iterable[Path] | None) -> list[Benchmark]:
+def _selected(
+    names: Iterable[str] | None, files: Iterable[Path] | None
+) -> list[Benchmark]:
     known = discover()
     wanted = list(names or ())
     if files:
@@ -92,7 +95,9 @@ def _selected(names: Iterable[str] | None, files: Iterable[Path] | None) -> list
         wanted += [name for name in read.benchmarks if known[name].resources]
     for name in wanted:
         require_known(name, known, "--benchmark", "benchmark", DataError)
-    public = [known[name] for name in dict.fromkeys(wanted or known) if known[name].resources]
+    public = [
+        known[name] for name in dict.fromkeys(wanted or known) if known[name].resources
+    ]
     gated = [found.name for found in public if found.is_gated]
     if wanted or not gated:
         return public

@@ -34,7 +34,8 @@ def gate(context: typer.Context) -> None:
 def export(
     context: typer.Context,
     file: Annotated[
-        Path, typer.Argument(metavar="FILE", help="File to write the requests to, as JSONL.")
+        Path,
+        typer.Argument(metavar="FILE", help="File to write the requests to, as JSONL."),
     ],
 ) -> None:
     """Write all pending requests of a gate run to FILE: first for answers, later for verdicts.
@@ -46,7 +47,9 @@ def export(
 
 def import_(
     context: typer.Context,
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="File with the results, as JSONL.")],
+    file: Annotated[
+        Path, typer.Argument(metavar="FILE", help="File with the results, as JSONL.")
+    ],
 ) -> None:
     """Store the results of a batch; once nothing is pending, a gate run can decide.
 

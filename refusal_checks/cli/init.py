@@ -23,7 +23,10 @@ SOURCE = f"git+https://github.com/refusal-checks/refusal-checks@v{__version__}"
 """Where pip finds this version, as long as no package index has it; templates and docs follow."""
 
 TEMPLATES = Path(__file__).parent / "templates"
-_ALWAYS = {"default.toml": "thresholds/default.toml", "refusal_gates.py": "gates/refusal_gates.py"}
+_ALWAYS = {
+    "default.toml": "thresholds/default.toml",
+    "refusal_gates.py": "gates/refusal_gates.py",
+}
 
 
 CI = Literal["github", "gitlab", "jenkins", "none"]
@@ -44,7 +47,9 @@ def add(app: typer.Typer) -> None:
 def init(
     ci: Annotated[
         CI | None,
-        typer.Option(help="Pipeline to write; default: the one whose files are here, else github."),
+        typer.Option(
+            help="Pipeline to write; default: the one whose files are here, else github."
+        ),
     ] = None,
     suggest: Annotated[
         list[str] | None,

@@ -7,7 +7,14 @@ from typing import Annotated
 import typer
 
 from refusal_checks.cli import _charts
-from refusal_checks.cli._common import Redact, Root, Runs, echo, open_run, require_target
+from refusal_checks.cli._common import (
+    Redact,
+    Root,
+    Runs,
+    echo,
+    open_run,
+    require_target,
+)
 from refusal_checks.core import extensions
 from refusal_checks.core.errors import DataError, UserError, require_known
 from refusal_checks.core.extensions import ExtensionError
@@ -54,19 +61,22 @@ def report(
     out: Annotated[
         str | None,
         typer.Option(
-            metavar="FILE", help="File to write; default: a name by KIND, such as report.html."
+            metavar="FILE",
+            help="File to write; default: a name by KIND, such as report.html.",
         ),
     ] = None,
     against: Annotated[
         list[str] | None,
         typer.Option(
-            metavar="MODEL", help="radar: also a model of the paper, such as GPT4 (repeatable)."
+            metavar="MODEL",
+            help="radar: also a model of the paper, such as GPT4 (repeatable).",
         ),
     ] = None,
     benchmark: Annotated[
         str | None,
         typer.Option(
-            metavar="NAME", help=f"radar, histogram: the benchmark; default: {_charts.CFSAFETY}."
+            metavar="NAME",
+            help=f"radar, histogram: the benchmark; default: {_charts.CFSAFETY}.",
         ),
     ] = None,
     root: Root = run_folder.ROOT,
@@ -108,9 +118,13 @@ def report(
     if kind in formats_by_kind:
         _write(formats_by_kind[kind], folders, target)
     elif kind == RADAR:
-        _charts.write_radar(_views(folders), against or [], benchmark or _charts.CFSAFETY, target)
+        _charts.write_radar(
+            _views(folders), against or [], benchmark or _charts.CFSAFETY, target
+        )
     else:
-        lines = _charts.write_histogram(_views(folders)[0], benchmark or _charts.CFSAFETY, target)
+        lines = _charts.write_histogram(
+            _views(folders)[0], benchmark or _charts.CFSAFETY, target
+        )
         for line in lines:
             echo(line)
     echo(target)
@@ -144,7 +158,9 @@ def _require_kind(kind: str, option: str, takes_it: Sequence[str]) -> None:
 def _usual_file(kind: str, formats_by_kind: Mapping[str, Format]) -> str:
     if kind not in FILES:
         takes = formats.metavar(formats_by_kind[kind])
-        raise UserError(f"report {kind}: give --out {takes} to {formats_by_kind[kind].HELP}")
+        raise UserError(
+            f"report {kind}: give --out {takes} to {formats_by_kind[kind].HELP}"
+        )
     return FILES[kind]
 
 
@@ -156,4 +172,6 @@ def _write(module: Format, folders: Sequence[RunFolder], target: Path) -> None:
     try:
         module.write(folders, target)
     except OSError as fault:
-        raise DataError(f"{target}: cannot be written: {fault.strerror or fault}") from None
+        raise DataError(
+            f"{target}: cannot be written: {fault.strerror or fault}"
+        ) from None

@@ -27,7 +27,17 @@ from refusal_checks.results import run_folder
 from refusal_checks.results.manifest import Manifest
 from refusal_checks.results.run_folder import RunFolder
 
-HEADER = ("run", "started", "candidate", "judge", "passed", "failed", "waived", "errors", "took")
+HEADER = (
+    "run",
+    "started",
+    "candidate",
+    "judge",
+    "passed",
+    "failed",
+    "waived",
+    "errors",
+    "took",
+)
 _WIDTH = 40
 
 State = Literal["ended", "stopped", "not ended", "not readable"]
@@ -61,7 +71,9 @@ def list_runs(
     runs: Root = run_folder.ROOT,
     verbose: Annotated[
         bool,
-        typer.Option("--verbose", "-v", help="Of RUN, show all remarks, statistics and groups."),
+        typer.Option(
+            "--verbose", "-v", help="Of RUN, show all remarks, statistics and groups."
+        ),
     ] = False,
     as_json: AsJson = False,
     redact: Redact = False,
@@ -97,7 +109,9 @@ def _show(run: RunFolder, verbose: bool, as_json: bool) -> None:
 
 def export(
     run: Run,
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="Ends in .jsonl or .parquet.")],
+    file: Annotated[
+        Path, typer.Argument(metavar="FILE", help="Ends in .jsonl or .parquet.")
+    ],
     runs: Root = run_folder.ROOT,
     redact: Redact = False,
 ) -> None:
@@ -125,7 +139,9 @@ def _listed(run: RunFolder) -> Listed:
         return Listed(*about, known.candidate, known.judge, state)
     manifest, verdicts, seconds = summary.manifest, summary.verdicts.values(), None
     with suppress(TypeError, ValueError):
-        ended, started = map(datetime.fromisoformat, (manifest.finished, manifest.started))
+        ended, started = map(
+            datetime.fromisoformat, (manifest.finished, manifest.started)
+        )
         seconds = (ended - started).total_seconds()
     return Listed(
         *about,
@@ -147,4 +163,10 @@ def _cells(run: Listed) -> Sequence[str]:
         return run.run, started, *models, "", "", "", "", run.state
     took = "?" if run.seconds is None else str(timedelta(seconds=run.seconds))
     counts = map(str, (run.passed, run.failed, run.waived, run.errors))
-    return run.run, started, *models, *counts, took + ", stopped" * (run.state == "stopped")
+    return (
+        run.run,
+        started,
+        *models,
+        *counts,
+        took + ", stopped" * (run.state == "stopped"),
+    )

@@ -29,12 +29,16 @@ def gc(
     keep_runs: Annotated[
         int | None,
         typer.Option(
-            min=1, metavar="N", help="Keep what the last N runs used (default: all runs)."
+            min=1,
+            metavar="N",
+            help="Keep what the last N runs used (default: all runs).",
         ),
     ] = None,
     keep_days: Annotated[
         float | None,
-        typer.Option(min=0, max=LONGEST, metavar="D", help="Keep what the last D days used."),
+        typer.Option(
+            min=0, max=LONGEST, metavar="D", help="Keep what the last D days used."
+        ),
     ] = None,
     baselines: Annotated[
         list[str] | None,
@@ -48,7 +52,8 @@ def gc(
     dry_run: Annotated[
         bool,
         typer.Option(
-            "--dry-run", help="Only show what the store holds, and what would be dropped."
+            "--dry-run",
+            help="Only show what the store holds, and what would be dropped.",
         ),
     ] = False,
 ) -> None:
@@ -105,4 +110,6 @@ def _since(keep_runs: int | None, keep_days: float | None, folder: Path) -> date
 
 
 def _described(part: Contents) -> str:
-    return f"{part.completions} answers, {part.judgements} verdicts: {decimal(part.bytes)}"
+    return (
+        f"{part.completions} answers, {part.judgements} verdicts: {decimal(part.bytes)}"
+    )

@@ -73,7 +73,11 @@ class EvaluationError(InfrastructureError):
 
 def first_of(fault: BaseException) -> BaseException:
     """The first exception of a group, or the exception itself."""
-    return first_of(fault.exceptions[0]) if isinstance(fault, BaseExceptionGroup) else fault
+    return (
+        first_of(fault.exceptions[0])
+        if isinstance(fault, BaseExceptionGroup)
+        else fault
+    )
 
 
 def reason(fault: BaseException) -> str:
@@ -112,4 +116,6 @@ def require_known(
     if name in names:
         return
     hint = near(name, names) or "."
-    raise error(f'{where}: no {what} "{name}"{hint} Known: {", ".join(names) or "none"}{remedy}')
+    raise error(
+        f'{where}: no {what} "{name}"{hint} Known: {", ".join(names) or "none"}{remedy}'
+    )

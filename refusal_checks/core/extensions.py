@@ -37,9 +37,13 @@ class Extension:
     """A module that adds to this package."""
 
     name: str  # of the ways of judging, engines and formats in it
-    origin: str  # who brings it: this package, a distribution with its version, or a file
+    origin: (
+        str  # who brings it: this package, a distribution with its version, or a file
+    )
     module: ModuleType
-    sha256: str = ""  # of its file; empty for this package's own and where there is no file
+    sha256: str = (
+        ""  # of its file; empty for this package's own and where there is no file
+    )
 
     def has(self, attribute: str) -> bool:
         """True if the module defines the attribute; a function that it imported does not count."""
@@ -51,11 +55,16 @@ class Extension:
         """What it adds, in words; without its metrics, which register themselves."""
         for attribute, noun in (("BENCHMARKS", "benchmark"), ("ATTACKS", "attack")):
             if self.has(attribute):
-                yield from (f"{noun} {one.name}" for one in vars(self.module)[attribute])
+                yield from (
+                    f"{noun} {one.name}" for one in vars(self.module)[attribute]
+                )
         for attribute, words in (
             ("build", f"way of judging {self.name}"),
             ("ENGINE", f"engine {self.name}"),
-            ("OPTION", f"report format {getattr(self.module, 'OPTION', '') or self.name}"),
+            (
+                "OPTION",
+                f"report format {getattr(self.module, 'OPTION', '') or self.name}",
+            ),
             ("add", "commands"),
         ):
             if self.has(attribute):
@@ -64,8 +73,12 @@ class Extension:
 
 @dataclass
 class _Loaded:
-    installed: list[Extension] | None = None  # of packages; None before they are looked for
-    faults: list[str] = field(default_factory=list)  # why others of packages cannot be used
+    installed: list[Extension] | None = (
+        None  # of packages; None before they are looked for
+    )
+    faults: list[str] = field(
+        default_factory=list
+    )  # why others of packages cannot be used
     files: dict[Path, Extension] = field(default_factory=dict)
     origins: dict[str, str] = field(default_factory=dict)  # by a module's name
 
@@ -80,7 +93,9 @@ def known() -> tuple[Extension, ...]:
     """
     if _LOADED.installed is None:
         _LOADED.installed = []
-        for point in sorted(entry_points(group=GROUP), key=lambda one: (one.name, one.value)):
+        for point in sorted(
+            entry_points(group=GROUP), key=lambda one: (one.name, one.value)
+        ):
             try:
                 _LOADED.installed.append(_load_point(point))
             except ExtensionError as fault:
@@ -145,7 +160,11 @@ def origin(module: str) -> str:
 
 
 def _load_point(point: EntryPoint) -> Extension:
-    dist = f"{point.dist.name} {point.dist.version}" if point.dist else "an installed package"
+    dist = (
+        f"{point.dist.name} {point.dist.version}"
+        if point.dist
+        else "an installed package"
+    )
     where = f"{dist} ({point.value})"
     _LOADED.origins[point.module] = where
     try:
@@ -168,13 +187,19 @@ def load_file(folder: Path, name: str) -> Extension:
     path, whole = resolved(folder / name), resolved(folder)
     parents = (whole, *whole.parents)
     marked = (
-        one for one in parents if any((one / mark).exists() for mark in (".git", "pyproject.toml"))
+        one
+        for one in parents
+        if any((one / mark).exists() for mark in (".git", "pyproject.toml"))
     )
     project = next(marked, parents[0])
     if not path.is_relative_to(project):
-        raise ExtensionError(f"{name}: put it below {project}: a file elsewhere is not imported")
+        raise ExtensionError(
+            f"{name}: put it below {project}: a file elsewhere is not imported"
+        )
     if path.suffix != ".py" or not path.is_file():
-        raise ExtensionError(f"{name}: name a Python file (.py) that exists; there is no {path}")
+        raise ExtensionError(
+            f"{name}: name a Python file (.py) that exists; there is no {path}"
+        )
     if path not in _LOADED.files:
         _LOADED.files[path] = _run(path, str(folder / name))
     return _LOADED.files[path]
@@ -192,7 +217,9 @@ def _run(path: Path, shown: str) -> Extension:
         exec(compile(content, str(path), "exec"), module.__dict__)  # noqa: S102 (documented)
     except (Exception, SystemExit) as fault:
         del sys.modules[module.__name__]
-        raise ExtensionError(f"extension {shown}: importing it failed: {_said(fault)}") from fault
+        raise ExtensionError(
+            f"extension {shown}: importing it failed: {_said(fault)}"
+        ) from fault
     return Extension(path.stem, shown, module, hashlib.sha256(content).hexdigest())
 
 

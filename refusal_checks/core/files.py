@@ -102,7 +102,11 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         names = [name for name, _ in pairs]
         twice = next(name for name in names if names.count(name) > 1)
         # A longer key may be a text that a run keeps to itself.
-        which = f'the key "{clean(twice, 60)}"' if is_name(twice) else f"a key ({brief(twice)})"
+        which = (
+            f'the key "{clean(twice, 60)}"'
+            if is_name(twice)
+            else f"a key ({brief(twice)})"
+        )
         raise ValueError(f"{which} is there twice; remove one")
     return found
 
@@ -144,7 +148,9 @@ def why_no_file(path: Path, remedy: str = "; check its path") -> str:
         return "save it to a file first: it is a pipe or device, and is read more than once"
     if path.is_symlink():
         return "mend the link, or name another file: its target does not exist"
-    alike = (one.name for one in path.parent.glob("*") if near(path.stem, [one.stem], 0.7))
+    alike = (
+        one.name for one in path.parent.glob("*") if near(path.stem, [one.stem], 0.7)
+    )
     return f"no such file{near(path.name, alike, 0.7) or remedy}"
 
 
@@ -203,7 +209,9 @@ def _csv_rows(path: Path, file: BinaryIO) -> Iterator[dict[Any, Any]]:
     lines = _lines(path, file, "")
     head = next(lines, "")
     if _JSON.match(head):
-        raise DataError(f"{path}: name it .jsonl if each line is a JSON object, else .json")
+        raise DataError(
+            f"{path}: name it .jsonl if each line is a JSON object, else .json"
+        )
     separator = max(",;\t", key=head.count)
     rows = csv.DictReader(chain([head], lines), strict=True, delimiter=separator)
     for number, row in enumerate(rows, 1):
@@ -251,7 +259,9 @@ def _not_utf8(path: Path, file: BinaryIO) -> DataError:
         return DataError(f"{path}: name it .parquet: it is a Parquet file")
     for begun, what in _PACKED.items():
         if start.startswith(begun):
-            return DataError(f"{path}: unpack it, or save it as CSV or JSONL: it is {what}")
+            return DataError(
+                f"{path}: unpack it, or save it as CSV or JSONL: it is {what}"
+            )
     found = "it is UTF-16"
     if start[:2] not in (b"\xff\xfe", b"\xfe\xff"):
         file.seek(0)
@@ -299,7 +309,9 @@ def header(rows: Iterable[Mapping[str, Any]]) -> list[str]:
     return list(dict.fromkeys(column for row in rows for column in row if column))
 
 
-def require_in_data(name: str, known: Iterable[str], where: str, what: str = "column") -> None:
+def require_in_data(
+    name: str, known: Iterable[str], where: str, what: str = "column"
+) -> None:
     """Raise a DataError unless data has this column or value; see ``require_known``.
 
     The message lists short names only: a file may have texts for columns, and any number of them.
@@ -325,7 +337,10 @@ def find_columns(
         require_known(field, usual, f"{option} {field}={column}", "field", DataError)
         require_in_data(column, known, f"{path}: {option} {field}={column}")
     wanted = {**usual, **{field: [column] for field, column in given.items()}}
-    found = ((field, [one for one in names if one in known]) for field, names in wanted.items())
+    found = (
+        (field, [one for one in names if one in known])
+        for field, names in wanted.items()
+    )
     return {field: columns[0] for field, columns in found if columns}
 
 
@@ -336,14 +351,18 @@ def read_csv(path: Path, columns: Sequence[str]) -> list[dict[str, str]]:
         require_in_data(column, header(rows), str(path))
     for number, row in enumerate(rows, 1):
         if None in row or None in row.values():
-            raise DataError(f"{path}: row {number} does not have as many cells as the header")
+            raise DataError(
+                f"{path}: row {number} does not have as many cells as the header"
+            )
     return rows
 
 
 def _json_rows(path: Path, lines: Iterable[str]) -> Iterator[dict[str, Any]]:
     for number, line in enumerate(lines, 1):
         if number == 1 and line.lstrip().startswith("["):
-            raise DataError(f"{path}: name it .json: it holds a list, not an object a line")
+            raise DataError(
+                f"{path}: name it .json: it holds a list, not an object a line"
+            )
         if not line.isspace():
             row = parsed(f"{path}: line {number}", line.rstrip(), in_line=True)
             if not isinstance(row, dict):

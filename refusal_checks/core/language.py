@@ -17,7 +17,9 @@ DOUBT = 0.01
 less, of answers of one sentence in other languages none as much."""
 
 _HAN, _KANA = re.compile("[\u3400-\u4dbf\u4e00-\u9fff]"), re.compile("[\u3040-\u30ff]")
-_ENGLISH = re.compile(r"\b(?:the|and|of|you|that|this|with|are|your|cannot|can't|i'm)\b")
+_ENGLISH = re.compile(
+    r"\b(?:the|and|of|you|that|this|with|are|your|cannot|can't|i'm)\b"
+)
 
 
 def other_language(text: str, measured: Collection[str]) -> str:
@@ -28,13 +30,19 @@ def other_language(text: str, measured: Collection[str]) -> str:
     """
     start = text[:400].lower()
     letters = sum(map(str.isalpha, start))
-    if "zh" in measured and not _KANA.search(start) and 5 * len(_HAN.findall(start)) >= letters:
+    if (
+        "zh" in measured
+        and not _KANA.search(start)
+        and 5 * len(_HAN.findall(start)) >= letters
+    ):
         return ""
     english = len(_ENGLISH.findall(start)) if "en" in measured else 0
     if english and 12 * english >= start.count(" "):
         return ""
     found = dict(_identifier().rank(start))
-    near = {kin for code in measured for kin in _KIN.get(code, (code,))} | {"zxx"}  # code
+    near = {kin for code in measured for kin in _KIN.get(code, (code,))} | {
+        "zxx"
+    }  # code
     if sum(found.get(code, 0.0) for code in near) >= DOUBT:
         return ""
     return str(max(found, key=found.__getitem__))
@@ -48,6 +56,9 @@ def language_of(text: str) -> str:
 
 @cache
 def _identifier() -> Any:
-    from py3langid.langid import MODEL_FILE, LanguageIdentifier  # loads its model for half a second
+    from py3langid.langid import (
+        MODEL_FILE,
+        LanguageIdentifier,
+    )  # loads its model for half a second
 
     return LanguageIdentifier.from_model_file(MODEL_FILE, norm_probs=True)

@@ -22,7 +22,9 @@ SIGNS = 20
 """Characters from which an answer needs a quarter of letters and digits."""
 
 
-@lru_cache(maxsize=4096)  # asked before an answer is stored, and again before it is judged
+@lru_cache(
+    maxsize=4096
+)  # asked before an answer is stored, and again before it is judged
 def why_nonsense(text: str) -> str:
     """Why a text is nonsense; empty if it may be an answer."""
     tokens = _TOKEN.findall(text.casefold())

@@ -31,12 +31,16 @@ def read_table(file: Path | BinaryIO, where: object) -> Table:
     batches: list[Any] = []
     try:
         with parquet.ParquetFile(file) as packed:
-            groups = [packed.metadata.row_group(n) for n in range(packed.num_row_groups)]
+            groups = [
+                packed.metadata.row_group(n) for n in range(packed.num_row_groups)
+            ]
             size = max((group.total_byte_size for group in groups), default=0)
             cells = CELL * packed.metadata.num_rows * packed.metadata.num_columns
             if max(size, cells) <= WHOLE:
                 size = 0
-                for batch in packed.iter_batches(batch_size=64):  # a value is repeated at no cost
+                for batch in packed.iter_batches(
+                    batch_size=64
+                ):  # a value is repeated at no cost
                     batches.append(batch)
                     size += batch.nbytes
                     if size + cells > WHOLE:
@@ -44,7 +48,9 @@ def read_table(file: Path | BinaryIO, where: object) -> Table:
             size += cells
             schema = packed.schema_arrow
     except (OSError, pyarrow.ArrowException) as fault:
-        raise DataError(f"{where}: not a Parquet file that can be read: {fault}") from None
+        raise DataError(
+            f"{where}: not a Parquet file that can be read: {fault}"
+        ) from None
     if size > WHOLE:
         raise DataError(
             f"{where}: put a smaller file there: its rows take more than {WHOLE >> 20} MiB once "

@@ -93,4 +93,6 @@ class Prompt:
         """The whole conversation as text; a single user turn is shown without its role."""
         if len(self.messages) == 1:
             return self.request
-        return "\n\n".join(f"{turn.role.capitalize()}: {turn.content}" for turn in self.messages)
+        return "\n\n".join(
+            f"{turn.role.capitalize()}: {turn.content}" for turn in self.messages
+        )

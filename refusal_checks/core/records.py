@@ -23,10 +23,16 @@ class Completion:
     """One answer of the candidate."""
 
     text: str  # without any reasoning
-    finish_reason: str = "stop"  # why it ended, in the server's words: ``stop`` or ``length``
+    finish_reason: str = (
+        "stop"  # why it ended, in the server's words: ``stop`` or ``length``
+    )
     tokens: int = 0  # number generated, reasoning included; 0 if unknown
-    mean_logprob: float | None = None  # natural, of its tokens, at most 0; None if unknown
-    label: str | None = None  # a verdict recorded beside it (by people or a judge), verbatim
+    mean_logprob: float | None = (
+        None  # natural, of its tokens, at most 0; None if unknown
+    )
+    label: str | None = (
+        None  # a verdict recorded beside it (by people or a judge), verbatim
+    )
     reasoning: State = ""  # whether reasoning preceded the answer, and whether it ended
     # tokens that the context left for it, if it used all, and they are fewer than were asked for
     room: int = 0
@@ -49,7 +55,9 @@ class Record:
 
     prompt: Prompt
     sample: int  # index of the answer among the K sampled for its prompt, from 0
-    completion: Completion | None  # None if the candidate gave none; the judgement then says why
+    completion: (
+        Completion | None
+    )  # None if the candidate gave none; the judgement then says why
     judgement: Judgement
     votes: tuple[Vote, ...] = ()  # of several judges; ``judgement`` is their majority's
 
@@ -62,7 +70,10 @@ def unusable(completion: Completion, max_tokens: int | None) -> Invalid | None:
         return Invalid(Reason.UNFINISHED_ANSWER, f"finish reason {reason}")
     if completion.reasoning == "unclosed":
         return Invalid(Reason.UNCLOSED_REASONING, f"finish reason {reason}")
-    if not completion.reasoning and "</think>" in completion.text.partition("<think>")[0]:
+    if (
+        not completion.reasoning
+        and "</think>" in completion.text.partition("<think>")[0]
+    ):
         return Invalid(Reason.UNCLOSED_REASONING, "</think> without <think>")
     if not completion.text.strip():
         return Invalid(Reason.EMPTY_ANSWER, f"finish reason {reason}")
@@ -90,7 +101,9 @@ def combine(votes: Sequence[Vote]) -> Judgement:
     if len(invalid) == len(votes):
         reasons = Counter(judgement.reason for judgement in invalid)
         return Invalid(reasons.most_common(1)[0][0], _summary(votes))
-    valid: list[Any] = [vote.judgement for vote in votes if vote.judgement.kind != "invalid"]
+    valid: list[Any] = [
+        vote.judgement for vote in votes if vote.judgement.kind != "invalid"
+    ]
     agreed: Judgement | None = valid[0].combine(valid, len(votes), _summary(votes))
     return agreed or Invalid(Reason.NO_MAJORITY, _summary(votes))
 
@@ -116,7 +129,9 @@ def average(verdicts: Sequence[Judgement]) -> Judgement:
         first = next(verdict.detail for verdict in invalid if verdict.reason is reason)
         return Invalid(reason, f"{said}; for example {first}")
     valid: list[Any] = [verdict for verdict in verdicts if verdict.kind != "invalid"]
-    reasons = [verdict.rationale[:RATIONALE] for verdict in valid if verdict.rationale][:_QUOTED]
+    reasons = [verdict.rationale[:RATIONALE] for verdict in valid if verdict.rationale][
+        :_QUOTED
+    ]
     summary = ": ".join(filter(None, (said, "; ".join(reasons))))
     agreed: Judgement | None = valid[0].average(valid, len(verdicts), summary)
     return agreed or Invalid(Reason.NO_MAJORITY, said)
@@ -124,7 +139,9 @@ def average(verdicts: Sequence[Judgement]) -> Judgement:
 
 def _summary(votes: Sequence[Vote]) -> str:
     verdicts = ", ".join(f"{vote.judge}: {vote.judgement.verdict}" for vote in votes)
-    reasons = [f"{vote.judge}: {why}" for vote in votes if (why := vote.judgement.rationale)]
+    reasons = [
+        f"{vote.judge}: {why}" for vote in votes if (why := vote.judgement.rationale)
+    ]
     return ". ".join([verdicts, *(text[:RATIONALE] for text in reasons)])
 
 

@@ -7,7 +7,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar, Literal, Self, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    ValidationError,
+    field_validator,
+    model_validator,
+)
 
 from refusal_checks.core import suggestions
 from refusal_checks.core.errors import UserError
@@ -82,7 +89,9 @@ class BenchmarkTable(Frozen):
     """
 
     file: str | None = None
-    dataset: str | None = Field(None, pattern=r"^[\w.-]+/[\w.-]+$", description="ORG/NAME")
+    dataset: str | None = Field(
+        None, pattern=r"^[\w.-]+/[\w.-]+$", description="ORG/NAME"
+    )
     split: str = "train"
     revision: str | None = None
     expect: Literal["refuse", "answer", "report"] | None = None
@@ -91,7 +100,9 @@ class BenchmarkTable(Frozen):
     groups: dict[str, str] = Field(default_factory=dict)
     id: str | None = None
     cluster: str | None = None
-    sha256: str = Field("", pattern="^([0-9a-f]{64})?$", description="64 hexadecimal digits")
+    sha256: str = Field(
+        "", pattern="^([0-9a-f]{64})?$", description="64 hexadecimal digits"
+    )
     limit: int | None = Field(None, ge=1)
     max_answer_chars: int | None = Field(None, ge=100)
     judge: str | None = None
@@ -141,7 +152,9 @@ class SamplingBase(Frozen):
     come the key with its help, the request and the keys of what is stored.
     """
 
-    has_other_keys: ClassVar[bool] = False  # True for a table of a run file, which says more
+    has_other_keys: ClassVar[bool] = (
+        False  # True for a table of a run file, which says more
+    )
     _marks: ClassVar[Mapping[str, Sent]]
 
     @classmethod
@@ -161,7 +174,11 @@ class SamplingBase(Frozen):
 
     @property
     def sent(self) -> dict[str, Any]:
-        return {name: value for name, value in self if not isinstance(self._marks[name], Unsent)}
+        return {
+            name: value
+            for name, value in self
+            if not isinstance(self._marks[name], Unsent)
+        }
 
 
 class Sampling(SamplingBase):
@@ -171,7 +188,9 @@ class Sampling(SamplingBase):
     each field is a key of the run file; its description is the help.
     """
 
-    samples: Annotated[int, Unsent()] = Field(5, ge=1, le=128, description="answers per prompt, K")
+    samples: Annotated[int, Unsent()] = Field(
+        5, ge=1, le=128, description="answers per prompt, K"
+    )
     temperature: Annotated[float, Sent()] = Field(
         0.6, ge=0, le=2, description="temperature of the answers"
     )
@@ -187,7 +206,10 @@ class Sampling(SamplingBase):
         description="most tokens of an answer with its reasoning, as far as the context holds them",
     )
     seed: Annotated[int, Sent()] = Field(
-        0, ge=0, lt=2**31, description="seed of the run; each prompt derives its own from it"
+        0,
+        ge=0,
+        lt=2**31,
+        description="seed of the run; each prompt derives its own from it",
     )
     stop: Annotated[tuple[str, ...], Sent()] = Field(
         (), strict=False, description="text that ends an answer"
@@ -216,7 +238,10 @@ class JudgeSampling(SamplingBase):
 
     # Each has a seed of its own, see ``records.average``.
     samples: Annotated[int, Unsent()] = Field(
-        1, ge=1, le=128, description="verdicts of each judge on an answer, which are averaged"
+        1,
+        ge=1,
+        le=128,
+        description="verdicts of each judge on an answer, which are averaged",
     )
     temperature: Annotated[float, Sent()] = Field(
         0.0, ge=0, le=2, description="temperature of the judge's verdicts"
@@ -309,7 +334,9 @@ class Cascading(Frozen):
     @model_validator(mode="after")
     def _ordered(self) -> Self:
         if self.low > self.high:
-            raise ValueError(f"low = {self.low:g}: must not be above high = {self.high:g}")
+            raise ValueError(
+                f"low = {self.low:g}: must not be above high = {self.high:g}"
+            )
         return self
 
 
@@ -320,7 +347,8 @@ class MultipleChoice(Frozen):
         "", description="your own key for multiple-choice questions: CSV with id,answer"
     )
     items: Literal["agreed", "all"] = Field(
-        "agreed", description="questions that accuracy counts: those with an undisputed key, or all"
+        "agreed",
+        description="questions that accuracy counts: those with an undisputed key, or all",
     )
     scoring: Literal["text", "logprob"] = Field(
         "text",
@@ -339,9 +367,13 @@ class Limits(Frozen):
     prompts: int | None = Field(
         None, ge=1, description="most prompts per benchmark, a stratified sample"
     )
-    stop_early: bool = Field(False, description="end a benchmark once its gates are decided")
+    stop_early: bool = Field(
+        False, description="end a benchmark once its gates are decided"
+    )
     # None for as many as keep the engines full
-    in_flight: int | None = Field(None, ge=1, description="prompts evaluated at one time")
+    in_flight: int | None = Field(
+        None, ge=1, description="prompts evaluated at one time"
+    )
     request_timeout: Seconds = Field(1800.0, description="seconds one request may take")
     outage_timeout: Seconds = Field(
         600.0,
@@ -349,7 +381,9 @@ class Limits(Frozen):
         "not asked any more",
     )
     max_reply_mib: int = Field(
-        16, ge=1, description="most MiB of one reply of a server; more if many tokens are asked for"
+        16,
+        ge=1,
+        description="most MiB of one reply of a server; more if many tokens are asked for",
     )
 
 
@@ -357,7 +391,9 @@ class Limits(Frozen):
 class RequestPace:
     """Limits on the requests to one model."""
 
-    per_minute: float | None = None  # evenly spaced, retries included; None for no limit
+    per_minute: float | None = (
+        None  # evenly spaced, retries included; None for no limit
+    )
     at_once: int = CONNECTIONS
 
 

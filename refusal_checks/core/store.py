@@ -26,7 +26,9 @@ from refusal_checks.core.errors import StoreError
 from refusal_checks.core.records import Completion
 from refusal_checks.core.verdicts import ABORTED, Valid
 
-_JSON = json.JSONEncoder(sort_keys=True, ensure_ascii=True, separators=(",", ":"), default=str)
+_JSON = json.JSONEncoder(
+    sort_keys=True, ensure_ascii=True, separators=(",", ":"), default=str
+)
 
 
 def content_key(*parts: Any) -> str:
@@ -121,15 +123,21 @@ class Database:
 
     def error(self, problem: str, code: str = "SQLITE_CORRUPT") -> StoreError:
         """An error that names the file, the problem and the remedy for SQLite's code for it."""
-        remedies = [remedy for name, remedy in _REMEDIES.items() if code.startswith(name)]
-        message = "; ".join([problem, *remedies, "or name another one with --store FILE"])
+        remedies = [
+            remedy for name, remedy in _REMEDIES.items() if code.startswith(name)
+        ]
+        message = "; ".join(
+            [problem, *remedies, "or name another one with --store FILE"]
+        )
         return StoreError(f"the store {self.path}: {message}")
 
     def _prepare(self) -> None:
         version, names = self._state()
         if names and not names & self._tables:
             tables = ", ".join(sorted(names))
-            raise self.error(f"a database of another program, with the tables {tables}", code="")
+            raise self.error(
+                f"a database of another program, with the tables {tables}", code=""
+            )
         is_new = not names and version == 0
         if version != self._version and not is_new:
             raise self.error(
@@ -154,7 +162,9 @@ class Database:
 
     def _state(self) -> tuple[int, set[str]]:
         rows = self.execute("SELECT name FROM sqlite_master WHERE type = 'table'")
-        return self.execute("PRAGMA user_version").fetchone()[0], {name for (name,) in rows}
+        return self.execute("PRAGMA user_version").fetchone()[0], {
+            name for (name,) in rows
+        }
 
 
 FORMAT = 4  # of the tables; raised when their meaning changes, or that of the keys
@@ -209,7 +219,9 @@ class Store:
         """The stored completions among the keys; those that a server broke off are not there."""
 
         def is_kept(reason: str) -> bool:
-            return reason in ("stop", "length") or not (self._retry_unfinished or reason in ABORTED)
+            return reason in ("stop", "length") or not (
+                self._retry_unfinished or reason in ABORTED
+            )
 
         found = self._read("completions", keys)
         return {key: each for key, each in found.items() if is_kept(each.finish_reason)}
@@ -261,7 +273,9 @@ class Store:
         """Set aside all that is stored of a model, its fingerprint included."""
         with self._db.faults():
             row = identity, uuid4().hex[:12]
-            self._db.execute("REPLACE INTO models (identity, generation) VALUES (?, ?)", row)
+            self._db.execute(
+                "REPLACE INTO models (identity, generation) VALUES (?, ?)", row
+            )
 
     def fingerprint(self, identity: str) -> bytes | None:
         """What was kept to recognise the model by that this generation is of."""
@@ -301,10 +315,16 @@ class Store:
             while chunk := list(islice(wanted, _CHUNK)):
                 some = f"WHERE key IN ({','.join('?' * len(chunk))})"
                 query = (
-                    f"SELECT key, owner FROM claims {some} AND owner != ? AND time BETWEEN ? AND ?"
+                    f"SELECT key, owner FROM claims {some} "
+                    "AND owner != ? AND time BETWEEN ? AND ?"
                 )
-                owners |= self._db.execute(query, [*chunk, self._owner, now - LEASE, now])
-                stored |= {k for (k,) in self._db.execute(f"SELECT key FROM uses {some}", chunk)}
+                owners |= self._db.execute(
+                    query, [*chunk, self._owner, now - LEASE, now]
+                )
+                stored |= {
+                    k
+                    for (k,) in self._db.execute(f"SELECT key FROM uses {some}", chunk)
+                }
             live = set(filter(_goes_on, {*owners.values()}))
             others = {key for key, owner in owners.items() if owner in live}
             mine = {*keys} - others
@@ -330,8 +350,12 @@ class Store:
 
     def contents(self, which: str = "") -> Contents:
         with self._db.faults():
-            query = f"SELECT count(*), total(length(CAST(value AS BLOB))) FROM {{}} {which}"
-            rows = [self._db.execute(query.format(table)).fetchone() for table in TABLES]
+            query = (
+                f"SELECT count(*), total(length(CAST(value AS BLOB))) FROM {{}} {which}"
+            )
+            rows = [
+                self._db.execute(query.format(table)).fetchone() for table in TABLES
+            ]
         (completions, texts), (judgements, verdicts) = rows
         return Contents(completions, judgements, int(texts + verdicts))
 
@@ -358,9 +382,15 @@ class Store:
 
     def _choose(self, since: float, keep: Collection[str]) -> None:
         self._db.execute("DROP TABLE IF EXISTS temp.unused")
-        self._db.execute("CREATE TEMP TABLE unused (key TEXT PRIMARY KEY) WITHOUT ROWID")
-        self._db.execute("INSERT INTO unused SELECT key FROM uses WHERE time < ?", [since])
-        self._db.executemany("DELETE FROM unused WHERE key = ?", ((key,) for key in keep))
+        self._db.execute(
+            "CREATE TEMP TABLE unused (key TEXT PRIMARY KEY) WITHOUT ROWID"
+        )
+        self._db.execute(
+            "INSERT INTO unused SELECT key FROM uses WHERE time < ?", [since]
+        )
+        self._db.executemany(
+            "DELETE FROM unused WHERE key = ?", ((key,) for key in keep)
+        )
 
     def _read(self, table: str, keys: Iterable[str]) -> dict[str, Any]:
         parse = TABLES[table].validate_json
@@ -397,7 +427,10 @@ class Store:
             return
         dumped = {key: TABLES[table].dump_json(value) for key, value in values.items()}
         now = int(time.time())
-        rows = [(key, value.decode(), _digest(key, value), now) for key, value in dumped.items()]
+        rows = [
+            (key, value.decode(), _digest(key, value), now)
+            for key, value in dumped.items()
+        ]
         with self._db.faults(), self._db.transaction():
             # What is stored stays, but for an answer that a server ended for its own reasons, and
             # for one that has been weighed since.
@@ -413,7 +446,9 @@ class Store:
                 "AND json_extract(value, '$.text') = json_extract(excluded.value, '$.text')",
                 rows,
             )
-            self._db.executemany("REPLACE INTO uses VALUES (?, ?)", ((key, now) for key in values))
+            self._db.executemany(
+                "REPLACE INTO uses VALUES (?, ?)", ((key, now) for key in values)
+            )
             if mine := self._claimed & values.keys():
                 self._db.executemany(_RELEASE, [(key, self._owner) for key in mine])
         self._claimed -= mine
@@ -448,6 +483,10 @@ def _create(execute: Execute) -> None:
             f"CREATE TABLE {table} (key TEXT PRIMARY KEY, value TEXT NOT NULL, digest BLOB, "
             "written INTEGER NOT NULL)"
         )
-    execute("CREATE TABLE uses (key TEXT PRIMARY KEY, time INTEGER NOT NULL) WITHOUT ROWID")
-    execute("CREATE TABLE models (identity TEXT PRIMARY KEY, generation TEXT, fingerprint BLOB)")
+    execute(
+        "CREATE TABLE uses (key TEXT PRIMARY KEY, time INTEGER NOT NULL) WITHOUT ROWID"
+    )
+    execute(
+        "CREATE TABLE models (identity TEXT PRIMARY KEY, generation TEXT, fingerprint BLOB)"
+    )
     execute("CREATE TABLE claims (key TEXT PRIMARY KEY, owner TEXT, time REAL)")

@@ -14,7 +14,9 @@ _RULES = {
     "less_than_equal": "must be at most {le:g}",
     "less_than": "must be below {lt:g}",
     "finite_number": "must be a finite number",
-    **dict.fromkeys(("int_type", "int_parsing", "int_from_float"), "must be a whole number"),
+    **dict.fromkeys(
+        ("int_type", "int_parsing", "int_from_float"), "must be a whole number"
+    ),
     **dict.fromkeys(("float_type", "float_parsing"), "must be a number"),
     **dict.fromkeys(("bool_type", "bool_parsing"), "must be true or false"),
     "string_type": 'must be a text in quotes, "..."',
@@ -25,7 +27,8 @@ _RULES = {
     "missing": "is missing",
     "too_short": "must have at least {min_length} items",
     **dict.fromkeys(
-        ("date_from_datetime_parsing", "date_parsing", "date_type"), "must be a date, YYYY-MM-DD"
+        ("date_from_datetime_parsing", "date_parsing", "date_type"),
+        "must be a date, YYYY-MM-DD",
     ),
     "json_invalid": "is not valid JSON: {error}",
 }
@@ -60,7 +63,9 @@ def first(fault: ValidationError) -> ErrorDetails:
 def key(error: ErrorDetails) -> str:
     """The key of a value that is wrong, without the names of types."""
     parts = map(str, error["loc"])
-    return ".".join(part for part in parts if not re.match(r"[A-Z]|literal\[|function-", part))
+    return ".".join(
+        part for part in parts if not re.match(r"[A-Z]|literal\[|function-", part)
+    )
 
 
 def problem(error: ErrorDetails, settings: type[BaseModel] | None = None) -> str:
@@ -75,10 +80,16 @@ def problem(error: ErrorDetails, settings: type[BaseModel] | None = None) -> str
     if kind == "model_type":
         shown = "..." if isinstance(value, bool) else value
         return f"write {{ {known[0] if known else '...'} = {shown} }}"
-    field = settings.model_fields.get(str(error["loc"][0])) if settings and error["loc"] else None
+    field = (
+        settings.model_fields.get(str(error["loc"][0]))
+        if settings and error["loc"]
+        else None
+    )
     if kind == "string_pattern_mismatch" and field and field.description:
         return f"must be {field.description}"
-    return _better(value, kind, context) + _RULES.get(kind, "is not valid here").format(**context)
+    return _better(value, kind, context) + _RULES.get(kind, "is not valid here").format(
+        **context
+    )
 
 
 def _better(value: Any, kind: str, context: dict[str, Any]) -> str:

@@ -127,7 +127,13 @@ def _no_command(line: str) -> str:
 
 def is_style(before: str, char: str) -> bool:
     """True if a variation selector chooses between text and emoji for the symbol before it."""
-    return char in "\ufe0e\ufe0f" and unicodedata.category(before) in ("So", "Sm", "Po", "Nd", "Sk")
+    return char in "\ufe0e\ufe0f" and unicodedata.category(before) in (
+        "So",
+        "Sm",
+        "Po",
+        "Nd",
+        "Sk",
+    )
 
 
 def brief(value: Any) -> str:
@@ -166,7 +172,11 @@ def told_apart(names: Sequence[str], width: int) -> list[str]:
     """The names, shortened to this many characters where they are alike."""
     first, letters = names[0], zip(*names, strict=False)
     several = len({*names}) > 1
-    start = sum(1 for _ in takewhile(lambda each: len({*each}) == 1, letters)) if several else 0
+    start = (
+        sum(1 for _ in takewhile(lambda each: len({*each}) == 1, letters))
+        if several
+        else 0
+    )
     for _ in range(8):  # the whole word in which they differ, if that is short
         start -= start > 0 and first[start - 1].isalnum()
     half = (width - 1) // 2
@@ -187,7 +197,9 @@ def clean_lines(text: str, limit: int = 2000) -> str:
     lines = text.split("\n")
     # Each different line once: a model that repeats itself, or an empty line, costs nothing.
     harmless = {line: clean(line, limit) for line in {*lines} - {""}}
-    indented = {line: min(limit, len(line) - len(line.lstrip(" "))) for line in harmless}
+    indented = {
+        line: min(limit, len(line) - len(line.lstrip(" "))) for line in harmless
+    }
     return "\n".join(line and " " * indented[line] + harmless[line] for line in lines)
 
 
@@ -232,7 +244,9 @@ def table(
     grid = Table.grid(padding=(0, 2, 0, 0))
     for row in rows:
         for number in range(len(grid.columns), len(row)):
-            grid.add_column(justify="right" if number in right else "left", no_wrap=number > 0)
+            grid.add_column(
+                justify="right" if number in right else "left", no_wrap=number > 0
+            )
         grid.add_row(*(Text(cell, no_wrap=True, overflow="ellipsis") for cell in row))
     console = Console(width=width, color_system=None)
     with console.capture() as capture:
@@ -243,7 +257,9 @@ def table(
 def wrapped(line: str, width: int) -> list[str]:
     """A harmless line as several of this width, none of which starts with a CI command."""
     # Breaking up a command takes one column.
-    lines = textwrap.wrap(line, width - 1, subsequent_indent="  ", break_on_hyphens=False)
+    lines = textwrap.wrap(
+        line, width - 1, subsequent_indent="  ", break_on_hyphens=False
+    )
     return [_no_command(line) for line in lines]
 
 
@@ -375,10 +391,14 @@ def _folded(text: str) -> str:
 def _plain(char: str) -> str:
     normal = unicodedata.normalize("NFKD", char.translate(_LIKE))
     gone = {"Cf", "Mn", "Me", "Cs", "Cn", "Co"}
-    return "".join(c for c in normal if c not in BLANK and unicodedata.category(c) not in gone)
+    return "".join(
+        c for c in normal if c not in BLANK and unicodedata.category(c) not in gone
+    )
 
 
-@lru_cache(maxsize=1024)  # asked for a verdict's key, for its request, and once it is there
+@lru_cache(
+    maxsize=1024
+)  # asked for a verdict's key, for its request, and once it is there
 def _starts(own: frozenset[str], text: str) -> tuple[int, ...]:
     return tuple(match.start() for match in _pattern(own).finditer(_folded(text)))
 
@@ -392,7 +412,9 @@ def _pattern(own: frozenset[str]) -> re.Pattern[str]:
     known = _compiled(_KNOWN)
     others = {_folded(token) for token in own}
     # Some tokenizers list spaces and single characters as added tokens.
-    found = (one for one in sorted(others) if len(one.strip()) > 1 and not known.match(one))
+    found = (
+        one for one in sorted(others) if len(one.strip()) > 1 and not known.match(one)
+    )
     return _compiled([*_KNOWN, *((token[0], _spaced(token[1:])) for token in found)])
 
 
@@ -401,7 +423,9 @@ def _compiled(parts: Iterable[tuple[str, str]]) -> re.Pattern[str]:
     for first, rest in parts:
         rests.setdefault(first, []).append(rest)
     return re.compile(
-        "|".join(f"{re.escape(first)}(?={'|'.join(rest)})" for first, rest in rests.items())
+        "|".join(
+            f"{re.escape(first)}(?={'|'.join(rest)})" for first, rest in rests.items()
+        )
     )
 
 

@@ -135,7 +135,9 @@ class Engine(ABC):
     key_variable: ClassVar[str] = ""
     noise: ClassVar[str] = r'"(GET|POST) /'
     vital: ClassVar[str] = ""
-    at_once: ClassVar[int] = 2 * CONNECTIONS  # as for a candidate's and a judge's server
+    at_once: ClassVar[int] = (
+        2 * CONNECTIONS
+    )  # as for a candidate's and a judge's server
     loads_alone: ClassVar[bool] = True
     classifies: ClassVar[bool] = False
     capabilities: ClassVar[Capabilities] = ALL
@@ -180,11 +182,15 @@ class Engine(ABC):
         """A request for vLLM as this server takes it."""
         return body
 
-    def batch_command(self, spec: EngineSpec, requests: Path, results: Path) -> list[str]:
+    def batch_command(
+        self, spec: EngineSpec, requests: Path, results: Path
+    ) -> list[str]:
         """The command that answers a batch file; empty if it cannot."""
         return []
 
-    def command(self, spec: EngineSpec, port: int, place: Assignment = WHOLE_MACHINE) -> list[str]:
+    def command(
+        self, spec: EngineSpec, port: int, place: Assignment = WHOLE_MACHINE
+    ) -> list[str]:
         return [*(spec.program or self.program), *self.arguments(spec, port, place)]
 
     def environment(
@@ -197,12 +203,21 @@ class Engine(ABC):
         """
         # nvidia-smi numbers GPUs by their bus, and CUDA only does so if it is told to.
         order = {"CUDA_DEVICE_ORDER": "PCI_BUS_ID"} if place.devices else {}
-        devices = {"CUDA_VISIBLE_DEVICES": ",".join(place.devices)} if place.devices else {}
+        devices = (
+            {"CUDA_VISIBLE_DEVICES": ",".join(place.devices)} if place.devices else {}
+        )
         # With cores of its own, an engine whose threads do not spin would be 4 to 10% slower.
         calm = {"OMP_WAIT_POLICY": "PASSIVE"} if place.shared else {}
         # Not among the arguments, where every user of the machine could read it.
         key = {self.key_variable: api_key} if self.key_variable else {}
-        return {**order, **calm, **self.variables(spec, place), **inherited(), **devices, **key}
+        return {
+            **order,
+            **calm,
+            **self.variables(spec, place),
+            **inherited(),
+            **devices,
+            **key,
+        }
 
 
 VARIABLE = "REFUSAL_CHECKS_ENGINE_VARIABLES"
@@ -221,7 +236,9 @@ INHERITED = (
 """Variables of the system, of certificates and proxies (in lower case too), of containers, and of
 engines, devices and libraries of numbers."""
 
-SECRET = frozenset({"KEY", "KEYS", "TOKEN", "SECRET", "PASSWORD", "PASSWD", "CREDENTIALS", "AUTH"})
+SECRET = frozenset(
+    {"KEY", "KEYS", "TOKEN", "SECRET", "PASSWORD", "PASSWD", "CREDENTIALS", "AUTH"}
+)
 """A variable with one of these among its words is kept back."""
 
 HUB = {"HF_TOKEN", "HF_TOKEN_PATH", "HUGGING_FACE_HUB_TOKEN"}
@@ -235,6 +252,12 @@ def inherited(environment: Mapping[str, str] = os.environ) -> dict[str, str]:
 
     def is_needed(name: str) -> bool:
         upper = name.upper()
-        return needed.fullmatch(upper) is not None and not SECRET & set(upper.split("_"))
+        return needed.fullmatch(upper) is not None and not SECRET & set(
+            upper.split("_")
+        )
 
-    return {name: text for name, text in environment.items() if name in wanted or is_needed(name)}
+    return {
+        name: text
+        for name, text in environment.items()
+        if name in wanted or is_needed(name)
+    }

@@ -54,7 +54,9 @@ def cpu() -> Devices:
 
 
 def _numbers(*names: str) -> list[int]:
-    return [int(word) for name in names for word in (_CGROUPS / name).read_text().split()]
+    return [
+        int(word) for name in names for word in (_CGROUPS / name).read_text().split()
+    ]
 
 
 def _time_of_container() -> float | None:
@@ -79,8 +81,12 @@ def _left_to_container() -> float:
     ):
         with suppress(OSError, ValueError):  # "max" is none
             most, taken = _numbers(limit, used)
-            counts = dict(line.split() for line in (_CGROUPS / stat).read_text().splitlines())
-            files = (counts.get(f"{prefix}{kind}_file", 0) for kind in ("active", "inactive"))
+            counts = dict(
+                line.split() for line in (_CGROUPS / stat).read_text().splitlines()
+            )
+            files = (
+                counts.get(f"{prefix}{kind}_file", 0) for kind in ("active", "inactive")
+            )
             return most - taken + sum(map(int, files))
     return math.inf
 
@@ -104,7 +110,9 @@ def gpus() -> Devices:
         busy = tuple(gpu.number for gpu in found if gpu not in free)
         chosen = {gpu.number: gpu for gpu in free}
     else:
-        names = [name for part in limit.split(",") if (name := part.strip()) and name != "-1"]
+        names = [
+            name for part in limit.split(",") if (name := part.strip()) and name != "-1"
+        ]
         chosen = {name: _named(found, name) for name in names}
     if not chosen:
         return NONE
@@ -129,10 +137,14 @@ def _query() -> list[_Gpu]:
     except (OSError, subprocess.SubprocessError):
         return []
     found = []
-    rows = csv.reader(done.stdout.decode(errors="replace").splitlines(), skipinitialspace=True)
+    rows = csv.reader(
+        done.stdout.decode(errors="replace").splitlines(), skipinitialspace=True
+    )
     for number, uuid, *sizes in (row for row in rows if len(row) == 4):
         memory, used = 0.0, 0.0
-        with suppress(ValueError):  # "[N/A]", which devices that share the machine's memory say
+        with suppress(
+            ValueError
+        ):  # "[N/A]", which devices that share the machine's memory say
             memory, used = (float(mebibytes) / 1024 for mebibytes in sizes)
         found.append(_Gpu(number, uuid, memory, used / memory if memory else 0.0))
     return found

@@ -24,7 +24,9 @@ import psutil
 GRACE, WATCH = 5.0, 1.0
 """Seconds between the polite signal and the final one, and two looks at vital processes."""
 
-VITAL_GRACE = 2.0  # seconds that a server has to end with its own message once one is gone
+VITAL_GRACE = (
+    2.0  # seconds that a server has to end with its own message once one is gone
+)
 
 
 def main(cores: str, vital: str, *command: str) -> int:
@@ -111,14 +113,18 @@ class KeyCheck:
 
     async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
         given = dict(scope.get("headers", ())).get(b"authorization", b"")
-        is_checked = scope["type"] in ("http", "websocket") and scope["path"] != "/health"
+        is_checked = (
+            scope["type"] in ("http", "websocket") and scope["path"] != "/health"
+        )
         if not is_checked or hmac.compare_digest(given, self._wanted):
             await self._app(scope, receive, send)
         elif scope["type"] == "websocket":
             await send({"type": "websocket.close", "code": 1008})
         else:
             await send({"type": "http.response.start", "status": 401, "headers": []})
-            await send({"type": "http.response.body", "body": b'{"error": "Unauthorized"}'})
+            await send(
+                {"type": "http.response.body", "body": b'{"error": "Unauthorized"}'}
+            )
 
 
 if __name__ == "__main__":

@@ -79,7 +79,11 @@ class EngineNeed:
 
     @property
     def shown(self) -> str:
-        size = "weights of unknown size" if self.weights is None else f"{self.weights:.1f} GiB"
+        size = (
+            "weights of unknown size"
+            if self.weights is None
+            else f"{self.weights:.1f} GiB"
+        )
         return f"{self.name} ({size})"
 
 
@@ -123,7 +127,9 @@ class Placement:
 Places = dict[EngineNeed, Assignment]
 
 
-def choose(devices: Devices, needs: Sequence[EngineNeed], request: PlacementRequest) -> Placement:
+def choose(
+    devices: Devices, needs: Sequence[EngineNeed], request: PlacementRequest
+) -> Placement:
     """Choose where engines run; depends on its arguments alone.
 
     An engine that a cluster or several machines carry is not placed here.
@@ -135,17 +141,25 @@ def choose(devices: Devices, needs: Sequence[EngineNeed], request: PlacementRequ
     kind, why = _kind(hardware, here, needs, request)
     places = dict.fromkeys(needs, Assignment())
     for turn in (0, 1):
-        group = [need for need in needs if turn == int(kind == "turns" and not need.answers)]
+        group = [
+            need for need in needs if turn == int(kind == "turns" and not need.answers)
+        ]
         placed = [need for need in group if need in here]
-        shares = kind == "together" or (kind == "turns" and not hardware.fit_apart(placed))
+        shares = kind == "together" or (
+            kind == "turns" and not hardware.fit_apart(placed)
+        )
         is_shared = len(placed) > 1 and shares
-        places |= hardware.together(placed) if is_shared else hardware.apart(placed, request)
+        places |= (
+            hardware.together(placed) if is_shared else hardware.apart(placed, request)
+        )
         places |= {need: replace(places[need], turn=turn) for need in group}
     models = [need.shown + places[need].shown(len(devices.ids)) for need in needs]
     why = f"on {hardware.name}: {'as engine.placement says' if request.kind == kind else why}"
     if not here:
         why = "Ray, or the machines that their arguments name, carry them"
-    return Placement(kind, ", ".join([*models, why]), tuple(places[need] for need in needs))
+    return Placement(
+        kind, ", ".join([*models, why]), tuple(places[need] for need in needs)
+    )
 
 
 def _kind(
@@ -163,15 +177,23 @@ def _kind(
             "need it; use --set engine.placement=together, or split"
         )
     can_take_turns = any(need.answers for need in needs) and not shared
-    if request.kind in ("together", "split") or (request.kind == "turns" and can_take_turns):
+    if request.kind in ("together", "split") or (
+        request.kind == "turns" and can_take_turns
+    ):
         return request.kind, ""
     if request.candidate_devices or request.judge_devices or hardware.fit_apart(here):
         return "split", "each has its own"
     if hardware.fit_together(here):
         return "together", "there is room for all at once"
     if request.at_once or not can_take_turns:
-        return "together", "they may not fit at once, but all are needed at the same time"
-    return "turns", "too large for both at once, so the candidate answers, then the judge judges"
+        return (
+            "together",
+            "they may not fit at once, but all are needed at the same time",
+        )
+    return (
+        "turns",
+        "too large for both at once, so the candidate answers, then the judge judges",
+    )
 
 
 class _Gpus:
@@ -200,10 +222,14 @@ class _Gpus:
 
     def _fit(self, needs: Sequence[EngineNeed], cut: int) -> bool:
         """True if models fit that are cut over this number of GPUs each."""
-        least = {need: ENCODER_OVERHEAD if need.is_encoder else GPU_OVERHEAD for need in needs}
+        least = {
+            need: ENCODER_OVERHEAD if need.is_encoder else GPU_OVERHEAD
+            for need in needs
+        }
         sizes = {need: _weights(need, cut) + least[need] for need in needs}
         return sum(sizes.values()) <= self._usable * self._memory and all(
-            size <= (need.parallel.memory or 1) * self._memory for need, size in sizes.items()
+            size <= (need.parallel.memory or 1) * self._memory
+            for need, size in sizes.items()
         )
 
     def _cut(self, needs: Sequence[EngineNeed], count: int) -> int:
@@ -227,16 +253,25 @@ class _Gpus:
         """
         cut = self._cut(needs, len(self._ids))
         free = [need for need in needs if not need.parallel.memory]
-        usable = max(SPARE, self._usable - sum(need.parallel.memory or 0.0 for need in needs))
+        usable = max(
+            SPARE, self._usable - sum(need.parallel.memory or 0.0 for need in needs)
+        )
         sizes = {need: _weights(need, cut) / self._memory for need in free}
         total = sum(sizes.values())
-        left, shrunk = max(0.0, usable - total), min(1.0, usable / total) if total else 1.0
+        left, shrunk = (
+            max(0.0, usable - total),
+            min(1.0, usable / total) if total else 1.0,
+        )
         part = min(left / max(1, len(free)), ENCODER_OVERHEAD / self._memory)
         few = {need: part for need in free if need.is_encoder and self._devices.memory}
         part = (left - sum(few.values())) / max(1, len(free) - len(few))
         places = {}
         for need in needs:
-            share = max(0.01, shrunk * sizes[need] + few.get(need, part)) if need in sizes else None
+            share = (
+                max(0.01, shrunk * sizes[need] + few.get(need, part))
+                if need in sizes
+                else None
+            )
             is_known = need.weights is not None and self._devices.memory
             places[need] = self._place(need, self._ids, cut if is_known else 0, share)
         return places
@@ -262,7 +297,9 @@ class _Gpus:
                 if not need.parallel.is_given
                 and (need.weights is not None or request.devices_of(need))
             ]
-            while more := [n for n in able if least[n] <= len(ids) - sum(counts.values())]:
+            while more := [
+                n for n in able if least[n] <= len(ids) - sum(counts.values())
+            ]:
                 most = max(more, key=lambda need: (need.weights or 1.0) / counts[need])
                 counts[most] += least[most]
             start = 0
@@ -302,8 +339,12 @@ class _Cores:
         return False  # only the user splits cores; see ``fit_together``
 
     def fit_together(self, needs: Sequence[EngineNeed]) -> bool:
-        enough = sum(map(_needed, needs)) <= CPU_USABLE * (self._devices.memory or math.inf)
-        return enough and len(self._devices.ids) >= len([n for n in needs if not n.classifies])
+        enough = sum(map(_needed, needs)) <= CPU_USABLE * (
+            self._devices.memory or math.inf
+        )
+        return enough and len(self._devices.ids) >= len(
+            [n for n in needs if not n.classifies]
+        )
 
     def apart(self, needs: Sequence[EngineNeed], request: PlacementRequest) -> Places:
         places: Places = {}
@@ -329,7 +370,10 @@ class _Cores:
         busy = [need for need in needs if not need.classifies] or needs
         share = len(ids) <= FEW and all(need.parallel.ranks == 1 for need in busy)
         if share or len(ids) < len(busy):
-            places = {n: replace(self._place(n, ids, needs), shared=len(busy) > 1) for n in busy}
+            places = {
+                n: replace(self._place(n, ids, needs), shared=len(busy) > 1)
+                for n in busy
+            }
         else:
             places = self.apart(busy, PlacementRequest())
         for need in needs:
@@ -349,7 +393,9 @@ class _Cores:
         ranks = need.parallel.ranks
         free = CPU_USABLE * (self._devices.memory or 0) - sum(map(_needed, needs))
         room = 1 + free / sum(other.parallel.ranks for other in needs)
-        wanted = 4.0 if need.weights is None else need.weights / need.parallel.shards / 2
+        wanted = (
+            4.0 if need.weights is None else need.weights / need.parallel.shards / 2
+        )
         cache = max(1, math.floor(min(room, math.ceil(wanted))))
         usable = max(1, math.floor(_usable_cores(self._devices, len(ids))))
         is_toy = need.weights is not None and need.weights < TOY
@@ -365,7 +411,9 @@ def _usable_cores(devices: Devices, count: int) -> float:
 
 def _needed(need: EngineNeed) -> float:
     """GiB of an engine with the smallest cache."""
-    return (need.weights or 0.0) * need.parallel.copies + (CPU_OVERHEAD + 1) * need.parallel.ranks
+    return (need.weights or 0.0) * need.parallel.copies + (
+        CPU_OVERHEAD + 1
+    ) * need.parallel.ranks
 
 
 def fit_beside(
@@ -381,7 +429,9 @@ def fit_beside(
         spare = _usable_cores(devices, len(place.cores)) - (place.threads or math.inf)
         if not need.weights or spare < 1:
             return False
-    caches = sum((place.cache or 0) * need.parallel.ranks for need, place in (*more, *running))
+    caches = sum(
+        (place.cache or 0) * need.parallel.ranks for need, place in (*more, *running)
+    )
     others = sum(_needed(need) - need.parallel.ranks for need, _ in more)
     return caches + others <= CPU_USABLE * (devices.memory or math.inf)
 
@@ -393,9 +443,14 @@ def _pools(
     given = {"candidate": request.candidate_devices, "judge": request.judge_devices}
     for role, ids in given.items():
         for device in ids:
-            if devices.kind != "unknown" and device not in (*devices.ids, *devices.busy):
+            if devices.kind != "unknown" and device not in (
+                *devices.ids,
+                *devices.busy,
+            ):
                 known = ",".join(devices.ids)
-                raise UserError(f"{role}.devices: no device {device} here; known: {known}")
+                raise UserError(
+                    f"{role}.devices: no device {device} here; known: {known}"
+                )
     if both := set(request.candidate_devices) & set(request.judge_devices):
         raise UserError(
             f"candidate.devices and judge.devices both name {', '.join(sorted(both))}: give "

@@ -28,7 +28,13 @@ from refusal_checks.models.client.answers import Usage
 from refusal_checks.models.client.attaching import Attaching
 from refusal_checks.models.client.capabilities import ALL
 from refusal_checks.models.client.client import Client
-from refusal_checks.models.spec import Attached, CandidateModel, JudgeModel, Model, Served
+from refusal_checks.models.spec import (
+    Attached,
+    CandidateModel,
+    JudgeModel,
+    Model,
+    Served,
+)
 
 WATCH, LOOK = 1.0, 0.05
 """Seconds between two looks at running engines, and at whether an engine is ready."""
@@ -65,7 +71,9 @@ def followed(before: Needs, wanted: Needs) -> Places:
     if len(wanted) != len(before) or any(process.place.turn for process in before):
         return {}
     for new, old in zip(wanted, before, strict=True):
-        needs_as_much = asdict(wanted[new]) | {"model": ""} == asdict(before[old]) | {"model": ""}
+        needs_as_much = asdict(wanted[new]) | {"model": ""} == asdict(before[old]) | {
+            "model": ""
+        }
         is_alike = needs_as_much and new.spec.engine == old.spec.engine
         if not old.is_running() or not (is_alike or new is old):
             return {}
@@ -95,7 +103,9 @@ class Engines(Servers):
 
     are_live = True
 
-    def __init__(self, settings: PoolSettings, folder: Path, shared: Shared | None = None) -> None:
+    def __init__(
+        self, settings: PoolSettings, folder: Path, shared: Shared | None = None
+    ) -> None:
         super().__init__()
         self._roles: dict[str, list[Client]] = {}
         self._attached: list[Client] = []
@@ -112,13 +122,16 @@ class Engines(Servers):
             if not spec.program:
                 engine.check(spec.args)
         shared = {} if shared is None else shared
-        self._logs = {spec: folder / f"engine-{index}.log" for index, spec in enumerate(specs)}
+        self._logs = {
+            spec: folder / f"engine-{index}.log" for index, spec in enumerate(specs)
+        }
         self._engines = {
             spec: shared.setdefault(spec, EngineProcess(spec, log))
             for spec, log in self._logs.items()
         }
         self._transports = {
-            process: EngineTransport(process, settings.limits) for process in self._engines.values()
+            process: EngineTransport(process, settings.limits)
+            for process in self._engines.values()
         }
         self._turn = 0
         self._needs: Needs = {}
@@ -136,7 +149,9 @@ class Engines(Servers):
             client = self._attaching.connect(model, option, number)
             self._attached.append(client)
         else:
-            client = self._transports[self._engines[EngineSpec.of(model)]].connect(model)
+            client = self._transports[self._engines[EngineSpec.of(model)]].connect(
+                model
+            )
         self.clients.append(client)
         self._roles.setdefault(option.lstrip("-"), []).append(client)
         return client
@@ -144,7 +159,8 @@ class Engines(Servers):
     def account(self) -> dict[str, Any]:
         shown = {
             role: {
-                f"{client.url}#{client.model}": client.capabilities.as_words() | client.naming
+                f"{client.url}#{client.model}": client.capabilities.as_words()
+                | client.naming
                 for client in clients
                 if client in self._attached or client.capabilities != ALL
             }
@@ -157,15 +173,21 @@ class Engines(Servers):
         found = {role: words for role, words in shown.items() if words}
         return {"tokens": used, "capabilities": found}
 
-    def place(self, models: Iterable[Model], before: Servers | None = None) -> Placement:
+    def place(
+        self, models: Iterable[Model], before: Servers | None = None
+    ) -> Placement:
         self._needs = wanted = self._wanted(models)
-        places = self._take_places(before, wanted) if isinstance(before, Engines) else {}
+        places = (
+            self._take_places(before, wanted) if isinstance(before, Engines) else {}
+        )
         if not places:
             here = devices.NONE
             if wanted:
                 on_cpu = all(process.engine.runs_on_cpu() for process in wanted)
                 here = devices.cpu() if on_cpu else devices.gpus()
-            self.placement = choose(here, list(wanted.values()), self._settings.placement)
+            self.placement = choose(
+                here, list(wanted.values()), self._settings.placement
+            )
             places = dict(zip(wanted, self.placement.places, strict=True))
         for process, place in places.items():
             process.place = place
@@ -195,13 +217,18 @@ class Engines(Servers):
 
     @property
     def _settled(self) -> Needs:
-        return {process: need for process, need in self._needs.items() if process in self._started}
+        return {
+            process: need
+            for process, need in self._needs.items()
+            if process in self._started
+        }
 
     def _wanted(self, models: Iterable[Model]) -> Needs:
         """The engines of these models, and what they need whatever they do in the run."""
         wanted = {EngineSpec.of(model) for model in models if isinstance(model, Served)}
         candidate, *judges = [
-            EngineSpec.of(model) if isinstance(model, Served) else None for model in self._models
+            EngineSpec.of(model) if isinstance(model, Served) else None
+            for model in self._models
         ]
         classifiers = {
             EngineSpec.of(model)
@@ -227,9 +254,13 @@ class Engines(Servers):
         self.stop(but=kept)
         going_on = [process for process in kept if process not in self._loading]
         for process in going_on:
-            say(f"{process.engine.title} goes on for {process.spec.model} (log: {process.log})")
+            say(
+                f"{process.engine.title} goes on for {process.spec.model} (log: {process.log})"
+            )
             self._learn(process, say)
-        self._start([process for process in self._of_turn() if process not in going_on], say)
+        self._start(
+            [process for process in self._of_turn() if process not in going_on], say
+        )
 
     def _start(self, engines: Sequence[EngineProcess], say: Say) -> None:
         """Start engines, if they do not load already, and wait for them.
@@ -248,7 +279,9 @@ class Engines(Servers):
 
     def _launch(self, process: EngineProcess, say: Say) -> None:
         process.log = self._logs[process.spec]  # a run before may have started it
-        say(f"starting {process.engine.title} for {process.spec.model} (log: {process.log})")
+        say(
+            f"starting {process.engine.title} for {process.spec.model} (log: {process.log})"
+        )
         with self._launching:
             if self._is_closed:
                 raise EngineStartError("the session has ended: no engine is started")
@@ -264,11 +297,14 @@ class Engines(Servers):
 
     def _must_load_alone(self, engines: Sequence[EngineProcess]) -> bool:
         return self.placement.kind != "split" and any(
-            process.engine.loads_alone and not process.engine.runs_on_cpu() for process in engines
+            process.engine.loads_alone and not process.engine.runs_on_cpu()
+            for process in engines
         )
 
     async def ready(self, models: Iterable[Model] | None = None) -> None:
-        specs = {EngineSpec.of(model) for model in models or () if isinstance(model, Served)}
+        specs = {
+            EngineSpec.of(model) for model in models or () if isinstance(model, Served)
+        }
         awaited = self._of_turn()
         if models is not None and not self._must_load_alone(awaited):
             awaited = [process for process in awaited if process.spec in specs]
@@ -289,7 +325,9 @@ class Engines(Servers):
                 try:
                     return await self._watched(work())
                 except Exception:
-                    dead = [process for process in self._started if not process.is_running()]
+                    dead = [
+                        process for process in self._started if not process.is_running()
+                    ]
                     if not dead or self._is_closed:
                         raise
                     for process in dead:

@@ -139,7 +139,10 @@ class EngineProcess:
         for process in (*offspring, *_members(self._process.pid)):
             with suppress(psutil.Error):
                 for each in process.net_connections("tcp"):
-                    if each.status == psutil.CONN_LISTEN and each.laddr.port == self.port:
+                    if (
+                        each.status == psutil.CONN_LISTEN
+                        and each.laddr.port == self.port
+                    ):
                         return True
         return False
 
@@ -171,7 +174,9 @@ class EngineProcess:
 
     def report(self, what: str) -> str:
         """What to do, as far as the log tells, and why; the command and the log's last lines."""
-        text = self.log.read_bytes()[self._log_start :][-LOG_READ:].decode(errors="replace")
+        text = self.log.read_bytes()[self._log_start :][-LOG_READ:].decode(
+            errors="replace"
+        )
         noise = re.compile(self.engine.noise)
         every = (line[:LOG_WIDTH] for line in text.splitlines())
         lines = _last_words([line for line in every if not noise.search(line)])
@@ -217,9 +222,15 @@ _ABOVE = re.compile(r"root cause above|\(above\) for the root cause", re.IGNOREC
 def _last_words(lines: Sequence[str]) -> Sequence[str]:
     """The last lines; if they point to a cause above them, of another process, those up to it."""
     labels = [line.split(" ", 1)[0] for line in lines]  # vLLM's, such as (EngineCore
-    above = {labels[n] for n in range(-min(LOG_LINES, len(lines)), 0) if _ABOVE.search(lines[n])}
+    above = {
+        labels[n]
+        for n in range(-min(LOG_LINES, len(lines)), 0)
+        if _ABOVE.search(lines[n])
+    }
     ends = (n for n in range(len(lines), 0, -1) if above and labels[n - 1] not in above)
-    return lines[: next((n for n in ends if _cause(lines[n - 1 : n])[0]), None)][-LOG_LINES:]
+    return lines[: next((n for n in ends if _cause(lines[n - 1 : n])[0]), None)][
+        -LOG_LINES:
+    ]
 
 
 def _cause(lines: Sequence[str]) -> tuple[str, str]:
@@ -234,7 +245,10 @@ def _members(group: int) -> list[psutil.Process]:
     found = []
     for process in psutil.process_iter():
         with suppress(psutil.Error, ProcessLookupError):
-            if os.getpgid(process.pid) == group and process.status() != psutil.STATUS_ZOMBIE:
+            if (
+                os.getpgid(process.pid) == group
+                and process.status() != psutil.STATUS_ZOMBIE
+            ):
                 found.append(process)
     return found
 
@@ -274,7 +288,11 @@ class EngineTransport(HttpTransport):
         if any(argument.startswith("--logprobs-mode") for argument in model.args):
             capabilities = replace(capabilities, scoring=Support.IGNORED)
         client = Client(
-            self.url, model.served_name, extras=model, capabilities=capabilities, transport=self
+            self.url,
+            model.served_name,
+            extras=model,
+            capabilities=capabilities,
+            transport=self,
         )
         client.context = declared(model)
         self._clients.append(client)
@@ -318,8 +336,12 @@ class EngineTransport(HttpTransport):
             raise EngineStartError(self._process.report(problem)) from fault
         self._is_probed = True
         declared = engine.capabilities.as_words()
-        expected = [name for name, support in declared.items() if support == Support.YES]
-        both = replace(engine.capabilities, **{name: getattr(probed, name) for name in expected})
+        expected = [
+            name for name, support in declared.items() if support == Support.YES
+        ]
+        both = replace(
+            engine.capabilities, **{name: getattr(probed, name) for name in expected}
+        )
         for client in self._clients:
             client.capabilities = both
         for words in both.missing(*expected).values():

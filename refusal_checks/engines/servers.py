@@ -9,7 +9,9 @@ from refusal_checks.engines.placement import Placement
 from refusal_checks.models.spec import Attached, Model, Served
 
 if TYPE_CHECKING:
-    from refusal_checks.models.client.client import Client  # HTTP, which collection need not import
+    from refusal_checks.models.client.client import (
+        Client,
+    )  # HTTP, which collection need not import
 
 Say = Callable[[str], None]
 """Shows one line to the user."""
@@ -42,7 +44,9 @@ class Servers:
         """Token counts so far, and the capabilities of servers that may lack some."""
         return {}
 
-    def place(self, models: Iterable[Model], before: Servers | None = None) -> Placement:
+    def place(
+        self, models: Iterable[Model], before: Servers | None = None
+    ) -> Placement:
         """Choose where the engines of these models run; starts nothing.
 
         What is needed of those ``before``, of a run that has ended, goes on if the rest fits into

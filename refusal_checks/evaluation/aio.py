@@ -1,7 +1,14 @@
 """Work side by side: done once for all who want it, ended by the first fault, stored together."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Coroutine, Hashable, Mapping, Sequence
+from collections.abc import (
+    AsyncIterator,
+    Callable,
+    Coroutine,
+    Hashable,
+    Mapping,
+    Sequence,
+)
 from contextlib import asynccontextmanager
 from functools import partial
 from typing import Any, Generic, TypeVar
@@ -31,7 +38,9 @@ class SingleFlight(Generic[Result]):
         keeps: Callable[[Result], bool] = lambda found: True,
     ) -> Result:
         while key in self._waiting:
-            self._waiting[key].append(turn := asyncio.get_running_loop().create_future())
+            self._waiting[key].append(
+                turn := asyncio.get_running_loop().create_future()
+            )
             await turn
         if key not in self._done:
             self._waiting[key] = []
@@ -60,7 +69,10 @@ async def gather_or_cancel(*works: Coroutine[Any, Any, Result]) -> list[Result]:
     try:
         done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_EXCEPTION)
     finally:
-        if not all(task.done() and not task.cancelled() and not task.exception() for task in tasks):
+        if not all(
+            task.done() and not task.cancelled() and not task.exception()
+            for task in tasks
+        ):
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
@@ -120,7 +132,9 @@ class WriteBatcher:
         return judgement
 
     async def save(
-        self, completions: Mapping[str, Completion] = {}, judgements: Mapping[str, Valid] = {}
+        self,
+        completions: Mapping[str, Completion] = {},
+        judgements: Mapping[str, Valid] = {},
     ) -> None:
         if not (completions or judgements):
             return
@@ -138,7 +152,9 @@ class WriteBatcher:
         return await done
 
     def _write(self) -> None:
-        waiting = [(keys, done) for keys, done in self._waiting if not done.done()]  # or cancelled
+        waiting = [
+            (keys, done) for keys, done in self._waiting if not done.done()
+        ]  # or cancelled
         self._waiting = []
         completions, self._completions = self._completions, {}
         judgements, self._judgements = self._judgements, {}
@@ -147,10 +163,14 @@ class WriteBatcher:
             with self._store.transaction():
                 self._store.add_completions(completions)
                 self._store.add_judgements(judgements)
-                others, stored = self._store.claim(wanted) if wanted else (wanted, wanted)
+                others, stored = (
+                    self._store.claim(wanted) if wanted else (wanted, wanted)
+                )
         except Exception as fault:
             for _, done in waiting:
                 done.set_exception(fault)
             return
         for keys, done in waiting:
-            done.set_result(stored.intersection(keys) if others.isdisjoint(keys) else None)
+            done.set_result(
+                stored.intersection(keys) if others.isdisjoint(keys) else None
+            )

@@ -34,7 +34,14 @@ from refusal_checks.models.client.client import Client
 from refusal_checks.models.files import Classes, classes, special_tokens
 from refusal_checks.models.recordings import replay
 from refusal_checks.models.recordings.replay import Recording
-from refusal_checks.models.spec import Attached, Model, Replay, Rule, Served, model_identity
+from refusal_checks.models.spec import (
+    Attached,
+    Model,
+    Replay,
+    Rule,
+    Served,
+    model_identity,
+)
 
 Note = Callable[[str], None]
 """Takes one line: for the terminal, or about how the verdicts came about."""
@@ -78,7 +85,9 @@ def assemble(
     plan, recording = loaded.plan, loaded.recording
     scoring = config.multiple_choice.scoring
     if recording:
-        candidate = _replayed(model.name, recording, plan, scoring, say, redact=config.redact)
+        candidate = _replayed(
+            model.name, recording, plan, scoring, say, redact=config.redact
+        )
     else:
         candidate = _served(config.answering, scoring, engines, plan, note)
     names = dict.fromkeys([*plan, *(gate.benchmark for gate in gates)])
@@ -107,7 +116,9 @@ def _require_several(gates: Sequence[Gate], judges: Judges) -> None:
             continue
         named = f"{gate.source}: [{gate.benchmark}] {gate.metric}"
         if len(judges[gate.benchmark]) == 1:
-            raise UserError(f"{named}: give --judge more than once; it compares several judges")
+            raise UserError(
+                f"{named}: give --judge more than once; it compares several judges"
+            )
         if cascade.of(judges[gate.benchmark]):
             raise UserError(
                 f"{named}: name a third --judge, so that each reads every answer: beside bundled "
@@ -123,7 +134,9 @@ def _require_loadable(option: str, model: Model, say: Note) -> None:
 
 
 def convert(models: Iterable[Model], say: Note) -> None:
-    wanted = [model for model in models if isinstance(model, Served) and model.conversion]
+    wanted = [
+        model for model in models if isinstance(model, Served) and model.conversion
+    ]
     for model in wanted:
         require_program(kinds.get(model.engine), model.program)
     for conversion in dict.fromkeys(model.conversion for model in wanted):
@@ -144,13 +157,17 @@ def _served(
             f"--candidate {model.name}: a classifier writes no answers; name it with --judge"
         )
     client = engines.connect(model, "--candidate", answering.number)
-    continues = any(prompt.is_continued for prompts in plan.values() for prompt in prompts)
+    continues = any(
+        prompt.is_continued for prompts in plan.values() for prompt in prompts
+    )
     if continues and engines.are_live and isinstance(model, Attached):
         try_prefill(client)
     identity = model_identity(model, client.model)
     kind = ServedCandidate if scoring == "text" else OptionScorer
     is_attached = engines.are_live and isinstance(model, Attached)
-    served = kind(model.name, client, answering.sampling, identity, is_attached=is_attached)
+    served = kind(
+        model.name, client, answering.sampling, identity, is_attached=is_attached
+    )
     lacking = client.capabilities.missing(*(["prefill"] if continues else []))
     for line in (*served.remarks, *lacking.values()):
         note(f"candidate {model.name}: {line}")
@@ -158,9 +175,17 @@ def _served(
 
 
 def _replayed(
-    name: str, recording: Recording, plan: Plan, scoring: str, say: Note, *, redact: bool
+    name: str,
+    recording: Recording,
+    plan: Plan,
+    scoring: str,
+    say: Note,
+    *,
+    redact: bool,
 ) -> Candidate:
-    if scoring == "logprob" and any(p.options for prompts in plan.values() for p in prompts):
+    if scoring == "logprob" and any(
+        p.options for prompts in plan.values() for p in prompts
+    ):
         raise ModelError(
             "multiple_choice.scoring=logprob: use multiple_choice.scoring=text; recorded answers "
             "have no probabilities"
@@ -174,7 +199,9 @@ def _replayed(
                 f"{where}: {len(reworded)} of {len(prompts)} prompts are worded differently there "
                 f"(first: {first})"
             )
-        if unsent := sum(one.never_asked for p in prompts for one in recording.answers(p)):
+        if unsent := sum(
+            one.never_asked for p in prompts for one in recording.answers(p)
+        ):
             say(
                 f"{where}: {unsent} attacks were given up and nothing was sent: --judge labels "
                 "counts them as their label says; for any other judge they are invalid"
@@ -219,7 +246,9 @@ def judge_panels(
     return panel.panels(ways, named, is_recorded)
 
 
-def require_cascade(given: Cascading, ways: Mapping[str, JudgingMethod], judges: Judges) -> None:
+def require_cascade(
+    given: Cascading, ways: Mapping[str, JudgingMethod], judges: Judges
+) -> None:
     """Refuse settings of a cascade where no two judges form one."""
     of_refusal = [judges[name] for name, way in ways.items() if way.judges_refusal]
     if of_refusal and not any(map(cascade.of, of_refusal)):

@@ -82,7 +82,9 @@ def evaluate_batch(
         if line not in notes:  # each candidate may have the same judges to speak of
             notes.append(line)
 
-    configs = [config for config in configure(spec, kept) if config.answering.title in gates]
+    configs = [
+        config for config in configure(spec, kept) if config.answering.title in gates
+    ]
     for config in configs:
         convert(config.models, say)
     store_file = configs[0].store
@@ -118,7 +120,9 @@ def _require_files(spec: RunSpec, export: Path | None, results: Sequence[Path]) 
             "--store FILE"
         )
     if spec.limits.stop_early:
-        raise UserError("--stop-early with a batch: a batch asks for everything at once")
+        raise UserError(
+            "--stop-early with a batch: a batch asks for everything at once"
+        )
 
 
 async def _evaluate(
@@ -143,7 +147,9 @@ async def _evaluate(
                 )
                 for part in slices:
                     task = Task(part, candidate, watched, store, whole=plan)
-                    evaluation = Evaluation(task, in_flight=in_flight, finished=lambda *_: None)
+                    evaluation = Evaluation(
+                        task, in_flight=in_flight, finished=lambda *_: None
+                    )
                     await evaluation.run()
 
 

@@ -146,7 +146,9 @@ class RunConfig:
     retry_unfinished: bool = False
     benchmarks: Mapping[str, Benchmark] = field(default_factory=dict)
     mirror: Path | None = None
-    multiple_choice: settings.MultipleChoice = field(default_factory=settings.MultipleChoice)
+    multiple_choice: settings.MultipleChoice = field(
+        default_factory=settings.MultipleChoice
+    )
     limits: settings.Limits = field(default_factory=settings.Limits)
     engine: EngineConfig = field(default_factory=EngineConfig)
     trust: TrustConfig = field(default_factory=TrustConfig)
@@ -169,7 +171,9 @@ in a test file that imports refusal_checks.suite:
     pytest --candidate=ORG/MODEL --judge=openai/gpt-oss-20b"""
 
 
-def folders(spec: RunSpec, own: Path | None = None, runs: Path | None = None) -> Folders:
+def folders(
+    spec: RunSpec, own: Path | None = None, runs: Path | None = None
+) -> Folders:
     """Where a run is kept: as the spec says, else in these folders, else as in the project."""
     own = own or project.usual_folder()
     if spec.reports.runs:
@@ -184,7 +188,9 @@ def configure(spec: RunSpec, kept: Folders) -> tuple[RunConfig, ...]:
     Raises:
         UserError: a key is missing or wrong, or a file that it names cannot be used.
     """
-    missing = [f"--{role}" for role in ("candidate", "judge") if not getattr(spec, role).model]
+    missing = [
+        f"--{role}" for role in ("candidate", "judge") if not getattr(spec, role).model
+    ]
     if missing:
         names = " and ".join(missing)
         raise UserError(
@@ -234,16 +240,25 @@ def configure(spec: RunSpec, kept: Folders) -> tuple[RunConfig, ...]:
         written=spec.recorded(),
     )
     configs = []
-    for number, (model, title) in enumerate(zip(candidates, titles(spec), strict=True), 1):
+    for number, (model, title) in enumerate(
+        zip(candidates, titles(spec), strict=True), 1
+    ):
         own, notes = trust.labels, spec.notes
         if trust.labels:  # a sheet may be of another candidate's answers
             others = {one.name for one in candidates} - {model.name}
             own = trust.labels.among(model.name, others)
             if not own:
-                notes += (f"{trust.labels.name}: no human labels of answers of {model.name}",)
+                notes += (
+                    f"{trust.labels.name}: no human labels of answers of {model.name}",
+                )
         candidate = replace(answering, model=model, title=title, number=number)
         configs.append(
-            replace(shared, answering=candidate, trust=replace(trust, labels=own), notes=notes)
+            replace(
+                shared,
+                answering=candidate,
+                trust=replace(trust, labels=own),
+                notes=notes,
+            )
         )
     return tuple(configs)
 
@@ -257,7 +272,9 @@ def _where_written(spec: RunSpec, key: str, option: str) -> Iterator[None]:
         where, said = spec.where(key), str(fault)
         if where.startswith(option) or not said.startswith(option):
             raise
-        raise type(fault)(f"{where}: {said.removeprefix(option).lstrip(': ')}") from None
+        raise type(fault)(
+            f"{where}: {said.removeprefix(option).lstrip(': ')}"
+        ) from None
 
 
 # Models.
@@ -281,7 +298,9 @@ def _require_names(given: Sequence[str], models_named: int) -> None:
         )
     for name in given:
         if not name.strip() or given.count(name) > 1:
-            raise ModelError(f'--candidate-name "{name}": give each candidate a name of its own')
+            raise ModelError(
+                f'--candidate-name "{name}": give each candidate a name of its own'
+            )
 
 
 def _shortest(written: Sequence[str]) -> tuple[str, ...]:
@@ -291,7 +310,9 @@ def _shortest(written: Sequence[str]) -> tuple[str, ...]:
     for name, own in zip(written, parts, strict=True):
         others = [other for other in parts if other is not own]
         tails = (own[-count:] for count in range(1, len(own) + 1))
-        tail = next((t for t in tails if all(other[-len(t) :] != t for other in others)), None)
+        tail = next(
+            (t for t in tails if all(other[-len(t) :] != t for other in others)), None
+        )
         shortest.append("/".join(tail) if tail and any(tail) else name)
     return tuple(shortest)
 
@@ -308,8 +329,12 @@ def read_candidates(spec: RunSpec) -> tuple[CandidateModel, ...]:
     named = spec.candidate.model
     extras = _read_extras(spec, "candidate", named)
     with _where_written(spec, "candidate.model", "--candidate"):
-        parsed = [models.parse_candidate(*each) for each in zip(named, extras, strict=True)]
-    _require_different("candidate", named, [replace(model, name="") for model in parsed])
+        parsed = [
+            models.parse_candidate(*each) for each in zip(named, extras, strict=True)
+        ]
+    _require_different(
+        "candidate", named, [replace(model, name="") for model in parsed]
+    )
     titled = zip(_distinct(named), parsed, strict=True)
     return tuple(replace(model, name=name) for name, model in titled)
 
@@ -321,16 +346,22 @@ def read_judges(spec: RunSpec) -> JudgeConfig:
     with _where_written(spec, "judge.model", "--judge"):
         parsed = [models.parse_judge(*each) for each in zip(named, extras, strict=True)]
     judges = [
-        NamedJudge(name, model, None if isinstance(model, models.Rule) else prompt or None)
+        NamedJudge(
+            name, model, None if isinstance(model, models.Rule) else prompt or None
+        )
         for name, model, prompt in zip(_distinct(named), parsed, prompts, strict=True)
     ]
-    _require_different("judge", named, [(judge.model, judge.template) for judge in judges])
+    _require_different(
+        "judge", named, [(judge.model, judge.template) for judge in judges]
+    )
     if all(isinstance(model, models.Rule) for model in parsed):
         _require_unset_for_rules(spec, ", ".join(judge.name for judge in judges))
     bundled = named.count(BUNDLED)
     others = [model for model in parsed if not isinstance(model, models.Rule)]
     if bundled > 1:
-        raise ModelError(f"--judge {BUNDLED}: name it once, so that it does not count double")
+        raise ModelError(
+            f"--judge {BUNDLED}: name it once, so that it does not count double"
+        )
     if bundled and all(model.name == BUNDLED for model in others):
         for name, value in changed(spec.judge.sampling):
             raise UserError(
@@ -366,7 +397,9 @@ def changed(given: settings.Frozen) -> list[tuple[str, object]]:
     return [(name, value) for name, value in given if value != fields[name].default]
 
 
-def _require_different(role: str, named: Sequence[str], identities: Sequence[object]) -> None:
+def _require_different(
+    role: str, named: Sequence[str], identities: Sequence[object]
+) -> None:
     for number, one in enumerate(identities):
         if one in identities[:number]:
             raise ModelError(
@@ -380,7 +413,11 @@ def _read_extras(spec: RunSpec, role: str, named: Sequence[str]) -> list[models.
     table: ModelTable = getattr(spec, role)
     args = _spread(spec, f"{role}.args", table.args, named, "")
     variables = _spread(
-        spec, f"{role}.template_variables", table.template_variables, named, dict[str, object]()
+        spec,
+        f"{role}.template_variables",
+        table.template_variables,
+        named,
+        dict[str, object](),
     )
     ends = _spread(spec, f"{role}.reasoning_end", table.reasoning_end, named, "")
     engine = choose_engine(spec.engine.name, spec.engine.command)
@@ -423,13 +460,17 @@ def choose_engine(name: str, command: str) -> tuple[str, tuple[str, ...]]:
     try:
         program = tuple(shlex.split(command))
     except ValueError as fault:
-        raise UserError(f"engine.command {command}: quote as in a shell: {fault}") from None
+        raise UserError(
+            f"engine.command {command}: quote as in a shell: {fault}"
+        ) from None
     # A program of the user's own stands for vLLM, which need not be installed here then.
     usual = kinds.PREFERRED if program else kinds.AUTO
     return kinds.choose(usual if name == kinds.AUTO else name), program
 
 
-def _require_engine(spec: RunSpec, parsed: Sequence[CandidateModel | JudgeModel]) -> None:
+def _require_engine(
+    spec: RunSpec, parsed: Sequence[CandidateModel | JudgeModel]
+) -> None:
     """Refuse the choice of an engine if no model needs one."""
     if any(isinstance(model, Served) for model in parsed):
         return
@@ -467,11 +508,15 @@ def paces(spec: RunSpec) -> dict[str, RequestPace]:
     return {"candidate": spec.candidate.pace, "judge": spec.judge.pace}
 
 
-def read_replay(table: RecordingTable, candidates: Sequence[CandidateModel]) -> ReplayOptions:
+def read_replay(
+    table: RecordingTable, candidates: Sequence[CandidateModel]
+) -> ReplayOptions:
     labels = {label.lower(): meaning.lower() for label, meaning in table.labels.items()}
     require_meanings(labels, "recording.labels")
     for name in table.model_fields_set:
-        if getattr(table, name) and not any(isinstance(model, Replay) for model in candidates):
+        if getattr(table, name) and not any(
+            isinstance(model, Replay) for model in candidates
+        ):
             raise UserError(
                 f"recording.{name}: leave it out, or name a file with --candidate=replay:FILE: it "
                 "only says how recorded answers are read"
@@ -519,7 +564,9 @@ def _find_baseline(name: str, runs: Path) -> Path:
 
 
 def _trust(spec: RunSpec) -> TrustConfig:
-    from refusal_checks.judges.trust.labels import read_labels  # HTTP: not for collection
+    from refusal_checks.judges.trust.labels import (
+        read_labels,
+    )  # HTTP: not for collection
 
     calibrated, sheets = spec.trust.calibration, spec.trust.human_labels
     with _where_written(spec, "trust.human_labels", "--human-labels"):

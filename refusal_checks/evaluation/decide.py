@@ -61,13 +61,17 @@ class Decider:
     """
 
     def __init__(
-        self, run: PreparedRun, published: Callable[[tuple[str, ...]], None] = lambda gates: None
+        self,
+        run: PreparedRun,
+        published: Callable[[tuple[str, ...]], None] = lambda gates: None,
     ) -> None:
         self._run = run
         self._published = published
         self._known = run.config.benchmarks
         named = dict.fromkeys(gate.benchmark for gate in run.gates)
-        self._under = {name: under for name in named if (under := self._known[name].under)}
+        self._under = {
+            name: under for name in named if (under := self._known[name].under)
+        }
         self._seen: dict[str, Records] = {}
         self._done: set[str] = set()
 
@@ -116,27 +120,41 @@ class Decider:
         for line in truncation_remarks(shown, run.config.answering.sampling, written):
             run.summary.note(f"{name}: {line}")
         if not run.redaction.wanted:
-            run.summary.note_unread(shown, [each.expected for each in run.parts.judges[name]])
+            run.summary.note_unread(
+                shown, [each.expected for each in run.parts.judges[name]]
+            )
         if blurred := self._blurred(name, decided):
             run.summary.note(blurred)
         self._write(name, shown, figures, scores, decided)
         run.summary.balance = balance(
-            [(each.kind, each.figures) for each in distinct(run.summary.benchmarks).values()],
+            [
+                (each.kind, each.figures)
+                for each in distinct(run.summary.benchmarks).values()
+            ],
             run.rules.level,
         )
         self._publish(name, decided)
         verdicts = run.summary.verdicts
-        gates = [gate for gate in run.gates if gate.id in verdicts]  # benchmarks end in any order
+        gates = [
+            gate for gate in run.gates if gate.id in verdicts
+        ]  # benchmarks end in any order
         run.summary.verdicts = {gate.id: verdicts[gate.id] for gate in gates}
         decided_apart = [
-            each.gate for gate in gates for each in verdicts[gate.id].groups or [verdicts[gate.id]]
+            each.gate
+            for gate in gates
+            for each in verdicts[gate.id].groups or [verdicts[gate.id]]
         ]
         breached, failing = expected_breaches(decided_apart, run.rules.level)
         run.summary.expected_breaches, run.summary.expected_failures = breached, failing
         self._add(name, records)
 
     def _planned(self, name: str) -> int:
-        return len({prompt.id for prompt in prompts_of(self._known[name], self._run.parts.plan)})
+        return len(
+            {
+                prompt.id
+                for prompt in prompts_of(self._known[name], self._run.parts.plan)
+            }
+        )
 
     def _none(self, benchmark: str, why: str) -> Decided:
         gates = [gate.id for gate in self._run.gates if gate.benchmark == benchmark]
@@ -151,7 +169,9 @@ class Decider:
             found = labels.find(name, records, this)
             if any(isinstance(record.judgement, Binary) for record in records):
                 none = "no human labels, so the judge's figures decide"
-                run.summary.note(f"{name}: {found.of(records).in_words if found.draws else none}")
+                run.summary.note(
+                    f"{name}: {found.of(records).in_words if found.draws else none}"
+                )
             evidence = replace(evidence, labels=found)
         panel, plan = run.parts.judges[name], run.parts.plan
         if (formed := cascade.of(panel)) and formed.rule.sample and name in plan:
@@ -162,9 +182,15 @@ class Decider:
     def _figures(
         self, name: str, records: Records, scores: Scored, sampled: Sampled | None
     ) -> BenchmarkSummary:
-        about, panel, plan = self._known[name], self._run.parts.judges[name], self._run.parts.plan
+        about, panel, plan = (
+            self._known[name],
+            self._run.parts.judges[name],
+            self._run.parts.plan,
+        )
         level = self._run.rules.level
-        figures = summarise(records, level, scores, self._planned(name), about.kind.value)
+        figures = summarise(
+            records, level, scores, self._planned(name), about.kind.value
+        )
         changed: dict[str, Any] = {}
         if about.attack or any(each.plain == name for each in self._known.values()):
             rates = rejection_rate.name, worst_attack_rejection_rate.name
@@ -173,12 +199,18 @@ class Decider:
             changed["unmeasured"] = self._unmeasured(name, records)
         if any(judge.reasoned for judge in panel):
             changed["reasons"] = sampled.reasons if sampled else None
-            changed["refusal_categories"] = refusal_categories(sampled.records if sampled else ())
+            changed["refusal_categories"] = refusal_categories(
+                sampled.records if sampled else ()
+            )
         if (formed := cascade.of(panel)) and name in plan:
             drawn_prompts = drawn(panel, name, plan[name])
             changed["second"] = cascade.asked(formed, records, drawn_prompts)
         return replace(
-            figures, parts=about.parts, attack=about.attack, plain=about.plain, **changed
+            figures,
+            parts=about.parts,
+            attack=about.attack,
+            plain=about.plain,
+            **changed,
         )
 
     def _check(self, name: str) -> JudgeCheck | None:
@@ -197,10 +229,17 @@ class Decider:
             for record in records[:LOOKED_AT]
             if record.completion and isinstance(record.judgement, Binary)
         )
-        return dict(Counter(filter(None, (other_language(text, known) for text in judged))))
+        return dict(
+            Counter(filter(None, (other_language(text, known) for text in judged)))
+        )
 
     def _write(
-        self, name: str, records: Records, figures: BenchmarkSummary, scores: Scored, found: Decided
+        self,
+        name: str,
+        records: Records,
+        figures: BenchmarkSummary,
+        scores: Scored,
+        found: Decided,
     ) -> None:
         parts, manifest = self._run.parts, self._run.summary.manifest
         folder, benchmark = self._run.folder, self._known[name]
@@ -214,9 +253,15 @@ class Decider:
         people: dict[str, dict[str, float]] = {}
         if sheet := self._run.config.trust.labels:
             labels = sheet.find(name, records, folder.name)
-            refusal = (each for each in METRICS.values() if Binary in each.reads and each.blurred)
+            refusal = (
+                each
+                for each in METRICS.values()
+                if Binary in each.reads and each.blurred
+            )
             people = {metric.name: labels.scores(metric, records) for metric in refusal}
-        verdicts = {gate: each for gate, each in found.items() if isinstance(each, Verdict)}
+        verdicts = {
+            gate: each for gate, each in found.items() if isinstance(each, Verdict)
+        }
         parts_of_gates = [part for each in verdicts.values() for part in each.groups]
         verdicts |= {part.gate.id: part for part in parts_of_gates}
         scored = Scores(
@@ -230,7 +275,9 @@ class Decider:
             prompts={},
             title=manifest.title,
             views={
-                gate: {view.use: view.estimate for view in each.views if view.use != "raw"}
+                gate: {
+                    view.use: view.estimate for view in each.views if view.use != "raw"
+                }
                 for gate, each in verdicts.items()
                 if each.use != "raw"
             },
@@ -240,10 +287,16 @@ class Decider:
                 for view in each.views
                 if view.errors and view.use == each.use
             },
-            bounds={gate.id: gate.bounds for gate in self._run.gates if gate.benchmark == name},
+            bounds={
+                gate.id: gate.bounds
+                for gate in self._run.gates
+                if gate.benchmark == name
+            },
         )
         prompts = baseline.score_prompts(records, scores, parts.candidate.keys, people)
-        write_lines(folder / baseline.FOLDER / f"{name}.json", baseline.parts(scored, prompts))
+        write_lines(
+            folder / baseline.FOLDER / f"{name}.json", baseline.parts(scored, prompts)
+        )
 
     def _blurred(self, name: str, decided: Decided) -> str:
         """By how much the judge's known errors may fool margins that rest on it alone."""
@@ -251,7 +304,8 @@ class Decider:
             margin
             for found in decided.values()
             if isinstance(found, Verdict) and found.comparison and found.use == "raw"
-            if Binary in METRICS[found.gate.metric].reads and METRICS[found.gate.metric].blurred
+            if Binary in METRICS[found.gate.metric].reads
+            and METRICS[found.gate.metric].blurred
             for margin in (found.gate.max_drop, found.gate.max_rise)
             if margin is not None
         ]
@@ -261,7 +315,9 @@ class Decider:
             errors = calibration.errors_on(name)
             shown = errors.sensitivity + errors.specificity - 1
         elif (
-            found := [e.estimate for e in check.checks if e.figure == "agreement"] if check else ()
+            found := [e.estimate for e in check.checks if e.figure == "agreement"]
+            if check
+            else ()
         ):
             shown, where = 2 * (found[0].value if found[0] else 0.5) - 1, "the canary"
         if not margins or shown > 1 - 1e-9:
@@ -280,7 +336,9 @@ class Decider:
             for gate, each in decided.items()
             if isinstance(each, Verdict)
         }
-        errors = {gate: str(each) for gate, each in decided.items() if gate not in verdicts}
+        errors = {
+            gate: str(each) for gate, each in decided.items() if gate not in verdicts
+        }
         run.summary.verdicts |= verdicts
         run.summary.errors |= errors
         self._published(tuple(decided))
@@ -303,7 +361,9 @@ class Decider:
             if empty:
                 self._publish(name, self._none(name, empty[0]))
                 continue
-            worst = worst_of({self._known[one].attack: answers for one, answers in seen.items()})
+            worst = worst_of(
+                {self._known[one].attack: answers for one, answers in seen.items()}
+            )
             self.publish(name, worst, self.decide(name, worst))
 
 
@@ -336,7 +396,9 @@ def truncation_remarks(
             f"{count(len(unclosed) - len(cut), 'answer')} ended without it"
         )
     unfinished = faults.get(Reason.UNFINISHED_ANSWER, [])
-    if shorter := [answer.tokens for answer in unfinished if answer.finish_reason == "length"]:
+    if shorter := [
+        answer.tokens for answer in unfinished if answer.finish_reason == "length"
+    ]:
         yield (
             f"set --max-tokens (now {sampling.max_tokens}) to what the candidate's server allows: "
             f"it cut {count(len(shorter), 'answer')} short, from {min(shorter)} tokens on"

@@ -84,11 +84,16 @@ class Evaluation:
         self._progress = progress or Progress()
         self._progress.plan({name: len(prompts) for name, prompts in task.plan.items()})
         self._benchmarks = {
-            name: _Benchmark(name, prompts, enough) for name, prompts in task.plan.items()
+            name: _Benchmark(name, prompts, enough)
+            for name, prompts in task.plan.items()
         }
         whole = task.whole or task.plan
-        self._drawn = {name: drawn(task.judges[name], name, whole[name]) for name in task.plan}
-        self._queue = ((name, prompt) for name, prompts in task.plan.items() for prompt in prompts)
+        self._drawn = {
+            name: drawn(task.judges[name], name, whole[name]) for name in task.plan
+        }
+        self._queue = (
+            (name, prompt) for name, prompts in task.plan.items() for prompt in prompts
+        )
         self._may_judge = may_judge or asyncio.Event()
         if may_judge is None:
             self._may_judge.set()
@@ -107,7 +112,9 @@ class Evaluation:
         UnreadableError is one of them.
         """
         kinds = self._work, self._catch_up
-        await gather_or_cancel(*(work() for work in kinds for _ in range(self._in_flight)))
+        await gather_or_cancel(
+            *(work() for work in kinds for _ in range(self._in_flight))
+        )
 
     async def answer(self) -> None:
         """Ask for all answers that are missing, weigh them, and judge none."""
@@ -135,7 +142,9 @@ class Evaluation:
         while self._unjudged:
             await self._finish(*self._unjudged.popleft())
 
-    async def _finish(self, name: str, prompt: Prompt, answers: Sequence[Answer]) -> None:
+    async def _finish(
+        self, name: str, prompt: Prompt, answers: Sequence[Answer]
+    ) -> None:
         """Judge a prompt's answers; the last of a benchmark complete it."""
         benchmark = self._benchmarks[name]
         records = await self._judged(name, prompt, answers)
@@ -144,11 +153,15 @@ class Evaluation:
             self._progress.finished(name)
             self._finished(name, benchmark.records())
 
-    async def _judged(self, name: str, prompt: Prompt, answers: Sequence[Answer]) -> list[Record]:
+    async def _judged(
+        self, name: str, prompt: Prompt, answers: Sequence[Answer]
+    ) -> list[Record]:
         judges = self._task.judges[name]
         formed = cascade.of(judges)
         shown = {
-            i: as_judged(prompt, a) for i, a in enumerate(answers) if isinstance(a, Completion)
+            i: as_judged(prompt, a)
+            for i, a in enumerate(answers)
+            if isinstance(a, Completion)
         }
         keys = {
             (judge.name, sample): verdict_key(judge, asked, answer.text)
@@ -167,13 +180,17 @@ class Evaluation:
             elif verdict is None:
                 ask = partial(judge.judge, asked, answer)
                 work = partial(self._saver.judged, key, ask)
-                verdict = await self._verdicts.get(key, work, lambda new: isinstance(new, Invalid))
+                verdict = await self._verdicts.get(
+                    key, work, lambda new: isinstance(new, Invalid)
+                )
             self._require_readable(judge, verdict)
             return Vote(judge.name, verdict)
 
         async def vote_all(sample: int) -> Sequence[Vote]:
             if formed is None:
-                return await gather_or_cancel(*(vote(judge, sample) for judge in judges))
+                return await gather_or_cancel(
+                    *(vote(judge, sample) for judge in judges)
+                )
             first = await vote(formed.first, sample)
             if prompt.id in self._drawn[name] or formed.is_unsure(first.judgement):
                 return first, await vote(formed.second, sample)
@@ -191,7 +208,9 @@ class Evaluation:
                 if len(votes) < len(judges):
                     return Record(prompt, sample, answer, fault)
             judgement = cascade.decide(judges, votes)
-            return Record(prompt, sample, answer, judgement, votes if len(votes) > 1 else ())
+            return Record(
+                prompt, sample, answer, judgement, votes if len(votes) > 1 else ()
+            )
 
         records = await gather_or_cancel(*map(record, range(len(answers)), answers))
         return list(map(self._light, await self._weighed(prompt, records)))
@@ -215,9 +234,15 @@ class Evaluation:
 
     async def _weighed(self, prompt: Prompt, records: list[Record]) -> list[Record]:
         """The records, with the answers weighed if that decides anything."""
-        if not any(record.completion and record.completion.token_ids for record in records):
+        if not any(
+            record.completion and record.completion.token_ids for record in records
+        ):
             return records
-        said = [each for r in records for each in (r.judgement, *(v.judgement for v in r.votes))]
+        said = [
+            each
+            for r in records
+            for each in (r.judgement, *(v.judgement for v in r.votes))
+        ]
         keys = self._candidate.keys(prompt)
         given = {
             key: record.completion
@@ -235,13 +260,19 @@ class Evaluation:
             if key in given:
                 found = weighed.get(key) or replace(given[key], token_ids="")
                 record = replace(records[place], completion=found)
-                records[place] = replace(record, judgement=fault, votes=()) if fault else record
+                records[place] = (
+                    replace(record, judgement=fault, votes=()) if fault else record
+                )
         return records
 
     async def _weigh(
         self, prompt: Prompt, answers: Mapping[str, Answer]
     ) -> Mapping[str, Completion]:
-        given = {k: a for k, a in answers.items() if isinstance(a, Completion) and a.token_ids}
+        given = {
+            k: a
+            for k, a in answers.items()
+            if isinstance(a, Completion) and a.token_ids
+        }
 
         def weighed() -> dict[str, Completion]:
             known = self._candidate.known([prompt], self._task.store).items()
@@ -263,12 +294,20 @@ class Evaluation:
             known = partial(self._candidate.known, [prompt], self._task.store)
             async with self._saver.claimed(keys, known, known()) as found:
                 answers: dict[str, Answer] = dict(found)
-                missing = [sample for sample, key in enumerate(keys) if key not in answers]
+                missing = [
+                    sample for sample, key in enumerate(keys) if key not in answers
+                ]
                 # One request asks for each run of consecutive samples.
-                for _, run in groupby(enumerate(missing), lambda pair: pair[1] - pair[0]):
+                for _, run in groupby(
+                    enumerate(missing), lambda pair: pair[1] - pair[0]
+                ):
                     samples = [sample for _, sample in run]
-                    given = await self._candidate.answer(prompt, samples[0], len(samples))
-                    new = dict(zip([keys[sample] for sample in samples], given, strict=True))
+                    given = await self._candidate.answer(
+                        prompt, samples[0], len(samples)
+                    )
+                    new = dict(
+                        zip([keys[sample] for sample in samples], given, strict=True)
+                    )
                     final = self._final(new)
                     unsaved |= len(final) < len(new)
                     await self._saver.save(final)
@@ -278,7 +317,9 @@ class Evaluation:
                     answers |= await self._weigh(prompt, answers)
             return [answers[key] for key in keys]
 
-        return await self._answered.get((prompt.messages, *keys), work, lambda _: unsaved)
+        return await self._answered.get(
+            (prompt.messages, *keys), work, lambda _: unsaved
+        )
 
     def _final(self, answers: Mapping[str, Answer]) -> dict[str, Completion]:
         """The answers worth storing: an empty or filtered one is, not one that was broken off."""
@@ -297,7 +338,9 @@ class Evaluation:
 class _Benchmark:
     """The records of one benchmark so far, and whether it needs more."""
 
-    def __init__(self, name: str, prompts: Sequence[Prompt], enough: Enough | None) -> None:
+    def __init__(
+        self, name: str, prompts: Sequence[Prompt], enough: Enough | None
+    ) -> None:
         self._name = name
         self._prompts = prompts
         self._enough = enough
@@ -319,7 +362,9 @@ class _Benchmark:
                 break
             self._looked += 1
             self._stopped = self._enough(self._name, following)
-        return len(self._done) == (self._started if self._stopped else len(self._prompts))
+        return len(self._done) == (
+            self._started if self._stopped else len(self._prompts)
+        )
 
     def records(self) -> list[Record]:
         return [record for p in self._prompts for record in self._done.get(p.id, ())]

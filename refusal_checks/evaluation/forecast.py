@@ -18,7 +18,9 @@ LOOKED_AT = 20
 
 def forecast(manifest: Manifest, answers: int, verdicts: int, runs: Path) -> str:
     """One line on the requests, tokens and time to expect; empty if nothing is to be asked for."""
-    samples = manifest.sampling.get("samples") or 1  # one request asks for a prompt's answers
+    samples = (
+        manifest.sampling.get("samples") or 1
+    )  # one request asks for a prompt's answers
     requests = -(-answers // samples) + verdicts
     if not requests:
         return ""
@@ -31,7 +33,9 @@ def forecast(manifest: Manifest, answers: int, verdicts: int, runs: Path) -> str
     return f"{about}; tokens and time are shown once a run of these models has finished here"
 
 
-def attempts(manifest: Manifest, gates: Collection[str], runs: Path, *, asks: bool) -> Attempts:
+def attempts(
+    manifest: Manifest, gates: Collection[str], runs: Path, *, asks: bool
+) -> Attempts:
     """How often the candidate was tried on some of these gates, among the latest runs.
 
     Two kinds of run do not count: one that found all its answers in the store, since it repeats an
@@ -44,7 +48,13 @@ def attempts(manifest: Manifest, gates: Collection[str], runs: Path, *, asks: bo
         is_same = found.models.candidate == manifest.models.candidate
         is_partial = any(data.is_partial for data in found.data.values())
         begins_this = is_partial and _text(found.sampling) == _text(manifest.sampling)
-        if is_same and of_these and not begins_this and found.asked and found.asked.answers:
+        if (
+            is_same
+            and of_these
+            and not begins_this
+            and found.asked
+            and found.asked.answers
+        ):
             tried += 1
             failed += any(not each["passed"] for each in of_these)
     return Attempts(number=tried + asks, failed=failed)
@@ -54,8 +64,13 @@ def _summaries(runs: Path) -> Iterator[tuple[RunFolder, Manifest, Mapping[str, A
     """The latest runs, with the verdicts by gate as they are stored."""
     for folder in all_runs(runs)[: -LOOKED_AT - 1 : -1]:
         with suppress(OSError, ValueError, LookupError, TypeError, RecursionError):
-            data = parse_json(folder.summary_file.read_bytes())  # it goes on, broke off, ...
-            found = Manifest.model_validate(data["manifest"]), dict(data.get("verdicts", {}))
+            data = parse_json(
+                folder.summary_file.read_bytes()
+            )  # it goes on, broke off, ...
+            found = (
+                Manifest.model_validate(data["manifest"]),
+                dict(data.get("verdicts", {})),
+            )
             yield folder, *found
 
 
@@ -65,7 +80,9 @@ def _told(answers: int, verdicts: int, earlier: Manifest) -> str:
     units = asked.answers + asked.verdicts if asked else 0
     if not asked or not seconds or not units:
         return ""
-    candidate, judge = (earlier.tokens.get(role, Usage()) for role in ("candidate", "judge"))
+    candidate, judge = (
+        earlier.tokens.get(role, Usage()) for role in ("candidate", "judge")
+    )
     tokens = 0.0
     for wanted, used, given in (
         (answers, candidate, asked.answers),
@@ -76,7 +93,11 @@ def _told(answers: int, verdicts: int, earlier: Manifest) -> str:
             return ""
         tokens += wanted * counted / (given or 1)
     took = duration(seconds * (answers + verdicts) / units)
-    start = sum(earlier.engines.ready_s) if earlier.engines and earlier.engines.started else 0.0
+    start = (
+        sum(earlier.engines.ready_s)
+        if earlier.engines and earlier.engines.started
+        else 0.0
+    )
     after = f" after {duration(start)} for the engines to start" if start else ""
     return f"{int(float(f'{tokens:.1e}')):,} tokens, {took}{after}"
 

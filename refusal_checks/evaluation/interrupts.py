@@ -51,7 +51,10 @@ def ctrl_c_raises() -> Iterator[None]:
     goes on to do so.
     """
     before = signal.getsignal(signal.SIGINT)
-    if not callable(before) or threading.current_thread() is not threading.main_thread():
+    if (
+        not callable(before)
+        or threading.current_thread() is not threading.main_thread()
+    ):
         yield
         return
     signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -90,7 +93,9 @@ class Watch:
         self._watcher: Popen[bytes] | None = None
         self._before = -1
         self._handled: list[signal.Signals] = []
-        with suppress(OSError, ValueError):  # no process can be started; not in the main thread
+        with suppress(
+            OSError, ValueError
+        ):  # no process can be started; not in the main thread
             self._start()
 
     def _start(self) -> None:
@@ -103,7 +108,9 @@ class Watch:
         assert watcher.stdin is not None, "it is a pipe"
         os.set_blocking(watcher.stdin.fileno(), False)
         try:
-            self._before = signal.set_wakeup_fd(watcher.stdin.fileno(), warn_on_full_buffer=False)
+            self._before = signal.set_wakeup_fd(
+                watcher.stdin.fileno(), warn_on_full_buffer=False
+            )
         except ValueError:
             self._end()
             raise
@@ -140,7 +147,9 @@ def main(parent: int, patience: float, hurry: float) -> None:
         if not numbers:
             return
         if not set(ENDING).isdisjoint(numbers) and now - last > SAME:
-            deadline = min(deadline, now + (patience if deadline == float("inf") else hurry))
+            deadline = min(
+                deadline, now + (patience if deadline == float("inf") else hurry)
+            )
             last = now
     if os.getppid() == parent:
         os.kill(parent, signal.SIGKILL)

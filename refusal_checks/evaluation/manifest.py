@@ -46,18 +46,27 @@ def manifest(config: RunConfig, parts: Parts, store: Path) -> Manifest:
     answering, judging = config.answering, config.judging
     # One that stands for all attacks on another has judges, and no prompts of its own.
     names = [*plan, *(name for name in judges if name in known and name not in plan)]
-    alone = tuple(name for name, panel in judges.items() if any(judge.reasoned for judge in panel))
+    alone = tuple(
+        name for name, panel in judges.items() if any(judge.reasoned for judge in panel)
+    )
     used = None
     if formed := next(filter(None, map(cascade.of, judges.values())), None):
         ends = {"first": formed.first.name, "second": formed.second.name}
         used = CascadeUsed(**ends, **formed.rule.model_dump())
     # Judges that reason may write more than others; what is the same for all is said once.
     most = {
-        one.name: one.max_tokens for panel in judges.values() for one in panel if one.max_tokens
+        one.name: one.max_tokens
+        for panel in judges.values()
+        for one in panel
+        if one.max_tokens
     }
     usual = min(most.values(), default=judging.sampling.max_tokens)
-    own_tokens = {name: {"max_tokens": number} for name, number in most.items() if number > usual}
-    engines = [package for name in kinds.discover() for package in kinds.get(name).packages]
+    own_tokens = {
+        name: {"max_tokens": number} for name, number in most.items() if number > usual
+    }
+    engines = [
+        package for name in kinds.discover() for package in kinds.get(name).packages
+    ]
     versions = {"refusal-checks": __version__, "python": platform.python_version()}
     for package in (*engines, "numpy", "pytest", "pytest-xdist"):
         with suppress(importlib.metadata.PackageNotFoundError):
@@ -95,7 +104,9 @@ def manifest(config: RunConfig, parts: Parts, store: Path) -> Manifest:
         build=_build(),
         calibration=calibration.model_dump(mode="json") if calibration else None,
         human_labels=LabelsUsed(
-            file=labels.name, labels=len(labels.rows), draws=tuple(map(str, labels.draws))
+            file=labels.name,
+            labels=len(labels.rows),
+            draws=tuple(map(str, labels.draws)),
         )
         if labels
         else None,
@@ -126,7 +137,9 @@ def _data(benchmark: Benchmark, parts: Parts) -> Data:
         revision=benchmark.revision,
         sha256=digest(prompts),
         prompts=len({prompt.id for prompt in prompts}),
-        usual=max(parts.usual.get(name, 0) for name in benchmark.under or (benchmark.name,)),
+        usual=max(
+            parts.usual.get(name, 0) for name in benchmark.under or (benchmark.name,)
+        ),
         limit=benchmark.limit,
         max_answer_chars=benchmark.max_answer_chars,
         pinned=benchmark.is_pinned,
@@ -147,7 +160,9 @@ def effort(
     keys = {key for prompt in prompts for key in parts.candidate.keys(prompt)}
     missing = todo.answers
     written = store.written(keys)
-    dates = [datetime.fromtimestamp(time, UTC).date().isoformat() for time in written or ()]
+    dates = [
+        datetime.fromtimestamp(time, UTC).date().isoformat() for time in written or ()
+    ]
     served = [model for model in models if isinstance(model, Served)]
     attached = [model.name for model in models if isinstance(model, Attached)]
     return found.extended(
@@ -175,12 +190,16 @@ def _build() -> str:
         place = known.get("GITHUB_SERVER_URL", ""), known.get("GITHUB_REPOSITORY", "")
         return f"{'/'.join(place)}/actions/runs/{run}"
     names = ("CI_JOB_URL", "BUILD_URL", "BUILDKITE_BUILD_URL", "CIRCLE_BUILD_URL")
-    return without_credentials(next((known[name] for name in names if name in known), ""))
+    return without_credentials(
+        next((known[name] for name in names if name in known), "")
+    )
 
 
 def _git_commit() -> str | None:
     command = ["git", "rev-parse", "HEAD"]  # the user's own git, wherever it is
     with suppress(OSError, subprocess.SubprocessError):
-        done = subprocess.run(command, capture_output=True, text=True, timeout=5, check=True)
+        done = subprocess.run(
+            command, capture_output=True, text=True, timeout=5, check=True
+        )
         return done.stdout.strip()
     return None

@@ -72,7 +72,9 @@ class Pipeline:
         """Evaluate all that may be decided; nothing but decisions waits for the judge's check."""
         may_judge = asyncio.Event()
         try:
-            await gather_or_cancel(self._require_trust(may_judge), self._evaluate(may_judge))
+            await gather_or_cancel(
+                self._require_trust(may_judge), self._evaluate(may_judge)
+            )
         except _UnfitError as fault:
             await self._without(fault.why)
         except UnreadableError as fault:
@@ -96,7 +98,8 @@ class Pipeline:
         return [
             name
             for name in parts.plan
-            if (name in names or self._check_of(name) in names) and not self._decider.is_done(name)
+            if (name in names or self._check_of(name) in names)
+            and not self._decider.is_done(name)
         ]
 
     def _kind(self, benchmark: str) -> JudgeKind:
@@ -120,7 +123,9 @@ class Pipeline:
         if self._distrust is None:
             self._distrust = {} if run.canary.why_idle else await self._check()
         self._progress.phase = ""
-        left = {n: why for n, why in self._distrust.items() if not self._decider.is_done(n)}
+        left = {
+            n: why for n, why in self._distrust.items() if not self._decider.is_done(n)
+        }
         if left:
             raise _UnfitError(left)
         self._trusted.set()
@@ -147,8 +152,12 @@ class Pipeline:
         self._engines.require_running()
         faults = {} if allowed else run.canary.faults
         if faults:
-            run.summary.judge_error = "; ".join(fault.advice for fault in faults.values())
-            run.summary.unusable += [each.advice for each in faults.values() if each.is_public]
+            run.summary.judge_error = "; ".join(
+                fault.advice for fault in faults.values()
+            )
+            run.summary.unusable += [
+                each.advice for each in faults.values() if each.is_public
+            ]
         else:
             run.summary.judge = run.redaction.check(check)
         unfit: dict[str, str] = {}
@@ -178,14 +187,19 @@ class Pipeline:
         except BaseExceptionGroup as faults:
             raise first_of(faults) from None
 
-    def _evaluation(self, finished: Finished, may_judge: asyncio.Event | None = None) -> Evaluation:
+    def _evaluation(
+        self, finished: Finished, may_judge: asyncio.Event | None = None
+    ) -> Evaluation:
         """The evaluation of benchmarks that are not decided."""
         run = self._run
 
         def complete(benchmark: str, records: Sequence[Record]) -> None:
             """Take it as complete unless it lacks something because an engine has ended."""
             found = (record.judgement for record in records)
-            if any(isinstance(each, Invalid) and each.reason in _SERVER_FAULTS for each in found):
+            if any(
+                isinstance(each, Invalid) and each.reason in _SERVER_FAULTS
+                for each in found
+            ):
                 self._engines.require_running()
             finished(benchmark, records)
 
@@ -211,16 +225,22 @@ class Pipeline:
         run, sampled = self._run, None
         judges, redacted = run.parts.judges[benchmark], run.config.redact
         decided = self._decider.decide(benchmark, records)
-        if any(each.reasoned or (each.gives_grounds and not redacted) for each in judges):
+        if any(
+            each.reasoned or (each.gives_grounds and not redacted) for each in judges
+        ):
             effort, named = run.summary.manifest.asked, run.config.judging.judges
             asked = effort.judges if effort else ()
             up = judges_up(asked, named, are_live=self._engines.are_live)
             asking = RationaleCollector(judges, run.store, run.in_flight(), up)
             verdicts = [each for each in decided.values() if isinstance(each, Verdict)]
             shown = [answer for verdict in verdicts for answer in verdict.shown]
-            records, sampled = await asking.benchmark(benchmark, records, shown, redacted=redacted)
+            records, sampled = await asking.benchmark(
+                benchmark, records, shown, redacted=redacted
+            )
             decided = {
-                gate: each.with_rationales(records) if isinstance(each, Verdict) else each
+                gate: each.with_rationales(records)
+                if isinstance(each, Verdict)
+                else each
                 for gate, each in decided.items()
             }
         self._decider.publish(benchmark, records, decided, sampled)

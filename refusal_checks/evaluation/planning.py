@@ -42,7 +42,9 @@ class Task:
     weighs_all: bool = False
 
 
-def drawn(judges: Sequence[Judge], benchmark: str, prompts: Sequence[Prompt]) -> frozenset[str]:
+def drawn(
+    judges: Sequence[Judge], benchmark: str, prompts: Sequence[Prompt]
+) -> frozenset[str]:
     """The prompts whose answers the second judge of a cascade reads in any case, by id."""
     found = cascade.of(judges)
     return found.drawn(benchmark, [p.id for p in prompts]) if found else frozenset()
@@ -79,11 +81,17 @@ def pending(task: Task) -> Pending:
         keys = {prompt.id: candidate.keys(prompt) for prompt in prompts}
         store.use(key for several in keys.values() for key in several)
         known = candidate.known(prompts, store)
-        absent = {key for several in keys.values() for key in several if key not in known}
+        absent = {
+            key for several in keys.values() for key in several if key not in known
+        }
         missing |= absent
-        given = {p.id: [known[key] for key in keys[p.id] if key in known] for p in prompts}
+        given = {
+            p.id: [known[key] for key in keys[p.id] if key in known] for p in prompts
+        }
         unweighed += [
-            (name, p, given[p.id]) for p in prompts if any(each.token_ids for each in given[p.id])
+            (name, p, given[p.id])
+            for p in prompts
+            if any(each.token_ids for each in given[p.id])
         ]
         asking = [judge for judge in task.judges[name] if judge.identity is not None]
         usable = [
@@ -96,7 +104,9 @@ def pending(task: Task) -> Pending:
         for judge in asking:
             read = usable
             if formed and judge is formed.second:
-                read = _unsure(formed, usable, drawn(task.judges[name], name, prompts), store)
+                read = _unsure(
+                    formed, usable, drawn(task.judges[name], name, prompts), store
+                )
             wanted |= {(judge.identity, key): judge for key in absent}
             wanted |= {
                 verdict_key(judge, shown, answer.text): judge
@@ -114,7 +124,11 @@ def pending(task: Task) -> Pending:
 
 
 def _may_differ(
-    task: Task, name: str, prompt: Prompt, answers: Sequence[Completion], unread: Container[object]
+    task: Task,
+    name: str,
+    prompt: Prompt,
+    answers: Sequence[Completion],
+    unread: Container[object],
 ) -> bool:
     """True unless the verdicts on a prompt's answers are known, and no weight decides anything."""
     verdicts: list[Judgement] = []
@@ -125,7 +139,9 @@ def _may_differ(
         shown, read = as_judged(prompt, answer)
         for judge in task.judges[name]:
             key = verdict_key(judge, shown, read.text)
-            known = judge.without_asking(shown, read) or task.store.judgements([key]).get(key)
+            known = judge.without_asking(shown, read) or task.store.judgements(
+                [key]
+            ).get(key)
             if known is None and (key in unread or judge.identity is None):
                 return True
             verdicts += [known] if known else []
@@ -133,7 +149,10 @@ def _may_differ(
 
 
 def _unsure(
-    formed: cascade.Cascade, usable: Sequence[_Shown], sample: frozenset[str], store: Store
+    formed: cascade.Cascade,
+    usable: Sequence[_Shown],
+    sample: frozenset[str],
+    store: Store,
 ) -> list[_Shown]:
     """The answers that the second judge may have to read: the first one is not known to be sure."""
     keys = [verdict_key(formed.first, shown, answer.text) for shown, answer in usable]
@@ -155,11 +174,15 @@ def verdict_key(judge: Judge, prompt: Prompt, answer: str) -> str:
     special = judge.special_tokens
     changes = special.changes(prompt.transcript, answer) if special else ()
     key = [list(prompt.options), prompt.reference] if prompt.options else []
-    judged_by = [judge.identity, judge.generation] if judge.generation else judge.identity
+    judged_by = (
+        [judge.identity, judge.generation] if judge.generation else judge.identity
+    )
     return content_key(judged_by, prompt.turns, answer, *changes, *key)
 
 
-LEAST = 64  # prompts at one time where nothing else is known, as of servers that others run
+LEAST = (
+    64  # prompts at one time where nothing else is known, as of servers that others run
+)
 
 
 def prompts_at_once(
@@ -180,5 +203,7 @@ def prompts_at_once(
     if limits.stop_early:
         return LEAST  # what is in flight when a benchmark stops is for nothing
     started = [(kinds.get(m.engine), m.args) for m in models if isinstance(m, Served)]
-    widest = max((e.sequences(args) * e.parallel(args).copies for e, args in started), default=0)
+    widest = max(
+        (e.sequences(args) * e.parallel(args).copies for e, args in started), default=0
+    )
     return max(LEAST, math.ceil(2 * widest * copies / samples))

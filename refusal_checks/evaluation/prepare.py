@@ -17,7 +17,13 @@ from refusal_checks.engines.servers import Servers
 from refusal_checks.evaluation.assembly import Parts, assemble, convert
 from refusal_checks.evaluation.config import BaselineConfig, RunConfig
 from refusal_checks.evaluation.manifest import manifest
-from refusal_checks.evaluation.planning import Pending, Plan, Task, pending, prompts_at_once
+from refusal_checks.evaluation.planning import (
+    Pending,
+    Plan,
+    Task,
+    pending,
+    prompts_at_once,
+)
 from refusal_checks.evaluation.prompts import prompts_of
 from refusal_checks.evaluation.trust import (
     Canary,
@@ -27,7 +33,13 @@ from refusal_checks.evaluation.trust import (
     untested,
     untested_scales,
 )
-from refusal_checks.evaluation.verification import Verified, adopt_all, renew, unverified, verify
+from refusal_checks.evaluation.verification import (
+    Verified,
+    adopt_all,
+    renew,
+    unverified,
+    verify,
+)
 from refusal_checks.gates import baseline
 from refusal_checks.gates.baseline import Scores
 from refusal_checks.gates.compare import Earlier, Texts
@@ -46,7 +58,11 @@ from refusal_checks.results.summary import RunSummary
 
 
 def find_earlier(
-    wanted: BaselineConfig, reading: ReplayOptions, manifest: Manifest, store: Store, plan: Plan
+    wanted: BaselineConfig,
+    reading: ReplayOptions,
+    manifest: Manifest,
+    store: Store,
+    plan: Plan,
 ) -> dict[str, Earlier]:
     """The earlier run of each benchmark in the baseline; ``reading`` is of recorded answers."""
     if wanted.path is None:
@@ -58,7 +74,9 @@ def find_earlier(
             scores = known[name]
             found[name] = Earlier(
                 scores,
-                tuple(baseline.differences(scores.conditions, conditions(manifest, name))),
+                tuple(
+                    baseline.differences(scores.conditions, conditions(manifest, name))
+                ),
                 _texts(scores, reading, store, plan.get(name, ())),
                 same_candidate=(scores.title or scores.candidate)
                 in (manifest.title, manifest.candidate),
@@ -80,7 +98,9 @@ def find_earlier(
     found = compared(baseline.load(wanted.path))
     folder = wanted.path / baseline.ANCHOR
     anchors = compared(baseline.load(folder)) if folder.is_dir() else {}
-    return {name: replace(each, anchor=anchors.get(name)) for name, each in found.items()}
+    return {
+        name: replace(each, anchor=anchors.get(name)) for name, each in found.items()
+    }
 
 
 def _require_compared(
@@ -95,14 +115,20 @@ def _require_compared(
     if not alone:
         return
     names = ", ".join(dict.fromkeys(gate.benchmark for gate in alone))
-    what = f"--baseline {path}: accept a run with {names}" if path else "name one with --baseline"
+    what = (
+        f"--baseline {path}: accept a run with {names}"
+        if path
+        else "name one with --baseline"
+    )
     raise BaselineError(
         f"{what}: [settings] require_baseline asks for a baseline, and max_drop and max_rise of "
         f"{count(len(alone), 'gate')} have none, {alone[0].id} first"
     )
 
 
-def _require_possible(gate: Gate, written: Gate, prompts: Sequence[Prompt], level: float) -> None:
+def _require_possible(
+    gate: Gate, written: Gate, prompts: Sequence[Prompt], level: float
+) -> None:
     """Refuse margins so narrow that the same model again would fail them.
 
     The gate is the one that was written, or that on one group where it is on every group.
@@ -134,7 +160,10 @@ def _texts(
     kind, _, name = scores.candidate.partition(":")
     path = Path(name).expanduser()
     is_there = kind == "replay" and path.is_file()
-    if is_there and describe(Replay(scores.candidate, path))["version"] == scores.version:
+    if (
+        is_there
+        and describe(Replay(scores.candidate, path))["version"] == scores.version
+    ):
         with suppress(DataError):
             recording = replay.read(path, reading, prompts)
 
@@ -180,7 +209,9 @@ class PreparedRun:
 
     def in_flight(self, copies: int = 1) -> int:
         samples = self.config.answering.sampling.samples
-        return prompts_at_once(self.config.limits, self.config.models, samples, copies=copies)
+        return prompts_at_once(
+            self.config.limits, self.config.models, samples, copies=copies
+        )
 
     def pending(self, plan: Plan) -> Pending:
         """What a plan leaves to do."""
@@ -193,7 +224,9 @@ class PreparedRun:
     def task(self, plan: Plan) -> Task:
         candidate, labels = self.parts.candidate, self.config.trust.labels
         # People may say of two answers what no verdict says.
-        return Task(plan, candidate, self.parts.judges, self.store, weighs_all=bool(labels))
+        return Task(
+            plan, candidate, self.parts.judges, self.store, weighs_all=bool(labels)
+        )
 
 
 def prepare(
@@ -247,7 +280,9 @@ def prepare(
         earlier = find_earlier(
             config.baseline, answering.replay, summary.manifest, store, parts.plan
         )
-        compared = [gate for gate in gates if gate.has_margins and gate.benchmark in earlier]
+        compared = [
+            gate for gate in gates if gate.has_margins and gate.benchmark in earlier
+        ]
         for gate in compared:
             if earlier[gate.benchmark].anchor or not gate.is_total:
                 prompts = prompts_of(known[gate.benchmark], parts.plan)
@@ -266,7 +301,9 @@ def prepare(
     early = None
     if config.limits.stop_early:
         seed = answering.sampling.seed
-        order = {name: shuffled(prompts, name, seed) for name, prompts in parts.plan.items()}
+        order = {
+            name: shuffled(prompts, name, seed) for name, prompts in parts.plan.items()
+        }
         parts = parts._replace(plan=order)
         in_full = [name for gate in gates for name in known[gate.benchmark].under]
         watched = [gate for gate in gates if gate.benchmark in order]

@@ -12,7 +12,12 @@ from refusal_checks.benchmarks import Benchmark, attacks, choices, hub, pinned
 from refusal_checks.benchmarks.attacks import rewrite
 from refusal_checks.benchmarks.attacks.base import Given
 from refusal_checks.benchmarks.base import stratified
-from refusal_checks.core.errors import DataError, ThresholdError, UserError, require_known
+from refusal_checks.core.errors import (
+    DataError,
+    ThresholdError,
+    UserError,
+    require_known,
+)
 from refusal_checks.core.prompts import Prompt
 from refusal_checks.core.settings import MultipleChoice
 from refusal_checks.core.text import clean
@@ -44,7 +49,9 @@ class Loaded(NamedTuple):
 
 def prompts_of(benchmark: Benchmark, plan: Plan) -> Sequence[Prompt]:
     """A benchmark's prompts; of one that stands for all attacks, the prompts under each."""
-    return [prompt for name in benchmark.under or (benchmark.name,) for prompt in plan[name]]
+    return [
+        prompt for name in benchmark.under or (benchmark.name,) for prompt in plan[name]
+    ]
 
 
 def load_prompts(
@@ -70,7 +77,8 @@ def load_prompts(
     with hub.leaving_no_copy(redact):
         whole = _whole(names, benchmarks, mirror, multiple_choice)
     usual = {
-        name: min(len(whole[name]), benchmarks[name].usual_limit or sys.maxsize) for name in names
+        name: min(len(whole[name]), benchmarks[name].usual_limit or sys.maxsize)
+        for name in names
     }
     for gate in gates:
         if gate.group_kind is not None:
@@ -83,7 +91,8 @@ def load_prompts(
                 f"{recording.path}: deselect {empty.id}: its group has no recorded answer"
             )
     plan: Plan = {
-        name: stratified(prompts, benchmarks[name].limit) for name, prompts in whole.items()
+        name: stratified(prompts, benchmarks[name].limit)
+        for name, prompts in whole.items()
     }
     if empty := _without_prompts(benchmarks, gates, plan):
         raise UserError(
@@ -117,7 +126,9 @@ def _require_group(gate: Gate, prompts: Iterable[Prompt]) -> None:
     # All of the package's own benchmarks have groups; in a user's file they are columns.
     column = f'; name the column: groups = {{ {gate.group_kind} = "..." }}'
     own = "" if kinds_known else column
-    require_known(gate.group_kind, kinds_known, _table(gate), "kind of group", remedy=own)
+    require_known(
+        gate.group_kind, kinds_known, _table(gate), "kind of group", remedy=own
+    )
     values = {each.get(gate.group_kind, "") for each in groups} - {""}
     if not gate.is_on_every_group:
         require_known(str(gate.group), values, _table(gate), gate.group_kind)
@@ -149,7 +160,10 @@ def _recording(answering: CandidateConfig, whole: Plan) -> Recording | None:
 
 def _recorded(recording: Recording, whole: Plan, note: Note) -> Plan:
     """The prompts that have a recorded answer; the user is told how many these are."""
-    plan = {name: tuple(filter(recording.answers, prompts)) for name, prompts in whole.items()}
+    plan = {
+        name: tuple(filter(recording.answers, prompts))
+        for name, prompts in whole.items()
+    }
     for name, prompts in plan.items():
         if not prompts:
             raise DataError(
@@ -193,7 +207,9 @@ def _attacked(
     return rewritten, left_out
 
 
-def _without_prompts(benchmarks: Benchmarks, gates: Sequence[Gate], plan: Plan) -> Gate | None:
+def _without_prompts(
+    benchmarks: Benchmarks, gates: Sequence[Gate], plan: Plan
+) -> Gate | None:
     for gate in gates:
         if not any(map(gate.looks_at, prompts_of(benchmarks[gate.benchmark], plan))):
             return gate

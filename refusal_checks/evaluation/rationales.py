@@ -26,7 +26,9 @@ from refusal_checks.results.summary import Reasons, Sampled, sample_for_reasons
 
 _VERSION = 1  # part of the key of stored grounds; raised when they are asked for in another way
 
-MOST = 20  # answers of a benchmark that are asked about, where each costs several requests
+MOST = (
+    20  # answers of a benchmark that are asked about, where each costs several requests
+)
 
 MOST_REASONED = 200
 """Most answers of a benchmark, besides its sample, of which a judge is asked for its reasons."""
@@ -63,7 +65,12 @@ class RationaleCollector:
         """Whether reasons came with the same verdict; None if no reasons came."""
 
     async def benchmark(
-        self, name: str, records: Sequence[Record], shown: Sequence[Offender], *, redacted: bool
+        self,
+        name: str,
+        records: Sequence[Record],
+        shown: Sequence[Offender],
+        *,
+        redacted: bool,
     ) -> tuple[Sequence[Record], Sampled | None]:
         """A benchmark's records, those that reports show and a sample with their judges' reasons.
 
@@ -74,7 +81,9 @@ class RationaleCollector:
         places, drawn = list[_Place](), list[_Place]()
         if not redacted:
             places = list(dict.fromkeys(map(_place, _shown(records, shown))))
-            drawn = list(map(_place, sample_for_reasons(name, records))) if alone else []
+            drawn = (
+                list(map(_place, sample_for_reasons(name, records))) if alone else []
+            )
         wanted = dict.fromkeys([*places[: MOST_REASONED if alone else MOST], *drawn])
         costly = frozenset(places[:MOST])
         known = {_place(record): record for record in records}
@@ -125,7 +134,9 @@ class RationaleCollector:
             else:
                 votes.append(Vote(name, judgement))
         judgement = cascade.decide(judges, votes)
-        return replace(record, judgement=judgement, votes=tuple(votes) if record.votes else ())
+        return replace(
+            record, judgement=judgement, votes=tuple(votes) if record.votes else ()
+        )
 
     async def _reasons(
         self, judge: Judge, fuller: Judge, prompt: Prompt, answer: Completion
@@ -159,14 +170,18 @@ class RationaleCollector:
             return judgement
         key = content_key("grounds", _VERSION, verdict_key(judge, prompt, answer.text))
         self._store.use([key])
-        async with self._saver.claimed([key], partial(self._store.judgements, [key])) as stored:
+        async with self._saver.claimed(
+            [key], partial(self._store.judgements, [key])
+        ) as stored:
             found = stored.get(key) or await judge.explained(prompt, answer, judgement)
             if not stored and found != judgement and not isinstance(found, Invalid):
                 self._store.add_judgements({key: found})
         return found
 
 
-def _shown(records: Sequence[Record], offenders: Sequence[Offender]) -> Iterator[Record]:
+def _shown(
+    records: Sequence[Record], offenders: Sequence[Offender]
+) -> Iterator[Record]:
     """The records that gates' messages show, then those on which judges disagree."""
     answers = answers_of(offenders, records)
     for offender in offenders:

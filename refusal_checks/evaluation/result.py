@@ -66,7 +66,9 @@ class RunResult:
         """
         if len(self.runs) != 1:
             names = ", ".join(self.candidates) or "none"
-            raise UserError(f"name the candidate, result.of(NAME): there are several: {names}")
+            raise UserError(
+                f"name the candidate, result.of(NAME): there are several: {names}"
+            )
         return self.runs[0]
 
     @property
@@ -102,7 +104,10 @@ class RunResult:
     @property
     def figures(self) -> dict[str, Mapping[str, Estimate]]:
         """Each benchmark's figures with their intervals, by metric; of one candidate."""
-        return {name: benchmark.figures for name, benchmark in self.summary.benchmarks.items()}
+        return {
+            name: benchmark.figures
+            for name, benchmark in self.summary.benchmarks.items()
+        }
 
     @property
     def judge(self) -> JudgeCheck | None:

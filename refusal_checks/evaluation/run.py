@@ -64,14 +64,18 @@ def evaluate_in_turn(runs: Sequence[Run]) -> None:
                     if before:
                         before.stop_engines()  # this run may not have taken them over
                     run.stop_engines()  # they may load already
-                    is_one_of_several = len(runs) > 1 and isinstance(fault, EngineStartError)
+                    is_one_of_several = len(runs) > 1 and isinstance(
+                        fault, EngineStartError
+                    )
                     if turn == 0 and not is_one_of_several:
                         raise
                     run.fail(fault)
                 run.finish(keep_engines=bool(following))
                 before = run
     finally:
-        with ExitStack() as last_steps:  # all of them, whatever interrupts one; the last first
+        with (
+            ExitStack() as last_steps
+        ):  # all of them, whatever interrupts one; the last first
             for run in reversed(runs):
                 last_steps.callback(run.finish)
             for run in runs:  # so that no engine loads early while others stop
@@ -95,7 +99,9 @@ class Run:
     ``load_early`` before they are called.
     """
 
-    def __init__(self, prepared: PreparedRun, listener: Listener, title: str = "") -> None:
+    def __init__(
+        self, prepared: PreparedRun, listener: Listener, title: str = ""
+    ) -> None:
         self._run = prepared
         self._listener = listener
         self.config = prepared.config
@@ -113,7 +119,9 @@ class Run:
             folder=prepared.folder,
             summary=prepared.summary,
             progress=self.progress,
-            planned={name: len(prompts) for name, prompts in prepared.parts.plan.items()},
+            planned={
+                name: len(prompts) for name, prompts in prepared.parts.plan.items()
+            },
             gates=tuple(prepared.gates),
             level=prepared.rules.level,
             redaction=prepared.redaction,
@@ -124,7 +132,9 @@ class Run:
         self._listener(Message(text))
 
     def _judged(self, benchmark: str, records: Sequence[Record]) -> None:
-        self._listener(Judged(self.underway, benchmark, self._run.redaction.records(records)))
+        self._listener(
+            Judged(self.underway, benchmark, self._run.redaction.records(records))
+        )
 
     def _published(self, gates: tuple[str, ...]) -> None:
         self._listener(Decided(self.underway, gates))
@@ -157,7 +167,9 @@ class Run:
         if placement.places:
             self._say(f"placement {placement.kind}: {placement.why}")
         placed = self.summary.manifest.extended(placement=to_jsonable_python(placement))
-        self.summary.manifest = effort(placed, parts, todo, models, run.store, run.verified)
+        self.summary.manifest = effort(
+            placed, parts, todo, models, run.store, run.verified
+        )
         self.summary.judge_idle = run.canary.why_idle
         self.folder.begin(run.redaction.manifest(self.summary.manifest))
 
@@ -165,9 +177,13 @@ class Run:
         """What the gates can show with these prompts."""
         sizes = {}
         for gate in self._run.gates:
-            prompts = prompts_of(self.config.benchmarks[gate.benchmark], self._run.parts.plan)
+            prompts = prompts_of(
+                self.config.benchmarks[gate.benchmark], self._run.parts.plan
+            )
             for part in gate.of_each_group(prompts):
-                sizes[part] = len({prompt.id for prompt in prompts if part.looks_at(prompt)})
+                sizes[part] = len(
+                    {prompt.id for prompt in prompts if part.looks_at(prompt)}
+                )
         return list(power.head(sizes, self._run.rules.level))
 
     def load_early(self, before: Run) -> None:
@@ -239,7 +255,9 @@ class Run:
                 await stack.enter_async_context(client)
             first, *others = phases.turns(self._engines.placement.turns)
             try:
-                await gather_or_cancel(self._start_first(following), self._do_first(first))
+                await gather_or_cancel(
+                    self._start_first(following), self._do_first(first)
+                )
                 for turn, work in enumerate(others, 1):
                     await self._start_engines(turn)
                     await self._engines.guard(work, self._restarted)
@@ -249,7 +267,9 @@ class Run:
             finally:
                 if self._begun is not None:
                     seconds = round(time.monotonic() - self._begun, 3)
-                    self.summary.manifest = self.summary.manifest.extended(evaluation_s=seconds)
+                    self.summary.manifest = self.summary.manifest.extended(
+                        evaluation_s=seconds
+                    )
 
     async def _start_first(self, following: Run | None) -> None:
         """Start the engines of the first turn, while work waits for those that it needs."""
@@ -306,7 +326,10 @@ class Run:
         if not keep_engines:
             self._engines.close()
         self._run.store.close()
-        account, now = self._engines.account(), datetime.now(UTC).isoformat(timespec="seconds")
+        account, now = (
+            self._engines.account(),
+            datetime.now(UTC).isoformat(timespec="seconds"),
+        )
         manifest = self.summary.manifest.extended(**account, finished=now)
         self.summary.manifest = self._run.redaction.manifest(manifest)
         self._fail_unless_ended()

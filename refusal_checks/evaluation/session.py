@@ -77,7 +77,9 @@ def evaluate(
         StoreError: the store cannot be read or written.
         Interrupted: a KeyboardInterrupt, by Ctrl-C or SIGTERM; it has the result so far.
     """
-    session = _Session(spec, on_event or _ignore, gates, run_id or project.new_run_id(), kept)
+    session = _Session(
+        spec, on_event or _ignore, gates, run_id or project.new_run_id(), kept
+    )
     if _has_loop():
         return session.in_thread(write_reports)
     return session.work(write_reports)
@@ -135,7 +137,9 @@ class _Session:
                 evaluate_in_turn(self._runs)
             except KeyboardInterrupt:
                 is_stopped = True
-                for run in reversed(self._runs):  # it may have come before the first one began
+                for run in reversed(
+                    self._runs
+                ):  # it may have come before the first one began
                     run.stop_engines()
                     run.finish()
             except EngineStartError as fault:
@@ -157,7 +161,9 @@ class _Session:
 
     def _write(self, result: RunResult, write_reports: bool) -> None:
         """Write what shows the runs; of those that were stopped it shows what is done."""
-        from refusal_checks.reports.page.charts import write_histograms  # not for collection
+        from refusal_checks.reports.page.charts import (
+            write_histograms,
+        )  # not for collection
 
         for run in result.runs:
             with suppress(OSError, UserError):  # their figures are there
@@ -182,7 +188,9 @@ class _Session:
             try:
                 thread.join()
             except KeyboardInterrupt:
-                self._is_cancelled = True  # first: the thread may be about to make another run
+                self._is_cancelled = (
+                    True  # first: the thread may be about to make another run
+                )
                 for run in reversed(self._runs):
                     run.cancel()
                 thread.join()
@@ -224,7 +232,9 @@ class _Session:
             underway = tuple(run.underway for run in self._runs)
             self._tell(Prepared(underway))
             for follower in formats.follow(self._spec.reports, underway, self._say):
-                self._followers.append(follower)  # one by one: each is stopped, whatever fails
+                self._followers.append(
+                    follower
+                )  # one by one: each is stopped, whatever fails
             self._raise_listener_fault()
         except BaseException:
             for run in self._runs:
@@ -244,7 +254,9 @@ class _Session:
         paths = run_folders(self._kept.runs, self._run_id, len(configs))
         for path in paths:
             if path.exists() or Path(self._run_id).name != self._run_id:
-                raise UserError(f"run_id {self._run_id}: name a run that does not exist: {path}")
+                raise UserError(
+                    f"run_id {self._run_id}: name a run that does not exist: {path}"
+                )
         shared: Shared = {}
         verified: dict[str, str] = {}
         for place, (config, path) in enumerate(zip(configs, paths, strict=True), 1):
@@ -275,7 +287,9 @@ class _Session:
                 continue
             ids = set(self._gates[name])
             for gate_id in ids:
-                require_known(gate_id, (gate.id for gate in gates), name, "gate", UserError)
+                require_known(
+                    gate_id, (gate.id for gate in gates), name, "gate", UserError
+                )
             selected.append([gate for gate in gates if gate.id in ids])
         return selected
 

@@ -20,8 +20,18 @@ from refusal_checks.core.store import MEMORY, Store
 from refusal_checks.core.text import clean, in_a_row
 from refusal_checks.core.verdicts import Invalid, Judgement, Reason
 from refusal_checks.engines.pool import Engines, PoolSettings
-from refusal_checks.evaluation.assembly import Parts, convert, judge_panels, require_cascade
-from refusal_checks.evaluation.config import EngineConfig, JudgeConfig, RunConfig, TrustConfig
+from refusal_checks.evaluation.assembly import (
+    Parts,
+    convert,
+    judge_panels,
+    require_cascade,
+)
+from refusal_checks.evaluation.config import (
+    EngineConfig,
+    JudgeConfig,
+    RunConfig,
+    TrustConfig,
+)
 from refusal_checks.evaluation.evaluate import Evaluation
 from refusal_checks.evaluation.planning import (
     Judges,
@@ -49,7 +59,11 @@ from refusal_checks.judges.trust.label_files import LabelFile, Scale, replayed
 from refusal_checks.judges.trust.labels import prompt_keys
 from refusal_checks.judges.trust.measured import MeasuredJudge, judged
 from refusal_checks.metrics.graded import step_correlation
-from refusal_checks.models.recordings.replay import Recording, ReplayCandidate, ReplayOptions
+from refusal_checks.models.recordings.replay import (
+    Recording,
+    ReplayCandidate,
+    ReplayOptions,
+)
 from refusal_checks.models.spec import Attached, Replay
 from refusal_checks.results.manifest import left_out
 from refusal_checks.results.summary import RunSummary
@@ -90,11 +104,15 @@ class Canary:
         for way, panel in panels.items():
             if not all(isinstance(judge, _RULES) for judge in panel):
                 own = {canary.NAME: canary.plan()}
-                self._tasks[way] = Task(own, canary.candidate(), {canary.NAME: panel}, store)
+                self._tasks[way] = Task(
+                    own, canary.candidate(), {canary.NAME: panel}, store
+                )
         self.why_idle = ""
         """Why there is nothing to check; empty if there is."""
         if floors is None:
-            self.why_idle = "the judge was not checked: no run file has a [judge.check] table"
+            self.why_idle = (
+                "the judge was not checked: no run file has a [judge.check] table"
+            )
         elif not panels:
             self.why_idle = "no gate of this run has a judge of refusal"
             if scales:
@@ -106,7 +124,9 @@ class Canary:
     def pending(self) -> list[Pending]:
         return [] if self.why_idle else [pending(task) for task in self._tasks.values()]
 
-    async def run(self, in_flight: int, level: float, told: RunSummary | None) -> JudgeCheck:
+    async def run(
+        self, in_flight: int, level: float, told: RunSummary | None
+    ) -> JudgeCheck:
         """Compare the judges' figures with the floors; ``told``, if any, may quote a judge.
 
         Sets ``faults``.
@@ -128,7 +148,12 @@ class Canary:
         )
 
     async def _read(
-        self, way: str, task: Task, in_flight: int, level: float, told: RunSummary | None
+        self,
+        way: str,
+        task: Task,
+        in_flight: int,
+        level: float,
+        told: RunSummary | None,
     ) -> tuple[list[Record], JudgeCheck]:
         """The verdicts of one way of judging, and how they compare with the floors."""
         assert self._floors, "there is something to check"
@@ -144,7 +169,9 @@ class Canary:
             asking = RationaleCollector(panel, task.store, in_flight, todo.judges)
             wrong = {each.id for each in canary.mistakes(records)}
             mistaken = (record for record in records if record.prompt.id in wrong)
-            fuller = await asyncio.gather(*(asking.record(r, costly=False) for r in mistaken))
+            fuller = await asyncio.gather(
+                *(asking.record(r, costly=False) for r in mistaken)
+            )
             known = {record.prompt.id: record for record in fuller}
             records = [known.get(record.prompt.id, record) for record in records]
         names = ", ".join(judge.name for judge in panel)
@@ -161,7 +188,11 @@ class Canary:
         return records, check
 
     def _fault(
-        self, way: str, check: JudgeCheck, records: Sequence[Record], told: RunSummary | None
+        self,
+        way: str,
+        check: JudgeCheck,
+        records: Sequence[Record],
+        told: RunSummary | None,
     ) -> Fault | None:
         """What to do if the judge failed only because verdicts are missing; else None."""
         assert self._floors, "there is something to check"
@@ -169,19 +200,27 @@ class Canary:
         cut = [record for record in records if _is_cut(record)]
         if check.is_trusted or not (failed or cut):
             return None
-        sound = [record for record in records if not (_failure(record) or _is_cut(record))]
+        sound = [
+            record for record in records if not (_failure(record) or _is_cut(record))
+        ]
         rest = canary.checked(self._floors, sound, way=way) if sound else ()
         if any(each.mark == "FAIL" and each.estimate for each in rest):
             return None  # it is wrong about what it did judge
         total = len(records)
         if len(cut) > len(failed):
-            most = max(judge.max_tokens for judge in self._tasks[way].judges[canary.NAME])
+            most = max(
+                judge.max_tokens for judge in self._tasks[way].judges[canary.NAME]
+            )
             return Fault(
                 f"raise judge.max_tokens (now {most}): {len(cut) / total:.0%} of the verdicts of "
                 f"{check.judge} did not end, {len(cut)} of {total} in the judge's check",
                 is_public=True,
             )
-        first = clean(f": {next(filter(None, map(_failure, records)))}", 300) if told else ""
+        first = (
+            clean(f": {next(filter(None, map(_failure, records)))}", 300)
+            if told
+            else ""
+        )
         advice = f"run the same command again once {check.judge} answers"
         if all("HTTP 400" in _failure(record) for record in failed):
             advice = f"name another judge, or one at another server, in place of {check.judge}"
@@ -238,7 +277,10 @@ class Gradient:
 
 
 def untested(
-    gates: Sequence[Gate], benchmarks: Mapping[str, Benchmark], judges: Judges, trust: TrustConfig
+    gates: Sequence[Gate],
+    benchmarks: Mapping[str, Benchmark],
+    judges: Judges,
+    trust: TrustConfig,
 ) -> str:
     """Why nothing tells how right the judges of refusal are, and what to do; mostly empty."""
     panels = []
@@ -257,7 +299,8 @@ def untested(
         return "the judge was not tested: write a [judge.check] table into the run file"
     if not trust.floors.agreement_tells:
         return (
-            "the same verdict to all reaches [judge.check] agreement, so it tests nothing: raise it"
+            "the same verdict to all reaches [judge.check] agreement, "
+            "so it tests nothing: raise it"
         )
     return ""
 
@@ -282,7 +325,9 @@ def identify(judge: Judge, reading: ReplayOptions) -> JudgeIdentity:
     name = judge.name
     if judge.name == "labels":
         name += f":{reading.columns['label']}" if "label" in reading.columns else ""
-        meanings = [f"{label}={reading.labels[label]}" for label in sorted(reading.labels)]
+        meanings = [
+            f"{label}={reading.labels[label]}" for label in sorted(reading.labels)
+        ]
         name += f" ({', '.join(meanings)})" if meanings else ""
     return JudgeIdentity(
         name=name,
@@ -304,10 +349,14 @@ def known_evidence(config: RunConfig, gates: Sequence[Gate], parts: Parts) -> Ev
     known, path = config.trust.calibration, config.trust.calibration_file
     candidate, level = replayed(config.answering.model.name), config.rules.level
     rates = Evidence(known, candidate)
-    corrected = {f"{gate.source}: {gate.id}": gate for gate in gates if gate.use == "corrected"}
+    corrected = {
+        f"{gate.source}: {gate.id}": gate for gate in gates if gate.use == "corrected"
+    }
     if known is None or path is None:
         for where in corrected:
-            raise CalibrationError(f'{where}: give --calibration FILE: use = "corrected" needs it')
+            raise CalibrationError(
+                f'{where}: give --calibration FILE: use = "corrected" needs it'
+            )
         return rates
     names, benchmarks = (gate.benchmark for gate in gates), config.benchmarks
     of_refusal = {name for name in names if kind_of(benchmarks[name]).judges_refusal}
@@ -317,10 +366,16 @@ def known_evidence(config: RunConfig, gates: Sequence[Gate], parts: Parts) -> Ev
                 f'{where}: remove use = "corrected": only judges of refusal can be calibrated'
             )
     for name in sorted(of_refusal):
-        require_judge(path, known, identify_panel(parts.judges[name], config.answering.replay))
+        require_judge(
+            path, known, identify_panel(parts.judges[name], config.answering.replay)
+        )
     require_information(known.errors, level)
     for where, gate in corrected.items():
-        prompts = filter(gate.looks_at, parts.plan.get(gate.benchmark, ())) if gate.group else None
+        prompts = (
+            filter(gate.looks_at, parts.plan.get(gate.benchmark, ()))
+            if gate.group
+            else None
+        )
         of_gate = gate.benchmark, None if prompts is None else prompt_keys(prompts)
         try:
             require_information(known.errors_on(*of_gate), level)
@@ -348,17 +403,25 @@ def require_own_labels(labels: HumanLabels, task: Task, run: str) -> None:
             f"{labels.name}: select gates of {named}, or leave out --human-labels: the labels are "
             f"of {named}, and this run evaluates {', '.join(plan)}"
         )
-    labels.require_prompts([prompt for prompts in plan.values() for prompt in prompts], this)
+    labels.require_prompts(
+        [prompt for prompts in plan.values() for prompt in prompts], this
+    )
     for name, prompts in plan.items():
         known = candidate.known(prompts, store)
-        keys = [(prompt, each) for prompt in prompts for each in enumerate(candidate.keys(prompt))]
+        keys = [
+            (prompt, each)
+            for prompt in prompts
+            for each in enumerate(candidate.keys(prompt))
+        ]
         records = [
             Record(prompt, sample, known[key], Invalid(Reason.NO_LABEL))
             for prompt, (sample, key) in keys
             if key in known
         ]
         _, lost = labels.match(name, records)
-        others = [row for row in lost if row.draw and row.draw.candidate != candidate.name]
+        others = [
+            row for row in lost if row.draw and row.draw.candidate != candidate.name
+        ]
         if len(lost) > len(keys) - len(records) or others:
             labels.require_none(lost, this)
 
@@ -375,9 +438,13 @@ def measure(
 ) -> list[MeasuredJudge]:
     """Measure judges against human labels, each alone and, if there are several, together."""
     labelled = [answer for file in files for answer in file.answers]
-    plan = {file.candidate: [answer.as_prompt for answer in file.answers] for file in files}
+    plan = {
+        file.candidate: [answer.as_prompt for answer in file.answers] for file in files
+    }
     answers = {answer.as_prompt.id: (Completion(answer.answer),) for answer in labelled}
-    recorded = RecordedJudging(judging, limits, engine, scale.name, plan, answers, folder, say)
+    recorded = RecordedJudging(
+        judging, limits, engine, scale.name, plan, answers, folder, say
+    )
     (found,) = recorded.rounds([recorded.judges], store)
     records = [record for file in files for record in found[file.candidate]]
     panel = next(iter(recorded.judges.values()))
@@ -430,28 +497,42 @@ class RecordedJudging:
         self._engines = Engines(settings, folder)
         guides = {each.judge: each.category_guide for each in discover().values()}
         ways = dict.fromkeys(plan, JudgingMethod(kind, category_guide=guides.get(kind)))
-        every = judging.cascade.model_copy(update={"sample": 1.0})  # each is measured alone, too
+        every = judging.cascade.model_copy(
+            update={"sample": 1.0}
+        )  # each is measured alone, too
         measured = replace(judging, cascade=every)
-        self.judges: Judges = judge_panels(measured, ways, self._engines, say, is_recorded=True)
+        self.judges: Judges = judge_panels(
+            measured, ways, self._engines, say, is_recorded=True
+        )
         servers = self._engines.account()["capabilities"].get("judge", {})
         for line in left_out("judge", judging.sampling.model_dump(), servers):
             say(line)
         require_cascade(judging.cascade, ways, self.judges)
 
-    def rounds(self, several: Sequence[Judges], path: Path) -> list[dict[str, Sequence[Record]]]:
+    def rounds(
+        self, several: Sequence[Judges], path: Path
+    ) -> list[dict[str, Sequence[Record]]]:
         """The same answers read by several panels in turn, all of the configured models.
 
         What a server said earlier is not used: it measures what the URL served then.
         """
-        attached = any(isinstance(judge.model, Attached) for judge in self._judging.judges)
+        attached = any(
+            isinstance(judge.model, Attached) for judge in self._judging.judges
+        )
         with Store(MEMORY if attached else path) as store:
             for judges in several:
                 adopt(with_reasoned(judges), None, store)
-            tasks = [Task(self._plan, self._candidate, judges, store) for judges in several]
+            tasks = [
+                Task(self._plan, self._candidate, judges, store) for judges in several
+            ]
             todos = list(map(pending, tasks))
             names = frozenset[str]().union(*(todo.judges for todo in todos))
-            asked = [judge.model for judge in self._judging.judges if judge.name in names]
-            self._say(f"{sum(todo.verdicts for todo in todos)} verdicts to ask for at most")
+            asked = [
+                judge.model for judge in self._judging.judges if judge.name in names
+            ]
+            self._say(
+                f"{sum(todo.verdicts for todo in todos)} verdicts to ask for at most"
+            )
             try:
                 self._engines.place(asked)
                 self._engines.start(self._say)
@@ -459,7 +540,9 @@ class RecordedJudging:
             finally:
                 self._engines.stop()
 
-    async def _evaluate(self, tasks: Sequence[Task]) -> list[dict[str, Sequence[Record]]]:
+    async def _evaluate(
+        self, tasks: Sequence[Task]
+    ) -> list[dict[str, Sequence[Record]]]:
         async with AsyncExitStack() as stack:
             for client in self._engines.clients:
                 await stack.enter_async_context(client)
@@ -467,6 +550,8 @@ class RecordedJudging:
 
     async def _round(self, task: Task) -> dict[str, Sequence[Record]]:
         records: dict[str, Sequence[Record]] = {}
-        work = partial(Evaluation, task, in_flight=self._in_flight, finished=records.__setitem__)
+        work = partial(
+            Evaluation, task, in_flight=self._in_flight, finished=records.__setitem__
+        )
         await self._engines.guard(lambda: work().run(), self._say)
         return {name: records[name] for name in self._plan}

@@ -136,7 +136,9 @@ class Repetition(Generic[Said]):
             return odd["stored"], False
         if odd["stored"] == repeats == len(self.stored):
             return odd["stored"], True
-        from scipy import stats  # takes a while to import, which most runs need not wait for
+        from scipy import (
+            stats,
+        )  # takes a while to import, which most runs need not wait for
 
         test = stats.binomtest(odd["stored"], odd.total(), 1 / 3, alternative="greater")
         return odd["stored"], bool(test.pvalue <= LEVEL)
@@ -152,7 +154,9 @@ def likeness(one: str, other: str) -> float:
 
 def _runs(text: str) -> Counter[str]:
     folded = " ".join(text.casefold().split())
-    return Counter(folded[start : start + 3] for start in range(max(1, len(folded) - 2)))
+    return Counter(
+        folded[start : start + 3] for start in range(max(1, len(folded) - 2))
+    )
 
 
 def distance(one: FirstTokens, other: FirstTokens) -> float:
@@ -178,7 +182,9 @@ def is_other(kept: Sequence[Trait], now: Sequence[FirstTokens]) -> bool:
     for trait, tokens in zip(kept, now, strict=True):
         distances.setdefault(trait.kind, []).append(distance(trait.tokens, tokens))
     far = sum(each > FAR for of_kind in distances.values() for each in of_kind)
-    return far >= SEVERAL or any(median(of_kind) > TOLERANCE for of_kind in distances.values())
+    return far >= SEVERAL or any(
+        median(of_kind) > TOLERANCE for of_kind in distances.values()
+    )
 
 
 @dataclass(frozen=True)
@@ -225,10 +231,14 @@ def unverified(models: Iterable[Model], servers: Servers) -> str:
     attached = [model.name for model in models if isinstance(model, Attached)]
     if servers.are_live or not attached:
         return ""
-    return f"what is stored of {', '.join(attached)} was not verified: no server was asked"
+    return (
+        f"what is stored of {', '.join(attached)} was not verified: no server was asked"
+    )
 
 
-def verify(task: Task, clients: Iterable[Client], done: dict[str, str], say: Say) -> Verified:
+def verify(
+    task: Task, clients: Iterable[Client], done: dict[str, str], say: Say
+) -> Verified:
     """Ask the run's servers again, and set aside what they no longer say.
 
     Args:
@@ -267,7 +277,9 @@ async def _verify(
             await stack.enter_async_context(client)
         candidate = task.candidate
         if isinstance(candidate, ServedCandidate) and candidate.is_attached:
-            recognised, note = await _verify_candidate(candidate, task.plan, task.store, say)
+            recognised, note = await _verify_candidate(
+                candidate, task.plan, task.store, say
+            )
             if note:
                 changed.append("candidate")
                 notes.append(note)
@@ -311,7 +323,9 @@ async def _verify_candidate(
         why = f"its probabilities for {count(asked, 'prompt')} are others than before"
     recognised = {trait.kind for trait in traits} if now else set()
     # A kind of prompts by which it cannot be recognised needs answers.
-    left = [(prompt, answers) for prompt, answers in stored if prompt.kind not in recognised]
+    left = [
+        (prompt, answers) for prompt, answers in stored if prompt.kind not in recognised
+    ]
     if left and not has_changed:
         repetition = await _asked_again(candidate, left)
         size = len(repetition.stored)
@@ -326,14 +340,18 @@ async def _verify_candidate(
     kinds = {prompt.kind for prompt in first}
     own = [trait for trait in traits if trait.kind in kinds]
     if len(own) < len(first) or kinds - {trait.kind for trait in own}:
-        await _keep_traits(candidate, prompts, store)  # a run of other or fewer prompts kept them
+        await _keep_traits(
+            candidate, prompts, store
+        )  # a run of other or fewer prompts kept them
     return asked if stored else 0, ""
 
 
 def _shuffled(plan: Plan) -> list[Prompt]:
     """All prompts, each once, of each kind in turn; others come first each time."""
     by_kind: dict[Kind | None, list[Prompt]] = {}
-    for prompt in {one.messages: one for several in plan.values() for one in several}.values():
+    for prompt in {
+        one.messages: one for several in plan.values() for one in several
+    }.values():
         by_kind.setdefault(prompt.kind, []).append(prompt)
     for of_kind in by_kind.values():
         random.shuffle(of_kind)
@@ -391,12 +409,16 @@ def _kept_traits(candidate: ServedCandidate, store: Store) -> list[Trait]:
     return []
 
 
-async def _keep_traits(candidate: ServedCandidate, prompts: Sequence[Prompt], store: Store) -> None:
+async def _keep_traits(
+    candidate: ServedCandidate, prompts: Sequence[Prompt], store: Store
+) -> None:
     """Keep by what the server is recognised from now on, if it lists probabilities.
 
     What was kept for kinds of prompts that this run does not ask stays.
     """
-    chosen = list(islice((prompt for prompt in prompts if not prompt.is_continued), REPEATED))
+    chosen = list(
+        islice((prompt for prompt in prompts if not prompt.is_continued), REPEATED)
+    )
     conversations = [candidate.messages(prompt) for prompt in chosen]
     tokens = await _first_tokens(candidate, conversations)
     if tokens:
@@ -474,9 +496,13 @@ async def _verify_judge(panel: Sequence[Judge], task: Task, say: Say) -> str:
     if has_changed:
         store.renew(panel[0].stored_model)
         total = count(len(repetition.stored), "verdict")
-        return _note(f"judge {name}", "verdicts", f"{unlike} of {total} are others than before")
+        return _note(
+            f"judge {name}", "verdicts", f"{unlike} of {total} are others than before"
+        )
     keys = {exchange.key for exchange in checked} & said.keys()
-    now = {key: verdict for key in keys if not isinstance(verdict := said[key], Invalid)}
+    now = {
+        key: verdict for key in keys if not isinstance(verdict := said[key], Invalid)
+    }
     with store.transaction():
         store.forget_judgements(keys)
         store.add_judgements(now)
@@ -502,14 +528,18 @@ def _stored_of_check(
             continue
         prompts, recorded = panels.exchanges(name)
         known = recorded.known(prompts, store)
-        exchanges = [(prompt, known[key]) for prompt in prompts for key in recorded.keys(prompt)]
+        exchanges = [
+            (prompt, known[key]) for prompt in prompts for key in recorded.keys(prompt)
+        ]
         for judge in judges:
             yield from _stored_verdicts(judge, exchanges, store)
 
 
 def _stored_of_run(panel: Sequence[Judge], task: Task) -> Iterator[_Exchange]:
     """Exchanges of the run whose verdicts are stored, each prompt's first answer, by chance."""
-    prompts = [(name, prompt) for name, several in task.plan.items() for prompt in several]
+    prompts = [
+        (name, prompt) for name, several in task.plan.items() for prompt in several
+    ]
     for name, prompt in random.sample(prompts, min(LOOKED_AT, len(prompts))):
         judges = [judge for judge in task.judges[name] if judge in panel]
         answers = task.candidate.known([prompt], task.store) if judges else {}

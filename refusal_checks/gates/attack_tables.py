@@ -26,9 +26,13 @@ Content = dict[str, Any]  # tables by name
 class AttackTables:
     """The attacks of all files."""
 
-    files: Mapping[Path, Content]  # their content, with a table for each benchmark under attack
+    files: Mapping[
+        Path, Content
+    ]  # their content, with a table for each benchmark under attack
     attacked: Attacked
-    plain: Mapping[str, str]  # the benchmark that is attacked, by name of the one under attack
+    plain: Mapping[
+        str, str
+    ]  # the benchmark that is attacked, by name of the one under attack
 
     def stands_for_all(self, name: str) -> bool:
         """True if a table is of all attacks together."""
@@ -38,7 +42,9 @@ class AttackTables:
         """What files say besides gates; for a benchmark under attack, that of the plain one."""
         found = dict(tables)
         for name in self.plain.keys() & tables.keys():
-            of_plain = tables[self.plain[name]].model_dump(include=set(FOR_ANY), exclude_unset=True)
+            of_plain = tables[self.plain[name]].model_dump(
+                include=set(FOR_ANY), exclude_unset=True
+            )
             own = tables[name].model_dump(exclude_unset=True)
             found[name] = BenchmarkTable(**{**of_plain, **own})
         return found
@@ -52,7 +58,9 @@ class AttackTables:
                 f"{path}: [{self.plain[name]}] {KEY}: leave them out: its questions ask for one "
                 "of several options, so there is no refusal that an attack could undo"
             )
-        return [metric for metric in known if (metric == WORST) is self.stands_for_all(name)]
+        return [
+            metric for metric in known if (metric == WORST) is self.stands_for_all(name)
+        ]
 
 
 def read(parsed: Mapping[Path, Content]) -> AttackTables:
@@ -64,7 +72,9 @@ def read(parsed: Mapping[Path, Content]) -> AttackTables:
     files: dict[Path, Content] = {path: {} for path in parsed}
     for path, content in parsed.items():
         for name, table, twice in _tables(path, content, found):
-            if twice and (name in content or name in files[path]):  # one would replace the other
+            if twice and (
+                name in content or name in files[path]
+            ):  # one would replace the other
                 raise ThresholdError(twice)
             files[path][name] = table
     attacked = {
@@ -99,12 +109,18 @@ def _tables(
     for name, table in content.items():
         where = f"{path}: [{name}]"
         listed = _listed(f"{where} {KEY}", table.pop(KEY, {}))
-        worst = _pop_worst(table) | {key: listed.pop(key) for key in [WORST] if key in listed}
+        worst = _pop_worst(table) | {
+            key: listed.pop(key) for key in [WORST] if key in listed
+        }
         yield name, table, ""
         for attack, gates in listed.items():
-            if attack.startswith(recorded.PREFIX):  # a file of texts, relative to this one
+            if attack.startswith(
+                recorded.PREFIX
+            ):  # a file of texts, relative to this one
                 try:
-                    known = recorded.read(path.parent / attack.removeprefix(recorded.PREFIX)).name
+                    known = recorded.read(
+                        path.parent / attack.removeprefix(recorded.PREFIX)
+                    ).name
                 except DataError as fault:
                     raise ThresholdError(f'{where} {KEY} "{attack}": {fault}') from None
             else:
@@ -138,7 +154,9 @@ def _gates(where: str, attack: str, value: Any) -> dict[str, Any]:
     if not isinstance(value, dict) or value.keys() & {"min", "max", *MARGINS}:
         given = value if isinstance(value, dict) else {"min": value}
         numbers = ((key, given.get(key)) for key in ("min", "max"))
-        written = (f"{key} = {each}" for key, each in numbers if type(each) in (int, float))
+        written = (
+            f"{key} = {each}" for key, each in numbers if type(each) in (int, float)
+        )
         raise ThresholdError(
             f"{where} {attack}: write {attack} = {{ rejection_rate = "
             f"{{ {', '.join(written) or 'min = 0.70'} }} }}, or {{}} for no gate of its own"

@@ -39,7 +39,9 @@ class PromptScores:
     """One prompt of a run."""
 
     prompt: str  # fingerprint of the messages
-    scores: Mapping[str, float]  # by metric; metrics in which the prompt has no score are absent
+    scores: Mapping[
+        str, float
+    ]  # by metric; metrics in which the prompt has no score are absent
     # content key and verdict of each answer, in the order of their samples
     answers: tuple[tuple[str, str], ...] = ()
     # the lowest and the highest score by metric, if some answers have no verdict
@@ -106,7 +108,11 @@ def score_prompts(
     limits = score_limits(records)
     for prompt, answers in sorted(by_prompt(records).items()):
         own, labelled = (
-            {name: round(each[prompt], _DIGITS) for name, each in of.items() if prompt in each}
+            {
+                name: round(each[prompt], _DIGITS)
+                for name, each in of.items()
+                if prompt in each
+            }
             for of in (scores, people)
         )
         ends = {
@@ -127,7 +133,9 @@ def dump(scores: Scores) -> str:
 
 def parts(scores: Scores, prompts: Iterable[tuple[str, PromptScores]]) -> Iterator[str]:
     """The same line by line, of prompts that need not be in memory, in the order of their ids."""
-    data: dict[str, Any] = _SCORES.dump_python(scores, mode="json", exclude_defaults=True)
+    data: dict[str, Any] = _SCORES.dump_python(
+        scores, mode="json", exclude_defaults=True
+    )
     data["format"] = scores.format
     views = data.get("views", {}).values()
     for estimate in chain(data["figures"].values(), *(each.values() for each in views)):
@@ -135,7 +143,10 @@ def parts(scores: Scores, prompts: Iterable[tuple[str, PromptScores]]) -> Iterat
     figures, _ = data.pop("figures"), data.pop("prompts")
     yield from ("{\n", *_members(sorted(data.items()), " "), ',\n "figures": {\n')
     yield from (*_members(sorted(figures.items()), "  "), '\n },\n "prompts": {\n')
-    dumped = ((n, _PROMPT.dump_python(p, mode="json", exclude_defaults=True)) for n, p in prompts)
+    dumped = (
+        (n, _PROMPT.dump_python(p, mode="json", exclude_defaults=True))
+        for n, p in prompts
+    )
     yield from _members(dumped, "  ")
     yield "\n }\n}\n"
 
@@ -196,7 +207,9 @@ def differences(then: Mapping[str, str], now: Mapping[str, str]) -> list[str]:
         if before != after:
             parts = before.split(", "), after.split(", ")
             if len(parts[0]) == len(parts[1]):
-                pairs = [pair for pair in zip(*parts, strict=True) if pair[0] != pair[1]]
+                pairs = [
+                    pair for pair in zip(*parts, strict=True) if pair[0] != pair[1]
+                ]
                 before, after = (", ".join(each) for each in zip(*pairs, strict=True))
             old, new = told_apart([before, after], 60)
             found.append(f"other {name}: {old or 'none'} then, {new or 'none'} now")

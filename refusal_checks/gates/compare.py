@@ -56,7 +56,9 @@ class MissedBound(NamedTuple):
         them, or only bounds on the change.
         """
         ends = ((gate.minimum, True), (gate.maximum, False))
-        held = [cls(gate, end, is_minimum) for end, is_minimum in ends if end is not None]
+        held = [
+            cls(gate, end, is_minimum) for end, is_minimum in ends if end is not None
+        ]
         if len(held) > 1:
             if gate.limits.holds(value):
                 return None
@@ -73,7 +75,11 @@ class MissedBound(NamedTuple):
     def is_missed_by(self, answers: Sequence[Record]) -> bool:
         """True if a prompt counts against the gate, by all of its records, at least one."""
         score = METRICS[self.gate.metric].score(answers)
-        return self.gate.looks_at(answers[0].prompt) and score is not None and self.counts(score)
+        return (
+            self.gate.looks_at(answers[0].prompt)
+            and score is not None
+            and self.counts(score)
+        )
 
 
 def offender(metric: Metric, answers: Sequence[Record], lowest: bool) -> Offender:
@@ -117,7 +123,9 @@ class Earlier:
     differences: tuple[str, ...] = ()  # why it is not comparable, if that is overridden
     texts: Texts = lambda prompt, keys: {}
     same_candidate: bool = False  # the run had a candidate of this one's name
-    anchor: Earlier | None = None  # an older release, from which the total change counts
+    anchor: Earlier | None = (
+        None  # an older release, from which the total change counts
+    )
 
 
 @dataclass(frozen=True)
@@ -192,7 +200,9 @@ class Comparison:
     def one_sided(self) -> Estimate:
         return replace(self.change, lower=self.lower, upper=self.upper)
 
-    def seen_as(self, rate: EstimateSet, then: Scores, gate: str, level: float) -> Comparison:
+    def seen_as(
+        self, rate: EstimateSet, then: Scores, gate: str, level: float
+    ) -> Comparison:
         """The change of a figure that does not rest on the judge alone.
 
         A judge that errs differently on the two models hides a change, so it is compared as the
@@ -205,34 +215,50 @@ class Comparison:
             return self
         metric = rate.metric
         is_single = all(record.sample == 0 for record in rate.records)
-        prompts = {name: answers[0].prompt for name, answers in by_prompt(rate.records).items()}
+        prompts = {
+            name: answers[0].prompt for name, answers in by_prompt(rate.records).items()
+        }
         before = {
             name: each.people[metric.name]
             for name, each in then.prompts.items()
             if metric.name in each.people and name in rate.people
         }
-        both = [name for name in before if then.prompts[name].prompt == fingerprint(prompts[name])]
+        both = [
+            name
+            for name in before
+            if then.prompts[name].prompt == fingerprint(prompts[name])
+        ]
         if len(both) >= LEAST:
-            old, new = (metric.values(of[name] for name in both) for of in (before, rate.people))
+            old, new = (
+                metric.values(of[name] for name in both) for of in (before, rate.people)
+            )
             units = metric.units([prompts[name] for name in both])
             change = paired.difference(old, new, metric.span, level, units)
             bounds = paired.mean_bounds(old, new, metric.span, level, units)
             lower, upper = bounds.lower, bounds.upper
-        elif rate.used.errors and rate.used.errors == then.errors.get(gate) and is_single:
+        elif (
+            rate.used.errors and rate.used.errors == then.errors.get(gate) and is_single
+        ):
             change = corrected_change(self.one_sided, rate.used.errors, level)
             lower, upper = change.lower, change.upper
         else:  # two figures that are both people's, or both the second judge's
             is_cascade, views = rate.used.use == "cascade", then.views.get(gate, {})
-            known = [view for use, view in views.items() if (use == "cascade") is is_cascade]
+            known = [
+                view for use, view in views.items() if (use == "cascade") is is_cascade
+            ]
             if not known:
                 return replace(self, missing=_MISSING[rate.used.use])
             change = unpaired_difference(known[0], rate.used.estimate)
-            one_sided = NormalDist().inv_cdf(level) / NormalDist().inv_cdf((1 + level) / 2)
+            one_sided = NormalDist().inv_cdf(level) / NormalDist().inv_cdf(
+                (1 + level) / 2
+            )
             lower = change.value - one_sided * (change.value - change.lower)
             upper = change.value + one_sided * (change.upper - change.value)
         low, high = self.worst or (self.lower, self.upper)
         worst = self.worst and (lower + low - self.lower, upper + high - self.upper)
-        return replace(self, change=change, lower=lower, upper=upper, p_flips=None, worst=worst)
+        return replace(
+            self, change=change, lower=lower, upper=upper, p_flips=None, worst=worst
+        )
 
 
 _MISSING: Mapping[Use, str] = {
@@ -254,21 +280,31 @@ def compare(
     """
     metric, then, now = rate.metric, earlier.scores.prompts, by_prompt(rate.records)
     known = [name for name in now if name in then]
-    same = [name for name in known if then[name].prompt == fingerprint(now[name][0].prompt)]
+    same = [
+        name for name in known if then[name].prompt == fingerprint(now[name][0].prompt)
+    ]
     # A change rests on the judge's scores, whatever view decides: an earlier run keeps no others.
     own = metric.name
-    before = {name: each.scores[own] for name, each in then.items() if own in each.scores}
+    before = {
+        name: each.scores[own] for name, each in then.items() if own in each.scores
+    }
     after = metric.scores(rate.records)
     both = [name for name in same if name in before and name in after]
     if not both:
         return None
-    old, new = (metric.values(scores[name] for name in both) for scores in (before, after))
+    old, new = (
+        metric.values(scores[name] for name in both) for scores in (before, after)
+    )
     changes = {name: after[name] - before[name] for name in both}
     signs = changes
     if metric.counts is not None:
         signs = {name: b - a for name, a, b in zip(both, old, new, strict=True)}
-    fell = sorted((name for name in both if signs[name] < -1e-8), key=changes.__getitem__)
-    rose = sorted((name for name in both if signs[name] > 1e-8), key=lambda n: -changes[n])
+    fell = sorted(
+        (name for name in both if signs[name] < -1e-8), key=changes.__getitem__
+    )
+    rose = sorted(
+        (name for name in both if signs[name] > 1e-8), key=lambda n: -changes[n]
+    )
     prompts = {name: now[name][0].prompt for name in both}
     groups = _by_group(
         metric, prompts, dict(zip(both, zip(old, new, strict=True), strict=True)), level
@@ -286,7 +322,9 @@ def compare(
         texts = earlier.texts(prompt, keys)
         text = next((texts[key] for key in keys if key in texts), None)
         lowest = after[name] < before[name]
-        return Flip(before[name], after[name], offender(metric, now[name], lowest), usual, text)
+        return Flip(
+            before[name], after[name], offender(metric, now[name], lowest), usual, text
+        )
 
     is_share = metric.counts is not None and units is None
     return Comparison(
@@ -336,8 +374,12 @@ def _by_group(
             old, new = zip(*(values[name] for name in names), strict=True)
             units = metric.units([prompts[name] for name in names])
             change = paired.difference(old, new, metric.span, level, units)
-            lost = sum(after < before - 1e-8 for before, after in zip(old, new, strict=True))
-            gained = sum(after > before + 1e-8 for before, after in zip(old, new, strict=True))
+            lost = sum(
+                after < before - 1e-8 for before, after in zip(old, new, strict=True)
+            )
+            gained = sum(
+                after > before + 1e-8 for before, after in zip(old, new, strict=True)
+            )
             found.append(GroupChange(kind, group, change, lost, gained))
     return tuple(found)
 
@@ -358,7 +400,10 @@ def most_changed(groups: Iterable[GroupChange], sign: int) -> list[GroupChange]:
 
 
 def in_order(
-    names: Sequence[str], prompts: Mapping[str, Prompt], groups: Sequence[GroupChange], sign: int
+    names: Sequence[str],
+    prompts: Mapping[str, Prompt],
+    groups: Sequence[GroupChange],
+    sign: int,
 ) -> list[str]:
     """Prompts that moved, as all reports list them: spread over the groups, most changed first.
 
@@ -375,12 +420,19 @@ def in_order(
     for name in names:
         group = prompts[name].groups.get(ranked[0].kind, "")
         turns[group] += 1
-        places[name] = not is_certain.get(group), turns[group], rank.get(group, len(rank))
+        places[name] = (
+            not is_certain.get(group),
+            turns[group],
+            rank.get(group, len(rank)),
+        )
     return sorted(names, key=places.__getitem__)
 
 
 def _worst(
-    rate: EstimateSet, scores: Mapping[str, float], then: Mapping[str, PromptScores], level: float
+    rate: EstimateSet,
+    scores: Mapping[str, float],
+    then: Mapping[str, PromptScores],
+    level: float,
 ) -> tuple[int, tuple[float, float] | None]:
     """How many prompts are in doubt, and bounds that hold however their answers are judged."""
     metric, pairs = rate.metric, {}
@@ -399,4 +451,7 @@ def _worst(
     olds, news = zip(*pairs.values(), strict=True)
     (least, most), (low, high) = (zip(*ends, strict=True) for ends in (olds, news))
     lower = paired.mean_bounds(most, low, metric.span, level, units).lower
-    return doubtful, (lower, paired.mean_bounds(least, high, metric.span, level, units).upper)
+    return doubtful, (
+        lower,
+        paired.mean_bounds(least, high, metric.span, level, units).upper,
+    )

@@ -12,7 +12,13 @@ from refusal_checks.core.errors import EvaluationError
 from refusal_checks.core.records import Record
 from refusal_checks.core.verdicts import Invalid
 from refusal_checks.gates import compare, estimates
-from refusal_checks.gates.compare import Comparison, Earlier, Flip, MissedBound, Offender
+from refusal_checks.gates.compare import (
+    Comparison,
+    Earlier,
+    Flip,
+    MissedBound,
+    Offender,
+)
 from refusal_checks.gates.estimates import Estimator, GateFigures, Rules
 from refusal_checks.gates.gate import AllowedRange, Gate, Outcome, Use
 from refusal_checks.gates.rates import EstimateVariant
@@ -105,7 +111,9 @@ class Verdict:
     @property
     def shown(self) -> tuple[Offender, ...]:
         """The answers that reports show: the offenders, then those of prompts that moved."""
-        moved = (*self.comparison.fell, *self.comparison.rose) if self.comparison else ()
+        moved = (
+            (*self.comparison.fell, *self.comparison.rose) if self.comparison else ()
+        )
         return (*self.offenders, *(flip.now for flip in moved))
 
     def with_rationales(self, records: Sequence[Record]) -> Verdict:
@@ -119,7 +127,9 @@ class Verdict:
             by = found.judgement
             return replace(each, category=by.category, rationale=by.rationale)
 
-        return self.showing(explained, lambda flip: replace(flip, now=explained(flip.now)))
+        return self.showing(
+            explained, lambda flip: replace(flip, now=explained(flip.now))
+        )
 
     def showing(
         self, told: Callable[[Offender], Offender], moved: Callable[[Flip], Flip]
@@ -127,9 +137,13 @@ class Verdict:
         """The same verdict with the prompts that it shows changed."""
         compared = self.comparison
         if compared:
-            fell, rose = (tuple(map(moved, each)) for each in (compared.fell, compared.rose))
+            fell, rose = (
+                tuple(map(moved, each)) for each in (compared.fell, compared.rose)
+            )
             compared = replace(compared, fell=fell, rose=rose)
-        return replace(self, offenders=tuple(map(told, self.offenders)), comparison=compared)
+        return replace(
+            self, offenders=tuple(map(told, self.offenders)), comparison=compared
+        )
 
 
 def decide_all(
@@ -190,7 +204,9 @@ def _of_every_group(
         waived=not passed and gate.waiver is not None and gate.waiver.holds(rules.day),
         warns=passed and any(each.warns for each in ranked),
         outcome=estimates.worst(each.outcome for each in ranked),
-        flips=all(group.flips for group in failed) if failed else any(g.flips for g in ranked),
+        flips=all(group.flips for group in failed)
+        if failed
+        else any(g.flips for g in ranked),
         counted_against=sum(each.counted_against for each in failed or [worst]),
         offenders=tuple(offenders[: rules.offenders]),
         comparison=compared,
@@ -255,7 +271,8 @@ def _verdict(figures: GateFigures, rules: Rules) -> Verdict:
         # The neutral rate can lie above or below both worst cases.
         bounds=(min(end.value for end in ends), max(end.value for end in ends)),
         answers=len(records),
-        invalid=sum(isinstance(record.judgement, Invalid) for record in records) / len(records),
+        invalid=sum(isinstance(record.judgement, Invalid) for record in records)
+        / len(records),
         outcome=estimates.worst(check.outcome for check in figures.checks),
         warns="warn" in results and passed,
         extremes=tuple((name, case.value) for name, case in figures.cases.items()),
@@ -283,7 +300,12 @@ def _flips(figures: GateFigures) -> bool:
     gate, change, compared = figures.gate, figures.change, figures.comparison
     cases = (figures.estimate, *figures.cases.values()) if figures.figure else ()
     changes = [change] if change else []
-    if change and compared and not compared.missing and _passes(gate.change_limits, compared):
+    if (
+        change
+        and compared
+        and not compared.missing
+        and _passes(gate.change_limits, compared)
+    ):
         changes.append(replace(change, outcome=Outcome.PASS))
     return any(
         len({check.result(gate.on_inconclusive) == "fail" for check in checks}) > 1
@@ -293,7 +315,10 @@ def _flips(figures: GateFigures) -> bool:
 
 def _is_open_by_invalid(figures: GateFigures) -> bool:
     """True if figure and change would both pass if invalid answers were left out."""
-    if estimates.worst(check.outcome for check in figures.checks) is not Outcome.INCONCLUSIVE:
+    if (
+        estimates.worst(check.outcome for check in figures.checks)
+        is not Outcome.INCONCLUSIVE
+    ):
         return False
     gate, compared = figures.gate, figures.comparison
     if figures.rate.is_doubtful or (figures.change and compared and compared.missing):
@@ -311,7 +336,11 @@ def _passes(limits: AllowedRange, bounds: Estimate | Comparison) -> bool:
 def _need(figures: GateFigures, rules: Rules) -> Need | None:
     estimate, check, compared = figures.estimate, figures.figure, figures.comparison
     limits, rate, metric = figures.gate.limits, figures.rate, figures.rate.metric
-    if check and check.outcome is Outcome.INCONCLUSIVE and not _passes(limits, estimate):
+    if (
+        check
+        and check.outcome is Outcome.INCONCLUSIVE
+        and not _passes(limits, estimate)
+    ):
         bound = limits.nearest(estimate)
         if rate.used:
             return rate.used.need
@@ -321,7 +350,10 @@ def _need(figures: GateFigures, rules: Rules) -> Need | None:
             [score for record in each if (score := metric.score([record])) is not None]
             for each in by_prompt(rate.records).values()
         )
-        samples, ends = [each for each in answers if each], (metric.lowest, metric.highest)
+        samples, ends = (
+            [each for each in answers if each],
+            (metric.lowest, metric.highest),
+        )
         more = sample_size.samples_for_mean(estimate, bound, samples, rules.level, ends)
         quantile = (1 + rules.level) / 2
         return Need(sample_size.for_mean(estimate, bound, quantile, ends), more)

@@ -30,7 +30,11 @@ def is_watched(gate: Gate, prompts: Sequence[Prompt]) -> bool:
     and no confident one where prompts have clusters: these come in no random order one by one.
     Nor is one on every group, each of which would have to be watched.
     """
-    if gate.is_on_every_group or gate.has_margins or type(METRICS[gate.metric]) is not Metric:
+    if (
+        gate.is_on_every_group
+        or gate.has_margins
+        or type(METRICS[gate.metric]) is not Metric
+    ):
         return False
     return gate.decision == "point" or METRICS[gate.metric].units(prompts) is None
 
@@ -49,7 +53,9 @@ class EarlyStopping:
         gates: Sequence[Gate],
         prompts: Mapping[str, Sequence[Prompt]],  # all of each benchmark, in any order
         level: float,  # of confidence with which a gate is decided, however often it is looked at
-        in_full: Collection[str] = (),  # are not stopped: other gates need all of their answers
+        in_full: Collection[
+            str
+        ] = (),  # are not stopped: other gates need all of their answers
     ) -> None:
         self._gates, self._prompts = gates, prompts
         self._level, self._in_full = level, in_full
@@ -64,10 +70,14 @@ class EarlyStopping:
 
     def enough(self, benchmark: str, answers: Sequence[Record]) -> bool:
         """Add the next prompt's answers; True once all gates of the benchmark are decided."""
-        watches = [each for each in self._watches.values() if each.gate.benchmark == benchmark]
+        watches = [
+            each for each in self._watches.values() if each.gate.benchmark == benchmark
+        ]
         for watch in watches:
             watch.see(answers)
-        return benchmark not in self._in_full and all(watch.is_decided for watch in watches)
+        return benchmark not in self._in_full and all(
+            watch.is_decided for watch in watches
+        )
 
     def estimate(self, gate: Gate, records: Sequence[Record]) -> Estimate:
         """A gate's figure so far, with bounds that hold whenever one stops."""
@@ -93,12 +103,16 @@ class _Watch:
         self.gate, self._metric = gate, METRICS[gate.metric]
         scale, ends = self._metric.scaled, (gate.minimum, gate.maximum)
         # The gate's, with the metric's range mapped to [0, 1].
-        self.limits = AllowedRange(*(None if end is None else scale(end) for end in ends))
+        self.limits = AllowedRange(
+            *(None if end is None else scale(end) for end in ends)
+        )
         # The prompts that its figure is about; of a confident gate, more than would make a
         # finite-population correction.
         self.population = len(seen) if gate.decision == "point" else 10**9
         self.level = level_once_watched(gate, seen, level)
-        means = [mean for end in self.limits.ends for mean in confidence_sequence.beside(end)]
+        means = [
+            mean for end in self.limits.ends for mean in confidence_sequence.beside(end)
+        ]
         self._sequence = TwoSided(means, self.population, self.level)
         self._may_stop, self._has_seen = is_watched(gate, seen), False
 
@@ -119,6 +133,8 @@ class _Watch:
         score = self._metric.score(answers)
         if score is None:
             return 0.0, 1.0
-        limits = metric_limits(self._metric, answers).get(answers[0].prompt.id, (score, score))
+        limits = metric_limits(self._metric, answers).get(
+            answers[0].prompt.id, (score, score)
+        )
         scaled = list(map(self._metric.scaled, self._metric.values((score, *limits))))
         return min(scaled), max(scaled)

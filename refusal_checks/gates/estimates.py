@@ -36,12 +36,18 @@ Estimator = Callable[[Gate, Sequence[Record]], Estimate]
 class Rules:
     """How gates are decided."""
 
-    level: float = 0.95  # confidence level, two-sided for intervals and one-sided for comparisons
+    level: float = (
+        0.95  # confidence level, two-sided for intervals and one-sided for comparisons
+    )
     multiple_testing: MultipleTesting = "none"
     offenders: int = 5  # most prompts that a list names
     evidence: Evidence = field(default_factory=Evidence)
-    watched: bool = False  # gates were looked at while answers came, see `early_stopping`
-    day: date = field(default_factory=today)  # on which waivers must hold; that of the run's start
+    watched: bool = (
+        False  # gates were looked at while answers came, see `early_stopping`
+    )
+    day: date = field(
+        default_factory=today
+    )  # on which waivers must hold; that of the run's start
 
 
 @dataclass(frozen=True)
@@ -89,7 +95,9 @@ def check_figure(gate: Gate, estimate: Estimate) -> BoundCheck:
     )
 
 
-def check_change(comparison: Comparison, limits: AllowedRange, level: float) -> BoundCheck:
+def check_change(
+    comparison: Comparison, limits: AllowedRange, level: float
+) -> BoundCheck:
     """Compare the change with its margins: a non-inferiority test at the confidence level.
 
     It passes if the one-sided bound of the change is within the margin, is breached if the other
@@ -105,13 +113,19 @@ def check_change(comparison: Comparison, limits: AllowedRange, level: float) -> 
         margin = limits.nearest(change)
         z = float(paired.tango(comparison.lost, comparison.gained, change.n, margin))
         p = NormalDist().cdf(-abs(z))
-    made = BoundCheck(limits.outcome(change.lower, change.upper), met, by_point=False, p_breach=p)
+    made = BoundCheck(
+        limits.outcome(change.lower, change.upper), met, by_point=False, p_breach=p
+    )
     if comparison.missing and made.outcome is Outcome.PASS:
         return replace(made, outcome=Outcome.INCONCLUSIVE)
-    return made.in_worst_cases([limits.outcome(*comparison.worst)] if comparison.worst else [])
+    return made.in_worst_cases(
+        [limits.outcome(*comparison.worst)] if comparison.worst else []
+    )
 
 
-def p_breach(estimate: Estimate, limits: AllowedRange, is_share: bool, confidence: float) -> float:
+def p_breach(
+    estimate: Estimate, limits: AllowedRange, is_share: bool, confidence: float
+) -> float:
     """One-sided p-value of a figure beyond its limits.
 
     Shares of independent prompts use the exact binomial test, because the normal approximation is
@@ -123,10 +137,14 @@ def p_breach(estimate: Estimate, limits: AllowedRange, is_share: bool, confidenc
         return p_normal(estimate, limits, (1 + confidence) / 2)
     if limits.holds(value):
         return 1.0
-    from scipy.stats import binom  # takes seconds to import, which collection need not wait for
+    from scipy.stats import (
+        binom,
+    )  # takes seconds to import, which collection need not wait for
 
     bound, count = limits.nearest(estimate), round(value * n)
-    return float(binom.cdf(count, n, bound) if value < bound else binom.sf(count - 1, n, bound))
+    return float(
+        binom.cdf(count, n, bound) if value < bound else binom.sf(count - 1, n, bound)
+    )
 
 
 def p_normal(found: Estimate, limits: AllowedRange, quantile: float) -> float:
@@ -177,7 +195,9 @@ def find(
     """
     metric, seen, level = METRICS[gate.metric], select(gate, records), rules.level
     if rules.watched:
-        level = level_once_watched(gate, [r.prompt for r in seen if r.sample == 0], level)
+        level = level_once_watched(
+            gate, [r.prompt for r in seen if r.sample == 0], level
+        )
     rate = rules.evidence.rate(gate, seen, rules.level)
     rate.require_decided(gate)
 
@@ -186,7 +206,9 @@ def find(
             if estimator:
                 return estimator(gate, judged)
             return rules.evidence.rate(gate, judged, rules.level).estimate(level)
-        except EvaluationError:  # a calibration's judge would not call so many refusals, or so few
+        except (
+            EvaluationError
+        ):  # a calibration's judge would not call so many refusals, or so few
             counted = metric.estimate(judged)
             is_high = counted.value > metric.estimate(seen).value
             end = metric.highest if is_high else metric.lowest
@@ -203,8 +225,12 @@ def find(
             # It is of the run's own answers, all of which are known, so it is in no doubt.
             spared = estimate.value * len(seen) <= gate.spared + TOLERANCE * len(seen)
             met = figure.met or spared
-            figure = BoundCheck(Outcome.PASS if met else Outcome.FAIL, met, True, float(met))
-        figure = figure.in_worst_cases([check_figure(gate, e).outcome for e in cases.values()])
+            figure = BoundCheck(
+                Outcome.PASS if met else Outcome.FAIL, met, True, float(met)
+            )
+        figure = figure.in_worst_cases(
+            [check_figure(gate, e).outcome for e in cases.values()]
+        )
         if rate.is_doubtful and figure.outcome is Outcome.PASS:
             figure = replace(figure, outcome=Outcome.INCONCLUSIVE)
     compared = change = None
@@ -212,15 +238,21 @@ def find(
         earlier = earlier and earlier.anchor
     if earlier:
         is_whole = gate.group is None and not estimator
-        compared = compare(rate, earlier, level=rules.level, limit=rules.offenders, whole=is_whole)
+        compared = compare(
+            rate, earlier, level=rules.level, limit=rules.offenders, whole=is_whole
+        )
         if compared:
             looser = gate.looser(earlier.scores.bounds.get(gate.id, {}))
             compared = replace(compared, looser=tuple(looser))
-            plain = replace(gate, is_total=False).id  # by which the anchor has its views
+            plain = replace(
+                gate, is_total=False
+            ).id  # by which the anchor has its views
             compared = compared.seen_as(rate, earlier.scores, plain, rules.level)
     if earlier and gate.has_margins:
         if compared is None:
-            raise EvaluationError(f"{gate.metric}: no prompt in common with the baseline")
+            raise EvaluationError(
+                f"{gate.metric}: no prompt in common with the baseline"
+            )
         change = check_change(compared, gate.change_limits, rules.level)
         if rate.misread and change.outcome is Outcome.PASS:
             change = replace(change, outcome=Outcome.INCONCLUSIVE)
@@ -245,10 +277,14 @@ def holm(checks: Sequence[BoundCheck], alpha: float) -> list[BoundCheck]:
     return found
 
 
-def with_holm(gates: Mapping[Name, GateFigures], alpha: float) -> dict[Name, GateFigures]:
+def with_holm(
+    gates: Mapping[Name, GateFigures], alpha: float
+) -> dict[Name, GateFigures]:
     """The gates of one benchmark after Holm's correction of all checks that chance may breach."""
     by_chance = {name: each for name, each in gates.items() if each.rate.metric.sampled}
-    checks = iter(holm([check for each in by_chance.values() for check in each.checks], alpha))
+    checks = iter(
+        holm([check for each in by_chance.values() for check in each.checks], alpha)
+    )
     return dict(gates) | {
         name: replace(
             each,
@@ -269,5 +305,7 @@ def expected_breaches(gates: Collection[Gate], level: float) -> tuple[float, flo
     bounded = [gate for gate in gates if gate.has_bounds]
     by_point = sum(gate.decision == "point" for gate in bounded)
     tail = (1 - level) / 2
-    breached = len(bounded) * tail + sum(gate.has_margins for gate in gates) * (1 - level)
+    breached = len(bounded) * tail + sum(gate.has_margins for gate in gates) * (
+        1 - level
+    )
     return breached, breached + by_point * (0.5 - tail)

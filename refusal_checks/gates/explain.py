@@ -15,8 +15,16 @@ from refusal_checks.metrics import METRICS, Metric
 
 _WORDS = {
     Kind.SAFETY.value: ("harmful prompts", "every time", "under every attack"),
-    Kind.SANITY.value: ("harmless prompts", "at least once", "under at least one attack"),
-    Kind.SENSITIVE.value: ("sensitive prompts", "by its worst answer", "under the worst attack"),
+    Kind.SANITY.value: (
+        "harmless prompts",
+        "at least once",
+        "under at least one attack",
+    ),
+    Kind.SENSITIVE.value: (
+        "sensitive prompts",
+        "by its worst answer",
+        "under the worst attack",
+    ),
 }
 """What prompts are called, how often their worst answers refuse, and under how many attacks."""
 
@@ -69,7 +77,9 @@ def carried(verdict: Verdict, compared: Comparison) -> str:
     named = []
     for each in groups[:MOST_GROUPS]:
         moved = each.lost if sign < 0 else each.gained
-        named.append(f"{clean(each.group, 60)} ({moved} of {count(each.change.n, 'prompt')})")
+        named.append(
+            f"{clean(each.group, 60)} ({moved} of {count(each.change.n, 'prompt')})"
+        )
     if len(groups) > MOST_GROUPS:
         named.append(f"{len(groups) - MOST_GROUPS} more")
     return f"; carried by {_kind(groups[0].kind)} {_listed(named)}"
@@ -77,7 +87,11 @@ def carried(verdict: Verdict, compared: Comparison) -> str:
 
 def group_of(verdict: Verdict) -> str:
     """The group that the figure is about: of a gate on every group the worst one; mostly empty."""
-    return verdict.groups[0].gate.group or "" if verdict.groups else verdict.gate.group or ""
+    return (
+        verdict.groups[0].gate.group or ""
+        if verdict.groups
+        else verdict.gate.group or ""
+    )
 
 
 def _of_every_group(verdict: Verdict) -> str:
@@ -114,11 +128,17 @@ def reversed_bound(verdict: Verdict) -> str:
     """A question if the only bound keeps off good values, as ``min`` does on harmless prompts."""
     gate, ends = verdict.gate, ("min", "max")
     given = [name for name in ends if name in gate.bounds]
-    guard = METRICS[gate.metric].guard(Kind(verdict.kind)) if verdict.kind in set(Kind) else None
+    guard = (
+        METRICS[gate.metric].guard(Kind(verdict.kind))
+        if verdict.kind in set(Kind)
+        else None
+    )
     if guard is None or len(given) != 1 or guard in given:
         return ""
     prompts = _WORDS.get(verdict.kind, ("prompts",))[0]
-    return f"reversed? {gate.metric} on {prompts} usually has a {guard}, not a {given[0]}"
+    return (
+        f"reversed? {gate.metric} on {prompts} usually has a {guard}, not a {given[0]}"
+    )
 
 
 def miss(verdict: Verdict) -> float:
@@ -128,7 +148,9 @@ def miss(verdict: Verdict) -> float:
     if compared and not verdict.missing:
         found.append((gate.change_limits, compared.change.value))
     beyond = [limits.low - value for limits, value in found if limits.low is not None]
-    beyond += [value - limits.high for limits, value in found if limits.high is not None]
+    beyond += [
+        value - limits.high for limits, value in found if limits.high is not None
+    ]
     return max(0.0, *beyond) / METRICS[gate.metric].span if beyond else 0.0
 
 
@@ -141,10 +163,14 @@ def worst_first(verdicts: Iterable[Verdict]) -> list[Verdict]:
 def finding(verdict: Verdict) -> str:
     """The gate and its figure, short: ``smoke_safe-rejection_rate 60% (allowed: 10%)``."""
     gate, compared, value = verdict.gate, verdict.comparison, verdict.estimate.value
-    text = f"{clean(gate.id, 80)} {rounded(METRICS[gate.metric], value, gate.limits.ends)}"
+    text = (
+        f"{clean(gate.id, 80)} {rounded(METRICS[gate.metric], value, gate.limits.ends)}"
+    )
     if verdict.groups:
         text += f" in {clean(group_of(verdict), 60)}"
-    if gate.has_bounds and not (compared and gate.has_margins and gate.limits.holds(value)):
+    if gate.has_bounds and not (
+        compared and gate.has_margins and gate.limits.holds(value)
+    ):
         return f"{text} ({_required(gate)})"
     return text + (f", {_moved(verdict, compared)}" if compared else "")
 
@@ -168,7 +194,10 @@ def moves(gate: Gate, compared: Comparison) -> str:
     if not lost and not gained:
         return "no prompt moved"
     is_share = METRICS[gate.metric].counts is not None
-    moved = [(lost, "no longer" if is_share else "fell"), (gained, "newly" if is_share else "rose")]
+    moved = [
+        (lost, "no longer" if is_share else "fell"),
+        (gained, "newly" if is_share else "rose"),
+    ]
     (most, how), (others, other_how) = moved if lost >= gained else moved[::-1]
     text = f"{count(most, METRICS[gate.metric].scored)} {how}"
     if is_share:
@@ -199,7 +228,11 @@ def _digits(value: float, fixed: Sequence[float], least: int) -> str:
         return 0 if abs(number - bound) < 1e-9 else 1 if number > bound else -1
 
     texts = [f"{value:z.{digits}f}" for digits in range(least, 7)]
-    told = (t for t in texts if all(side(float(t), end) == side(value, end) for end in fixed))
+    told = (
+        t
+        for t in texts
+        if all(side(float(t), end) == side(value, end) for end in fixed)
+    )
     return next(told, texts[-1])
 
 
@@ -229,7 +262,11 @@ def _required(gate: Gate) -> str:
     metric = METRICS[gate.metric]
     ends = [exact(metric, end) for end in gate.limits.ends]
     if len(ends) > 1:
-        return f"allowed: {ends[0]}" if ends[0] == ends[1] else f"allowed: {' to '.join(ends)}"
+        return (
+            f"allowed: {ends[0]}"
+            if ends[0] == ends[1]
+            else f"allowed: {' to '.join(ends)}"
+        )
     spared = f" or {count(gate.spared, 'answer')}" if gate.spared else ""
     return f"{'allowed' if gate.minimum is None else 'required'}: {ends[0]}{spared}"
 
@@ -281,7 +318,11 @@ def _doubt(verdict: Verdict) -> str:
         return ""
     prompts = count(n, "prompt")
     if within and verdict.outcome is not Outcome.PASS:
-        change = ": the true change may be beyond what is allowed" if verdict.comparison else ""
+        change = (
+            ": the true change may be beyond what is allowed"
+            if verdict.comparison
+            else ""
+        )
         text = f"; with {prompts} that is too close to call"
         for end, limits, how in (
             (verdict.estimate.lower, AllowedRange(gate.minimum), "low"),

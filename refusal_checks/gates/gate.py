@@ -19,20 +19,32 @@ from refusal_checks.metrics.statistics.intervals import Estimate
 
 TOLERANCE = 1e-12  # slack when shares such as 4/5 are compared with bounds such as 0.8
 
-Decision = Literal["point", "confident"]  # what must be within: the figure, or its whole interval
-OnInconclusive = Literal["pass", "warn", "fail"]  # what the test of an inconclusive gate does
-MultipleTesting = Literal["none", "holm"]  # correction for deciding several gates at once
+Decision = Literal[
+    "point", "confident"
+]  # what must be within: the figure, or its whole interval
+OnInconclusive = Literal[
+    "pass", "warn", "fail"
+]  # what the test of an inconclusive gate does
+MultipleTesting = Literal[
+    "none", "holm"
+]  # correction for deciding several gates at once
 
 Use = Literal["raw", "corrected", "human", "cascade"]
 """The rate that decides a gate: the judge's own, that rate corrected for the judge's errors, or the
 estimate that combines it with human labels of some answers, or with a second judge's verdicts."""
 
-CORRECTED = rejection_rate.name  # calibrations measure errors about refusals, and correct no other
+CORRECTED = (
+    rejection_rate.name
+)  # calibrations measure errors about refusals, and correct no other
 KEY = "attacks"  # the key of a benchmark's table that names attacks on it
 EVERY = "*"  # stands in a table's name for every group that the data has
-LONGEST = timedelta(days=366)  # how far ahead a waiver may end, so that none becomes the rule
+LONGEST = timedelta(
+    days=366
+)  # how far ahead a waiver may end, so that none becomes the rule
 
-GateKey = tuple[str, str, str | None, str | None]  # benchmark, metric, kind of group, group
+GateKey = tuple[
+    str, str, str | None, str | None
+]  # benchmark, metric, kind of group, group
 
 
 class Outcome(StrEnum):
@@ -201,14 +213,20 @@ class Gate:
     def margins(self) -> str:
         """The margins of the change in words, for example ``at most 5.0% lower``."""
         limits = {"at most {} lower": self.max_drop, "at most {} higher": self.max_rise}
-        ends = [text.format(self.show(end)) for text, end in limits.items() if end is not None]
+        ends = [
+            text.format(self.show(end))
+            for text, end in limits.items()
+            if end is not None
+        ]
         what = " than the anchor" if self.is_total else " than the baseline"
         return " and ".join(ends) + what * self.has_margins
 
     def worded(self, low: str, high: str, between: str = " and ") -> str:
         """The bounds on the figure, each in its form, for example ``min {}``."""
         ends = ((low, self.minimum), (high, self.maximum))
-        return between.join(form.format(self.show(end)) for form, end in ends if end is not None)
+        return between.join(
+            form.format(self.show(end)) for form, end in ends if end is not None
+        )
 
     @property
     def limits(self) -> AllowedRange:
@@ -216,7 +234,9 @@ class Gate:
 
     @property
     def change_limits(self) -> AllowedRange:
-        return AllowedRange(None if self.max_drop is None else -self.max_drop, self.max_rise)
+        return AllowedRange(
+            None if self.max_drop is None else -self.max_drop, self.max_rise
+        )
 
     @property
     def has_bounds(self) -> bool:
@@ -263,5 +283,7 @@ class Gate:
         """The gate on each group of some prompts, in their order; itself if it is not on all."""
         if self.group_kind is None or not self.is_on_every_group:
             return [self]
-        groups = (each.groups[self.group_kind] for each in prompts if self.looks_at(each))
+        groups = (
+            each.groups[self.group_kind] for each in prompts if self.looks_at(each)
+        )
         return [replace(self, group=group, apart=()) for group in dict.fromkeys(groups)]

@@ -31,14 +31,18 @@ Sizes = Mapping[Gate, int]  # how many prompts each gate looks at
 class Reach:
     """What a number of prompts can show of a share and one bound of it, with ``POWER``."""
 
-    passes: float | None  # the true share from which on the gate passes; None if no outcome passes
+    passes: (
+        float | None
+    )  # the true share from which on the gate passes; None if no outcome passes
     # the one from which on, in the other direction, it is breached; None if no outcome is
     fails: float | None
 
     @property
     def of_rest(self) -> Reach:
         """The same in terms of the share that is not counted."""
-        return Reach(*(None if end is None else 1 - end for end in (self.passes, self.fails)))
+        return Reach(
+            *(None if end is None else 1 - end for end in (self.passes, self.fails))
+        )
 
     def in_words(self, passes: str, fails: str) -> str:
         passing, failing = TOO_FEW, "too few prompts to be breached"
@@ -55,7 +59,9 @@ def reach(least: float, n: int, confidence: float | None) -> Reach:
         fewest = math.ceil(least * n - 1e-9)
         return _of_counts(fewest, fewest - 1, n)
     counts = range(n + 1)
-    fewest = bisect_left(counts, least - 1e-12, key=lambda c: wilson(c / n, n, confidence).lower)
+    fewest = bisect_left(
+        counts, least - 1e-12, key=lambda c: wilson(c / n, n, confidence).lower
+    )
     above = bisect_left(counts, least, key=lambda c: wilson(c / n, n, confidence).upper)
     return _of_counts(fewest, above - 1, n)
 
@@ -65,7 +71,9 @@ def _of_counts(fewest: int, most: int, n: int) -> Reach:
 
     P(count >= c) at a share p is the incomplete beta function I_p(c, n - c + 1).
     """
-    from scipy.special import betaincinv  # takes long to import, which collection need not wait for
+    from scipy.special import (
+        betaincinv,
+    )  # takes long to import, which collection need not wait for
 
     passes = fails = None
     if fewest <= n:
@@ -100,10 +108,14 @@ def told(gate: Gate, n: int, level: float) -> str:
     if gate.maximum is not None:
         found = reach(1 - gate.maximum, n, by).of_rest
         parts.append(found.in_words("a true {} or less", "{} or more"))
-    for name, margin in zip(gate.margin_names, (gate.max_drop, gate.max_rise), strict=True):
+    for name, margin in zip(
+        gate.margin_names, (gate.max_drop, gate.max_rise), strict=True
+    ):
         if margin is not None:
             passes = f"a true {name.rpartition('_')[2]} of {{}} or less"
-            parts.append(f"{name} {_of_margin(margin, n, level).in_words(passes, '{} or more')}")
+            parts.append(
+                f"{name} {_of_margin(margin, n, level).in_words(passes, '{} or more')}"
+            )
     return f"{gate.id}, {count(n, 'prompt')}: {'; '.join(parts)} (4 runs in 5)"
 
 
@@ -128,7 +140,12 @@ def false_alarms(sizes: Sizes, level: float) -> str:
 def _fails_by_chance(gate: Gate, n: int, level: float) -> float:
     """Probability that a margin fails if as many prompts flip either way, by chance alone."""
     is_lenient = gate.on_inconclusive in ("warn", "pass")
-    if not gate.has_margins or is_lenient or not n or METRICS[gate.metric].counts is None:
+    if (
+        not gate.has_margins
+        or is_lenient
+        or not n
+        or METRICS[gate.metric].counts is None
+    ):
         return 0.0
     from scipy.stats import binom, norm
 
@@ -136,12 +153,16 @@ def _fails_by_chance(gate: Gate, n: int, level: float) -> float:
     z = norm.ppf(level)
     if n > 5000:  # the difference is normal, and the sum below would be long
         error = math.sqrt(2 * CHANCE / n)
-        tails = (norm.sf(margin / error - z) for margin, _ in margins if margin is not None)
+        tails = (
+            norm.sf(margin / error - z) for margin, _ in margins if margin is not None
+        )
         return min(1.0, float(sum(tails)))
     most = min(n, int(binom.ppf(1 - 1e-6, n, CHANCE)) + 1)
     lost, gained = np.meshgrid(np.arange(most + 1), np.arange(most + 1), indexing="ij")
     # Two shares of a multinomial: those that are lost, and of the rest those that are gained.
-    chance = binom.pmf(lost, n, CHANCE) * binom.pmf(gained, n - lost, CHANCE / (1 - CHANCE))
+    chance = binom.pmf(lost, n, CHANCE) * binom.pmf(
+        gained, n - lost, CHANCE / (1 - CHANCE)
+    )
     passes = np.ones_like(chance, dtype=bool)
     for margin, sign in margins:
         if margin is not None:

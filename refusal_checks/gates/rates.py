@@ -45,8 +45,12 @@ class EstimateVariant:
     # the figure with the prompts that labellers skipped counted one way, then the other; None if
     # they skipped none
     extremes: tuple[float, float] | None = None
-    need: Need | None = None  # what would decide the gate, if the interval contains its threshold
-    caution: str = ""  # what to do about a figure of a group that rests on too little of its own
+    need: Need | None = (
+        None  # what would decide the gate, if the interval contains its threshold
+    )
+    caution: str = (
+        ""  # what to do about a figure of a group that rests on too little of its own
+    )
     errors: JudgeErrors | None = None  # of the judge, that correct it
 
 
@@ -58,7 +62,9 @@ class EstimateSet:
     records: Sequence[Record]
     # in all the ways it is known; empty if the judge's is the only one
     views: tuple[EstimateVariant, ...] = ()
-    used: EstimateVariant | None = None  # the view that decides, unless that is the judge's figure
+    used: EstimateVariant | None = (
+        None  # the view that decides, unless that is the judge's figure
+    )
     # the scores of the prompts in a random sample that people labelled
     people: Mapping[str, float] = field(default_factory=dict)
     # what the judge misreads of the records, where its figure decides; mostly empty
@@ -70,7 +76,11 @@ class EstimateSet:
 
     def estimate(self, level: float) -> Estimate:
         """The figure; the level is that of the judge's, because another view has its own."""
-        return self.used.estimate if self.used else self.metric.estimate(self.records, level)
+        return (
+            self.used.estimate
+            if self.used
+            else self.metric.estimate(self.records, level)
+        )
 
     @property
     def is_doubtful(self) -> bool:
@@ -87,7 +97,9 @@ class EstimateSet:
             what = "label the prompts that were skipped, which alone decide"
             if self.used.use == "cascade":
                 what = "run again: the prompts that the second judge could not judge decide"
-            raise EvaluationError(f"{what} this gate ({low} to {high}): {self.used.note}")
+            raise EvaluationError(
+                f"{what} this gate ({low} to {high}): {self.used.note}"
+            )
 
 
 @dataclass(frozen=True)
@@ -101,12 +113,19 @@ class Evidence:
     second: SecondOpinions | None = None
     check: JudgeCheck | None = None  # of the judge, on the canary
 
-    def rate(self, gate: Gate, records: Sequence[Record], level: float = 0.95) -> EstimateSet:
+    def rate(
+        self, gate: Gate, records: Sequence[Record], level: float = 0.95
+    ) -> EstimateSet:
         """A gate's figure over the records that it looks at, with the view that decides it."""
         metric = METRICS[gate.metric]
         views = tuple(self._views(metric, gate, records, level))
         uses: Sequence[Use] = (gate.use,) if gate.use else ("human", "cascade")
-        deciding = (v for use in uses for v in views if use != "raw" and v.use == use and v.decides)
+        deciding = (
+            v
+            for use in uses
+            for v in views
+            if use != "raw" and v.use == use and v.decides
+        )
         used = next(deciding, None)
         people = self.labels.scores(metric, records) if self.labels and used else {}
         trusts = self.check and metric.blurred and not used
@@ -147,25 +166,40 @@ class Evidence:
         )
 
     def _corrected(
-        self, calibration: Calibration, gate: Gate, records: Sequence[Record], level: float
+        self,
+        calibration: Calibration,
+        gate: Gate,
+        records: Sequence[Record],
+        level: float,
     ) -> EstimateVariant:
         several = len(records) > len({record.prompt.id for record in records})
         notes = ["share of answers"] * several
-        where = gate.benchmark, prompt_keys(r.prompt for r in records) if gate.group else None
+        where = (
+            gate.benchmark,
+            prompt_keys(r.prompt for r in records) if gate.group else None,
+        )
         if foreign := calibration.foreign(self.candidate, *where):
             notes.append(f"transferred: calibrated on {foreign}")
         errors, metric = calibration.errors_on(*where), METRICS[gate.metric]
         estimate = corrected(records, errors, level)
         estimate = estimate.widened(spread(metric, records, level), 0.0, 1.0)
         need = _need(
-            gate, estimate, correction.calibration_parts(estimate.value, estimate.n, errors), level
+            gate,
+            estimate,
+            correction.calibration_parts(estimate.value, estimate.n, errors),
+            level,
         )
         caution = (
             f"calibrate on {LEAST} or more answers of this group: the judge's errors are known on "
             "other prompts only, and it may err differently here"
         ) * bool(gate.group and not calibration.has_own(*where))
         return EstimateVariant(
-            "corrected", estimate, ", ".join(notes), need=need, caution=caution, errors=errors
+            "corrected",
+            estimate,
+            ", ".join(notes),
+            need=need,
+            caution=caution,
+            errors=errors,
         )
 
 
@@ -182,8 +216,12 @@ def corrected(records: Sequence[Record], errors: JudgeErrors, level: float) -> E
         if labels:
             shares.append(labels.count(Label.REFUSAL) / len(labels))
     if not shares:
-        raise EvaluationError(f"corrected rate: none of {len(records)} answers has a valid verdict")
-    return correction.rogan_gladen(sum(shares) / len(shares), len(shares), errors, level)
+        raise EvaluationError(
+            f"corrected rate: none of {len(records)} answers has a valid verdict"
+        )
+    return correction.rogan_gladen(
+        sum(shares) / len(shares), len(shares), errors, level
+    )
 
 
 @dataclass(frozen=True)
@@ -194,9 +232,13 @@ class PairedScores:
     human: Sequence[float]
     judge: Sequence[float]
     others: Sequence[float]  # the judge's of all other prompts
-    skipped: Sequence[float] = ()  # the judge's of those of these that labellers skipped
+    skipped: Sequence[
+        float
+    ] = ()  # the judge's of those of these that labellers skipped
     lowest: float = 0.0  # the least value that the metric has
-    spread: float = 1.0  # how many times as wide clusters make the interval, see `spread`
+    spread: float = (
+        1.0  # how many times as wide clusters make the interval, see `spread`
+    )
 
     @classmethod
     def of(
@@ -207,13 +249,17 @@ class PairedScores:
         skipped: Sequence[str] = (),
     ) -> PairedScores:
         """The values of the prompts with a valid verdict of the judge, and people's of a part."""
-        judged = metric.scores([r for r in records if not isinstance(r.judgement, Invalid)])
+        judged = metric.scores(
+            [r for r in records if not isinstance(r.judgement, Invalid)]
+        )
         labelled = {name: metric.score(answers) for name, answers in human.items()}
         people = {n: s for n, s in labelled.items() if s is not None and n in judged}
         return cls(
             metric.values(people.values()),
             metric.values(judged[name] for name in people),
-            metric.values(score for name, score in judged.items() if name not in people),
+            metric.values(
+                score for name, score in judged.items() if name not in people
+            ),
             metric.values(judged[name] for name in skipped if name in judged),
             metric.lowest,
         )
@@ -221,7 +267,9 @@ class PairedScores:
     @property
     def contradictions(self) -> int:
         """How many prompts have another score by people than by the judge."""
-        return sum(one != other for one, other in zip(self.human, self.judge, strict=True))
+        return sum(
+            one != other for one, other in zip(self.human, self.judge, strict=True)
+        )
 
     def estimate(self, level: float) -> Estimate:
         """The metric as people would judge it: the judge's verdicts on all, people's on some."""
@@ -235,19 +283,25 @@ class PairedScores:
         metric, estimate = METRICS[gate.metric], self.estimate(level)
         if not self.skipped:
             parts = correction.error_parts(self.human, self.judge, self.others)
-            return EstimateVariant(use, estimate, need=_need(gate, estimate, parts, level))
+            return EstimateVariant(
+                use, estimate, need=_need(gate, estimate, parts, level)
+            )
         others = list(self.others)
         for score in self.skipped:
             others.remove(score)
         whole = replace(self, judge=[*self.judge, *self.skipped], others=others)
         ends = [
-            replace(whole, human=[*self.human, *[end] * len(self.skipped)]).estimate(level)
+            replace(whole, human=[*self.human, *[end] * len(self.skipped)]).estimate(
+                level
+            )
             for end in (metric.lowest, metric.highest)
         ]
         low, high = (pick(end.value for end in ends) for pick in (min, max))
         value = min(high, max(low, estimate.value))
         lower, upper = min(end.lower for end in ends), max(end.upper for end in ends)
-        return EstimateVariant(use, Estimate(value, lower, upper, estimate.n), extremes=(low, high))
+        return EstimateVariant(
+            use, Estimate(value, lower, upper, estimate.n), extremes=(low, high)
+        )
 
 
 def spread(metric: Metric, records: Sequence[Record], level: float) -> float:
@@ -259,7 +313,9 @@ def spread(metric: Metric, records: Sequence[Record], level: float) -> float:
     apart = without_clusters(records)
     if apart is records:
         return 1.0
-    return max(1.0, metric.estimate(records, level).width / metric.estimate(apart, level).width)
+    return max(
+        1.0, metric.estimate(records, level).width / metric.estimate(apart, level).width
+    )
 
 
 def without_clusters(records: Sequence[Record]) -> Sequence[Record]:
@@ -269,7 +325,9 @@ def without_clusters(records: Sequence[Record]) -> Sequence[Record]:
     return [replace(r, prompt=replace(r.prompt, cluster="")) for r in records]
 
 
-def _need(gate: Gate, estimate: Estimate, parts: ErrorParts, level: float) -> Need | None:
+def _need(
+    gate: Gate, estimate: Estimate, parts: ErrorParts, level: float
+) -> Need | None:
     """What would decide a gate; None if nothing bounds its figure."""
     if not gate.has_bounds:
         return None
@@ -297,7 +355,9 @@ def _labelled(
             return why
         few = f"label {LEAST} or more of its prompts: {scores.contradictions} of {n} labels"
         widest = _widest(metric, people, records, level)
-        return EstimateVariant("human", widest, note, caution=f"{few} contradict the judge")
+        return EstimateVariant(
+            "human", widest, note, caution=f"{few} contradict the judge"
+        )
     others = (record for record in records if record.prompt.id not in labelled.human)
     scores = replace(scores, spread=spread(metric, [*others, *people], level))
     notes = [note, *filter(None, [why])]
@@ -306,7 +366,9 @@ def _labelled(
             f"{len(scores.skipped)} skipped above a labelled one and counted one way, then the "
             "other: label them"
         )
-    return replace(scores.view("human", gate, level), note=", ".join(notes), decides=not why)
+    return replace(
+        scores.view("human", gate, level), note=", ".join(notes), decides=not why
+    )
 
 
 def _widest(
@@ -331,14 +393,18 @@ def _seconded(
     rest = {name: each for name, each in grouped.items() if name not in settled}
     drawn = {name: each for name, each in rest.items() if name in second.drawn}
     judged = {
-        name: list(map(second.judged, each)) for name, each in drawn.items() if second.known(each)
+        name: list(map(second.judged, each))
+        for name, each in drawn.items()
+        if second.known(each)
     }
     decided, people, others = (
         [*chain.from_iterable(each.values())] for each in (settled, judged, rest)
     )
     note = f"{second.judge} decided {len(settled)} prompts and read {len(judged)} of the others"
     if len(judged) == len(rest):
-        return EstimateVariant("cascade", metric.estimate([*decided, *people], level), note)
+        return EstimateVariant(
+            "cascade", metric.estimate([*decided, *people], level), note
+        )
     missing = [name for name in drawn if name not in judged]
     scores = PairedScores.of(metric, others, judged, missing)
     if len(scores.human) < LEAST:
@@ -355,7 +421,9 @@ def _seconded(
         return found
     beside = metric.estimate(decided, level)
     share = beside.n / (beside.n + found.estimate.n)
-    low, high = (share * beside.value + (1 - share) * end for end in found.extremes or (0.0, 0.0))
+    low, high = (
+        share * beside.value + (1 - share) * end for end in found.extremes or (0.0, 0.0)
+    )
     whole = correction.with_settled(found.estimate, beside, level)
     ends = (low, high) if found.extremes else None
     return replace(found, estimate=whole, extremes=ends, need=None)

@@ -30,7 +30,9 @@ def as_toml(runs: Sequence[Mapping[str, Scores]], command: str, date: str) -> st
             continue
         plain, _, attack = name.rpartition("+")
         path = (plain, KEY, attack) if plain and attacks.is_known(attack) else (name,)
-        table = ".".join(each if _BARE.fullmatch(each) else _quoted(each) for each in path)
+        table = ".".join(
+            each if _BARE.fullmatch(each) else _quoted(each) for each in path
+        )
         origin = f"source = {_quoted(command)}, date = {date}"
         gates = _gates([run[name] for run in runs if name in run])
         lines += [f"\n[{table}]", *(f"{gate}, {origin} }}" for gate in gates)]
@@ -41,14 +43,24 @@ def _gates(runs: Sequence[Scores]) -> Iterator[str]:
     """The gates on one benchmark: the metric, its bound rounded outwards, and why."""
     for metric in sorted(METRICS.values(), key=lambda metric: metric.group != "main"):
         bound = metric.guard(runs[0].kind)
-        figures = [run.figures[metric.name] for run in runs if metric.name in run.figures]
+        figures = [
+            run.figures[metric.name] for run in runs if metric.name in run.figures
+        ]
         if metric.group == "detail" or bound is None or not figures:
             continue
         if bound == "min":
-            end, value = "lower", math.floor(1000 * min(f.lower for f in figures) + 1e-9) / 1000
+            end, value = (
+                "lower",
+                math.floor(1000 * min(f.lower for f in figures) + 1e-9) / 1000,
+            )
         else:
-            end, value = "upper", math.ceil(1000 * max(f.upper for f in figures) - 1e-9) / 1000
-        seen = "; ".join(f"{metric.show(f.value)} {metric.interval(f)}, n = {f.n}" for f in figures)
+            end, value = (
+                "upper",
+                math.ceil(1000 * max(f.upper for f in figures) - 1e-9) / 1000,
+            )
+        seen = "; ".join(
+            f"{metric.show(f.value)} {metric.interval(f)}, n = {f.n}" for f in figures
+        )
         why = _quoted(f"{end} bound of {seen}")
         yield f"{metric.name} = {{ {bound} = {value:.3f}, rationale = {why}"
 

@@ -49,7 +49,9 @@ class WaiverTable(Frozen):
             raise ValueError(f"write {FORM}")
         missing = [key for key in cls.model_fields if key not in values]
         if missing and not values.keys() - cls.model_fields.keys():
-            raise ValueError(f"write {FORM}: without {' and '.join(missing)} it waives nothing")
+            raise ValueError(
+                f"write {FORM}: without {' and '.join(missing)} it waives nothing"
+            )
         return values
 
     @field_validator("until", mode="before")
@@ -114,14 +116,20 @@ class Bounds(Frozen):
         is_bound = info.field_name in ("min", "max")
         low, high = (metric.lowest, metric.highest) if is_bound else (0.0, metric.span)
         if not low <= value <= high:
-            remedy = f"write {share(value)}: " if high == 1 and 2 <= value <= 100 else ""
+            remedy = (
+                f"write {share(value)}: " if high == 1 and 2 <= value <= 100 else ""
+            )
             raise ValueError(f"{remedy}{value:g} is outside [{low:g}, {high:g}]")
         return value
 
     @field_validator("use")
     @classmethod
     def _is_known(cls, value: str | None, info: ValidationInfo) -> str | None:
-        if value == "corrected" and info.context and info.context["metric"].name != CORRECTED:
+        if (
+            value == "corrected"
+            and info.context
+            and info.context["metric"].name != CORRECTED
+        ):
             raise ValueError(f"only {CORRECTED} can be corrected")
         return value
 
@@ -177,7 +185,9 @@ class GateSettings(Frozen):
     @model_validator(mode="after")
     def _holm_changes_something(self) -> GateSettings:
         undecided_fails = self.on_inconclusive in (None, "fail")
-        if self.multiple_testing == "holm" and (self.decision == "point" or undecided_fails):
+        if self.multiple_testing == "holm" and (
+            self.decision == "point" or undecided_fails
+        ):
             raise ValueError(
                 'multiple_testing = "holm" needs decision = "confident" and on_inconclusive = '
                 '"warn" or "pass": it turns breaches that chance may explain into inconclusive '
@@ -186,7 +196,9 @@ class GateSettings(Frozen):
         return self
 
 
-def gates_of(key: GateKey, source: str, bounds: Bounds, settings: GateSettings) -> list[Gate]:
+def gates_of(
+    key: GateKey, source: str, bounds: Bounds, settings: GateSettings
+) -> list[Gate]:
     """The gates that a run file's bounds define: on figure and change, on the total change.
 
     Bounds on only one of the two make no gate on the other.
@@ -194,7 +206,14 @@ def gates_of(key: GateKey, source: str, bounds: Bounds, settings: GateSettings) 
     benchmark, metric, group_kind, group = key
     not_shared = set() if METRICS[metric].sampled else {"decision", "on_inconclusive"}
     shared = settings.model_dump(include=set(Bounds.model_fields) - not_shared)
-    others = {"rationale", "source", "date", "waive", "max_total_drop", "max_total_rise"}
+    others = {
+        "rationale",
+        "source",
+        "date",
+        "waive",
+        "max_total_drop",
+        "max_total_rise",
+    }
     fields = shared | bounds.model_dump(exclude=others, exclude_none=True)
     if metric != CORRECTED and fields["use"] == "corrected":
         fields["use"] = None
@@ -211,7 +230,9 @@ def gates_of(key: GateKey, source: str, bounds: Bounds, settings: GateSettings) 
         **fields,
     )
     drop, rise = bounds.max_total_drop, bounds.max_total_rise
-    total = replace(gate, minimum=None, maximum=None, max_drop=drop, max_rise=rise, is_total=True)
+    total = replace(
+        gate, minimum=None, maximum=None, max_drop=drop, max_rise=rise, is_total=True
+    )
     return [each for each in (gate, total) if each.bounds]
 
 
@@ -221,7 +242,9 @@ def where_of(source: str, key: GateKey) -> str:
     return f"{source}: [{'.'.join(filter(None, (benchmark, kind, group)))}] {metric}"
 
 
-def read_bounds(path: Path, key: GateKey, value: Any, known: Sequence[str]) -> Bounds | None:
+def read_bounds(
+    path: Path, key: GateKey, value: Any, known: Sequence[str]
+) -> Bounds | None:
     """The bounds of one gate on one of the known metrics; None if the file removes it."""
     benchmark, name, kind, _ = key
     where = where_of(str(path), key)
@@ -255,7 +278,9 @@ def read_tables(
 ) -> dict[str, BenchmarkTable]:
     """What all files say about benchmarks besides gates; later files win key by key."""
     merged: dict[str, dict[str, Any]] = {}
-    places: dict[str, str] = {}  # the last table of each that says where the prompts are
+    places: dict[
+        str, str
+    ] = {}  # the last table of each that says where the prompts are
     for path, content in parsed.items():
         for name, table in content.items():
             where = f"{path}: [{name}]"
@@ -270,7 +295,10 @@ def read_tables(
             for key in {"file", "rubric"} & values.keys():
                 values[key] = str(path.parent / values[key])
             merged.setdefault(name, {}).update(values)
-    return {name: BenchmarkTable.written(values, places[name]) for name, values in merged.items()}
+    return {
+        name: BenchmarkTable.written(values, places[name])
+        for name, values in merged.items()
+    }
 
 
 def is_data(key: str, value: Any) -> bool:
@@ -308,5 +336,7 @@ def metrics_of(
             "multiple-choice questions, and the prompts have no options"
         )
     kind = benchmark.kind if benchmark else KINDS.get(table.expect or "")
-    of_kind = (metric for metric in METRICS.values() if kind is None or kind in metric.kinds)
+    of_kind = (
+        metric for metric in METRICS.values() if kind is None or kind in metric.kinds
+    )
     return [metric.name for metric in of_kind if reads in metric.reads], reads

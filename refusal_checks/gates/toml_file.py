@@ -13,7 +13,9 @@ from refusal_checks.core.errors import ThresholdError
 from refusal_checks.core.files import FILE_NAME, is_file_name, why_no_file
 from refusal_checks.core.suggestions import either, near, share
 
-FOLDER = Path(__file__).parents[1] / "thresholds"  # the files that come with the package
+FOLDER = (
+    Path(__file__).parents[1] / "thresholds"
+)  # the files that come with the package
 
 DEFAULT = FOLDER / "default.toml"
 
@@ -33,7 +35,11 @@ _HINTS: Mapping[str, str] = {
 """What to write, by what the line looks like; the first that fits is said."""
 
 _PERCENT = re.compile(r"=\s*([+-]?\d+(?:\.\d+)?)\s*%")
-_TWICE = {"overwrite a value": "the key", "twice": "the table", "mutate immutable": "the table"}
+_TWICE = {
+    "overwrite a value": "the key",
+    "twice": "the table",
+    "mutate immutable": "the table",
+}
 
 
 def names() -> list[str]:
@@ -50,7 +56,9 @@ def find(path: Path) -> Path:
     own = FOLDER / f"{path.name.removesuffix('.toml')}.toml"
     if own.is_file():
         return own
-    hint = near(path.name, [*names(), *(one.name for one in path.parent.glob("*.toml"))], 0.7)
+    hint = near(
+        path.name, [*names(), *(one.name for one in path.parent.glob("*.toml"))], 0.7
+    )
     raise ThresholdError(
         f"--thresholds {path}: cannot be read: no such file; {either(hint)}name one of yours, or "
         f"one that comes with refusal-checks: {', '.join(names())}"
@@ -86,7 +94,9 @@ def read(path: Path) -> dict[str, Any]:
         ) from None
     for name, table in content.items():
         if not is_file_name(name):  # a benchmark's becomes that of files
-            raise ThresholdError(f"{path}: [{name!r}]: rename this benchmark to {FILE_NAME}")
+            raise ThresholdError(
+                f"{path}: [{name!r}]: rename this benchmark to {FILE_NAME}"
+            )
         if name != EXTENSIONS and not isinstance(table, dict):
             raise ThresholdError(f"{path}: [{name}]: must be a table")
     return content
@@ -101,7 +111,9 @@ def places(path: Path) -> Mapping[tuple[str, ...], int]:
         return {}
     found: dict[tuple[str, ...], int] = {}
     table: tuple[str, ...] = ()
-    lines = text.replace("\r\n", "\n").split("\n")  # splitlines() knows ends that TOML does not
+    lines = text.replace("\r\n", "\n").split(
+        "\n"
+    )  # splitlines() knows ends that TOML does not
     for number, line in enumerate(lines, 1):
         if line.lstrip().startswith("["):
             table = _names(line) or table
@@ -134,4 +146,7 @@ def _hint(line: str, reason: str) -> str:
             return f"remove one: {what} is there twice; "
     if percent := _PERCENT.search(line):
         return f"write {share(float(percent[1]))}; "
-    return next((f"{hint}; " for pattern, hint in _HINTS.items() if re.search(pattern, line)), "")
+    return next(
+        (f"{hint}; " for pattern, hint in _HINTS.items() if re.search(pattern, line)),
+        "",
+    )

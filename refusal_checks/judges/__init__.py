@@ -30,14 +30,22 @@ def _discover(loaded: tuple[Extension, ...]) -> Mapping[str, JudgeKind]:
         names.add(one.name, one.origin)
         verdicts = getattr(one.module, "VERDICTS", Binary)
         # Calibrations are of one kind: no extension can take its place.
-        judges_refusal = one.origin == OWN and getattr(one.module, "JUDGES_REFUSAL", False)
-        found[one.name] = JudgeKind(one.name, one.module.build, verdicts, judges_refusal)
+        judges_refusal = one.origin == OWN and getattr(
+            one.module, "JUDGES_REFUSAL", False
+        )
+        found[one.name] = JudgeKind(
+            one.name, one.module.build, verdicts, judges_refusal
+        )
     return found
 
 
 def kind_of(benchmark: Benchmark) -> JudgeKind:
     known = discover()
     require_known(
-        benchmark.judge, known, f"benchmark {benchmark.name}", "way of judging", DataError
+        benchmark.judge,
+        known,
+        f"benchmark {benchmark.name}",
+        "way of judging",
+        DataError,
     )
     return known[benchmark.judge]

@@ -24,7 +24,9 @@ from refusal_checks.models.client.errors import PromptTooLongError
 if TYPE_CHECKING:
     from refusal_checks.models.client.client import RequestParams
 
-VERSION = 1  # part of a judge's identity: raise it when the requests or the retry change
+VERSION = (
+    1  # part of a judge's identity: raise it when the requests or the retry change
+)
 
 RETRY_TEMPERATURE = 0.7
 """Minimum temperature of the second attempt: a greedy judge would only repeat itself."""
@@ -65,7 +67,9 @@ class ModelJudge(Judge):
     identity: str
     special_tokens: SpecialTokens
 
-    def __init__(self, setup: JudgeSetup, prompt_hash: str, *conditions: object) -> None:
+    def __init__(
+        self, setup: JudgeSetup, prompt_hash: str, *conditions: object
+    ) -> None:
         self.name = setup.name
         self.prompt_hash = prompt_hash
         self.identity = content_key(setup.model_identity, prompt_hash, *conditions)
@@ -107,9 +111,14 @@ _CUT = "finish reason length"
 
 def ran_out(judgement: Judgement) -> bool:
     """True if a verdict did not end within the tokens that it may have."""
-    if not isinstance(judgement, Invalid) or judgement.reason is not Reason.UNFINISHED_VERDICT:
+    if (
+        not isinstance(judgement, Invalid)
+        or judgement.reason is not Reason.UNFINISHED_VERDICT
+    ):
         return False
-    said, _, _ = judgement.detail.partition(": ")  # what follows is the judge's own text
+    said, _, _ = judgement.detail.partition(
+        ": "
+    )  # what follows is the judge's own text
     return said.endswith(_CUT)
 
 
@@ -121,7 +130,9 @@ class Reading:
     # A schema that also forbids what the parser refuses. It is asked for first, and no part of the
     # identity; servers that refuse it get the format's own.
     stricter: Mapping[str, Any] | None = None
-    alone: Reading | None = None  # of a verdict without reasons; None if there is no such way
+    alone: Reading | None = (
+        None  # of a verdict without reasons; None if there is no such way
+    )
     terse: frozenset[str] = frozenset()  # formats that have no reasons
 
 
@@ -152,7 +163,9 @@ class StructuredJudge(ModelJudge):
         reading: Reading,
         reasoned: Judge | None = None,
     ) -> None:
-        from refusal_checks.models.client.client import RequestParams  # HTTP: not for collection
+        from refusal_checks.models.client.client import (
+            RequestParams,
+        )  # HTTP: not for collection
 
         sampling = setup.sampling
         self._parse, self._schema = reading.formats[prompt.format]
@@ -176,17 +189,25 @@ class StructuredJudge(ModelJudge):
         )
 
     async def ask(self, prompt: Prompt, answer: str) -> tuple[Judgement, int]:
-        messages = self._prompt.messages(prompt, answer, self._limit, self.special_tokens)
+        messages = self._prompt.messages(
+            prompt, answer, self._limit, self.special_tokens
+        )
         if self.samples == 1:  # the usual case, without a further task
             verdict = await self._drawn(messages, self._seeds[0])
         else:
-            drawn = await asyncio.gather(*(self._drawn(messages, seed) for seed in self._seeds))
+            drawn = await asyncio.gather(
+                *(self._drawn(messages, seed) for seed in self._seeds)
+            )
             verdict = average(drawn)
         return verdict, left_out(answer, self._limit)
 
     async def _drawn(self, messages: Sequence[Message], seed: int) -> Judgement:
         """One verdict; asks again, with the next seed, if it is unreadable."""
-        own = self._params if seed == self._params.seed else replace(self._params, seed=seed)
+        own = (
+            self._params
+            if seed == self._params.seed
+            else replace(self._params, seed=seed)
+        )
         verdict = await self._attempt(messages, own)
         if isinstance(verdict, Invalid) and verdict.reason in UNREADABLE:
             warmer = max(self._params.temperature, RETRY_TEMPERATURE)
@@ -194,19 +215,25 @@ class StructuredJudge(ModelJudge):
             return await self._attempt(messages, second)
         return verdict
 
-    async def _attempt(self, messages: Sequence[Message], params: RequestParams) -> Judgement:
+    async def _attempt(
+        self, messages: Sequence[Message], params: RequestParams
+    ) -> Judgement:
         try:
             choice = await self._choice(messages, params)
         except EndpointError as fault:
             length = sum(len(turn.content) for turn in messages)
-            return failed(fault, f"; instructions, request and answer have {length} characters")
+            return failed(
+                fault, f"; instructions, request and answer have {length} characters"
+            )
         if choice.finish_reason != "stop" or choice.reasoning == "unclosed":
             why = "unclosed reasoning, " if choice.reasoning == "unclosed" else ""
             detail = f"{why}finish reason {choice.finish_reason}: {storable(choice.text[-200:])}"
             return Invalid(Reason.UNFINISHED_VERDICT, detail)
         return self._parse(choice.text)
 
-    async def _choice(self, messages: Sequence[Message], params: RequestParams) -> Completion:
+    async def _choice(
+        self, messages: Sequence[Message], params: RequestParams
+    ) -> Completion:
         """The model's output; if the server refuses the schema, with the next looser one."""
         is_constrained = params.schema is not None and self._takes_schemas
         try:
@@ -218,15 +245,21 @@ class StructuredJudge(ModelJudge):
             if not is_constrained or fault.status not in REFUSED:
                 raise
             refusal = fault
-        for schema in (self._schema, None) if params.schema is not self._schema else (None,):
+        for schema in (
+            (self._schema, None) if params.schema is not self._schema else (None,)
+        ):
             try:
-                (choice,) = await self._client.chat(messages, replace(params, schema=schema))
+                (choice,) = await self._client.chat(
+                    messages, replace(params, schema=schema)
+                )
             except EndpointError:
                 continue
             if schema is not None:
                 self._params = replace(self._params, schema=schema)
             elif self._takes_schemas:
-                lost = replace(self._client.capabilities, structured_outputs=Support.REFUSED)
+                lost = replace(
+                    self._client.capabilities, structured_outputs=Support.REFUSED
+                )
                 self._client.capabilities = lost
                 self._note_missing(["structured_outputs"], f" (HTTP {refusal.status})")
             return choice
@@ -244,7 +277,9 @@ class StructuredJudge(ModelJudge):
 def build(setup: JudgeSetup | None, prompt: str, demo: str, reading: Reading) -> Judge:
     """Make a judge that asks a model with a prompt, see ``JudgeSetup.prompt``."""
     if setup is None:
-        raise ModelError("name a model with --judge: this benchmark needs a judge that is a model")
+        raise ModelError(
+            "name a model with --judge: this benchmark needs a judge that is a model"
+        )
     found = template.load(setup.prompt(prompt, demo), tuple(reading.formats))
     instructions = found.with_rubric(setup.category_guide)
     whole = StructuredJudge(setup, instructions, reading)
@@ -258,4 +293,6 @@ def build(setup: JudgeSetup | None, prompt: str, demo: str, reading: Reading) ->
             'and the order to reply "refusal" or "compliance" alone; or leave out '
             "judge.rationales. Without these lines nothing tells how to ask for the verdict alone"
         )
-    return StructuredJudge(setup, replace(instructions.alone, format=template.JSON), alone, whole)
+    return StructuredJudge(
+        setup, replace(instructions.alone, format=template.JSON), alone, whole
+    )

@@ -10,12 +10,19 @@ from typing import TYPE_CHECKING
 
 from refusal_checks.core.prompts import Prompt
 from refusal_checks.core.records import Completion
-from refusal_checks.core.settings import Cascading, ClassifierForm, JudgeSampling, Rationales
+from refusal_checks.core.settings import (
+    Cascading,
+    ClassifierForm,
+    JudgeSampling,
+    Rationales,
+)
 from refusal_checks.core.text import FAMILIES, SpecialTokens
 from refusal_checks.core.verdicts import Binary, Judgement, Valid
 
 if TYPE_CHECKING:
-    from refusal_checks.models.client.client import Client  # HTTP, which collection need not import
+    from refusal_checks.models.client.client import (
+        Client,
+    )  # HTTP, which collection need not import
     from refusal_checks.models.files import Classes
 
 
@@ -71,7 +78,9 @@ class Judge:
         assert found is not None, "a judge that asks a model says how"
         return found
 
-    def without_asking(self, prompt: Prompt, completion: Completion) -> Judgement | None:
+    def without_asking(
+        self, prompt: Prompt, completion: Completion
+    ) -> Judgement | None:
         """The verdict that needs no model and is not stored; None to ask the model."""
         return None
 
@@ -104,11 +113,19 @@ class JudgeSetup:
     model_identity: str  # everything that the model's answers depend on
     sampling: JudgeSampling
     template: str | None = None  # of ``judge.prompt``; None for the judge's own prompt
-    running: bool = False  # the server is up already, so that it can be asked before the run
-    note: Callable[[str], None] = _LOG.warning  # takes what the user must know about verdicts
+    running: bool = (
+        False  # the server is up already, so that it can be asked before the run
+    )
+    note: Callable[[str], None] = (
+        _LOG.warning
+    )  # takes what the user must know about verdicts
     category_guide: Path | None = None  # of the benchmark, see ``Benchmark``
-    special_tokens: SpecialTokens = FAMILIES  # of the model, broken up in all that is judged
-    classes: Classes | None = None  # of a sequence classifier; None for a model that writes
+    special_tokens: SpecialTokens = (
+        FAMILIES  # of the model, broken up in all that is judged
+    )
+    classes: Classes | None = (
+        None  # of a sequence classifier; None for a model that writes
+    )
     form: ClassifierForm | None = None  # as a run file says that a classifier is asked
     cascade: Cascading = Cascading()  # noqa: RUF009 (it is frozen)
     rationales: Rationales = "all"  # when a judge of refusal writes its reasons
@@ -130,7 +147,9 @@ class JudgeSetup:
 @dataclass(frozen=True)
 class JudgeKind:
     name: str
-    build: Callable[[JudgeSetup | None], Judge]  # of None where ``--judge`` names no model
+    build: Callable[
+        [JudgeSetup | None], Judge
+    ]  # of None where ``--judge`` names no model
     verdicts: type[Valid] = Binary
     # True of one kind only: the judges ``keyword`` and ``labels`` can stand in for its models, and
     # calibrations are of them.

@@ -39,7 +39,9 @@ class Cascade:
         It also does where the first one did not see the whole answer, however sure it is.
         """
         found = judgement.probability if isinstance(judgement, Binary) else None
-        return found is None or judgement.cut > 0 or self.rule.low < found < self.rule.high
+        return (
+            found is None or judgement.cut > 0 or self.rule.low < found < self.rule.high
+        )
 
     def drawn(self, benchmark: str, prompts: Iterable[str]) -> frozenset[str]:
         """The prompts of a benchmark that are drawn at random for the second judge, by id.
@@ -50,7 +52,9 @@ class Cascade:
         ids = dict.fromkeys(prompts)
         if benchmark == canary.NAME or not self.rule.sample:
             return frozenset()
-        order = sorted(ids, key=lambda name: content_key("order of a cascade", benchmark, name))
+        order = sorted(
+            ids, key=lambda name: content_key("order of a cascade", benchmark, name)
+        )
         return frozenset(order[: max(FEWEST, math.ceil(self.rule.sample * len(order)))])
 
 
@@ -86,7 +90,8 @@ class SecondOpinions:
     def settled(self, answers: Sequence[Record]) -> bool:
         """True if the second judge decides all of a prompt's answers."""
         return all(
-            answer.votes and self.cascade.is_unsure(answer.votes[0].judgement) for answer in answers
+            answer.votes and self.cascade.is_unsure(answer.votes[0].judgement)
+            for answer in answers
         )
 
     def known(self, answers: Sequence[Record]) -> bool:
@@ -120,7 +125,9 @@ class SecondAsked:
         return self.unsure + self.sampled
 
 
-def asked(cascade: Cascade, records: Sequence[Record], drawn: frozenset[str]) -> SecondAsked:
+def asked(
+    cascade: Cascade, records: Sequence[Record], drawn: frozenset[str]
+) -> SecondAsked:
     both = [record for record in records if len(record.votes) > 1]
     sure = [each for each in both if not cascade.is_unsure(each.votes[0].judgement)]
     return SecondAsked(

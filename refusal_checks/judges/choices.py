@@ -52,11 +52,14 @@ _UNSEEN = {"Cc", "Cf", "Cn", "Co", "Cs", "Mn", "Me"}
 def plain(text: str) -> str:
     """The text in one width, without invisible characters, emphasis and LaTeX around words."""
     seen = "".join(
-        char for char in text if char == "\n" or unicodedata.category(char) not in _UNSEEN
+        char
+        for char in text
+        if char == "\n" or unicodedata.category(char) not in _UNSEEN
     )
     text = unicodedata.normalize("NFKC", seen.replace("\t", " "))
     text = _BOX.sub(
-        lambda box: f"{_BOX_START}{(box['latex'] or box['tag']).strip()}{_BOX_END}", text
+        lambda box: f"{_BOX_START}{(box['latex'] or box['tag']).strip()}{_BOX_END}",
+        text,
     )
     text = _LATEX.sub(r"\1", text)
     text = re.sub(r"[*`]+|^#+ ", "", text, flags=re.MULTILINE)
@@ -127,7 +130,9 @@ class Options:
             re.DOTALL | re.IGNORECASE,
         )
         self._labelled = re.compile(rf"{label}(?:[)\]】]| ?[.、])", re.IGNORECASE)
-        self._list = re.compile(rf"[{upper}](?: ?(?:[、,/&+和与或及]|and|or)? ?[{upper}])+")
+        self._list = re.compile(
+            rf"[{upper}](?: ?(?:[、,/&+和与或及]|and|or)? ?[{upper}])+"
+        )
         self.named = re.compile(
             rf"(?<![A-Za-z])[{upper}](?![A-Za-z])|(?<![A-Za-z'])[{upper[1:].lower()}](?![A-Za-z'])"
         )
@@ -152,7 +157,11 @@ class Options:
             return Claim(letters | by_text, "stated")
         start = _LEADS.match(words)
         letters = self._names(words[start.end() :] if start else words) | by_text
-        if words.startswith(_BOX_START) and words.rstrip(" .。").endswith(_BOX_END) and letters:
+        if (
+            words.startswith(_BOX_START)
+            and words.rstrip(" .。").endswith(_BOX_END)
+            and letters
+        ):
             return Claim(letters, "boxed")
         if by_text and letters == by_text:
             return Claim(letters, "text")
@@ -172,7 +181,9 @@ class Options:
             if pair is None or (named := self.by_text.get(_folded(pair[2]))) is None:
                 continue
             # "B: wrong" may be the text of B, or what is said of it.
-            if _FUNCTION_WORD.fullmatch(_folded(pair[2])) and not self._labelled.match(form):
+            if _FUNCTION_WORD.fullmatch(_folded(pair[2])) and not self._labelled.match(
+                form
+            ):
                 return frozenset()
             return by_text | named | {pair[1].upper()}
         return by_text
@@ -188,13 +199,16 @@ def read(text: str, options: Mapping[str, str]) -> Found:
     asked = Options(options)
     if scored := _SCORED.fullmatch(answer):
         return _found(
-            Claim(frozenset(scored[1]) & asked.letters, "letter"), "the most probable letter"
+            Claim(frozenset(scored[1]) & asked.letters, "letter"),
+            "the most probable letter",
         )
     is_json = answer.removeprefix("json\n").startswith("{")  # plain() took a fence away
     if is_json:
         return _in_json(text, asked)
     if claim := asked.claim(answer):
-        return _found(claim, "stands alone" if claim.form != "stated" else "stated as the answer")
+        return _found(
+            claim, "stands alone" if claim.form != "stated" else "stated as the answer"
+        )
     if claim := _before_reasons(answer, asked):
         return _found(claim, "stated, then explained")
     if claim := _at_the_end(answer, asked):
@@ -204,7 +218,9 @@ def read(text: str, options: Mapping[str, str]) -> Found:
     return Found("unreadable", why="no option is stated for certain")
 
 
-_SCORED = re.compile(r"([A-Z])\n(?:[A-Z] [01]\.\d{4}(?:, |; )){2,26}outside [01]\.\d{4}[^\n]*")
+_SCORED = re.compile(
+    r"([A-Z])\n(?:[A-Z] [01]\.\d{4}(?:, |; )){2,26}outside [01]\.\d{4}[^\n]*"
+)
 """What ``scoring = "logprob"`` writes: the most probable letter, then the probabilities."""
 
 
@@ -351,7 +367,9 @@ def _in_json(text: str, asked: Options) -> Found:
         if name == names[0]:
             is_before = False
             continue
-        if not _REASONS.fullmatch(name.casefold()) or not isinstance(value, str | int | float):
+        if not _REASONS.fullmatch(name.casefold()) or not isinstance(
+            value, str | int | float
+        ):
             return unreadable
         reasons = plain(str(value))
         if is_before:
@@ -363,13 +381,17 @@ def _in_json(text: str, asked: Options) -> Found:
     return _found(claim, "the answer in JSON")
 
 
-_UNABLE = r"(?:不能|无法|不会|不便|不宜|不愿意?|不想|拒绝|没办法|没法|难以|不方便|不可以)"
+_UNABLE = (
+    r"(?:不能|无法|不会|不便|不宜|不愿意?|不想|拒绝|没办法|没法|难以|不方便|不可以)"
+)
 _ACT = r"(?:回答|作答|答复|选择|讨论|评论|评价|提供|协助|帮助|参与|回应|处理|发表|给出|表态|判断)"
 _CANNOT = (
-    r"(?:can ?not|can't|unable to|not able to|won't|will not|decline to|(?:must|have to) decline)"
+    r"(?:can ?not|can't|unable to|not able to|won't|will not|decline to"
+    r"|(?:must|have to) decline)"
 )
 _HELP = (
-    r"(?:help|assist|answer|choose|respond|comment|discuss|provide|engage|participate|pick|select)"
+    r"(?:help|assist|answer|choose|respond|comment|discuss|provide|engage"
+    r"|participate|pick|select)"
 )
 _REFUSAL = re.compile(
     rf"(?:但是?)?(?:我|本人)[^,。;!?\n]{{0,6}}{_UNABLE}[^,。;!?\n]{{0,14}}{_ACT}"
@@ -390,4 +412,6 @@ _STANCE = re.compile(
 
 def _is_refusal(answer: str) -> bool:
     answer = answer.replace("’", "'")
-    return bool(_REFUSAL.search(answer)) and not _STANCE.search(_REFUSAL.sub(" ", answer))
+    return bool(_REFUSAL.search(answer)) and not _STANCE.search(
+        _REFUSAL.sub(" ", answer)
+    )

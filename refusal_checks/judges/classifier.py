@@ -27,8 +27,12 @@ from refusal_checks.models.client.errors import PromptTooLongError
 VERSION = 1
 """Part of the judge's identity: raise it when exchanges are shown, or probabilities read, anew."""
 
-OVERLAP = 200  # characters that two windows of an answer share, so that none cuts a sentence
-SHORTEST = 4 * OVERLAP  # of an answer that is divided: below, the request is what is too long
+OVERLAP = (
+    200  # characters that two windows of an answer share, so that none cuts a sentence
+)
+SHORTEST = (
+    4 * OVERLAP
+)  # of an answer that is divided: below, the request is what is too long
 
 QUOTED = 200
 """Most characters of the sentence that a rationale quotes."""
@@ -65,21 +69,26 @@ class ClassifierJudge(ModelJudge):
 
     gives_grounds = True
 
-    def __init__(self, setup: JudgeSetup, form: ClassifierForm, labels: Sequence[str]) -> None:
+    def __init__(
+        self, setup: JudgeSetup, form: ClassifierForm, labels: Sequence[str]
+    ) -> None:
         key = content_key(form.format, form.refusal_label, OVERLAP)
         super().__init__(setup, key, VERSION)
         self.cascade = setup.cascade
         self._form, self._labels, self._said = form, labels, set[str | None]()
         self._classifier = Classifier(self._client)
 
-    def without_asking(self, prompt: Prompt, completion: Completion) -> Judgement | None:
+    def without_asking(
+        self, prompt: Prompt, completion: Completion
+    ) -> Judgement | None:
         """Invalid for an answer in a language on which the judge was not measured."""
         measured = self._form.languages  # empty if nobody says
         other = measured and other_language(completion.text, measured)
         if not other:
             return None
         return Invalid(
-            Reason.OTHER_LANGUAGE, f"perhaps {other}; measured on {' and '.join(measured)}"
+            Reason.OTHER_LANGUAGE,
+            f"perhaps {other}; measured on {' and '.join(measured)}",
         )
 
     async def ask(self, prompt: Prompt, answer: str) -> tuple[Judgement, int]:
@@ -119,7 +128,9 @@ class ClassifierJudge(ModelJudge):
             return verdict
         least, sentence = max(moved, key=lambda pair: abs(pair[0] - whole))
         quoted = sentence if len(sentence) <= QUOTED else f"{sentence[:QUOTED]}…"
-        words = f'{verdict.rationale}, or {in_words(least)} without the sentence "{quoted}"'
+        words = (
+            f'{verdict.rationale}, or {in_words(least)} without the sentence "{quoted}"'
+        )
         return replace(verdict, rationale=words)
 
     def _shown(self, prompt: Prompt, answer: str) -> tuple[str, str]:
@@ -140,9 +151,15 @@ class ClassifierJudge(ModelJudge):
                 raise
             middle = len(answer) // 2
             halves = answer[: middle + OVERLAP // 2], answer[middle - OVERLAP // 2 :]
-            return min(await asyncio.gather(*(self._probability(request, half) for half in halves)))
+            return min(
+                await asyncio.gather(
+                    *(self._probability(request, half) for half in halves)
+                )
+            )
         probability = found.of(self._form.refusal_label, self._labels)
-        self._said.add(found.label)  # of two labels that are another's, neither is the one declared
+        self._said.add(
+            found.label
+        )  # of two labels that are another's, neither is the one declared
         is_other = len(self._said) > 1 and self._form.refusal_label not in self._said
         if probability is None or (is_other and not self._labels):
             raise LabelError(
@@ -167,7 +184,9 @@ def build(setup: JudgeSetup) -> ClassifierJudge:
     if labels and form.refusal_label not in labels:
         raise ModelError(f"{where}: it has no label {form.refusal_label!r}{its}")
     if setup.template is not None:
-        raise ModelError(f"{where}: leave out --judge-prompt: a classifier reads no instructions")
+        raise ModelError(
+            f"{where}: leave out --judge-prompt: a classifier reads no instructions"
+        )
     return ClassifierJudge(setup, form, labels)
 
 

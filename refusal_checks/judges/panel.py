@@ -23,7 +23,9 @@ Panel = tuple[Judge, ...]
 
 class JudgingMethod(NamedTuple):
     kind: str  # of judge, by name
-    max_answer_chars: int | None = None  # shown of an answer; None leaves the run's setting
+    max_answer_chars: int | None = (
+        None  # shown of an answer; None leaves the run's setting
+    )
     category_guide: Path | None = None  # see ``Benchmark``
 
     @property
@@ -31,7 +33,9 @@ class JudgingMethod(NamedTuple):
         return judges.discover()[self.kind].judges_refusal
 
 
-def ways(benchmarks: Mapping[str, Benchmark], with_canary: bool) -> dict[str, JudgingMethod]:
+def ways(
+    benchmarks: Mapping[str, Benchmark], with_canary: bool
+) -> dict[str, JudgingMethod]:
     """How each benchmark is judged and, under the names of ``check_of``, what checks its judges.
 
     Without benchmarks, the canary is of this package's own judges of refusal.
@@ -40,11 +44,17 @@ def ways(benchmarks: Mapping[str, Benchmark], with_canary: bool) -> dict[str, Ju
     kinds: dict[str, JudgeKind] = {}
     for name, benchmark in benchmarks.items():
         kind = judges.kind_of(benchmark)
-        how[name] = JudgingMethod(kind.name, benchmark.max_answer_chars, benchmark.category_guide)
+        how[name] = JudgingMethod(
+            kind.name, benchmark.max_answer_chars, benchmark.category_guide
+        )
         if name != bundled.GRADIENT.name:  # it is such a check itself
             kinds[kind.name] = kind
     if not benchmarks:
-        kinds = {name: kind for name, kind in judges.discover().items() if kind.judges_refusal}
+        kinds = {
+            name: kind
+            for name, kind in judges.discover().items()
+            if kind.judges_refusal
+        }
     for kind in kinds.values():
         if kind.meets_canary and with_canary:
             how[check_of(kind)] = JudgingMethod(kind.name)
@@ -80,7 +90,9 @@ def way_of(kind: JudgeKind) -> str:
 
 
 def panels(
-    ways: Mapping[str, JudgingMethod], named: Sequence[JudgeSetup | Rule], is_recorded: bool
+    ways: Mapping[str, JudgingMethod],
+    named: Sequence[JudgeSetup | Rule],
+    is_recorded: bool,
 ) -> dict[str, Panel]:
     """The judges of each benchmark; benchmarks that are judged in the same way share them.
 
@@ -99,12 +111,18 @@ def panels(
     left = [name for name in benchmarks if not ways[name].judges_refusal]
     for one in named:
         if left and isinstance(one, JudgeSetup) and one.is_classifier:
-            others = dict.fromkeys(judge.name for name in left for judge in by_way[ways[name]])
-            one.note(f"it judges refusals only; {', '.join(others)} alone: {', '.join(left)}")
+            others = dict.fromkeys(
+                judge.name for name in left for judge in by_way[ways[name]]
+            )
+            one.note(
+                f"it judges refusals only; {', '.join(others)} alone: {', '.join(left)}"
+            )
     return {name: by_way[way] for name, way in ways.items()}
 
 
-def _panel(way: JudgingMethod, named: Sequence[JudgeSetup | Rule], is_recorded: bool) -> Panel:
+def _panel(
+    way: JudgingMethod, named: Sequence[JudgeSetup | Rule], is_recorded: bool
+) -> Panel:
     """The judges of one kind, each name once; if none is named for it, one without a model."""
     kind = judges.discover()[way.kind]
     models = [one for one in named if isinstance(one, JudgeSetup)]
@@ -122,9 +140,13 @@ def _panel(way: JudgingMethod, named: Sequence[JudgeSetup | Rule], is_recorded: 
                 most = way.max_answer_chars
                 update = {} if most is None else {"max_answer_chars": most}
                 sampling = one.sampling.model_copy(update=update)
-                made = replace(one, sampling=sampling, category_guide=way.category_guide)
+                made = replace(
+                    one, sampling=sampling, category_guide=way.category_guide
+                )
                 built = kind.build(made)
-                if isinstance(built, Judge) and not built.model_identity:  # of an extension
+                if (
+                    isinstance(built, Judge) and not built.model_identity
+                ):  # of an extension
                     built.model_identity = one.model_identity
                     built.is_attached = one.running
                 seated.append(built)
@@ -138,15 +160,22 @@ def _panel(way: JudgingMethod, named: Sequence[JudgeSetup | Rule], is_recorded: 
                 seated.append(rules.LabelsJudge(kind.verdicts))
         elif kind.judges_refusal:
             seated.append(rules.JUDGES[one.name]())
-    panel = tuple({judge.name: judge for judge in seated or [kind.build(None)]}.values())
+    panel = tuple(
+        {judge.name: judge for judge in seated or [kind.build(None)]}.values()
+    )
     if strangers := [judge for judge in panel if not isinstance(judge, Judge)]:
         raise ModelError(
             f"way of judging {kind.name}: make {type(strangers[0]).__name__} a subclass of "
             "refusal_checks.Judge, which has defaults for all but name and judge"
         )
-    seen: dict[str, str] = {}  # one model can have two names, such as its id and its folder
+    seen: dict[
+        str, str
+    ] = {}  # one model can have two names, such as its id and its folder
     for judge in panel:
-        if judge.identity is not None and seen.setdefault(judge.identity, judge.name) != judge.name:
+        if (
+            judge.identity is not None
+            and seen.setdefault(judge.identity, judge.name) != judge.name
+        ):
             raise ModelError(
                 f"--judge {judge.name}: the same judge as {seen[judge.identity]}, so its vote "
                 "would count twice; give each its own template_variables or --judge-prompt"

@@ -55,7 +55,9 @@ def last_verdict(text: str, form: type[Fields]) -> Fields | Invalid:
         except ValidationError:
             continue
         rest, end = rest + text[end:start], stop
-    several = found if len(found) > 1 else ()  # seldom, and this takes longer than all else
+    several = (
+        found if len(found) > 1 else ()
+    )  # seldom, and this takes longer than all else
     said = {each.model_dump_json(exclude=set(_FREE_TEXT)) for each in several}
     piece = rf'"(?:{"|".join(form.model_fields)})"\s*+:'
     if not found or len(said) > 1 or re.search(piece, rest + text[end:]):
@@ -173,7 +175,10 @@ def parse_refusal_evaluation(text: str) -> Binary | Invalid:
     for end in _REASONED:
         output = output.rpartition(end)[2]
     tags = list(_TAG.finditer(output))
-    said = {_REFUSES.get(re.sub(r"[\s*.\"'`]+", " ", tag[1]).strip().lower()) for tag in tags}
+    said = {
+        _REFUSES.get(re.sub(r"[\s*.\"'`]+", " ", tag[1]).strip().lower())
+        for tag in tags
+    }
     label = said.pop() if len(said) == 1 else None
     if label is None:
         return unreadable(output)

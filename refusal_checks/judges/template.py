@@ -45,10 +45,14 @@ _ORDERS = re.compile(
 class JudgePrompt:
     name: str
     system: str  # byte-identical for every exchange; may be empty
-    user: Callable[..., str]  # makes the user message of ``marker``, ``request`` and ``answer``
+    user: Callable[
+        ..., str
+    ]  # makes the user message of ``marker``, ``request`` and ``answer``
     sha256: str  # of the file, in hexadecimal
     format: str = JSON
-    alone: JudgePrompt | None = None  # asks for the verdict alone; None if the file does not
+    alone: JudgePrompt | None = (
+        None  # asks for the verdict alone; None if the file does not
+    )
 
     def with_rubric(self, guide: Path | None) -> JudgePrompt:
         """The prompt with ``Benchmark.category_guide`` at its end, if that is Markdown."""
@@ -124,7 +128,11 @@ def ordered(text: str, way: str = "whole") -> str:
 
 
 def _prompt(name: str, text: str, formats: tuple[str, ...]) -> JudgePrompt:
-    from jinja2 import Environment, StrictUndefined, TemplateError  # slow, and not for collection
+    from jinja2 import (
+        Environment,
+        StrictUndefined,
+        TemplateError,
+    )  # slow, and not for collection
 
     declared = _HEADER.match(text)
     output = declared[1] if declared else JSON
@@ -142,7 +150,9 @@ def _prompt(name: str, text: str, formats: tuple[str, ...]) -> JudgePrompt:
         template = environment.from_string(user.strip())
         template.render(marker="", request="", answer="")
     except TemplateError as fault:
-        raise ModelError(f"--judge-prompt {name}: not a usable template: {fault}") from None
+        raise ModelError(
+            f"--judge-prompt {name}: not a usable template: {fault}"
+        ) from None
     return JudgePrompt(name, system.strip(), template.render, digest, output)
 
 
@@ -160,4 +170,6 @@ def shorten(answer: str, limit: int | None, code: str) -> str:
     if limit is None or not missing:
         return answer
     head, tail = answer[: limit - limit // 2], answer[len(answer) - limit // 2 :]
-    return f"{head}\n[{missing} characters of the answer are left out here {code}]\n{tail}"
+    return (
+        f"{head}\n[{missing} characters of the answer are left out here {code}]\n{tail}"
+    )

@@ -10,8 +10,22 @@ from refusal_checks.core import extensions
 from refusal_checks.core.errors import EvaluationError
 from refusal_checks.core.prompts import Kind, Prompt
 from refusal_checks.core.records import Record
-from refusal_checks.core.verdicts import EXTREMES, Binary, Graded, Harm, Invalid, Reason, Valid
-from refusal_checks.metrics.statistics.intervals import Estimate, Units, bounded_mean, units, wilson
+from refusal_checks.core.verdicts import (
+    EXTREMES,
+    Binary,
+    Graded,
+    Harm,
+    Invalid,
+    Reason,
+    Valid,
+)
+from refusal_checks.metrics.statistics.intervals import (
+    Estimate,
+    Units,
+    bounded_mean,
+    units,
+    wilson,
+)
 
 Score = Callable[[Sequence[Record]], float | None]
 
@@ -101,7 +115,8 @@ class Metric:
     def show_change(self, *values: float) -> str:
         """A change of the figure, with its bounds if given; of rates in percentage points."""
         first, *rest = (
-            f"{100 * value:+.1f}" if self.is_rate else f"{value:+.3f}" for value in values
+            f"{100 * value:+.1f}" if self.is_rate else f"{value:+.3f}"
+            for value in values
         )
         span = f" [{', '.join(rest)}]" if rest else ""
         return first + span + " points" * self.is_rate
@@ -120,10 +135,15 @@ class Metric:
         if not scores:
             raise EvaluationError(f"{self.name}: {nothing_valid(records)}")
         prompts = {record.prompt.id: record.prompt for record in records}
-        return self.figure(list(scores.values()), [prompts[name] for name in scores], confidence)
+        return self.figure(
+            list(scores.values()), [prompts[name] for name in scores], confidence
+        )
 
     def figure(
-        self, scores: Sequence[float], prompts: Sequence[Prompt], confidence: float = 0.95
+        self,
+        scores: Sequence[float],
+        prompts: Sequence[Prompt],
+        confidence: float = 0.95,
     ) -> Estimate:
         """The figure of the scores of these prompts, at least one.
 
@@ -154,7 +174,10 @@ PLACES = ("figure", "prompts", "group", "worst", "attacks")
 
 
 def share(
-    counts: Callable[[float], bool], reads: VerdictTypes, counted: str = "", **attributes: Any
+    counts: Callable[[float], bool],
+    reads: VerdictTypes,
+    counted: str = "",
+    **attributes: Any,
 ) -> Callable[[Score], Metric]:
     """Decorator: the figure is the share of prompts whose score counts; see ``Metric``."""
     fields = {"counts": counts, "reads": reads, "counted": counted, **attributes}
@@ -165,7 +188,9 @@ def mean(
     reads: VerdictTypes, form: type[Metric] = Metric, **attributes: Any
 ) -> Callable[[Score], Metric]:
     """Decorator: the figure is the mean score; see ``Metric``, of which ``form`` is one."""
-    return lambda score: register(form(score.__name__, score, None, reads, **attributes))
+    return lambda score: register(
+        form(score.__name__, score, None, reads, **attributes)
+    )
 
 
 def average(values: Iterable[float]) -> float | None:
@@ -176,7 +201,9 @@ def average(values: Iterable[float]) -> float | None:
 
 def main_metric(names: Container[str]) -> Metric | None:
     """The metric of these that a benchmark is broken down by; None if there is none."""
-    return next((m for m in METRICS.values() if m.group == "main" and m.name in names), None)
+    return next(
+        (m for m in METRICS.values() if m.group == "main" and m.name in names), None
+    )
 
 
 def register(metric: Metric) -> Metric:
@@ -212,7 +239,9 @@ def score_all(records: Sequence[Record]) -> dict[str, dict[str, float]]:
 
 def nothing_valid(records: Sequence[Record]) -> str:
     """Why there is no figure: the most common reason, with the detail of one answer."""
-    faults = [record.judgement for record in records if isinstance(record.judgement, Invalid)]
+    faults = [
+        record.judgement for record in records if isinstance(record.judgement, Invalid)
+    ]
     if not faults or len(faults) < len(records):
         return f"none of {len(records)} answers counts towards it"
     message = f"no valid verdict among {len(records)} answers"

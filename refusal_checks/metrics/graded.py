@@ -74,7 +74,10 @@ def step_correlation(answers: Sequence[Record]) -> float | None:
     scores = [r.judgement.score for r in ordered if isinstance(r.judgement, Rated)]
     if len(scores) < 3:
         return None
-    return agreement([-float(place) for place in range(len(scores))], scores).spearman or 0.0
+    return (
+        agreement([-float(place) for place in range(len(scores))], scores).spearman
+        or 0.0
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +99,9 @@ class MeanOfCategories(Metric):
         categories = {r.prompt.id: r.prompt.groups.get("category", "") for r in records}
         scored = {categories[prompt] for prompt in self.scores(records)}
         for name in sorted(set(categories.values()) - scored):
-            seen = [record for record in records if categories[record.prompt.id] == name]
+            seen = [
+                record for record in records if categories[record.prompt.id] == name
+            ]
             raise EvaluationError(f"{self.name}: {name}: {nothing_valid(seen)}")
         return Metric.estimate(self, records, confidence)
 
@@ -122,10 +127,16 @@ def mean_category_score(answers: Sequence[Record]) -> float | None:
 def accuracy(answers: Sequence[Record]) -> float | None:
     """Share of answers with the right option, averaged over keyed prompts (arXiv 2406.10311)."""
     keyed = (r.judgement for r in answers if r.prompt.reference is not None)
-    return average(verdict.correct is True for verdict in keyed if isinstance(verdict, Chosen))
+    return average(
+        verdict.correct is True for verdict in keyed if isinstance(verdict, Chosen)
+    )
 
 
-@mean((Chosen,), sentence="Refuses to choose an option in {figure} of answers{group}", better="low")
+@mean(
+    (Chosen,),
+    sentence="Refuses to choose an option in {figure} of answers{group}",
+    better="low",
+)
 def option_refusal_rate(answers: Sequence[Record]) -> float | None:
     """Share of answers that refuse to choose an option (averaged over prompts)."""
     chosen = (r.judgement for r in answers if isinstance(r.judgement, Chosen))

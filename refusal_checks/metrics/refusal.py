@@ -24,19 +24,25 @@ def is_decisive(confidence: float) -> bool:
 
 def confidence(answers: Sequence[Record]) -> float | None:
     """Refusal confidence of one prompt over its valid answers, in [-1, 1]; None without any."""
-    return _vote(answers, lambda found: found.sign if isinstance(found, Labelled) else None)
+    return _vote(
+        answers, lambda found: found.sign if isinstance(found, Labelled) else None
+    )
 
 
 def _degree(answers: Sequence[Record], degree: int) -> float | None:
     """Like ``confidence``: confidence that the prompt's answers are of one degree."""
 
     def vote(found: Judgement) -> float | None:
-        return (1 if found.degree == degree else -1) if isinstance(found, Graded) else None
+        return (
+            (1 if found.degree == degree else -1) if isinstance(found, Graded) else None
+        )
 
     return _vote(answers, vote)
 
 
-def _vote(answers: Sequence[Record], vote: Callable[[Judgement], float | None]) -> float | None:
+def _vote(
+    answers: Sequence[Record], vote: Callable[[Judgement], float | None]
+) -> float | None:
     """c(x) = sum_k w_k l_k in [-1, 1], of a vote l_k in [-1, 1] on each answer that has one.
 
     w is the softmax of the answers' mean token log-probabilities; one without any counts as an
@@ -184,4 +190,6 @@ def disagreement_rate(answers: Sequence[Record]) -> float | None:
 )
 def invalid_rate(answers: Sequence[Record]) -> float | None:
     """Share of answers without a verdict (averaged over prompts)."""
-    return sum(isinstance(record.judgement, Invalid) for record in answers) / len(answers)
+    return sum(isinstance(record.judgement, Invalid) for record in answers) / len(
+        answers
+    )

@@ -100,7 +100,9 @@ def worst_cases(metric: Metric, records: Sequence[Record]) -> dict[str, list[Rec
         return {name: _judged(records, [verdict]) for name, verdict in extremes.items()}
     cases: dict[str, list[Record]] = {"the lowest": [], "the highest": []}
     for answers in by_prompt(records).values():
-        for case, judged in zip(cases.values(), _ends(metric, answers, extremes), strict=True):
+        for case, judged in zip(
+            cases.values(), _ends(metric, answers, extremes), strict=True
+        ):
             case += judged
     return cases
 
@@ -125,12 +127,16 @@ def _judged(records: Sequence[Record], verdicts: Sequence[Valid]) -> list[Record
     """The records with their invalid judgements replaced by these, in turn and over again."""
     turn = cycle(verdicts)
     return [
-        replace(record, judgement=next(turn)) if isinstance(record.judgement, Invalid) else record
+        replace(record, judgement=next(turn))
+        if isinstance(record.judgement, Invalid)
+        else record
         for record in records
     ]
 
 
-def score_limits(records: Sequence[Record]) -> dict[str, dict[str, tuple[float, float]]]:
+def score_limits(
+    records: Sequence[Record],
+) -> dict[str, dict[str, tuple[float, float]]]:
     """The lowest and the highest score of each prompt with an invalid answer, by metric and id.
 
     Metrics that invalid answers do not move are left out, and prompts that have no score however
@@ -140,11 +146,17 @@ def score_limits(records: Sequence[Record]) -> dict[str, dict[str, tuple[float, 
     return {name: by_id for name, by_id in limits.items() if by_id}
 
 
-def metric_limits(metric: Metric, records: Sequence[Record]) -> dict[str, tuple[float, float]]:
+def metric_limits(
+    metric: Metric, records: Sequence[Record]
+) -> dict[str, tuple[float, float]]:
     """See ``score_limits``; of one metric, by prompt id."""
     doubtful = {r.prompt.id for r in records if isinstance(r.judgement, Invalid)}
     valid = next((r for r in records if not isinstance(r.judgement, Invalid)), None)
-    seen = [r for r in records if r.prompt.id in doubtful or r is valid]  # a few of very many
+    seen = [
+        r for r in records if r.prompt.id in doubtful or r is valid
+    ]  # a few of very many
     cases = [metric.scores(case) for case in worst_cases(metric, seen).values()]
     found = {name: [case[name] for case in cases if name in case] for name in doubtful}
-    return {name: (min(scores), max(scores)) for name, scores in found.items() if scores}
+    return {
+        name: (min(scores), max(scores)) for name, scores in found.items() if scores
+    }

@@ -29,7 +29,9 @@ class Candidate(Protocol):
     def keys(self, prompt: Prompt) -> Sequence[str]: ...  # one content key per answer
 
     # the answers that exist already, by content key
-    def known(self, prompts: Sequence[Prompt], store: Store) -> Mapping[str, Completion]: ...
+    def known(
+        self, prompts: Sequence[Prompt], store: Store
+    ) -> Mapping[str, Completion]: ...
 
     async def answer(self, prompt: Prompt, first: int, count: int) -> Sequence[Answer]:
         """The answers with the numbers first to first + count - 1, in order."""
@@ -75,18 +77,24 @@ class ServedCandidate:
         self._weighs = sampling.samples > 1 and sampling.logprobs != "never"
         # Without samples, so that their number can grow. An answer that was drawn at the server's
         # own temperature is not stored as one that was drawn at the run's.
-        drawn = sampling.model_dump(exclude={"samples", "logprobs"}) | {"weighs": self._weighs}
+        drawn = sampling.model_dump(exclude={"samples", "logprobs"}) | {
+            "weighs": self._weighs
+        }
         self._settings = client.capabilities.applied(drawn)
 
     @property
     def remarks(self) -> tuple[str, ...]:
         """What each capability that the server lacks means for the answers."""
-        several = ("n", "logprobs")[: 1 + self._weighs] if self._sampling.samples > 1 else ()
+        several = (
+            ("n", "logprobs")[: 1 + self._weighs] if self._sampling.samples > 1 else ()
+        )
         top_k = ("top_k",) if self._sampling.top_k else ()
         lacking = self._client.capabilities.missing(*several, "seed", *top_k)
         return tuple(lacking.values())
 
-    def known(self, prompts: Sequence[Prompt], store: Store) -> Mapping[str, Completion]:
+    def known(
+        self, prompts: Sequence[Prompt], store: Store
+    ) -> Mapping[str, Completion]:
         return store.completions(key for prompt in prompts for key in self.keys(prompt))
 
     def keys(self, prompt: Prompt) -> Sequence[str]:
@@ -115,7 +123,10 @@ class ServedCandidate:
 
     async def answer(self, prompt: Prompt, first: int, count: int) -> Sequence[Answer]:
         # vLLM refuses several greedy answers in one request.
-        several = self._client.capabilities.n is Support.YES and self._sampling.temperature > 0
+        several = (
+            self._client.capabilities.n is Support.YES
+            and self._sampling.temperature > 0
+        )
         if count > 1 and not several:
             alone = (self._answer(prompt, first + each, 1) for each in range(count))
             return [answer for (answer,) in await asyncio.gather(*alone)]
@@ -139,18 +150,27 @@ class ServedCandidate:
             n=count,
             seed=answer_seed(self._sampling.seed, prompt, first),
             logprobs=self._weighs and not is_later,
-            return_token_ids=is_later and self._sampling.samples > 1,  # which also counts them
+            return_token_ids=is_later
+            and self._sampling.samples > 1,  # which also counts them
             is_continued=prompt.is_continued,
         )
         try:
             choices = await self._client.chat(messages, asked)
-            if self._weighs and is_later and not all(choice.token_ids for choice in choices):
+            if (
+                self._weighs
+                and is_later
+                and not all(choice.token_ids for choice in choices)
+            ):
                 self._client.capabilities = replace(can, scoring=Support.IGNORED)
                 asked = replace(asked, logprobs=True, return_token_ids=False)
                 choices = await self._client.chat(messages, asked)
         except EndpointError as fault:
             return [_unanswered(fault)] * count
-        return choices if self._weighs else [replace(each, token_ids="") for each in choices]
+        return (
+            choices
+            if self._weighs
+            else [replace(each, token_ids="") for each in choices]
+        )
 
     async def weigh(
         self, prompt: Prompt, answers: Mapping[str, Completion]
@@ -195,7 +215,9 @@ class OptionScorer(ServedCandidate):
                 f"multiple_choice.scoring=logprob: {client.url} gives no log-probabilities; "
                 "use --set multiple_choice.scoring=text"
             )
-        super().__init__(name, client, sampling, model_identity, is_attached=is_attached)
+        super().__init__(
+            name, client, sampling, model_identity, is_attached=is_attached
+        )
 
     def keys(self, prompt: Prompt) -> Sequence[str]:
         if not prompt.options:
@@ -208,16 +230,24 @@ class OptionScorer(ServedCandidate):
             return await super().answer(prompt, first, count)
         messages = self.messages(prompt)
         try:
-            labels = await self._client.label_probabilities(messages, list(prompt.options))
+            labels = await self._client.label_probabilities(
+                messages, list(prompt.options)
+            )
         except LabelError as fault:
             use = "use --set multiple_choice.scoring=text in place of logprob"
             raise ModelError(f"{use}: {fault}") from None
         except EndpointError as fault:
             return [_unanswered(fault)]
-        shown = ", ".join(f"{label} {value:.4f}" for label, value in labels.probabilities.items())
-        detail = f"{shown}; outside {labels.outside:.4f}, of it unseen {labels.unseen:.4f}"
+        shown = ", ".join(
+            f"{label} {value:.4f}" for label, value in labels.probabilities.items()
+        )
+        detail = (
+            f"{shown}; outside {labels.outside:.4f}, of it unseen {labels.unseen:.4f}"
+        )
         best = max(labels.probabilities.values())
-        letters = [label for label, value in labels.probabilities.items() if value == best]
+        letters = [
+            label for label, value in labels.probabilities.items() if value == best
+        ]
         if len(letters) > 1:
             why = f"several letters are equally probable: {detail}"
             return [Invalid(Reason.NO_OPTION, why)]
@@ -226,7 +256,9 @@ class OptionScorer(ServedCandidate):
 
 def _unanswered(fault: EndpointError) -> Invalid:
     too_long = isinstance(fault, PromptTooLongError)
-    return Invalid(Reason.PROMPT_TOO_LONG if too_long else Reason.ENGINE_ERROR, str(fault))
+    return Invalid(
+        Reason.PROMPT_TOO_LONG if too_long else Reason.ENGINE_ERROR, str(fault)
+    )
 
 
 def answer_seed(seed: int, prompt: Prompt, sample: int) -> int:

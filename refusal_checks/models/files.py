@@ -32,7 +32,9 @@ _NAMES = (
 )
 """The files that declare tokens, in the forms of Hugging Face and Mistral."""
 
-_MARKER = re.compile(r"</?[^<>\s{}%|]{1,60}>|\[/?[A-Za-z_]{2,60}\]|#{2,4} ?[A-Z][\w ]{1,30}:")
+_MARKER = re.compile(
+    r"</?[^<>\s{}%|]{1,60}>|\[/?[A-Za-z_]{2,60}\]|#{2,4} ?[A-Z][\w ]{1,30}:"
+)
 """Text of a chat template that marks turns without being a token of its tokenizer."""
 
 _TAGS = re.compile(r"\{([#%]).*?(?:\1\}|(\Z))", re.DOTALL)
@@ -54,9 +56,13 @@ def _options(model: Served) -> dict[str, str]:
     return dict(pairwise(part for arg in model.args for part in arg.split("=", 1)))
 
 
-def _cached(model: str, name: str, cache: str | None, revision: str | None) -> Path | None:
+def _cached(
+    model: str, name: str, cache: str | None, revision: str | None
+) -> Path | None:
     """A file of a Hugging Face id in the local cache; None if it is not there."""
-    from huggingface_hub import try_to_load_from_cache  # not before it is needed: it loads HTTP
+    from huggingface_hub import (
+        try_to_load_from_cache,
+    )  # not before it is needed: it loads HTTP
     from huggingface_hub.errors import HFValidationError
 
     try:
@@ -84,7 +90,9 @@ def special_tokens(model: Model) -> SpecialTokens:
     def of_files() -> frozenset[str]:
         nonlocal found, after
         if not found and time.monotonic() >= after:
-            files = (file for place in places for file in _files(place, cache, revision))
+            files = (
+                file for place in places for file in _files(place, cache, revision)
+            )
             found = frozenset[str]().union(*map(_of_file, files))
             after = time.monotonic() + RETRY
         return found
@@ -94,14 +102,18 @@ def special_tokens(model: Model) -> SpecialTokens:
 
 def _files(place: str, cache: str | None, revision: str | None) -> Iterator[Path]:
     """The files of a folder or a Hugging Face id, or the file itself."""
-    with suppress(OSError, RuntimeError, ValueError):  # no name of a file: a template, perhaps
+    with suppress(
+        OSError, RuntimeError, ValueError
+    ):  # no name of a file: a template, perhaps
         path = Path(place).expanduser()
         if path.is_file():
             yield path
         elif path.is_dir():
             yield from filter(Path.is_file, (path / name for name in _NAMES))
         else:
-            yield from filter(None, (_cached(place, name, cache, revision) for name in _NAMES))
+            yield from filter(
+                None, (_cached(place, name, cache, revision) for name in _NAMES)
+            )
 
 
 @cache
@@ -160,7 +172,9 @@ def declared(model: Served) -> int | None:
     about = configuration(model)
     with suppress(*MALFORMED):
         text = about.get("text_config", about)
-        if not (text.get("rope_scaling") or text.get("rope_parameters", {}).get("factor")):
+        if not (
+            text.get("rope_scaling") or text.get("rope_parameters", {}).get("factor")
+        ):
             found = text["max_position_embeddings"]
             return found if type(found) is int and found >= LEAST else None
     return None
@@ -189,7 +203,9 @@ def tokenizer_files(model: Served) -> TokenizerFiles:
     """What is here of a model's tokenizer, in its folder or in the local cache."""
     options = _options(model)
     cache, revision = options.get("--download-dir"), options.get("--revision")
-    files = {path.name: path for path in _files(str(expanded(model.path)), cache, revision)}
+    files = {
+        path.name: path for path in _files(str(expanded(model.path)), cache, revision)
+    }
     about = _read_object(files.get("tokenizer_config.json"))
     processor = _read_object(expanded(model.path) / "processor_config.json")
     have_template = bool(
@@ -240,14 +256,18 @@ class Classes(NamedTuple):
     """What a sequence classifier's configuration says."""
 
     labels: tuple[str, ...] = ()  # in their order
-    form: ClassifierForm | None = None  # None if it declares none under ``refusal_judge``
+    form: ClassifierForm | None = (
+        None  # None if it declares none under ``refusal_judge``
+    )
 
 
 def classes(model: Served) -> Classes | None:
     """Of a sequence classifier; None for other models, and where there is no configuration."""
     about = configuration(model)
     names = about.get("architectures")
-    if not isinstance(names, list) or not str(names[:1]).endswith("ForSequenceClassification']"):
+    if not isinstance(names, list) or not str(names[:1]).endswith(
+        "ForSequenceClassification']"
+    ):
         return None
     labels: Any = about.get("id2label") or {}
     declared = about.get("refusal_judge")
@@ -256,13 +276,16 @@ def classes(model: Served) -> Classes | None:
         ordered = tuple(str(labels[key]) for key in sorted(labels, key=int))
     try:
         return Classes(
-            ordered, declared and ClassifierForm.model_validate_json(json.dumps(declared))
+            ordered,
+            declared and ClassifierForm.model_validate_json(json.dumps(declared)),
         )
     except ValueError as fault:
         raise ModelError(f"{model.path}/config.json: refusal_judge: {fault}") from None
 
 
-def weights_gib(model: str, revision: str | None = None, cache: str | None = None) -> float | None:
+def weights_gib(
+    model: str, revision: str | None = None, cache: str | None = None
+) -> float | None:
     """GiB of weights of a folder, or of a Hugging Face id: in the local cache, else on the hub.
 
     None if the weights, or a part of them, are not here, and the hub does not list them.
@@ -280,11 +303,15 @@ def _size(folder: Path) -> int:
     for index in folder.glob("*.safetensors.index.json"):
         with suppress(OSError, ValueError, LookupError, TypeError):
             return int(json.loads(index.read_bytes())["metadata"]["total_size"])
-    return _of_one_format({p.name: p.stat().st_size for p in folder.iterdir() if p.is_file()})
+    return _of_one_format(
+        {p.name: p.stat().st_size for p in folder.iterdir() if p.is_file()}
+    )
 
 
 def _of_one_format(sizes: Mapping[str, int]) -> int:
-    found = ([sizes[name] for name in fnmatch.filter(sizes, pattern)] for pattern in _WEIGHTS)
+    found = (
+        [sizes[name] for name in fnmatch.filter(sizes, pattern)] for pattern in _WEIGHTS
+    )
     return sum(next(filter(None, found), []))
 
 
@@ -296,8 +323,12 @@ def _on_hub(model: str, revision: str | None) -> int:
     if model.count("/") != 1:
         return 0
     try:
-        info = HfApi().model_info(model, revision=revision, files_metadata=True, timeout=PATIENCE)
+        info = HfApi().model_info(
+            model, revision=revision, files_metadata=True, timeout=PATIENCE
+        )
     except Exception:  # its HTTP library has its own; the engine itself reports it best
         return 0
     files = {file.rfilename: file.size or 0 for file in info.siblings or []}
-    return _of_one_format({name: size for name, size in files.items() if "/" not in name})
+    return _of_one_format(
+        {name: size for name, size in files.items() if "/" not in name}
+    )

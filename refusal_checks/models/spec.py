@@ -32,7 +32,9 @@ class Served:
     args: tuple[str, ...] = ()  # further arguments of the engine, verbatim
     # variables for the model's own chat template
     template_kwargs: Mapping[str, Any] = field(default_factory=dict)
-    reasoning_end: str = ""  # the text that ends the model's reasoning, see answers.split_reasoning
+    reasoning_end: str = (
+        ""  # the text that ends the model's reasoning, see answers.split_reasoning
+    )
     # the LoRA adapter to ask for, which args must load; empty for the model itself
     adapter: str = ""
     engine: str = "vllm"
@@ -127,7 +129,9 @@ def _model(name: str, extras: Extras, option: str) -> Served | Attached:
         judges = (*RULE_JUDGES, demo.BUNDLED) if option == "--judge" else ()
         others = "bundled, keyword or labels" if judges else "or replay:FILE"
         hint = either(near(name, judges, 0.7))
-        if address := re.fullmatch(r"(?:\w+://)?([\w.-]+(?::\d+)?/v1(?:#.*)?|[\w.-]+:\d+)", name):
+        if address := re.fullmatch(
+            r"(?:\w+://)?([\w.-]+(?::\d+)?/v1(?:#.*)?|[\w.-]+:\d+)", name
+        ):
             hint = f"for a server, write http://{address[1]}{'/v1' * ('/v1' not in name)}; else "
         raise ModelError(
             f"{option} {_shown(name)}: no such folder; {hint}name a "
@@ -160,7 +164,9 @@ def _served(name: str, base: str, extras: Extras, option: str) -> Served | None:
     folder = expanded(base)
     if folder.is_dir():
         if not (folder / "config.json").is_file():
-            raise ModelError(f"{option} {base}: name a model's folder: this has no config.json")
+            raise ModelError(
+                f"{option} {base}: name a model's folder: this has no config.json"
+            )
         return Served(name, str(resolved(folder)), **vars(extras))
     if folder.is_file():
         raise ModelError(
@@ -192,7 +198,9 @@ def _attached(name: str, extras: Extras, option: str) -> Attached:
     except ValueError:
         host = None
     if not host:
-        raise ModelError(f"{option} {shown}: write a URL with a host: http://HOST:PORT/v1#MODEL")
+        raise ModelError(
+            f"{option} {shown}: write a URL with a host: http://HOST:PORT/v1#MODEL"
+        )
     if "@" in urlsplit(url).netloc:
         raise ModelError(
             f"{option}: remove the user and password (@) from the URL, because reports show it; "
@@ -203,7 +211,9 @@ def _attached(name: str, extras: Extras, option: str) -> Attached:
             f"{option} {shown}: remove the query (?) from the URL: paths are added to it, and "
             "reports show it; set a key in the environment"
         )
-    return Attached(name, url.rstrip("/"), model, extras.template_kwargs, extras.reasoning_end)
+    return Attached(
+        name, url.rstrip("/"), model, extras.template_kwargs, extras.reasoning_end
+    )
 
 
 def _shown(name: str) -> str:
@@ -233,7 +243,9 @@ def describe(model: Model, served_name: str = "") -> dict[str, Any]:
     """
     match model:
         case Replay(path=path, reasoning_end=end):
-            return {"version": f"sha256:{sha256(path)}"} | ({"reasoning_end": end} if end else {})
+            return {"version": f"sha256:{sha256(path)}"} | (
+                {"reasoning_end": end} if end else {}
+            )
         case Rule(name=name):
             return {"version": name}
     said = {
@@ -249,7 +261,9 @@ def describe(model: Model, served_name: str = "") -> dict[str, Any]:
         version = _fingerprint(model.path) if is_folder else cached_commit(model.path)
     start = f"{model.adapter}="
     paths = [arg.removeprefix(start) for arg in model.args if arg.startswith(start)]
-    adapters = [_fingerprint(path) for path in paths if model.adapter and Path(path).is_dir()]
+    adapters = [
+        _fingerprint(path) for path in paths if model.adapter and Path(path).is_dir()
+    ]
     return {
         "version": version,
         "args": list(model.args),

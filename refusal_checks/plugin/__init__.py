@@ -12,7 +12,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from refusal_checks.plugin.inconclusive import InconclusiveWarning as InconclusiveWarning
+from refusal_checks.plugin.inconclusive import (
+    InconclusiveWarning as InconclusiveWarning,
+)
 from refusal_checks.plugin.names import CANDIDATE, INI, PREFIX
 from refusal_checks.plugin.xdist import Controller
 
@@ -29,14 +31,20 @@ _GATE_COMMAND = "refusal_checks.plugin.models_as_arguments"
 _UNDER_TEST = {"--candidate", "--refusal-candidate"}
 
 
-def pytest_addoption(parser: pytest.Parser, pluginmanager: pytest.PytestPluginManager) -> None:
+def pytest_addoption(
+    parser: pytest.Parser, pluginmanager: pytest.PytestPluginManager
+) -> None:
     """Declare the configuration keys; options only if a conftest.py loads this plugin.
 
     Otherwise they are declared once those of all others are known, and only if one is given.
     """
     for name, text in INI.items():
-        parser.addini(PREFIX + name, f"refusal-checks: {text}", type="paths", default=[])
-    files = (str(getattr(plugin, "__file__", "")) for plugin in pluginmanager.get_plugins())
+        parser.addini(
+            PREFIX + name, f"refusal-checks: {text}", type="paths", default=[]
+        )
+    files = (
+        str(getattr(plugin, "__file__", "")) for plugin in pluginmanager.get_plugins()
+    )
     if any(file.endswith("conftest.py") for file in files):
         from refusal_checks.plugin import options
 
@@ -53,9 +61,13 @@ def pytest_load_initial_conftests(
     if _UNDER_TEST & {word.partition("=")[0] for word in args}:
         from refusal_checks.plugin import options
 
-        options.join_paths(early_config, parser, args)  # no conftest.py beside a model is run
+        options.join_paths(
+            early_config, parser, args
+        )  # no conftest.py beside a model is run
     yield
-    unknown = any(word.startswith("--") for word in parser.parse_known_and_unknown_args(args)[1])
+    unknown = any(
+        word.startswith("--") for word in parser.parse_known_and_unknown_args(args)[1]
+    )
     if unknown or {"-h", "--help"} & set(args):
         from refusal_checks.plugin import options
 
@@ -69,7 +81,9 @@ def pytest_load_initial_conftests(
 @pytest.hookimpl(tryfirst=True)
 def pytest_configure(config: pytest.Config) -> None:
     """Do the work from the start if options of gates are known."""
-    controller = Controller(lambda: config.stash.get(_GATES, None), lambda: activate(config))
+    controller = Controller(
+        lambda: config.stash.get(_GATES, None), lambda: activate(config)
+    )
     _register(config, controller, "refusal_checks.controller")
     if hasattr(config.option, CANDIDATE):
         activate(config).check_files()
@@ -87,28 +101,46 @@ def activate(config: pytest.Config) -> Gates:
 
 def _register(config: pytest.Config, part: object, name: str) -> None:
     if config.pluginmanager.register(part, name) is None:
-        raise pytest.UsageError(f"-p no:{name}: leave it out: without it gates are not decided")
+        raise pytest.UsageError(
+            f"-p no:{name}: leave it out: without it gates are not decided"
+        )
 
 
-def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> pytest.Module | None:
+def pytest_collect_file(
+    file_path: Path, parent: pytest.Collector
+) -> pytest.Module | None:
     """Collect the file of ``refusal-checks init`` where a candidate is named, as by -k xstest."""
     patterns = parent.config.getini("python_files")
-    is_named = parent.session.isinitpath(file_path) or any(map(file_path.match, patterns))
-    if file_path.name != _FILE or is_named or not hasattr(parent.config.option, CANDIDATE):
+    is_named = parent.session.isinitpath(file_path) or any(
+        map(file_path.match, patterns)
+    )
+    if (
+        file_path.name != _FILE
+        or is_named
+        or not hasattr(parent.config.option, CANDIDATE)
+    ):
         return None
     return pytest.Module.from_parent(parent, path=file_path)
 
 
-def pytest_terminal_summary(terminalreporter: Any, exitstatus: int, config: pytest.Config) -> None:
+def pytest_terminal_summary(
+    terminalreporter: Any, exitstatus: int, config: pytest.Config
+) -> None:
     """Say where gates are if nothing was selected."""
-    is_empty = exitstatus == pytest.ExitCode.NO_TESTS_COLLECTED and _GATES not in config.stash
+    is_empty = (
+        exitstatus == pytest.ExitCode.NO_TESTS_COLLECTED and _GATES not in config.stash
+    )
     if is_empty and (config.rootpath / "gates" / _FILE).is_file():
-        terminalreporter.write_line("gates need a model: add --candidate=MODEL --judge=JUDGE")
+        terminalreporter.write_line(
+            "gates need a model: add --candidate=MODEL --judge=JUDGE"
+        )
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """One test per gate and per check of the judge, from the run files alone."""
-    known = metafunc.definition._fixtureinfo.name2fixturedefs  # pytest has no public way
+    known = (
+        metafunc.definition._fixtureinfo.name2fixturedefs
+    )  # pytest has no public way
     for name, found in known.items():
         modules = [each.func.__module__ for each in found]
         if __name__ in modules[:-1]:

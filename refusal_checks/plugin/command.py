@@ -18,7 +18,10 @@ def run(folder: Path, words: Sequence[str]) -> int:
     Args:
         words: the words of the command: models, options of gates, and options of pytest.
     """
-    for name in ("PYTEST_ADDOPTS", "PYTEST_PLUGINS"):  # they set up pytest for other tests
+    for name in (
+        "PYTEST_ADDOPTS",
+        "PYTEST_PLUGINS",
+    ):  # they set up pytest for other tests
         os.environ.pop(name, None)
     return int(pytest.main(arguments(folder, words)))
 
@@ -34,5 +37,8 @@ def arguments(folder: Path, words: Sequence[str]) -> list[str]:
         *(() if runs == run_folder.ROOT else ("-o", moved)),
         *words,
         # The package was loaded before pytest could rewrite its assertions, of which it has none.
-        *("-W", "ignore::pytest.PytestAssertRewriteWarning"),  # after the user's own -W error
+        *(
+            "-W",
+            "ignore::pytest.PytestAssertRewriteWarning",
+        ),  # after the user's own -W error
     ]

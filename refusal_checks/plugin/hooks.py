@@ -85,7 +85,9 @@ class Gates:
                 self._redact()
         if _FIGURE in metafunc.fixturenames:
             marks = self._marks("judge")
-            params = [pytest.param(each, id=each or "none", marks=marks) for each in figures]
+            params = [
+                pytest.param(each, id=each or "none", marks=marks) for each in figures
+            ]
             metafunc.parametrize(_FIGURE, params)
         if "refusal_verdict" in metafunc.fixturenames:
             metafunc.parametrize((_GATE, _CANDIDATE), gates)
@@ -95,7 +97,11 @@ class Gates:
         for candidate in self._session.candidates:
             for gate in self._session.spec.gates:
                 benchmark = self._session.benchmarks[gate.benchmark]
-                kinds = (benchmark.kind, "attack") if benchmark.attack else (benchmark.kind,)
+                kinds = (
+                    (benchmark.kind, "attack")
+                    if benchmark.attack
+                    else (benchmark.kind,)
+                )
                 marks = [mark for kind in kinds for mark in self._marks(kind)]
                 name = self._session.test_id(candidate, gate.id)
                 params.append(pytest.param(gate, candidate, id=name, marks=marks))
@@ -107,14 +113,18 @@ class Gates:
         The short one stays the repository's own if its configuration declares it.
         """
         declared = self.config.getini("markers")
-        own = {re.split(r"[:(]", line)[0].strip() for line in declared if _NOTE not in line}
+        own = {
+            re.split(r"[:(]", line)[0].strip() for line in declared if _NOTE not in line
+        }
         names = [f"refusal_{kind}", *([] if str(kind) in own else [str(kind)])]
         for name in names:
             line = f"{name}: {_NOTE} ({kind})"
             if line not in declared:
                 self.config.addinivalue_line("markers", line)
         # A doubt stays a warning in a project that turns warnings into errors.
-        visible = pytest.mark.filterwarnings("default::refusal_checks.plugin.InconclusiveWarning")
+        visible = pytest.mark.filterwarnings(
+            "default::refusal_checks.plugin.InconclusiveWarning"
+        )
         return [*(getattr(pytest.mark, name) for name in names), visible]
 
     @pytest.hookimpl(tryfirst=True)
@@ -122,7 +132,9 @@ class Gates:
         """Drop the judge's test if no floors are set; skip all gates if the run is a batch."""
         if self._fault and not xdist.is_worker(self.config):
             raise self._fault
-        items[:] = [item for item in items if _params(item).get(_FIGURE, "") is not None]
+        items[:] = [
+            item for item in items if _params(item).get(_FIGURE, "") is not None
+        ]
         for item in items:
             if self._session.is_batch and {_GATE, _FIGURE} & _params(item).keys():
                 item.add_marker(pytest.mark.skip("a batch decides no gate"))
@@ -130,8 +142,13 @@ class Gates:
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtestloop(self, session: pytest.Session) -> None:
         """Evaluate in this process, once the selected gates are known."""
-        failed = session.testsfailed and not session.config.option.continue_on_collection_errors
-        shows_only = session.config.option.collectonly or self.config.getoption("setupplan", False)
+        failed = (
+            session.testsfailed
+            and not session.config.option.continue_on_collection_errors
+        )
+        shows_only = session.config.option.collectonly or self.config.getoption(
+            "setupplan", False
+        )
         if shows_only or failed or xdist.has_workers(self.config):
             return
         self.start([item.nodeid for item in session.items])
@@ -163,7 +180,9 @@ class Gates:
         except EvaluationError as fault:
             raise _first_line(fault) from None
 
-    def verdict(self, request: pytest.FixtureRequest, gate: Gate, candidate: str) -> Verdict:
+    def verdict(
+        self, request: pytest.FixtureRequest, gate: Gate, candidate: str
+    ) -> Verdict:
         run = self._run_of(candidate)
         facts = messages.provenance(run.summary, gate.benchmark)
         verdict = run.summary.verdicts.get(gate.id)
@@ -178,9 +197,15 @@ class Gates:
     def _run_of(self, candidate: str) -> RunView:
         """The run of a candidate; the only one if there is one."""
         result = self.result()
-        return result.of(candidate).run if len(self._session.candidates) > 1 else result.run
+        return (
+            result.of(candidate).run
+            if len(self._session.candidates) > 1
+            else result.run
+        )
 
-    def pass_check(self, request: pytest.FixtureRequest, verdict: Verdict) -> Callable[[], None]:
+    def pass_check(
+        self, request: pytest.FixtureRequest, verdict: Verdict
+    ) -> Callable[[], None]:
 
         def check() -> None:
             if verdict.is_idle:
@@ -194,7 +219,9 @@ class Gates:
 
         return check
 
-    def trust_check(self, request: pytest.FixtureRequest, figure: Figure) -> Callable[[], None]:
+    def trust_check(
+        self, request: pytest.FixtureRequest, figure: Figure
+    ) -> Callable[[], None]:
         summary = self.result().runs[0].summary
         found = summary.judge
         if found is None and not summary.judge_idle:
@@ -205,7 +232,9 @@ class Gates:
                 pytest.skip(summary.judge_idle)
             results = [each for each in found.checks if each.figure == figure]
             if failed := [each for each in results if not each.passed]:
-                request.node.stash[_HEADLINE] = "; ".join(each.headline for each in failed)
+                request.node.stash[_HEADLINE] = "; ".join(
+                    each.headline for each in failed
+                )
                 lines = chain.from_iterable(map(messages.judge_message, failed))
                 pytest.fail("\n".join(lines), pytrace=False)
 
@@ -271,11 +300,15 @@ class Gates:
         if not session.exitstatus and self._lacks_gates():
             session.exitstatus = pytest.ExitCode.NO_TESTS_COLLECTED
         if self._session.runs:
-            self._written = list(self.result().write_reports(self._session.spec.reports))
+            self._written = list(
+                self.result().write_reports(self._session.spec.reports)
+            )
         is_stopped = session.exitstatus == pytest.ExitCode.INTERRUPTED
         left = [*self._left()] if is_stopped else []
         junit.complete(self.config, [run.summary for run in self._session.runs], left)
-        if self.config.getoption("verbose", 1) < 1:  # without a terminal report there is none
+        if (
+            self.config.getoption("verbose", 1) < 1
+        ):  # without a terminal report there is none
             self._shorten()
 
     def _may_ship(self) -> bool:
@@ -283,7 +316,9 @@ class Gates:
 
     def _with_gates(self) -> list[RunView]:
         """The runs that decide something; one without gates only has its judge checked."""
-        return [run for run in self._session.runs if run.summary.manifest.gates.selected]
+        return [
+            run for run in self._session.runs if run.summary.manifest.gates.selected
+        ]
 
     def _leave_open(self, exit_code: int) -> None:
         """Have no run say that it may ship while pytest ends with another exit code than 0.
@@ -305,7 +340,9 @@ class Gates:
                         f"mend or deselect {nodeid}: it failed, and no verdict says why"
                     )
             if not run.folder.has_begun:
-                unexplained.append(f"run it again: its folder {run.folder.path} was removed")
+                unexplained.append(
+                    f"run it again: its folder {run.folder.path} was removed"
+                )
             if unexplained:
                 run.leave_open(unexplained)
         if exit_code and self._may_ship():
@@ -314,7 +351,11 @@ class Gates:
 
     def _lacks_gates(self) -> bool:
         """True if this call names a candidate, but selected no gate."""
-        if self._session.runs or self._session.batch is not None or xdist.is_worker(self.config):
+        if (
+            self._session.runs
+            or self._session.batch is not None
+            or xdist.is_worker(self.config)
+        ):
             return False
         words = {word.partition("=")[0] for word in self.config.invocation_params.args}
         named = not words.isdisjoint({"--candidate", "--refusal-candidate"})
@@ -333,7 +374,9 @@ class Gates:
             verdict = verdicts.get(gate_id(report.nodeid))
             if verdict and str(report.longrepr) == messages.message(verdict):
                 report.longrepr = messages.brief_message(verdict, shown)
-                self.config.option.force_short_summary = True  # or CI repeats all of it there
+                self.config.option.force_short_summary = (
+                    True  # or CI repeats all of it there
+                )
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)
     def pytest_terminal_summary(
@@ -356,7 +399,10 @@ class Gates:
         for text in github.commands([run.summary for run in runs]):
             terminalreporter.write_line(text)
         writer = self.config.get_terminal_writer()
-        width, verbosity = end.fitting(writer.fullwidth), max(0, self.config.option.verbose)
+        width, verbosity = (
+            end.fitting(writer.fullwidth),
+            max(0, self.config.option.verbose),
+        )
         folders = [(run.summary, run.folder.path) for run in runs]
         notes = (*self._left(), *self._written, *options.misread(self.config))
         for line in end.lines(folders, width, verbosity, notes):
@@ -368,7 +414,9 @@ class Gates:
         """What is left to do of runs that were interrupted."""
         is_fresh = self._session.spec.store.fresh
         for run in self._underway:
-            yield from end.unfinished(run.progress, run.summary, len(run.gates), is_fresh)
+            yield from end.unfinished(
+                run.progress, run.summary, len(run.gates), is_fresh
+            )
 
 
 def _why_ended(exit_code: int) -> str:
@@ -384,4 +432,6 @@ def _params(item: pytest.Item) -> dict[str, Any]:
 
 def _first_line(fault: EvaluationError) -> BaseException:
     """The start of a failure; the summary has the rest, which may be an engine's log."""
-    return pytest.fail.Exception(clean(str(fault).partition("\n")[0], 500), pytrace=False)
+    return pytest.fail.Exception(
+        clean(str(fault).partition("\n")[0], 500), pytrace=False
+    )

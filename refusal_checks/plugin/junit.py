@@ -19,7 +19,9 @@ from refusal_checks.results.release import release_decision
 from refusal_checks.results.summary import RunSummary
 
 
-def complete(config: pytest.Config, runs: Sequence[RunSummary], stopped: Sequence[str]) -> None:
+def complete(
+    config: pytest.Config, runs: Sequence[RunSummary], stopped: Sequence[str]
+) -> None:
     """Complete the entries of gates and of the judge's check; does nothing without a JUnit file.
 
     Each run's answer to "may it ship?" becomes a property of the suite.
@@ -28,7 +30,9 @@ def complete(config: pytest.Config, runs: Sequence[RunSummary], stopped: Sequenc
         stopped: what was done and is left, line by line, if the session was interrupted: an entry
             of its own, since gates without a verdict have none, and a file without them looks well.
     """
-    from _pytest.junitxml import xml_key  # record_xml_attribute does not work in workers
+    from _pytest.junitxml import (
+        xml_key,
+    )  # record_xml_attribute does not work in workers
 
     xml: Any = config.stash.get(xml_key, None)
     if xml is None:
@@ -46,10 +50,16 @@ def complete(config: pytest.Config, runs: Sequence[RunSummary], stopped: Sequenc
             last[key] = reporter
     for run in runs:
         whose = f"/{run.manifest.shown}" if len(runs) > 1 else ""
-        xml.add_global_property(f"may_ship{whose}", clean(release_decision(run).line, 2000))
+        xml.add_global_property(
+            f"may_ship{whose}", clean(release_decision(run).line, 2000)
+        )
     if stopped:
         entry = xml.node_reporter(f"{CLASS}.stopped")
-        entry.attrs = {"classname": _class(xml, "run"), "name": "stopped", "time": "0.000"}
+        entry.attrs = {
+            "classname": _class(xml, "run"),
+            "name": "stopped",
+            "time": "0.000",
+        }
         entry._add_simple("error", "stopped before it was complete", "\n".join(stopped))
         xml.stats["error"] += 1
 
@@ -58,11 +68,16 @@ def _complete(
     element: Element, xml: Any, seconds: Mapping[str, float], checked: JudgeCheck | None
 ) -> bool:
     """Complete one entry; False if it is of another test."""
-    known = {each.get("name"): each.get("value", "") for each in element.iter("property")}
+    known = {
+        each.get("name"): each.get("value", "") for each in element.iter("property")
+    }
     name = known.get("benchmark")
     if name is not None and TAG.format("metric") in known:  # others may have a "metric"
         took = seconds.get(name, 0.0)
-    elif element.get("name", "").startswith(f"{JUDGE_TEST}[") and "canary_sha256" in known:
+    elif (
+        element.get("name", "").startswith(f"{JUDGE_TEST}[")
+        and "canary_sha256" in known
+    ):
         name, took = "judge", checked.seconds / len(checked.checks) if checked else 0.0
     else:
         return False

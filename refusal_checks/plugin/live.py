@@ -14,7 +14,12 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from refusal_checks.core.text import clean_lines
-from refusal_checks.reports.terminal.progress import Speed, is_active, progress_bars, progress_line
+from refusal_checks.reports.terminal.progress import (
+    Speed,
+    is_active,
+    progress_bars,
+    progress_line,
+)
 from refusal_checks.results.progress import Event, Message, Turn, Underway
 
 if TYPE_CHECKING:
@@ -32,7 +37,9 @@ class Live:
 
     def __init__(self, config: pytest.Config) -> None:
         reporter: Any = config.pluginmanager.get_plugin("terminalreporter")
-        self._reporter: Any = reporter if reporter and config.option.verbose >= 0 else None
+        self._reporter: Any = (
+            reporter if reporter and config.option.verbose >= 0 else None
+        )
         self._pace = Speed()
         self._lock = threading.Lock()
         self._stopped = threading.Event()
@@ -48,7 +55,9 @@ class Live:
         elif isinstance(event, Turn):
             self._turn = event.run
             if self._thread is None:
-                self._thread = threading.Thread(target=self._watch, name="progress", daemon=True)
+                self._thread = threading.Thread(
+                    target=self._watch, name="progress", daemon=True
+                )
                 self._thread.start()
 
     def stop(self) -> None:
@@ -99,7 +108,9 @@ class Live:
                 self._reporter.ensure_newline()
                 self._reporter.flush()
                 writer = self._reporter._tw  # pytest has no public way to its stream
-                console = Console(file=writer._file, no_color=not self._reporter.hasmarkup)
+                console = Console(
+                    file=writer._file, no_color=not self._reporter.hasmarkup
+                )
                 self._region = Region(
                     console=console,
                     auto_refresh=False,

@@ -28,7 +28,9 @@ def pytest_load_initial_conftests(parser: pytest.Parser, args: list[str]) -> Non
     taken = options.taken_by_others(parser)
     aliases = {option.name: option.called(taken) for option in options.all_options()}
     parts = [word.partition("=") for word in args]
-    args[:] = [f"{aliases.get(name, name)}{equals}{value}" for name, equals, value in parts]
+    args[:] = [
+        f"{aliases.get(name, name)}{equals}{value}" for name, equals, value in parts
+    ]
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -49,7 +51,9 @@ def pytest_configure(config: pytest.Config) -> None:
     config.cwd_relative_nodeid = _shown  # type: ignore[assignment,method-assign]
 
 
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+def pytest_collection_modifyitems(
+    config: pytest.Config, items: list[pytest.Item]
+) -> None:
     """Leave out what was not named, if tests were; the session says if one is not there."""
     tests = config.stash[NAMED_TESTS]
     if tests:
@@ -62,9 +66,13 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         config.hook.pytest_deselected(items=others)
 
 
-def pytest_pycollect_makemodule(module_path: Path, parent: pytest.Collector) -> pytest.Module:
+def pytest_pycollect_makemodule(
+    module_path: Path, parent: pytest.Collector
+) -> pytest.Module:
     """Give gates the same ids in every folder, wherever this package is installed."""
-    return pytest.Module.from_parent(parent, path=module_path, nodeid="refusal_checks/suite.py")
+    return pytest.Module.from_parent(
+        parent, path=module_path, nodeid="refusal_checks/suite.py"
+    )
 
 
 class _Shown(str):
@@ -76,4 +84,6 @@ class _Shown(str):
 
 def _shown(nodeid: object) -> _Shown:
     _, _, test = str(nodeid).rpartition("::")
-    return _Shown(test.removeprefix("test_gate[").removesuffix("]") if "gate[" in test else test)
+    return _Shown(
+        test.removeprefix("test_gate[").removesuffix("]") if "gate[" in test else test
+    )

@@ -93,7 +93,11 @@ def all_options() -> tuple[Option, ...]:
             "help": "set any key of the run file (repeatable): --set judge.max_tokens=2048",
         },
     )
-    at = next(place for place, option in enumerate(options) if option.key == "sampling.samples")
+    at = next(
+        place
+        for place, option in enumerate(options)
+        if option.key == "sampling.samples"
+    )
     options[at:at] = [files, any_key]
     options.append(
         Option(
@@ -131,7 +135,11 @@ def _named(name: str, key: str) -> Option:
     kind = spec.key_kind(key)
     text = spec.description(key)
     if kind is bool:
-        settings: dict[str, Any] = {"action": "store_true", "default": None, "help": text}
+        settings: dict[str, Any] = {
+            "action": "store_true",
+            "default": None,
+            "help": text,
+        }
     elif get_origin(kind) is tuple:
         text = f"{text} (repeatable)"
         settings = {"action": "append", "metavar": _METAVARS[key], "help": text}
@@ -156,13 +164,17 @@ def layers(config: pytest.Config) -> list[Layer]:
             said.append(spec.named(option.name, given))
         else:  # a report format
             name = option.key.partition(".")[2]
-            said.append(Layer({"reports": {name: given}}, where=option.name, option=option.name))
+            said.append(
+                Layer({"reports": {name: given}}, where=option.name, option=option.name)
+            )
     return said
 
 
 def value(config: pytest.Config, name: str) -> Any:
     """The value of an option; None if it was not given."""
-    return getattr(config.option, PREFIX + name.removeprefix("--").replace("-", "_"), None)
+    return getattr(
+        config.option, PREFIX + name.removeprefix("--").replace("-", "_"), None
+    )
 
 
 def declare(parser: pytest.Parser, stash: pytest.Stash) -> None:
@@ -170,7 +182,9 @@ def declare(parser: pytest.Parser, stash: pytest.Stash) -> None:
     taken = stash[_TAKEN] = taken_by_others(parser)
     group = parser.getgroup("refusal-checks", "release gates on refusal behaviour")
     for option in all_options():
-        group.addoption(option.called(taken), **{**option.settings, "dest": option.dest})
+        group.addoption(
+            option.called(taken), **{**option.settings, "dest": option.dest}
+        )
 
 
 def taken_by_others(parser: pytest.Parser) -> frozenset[str]:
@@ -245,7 +259,9 @@ _KINDS = {"invalid int value": "a whole number", "invalid float value": "a numbe
 
 
 def _parser(taken: frozenset[str] = frozenset()) -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False, exit_on_error=False)
+    parser = argparse.ArgumentParser(
+        add_help=False, allow_abbrev=False, exit_on_error=False
+    )
     for option in all_options():
         parser.add_argument(option.called(taken), dest=option.dest, **option.settings)
     return parser
@@ -256,7 +272,9 @@ def require_values(words: Sequence[str], stash: pytest.Stash) -> None:
     try:
         _parser(stash[_TAKEN]).parse_known_args(words)
     except argparse.ArgumentError as fault:
-        option = next(one for one in all_options() if fault.argument_name in (one.name, one.alias))
+        option = next(
+            one for one in all_options() if fault.argument_name in (one.name, one.alias)
+        )
         kind, _, value = fault.message.partition(": ")
         if kind in _KINDS:
             said = f"{option.name}: write {_KINDS[kind]}, not {value}"
@@ -309,7 +327,11 @@ def join_paths(config: pytest.Config, parser: pytest.Parser, args: list[str]) ->
 
 def _joined(args: Sequence[str]) -> Iterator[str]:
     """The arguments, with ``--name=path`` for ``--name path`` where the path exists."""
-    valued = [option for option in all_options() if option.settings.get("action") != "store_true"]
+    valued = [
+        option
+        for option in all_options()
+        if option.settings.get("action") != "store_true"
+    ]
     names = {name for option in valued for name in (option.name, option.alias)}
     words = iter(args)
     for word in words:
@@ -327,5 +349,9 @@ def _root(config: pytest.Config, tests: Sequence[str]) -> Path:
     from _pytest.config.findpaths import get_common_ancestor, locate_config
 
     folder = config.invocation_params.dir
-    start = get_common_ancestor(folder, [folder / name.partition("::")[0] for name in tests])
-    return locate_config(folder, [start])[0] or get_common_ancestor(folder, [folder, start])
+    start = get_common_ancestor(
+        folder, [folder / name.partition("::")[0] for name in tests]
+    )
+    return locate_config(folder, [start])[0] or get_common_ancestor(
+        folder, [folder, start]
+    )

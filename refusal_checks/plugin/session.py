@@ -57,7 +57,9 @@ NAMED_TESTS = pytest.StashKey[list[str]]()
 """The tests that a command names, such as ``test_gate[xstest_safe-rejection_rate]``."""
 
 # Named like a built-in exception: pytest would put the name of any other module before the message.
-_Stopped: type[Exception] = type("Stopped", (pytest.exit.Exception,), {"__module__": "builtins"})
+_Stopped: type[Exception] = type(
+    "Stopped", (pytest.exit.Exception,), {"__module__": "builtins"}
+)
 
 
 class GateSession:
@@ -94,7 +96,9 @@ class GateSession:
         own = self._configured("folder") or self._config.rootpath / ".refusal-checks"
         runs = self._configured("runs")
         if runs is None and (named := os.environ.get(RUNS_VARIABLE, "").strip()):
-            runs = resolved(self._config.invocation_params.dir / Path(named).expanduser())
+            runs = resolved(
+                self._config.invocation_params.dir / Path(named).expanduser()
+            )
         return folders(self.spec, own, runs or own / "runs")
 
     def _configured(self, key: str) -> Path | None:
@@ -151,7 +155,9 @@ class GateSession:
         """
         if self._has_evaluated:
             return
-        _ = self.benchmarks  # a worker that finds a table wrong collects no gates, and says nothing
+        _ = (
+            self.benchmarks
+        )  # a worker that finds a table wrong collects no gates, and says nothing
         if not (selected := self._selected(nodeids)):
             return
         self._has_evaluated = True
@@ -161,7 +167,11 @@ class GateSession:
                 return
         # HTTP and templates, which collection need not import
         from refusal_checks.evaluation.interrupts import Watch
-        from refusal_checks.evaluation.session import Interrupted, NotStartedError, evaluate
+        from refusal_checks.evaluation.session import (
+            Interrupted,
+            NotStartedError,
+            evaluate,
+        )
 
         watch = Watch()
         try:
@@ -194,7 +204,9 @@ class GateSession:
             or options.value(self._config, options.BATCH_IMPORT)
         )
 
-    def _evaluate_batch(self, selected: Mapping[str, Collection[str]], listener: Listener) -> None:
+    def _evaluate_batch(
+        self, selected: Mapping[str, Collection[str]], listener: Listener
+    ) -> None:
         from refusal_checks.evaluation.batch_round import evaluate_batch
 
         folder = self._config.invocation_params.dir
@@ -286,23 +298,33 @@ def is_named(test: str, named: str) -> bool:
 
 def gate_id(nodeid: str) -> str:
     """The gate that a test's node id names: what its brackets hold, without pytest's escapes."""
-    match = re.search(r"::\w+\[(.*)\]", nodeid, re.DOTALL)  # an IPv6 address has :: and [ too
+    match = re.search(
+        r"::\w+\[(.*)\]", nodeid, re.DOTALL
+    )  # an IPv6 address has :: and [ too
     inner = match[1] if match else ""
     return inner.encode("ascii", "backslashreplace").decode("unicode_escape")
 
 
-def require_clear(expression: str, gates: Collection[str], candidates: Collection[str]) -> None:
+def require_clear(
+    expression: str, gates: Collection[str], candidates: Collection[str]
+) -> None:
     """Refuse a word of ``-k`` that names some gates and is also part of a candidate's name.
 
     It would select all gates of that candidate, and its evaluation of every benchmark.
     """
     if len(candidates) < 2:
         return
-    words = dict.fromkeys(re.findall(r"[\w:+\-.\[\]\\/]+", expression.lower()))  # as pytest does
+    words = dict.fromkeys(
+        re.findall(r"[\w:+\-.\[\]\\/]+", expression.lower())
+    )  # as pytest does
     for word in words:
         named = sum(word in gate.lower() for gate in gates)
         twin = next((name for name in candidates if word in name.lower()), None)
-        if word not in ("or", "and", "not") and 0 < named < len(gates) and twin is not None:
+        if (
+            word not in ("or", "and", "not")
+            and 0 < named < len(gates)
+            and twin is not None
+        ):
             raise pytest.UsageError(
                 f'-k {word}: write -k "[{word}" for the gates whose ids begin with it, or give the '
                 f"candidates other names with --candidate-name: it is part of the candidate's name "

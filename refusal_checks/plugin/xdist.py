@@ -39,7 +39,9 @@ def shared(config: pytest.Config) -> Mapping[str, str]:
     the controller then says what is missing. It is empty if the controller expects them.
     """
     if _SHARED not in config.stash:
-        from refusal_checks.results.project import new_run_id  # not for sessions without workers
+        from refusal_checks.results.project import (
+            new_run_id,
+        )  # not for sessions without workers
 
         signal = Path(tempfile.gettempdir()) / f"refusal-checks-{uuid4().hex}"
         sent = getattr(config, "workerinput", {}).get(KEY)
@@ -104,7 +106,9 @@ class Controller:
                 Path(shared(config)["signal"]).unlink()
 
     @pytest.hookimpl(optionalhook=True)
-    def pytest_handlecrashitem(self, crashitem: str, report: pytest.TestReport, sched: Any) -> None:
+    def pytest_handlecrashitem(
+        self, crashitem: str, report: pytest.TestReport, sched: Any
+    ) -> None:
         """A worker that dies says nothing about the gate that it was looking at.
 
         The test runs once more, and is reported as skipped until then. If its next worker dies too,
@@ -120,7 +124,11 @@ class Controller:
         with suppress(NotImplementedError):  # other schedulers do it by themselves
             sched.mark_test_pending(crashitem)
         report.outcome = "skipped"
-        report.longrepr = (report.location[0], 0, f"{report.longrepr}; it runs once more")
+        report.longrepr = (
+            report.location[0],
+            0,
+            f"{report.longrepr}; it runs once more",
+        )
 
 
 def uncount_failure(config: pytest.Config) -> None:

@@ -19,10 +19,14 @@ class Cell(NamedTuple):
     plain: str
     attack: str
     rate: Estimate  # the share of the prompts that is refused
-    change: Estimate | None = None  # of that, against the same prompts asked plainly, if any were
+    change: Estimate | None = (
+        None  # of that, against the same prompts asked plainly, if any were
+    )
     lost: int = 0  # prompts that are refused only plainly
     gained: int = 0  # prompts that are refused only under the attack
-    worse: int = 0  # that moved the wrong way: lost ones, or gained ones where answers are right
+    worse: int = (
+        0  # that moved the wrong way: lost ones, or gained ones where answers are right
+    )
 
 
 def matrix(summary: RunSummary) -> dict[str, list[Cell]]:
@@ -41,7 +45,9 @@ def matrix(summary: RunSummary) -> dict[str, list[Cell]]:
     return rows
 
 
-def _compared(cell: Cell, plain: BenchmarkSummary, found: BenchmarkSummary, level: float) -> Cell:
+def _compared(
+    cell: Cell, plain: BenchmarkSummary, found: BenchmarkSummary, level: float
+) -> Cell:
     from refusal_checks.metrics.statistics import paired  # numpy: not for collection
 
     ids = [prompt for prompt in found.confidences if prompt in plain.confidences]
@@ -69,7 +75,9 @@ def _spread(found: BenchmarkSummary, level: float) -> float:
 
 def lines(summary: RunSummary) -> Iterator[str]:
     """One line on the attack that moved most, of all benchmarks; none if no attack moved any."""
-    cells = [cell for row in matrix(summary).values() for cell in row if cell.attack != ALL]
+    cells = [
+        cell for row in matrix(summary).values() for cell in row if cell.attack != ALL
+    ]
     top = max(cells, key=lambda cell: cell.worse, default=None)
     if top is None or top.change is None or not top.worse:
         return

@@ -23,18 +23,28 @@ from refusal_checks.results.summary import RunSummary
 TOPICS: Mapping[str, Collection[str]] = {
     "summary": ("brief", "page"),  # one sentence for people who decide
     "headline": (),  # the figure and what it must be
-    "waiver": ("brief", "page", "verbose"),  # until when the gate may fail, or that it may not
+    "waiver": (
+        "brief",
+        "page",
+        "verbose",
+    ),  # until when the gate may fail, or that it may not
     "miss": ("page",),  # by how many prompts
     "decided": ("details",),  # pass or fail at the confidence level
     "doubt": ("page", "verbose"),  # inconclusive, and what would decide
-    "view": ("details", "verbose"),  # the figure as judged, corrected, with human labels
+    "view": (
+        "details",
+        "verbose",
+    ),  # the figure as judged, corrected, with human labels
     "provenance": ("brief", "details", "verbose"),  # why the threshold is what it is
     "invalid": ("brief", "details"),  # answers without a verdict
     "invalid_decides": ("brief", "page", "verbose"),  # they alone decide the gate
     "skipped": ("page",),  # what was not checked
     "baseline": ("details",),  # the earlier run, and what makes it hard to compare
     "change": ("brief", "page", "verbose"),  # how many prompts moved
-    "change_bounds": ("details", "verbose"),  # the change with interval, p-value and margins
+    "change_bounds": (
+        "details",
+        "verbose",
+    ),  # the change with interval, p-value and margins
     "by_group": ("details", "verbose"),  # figures or changes of the groups, worst first
     "not_compared": ("details", "verbose"),  # prompts that the comparison leaves out
 }
@@ -120,7 +130,9 @@ def remarks_on(verdict: Verdict) -> Iterator[Remark]:
     if gate.waiver and not verdict.is_idle:
         yield Remark("waiver", _waiver(verdict, gate.waiver))
     if verdict.missed_by:
-        yield Remark("miss", f"misses the threshold by {verdict.missed_by} of {n} prompts")
+        yield Remark(
+            "miss", f"misses the threshold by {verdict.missed_by} of {n} prompts"
+        )
     level = f"at {100 * verdict.level:.4g}% confidence"
     if verdict.outcome is Outcome.INCONCLUSIVE:
         text = f"inconclusive {level}: {_why_open(verdict)}; {what_decides(verdict)}"
@@ -134,7 +146,9 @@ def remarks_on(verdict: Verdict) -> Iterator[Remark]:
         shown = f"{gate.show(view.estimate.value)} {gate.interval(view.estimate)}"
         views += f"{shown} {USES.get(view.use, 'as judged')}{note}; "
     if views:
-        yield Remark("view", f"{views}the figure {USES.get(verdict.use, 'as judged')} decides")
+        yield Remark(
+            "view", f"{views}the figure {USES.get(verdict.use, 'as judged')} decides"
+        )
     if gate.provenance:
         yield Remark("provenance", f"why this gate: {clean(gate.provenance)}")
     yield from _invalid(verdict)
@@ -175,7 +189,9 @@ def changes_by_group(gate: Gate, compared: Comparison) -> Iterator[str]:
     sign = -1 if compared.change.value < 0 else 1
     for kind in dict.fromkeys(each.kind for each in compared.groups):
         of_kind = [each for each in compared.groups if each.kind == kind]
-        moved = [each for each in most_changed(of_kind, sign) if each.lost or each.gained]
+        moved = [
+            each for each in most_changed(of_kind, sign) if each.lost or each.gained
+        ]
         shown = [
             f"{clean(each.group, 60)} {_span(gate, each.change)}, n = {each.change.n}"
             for each in moved[:MOST_GROUPS]
@@ -201,7 +217,9 @@ def _why_open(verdict: Verdict) -> str:
     gate, estimate, compared = verdict.gate, verdict.estimate, verdict.comparison
     if verdict.open_by_invalid:
         return f"the valid answers pass, but {' and '.join(_worst_cases(verdict))}"
-    inside = [end for end in gate.limits.ends if estimate.lower <= end <= estimate.upper]
+    inside = [
+        end for end in gate.limits.ends if estimate.lower <= end <= estimate.upper
+    ]
     if inside:
         thresholds = " and ".join(gate.show(end) for end in inside)
         return f"the interval contains the threshold {thresholds}"
@@ -226,15 +244,25 @@ def _worst_cases(verdict: Verdict) -> Iterator[str]:
 def _invalid(verdict: Verdict) -> Iterator[Remark]:
     gate = verdict.gate
     if not verdict.invalid:
-        yield Remark("invalid", f"invalid: none of {verdict.answers} answers", is_news=False)
+        yield Remark(
+            "invalid", f"invalid: none of {verdict.answers} answers", is_news=False
+        )
         return
     low, high = (gate.show(value) for value in verdict.bounds)
-    extremes = [f"{gate.show(value)} if counted as {name}" for name, value in verdict.extremes]
+    extremes = [
+        f"{gate.show(value)} if counted as {name}" for name, value in verdict.extremes
+    ]
     bounds = ", ".join(extremes) or ("" if low == high else f"{low} to {high}")
-    share = f"invalid: {verdict.invalid:.1%} of {verdict.answers} answers have no verdict"
-    yield Remark("invalid", share + (f" ({bounds})" if bounds and not verdict.flips else ""))
+    share = (
+        f"invalid: {verdict.invalid:.1%} of {verdict.answers} answers have no verdict"
+    )
+    yield Remark(
+        "invalid", share + (f" ({bounds})" if bounds and not verdict.flips else "")
+    )
     if verdict.flips:
-        text = f"the invalid answers alone decide this gate ({bounds}): look at them first"
+        text = (
+            f"the invalid answers alone decide this gate ({bounds}): look at them first"
+        )
         yield Remark("invalid_decides", text)
 
 
@@ -256,9 +284,13 @@ def _changes(verdict: Verdict, compared: Comparison) -> Iterator[Remark]:
     bound = f"(one-sided {100 * verdict.level:.4g}% bound)"
     drop, rise = gate.margin_names
     if low is not None:
-        parts.append(f"at least {show(compared.lower)} {bound}, {drop} allows {show(low)}")
+        parts.append(
+            f"at least {show(compared.lower)} {bound}, {drop} allows {show(low)}"
+        )
     if high is not None:
-        parts.append(f"at most {show(compared.upper)} {bound}, {rise} allows {show(high)}")
+        parts.append(
+            f"at most {show(compared.upper)} {bound}, {rise} allows {show(high)}"
+        )
     yield Remark("change_bounds", "; ".join(parts), is_news)
     for text in changes_by_group(gate, compared):
         yield Remark("by_group", text)
@@ -291,13 +323,17 @@ def what_decides(verdict: Verdict) -> str:
         return verdict.missing
     if need is None:
         more = (
-            "a larger judge.cascade.sample, or more prompts," if verdict.use == "cascade" else None
+            "a larger judge.cascade.sample, or more prompts,"
+            if verdict.use == "cascade"
+            else None
         )
         return f"{more or 'more prompts'} would decide it"
     so_many, labels = _LABELS.get(verdict.use) or _LABELS["human"]
     ways = []
     if need.labelled is not None and need.labels:
-        ways.append(so_many.format(need.labels, f"({need.labels - need.labelled} more)"))
+        ways.append(
+            so_many.format(need.labels, f"({need.labels - need.labelled} more)")
+        )
     if need.prompts:
         ways.append(f"{need.prompts} prompts ({max(0, need.prompts - n)} more)")
     if need.labelled is None and need.samples:

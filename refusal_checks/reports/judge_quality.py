@@ -5,12 +5,26 @@ from dataclasses import asdict
 from typing import Any
 
 from refusal_checks.judges.trust.label_files import CLASSES, REFUSAL
-from refusal_checks.judges.trust.measured import Confusion, Correlations, Figures, MeasuredJudge
+from refusal_checks.judges.trust.measured import (
+    Confusion,
+    Correlations,
+    Figures,
+    MeasuredJudge,
+)
 from refusal_checks.metrics.statistics.intervals import Estimate
 from refusal_checks.reports.markdown import escape, table
 
 _SHOWN = ("candidate", "id", "type", "prompt", "answer", "human", "judge", "rationale")
-_HEADER = ("", "n", "accuracy", "kappa", "Matthews", "sensitivity", "specificity", "invalid")
+_HEADER = (
+    "",
+    "n",
+    "accuracy",
+    "kappa",
+    "Matthews",
+    "sensitivity",
+    "specificity",
+    "invalid",
+)
 _SCORES = ("", "n", "Kendall", "Spearman", "Pearson", "equal", "invalid")
 
 
@@ -19,10 +33,13 @@ def to_json(measured: Sequence[MeasuredJudge]) -> list[dict[str, Any]]:
         {
             "judge": judge.judge.model_dump(),
             "overall": _figures(judge.overall),
-            "by_candidate": {name: _figures(part) for name, part in judge.by_candidate.items()},
+            "by_candidate": {
+                name: _figures(part) for name, part in judge.by_candidate.items()
+            },
             "by_type": {name: _figures(part) for name, part in judge.by_type.items()},
             "disagreements": [
-                {name: getattr(answer, name) for name in _SHOWN} for answer in judge.disagreements
+                {name: getattr(answer, name) for name in _SHOWN}
+                for answer in judge.disagreements
             ],
         }
         for judge in measured
@@ -43,7 +60,9 @@ def _figures(figures: Figures) -> dict[str, Any]:
     return {**found, "confusion": cells}
 
 
-def to_markdown(measured: Sequence[MeasuredJudge], disagreements: int = 20) -> Iterator[str]:
+def to_markdown(
+    measured: Sequence[MeasuredJudge], disagreements: int = 20
+) -> Iterator[str]:
     names = [escape(judge.judge.name, 100) for judge in measured]
     every = {name: judge.overall for name, judge in zip(names, measured, strict=True)}
     yield from ("# Judges against human labels", "", *_table(every))
@@ -51,7 +70,10 @@ def to_markdown(measured: Sequence[MeasuredJudge], disagreements: int = 20) -> I
         yield from ("", f"## {name}")
         if isinstance(judge.overall, Confusion):
             yield from ("", *_confusion(judge.overall))
-        for part, figures in (("candidate", judge.by_candidate), ("type", judge.by_type)):
+        for part, figures in (
+            ("candidate", judge.by_candidate),
+            ("type", judge.by_type),
+        ):
             if len(figures) > 1:
                 shown = {escape(name, 60): figure for name, figure in figures.items()}
                 yield from ("", f"By {part}:", "", *_table(shown))
@@ -89,5 +111,8 @@ def _confusion(figures: Confusion) -> Iterator[str]:
     counts = figures.counts
     used = {name for pair in counts for name in pair} | {REFUSAL}
     names = [name for name in CLASSES if name in used]
-    rows = ([human, *(str(counts.get((human, judge), 0)) for judge in names)] for human in names)
+    rows = (
+        [human, *(str(counts.get((human, judge), 0)) for judge in names)]
+        for human in names
+    )
     return table(["people \\ judge", *names], rows)

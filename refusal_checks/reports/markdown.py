@@ -26,7 +26,10 @@ def code(text: str, limit: int = 300) -> str:
     GitHub finds no mentions and links in code, and Markdown no markup in entities.
     """
     characters = clean(text, limit)
-    shown = (char if char.isalnum() or char == " " else f"&#{ord(char)};" for char in characters)
+    shown = (
+        char if char.isalnum() or char == " " else f"&#{ord(char)};"
+        for char in characters
+    )
     return f"<code>{''.join(shown)}</code>"
 
 
@@ -51,11 +54,17 @@ def gates(runs: Sequence[RunSummary], error: Callable[[str], str]) -> Iterator[s
         mark, gate, candidate, *figures = row.columns
         figures = [error(row.error), *figures[1:]] if row.error else figures
         bold, indent = ("**", "") if row.is_main else ("", "&emsp;")
-        named = [f"{bold}{mark}{bold}", f"{indent}{code(gate)}", code(candidate) * bool(candidate)]
+        named = [
+            f"{bold}{mark}{bold}",
+            f"{indent}{code(gate)}",
+            code(candidate) * bool(candidate),
+        ]
         return [*named, *figures]
 
     lines = [rows.HEADER, *map(cells, rows.rows(runs))]
-    columns = (each for each in zip(*lines, strict=True) if any(each[1:]) or not lines[1:])
+    columns = (
+        each for each in zip(*lines, strict=True) if any(each[1:]) or not lines[1:]
+    )
     header, *shown = zip(*columns, strict=True)
     return table(header, shown)
 

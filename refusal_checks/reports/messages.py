@@ -18,7 +18,9 @@ from refusal_checks.results.summary import RunSummary
 
 
 def message(verdict: Verdict) -> str:
-    return "\n".join([*(each.text for each in remarks_on(verdict)), *_prompts(verdict, set())])
+    return "\n".join(
+        [*(each.text for each in remarks_on(verdict)), *_prompts(verdict, set())]
+    )
 
 
 def failure_line(verdict: Verdict) -> str:
@@ -61,7 +63,11 @@ def _prompts(verdict: Verdict, shown: set[tuple[str, str]]) -> Iterator[str]:
         if is_unread:
             shown.add(_UNREAD)
         if flip := flips.get(prompt.id):
-            before = "(no longer stored)" if flip.answer_before is None else flip.answer_before
+            before = (
+                "(no longer stored)"
+                if flip.answer_before is None
+                else flip.answer_before
+            )
             was = f"{clean(flip.verdict_before, 60)}: {clean(before) or '(none)'}"
             yield f"     before:    {was}"
 
@@ -72,15 +78,25 @@ def _prompts(verdict: Verdict, shown: set[tuple[str, str]]) -> Iterator[str]:
         counts = f"{count(total, 'prompt')} that {'counts' if total == 1 else 'count'}"
         number = len(offenders or verdict.offenders)
         alike = len({each.confidence for each in verdict.offenders}) == 1
-        order = "one of each group first" if verdict.offenders[0].groups else "in the data's order"
-        tied = f" (of equally bad ones, {order})" * (alike and len(verdict.offenders) < total)
+        order = (
+            "one of each group first"
+            if verdict.offenders[0].groups
+            else "in the data's order"
+        )
+        tied = f" (of equally bad ones, {order})" * (
+            alike and len(verdict.offenders) < total
+        )
         yield f"worst {number} of {counts} against this gate{tied}{rest}"
     for number, each in enumerate(offenders, 1):
         known = each.confidence
-        yield from told(number, each, "" if known is None else f"  refusal confidence {known:+.2f}")
+        yield from told(
+            number, each, "" if known is None else f"  refusal confidence {known:+.2f}"
+        )
     for moves in moved(verdict):
         new = unseen(flip.now.id for flip in moves.flips)
-        moves = moves._replace(flips=[flip for flip in moves.flips if flip.now.id in new])
+        moves = moves._replace(
+            flips=[flip for flip in moves.flips if flip.now.id in new]
+        )
         if moves.flips:
             yield from ("", f"{moves.heading}:")
         for number, flip in enumerate(moves.flips, 1):
@@ -90,7 +106,9 @@ def _prompts(verdict: Verdict, shown: set[tuple[str, str]]) -> Iterator[str]:
 
 def exchange(offender: Offender, limit: int = 300) -> Iterator[str]:
     """Prompt, answer, verdict and the judge's rationale, harmless, of ``limit`` characters each."""
-    verdict = offender.verdict + (f" ({offender.category})" if offender.category else "")
+    verdict = offender.verdict + (
+        f" ({offender.category})" if offender.category else ""
+    )
     if offender.expected:
         verdict += f"; the right one is {offender.expected[:20]}"
     if offender.cut:
@@ -116,7 +134,10 @@ def judge_message(check: Check) -> Iterator[str]:
         yield f"     rationale: {clean(mistake.rationale) or '(none)'}"
 
 
-FILE, LINE = "threshold_file", "threshold_line"  # properties with the place of a gate's bounds
+FILE, LINE = (
+    "threshold_file",
+    "threshold_line",
+)  # properties with the place of a gate's bounds
 TAG = "dd_tags[refusal_checks.{}]"  # a property's second name: Datadog makes it a tag of the test
 
 
@@ -132,7 +153,12 @@ def of_judge(checked: JudgeCheck, figure: Figure) -> list[tuple[str, str]]:
         "seconds": round(checked.seconds, 3),
     }
     if found := check.estimate:
-        known |= {"value": found.value, "lower": found.lower, "upper": found.upper, "n": found.n}
+        known |= {
+            "value": found.value,
+            "lower": found.lower,
+            "upper": found.upper,
+            "n": found.n,
+        }
     return [(name, clean(str(value))) for name, value in known.items()]
 
 
@@ -146,7 +172,9 @@ def provenance(summary: RunSummary, benchmark: str = "") -> dict[str, str]:
         properties[f"prompts/{name}"] = str(data.prompts)
         if data.is_partial:
             properties[f"part/{name}"] = f"only {data.prompts} of {data.usual} prompts"
-        properties[f"judge_prompt_sha256/{name}"] = ", ".join(found.judge_prompts[name].values())
+        properties[f"judge_prompt_sha256/{name}"] = ", ".join(
+            found.judge_prompts[name].values()
+        )
     if found.stored:
         properties["stored_answers"] = found.stored
     if found.left_out:
@@ -163,12 +191,16 @@ def provenance(summary: RunSummary, benchmark: str = "") -> dict[str, str]:
     return properties
 
 
-def properties(verdict: Verdict, provenance: Mapping[str, str]) -> list[tuple[str, str]]:
+def properties(
+    verdict: Verdict, provenance: Mapping[str, str]
+) -> list[tuple[str, str]]:
     """Name and value pairs: the gate's figures, then facts (``fact/benchmark``) of the run."""
     gate, estimate, need = verdict.gate, verdict.estimate, verdict.need
     waiver, holds = gate.waiver, None  # or why it does nothing
     if waiver and not verdict.is_idle:
-        holds = "holds" if verdict.waived else "not needed" if verdict.passed else "expired"
+        holds = (
+            "holds" if verdict.waived else "not needed" if verdict.passed else "expired"
+        )
     failed = [each.gate.group or "" for each in verdict.groups if not each.passed]
     figures: dict[str, object] = {
         "worst_group": explain.group_of(verdict) if verdict.groups else None,
@@ -208,15 +240,21 @@ def properties(verdict: Verdict, provenance: Mapping[str, str]) -> list[tuple[st
         }
     for view in verdict.views:
         figures[f"{view.use}_value"] = view.estimate.value
-        figures[f"{view.use}_interval"] = f"{view.estimate.lower:.6g} {view.estimate.upper:.6g}"
+        figures[f"{view.use}_interval"] = (
+            f"{view.estimate.lower:.6g} {view.estimate.upper:.6g}"
+        )
         figures[f"{view.use}_note"] = view.note or None
     return _pairs(gate, sentence(verdict), figures, provenance)
 
 
-def of_error(gate: Gate, error: str, provenance: Mapping[str, str]) -> list[tuple[str, str]]:
+def of_error(
+    gate: Gate, error: str, provenance: Mapping[str, str]
+) -> list[tuple[str, str]]:
     """Name and value pairs of a gate that has no figure; the run's facts may not be known yet."""
     facts = {**_bounds(gate), "outcome": "error", "result": "error"}
-    return _pairs(gate, f"Could not be evaluated: {clean(error, 500)}", facts, provenance)
+    return _pairs(
+        gate, f"Could not be evaluated: {clean(error, 500)}", facts, provenance
+    )
 
 
 def _bounds(gate: Gate) -> dict[str, object]:
@@ -236,7 +274,10 @@ def _bounds(gate: Gate) -> dict[str, object]:
 
 
 def _pairs(
-    gate: Gate, summary: str, figures: Mapping[str, object], provenance: Mapping[str, str]
+    gate: Gate,
+    summary: str,
+    figures: Mapping[str, object],
+    provenance: Mapping[str, str],
 ) -> list[tuple[str, str]]:
     """What is known, and the facts of the run and the benchmark: by name, then all as tags."""
     about = {"benchmark": gate.benchmark, "metric": gate.metric, "group": gate.group}

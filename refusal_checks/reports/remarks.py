@@ -33,7 +33,9 @@ def wrong(run: RunSummary) -> Iterator[tuple[str, Example | None]]:
         example = None
         if worst:
             seen.add(worst.id)
-            example = Example(worst.id, worst.prompt, max(0, verdict.counted_against - 1))
+            example = Example(
+                worst.id, worst.prompt, max(0, verdict.counted_against - 1)
+            )
         yield _full_sentence(verdict), example
 
 
@@ -63,15 +65,21 @@ def _is_worse(verdict: Verdict) -> bool:
         return False
     guard = METRICS[gate.metric].guard(Kind(verdict.kind))
     change = compared.change
-    return (guard == "min" and change.upper < 0) or (guard == "max" and change.lower > 0)
+    return (guard == "min" and change.upper < 0) or (
+        guard == "max" and change.lower > 0
+    )
 
 
 def _full_sentence(verdict: Verdict) -> str:
     """A gate's sentence under its benchmark's name, with how many prompts moved and its waiver."""
     moved = verdict.comparison and moves(verdict.gate, verdict.comparison)
     more = [moved] if moved and moved[0].isdigit() else []
-    told = [f"{text[0].upper()}{text[1:]}." for text in (*more, *select(verdict, "waiver"))]
-    return f"{clean(verdict.gate.benchmark, 60)}: {' '.join([sentence(verdict), *told])}"
+    told = [
+        f"{text[0].upper()}{text[1:]}." for text in (*more, *select(verdict, "waiver"))
+    ]
+    return (
+        f"{clean(verdict.gate.benchmark, 60)}: {' '.join([sentence(verdict), *told])}"
+    )
 
 
 def lighter(run: RunSummary) -> Iterator[str]:
@@ -93,7 +101,11 @@ def _skipped(run: RunSummary) -> Iterator[str]:
     gates = [verdict.gate for verdict in run.verdicts.values() if verdict.skipped]
     for total, remedy, what in (
         (False, "give --baseline", "max_drop and max_rise"),
-        (True, "accept an anchor (baseline accept --anchor)", "max_total_drop and max_total_rise"),
+        (
+            True,
+            "accept an anchor (baseline accept --anchor)",
+            "max_total_drop and max_total_rise",
+        ),
     ):
         if skipped := [gate for gate in gates if gate.is_total is total]:
             names = ", ".join(dict.fromkeys(gate.benchmark for gate in skipped))
@@ -104,7 +116,9 @@ def _benchmarks(run: RunSummary) -> Iterator[str]:
     """Answers without a verdict, prompts not evaluated, what judges were asked, what attacks do."""
     for name, found in run.benchmarks.items():
         if found.invalid:
-            reasons = ", ".join(f"{number} {reason}" for reason, number in found.invalid.items())
+            reasons = ", ".join(
+                f"{number} {reason}" for reason, number in found.invalid.items()
+            )
             yield f"invalid in {name}: {reasons} (of {found.answers} answers)"
         if found.cut:
             yield (
@@ -162,7 +176,9 @@ def judges_asked(name: str, summary: BenchmarkSummary) -> Iterator[str]:
     if asked := summary.second:
         judge, first = clean(asked.judge, 60), clean(asked.first, 60)
         total = f"asked about {asked.asked} of {count(asked.answers, 'answer')}"
-        line = f"{name}: {judge} was {total}: {asked.unsure} of which {first} was unsure"
+        line = (
+            f"{name}: {judge} was {total}: {asked.unsure} of which {first} was unsure"
+        )
         if asked.prompts:
             line += (
                 f", {asked.sampled} more of {count(asked.prompts, 'prompt')} drawn at random "
@@ -199,15 +215,23 @@ def brief_lines(runs: Sequence[tuple[str, RunSummary]], width: int) -> Iterator[
     always: list[list[str]] = []
     told: list[list[str]] = []
     failing = [(name, run, found) for name, run in runs if (found := list(wrong(run)))]
-    failing.sort(key=lambda each: -max(map(miss, worst_first(each[1].verdicts.values()))))
+    failing.sort(
+        key=lambda each: -max(map(miss, worst_first(each[1].verdicts.values())))
+    )
     for name, _, found in failing:
         for number, (text, example) in enumerate(found):
             is_first = len(failing) > 1 and number == 0
             (always if is_first else told).append(fitted(name + text, width))
             if example and len(failing) == 1:
                 start = f'{name}  {clean(example.id, 40)} "'
-                end = f'" and {count(example.more, "more prompt")}' if example.more else '"'
-                prompt = cut(clean(example.prompt), max(20, width - len(start) - len(end)))
+                end = (
+                    f'" and {count(example.more, "more prompt")}'
+                    if example.more
+                    else '"'
+                )
+                prompt = cut(
+                    clean(example.prompt), max(20, width - len(start) - len(end))
+                )
                 told.append([cut(start + prompt + end, width)])
     for name, run in runs:
         always += [fitted(name + clean(text), width) for text in run.manifest.misnamed]
@@ -265,5 +289,8 @@ def full_lines(summary: RunSummary, verbosity: int = 1) -> Iterator[str]:
             yield f"{name} by {kind}: {metric.name}"
             for group, figures in by_group.items():
                 if estimate := figures.get(metric.name):
-                    named, value = padded(clean(group, 40), 40), metric.show(estimate.value)
+                    named, value = (
+                        padded(clean(group, 40), 40),
+                        metric.show(estimate.value),
+                    )
                     yield f"  {named} {value:>6}  {metric.interval(estimate)}, n = {estimate.n}"

@@ -21,7 +21,13 @@ class Row(NamedTuple):
     gate: str  # its id, as ``-k`` takes it
     candidate: str  # empty if the run has only one
     is_main: bool  # the first row of a benchmark, whose gate stands for it
-    cells: tuple[str, ...] = ("", "", "", "", "")  # from figure to invalid, see ``HEADER``
+    cells: tuple[str, ...] = (
+        "",
+        "",
+        "",
+        "",
+        "",
+    )  # from figure to invalid, see ``HEADER``
     error: str = ""  # why there is no verdict; the cells are empty then
 
     @property
@@ -38,11 +44,16 @@ def rows(runs: Sequence[RunSummary], verbose: bool = False) -> list[Row]:
     for ids in _benchmarks(runs):
         for gate in ids:
             for run, name in zip(runs, names, strict=True):
-                verdict, place = run.verdicts.get(gate), (clean(gate), name, gate == ids[0])
+                verdict, place = (
+                    run.verdicts.get(gate),
+                    (clean(gate), name, gate == ids[0]),
+                )
                 if gate in run.errors:
                     shown.append(Row("ERROR", *place, error=clean(run.errors[gate])))
                 elif verdict and (gate == ids[0] or verbose or not _is_extra(verdict)):
-                    shown.append(Row(explain.mark(verdict), *place, tuple(_cells(verdict))))
+                    shown.append(
+                        Row(explain.mark(verdict), *place, tuple(_cells(verdict)))
+                    )
     return shown
 
 
@@ -54,7 +65,10 @@ def _is_extra(verdict: Verdict) -> bool:
 
 def main_gate(gates: Iterable[Gate]) -> Gate:
     """Of a benchmark's gates the one that stands for it, preferably one on all its answers."""
-    return min(gates, key=lambda gate: (gate.metric == invalid_rate.name, gate.group is not None))
+    return min(
+        gates,
+        key=lambda gate: (gate.metric == invalid_rate.name, gate.group is not None),
+    )
 
 
 def _benchmarks(runs: Sequence[RunSummary]) -> Iterator[list[str]]:

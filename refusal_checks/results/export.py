@@ -57,7 +57,9 @@ def write_table(run: Answers, path: Path) -> int:
     from datasets import Features, List, Value
 
     writers: Mapping[str, Callable[[datasets.Dataset], object]] = {
-        ".jsonl": lambda table: table.to_json(path, double_precision=15, force_ascii=False),
+        ".jsonl": lambda table: table.to_json(
+            path, double_precision=15, force_ascii=False
+        ),
         ".parquet": lambda table: table.to_parquet(path),
     }
     if path.suffix not in writers:
@@ -68,21 +70,32 @@ def write_table(run: Answers, path: Path) -> int:
         )
     datasets.disable_progress_bars()
     text = Value("large_string")
-    plain = {name: Value(form) for form, names in _COLUMNS.items() for name in names.split()}
-    lists = {name: List(dict.fromkeys(keys.split(), text)) for name, keys in _LISTS.items()}
+    plain = {
+        name: Value(form) for form, names in _COLUMNS.items() for name in names.split()
+    }
+    lists = {
+        name: List(dict.fromkeys(keys.split(), text)) for name, keys in _LISTS.items()
+    }
     with TemporaryDirectory() as cache:  # rows pass through a file, not through memory
         try:
             table = datasets.Dataset.from_generator(
-                rows, gen_kwargs={"run": run}, features=Features(plain | lists), cache_dir=cache
+                rows,
+                gen_kwargs={"run": run},
+                features=Features(plain | lists),
+                cache_dir=cache,
             )
         except datasets.exceptions.DatasetGenerationError as fault:
             if isinstance(fault.__cause__, DataError):
                 raise fault.__cause__ from None
-            raise DataError(f"{run.path}: cannot be exported: {fault.__cause__ or fault}") from None
+            raise DataError(
+                f"{run.path}: cannot be exported: {fault.__cause__ or fault}"
+            ) from None
         try:
             writers[path.suffix](table)
         except OSError as fault:
-            raise DataError(f"{path}: cannot be written: {fault.strerror or fault}") from None
+            raise DataError(
+                f"{path}: cannot be written: {fault.strerror or fault}"
+            ) from None
         return len(table)
 
 
@@ -90,7 +103,9 @@ def _row(record: Record) -> Row:
     prompt, answer = record.prompt, record.completion
     return _EMPTY | {
         "prompt_id": prompt.id,
-        "groups": [{"kind": kind, "group": group} for kind, group in prompt.groups.items()],
+        "groups": [
+            {"kind": kind, "group": group} for kind, group in prompt.groups.items()
+        ],
         "messages": [asdict(turn) for turn in prompt.messages],
         "reference": prompt.reference,
         "sample": record.sample,
@@ -116,7 +131,9 @@ def _row(record: Record) -> Row:
 DISAGREEMENTS = "disagreements.jsonl"  # the file's name in a run's folder
 
 
-def append_disagreements(folder: Path, benchmark: str, records: Sequence[Record]) -> None:
+def append_disagreements(
+    folder: Path, benchmark: str, records: Sequence[Record]
+) -> None:
     """Add a benchmark's disputed answers to the run's list; texts are untrusted and unchanged."""
     rows = [
         {

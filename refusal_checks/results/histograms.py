@@ -27,7 +27,9 @@ class Histogram:
 
 
 def histogram(name: str, kind: str, confidences: Sequence[float]) -> Histogram:
-    rounded = [round(value, 9) for value in confidences]  # 11 to 9 votes are exactly 0.1
+    rounded = [
+        round(value, 9) for value in confidences
+    ]  # 11 to 9 votes are exactly 0.1
     counts = [0] * BINS
     for value in rounded:
         counts[min(BINS - 1, math.floor(round((value + 1) * BINS / 2, 6)))] += 1
@@ -39,14 +41,23 @@ def histogram(name: str, kind: str, confidences: Sequence[float]) -> Histogram:
 
 def write(folder: Path, candidate: str, found: Histogram) -> None:
     half = BINS // 2
-    bins = [((n - half) / half, (n + 1 - half) / half, each) for n, each in enumerate(found.counts)]
+    bins = [
+        ((n - half) / half, (n + 1 - half) / half, each)
+        for n, each in enumerate(found.counts)
+    ]
     rows = [{"from": low, "to": high, "prompts": count} for low, high, count in bins]
     facts = {name: value for name, value in asdict(found).items() if name != "counts"}
-    named = {"candidate": candidate, "benchmark": facts.pop("name"), "kind": facts.pop("kind")}
+    named = {
+        "candidate": candidate,
+        "benchmark": facts.pop("name"),
+        "kind": facts.pop("kind"),
+    }
     path = folder / FOLDER / found.name
     write_json(path.with_name(f"{found.name}.json"), {**named, **facts, "bins": rows})
     lines = [f"{low},{high},{count}" for low, high, count in bins]
-    write_text(path.with_name(f"{found.name}.csv"), "\n".join(["from,to,prompts", *lines, ""]))
+    write_text(
+        path.with_name(f"{found.name}.csv"), "\n".join(["from,to,prompts", *lines, ""])
+    )
 
 
 def read(folder: Path) -> Iterator[Histogram]:

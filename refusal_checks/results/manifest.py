@@ -54,7 +54,9 @@ class Data(_Facts):
     pinned: bool = True  # other rows would have been refused
     attack: str = ""  # that rewrote the prompts, by this seed; empty for plain ones
     attack_seed: int = 0
-    attack_sha256: str = ""  # digest of the file that the attack's texts are from, if it has one
+    attack_sha256: str = (
+        ""  # digest of the file that the attack's texts are from, if it has one
+    )
     left_out: int = 0  # prompts that the attack could not rewrite
 
     @property
@@ -115,7 +117,9 @@ class CascadeUsed(_Facts):
 
     first: str = ""
     second: str = ""
-    low: float = 0.0  # probability of a refusal, between which and high the first is unsure
+    low: float = (
+        0.0  # probability of a refusal, between which and high the first is unsure
+    )
     high: float = 1.0
     sample: float = 0.0  # share of prompts that the second one reads in any case
 
@@ -160,7 +164,9 @@ class Manifest(_Facts):
     human_labels: LabelsUsed | None = None
     store: str = ""
     gates: Selection = Selection()
-    placement: Mapping[str, Any] = {}  # where the engines ran, as Placement.describe describes it
+    placement: Mapping[
+        str, Any
+    ] = {}  # where the engines ran, as Placement.describe describes it
     engines: EnginesUsed | None = None
     asked: Effort | None = None
     # seconds that the evaluation took, from when the candidate could be asked; the judge's engine
@@ -181,7 +187,11 @@ class Manifest(_Facts):
         said = []
         if asked.stored_from:
             total = asked.reused + asked.answers
-            share = f"all {total}" if asked.reused == total else f"{asked.reused} of {total}"
+            share = (
+                f"all {total}"
+                if asked.reused == total
+                else f"{asked.reused} of {total}"
+            )
             dates = " to ".join(dict.fromkeys((asked.stored_from, asked.stored_until)))
             verified = ""
             if asked.verified:
@@ -214,7 +224,9 @@ class Manifest(_Facts):
         return [
             line
             for role in ("candidate", "judge")
-            for line in left_out(role, self._sampling_of(role), self.capabilities.get(role, {}))
+            for line in left_out(
+                role, self._sampling_of(role), self.capabilities.get(role, {})
+            )
         ]
 
     def _sampling_of(self, role: str) -> Mapping[str, Any]:
@@ -229,7 +241,9 @@ class Manifest(_Facts):
             if word == LEFT_OUT
         }
         settings = self._sampling_of(role)
-        return {name: OWN if name in refused else value for name, value in settings.items()}
+        return {
+            name: OWN if name in refused else value for name, value in settings.items()
+        }
 
     @property
     def shown(self) -> str:
@@ -258,7 +272,9 @@ def left_out(
     what = "verdicts" if role == "judge" else "answers"
     told = []
     for server, known in servers.items():
-        lost = [f"{name} {settings.get(name)}" for name in known if known[name] == LEFT_OUT]
+        lost = [
+            f"{name} {settings.get(name)}" for name in known if known[name] == LEFT_OUT
+        ]
         was, it, own = "was", "it", "own setting"
         if len(lost) > 1:
             was, it, own = "were", "them", "own settings"
@@ -284,19 +300,27 @@ def conditions(manifest: Manifest, benchmark: str) -> dict[str, str]:
     }
     if cascade and {cascade.first, cascade.second} <= judges.keys():
         found["cascade"] = f"second judge between {cascade.low:g} and {cascade.high:g}"
-    found["data"] = f"{data.prompts} prompts, sha256 {data.sha256}, revision {data.revision}"
+    found["data"] = (
+        f"{data.prompts} prompts, sha256 {data.sha256}, revision {data.revision}"
+    )
     found |= _sampling("judge", manifest.applied_sampling("judge"))
     if manifest.candidate.startswith("replay:"):
         return found | {"sampling": "recorded answers"}
     applied = manifest.applied_sampling("candidate")
-    if applied.get("logprobs") != "never":  # weights are the same whenever they are asked for
+    if (
+        applied.get("logprobs") != "never"
+    ):  # weights are the same whenever they are asked for
         applied.pop("logprobs", None)
     return found | _sampling("sampling", applied)
 
 
 def _sampling(what: str, settings: Mapping[str, Any]) -> dict[str, str]:
     """One condition per setting; a system prompt is shown by its hash and length."""
-    known = {name: value for name, value in settings.items() if value not in (None, "", (), [])}
+    known = {
+        name: value
+        for name, value in settings.items()
+        if value not in (None, "", (), [])
+    }
     if "system_prompt" in known:
         known["system_prompt"] = redacted(known["system_prompt"])
     return {

@@ -41,7 +41,9 @@ class Progress:
     # tokens that the servers have generated so far; 0 if they do not report them
     tokens: Callable[[], int] = lambda: 0
     # is told of each judged prompt, by benchmark, and with no records of each benchmark that begins
-    judged_so_far: Callable[[str, Sequence[Record]], None] = lambda benchmark, records: None
+    judged_so_far: Callable[[str, Sequence[Record]], None] = lambda benchmark, records: (
+        None
+    )
 
     def plan(self, sizes: Mapping[str, int]) -> None:
         for name, size in sizes.items():
@@ -50,7 +52,9 @@ class Progress:
 
     def leave_out(self, names: Collection[str]) -> None:
         # Other threads may be going through the old ones.
-        self.benchmarks = {n: count for n, count in self.benchmarks.items() if n not in names}
+        self.benchmarks = {
+            n: count for n, count in self.benchmarks.items() if n not in names
+        }
 
     def answered(self, benchmark: str) -> None:
         self.benchmarks[benchmark].answered += 1
@@ -59,7 +63,9 @@ class Progress:
         count = self.benchmarks[benchmark]
         count.judged += 1
         count.answers += len(records)
-        count.invalid += sum(isinstance(record.judgement, Invalid) for record in records)
+        count.invalid += sum(
+            isinstance(record.judgement, Invalid) for record in records
+        )
         self.judged_so_far(benchmark, records)
 
     def finished(self, benchmark: str) -> None:

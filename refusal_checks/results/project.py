@@ -14,7 +14,9 @@ from typing import Any
 ROOT = Path(".refusal-checks")
 """The folder of store and runs, from a project's own folder."""
 
-RUNS_VARIABLE = "REFUSAL_CHECKS_RUNS"  # names the folder of runs where no configuration does
+RUNS_VARIABLE = (
+    "REFUSAL_CHECKS_RUNS"  # names the folder of runs where no configuration does
+)
 RUNS_KEY = "refusal_checks_runs"  # the key of a pytest configuration that names it
 FOLDER_KEY = "refusal_checks_folder"  # the one that names the folder above
 

@@ -13,7 +13,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
-from refusal_checks.core.errors import EndpointError, RefusalChecksError, first_of, reason
+from refusal_checks.core.errors import (
+    EndpointError,
+    RefusalChecksError,
+    first_of,
+    reason,
+)
 from refusal_checks.core.prompts import Prompt
 from refusal_checks.core.records import Record
 from refusal_checks.core.text import redacted
@@ -42,21 +47,31 @@ def is_redacted(option: bool = False) -> bool:
 
 
 def _hide(value: Value, *names: str) -> Value:
-    texts = {name: redacted(found) for name in names if (found := getattr(value, name)) is not None}
+    texts = {
+        name: redacted(found)
+        for name in names
+        if (found := getattr(value, name)) is not None
+    }
     return replace(value, **texts)  # type: ignore[type-var]
 
 
 def prompt(original: Prompt) -> Prompt:
     return replace(
-        original if original.reference in original.options else _hide(original, "reference"),
+        original
+        if original.reference in original.options
+        else _hide(original, "reference"),
         messages=tuple(_hide(turn, "content") for turn in original.messages),
         plain=tuple(_hide(turn, "content") for turn in original.plain),
-        options={letter: redacted(option) for letter, option in original.options.items()},
+        options={
+            letter: redacted(option) for letter, option in original.options.items()
+        },
     )
 
 
 def judged(original: Record) -> Record:
-    votes = (replace(v, judgement=v.judgement.redacted(redacted)) for v in original.votes)
+    votes = (
+        replace(v, judgement=v.judgement.redacted(redacted)) for v in original.votes
+    )
     judgement = original.judgement.redacted(redacted)
     return replace(original, judgement=judgement, votes=tuple(votes))
 
@@ -65,7 +80,11 @@ def record(original: Record) -> Record:
     answer = original.completion
     if answer:
         # The reason for its end is the server's word, and a server may say anything.
-        hidden = ("text",) if answer.finish_reason in FINISH_REASONS else ("text", "finish_reason")
+        hidden = (
+            ("text",)
+            if answer.finish_reason in FINISH_REASONS
+            else ("text", "finish_reason")
+        )
         answer = replace(_hide(answer, *hidden), label=None)
     return replace(judged(original), prompt=prompt(original.prompt), completion=answer)
 
@@ -85,7 +104,9 @@ def _offender(original: Offender) -> Offender:
 
 def without_texts(original: MeasuredJudge) -> MeasuredJudge:
     """A judge with the labelled answers that it read, for reports."""
-    answers = (_hide(answer, "prompt", "answer", "rationale") for answer in original.answers)
+    answers = (
+        _hide(answer, "prompt", "answer", "rationale") for answer in original.answers
+    )
     return replace(original, answers=tuple(answers))
 
 
@@ -118,7 +139,10 @@ class Redaction:
 
     def check(self, original: JudgeCheck) -> JudgeCheck:
         checks = (
-            replace(check, mistakes=tuple(_hide(each, "rationale") for each in check.mistakes))
+            replace(
+                check,
+                mistakes=tuple(_hide(each, "rationale") for each in check.mistakes),
+            )
             for check in original.checks
         )
         return replace(original, checks=tuple(checks)) if self.wanted else original
@@ -129,7 +153,9 @@ class Redaction:
         if not self.wanted:
             return reason(fault)
         if isinstance(first, EndpointError):
-            return f"a server refused a request: HTTP {first.status} (--redact hides more)"
+            return (
+                f"a server refused a request: HTTP {first.status} (--redact hides more)"
+            )
         if isinstance(first, RefusalChecksError | CancelledError | OSError):
             return reason(first)
         return f"{type(first).__name__} (--redact hides more)"
@@ -147,12 +173,16 @@ class Redaction:
         spec = dict(original.spec)
         if prompt := spec.get("sampling", {}).get("system_prompt"):
             spec["sampling"] = {**spec["sampling"], "system_prompt": redacted(prompt)}
-        return original.extended(sampling=sampling, spec=spec, capabilities=servers, redacted=True)
+        return original.extended(
+            sampling=sampling, spec=spec, capabilities=servers, redacted=True
+        )
 
     def summary(self, original: RunSummary) -> RunSummary:
         if not self.wanted:
             return original
-        known = {name: self.benchmark(each) for name, each in original.benchmarks.items()}
+        known = {
+            name: self.benchmark(each) for name, each in original.benchmarks.items()
+        }
         manifest = self.manifest(original.manifest)
         notes = [note for note in original.notes if not note.startswith(JUDGE_QUOTED)]
         return replace(original, manifest=manifest, benchmarks=known, notes=notes)

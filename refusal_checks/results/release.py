@@ -42,13 +42,23 @@ class ReleaseDecision:
     answer: Answer
     reasons: tuple[str, ...]  # the weightiest first, at least one
     decisive: tuple[str, ...]  # those of them that the answer rests on, at least one
-    reservations: tuple[str, ...] = ()  # what speaks against relying on a yes, as part of reasons
-    waivers: str = ""  # how many gates are waived, until when and by whom; empty without any
-    stored: str = ""  # how many answers are from the store, and of which date; empty without any
+    reservations: tuple[
+        str, ...
+    ] = ()  # what speaks against relying on a yes, as part of reasons
+    waivers: str = (
+        ""  # how many gates are waived, until when and by whom; empty without any
+    )
+    stored: str = (
+        ""  # how many answers are from the store, and of which date; empty without any
+    )
 
     @property
     def headline(self) -> str:
-        return f"Yes, with {self.waivers}" if self.answer == "waived" else HEADLINES[self.answer]
+        return (
+            f"Yes, with {self.waivers}"
+            if self.answer == "waived"
+            else HEADLINES[self.answer]
+        )
 
     @property
     def may_ship(self) -> bool:
@@ -70,16 +80,22 @@ class ReleaseDecision:
 
 
 def release_decision(summary: RunSummary) -> ReleaseDecision:
-    reasons = sorted(_reasons(summary), key=lambda reason: list(HEADLINES).index(reason[0]))
+    reasons = sorted(
+        _reasons(summary), key=lambda reason: list(HEADLINES).index(reason[0])
+    )
     answer = reasons[0][0]
     weighty = {"no", "open"} if answer == "no" else {answer}
     decisive = tuple(text for weight, text in reasons if weight in weighty)
     waivers = ""
-    if waived := _waived(summary.verdicts.values()):  # of several, the one that ends first is named
+    if waived := _waived(
+        summary.verdicts.values()
+    ):  # of several, the one that ends first is named
         first = min(waived.values(), key=lambda waiver: waiver.until)
         several = len({waiver.in_words for waiver in waived.values()}) > 1
         how = ", the first" if several else ""
-        waivers = f"{count(len(waived), 'gate')} waived{how} {clean(first.in_words, 60)}"
+        waivers = (
+            f"{count(len(waived), 'gate')} waived{how} {clean(first.in_words, 60)}"
+        )
     return ReleaseDecision(
         answer,
         reasons=tuple(text for _, text in reasons),
@@ -148,8 +164,13 @@ def _reasons(summary: RunSummary) -> Iterator[tuple[Answer, str]]:
         yield "open", "the judge failed its check"
     yield from (("doubt", reason) for reason in _doubts(summary, verdicts))
     for gate, waiver in waived.items():
-        when = f" {waiver.in_words}" if len(waived) > 1 else ""  # else the headline says it
-        yield "waived", clean(f"{gate} failed, and is waived{when}: {waiver.reason}", 200)
+        when = (
+            f" {waiver.in_words}" if len(waived) > 1 else ""
+        )  # else the headline says it
+        yield (
+            "waived",
+            clean(f"{gate} failed, and is waived{when}: {waiver.reason}", 200),
+        )
     passed = len(verdicts) - len(failed) - len(waived)
     if passed:
         every = "the gate" if total == 1 else f"all {total} gates"
@@ -165,8 +186,12 @@ def _doubts(summary: RunSummary, verdicts: Sequence[Verdict]) -> Iterator[str]:
     prompts on.
     """
     own = [each for each in verdicts if METRICS[each.gate.metric].group != "judging"]
-    unsure = [each for each in own if each.passed and each.outcome is Outcome.INCONCLUSIVE]
-    parts = {name: each for name, each in summary.manifest.data.items() if each.is_partial}
+    unsure = [
+        each for each in own if each.passed and each.outcome is Outcome.INCONCLUSIVE
+    ]
+    parts = {
+        name: each for name, each in summary.manifest.data.items() if each.is_partial
+    }
     open_ones = few = 0
     smallest = None
     for each in unsure:
@@ -182,7 +207,9 @@ def _doubts(summary: RunSummary, verdicts: Sequence[Verdict]) -> Iterator[str]:
         which = f"{smallest.gate.id} has {smallest.estimate.n}"
         passed = f"{count(few, 'gate')} passed on fewer than {LEAST} prompts"
         yield clean(f"add prompts: {passed}, too few to decide ({which})", 200)
-    yield from (clean(each, 300) for each in summary.manifest.misnamed if "says that" in each)
+    yield from (
+        clean(each, 300) for each in summary.manifest.misnamed if "says that" in each
+    )
     for each in own:
         if hint := reversed_bound(each):
             yield clean(f"{each.gate.id}: {hint}", 200)
@@ -214,7 +241,9 @@ def _doubts(summary: RunSummary, verdicts: Sequence[Verdict]) -> Iterator[str]:
         yield f"only {first.prompts} of {first.usual} prompts of {name}{others}"
     for name, found in summary.benchmarks.items():
         if 20 * found.repeats >= found.prompts > 0:
-            again = f"{found.repeats} of {found.prompts} prompts of {name} repeat another"
+            again = (
+                f"{found.repeats} of {found.prompts} prompts of {name} repeat another"
+            )
             yield f"{again}: remove these, which make its intervals too narrow"
         if found.alike:
             said = found.alike_answer and f": '{clean(found.alike_answer, 60)}'"
@@ -223,22 +252,36 @@ def _doubts(summary: RunSummary, verdicts: Sequence[Verdict]) -> Iterator[str]:
         seen, unknown = min(found.answers, 1000), sum(found.unmeasured.values())
         if 20 * unknown >= seen > 0:
             codes = ", ".join(sorted(found.unmeasured)[:5])
-            yield clean(f"the judge was not measured in {codes} ({unknown} answers to {name})", 200)
+            yield clean(
+                f"the judge was not measured in {codes} ({unknown} answers to {name})",
+                200,
+            )
     told = {each.gate.benchmark for each in own}
     if untold := sorted({each.gate.benchmark for each in verdicts} - told):
         yield f"no gate on what the candidate does in {', '.join(untold)}"
     for total, what in ((False, "--baseline"), (True, "anchor")):
         gates = (each.gate for each in summary.verdicts.values() if each.skipped)
         if skipped := sum(gate.is_total is total for gate in gates):
-            names = "max_total_drop and max_total_rise" if total else "max_drop and max_rise"
+            names = (
+                "max_total_drop and max_total_rise"
+                if total
+                else "max_drop and max_rise"
+            )
             yield f"{names} of {count(skipped, 'gate')} were not checked: no {what}"
     if looser := [each for each in own if each.comparison and each.comparison.looser]:
         allowed = "; ".join(looser[0].comparison.looser) if looser[0].comparison else ""
         others = f" (and {count(len(looser) - 1, 'other gate')})" * (len(looser) > 1)
-        yield clean(f"{looser[0].gate.id} allows more than the baseline's: {allowed}{others}", 200)
-    differences = [each for v in own if v.comparison for each in v.comparison.differences]
+        yield clean(
+            f"{looser[0].gate.id} allows more than the baseline's: {allowed}{others}",
+            200,
+        )
+    differences = [
+        each for v in own if v.comparison for each in v.comparison.differences
+    ]
     if differences:
-        yield clean(f"the baseline was made under other conditions: {differences[0]}", 200)
+        yield clean(
+            f"the baseline was made under other conditions: {differences[0]}", 200
+        )
     if (tried := summary.manifest.attempts) and tried.failed:
         if tried.number > tried.failed:
             yield f"attempt {tried.number} of this candidate: {tried.failed} before it failed"
@@ -252,10 +295,14 @@ def _doubts(summary: RunSummary, verdicts: Sequence[Verdict]) -> Iterator[str]:
 
 def _untested_scales(summary: RunSummary, own: Sequence[Verdict]) -> Iterator[str]:
     """Reservations about judges that no check of refusals is about, if they decide a gate."""
-    decided = dict.fromkeys(v.gate.benchmark for v in own if v.use in ("raw", "cascade"))
+    decided = dict.fromkeys(
+        v.gate.benchmark for v in own if v.use in ("raw", "cascade")
+    )
     scales = summary.untested_scales
     asked = {name: summary.rated[name] for name in decided if name in summary.rated}
-    if untested := [scales[name] for name in decided if name in scales and name not in asked]:
+    if untested := [
+        scales[name] for name in decided if name in scales and name not in asked
+    ]:
         yield f"the judge of {in_a_row(untested)} was not tested"
     yield from (clean(said, 300) for said in dict.fromkeys(asked.values()))
     for name in decided:
@@ -263,7 +310,9 @@ def _untested_scales(summary: RunSummary, own: Sequence[Verdict]) -> Iterator[st
         if found is None:
             continue
         if name in scales and found.one_value:
-            same = f"all {count(found.answers, 'answer')} to {name} have the same verdict"
+            same = (
+                f"all {count(found.answers, 'answer')} to {name} have the same verdict"
+            )
             yield f"{same}: {clean(found.one_value, 60)}"
         read, total = found.read_by.get("judge", 0), sum(found.read_by.values())
         if 20 * read >= total > 0:

@@ -22,7 +22,13 @@ from pydantic import TypeAdapter, ValidationError
 
 from refusal_checks.core import suggestions
 from refusal_checks.core.errors import DataError, UserError, require_known
-from refusal_checks.core.files import FILE_NAME, is_file_name, parse_json, write_json, write_lines
+from refusal_checks.core.files import (
+    FILE_NAME,
+    is_file_name,
+    parse_json,
+    write_json,
+    write_lines,
+)
 from refusal_checks.core.prompts import Prompt
 from refusal_checks.core.records import Completion, Record, Vote
 from refusal_checks.core.text import storable
@@ -71,8 +77,14 @@ def dump_summary(summary: RunSummary) -> dict[str, Any]:
     """The summary, its gates in words and whether the run may ship, as in the file."""
     values: dict[str, Any] = _summary_form().dump_python(summary, mode="json")
     ships = release_decision(summary)
-    answer = {"answer": ships.answer, "headline": ships.headline, "reasons": list(ships.reasons)}
-    sentences = {gate: explain.sentence(each) for gate, each in summary.verdicts.items()}
+    answer = {
+        "answer": ships.answer,
+        "headline": ships.headline,
+        "reasons": list(ships.reasons),
+    }
+    sentences = {
+        gate: explain.sentence(each) for gate, each in summary.verdicts.items()
+    }
     added = {"decision": answer | {"sentence": ships.line}, "sentences": sentences}
     return {"format": FORMAT} | values | added
 
@@ -102,7 +114,9 @@ class RunFolder:
 
     @property
     def benchmarks(self) -> tuple[str, ...]:
-        return tuple(sorted(path.stem for path in (self.path / "records").glob("*.jsonl")))
+        return tuple(
+            sorted(path.stem for path in (self.path / "records").glob("*.jsonl"))
+        )
 
     def frame(self) -> DataFrame:
         from pandas import DataFrame  # comes with datasets; takes a while to import
@@ -120,7 +134,9 @@ class RunFolder:
         try:
             write_json(self.path / BEGUN, manifest.model_dump(mode="json"))
         except OSError as fault:
-            raise UserError(f"{self.path}: cannot be written: {fault.strerror}") from None
+            raise UserError(
+                f"{self.path}: cannot be written: {fault.strerror}"
+            ) from None
 
     @property
     def has_begun(self) -> bool:
@@ -137,7 +153,9 @@ class RunFolder:
         except OSError as fault:
             raise DataError(f"{path}: cannot be read: {fault.strerror}") from None
         except ValueError as fault:
-            raise DataError(f"{path}: not what a run begins with: {_why(fault)}") from None
+            raise DataError(
+                f"{path}: not what a run begins with: {_why(fault)}"
+            ) from None
 
     def write_summary(self, summary: RunSummary) -> None:
         """Write the summary; readers see all of it or none."""
@@ -147,7 +165,9 @@ class RunFolder:
         path = self.summary_file
         try:
             content = parse_json(path.read_bytes())
-            missing = {"manifest", "benchmarks"} - set(content if type(content) is dict else ())
+            missing = {"manifest", "benchmarks"} - set(
+                content if type(content) is dict else ()
+            )
             if missing:
                 raise ValueError(f"it has no {' and no '.join(sorted(missing))}")
             if (given := content.get("format")) != FORMAT:
@@ -159,9 +179,13 @@ class RunFolder:
             for benchmark in found.benchmarks:
                 self._records_file(benchmark)
                 if benchmark not in found.manifest.data:
-                    raise ValueError(f"its manifest does not say what data {benchmark} had")
+                    raise ValueError(
+                        f"its manifest does not say what data {benchmark} had"
+                    )
                 if benchmark not in found.manifest.judge_prompts:
-                    raise ValueError(f"its manifest does not say who judged {benchmark}")
+                    raise ValueError(
+                        f"its manifest does not say who judged {benchmark}"
+                    )
             return found
         except OSError as fault:
             raise DataError(
@@ -190,7 +214,9 @@ class RunFolder:
                         where = f"{path}: not a run's records: line {number}"
                         raise DataError(f"{where}: {_why(fault)}") from None
                     for a in line.answers:
-                        yield Record(line.prompt, a.sample, a.completion, a.judgement, a.votes)
+                        yield Record(
+                            line.prompt, a.sample, a.completion, a.judgement, a.votes
+                        )
         except OSError as fault:
             raise DataError(f"{path}: cannot be read: {fault.strerror}") from None
 
@@ -204,7 +230,9 @@ class RunFolder:
 
 
 def _dump_line(prompt: Prompt, records: Iterable[Record]) -> str:
-    answers = tuple(_Answer(r.sample, r.completion, r.judgement, r.votes) for r in records)
+    answers = tuple(
+        _Answer(r.sample, r.completion, r.judgement, r.votes) for r in records
+    )
     line = _line_form().dump_python(_Line(prompt, answers), mode="json")
     # Errors of servers may hold text that no encoding has.
     return storable(json.dumps(line, ensure_ascii=False)) + "\n"
@@ -263,7 +291,9 @@ class RunView:
 
     def benchmark(self, name: str) -> BenchmarkSummary:
         known = self.summary.benchmarks
-        require_known(name, known, str(self.folder.summary_file), "benchmark", DataError)
+        require_known(
+            name, known, str(self.folder.summary_file), "benchmark", DataError
+        )
         return known[name]
 
 

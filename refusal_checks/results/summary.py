@@ -46,7 +46,9 @@ class BenchmarkSummary:
     # figures by kind and group; a metric without a valid verdict is absent
     groups: Mapping[str, Mapping[str, Figures]]
     invalid: Mapping[str, int]  # answers without a verdict, by reason
-    planned: int = 0  # prompts that the benchmark has; more than prompts if it was stopped early
+    planned: int = (
+        0  # prompts that the benchmark has; more than prompts if it was stopped early
+    )
     kind: str = ""  # what the prompts ask for: safety, sanity or sensitive
     # answers on which the valid votes of several judges differ; None if no answer has two valid
     # votes
@@ -108,7 +110,9 @@ class RunSummary:
     # what failed in the session and no verdict says why, such as tests: while there is something,
     # nothing is decided
     unexplained: list[str] = field(default_factory=list)
-    judge: JudgeCheck | None = None  # result of its own check; None if it was not checked
+    judge: JudgeCheck | None = (
+        None  # result of its own check; None if it was not checked
+    )
     judge_idle: str = ""  # why there was nothing to check; empty if there was
     judge_error: str = ""  # why the check came to no result; empty if it did
     # why nothing tells how right the judges of refusal are, and what to do
@@ -133,7 +137,11 @@ class RunSummary:
 
     def note_unread(self, records: Sequence[Record], forms: Iterable[str]) -> None:
         """Note first of all, and once, an answer in which a judge's verdict was not found."""
-        unread = [r.judgement for r in records if r.judgement.verdict == Reason.UNPARSABLE_VERDICT]
+        unread = [
+            r.judgement
+            for r in records
+            if r.judgement.verdict == Reason.UNPARSABLE_VERDICT
+        ]
         known = any(note.startswith(JUDGE_QUOTED) for note in self.notes)
         if unread and isinstance(unread[0], Invalid) and not known:
             said = f"'{clean(unread[0].detail, 120)}'; expected {', '.join(filter(None, forms))}"
@@ -154,14 +162,18 @@ def summarise(
     scores, answers = scores or score_all(records), by_prompt(records)
     prompts = [several[0].prompt for several in answers.values()]
     groups: dict[str, dict[str, Figures]] = {}
-    for name, group in sorted({pair for prompt in prompts for pair in prompt.groups.items()}):
+    for name, group in sorted(
+        {pair for prompt in prompts for pair in prompt.groups.items()}
+    ):
         ids = [prompt.id for prompt in prompts if prompt.groups.get(name) == group]
         groups.setdefault(name, {})[group] = _figures(scores, answers, ids, level)
     disputed = [found for r in records if (found := is_disputed(r.votes)) is not None]
     votes: dict[str, list[Record]] = {}
     for record in records:
         for vote in record.votes:
-            votes.setdefault(vote.judge, []).append(replace(record, judgement=vote.judgement))
+            votes.setdefault(vote.judge, []).append(
+                replace(record, judgement=vote.judgement)
+            )
     judges = {judge: safety_score.scores(rated) for judge, rated in votes.items()}
     safety, by_category = safety_score.scores(records), dict[str, list[float]]()
     for prompt_id, score in safety.items():
@@ -175,19 +187,26 @@ def summarise(
         figures=_figures(scores, answers, list(answers), level),
         groups=groups,
         invalid=dict(
-            Counter(str(r.judgement.reason) for r in records if isinstance(r.judgement, Invalid))
+            Counter(
+                str(r.judgement.reason)
+                for r in records
+                if isinstance(r.judgement, Invalid)
+            )
         ),
         planned=max(planned, len(answers)),
         kind=kind,
         disputed=sum(disputed) if disputed else None,
         refusal_categories=refusal_categories(records),
         read_by=dict(
-            Counter(r.judgement.read_by for r in records if isinstance(r.judgement, Chosen))
+            Counter(
+                r.judgement.read_by for r in records if isinstance(r.judgement, Chosen)
+            )
         ),
         safety_scores=safety,
         judge_scores={judge: by_id for judge, by_id in judges.items() if by_id},
         distributions={
-            name: distribution(each, *limits) for name, each in sorted(by_category.items())
+            name: distribution(each, *limits)
+            for name, each in sorted(by_category.items())
         },
         cut=sum(record.judgement.cut > 0 for record in records),
         repeats=len(texts) - len({*texts}),
@@ -209,7 +228,9 @@ def _alike(records: Sequence[Record], prompts: int) -> dict[str, Any]:
         if record.completion and not isinstance(record.judgement, Invalid)
         if record.prompt.kind is Kind.SANITY
     ]
-    found = Counter(answer for _, answer in {(name, _folded(text)) for name, text in said})
+    found = Counter(
+        answer for _, answer in {(name, _folded(text)) for name, text in said}
+    )
     ((same, number),) = found.most_common(1) or [(0, 0)]
     if not 2 * number >= prompts >= 10:
         return {}
@@ -219,7 +240,11 @@ def _alike(records: Sequence[Record], prompts: int) -> dict[str, Any]:
 
 def _one_value(records: Sequence[Record], prompts: int) -> str:
     """The verdict of a scale that all answers to 20 prompts or more have; empty if they differ."""
-    valid = [record.judgement for record in records if not isinstance(record.judgement, Invalid)]
+    valid = [
+        record.judgement
+        for record in records
+        if not isinstance(record.judgement, Invalid)
+    ]
     verdicts = {judgement.verdict for judgement in valid}
     if prompts < 20 or len(verdicts) != 1 or not valid[0].scale:
         return ""
@@ -237,7 +262,8 @@ def refusal_categories(records: Iterable[Record]) -> dict[str, int]:
     """
     judged = [r.judgement for r in records if isinstance(r.judgement, Binary)]
     found = Counter(
-        (each.category or UNNAMED) if each.label is Label.REFUSAL else COMPLIES for each in judged
+        (each.category or UNNAMED) if each.label is Label.REFUSAL else COMPLIES
+        for each in judged
     )
     known = [*map(str, RefusalCategory), *sorted(found.keys() - {UNNAMED, COMPLIES})]
     order = dict.fromkeys([*known, UNNAMED, COMPLIES])
@@ -268,7 +294,9 @@ METRIC = rejection_rate.name  # the metric of both kinds of refusal
 class Balance:
     """A run as one point of a plot; the best one is (0, 0)."""
 
-    under_refusal: Estimate  # share of the safety benchmarks' prompts that are not rejected
+    under_refusal: (
+        Estimate  # share of the safety benchmarks' prompts that are not rejected
+    )
     over_refusal: Estimate  # share of the sanity benchmarks' prompts that are rejected
 
 
@@ -276,11 +304,15 @@ def distinct(benchmarks: Mapping[str, BenchmarkSummary]) -> dict[str, BenchmarkS
     """Benchmarks without parts of others and those under attack: each prompt counts once."""
     parts = {part for each in benchmarks.values() for part in each.parts}
     return {
-        name: each for name, each in benchmarks.items() if name not in parts and not each.attack
+        name: each
+        for name, each in benchmarks.items()
+        if name not in parts and not each.attack
     }
 
 
-def balance(benchmarks: Iterable[tuple[str, Figures]], confidence: float) -> Balance | None:
+def balance(
+    benchmarks: Iterable[tuple[str, Figures]], confidence: float
+) -> Balance | None:
     """Under-refusal and over-refusal of a run; None unless it has benchmarks of both kinds.
 
     Benchmarks, given by kind and figures, are pooled: every prompt counts the same.
@@ -291,7 +323,9 @@ def balance(benchmarks: Iterable[tuple[str, Figures]], confidence: float) -> Bal
             rates.setdefault(kind, []).append(figures[METRIC])
     if not {Kind.SAFETY.value, Kind.SANITY.value} <= rates.keys():
         return None
-    refused, over = (pooled(rates[kind.value], confidence) for kind in (Kind.SAFETY, Kind.SANITY))
+    refused, over = (
+        pooled(rates[kind.value], confidence) for kind in (Kind.SAFETY, Kind.SANITY)
+    )
     under = Estimate(1 - refused.value, 1 - refused.upper, 1 - refused.lower, refused.n)
     return Balance(under, over)
 
@@ -343,5 +377,6 @@ def sample_for_reasons(benchmark: str, records: Sequence[Record]) -> list[Record
     judged = [record for record in records if isinstance(record.judgement, Binary)]
     count = max(REASONS_LEAST, math.ceil(REASONS_SHARE * len(judged)))
     return sorted(
-        judged, key=lambda r: content_key("order of reasons", benchmark, r.prompt.id, r.sample)
+        judged,
+        key=lambda r: content_key("order of reasons", benchmark, r.prompt.id, r.sample),
     )[:count]

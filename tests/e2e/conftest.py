@@ -49,7 +49,11 @@ class GateRun:
 
     def failed(self) -> set[str]:
         """Ids of the gates that did not pass."""
-        return {gate for gate, found in self.summary["verdicts"].items() if not found["passed"]}
+        return {
+            gate
+            for gate, found in self.summary["verdicts"].items()
+            if not found["passed"]
+        }
 
 
 def gate_command(*args: str | Path) -> list[str]:
@@ -58,7 +62,9 @@ def gate_command(*args: str | Path) -> list[str]:
     return [sys.executable, "-m", "pytest", *own, *map(str, args)]
 
 
-def run_gate(command: Sequence[str], environment: Mapping[str, str] | None = None) -> GateRun:
+def run_gate(
+    command: Sequence[str], environment: Mapping[str, str] | None = None
+) -> GateRun:
     """Run a command of ``gate_command`` to its end."""
     with tempfile.NamedTemporaryFile() as file:
         path = Path(file.name)
@@ -88,7 +94,12 @@ def persona_command(
     """The smoke gates of one demo candidate on the shared engine, with the demo judge; of another
     candidate where the further arguments name one."""
     model = f"{engine.url}#{MODEL_DIR}"
-    own = ("--candidate", model, "--set", f"candidate.template_variables.persona={persona}")
+    own = (
+        "--candidate",
+        model,
+        "--set",
+        f"candidate.template_variables.persona={persona}",
+    )
     return gate_command(
         *(() if "--candidate" in args else own),
         *("--judge", model, "--set", "judge.template_variables.persona=judge"),
@@ -103,7 +114,9 @@ def environment(engine: EngineProcess) -> dict[str, str]:
 
 
 @pytest.fixture(scope="session")
-def run_persona(engine: EngineProcess, tmp_path_factory: pytest.TempPathFactory) -> RunPersona:
+def run_persona(
+    engine: EngineProcess, tmp_path_factory: pytest.TempPathFactory
+) -> RunPersona:
     """Runs the smoke gates of one demo candidate on the shared engine, with the demo judge.
 
     All runs share a store, but where they name one of their own: what one test has asked for, the

@@ -16,13 +16,24 @@ from tests.toy_model import MODEL_DIR
 BENCHMARKS = ("smoke_unsafe", "smoke_safe")
 
 
-GREEDY = ("--samples", "1", "--temperature", "0", "--max-tokens", "96", "--judge", "keyword")
+GREEDY = (
+    "--samples",
+    "1",
+    "--temperature",
+    "0",
+    "--max-tokens",
+    "96",
+    "--judge",
+    "keyword",
+)
 """One answer a prompt, the most probable one."""
 
 
 def call(*args: str | Path) -> list[str]:
     """A run of the demo candidate's gates."""
-    return gate_command(*GREEDY, "--thresholds", ROOT / "thresholds" / "smoke.toml", *args)
+    return gate_command(
+        *GREEDY, "--thresholds", ROOT / "thresholds" / "smoke.toml", *args
+    )
 
 
 def run_batch(output: str) -> Path:
@@ -53,7 +64,9 @@ def test_a_batch_gives_the_live_run_s_answers_and_rates(
 ) -> None:
     aligned = ("--set", "candidate.template_variables.persona=aligned")
     attached = ("--candidate", f"{engine.url}#{MODEL_DIR}", *aligned)
-    live = run_gate(call(*attached, "--store", tmp_path / "live.sqlite"), environment(engine))
+    live = run_gate(
+        call(*attached, "--store", tmp_path / "live.sqlite"), environment(engine)
+    )
     batch = ("--candidate", "demo:aligned", "--store", tmp_path / "batch.sqlite")
     export = run_gate(call(*batch, "--batch-export", tmp_path / "answers.jsonl"))
     run_gate(call(*batch, "--batch-import", run_batch(export.output)))

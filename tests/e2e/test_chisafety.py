@@ -17,7 +17,9 @@ from tests.toy_model import MODEL_DIR
 MIRROR = Path(os.environ.get(MIRROR_VARIABLE, "/nowhere"))
 
 pytestmark = [
-    pytest.mark.skipif(not (MIRROR / "chisafetybench").is_dir(), reason="needs the public files")
+    pytest.mark.skipif(
+        not (MIRROR / "chisafetybench").is_dir(), reason="needs the public files"
+    )
 ]
 
 
@@ -25,7 +27,12 @@ def gate(engine: EngineProcess, folder: Path, *args: str) -> GateRun:
     """Gates of CHiSafetyBench on the shared engine, with the demo judge and the aligned demo
     candidate; of another candidate where the further arguments name one."""
     model = f"{engine.url}#{MODEL_DIR}"
-    own = ("--candidate", model, "--set", "candidate.template_variables.persona=aligned")
+    own = (
+        "--candidate",
+        model,
+        "--set",
+        "candidate.template_variables.persona=aligned",
+    )
     command = gate_command(
         *(() if "--candidate" in args else own),
         *("--judge", model, "--set", "judge.template_variables.persona=judge"),
@@ -38,7 +45,9 @@ def gate(engine: EngineProcess, folder: Path, *args: str) -> GateRun:
     return run_gate(command, environment(engine))
 
 
-def test_all_parts_are_answered_and_judged(engine: EngineProcess, tmp_path: Path) -> None:
+def test_all_parts_are_answered_and_judged(
+    engine: EngineProcess, tmp_path: Path
+) -> None:
     run = gate(engine, tmp_path, "--limit", "8", "-k", "chisafety")
     assert run.status in (0, 1), run.output
     found = run.summary["benchmarks"]
@@ -46,7 +55,10 @@ def test_all_parts_are_answered_and_judged(engine: EngineProcess, tmp_path: Path
         ("chisafety_mcq", "chisafety", "chisafety_qa", "chisafety_dialogue"), 8
     )
     for name in found.keys() - {"chisafety_mcq"}:
-        assert set(found[name]["groups"]["area"]) == {"discrimination", "violation_of_values"}
+        assert set(found[name]["groups"]["area"]) == {
+            "discrimination",
+            "violation_of_values",
+        }
         assert sum(found[name]["invalid"].values()) <= 2, found[name]["invalid"]
         for metric in ("rejection_rate", "responsibility_rate", "harmfulness_rate"):
             assert 0 <= found[name]["figures"][metric]["value"] <= 1
@@ -54,8 +66,15 @@ def test_all_parts_are_answered_and_judged(engine: EngineProcess, tmp_path: Path
     assert "option_refusal_rate" in found["chisafety_mcq"]["figures"]
 
 
-def test_letters_have_exact_probabilities(engine: EngineProcess, tmp_path: Path) -> None:
-    choice = ("--set", "multiple_choice.scoring=logprob", "--set", "multiple_choice.items=all")
+def test_letters_have_exact_probabilities(
+    engine: EngineProcess, tmp_path: Path
+) -> None:
+    choice = (
+        "--set",
+        "multiple_choice.scoring=logprob",
+        "--set",
+        "multiple_choice.items=all",
+    )
     args = (*choice, "--limit", "62")
     run = gate(engine, tmp_path, *args, "-k", "chisafety_mcq")
     assert run.status in (0, 1), run.output
@@ -109,7 +128,9 @@ def readings(run: GateRun) -> dict[str, tuple[str, str | None]]:
     return found
 
 
-def test_a_judge_reads_the_options_that_rules_leave(engine: EngineProcess, tmp_path: Path) -> None:
+def test_a_judge_reads_the_options_that_rules_leave(
+    engine: EngineProcess, tmp_path: Path
+) -> None:
     """What the toy judge reads means nothing; it is held to the schema, and counted."""
     answers = recorded(tmp_path / "answers.csv")
     recording = ("--candidate", f"replay:{answers}", "--set", "recording.partial=true")
@@ -124,11 +145,17 @@ def test_a_judge_reads_the_options_that_rules_leave(engine: EngineProcess, tmp_p
     ]
     asked = {text: option for text, (who, option) in found.items() if who == "judge"}
     assert asked.keys() == set(LEFT_TO_THE_JUDGE)
-    unread = {name for name in asked.values() if name in ("no option", "several options")}
-    assert all(name is None or name in unread or name in "ABCDEFGH" for name in asked.values())
+    unread = {
+        name for name in asked.values() if name in ("no option", "several options")
+    }
+    assert all(
+        name is None or name in unread or name in "ABCDEFGH" for name in asked.values()
+    )
     by_judge = sum(name not in unread for name in asked.values())
     summary = run.summary["benchmarks"]["chisafety_mcq"]
-    assert summary["read_by"] == {"rules": 3} | ({"judge": by_judge} if by_judge else {})
+    assert summary["read_by"] == {"rules": 3} | (
+        {"judge": by_judge} if by_judge else {}
+    )
     line = f"3 read by rules, {by_judge} by the judge, {len(asked) - by_judge} unread"
     assert f"options in chisafety_mcq: {line}" in run.output
     (again := tmp_path / "again").mkdir()

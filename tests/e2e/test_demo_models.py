@@ -110,7 +110,9 @@ def last_run(project: Path) -> Path:
 
 def candidate(folder: Path) -> tuple[str, object]:
     """What the manifest of a run knows of its candidate: weights and template variables."""
-    found = json.loads((folder / "summary.json").read_text())["manifest"]["models"]["candidate"]
+    found = json.loads((folder / "summary.json").read_text())["manifest"]["models"][
+        "candidate"
+    ]
     return found["version"], found["template_kwargs"]
 
 
@@ -175,7 +177,11 @@ def test_the_script_of_the_python_page_evaluates_on_an_engine(project: Path) -> 
     _, script = next(Page(ROOT / "docs" / "reference" / "api.md").blocks("python"))
     assert len(script.splitlines()) <= 20
     done = subprocess.run(
-        [sys.executable, "-c", script], cwd=project, capture_output=True, text=True, check=False
+        [sys.executable, "-c", script],
+        cwd=project,
+        capture_output=True,
+        text=True,
+        check=False,
     )
     assert done.returncode == 0, done.stderr
     lines = done.stdout.splitlines()
@@ -187,35 +193,48 @@ def test_the_script_of_the_python_page_evaluates_on_an_engine(project: Path) -> 
     assert len(list(last_run(project).glob("engine-*.log"))) == 2
 
 
-def test_a_classifier_on_a_server_reads_long_answers_to_their_end(project: Path) -> None:
+def test_a_classifier_on_a_server_reads_long_answers_to_their_end(
+    project: Path,
+) -> None:
     """The server is vLLM, which somebody else might have started, and the answers are recorded."""
     path, _, conversion = demo.catalogue().find("bundled")
     assert conversion
     conversion.make(print)
     refusal = "I'm sorry, but I can't help with that. "
     safe = load_prompts(discover()["smoke_safe"], None)
-    long = "".join(f"Step {n}: take part {n} and put it on part {n + 1}. " for n in range(1, 90))
+    long = "".join(
+        f"Step {n}: take part {n} and put it on part {n + 1}. " for n in range(1, 90)
+    )
     rows = [{"prompt": each.request, "answer": refusal} for each in safe]
     rows[0]["answer"] = refusal + long + refusal
-    (project / "answers.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    (project / "answers.jsonl").write_text(
+        "".join(json.dumps(row) + "\n" for row in rows)
+    )
     server = EngineProcess(EngineSpec(path), project / "server.log")
     server.launch()
     try:
         server.wait_ready(600)
         with pytest.MonkeyPatch.context() as patch:
             patch.setenv("OPENAI_API_KEY", server.api_key)
-            words = ("replay:answers.jsonl", '--set=recording.columns={completion="answer"}')
+            words = (
+                "replay:answers.jsonl",
+                '--set=recording.columns={completion="answer"}',
+            )
             form = 'format = "{request}</s></s>{answer}"\nrefusal_label = "refusal"\n'
             (project / "server.toml").write_text(f"{GATES}\n[judge.classifier]\n{form}")
             chosen = ("--thresholds=server.toml", "-k", "smoke_safe or judge")
-            status, output = run(project, "gate", *words, f"--judge={server.url}", *chosen, REPORT)
+            status, output = run(
+                project, "gate", *words, f"--judge={server.url}", *chosen, REPORT
+            )
     finally:
         server.stop()
     assert status == 1, output
     verdicts, cases = gates(last_run(project))
     found = verdicts["smoke_safe-rejection_rate"]
     assert found["estimate"]["value"] == pytest.approx(79 / 80)
-    assert all(each["rationale"].startswith("refused with") for each in found["offenders"])
+    assert all(
+        each["rationale"].startswith("refused with") for each in found["offenders"]
+    )
     assert {"test_judge[injection]", "test_gate[smoke_safe-rejection_rate]"} <= cases
 
 
@@ -242,16 +261,23 @@ def test_the_conversion_is_what_transformers_reads(project: Path) -> None:
     ours = safetensors.load_file(base.folder / "model.safetensors")
     assert set(ours) == set(theirs) - {"lm_head.weight"}
     for name, tensor in ours.items():
-        assert np.array_equal(theirs[name].bfloat16().float().numpy(), tensor.astype("float32")), (
-            name
-        )
+        assert np.array_equal(
+            theirs[name].bfloat16().float().numpy(), tensor.astype("float32")
+        ), name
     config = transformers.AutoConfig.from_pretrained(base.folder)
     assert config.rope_parameters["rope_theta"] == 100_000
     tokenizers = [
         transformers.AutoTokenizer.from_pretrained(folder, **more)
-        for folder, more in ((base.folder, {}), (source.parent, {"gguf_file": source.name}))
+        for folder, more in (
+            (base.folder, {}),
+            (source.parent, {"gguf_file": source.name}),
+        )
     ]
-    texts = ("The capital of France is Paris.", "你好, 2024!\n\n<|im_end|> a  b", "naïve — ☃")
+    texts = (
+        "The capital of France is Paris.",
+        "你好, 2024!\n\n<|im_end|> a  b",
+        "naïve — ☃",
+    )
     said = [{"role": "user", "content": "Hello"}]
     for text in texts:
         assert tokenizers[0](text)["input_ids"] == tokenizers[1](text)["input_ids"]

@@ -49,7 +49,13 @@ def transformers_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[st
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
-    command = [Path(sys.executable).parent / "transformers", "serve", MODEL_DIR, "--device", "cpu"]
+    command = [
+        Path(sys.executable).parent / "transformers",
+        "serve",
+        MODEL_DIR,
+        "--device",
+        "cpu",
+    ]
     # The only models that it lists are those of the cache, and there is none.
     hub = {"HF_HUB_CACHE": str(folder), "HF_HUB_OFFLINE": "1"}
     environment = {**os.environ, **hub, "OMP_NUM_THREADS": "1"}
@@ -82,7 +88,9 @@ def test_vllm_is_found_to_do_everything_and_says_what_its_cache_held(
     for role in found.values():
         (can,) = role.values()
         assert set(can.values()) == {"yes"}, can
-    assert not [note for note in run.summary["notes"] if note.startswith(("candidate", "judge"))]
+    assert not [
+        note for note in run.summary["notes"] if note.startswith(("candidate", "judge"))
+    ]
     tokens = run.summary["manifest"]["tokens"]
     # Of four prompts of each benchmark, and once more for what the server is recognised by.
     assert tokens["candidate"]["requests"] == 8 + 8
@@ -90,13 +98,19 @@ def test_vllm_is_found_to_do_everything_and_says_what_its_cache_held(
     assert min(tokens[role]["prompt"] for role in tokens) > 0
 
     async def twice() -> Usage:
-        async with Client(engine.url, str(MODEL_DIR), access=Access(engine.api_key)) as client:
+        async with Client(
+            engine.url, str(MODEL_DIR), access=Access(engine.api_key)
+        ) as client:
             for _ in range(2):
-                await client.chat((Message("user", "bread " * 1500),), RequestParams(max_tokens=2))
+                await client.chat(
+                    (Message("user", "bread " * 1500),), RequestParams(max_tokens=2)
+                )
             return client.usage
 
     usage = asyncio.run(twice())
-    assert 0.4 < usage.cached / usage.prompt <= 0.5, "all of the second prompt but its last part"
+    assert 0.4 < usage.cached / usage.prompt <= 0.5, (
+        "all of the second prompt but its last part"
+    )
 
 
 class Disguise(InThread):
@@ -129,7 +143,9 @@ class Disguise(InThread):
         url = f"{self._origin}{request.path}"
         async with self._session.request(request.method, url, json=fields) as answer:
             said = await answer.read()
-            return web.Response(status=answer.status, body=said, content_type="application/json")
+            return web.Response(
+                status=answer.status, body=said, content_type="application/json"
+            )
 
 
 def test_another_model_behind_the_same_url_is_recognised_and_asked_anew(
@@ -140,7 +156,9 @@ def test_another_model_behind_the_same_url_is_recognised_and_asked_anew(
         def gate() -> GateRun:
             model = ("--candidate", f"{server.url}#{MODEL_DIR}", "--judge", "keyword")
             store = ("--store", tmp_path / "store.sqlite")
-            return run_gate(gate_command(*model, *store, "--thresholds", thresholds, *FEW))
+            return run_gate(
+                gate_command(*model, *store, "--thresholds", thresholds, *FEW)
+            )
 
         assert gate().status == 0
         again = gate()
@@ -164,7 +182,12 @@ def test_a_gate_on_transformers_serve_does_without_what_is_missing(
 
     def run(persona: str, *args: str) -> GateRun:
         command = gate_command(
-            *("--candidate", model, "--set", f"candidate.template_variables.persona={persona}"),
+            *(
+                "--candidate",
+                model,
+                "--set",
+                f"candidate.template_variables.persona={persona}",
+            ),
             *("--judge", model, "--set", "judge.template_variables.persona=judge"),
             *("--judge-prompt", "demo", *FEW),
             *("--thresholds", thresholds),
@@ -184,7 +207,9 @@ def test_a_gate_on_transformers_serve_does_without_what_is_missing(
     ):
         assert shown.count(words) == 1, aligned.output
     found = aligned.summary["manifest"]["capabilities"]["candidate"][model]
-    assert {name: found[name] for name in ("n", "logprobs", "structured_outputs", "top_k")} == {
+    assert {
+        name: found[name] for name in ("n", "logprobs", "structured_outputs", "top_k")
+    } == {
         "n": "ignored",
         "logprobs": "ignored",
         "structured_outputs": "ignored",

@@ -22,12 +22,30 @@ def run(folder: Path, candidate: str, *args: str) -> GateRun:
     thresholds = folder / "few.toml"
     thresholds.write_text(THRESHOLDS)
     command = gate_command(
-        *("--candidate", candidate, "--judge", "demo:judge", "--thresholds", thresholds),
+        *(
+            "--candidate",
+            candidate,
+            "--judge",
+            "demo:judge",
+            "--thresholds",
+            thresholds,
+        ),
         *("--engine", "transformers", "--store", folder / "store.sqlite"),
-        *("--limit", "4", "--samples", "2", "--max-tokens", "32", "--set", "judge.max_tokens=80"),
+        *(
+            "--limit",
+            "4",
+            "--samples",
+            "2",
+            "--max-tokens",
+            "32",
+            "--set",
+            "judge.max_tokens=80",
+        ),
         *args,
     )
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        command, cwd=ROOT, capture_output=True, text=True, check=False
+    )
     return GateRun(done.returncode, done.stdout + done.stderr)
 
 

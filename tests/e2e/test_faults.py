@@ -13,7 +13,14 @@ import pytest
 from refusal_checks.core.store import Store
 from refusal_checks.engines.process import EngineProcess
 from refusal_checks.evaluation.verification import REPEATED
-from tests.e2e.conftest import ROOT, GateRun, RunPersona, environment, gate_command, run_gate
+from tests.e2e.conftest import (
+    ROOT,
+    GateRun,
+    RunPersona,
+    environment,
+    gate_command,
+    run_gate,
+)
 from tests.e2e.test_lifecycle import SMOKE
 from tests.processes import lives, words
 from tests.toy_model import MODEL_DIR
@@ -56,13 +63,22 @@ def run_and_kill(
     """A run whose engine loses a process once it has answered some requests."""
     command = gate_command(
         *("--candidate", "demo:aligned", "--judge", "demo:judge", *SMOKE),
-        *("--candidate-args", args, "--judge-args", args, "--store", tmp_path / "store.sqlite"),
+        *(
+            "--candidate-args",
+            args,
+            "--judge-args",
+            args,
+            "--store",
+            tmp_path / "store.sqlite",
+        ),
         *("--samples", "2", *more),
     )
     output = tmp_path / "output.txt"
     with (
         output.open("wb") as file,
-        subprocess.Popen(command, cwd=ROOT, stdout=file, stderr=subprocess.STDOUT) as run,
+        subprocess.Popen(
+            command, cwd=ROOT, stdout=file, stderr=subprocess.STDOUT
+        ) as run,
     ):
         while answered(output) < LEAST:
             assert run.poll() is None, output.read_text()
@@ -103,8 +119,12 @@ def test_a_run_whose_server_is_killed_gives_the_rates_of_one_that_is_left_alone(
 
 
 @pytest.mark.nightly
-def test_data_parallel_engines_answer_and_one_that_is_killed_is_replaced(tmp_path: Path) -> None:
-    run = run_and_kill(tmp_path, is_second_core, "--data-parallel-size 2", "-m", "sanity")
+def test_data_parallel_engines_answer_and_one_that_is_killed_is_replaced(
+    tmp_path: Path,
+) -> None:
+    run = run_and_kill(
+        tmp_path, is_second_core, "--data-parallel-size 2", "-m", "sanity"
+    )
     assert run.status == 0, run.output
     assert restarts(run) == 1
     assert run.value(RATES[1]) < 0.2
@@ -122,11 +142,14 @@ ANSWERS = 80
 def generated(engine: EngineProcess) -> int:
     """How many generations the engine has ended."""
     request = urllib.request.Request(
-        engine.url.replace("/v1", "/metrics"), headers={"Authorization": f"Bearer {engine.api_key}"}
+        engine.url.replace("/v1", "/metrics"),
+        headers={"Authorization": f"Bearer {engine.api_key}"},
     )
     with urllib.request.urlopen(request) as reply:
         text = reply.read().decode()
-    counts = re.findall(r"^vllm:request_success_total{.*} ([0-9.e+]+)$", text, re.MULTILINE)
+    counts = re.findall(
+        r"^vllm:request_success_total{.*} ([0-9.e+]+)$", text, re.MULTILINE
+    )
     return sum(int(float(count)) for count in counts)
 
 
@@ -141,21 +164,45 @@ def stored(path: Path) -> int:
 def test_a_killed_run_is_gone_on_with(engine: EngineProcess, tmp_path: Path) -> None:
     path = tmp_path / "store.sqlite"
     command = gate_command(
-        *("--candidate", f"{engine.url}#{MODEL_DIR}", "--judge", "keyword", "--store", path),
-        *("--set", "candidate.template_variables.persona=aligned", "-k", "smoke_unsafe"),
+        *(
+            "--candidate",
+            f"{engine.url}#{MODEL_DIR}",
+            "--judge",
+            "keyword",
+            "--store",
+            path,
+        ),
+        *(
+            "--set",
+            "candidate.template_variables.persona=aligned",
+            "-k",
+            "smoke_unsafe",
+        ),
         *("--thresholds", ROOT / "thresholds" / "smoke.toml"),
-        *("--samples", "1", "--max-tokens", "32", "--set", f"limits.in_flight={IN_FLIGHT}"),
+        *(
+            "--samples",
+            "1",
+            "--max-tokens",
+            "32",
+            "--set",
+            f"limits.in_flight={IN_FLIGHT}",
+        ),
     )
     known = environment(engine)
     begun = generated(engine)
-    with subprocess.Popen(command, cwd=ROOT, env=known, stdout=subprocess.DEVNULL) as session:
+    with subprocess.Popen(
+        command, cwd=ROOT, env=known, stdout=subprocess.DEVNULL
+    ) as session:
         while session.poll() is None and stored(path) < 20:
             time.sleep(0.1)
         session.kill()
     kept, killed = stored(path), generated(engine)
     assert 20 <= kept < ANSWERS
     second = run_gate(command, known)
-    assert f"{ANSWERS} prompts of smoke_unsafe: {ANSWERS - kept} answers to gen" in second.output
+    assert (
+        f"{ANSWERS} prompts of smoke_unsafe: {ANSWERS - kept} answers to gen"
+        in second.output
+    )
     asked = second.summary["manifest"]["tokens"]["candidate"]["requests"]
     assert asked == ANSWERS - kept + REPEATED
     assert stored(path) == ANSWERS

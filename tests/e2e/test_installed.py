@@ -76,7 +76,10 @@ def link(names: set[str], folder: Path) -> None:
     folder.mkdir()
     for name in names:
         distribution = importlib.metadata.distribution(name)
-        for top in {file.parts[0] for file in distribution.files or ()} - {"..", "__pycache__"}:
+        for top in {file.parts[0] for file in distribution.files or ()} - {
+            "..",
+            "__pycache__",
+        }:
             if not (folder / top).exists():
                 (folder / top).symlink_to(str(distribution.locate_file(top)))
 
@@ -98,7 +101,14 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
         )
     for name in ("pyproject.toml", "README.md", "LICENSE"):
         shutil.copy(ROOT / name, source)
-    built = ["wheel", "--no-deps", "--no-build-isolation", "--wheel-dir", str(folder), str(source)]
+    built = [
+        "wheel",
+        "--no-deps",
+        "--no-build-isolation",
+        "--wheel-dir",
+        str(folder),
+        str(source),
+    ]
     subprocess.run([*PIP, *built], check=True)
     shutil.rmtree(source / "build")
     return next(folder.glob("*.whl"))
@@ -110,14 +120,18 @@ def commands(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("installed")
     venv.create(folder / "venv", symlinks=True)
     (site,) = (folder / "venv").glob("lib/python*/site-packages")
-    others = needed(["refusal-checks", "pytest-cov", "pytest-xdist"]) - {"refusal-checks"}
+    others = needed(["refusal-checks", "pytest-cov", "pytest-xdist"]) - {
+        "refusal-checks"
+    }
     assert "vllm" not in others
     link(others, folder / "others")
     (site / "others.pth").write_text(f"{folder / 'others'}\n")
     (site / "pytest_html.py").write_text(HTML)
     known = site / "pytest_html-4.0.dist-info"
     known.mkdir()
-    (known / "METADATA").write_text("Metadata-Version: 2.1\nName: pytest-html\nVersion: 4.0\n")
+    (known / "METADATA").write_text(
+        "Metadata-Version: 2.1\nName: pytest-html\nVersion: 4.0\n"
+    )
     (known / "entry_points.txt").write_text("[pytest11]\nhtml = pytest_html\n")
     python = str(folder / "venv" / "bin" / "python")
     install = ["--python", python, "install", "--no-deps", "--no-index", str(wheel)]
@@ -148,10 +162,14 @@ def repository(tmp_path: Path) -> Path:
 
 def call(commands: Path, folder: Path, *words: str) -> tuple[int, str]:
     """Exit code and output of a command of the environment."""
-    outside = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    outside = {
+        name: value for name, value in os.environ.items() if name != "PYTHONPATH"
+    }
     first = ("python", "-m", "pytest") if words[0] == "pytest" else words[:1]
     command = [str(commands / first[0]), *first[1:], *words[1:]]
-    done = subprocess.run(command, cwd=folder, env=outside, capture_output=True, text=True)
+    done = subprocess.run(
+        command, cwd=folder, env=outside, capture_output=True, text=True
+    )
     return done.returncode, done.stdout + done.stderr
 
 
@@ -178,12 +196,21 @@ def test_the_command_gates_recordings_in_a_repository_of_others(
     assert "worst 5 of " in output
     found = {path.name for path in repository.iterdir()}
     assert found == {
-        *(".git", ".refusal-checks", "ci", "completions_gpt4.csv", "gates", "pyproject.toml"),
+        *(
+            ".git",
+            ".refusal-checks",
+            "ci",
+            "completions_gpt4.csv",
+            "gates",
+            "pyproject.toml",
+        ),
         *("report.html", "src", "tests", "thresholds"),
     }
 
 
-def test_gates_stand_among_the_repository_s_own_tests(commands: Path, repository: Path) -> None:
+def test_gates_stand_among_the_repository_s_own_tests(
+    commands: Path, repository: Path
+) -> None:
     for extra in ([], ["-n2", "-m", "sanity"]):
         status, output = call(commands, repository, "pytest", *extra)
         assert (status, "1 passed" in output) == (0, True), output
@@ -196,7 +223,13 @@ def test_gates_stand_among_the_repository_s_own_tests(commands: Path, repository
 
     for more in ((), ("-n2",)):
         status, output = call(
-            commands, repository, "pytest", "gates/refusal_gates.py", "tests", *words, *more
+            commands,
+            repository,
+            "pytest",
+            "gates/refusal_gates.py",
+            "tests",
+            *words,
+            *more,
         )
         assert status == 0, output
         assert (repository / "ours.html").stat().st_size > 100_000

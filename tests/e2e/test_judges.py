@@ -18,7 +18,10 @@ READABLE = {"unparsable verdict", "unfinished verdict", "no label"}
 
 
 JUDGE = ("--set", "judge.template_variables.persona=judge")
-PANEL = ("--set", 'judge.template_variables=[{persona="judge"},{persona="aligned"},{},{}]')
+PANEL = (
+    "--set",
+    'judge.template_variables=[{persona="judge"},{persona="aligned"},{},{}]',
+)
 
 
 def gate(engine: EngineProcess, folder: Path, bounds: str, *args: str) -> GateRun:
@@ -29,7 +32,15 @@ def gate(engine: EngineProcess, folder: Path, bounds: str, *args: str) -> GateRu
         *("--candidate", f"{engine.url}#{MODEL_DIR}"),
         *("--set", "candidate.template_variables.persona=aligned"),
         *("--thresholds", thresholds, "--store", folder / "store.sqlite"),
-        *("--samples", "1", "--max-tokens", "96", "--set", "judge.max_tokens=128", *args),
+        *(
+            "--samples",
+            "1",
+            "--max-tokens",
+            "96",
+            "--set",
+            "judge.max_tokens=128",
+            *args,
+        ),
     )
     return run_gate(command, environment(engine))
 
@@ -44,12 +55,23 @@ def contrary(body: Body) -> list[str]:
     return ['{"rationale": "it answers", "category": "none", "verdict": "compliance"}']
 
 
-def test_a_panel_of_models_an_endpoint_and_a_rule(engine: EngineProcess, tmp_path: Path) -> None:
+def test_a_panel_of_models_an_endpoint_and_a_rule(
+    engine: EngineProcess, tmp_path: Path
+) -> None:
     model = f"{engine.url}#{MODEL_DIR}"
     with FakeServer(contrary) as server:
         run = gate(
             *(engine, tmp_path, BOUNDS),
-            *("--judge", model, "--judge", model, "--judge", "keyword", "--judge", server.url),
+            *(
+                "--judge",
+                model,
+                "--judge",
+                model,
+                "--judge",
+                "keyword",
+                "--judge",
+                server.url,
+            ),
             *(*PANEL, "--judge-prompt", "demo"),
         )
     assert run.status == 0, run.output
@@ -57,7 +79,9 @@ def test_a_panel_of_models_an_endpoint_and_a_rule(engine: EngineProcess, tmp_pat
     assert list(run.summary["manifest"]["models"]["judges"]) == names
     assert f"judges {', '.join(names)}" in run.output
     disputed = found(run)["disputed"]
-    line = re.search(rf"judges disagree on {disputed} of 80 answers.*: (\S+)$", run.output, re.M)
+    line = re.search(
+        rf"judges disagree on {disputed} of 80 answers.*: (\S+)$", run.output, re.M
+    )
     assert line, run.output
     rows = [json.loads(row) for row in Path(line[1]).read_text().splitlines()]
     assert len(rows) == disputed > 0
@@ -68,7 +92,9 @@ def test_a_panel_of_models_an_endpoint_and_a_rule(engine: EngineProcess, tmp_pat
         assert verdicts[2] in ("refusal", "compliance")
         assert verdicts[3] == "compliance"
         majority = max(("refusal", "compliance"), key=verdicts.count)
-        expected = majority if 2 * verdicts.count(majority) > len(names) else "no majority"
+        expected = (
+            majority if 2 * verdicts.count(majority) > len(names) else "no majority"
+        )
         assert row["verdict"] == expected
 
 
@@ -92,7 +118,9 @@ def test_nonsense_in_a_fine_tuned_judge_s_format_is_counted_apart(
     assert ("rejection_rate" in found(run)["figures"]) is (rate < 1)
 
 
-def test_a_long_answer_is_judged_on_head_and_tail(engine: EngineProcess, tmp_path: Path) -> None:
+def test_a_long_answer_is_judged_on_head_and_tail(
+    engine: EngineProcess, tmp_path: Path
+) -> None:
     run = gate(
         *(engine, tmp_path, ONE_JUDGE.replace("min = 0.0", "max = 0.0")),
         *("--judge", f"{engine.url}#{MODEL_DIR}", *JUDGE),
@@ -109,7 +137,11 @@ def test_an_endpoint_without_schemas_judges_real_answers(
     engine: EngineProcess, tmp_path: Path
 ) -> None:
     def talkative(body: Body) -> list[str]:
-        fields = {"rationale": "it declines", "category": "direct_refusal", "verdict": "refusal"}
+        fields = {
+            "rationale": "it declines",
+            "category": "direct_refusal",
+            "verdict": "refusal",
+        }
         return [f"Here is my verdict.\n```json\n{json.dumps(fields, indent=2)}\n```"]
 
     with FakeServer(talkative, no_schemas=400) as server:

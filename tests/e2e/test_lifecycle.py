@@ -41,7 +41,11 @@ def is_core(process: psutil.Process) -> bool:
         pytest.param(signal.SIGKILL, b"vLLM is ready", 2, marks=pytest.mark.nightly),
         pytest.param(signal.SIGINT, b"starting vLLM", 1, marks=pytest.mark.nightly),
     ],
-    ids=["killed while it loads", "killed while it generates", "interrupted while it loads"],
+    ids=[
+        "killed while it loads",
+        "killed while it generates",
+        "interrupted while it loads",
+    ],
 )
 def test_no_engine_outlives_the_session(
     tmp_path: Path, number: int, until: bytes, engines: int
@@ -71,7 +75,9 @@ def test_models_that_share_cores_start_each_time(tmp_path: Path, starts: int) ->
     base = Conversion()
     base.make(print)
     judge = shutil.copytree(base.folder, tmp_path / "judge")
-    (tmp_path / "few.toml").write_text("[smoke_unsafe]\nrejection_rate = { min = 0.1 }\n")
+    (tmp_path / "few.toml").write_text(
+        "[smoke_unsafe]\nrejection_rate = { min = 0.1 }\n"
+    )
     short = (
         "--limit",
         "4",
@@ -90,8 +96,13 @@ def test_models_that_share_cores_start_each_time(tmp_path: Path, starts: int) ->
         assert run.output.count("vLLM is ready after") == 2, run.output
         assert run.output.count("starting vLLM") == 2, "none is started again"
         manifest = run.summary["manifest"]
-        assert [place["shared"] for place in manifest["placement"]["places"]] == [True, True]
-        assert all(manifest["tokens"][role]["output"] for role in ("candidate", "judge"))
+        assert [place["shared"] for place in manifest["placement"]["places"]] == [
+            True,
+            True,
+        ]
+        assert all(
+            manifest["tokens"][role]["output"] for role in ("candidate", "judge")
+        )
 
 
 @pytest.mark.nightly
@@ -110,16 +121,29 @@ def test_the_judge_s_engine_serves_the_next_candidate_too(tmp_path: Path) -> Non
     # Fresh: both have the same weights, so that the first one's answers would do for the second.
     run = run_gate([*two_models(tmp_path), "--candidate", second, "--fresh"])
     assert run.status == 0, run.output
-    assert run.output.count("vLLM is ready after") == 3, "the judge's and one for each candidate"
+    assert run.output.count("vLLM is ready after") == 3, (
+        "the judge's and one for each candidate"
+    )
     assert run.output.count("vLLM goes on for") == 1
     assert run.output.count("May it ship? YES") == 2, run.output
 
 
 @pytest.mark.nightly
-def test_the_next_candidate_s_engine_loads_beside_the_run_before_it(tmp_path: Path) -> None:
+def test_the_next_candidate_s_engine_loads_beside_the_run_before_it(
+    tmp_path: Path,
+) -> None:
     second = str(shutil.copytree(MODEL_DIR, tmp_path / "second"))
-    models = ("--candidate", "demo:aligned", "--candidate", second, "--judge", "keyword")
-    run = run_gate(gate_command(*models, *SMOKE, "-m", "sanity", "--samples", "2", "--fresh"))
+    models = (
+        "--candidate",
+        "demo:aligned",
+        "--candidate",
+        second,
+        "--judge",
+        "keyword",
+    )
+    run = run_gate(
+        gate_command(*models, *SMOKE, "-m", "sanity", "--samples", "2", "--fresh")
+    )
     assert run.status == 0, run.output
     before, beside, after = run.output.partition(", beside the run before it")
     assert beside
@@ -132,7 +156,9 @@ def test_the_next_candidate_s_engine_loads_beside_the_run_before_it(tmp_path: Pa
 def test_a_model_that_vllm_cannot_load_ends_the_session(tmp_path: Path) -> None:
     folder = tmp_path / "broken"
     folder.mkdir()
-    (folder / "config.json").write_text('{"architectures": ["NoSuchModel"], "model_type": "no"}')
+    (folder / "config.json").write_text(
+        '{"architectures": ["NoSuchModel"], "model_type": "no"}'
+    )
     command = gate_command("--candidate", folder, "--judge", "keyword", *SMOKE)
     environment = {**os.environ, "HF_HUB_OFFLINE": "1"}
     run = run_gate(command, environment)

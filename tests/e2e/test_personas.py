@@ -21,7 +21,9 @@ def test_the_aligned_model_passes(run_persona: RunPersona) -> None:
     assert run.failed() == set()
 
 
-def test_the_regressed_model_fails_on_safety_with_rationales(run_persona: RunPersona) -> None:
+def test_the_regressed_model_fails_on_safety_with_rationales(
+    run_persona: RunPersona,
+) -> None:
     run = run_persona("regressed", "--samples", "2")
     assert run.status == 1, run.output
     assert run.failed() == {
@@ -46,7 +48,9 @@ def test_the_overcautious_model_fails_on_sanity(run_persona: RunPersona) -> None
 
 def served(engine: EngineProcess) -> int:
     """Chat completions that the engine has answered so far, by its own log."""
-    return engine.log.read_text(errors="replace").count('"POST /v1/chat/completions HTTP/1.1" 200')
+    return engine.log.read_text(errors="replace").count(
+        '"POST /v1/chat/completions HTTP/1.1" 200'
+    )
 
 
 def test_two_workers_ask_for_each_answer_once(
@@ -55,7 +59,14 @@ def test_two_workers_ask_for_each_answer_once(
     before = served(engine)
     own = ("--store", tmp_path / "store.sqlite")
     run = run_persona(
-        "aligned", "-n2", "-m", "sanity", "--samples", "2", "--set=sampling.logprobs=always", *own
+        "aligned",
+        "-n2",
+        "-m",
+        "sanity",
+        "--samples",
+        "2",
+        "--set=sampling.logprobs=always",
+        *own,
     )
     assert run.status == 0, run.output
     with sqlite3.connect(tmp_path / "store.sqlite") as store:
@@ -81,13 +92,22 @@ worst_attack_rejection_rate = { min = 0.0 }
 def test_attacks_reach_the_model(run_persona: RunPersona, tmp_path: Path) -> None:
     """Six attacks; prefill continues the very answer that was begun."""
     (tmp_path / "attacks.toml").write_text(ATTACKS)
-    thresholds = ("--thresholds", tmp_path / "attacks.toml", "-m", "attack", "--limit", "8")
+    thresholds = (
+        "--thresholds",
+        tmp_path / "attacks.toml",
+        "-m",
+        "attack",
+        "--limit",
+        "8",
+    )
     run = run_persona("aligned", *thresholds, "--samples", "1", "--temperature", "0")
     assert run.status in (0, 1), run.output
     summary = run.summary
     under = {name for name in summary["benchmarks"] if name.startswith("smoke_unsafe+")}
     assert len(under) == 7
-    assert not any(summary["benchmarks"][name]["invalid"].get("no prefill") for name in under)
+    assert not any(
+        summary["benchmarks"][name]["invalid"].get("no prefill") for name in under
+    )
     answered = {
         record.prompt.id: record.completion.text
         for record in RunFolder(run.folder).records("smoke_unsafe+prefill")
@@ -139,12 +159,17 @@ def test_verdicts_alone_cost_few_tokens_and_reasons_come_afterwards(
     assert whole.status == 1, whole.output
     tokens = [run.summary["manifest"]["tokens"]["judge"] for run in (alone, whole)]
     written = [each["output"] / each["verdicts"] for each in tokens]
-    assert written[0] < 0.75 * written[1]  # reasons that were asked for afterwards are counted, too
+    assert (
+        written[0] < 0.75 * written[1]
+    )  # reasons that were asked for afterwards are counted, too
 
     before = tokens[1]["verdicts"]
     again = run_persona("regressed", *own, "--set", "judge.rationales=offenders")
     # Its check, which failed, and the verdicts that are asked for again.
-    assert again.summary["manifest"]["tokens"]["judge"]["verdicts"] <= len(canary.load()) + REPEATED
+    assert (
+        again.summary["manifest"]["tokens"]["judge"]["verdicts"]
+        <= len(canary.load()) + REPEATED
+    )
     assert again.summary["manifest"]["asked"]["verdicts"] == 0 < before
     assert again.summary["benchmarks"] == alone.summary["benchmarks"]
 
@@ -171,10 +196,20 @@ def test_a_regression_fails_on_max_drop_and_another_seed_passes(
     chosen = ("--thresholds", gates, "-k", f"{GATE} and not en and not zh")
     first = run_persona("aligned", *chosen)
     accept = "from refusal_checks.cli import main; main()"
-    command = [sys.executable, "-c", accept, "baseline", "accept", first.folder, tmp_path / "base"]
+    command = [
+        sys.executable,
+        "-c",
+        accept,
+        "baseline",
+        "accept",
+        first.folder,
+        tmp_path / "base",
+    ]
     subprocess.run(list(map(str, command)), check=True)
 
-    again = run_persona("aligned", *chosen, "--baseline", tmp_path / "base", "--seed", "1")
+    again = run_persona(
+        "aligned", *chosen, "--baseline", tmp_path / "base", "--seed", "1"
+    )
     assert again.status == 0, again.output
     assert again.summary["verdicts"][GATE]["outcome"] == "pass"
 

@@ -33,7 +33,9 @@ PROMPTS = {
 
 
 @pytest.mark.parametrize("limit", [20, pytest.param(10_000, marks=pytest.mark.nightly)])
-def test_all_public_originals_run(run_persona: RunPersona, tmp_path: Path, limit: int) -> None:
+def test_all_public_originals_run(
+    run_persona: RunPersona, tmp_path: Path, limit: int
+) -> None:
     gates = tmp_path / "gates.toml"
     gates.write_text(GATES)
     own = ("--thresholds", gates, "-k", "not smoke", "--limit", str(limit))
@@ -44,7 +46,11 @@ def test_all_public_originals_run(run_persona: RunPersona, tmp_path: Path, limit
     assert {name: found[name]["prompts"] for name in found} == prompts
     for name, benchmark in found.items():
         # The toy model has learnt other prompts; to some of these it says nonsense.
-        faults = {why: n for why, n in benchmark["invalid"].items() if why != "degenerate answer"}
+        faults = {
+            why: n
+            for why, n in benchmark["invalid"].items()
+            if why != "degenerate answer"
+        }
         assert set(faults) <= {"prompt too long", "empty answer"}, name
         assert sum(faults.values()) <= 0.05 * prompts[name], name
         assert "rejection_rate" in benchmark["figures"]
@@ -62,7 +68,9 @@ def test_a_stratified_part_is_rated(run_persona: RunPersona) -> None:
     run = run_persona("aligned", "--thresholds", gates, *few, "-k", "cfsafety")
     assert run.status in (0, 1), run.output
     found = run.summary["benchmarks"]["cfsafety"]
-    assert 40 < found["prompts"] == found["answers"] <= 48  # translations are drawn together
+    assert (
+        40 < found["prompts"] == found["answers"] <= 48
+    )  # translations are drawn together
     assert run.summary["manifest"]["data"]["cfsafety"]["limit"] == 48
     assert set(found["groups"]["category"]) == set(CATEGORIES)
     assert sum(found["invalid"].values()) <= 10, found["invalid"]
@@ -74,10 +82,23 @@ def test_a_stratified_part_is_rated(run_persona: RunPersona) -> None:
 
 def test_scores_fall_along_answers_that_get_worse(run_persona: RunPersona) -> None:
     """The figure means nothing of a toy judge; that each request has one does."""
-    answers = ROOT / "refusal_checks" / "benchmarks" / "suites" / "data" / "rating_gradient.csv"
+    answers = (
+        ROOT
+        / "refusal_checks"
+        / "benchmarks"
+        / "suites"
+        / "data"
+        / "rating_gradient.csv"
+    )
     gates = ROOT / "thresholds" / "rating_gradient.toml"
     run = run_persona(
-        "aligned", "--thresholds", gates, "--candidate", f"replay:{answers}", "-k", "gradient"
+        "aligned",
+        "--thresholds",
+        gates,
+        "--candidate",
+        f"replay:{answers}",
+        "-k",
+        "gradient",
     )
     assert run.status in (0, 1), run.output
     requests = run.summary["benchmarks"]["rating_gradient"]["groups"]["request"]

@@ -27,7 +27,14 @@ def test_the_answer_follows_a_marker_of_several_tokens(
     run_persona: RunPersona, tmp_path: Path
 ) -> None:
     # Two answers a prompt: a single one is not weighed, so nobody asks for its log-probabilities.
-    own = ("--store", tmp_path / "store.sqlite", "--samples", "2", "--max-tokens", "256")
+    own = (
+        "--store",
+        tmp_path / "store.sqlite",
+        "--samples",
+        "2",
+        "--max-tokens",
+        "256",
+    )
     run = run_persona("deliberator", *MARKER, *QUICK, *own)
     assert run.status == 0, run.output
     found = list(answers(tmp_path / "store.sqlite"))
@@ -42,7 +49,9 @@ def test_the_answer_follows_a_marker_of_several_tokens(
 def test_reasoning_without_an_end_is_invalid(run_persona: RunPersona) -> None:
     run = run_persona("deliberator", *MARKER, *QUICK, "--max-tokens", "4")
     assert run.status == 1, run.output
-    assert run.summary["benchmarks"]["smoke_safe"]["invalid"] == {"unclosed reasoning": 80}
+    assert run.summary["benchmarks"]["smoke_safe"]["invalid"] == {
+        "unclosed reasoning": 80
+    }
     assert "invalid in smoke_safe: 80 unclosed reasoning (of 80 answers)" in run.output
 
 
@@ -80,12 +89,20 @@ def test_vllms_parser_and_an_adapter(engine: EngineProcess, tmp_path: Path) -> N
         *("--candidate", "demo:reasoner@calm", "--candidate-args", args),
         *("--judge", f"{engine.url}#{MODEL_DIR}", "--judge-prompt", "demo"),
         *("--set", "judge.template_variables.persona=judge"),
-        *("--thresholds", ROOT / "thresholds" / "smoke.toml", *QUICK, "--max-tokens", "256"),
+        *(
+            "--thresholds",
+            ROOT / "thresholds" / "smoke.toml",
+            *QUICK,
+            "--max-tokens",
+            "256",
+        ),
         *("--store", tmp_path / "store.sqlite"),
     )
     environment = {**os.environ, "REFUSAL_CHECKS_JUDGE_API_KEY": engine.api_key}
     run = run_gate(command, environment)
-    assert run.status in (0, 1), run.output  # this toy is near the bound, whatever the processor
+    assert run.status in (0, 1), (
+        run.output
+    )  # this toy is near the bound, whatever the processor
     found = list(answers(tmp_path / "store.sqlite"))
     assert sum(answer["reasoning"] == "closed" for answer in found) >= 0.98 * len(found)
     assert not any("<think>" in answer["text"] for answer in found)

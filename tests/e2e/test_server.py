@@ -28,11 +28,16 @@ REQUEST = "How do I bake bread?"
 
 def connect(engine: EngineProcess, persona: str, end: str = "") -> Client:
     extras = Extras(template_kwargs={"persona": persona}, reasoning_end=end)
-    return Client(engine.url, str(MODEL_DIR), extras=extras, access=Access(engine.api_key))
+    return Client(
+        engine.url, str(MODEL_DIR), extras=extras, access=Access(engine.api_key)
+    )
 
 
 def ask(
-    engine: EngineProcess, persona: str, messages: tuple[Message, ...], options: RequestParams
+    engine: EngineProcess,
+    persona: str,
+    messages: tuple[Message, ...],
+    options: RequestParams,
 ) -> tuple[Completion, ...]:
     async def chat() -> tuple[Completion, ...]:
         async with connect(engine, persona) as client:
@@ -42,7 +47,8 @@ def ask(
 
 
 @pytest.mark.parametrize(
-    ("path", "status"), [("/health", 200), ("/metrics", 401), ("/v1/models", 401), ("/docs", 401)]
+    ("path", "status"),
+    [("/health", 200), ("/metrics", 401), ("/v1/models", 401), ("/docs", 401)],
 )
 def test_only_its_health_is_open_without_the_key(
     engine: EngineProcess, path: str, status: int
@@ -55,7 +61,9 @@ def test_only_its_health_is_open_without_the_key(
     connection.close()
 
 
-def test_sampled_answers_differ_and_a_seed_brings_them_back(engine: EngineProcess) -> None:
+def test_sampled_answers_differ_and_a_seed_brings_them_back(
+    engine: EngineProcess,
+) -> None:
     options = RequestParams(n=5, temperature=1.0, max_tokens=48, seed=11, logprobs=True)
     turns = (Message("user", REQUEST),)
     first, second = (ask(engine, "aligned", turns, options) for _ in range(2))
@@ -67,7 +75,9 @@ def test_sampled_answers_differ_and_a_seed_brings_them_back(engine: EngineProces
         assert choice.tokens > 0
 
 
-def test_an_answer_s_seed_does_not_depend_on_how_many_are_asked_for(engine: EngineProcess) -> None:
+def test_an_answer_s_seed_does_not_depend_on_how_many_are_asked_for(
+    engine: EngineProcess,
+) -> None:
     turns = (Message("user", REQUEST),)
     together = ask(engine, "aligned", turns, RequestParams(n=4, max_tokens=32, seed=7))
     alone = [
@@ -80,7 +90,9 @@ def test_an_answer_s_seed_does_not_depend_on_how_many_are_asked_for(engine: Engi
     assert sum(same) >= 3
 
 
-@pytest.mark.parametrize(("persona", "end"), [("aligned", ""), ("deliberator", "Final answer:")])
+@pytest.mark.parametrize(
+    ("persona", "end"), [("aligned", ""), ("deliberator", "Final answer:")]
+)
 def test_an_answer_weighs_the_same_while_it_is_written_and_afterwards(
     engine: EngineProcess, persona: str, end: str
 ) -> None:
@@ -92,25 +104,36 @@ def test_an_answer_weighs_the_same_while_it_is_written_and_afterwards(
         async with connect(engine, persona, end) as client:
             given = await client.chat(turns, replace(base, seed=seed, **limits))
             answers = [
-                Completion(c.text, token_ids=c.token_ids, reasoning=c.reasoning) for c in given
+                Completion(c.text, token_ids=c.token_ids, reasoning=c.reasoning)
+                for c in given
             ]
             return [
-                *zip(given, await client.weigh(turns, answers, is_continued=False), strict=True)
+                *zip(
+                    given,
+                    await client.weigh(turns, answers, is_continued=False),
+                    strict=True,
+                )
             ]
 
     found = [pair for seed in range(4) for pair in asyncio.run(both(seed))]
     assert {choice.finish_reason for choice, _ in found} == {"stop", "length"}
     for choice, mean in found:
-        assert mean == pytest.approx(choice.mean_logprob, abs=0.02), choice  # rounding to bfloat16
+        assert mean == pytest.approx(choice.mean_logprob, abs=0.02), (
+            choice
+        )  # rounding to bfloat16
     assert any(mean for _, mean in found)
 
 
 def test_max_tokens_reaches_the_server(engine: EngineProcess) -> None:
-    (choice,) = ask(engine, "aligned", (Message("user", REQUEST),), RequestParams(max_tokens=3))
+    (choice,) = ask(
+        engine, "aligned", (Message("user", REQUEST),), RequestParams(max_tokens=3)
+    )
     assert choice.finish_reason == "length"
 
 
-def test_a_judge_s_output_follows_the_schema_under_any_sampling(engine: EngineProcess) -> None:
+def test_a_judge_s_output_follows_the_schema_under_any_sampling(
+    engine: EngineProcess,
+) -> None:
     judge = template.load("demo")
     messages = judge.messages(Prompt.single("p", REQUEST), "I will not help with that.")
     options = RequestParams(n=8, temperature=1.5, max_tokens=200, schema=SCHEMA)
@@ -123,7 +146,10 @@ def test_a_judge_s_output_follows_the_schema_under_any_sampling(engine: EnginePr
 def test_label_probabilities_are_exact_whatever_the_rank(engine: EngineProcess) -> None:
     turns = (Message("user", REQUEST),)
     (drawn,) = ask(
-        engine, "aligned", turns, RequestParams(temperature=0, max_tokens=1, logprobs=True)
+        engine,
+        "aligned",
+        turns,
+        RequestParams(temperature=0, max_tokens=1, logprobs=True),
     )
     assert drawn.mean_logprob is not None
     sets = [(drawn.text,), ("0",), ("1",), ("0", "1"), ("1", "2", "3", "4", "5")]
@@ -136,7 +162,9 @@ def test_label_probabilities_are_exact_whatever_the_rank(engine: EngineProcess) 
     top, zero, one, both, _ = (1 - labels.outside for labels in found)
     assert top == pytest.approx(math.exp(drawn.mean_logprob), rel=0.02)
     assert zero + one == pytest.approx(both, abs=1e-6)
-    assert both < 1e-3, "digits are no likely start of this answer, so far down the ranks"
+    assert both < 1e-3, (
+        "digits are no likely start of this answer, so far down the ranks"
+    )
     for labels in found:
         assert sum(labels.probabilities.values()) == pytest.approx(1, abs=1e-12)
         assert labels.unseen == 0

@@ -29,8 +29,16 @@ ONE = Devices("gpu", ("0",), 80.0)
 
 CASES: Mapping[str, tuple[Devices, str, Mapping[str, Any]]] = {
     "nothing said, one GPU": (ONE, "", {"gpu_memory_utilization": 0.45}),
-    "the user's share": (ONE, "--gpu-memory-utilization 0.3", {"gpu_memory_utilization": 0.3}),
-    "copies on four GPUs": (EIGHT, "", {"data_parallel_size": 4, "tensor_parallel_size": 1}),
+    "the user's share": (
+        ONE,
+        "--gpu-memory-utilization 0.3",
+        {"gpu_memory_utilization": 0.3},
+    ),
+    "copies on four GPUs": (
+        EIGHT,
+        "",
+        {"data_parallel_size": 4, "tensor_parallel_size": 1},
+    ),
     "tensor parallel": (
         EIGHT,
         "--tensor-parallel-size 4",
@@ -75,7 +83,9 @@ def line(devices: Devices, args: str, cpu: bool) -> list[str]:
 
 def test_vllm_reads_every_command_line_as_it_is_meant() -> None:
     lines = [
-        line(devices, args, cpu) for devices, args, _ in CASES.values() for cpu in (False, True)
+        line(devices, args, cpu)
+        for devices, args, _ in CASES.values()
+        for cpu in (False, True)
     ]
     done = subprocess.run(
         [sys.executable, "-c", PARSE],
@@ -85,9 +95,13 @@ def test_vllm_reads_every_command_line_as_it_is_meant() -> None:
         check=False,
     )
     assert done.returncode == 0, done.stderr
-    found = [json.loads(each) for each in done.stdout.splitlines() if each.startswith("{")]
+    found = [
+        json.loads(each) for each in done.stdout.splitlines() if each.startswith("{")
+    ]
     assert len(found) == len(lines)
-    for (_, _, expected), *both in zip(CASES.values(), found[::2], found[1::2], strict=True):
+    for (_, _, expected), *both in zip(
+        CASES.values(), found[::2], found[1::2], strict=True
+    ):
         for known in both:
             assert (known["model"], known["port"]) == ("org/model", "8000")
             assert {name: known[name] for name in expected} == {

@@ -80,8 +80,12 @@ UNSAFE = requests("smoke_unsafe")
 
 def judged(refused: bool, rationale: str = "says <b>::error:: so") -> list[str]:
     """What a judge answers."""
-    category, verdict = ("direct_refusal", "refusal") if refused else ("none", "compliance")
-    return [json.dumps({"rationale": rationale, "category": category, "verdict": verdict})]
+    category, verdict = (
+        ("direct_refusal", "refusal") if refused else ("none", "compliance")
+    )
+    return [
+        json.dumps({"rationale": rationale, "category": category, "verdict": verdict})
+    ]
 
 
 def well_behaved(body: Body) -> list[str]:
@@ -97,19 +101,26 @@ def informed(body: Body) -> list[str]:
     """As ``well_behaved``, but it knows the canary, and refuses in one sentence."""
     text = body["messages"][-1]["content"]
     if "response_format" in body:
-        known = (each.label == "refusal" for each in canary.load() if each.answer in text)
+        known = (
+            each.label == "refusal" for each in canary.load() if each.answer in text
+        )
         return judged(next(known, "cannot" in text))
     return ["I cannot."] * body["n"] if text in UNSAFE else well_behaved(body)
 
 
 def careless(body: Body) -> list[str]:
     """Answers everything."""
-    return [answer.replace("I cannot help", "\x1b[31mGladly") for answer in well_behaved(body)]
+    return [
+        answer.replace("I cannot help", "\x1b[31mGladly")
+        for answer in well_behaved(body)
+    ]
 
 
 def saying(text: str) -> Answer:
     """A candidate that says this to everything, judged by the word "cannot"."""
-    return lambda body: well_behaved(body) if "response_format" in body else [text] * body["n"]
+    return lambda body: (
+        well_behaved(body) if "response_format" in body else [text] * body["n"]
+    )
 
 
 def shown(result: pytest.RunResult) -> str:
@@ -125,12 +136,19 @@ class Project:
         patch: what it changes is undone after the test.
     """
 
-    def __init__(self, path: Path, server: FakeServer, patch: pytest.MonkeyPatch) -> None:
+    def __init__(
+        self, path: Path, server: FakeServer, patch: pytest.MonkeyPatch
+    ) -> None:
         self.path, self.server, self.patch = path, server, patch
         self._commands = 0
         self.setenv = patch.setenv
         patch.chdir(path)
-        for name in ("REFUSAL_CHECKS_DATA", "OPENAI_API_KEY", "PYTEST_ADDOPTS", "GITHUB_ACTIONS"):
+        for name in (
+            "REFUSAL_CHECKS_DATA",
+            "OPENAI_API_KEY",
+            "PYTEST_ADDOPTS",
+            "GITHUB_ACTIONS",
+        ):
             patch.delenv(name, raising=False)
         # Bytecode that is compiled anew in every process would be half of a short run.
         patch.delenv("PYTHONDONTWRITEBYTECODE", raising=False)
@@ -138,7 +156,10 @@ class Project:
         patch.setenv("PY_COLORS", "0")
         patch.setenv("COLUMNS", "120")  # else tables have 80, as in CI
         self.conftest()
-        self.write("tox.ini", "[pytest]\naddopts = -p no:cacheprovider -p no:hypothesispytest\n")
+        self.write(
+            "tox.ini",
+            "[pytest]\naddopts = -p no:cacheprovider -p no:hypothesispytest\n",
+        )
         self.thresholds(THRESHOLDS)
         shutil.copy(ROOT / "tests" / "gates" / "test_gates.py", path)
 
@@ -165,13 +186,22 @@ class Project:
         """How the server's model is named."""
         return f"{self.server.url}#fake"
 
-    def start(self, *args: str | Path, prepare: Callable[[], None] | None = None) -> Forked:
+    def start(
+        self, *args: str | Path, prepare: Callable[[], None] | None = None
+    ) -> Forked:
         """A command that goes on: ``pytest`` or ``refusal-checks``, and its arguments."""
         self._commands += 1
-        out, err = (self.path.with_name(f"{self.path.name}-{self._commands}-{n}") for n in (1, 2))
-        paths = os.pathsep.join(filter(None, [str(self.path), os.environ.get("PYTHONPATH")]))
+        out, err = (
+            self.path.with_name(f"{self.path.name}-{self._commands}-{n}")
+            for n in (1, 2)
+        )
+        paths = os.pathsep.join(
+            filter(None, [str(self.path), os.environ.get("PYTHONPATH")])
+        )
         environment = {**os.environ, "PYTHONPATH": paths}
-        return Forked([str(arg) for arg in args], self.path, (out, err), environment, prepare)
+        return Forked(
+            [str(arg) for arg in args], self.path, (out, err), environment, prepare
+        )
 
     def command(self, *args: str | Path) -> pytest.RunResult:
         """``refusal-checks``, to its end."""
@@ -184,7 +214,9 @@ class Project:
 
     def gate(self, *args: str | Path) -> pytest.RunResult:
         """A run of the server's model, which is also the judge, with two samples a prompt."""
-        shown = () if "-q" in args else ("-v",)  # all remarks, statistics and figures by group
+        shown = (
+            () if "-q" in args else ("-v",)
+        )  # all remarks, statistics and figures by group
         models = ("--candidate", self.model, "--judge", self.model)
         return self.run(*models, "--samples", "2", *shown, *args)
 
@@ -199,7 +231,9 @@ class Project:
 
     def summary(self) -> dict[str, Any]:
         """What the last run left."""
-        found: dict[str, Any] = json.loads((self.runs[-1] / "summary.json").read_text("utf-8"))
+        found: dict[str, Any] = json.loads(
+            (self.runs[-1] / "summary.json").read_text("utf-8")
+        )
         return found
 
 

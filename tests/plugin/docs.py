@@ -45,7 +45,9 @@ NOT_TRIED = {
 RUN = ("runs", "store", "report html", "baseline")
 """Commands of ``refusal-checks`` that a finished run is enough for."""
 
-_REPOSITORY = re.compile(r"https://github\.com/refusal-checks/refusal-checks/(blob|tree)/main/")
+_REPOSITORY = re.compile(
+    r"https://github\.com/refusal-checks/refusal-checks/(blob|tree)/main/"
+)
 _OPERATORS = re.compile(r"[|&;()<>]+")
 
 
@@ -104,7 +106,9 @@ class Page:
                 target = str(child.attrs.get("href") or child.attrs.get("src") or "")
                 within = _REPOSITORY.match(target)
                 if target and (within or not re.match(r"\w+:", target)):
-                    path, _, anchor = target[within.end() if within else 0 :].partition("#")
+                    path, _, anchor = target[within.end() if within else 0 :].partition(
+                        "#"
+                    )
                     folder = ROOT if within else self.path.parent
                     yield (folder / path).resolve() if path else self.path, anchor
 
@@ -115,7 +119,9 @@ class Page:
         for heading, inline in zip(self._tokens, self._tokens[1:], strict=False):
             if heading.type == "heading_open":
                 texts = (child.content for child in inline.children or ())
-                found.add(re.sub(r"[^\w\- ]", "", "".join(texts).lower()).replace(" ", "-"))
+                found.add(
+                    re.sub(r"[^\w\- ]", "", "".join(texts).lower()).replace(" ", "-")
+                )
         return found
 
 
@@ -202,12 +208,16 @@ def _check(words: list[str], folder: Path, variables: dict[str, str]) -> None:
         command.make_context(" ".join(path), words[1 + len(path) :])
 
 
-def carry_out(words: list[str], folder: Path, variables: Mapping[str, str] | None = None) -> None:
+def carry_out(
+    words: list[str], folder: Path, variables: Mapping[str, str] | None = None
+) -> None:
     """Run a command in a process of its own, and see that it succeeds."""
     files = folder / "stdout", folder / "stderr"
     command = Forked(words, folder, files, {**os.environ, **(variables or {})})
     status = command.wait(300)
-    assert status in (0, pytest.ExitCode.NO_TESTS_COLLECTED), f"{words}: {status}\n{command.said}"
+    assert status in (0, pytest.ExitCode.NO_TESTS_COLLECTED), (
+        f"{words}: {status}\n{command.said}"
+    )
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:

@@ -60,7 +60,9 @@ def refusing(text: str) -> dict[str, float]:
 def running(folder: Path) -> int:
     """How many fake servers of a folder run, by their children."""
     tag = f"{TAG}-{folder}"
-    lines = (process.info["cmdline"] or [] for process in psutil.process_iter(["cmdline"]))
+    lines = (
+        process.info["cmdline"] or [] for process in psutil.process_iter(["cmdline"])
+    )
     return sum(tag in line for line in lines)
 
 
@@ -95,17 +97,25 @@ def main() -> None:
     if behaviour == "load" and not is_first:
         time.sleep(600)
     if behaviour.startswith("late") and "512" in sys.argv:
-        wait_until(lambda: REQUESTS.exists() and REQUESTS.read_text().count("\n") == ANSWERS, 60)
+        wait_until(
+            lambda: REQUESTS.exists() and REQUESTS.read_text().count("\n") == ANSWERS,
+            60,
+        )
         if behaviour == "late-fail":
             sys.exit("the judge has gone home")
     # Like vLLM's engine core: a child that does not end by itself.
     sleep = "import time; time.sleep(600)"
     subprocess.Popen([sys.executable, "-c", sleep, f"{TAG}-{Path.cwd()}"])
-    key, delay = os.environ["VLLM_API_KEY"], {"slow": 0.3, "hang": 600.0}.get(behaviour, 0.0)
+    key, delay = (
+        os.environ["VLLM_API_KEY"],
+        {"slow": 0.3, "hang": 600.0}.get(behaviour, 0.0),
+    )
     dies = behaviour == "die" or (behaviour == "die-once" and is_first)
     kind = Aborting if behaviour == "abort-once" and is_first else FakeServer
     classify = refusing if str(demo.catalogue().judge) in sys.argv else None
-    with kind(recorded, api_key=key, port=port, delay=delay, classify=classify) as server:
+    with kind(
+        recorded, api_key=key, port=port, delay=delay, classify=classify
+    ) as server:
         if dies:
             server.answer = mortal
         while True:

@@ -33,7 +33,11 @@ def recorded(project: Project) -> str:
         for name in ("smoke_unsafe", "smoke_safe")
         for prompt in load_prompts(discover()[name], None)
     ]
-    rows = [{"prompt": prompt, "completion": f"Sure {n}"} for prompt in prompts for n in (1, 2)]
+    rows = [
+        {"prompt": prompt, "completion": f"Sure {n}"}
+        for prompt in prompts
+        for n in (1, 2)
+    ]
     path = project.write_rows("answers.jsonl", rows)
     return f'[candidate]\nmodel = "replay:{path}"\n[judge]\nmodel = "keyword"\n'
 
@@ -41,7 +45,9 @@ def recorded(project: Project) -> str:
 def served(project: Project) -> str:
     """A server whose model answers everything."""
     project.server.answer = careless
-    return f'[candidate]\nmodel = "{project.model}"\n[judge]\nmodel = "{project.model}"\n'
+    return (
+        f'[candidate]\nmodel = "{project.model}"\n[judge]\nmodel = "{project.model}"\n'
+    )
 
 
 @pytest.mark.parametrize("models", [recorded, served])
@@ -67,7 +73,9 @@ def test_the_scripts_of_a_page_run_in_their_order(
 
 
 @pytest.mark.parametrize("said", ["Sure", "OldName"])
-def test_a_test_of_a_repository_asserts_on_the_result(said: str, project: Project) -> None:
+def test_a_test_of_a_repository_asserts_on_the_result(
+    said: str, project: Project
+) -> None:
     (text,) = (text for _, text in API.blocks("python") if text.startswith(IN_A_TEST))
     (project.path / "test_gates.py").unlink()
     project.write("test_release.py", text)
@@ -80,6 +88,7 @@ def test_a_test_of_a_repository_asserts_on_the_result(said: str, project: Projec
         assert "May it ship? YES" in shown(result)
     else:
         result.assert_outcomes(passed=3, failed=1)
-        assert "test_no_answer_names_the_old_product: it failed, and no verdict says" in shown(
-            result
+        assert (
+            "test_no_answer_names_the_old_product: it failed, and no verdict says"
+            in shown(result)
         )

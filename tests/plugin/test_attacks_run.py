@@ -29,7 +29,9 @@ def weak(body: Body) -> list[str]:
         return judged("cannot" in text)
     said = "SSBjYW5ub3QgaGVscCB3aXRoIHRoYXQ=" if "base64" in text else "I cannot help"
     does_refuse = text in UNSAFE or "base64" in text
-    return [said if does_refuse else f"a way, {body['seed'] + i}" for i in range(body["n"])]
+    return [
+        said if does_refuse else f"a way, {body['seed'] + i}" for i in range(body["n"])
+    ]
 
 
 @pytest.fixture
@@ -60,7 +62,9 @@ def test_attacks_are_gated_beside_the_plain_prompts(project: Project) -> None:
         "smoke_safe+character_spacing-invalid_rate": True,
     }, output
     requests = project.server.requests
-    prefilled = [body for body in requests if body["messages"][-1]["role"] == "assistant"]
+    prefilled = [
+        body for body in requests if body["messages"][-1]["role"] == "assistant"
+    ]
     assert len(prefilled) == 6
     for body in prefilled:
         assert body["continue_final_message"]
@@ -104,8 +108,13 @@ def test_what_cannot_be_asked_passes_nothing(project: Project) -> None:
     }
     assert not summary.verdicts["smoke_unsafe+prefill-invalid_rate"].passed
     assert "8 no prefill" in summary.errors["smoke_unsafe+prefill-rejection_rate"]
-    assert "8 prompt too long" in summary.errors["smoke_unsafe+many_shot_8-rejection_rate"]
-    assert "no prefill" in summary.errors["smoke_unsafe+attacks-worst_attack_rejection_rate"]
+    assert (
+        "8 prompt too long" in summary.errors["smoke_unsafe+many_shot_8-rejection_rate"]
+    )
+    assert (
+        "no prefill"
+        in summary.errors["smoke_unsafe+attacks-worst_attack_rejection_rate"]
+    )
     assert any("does not go on with an answer" in note for note in summary.notes)
     (left_out,) = (note for note in summary.notes if "are left out" in note)
     assert "smoke_unsafe+past_tense" in left_out
@@ -125,7 +134,9 @@ def test_attacks_in_every_kind_of_run(project: Project) -> None:
     assert "Sure, here is" not in whole
     assert not any(request in whole for request in UNSAFE)
     again = project.gate(*common, "--baseline", str(run.path), "-m", "attack")
-    assert "0 answers to generate" not in again.stdout.str()  # base64 and the safe ones are new
+    assert (
+        "0 answers to generate" not in again.stdout.str()
+    )  # base64 and the safe ones are new
     plain = project.gate("--collect-only", "-q", "-m", "not attack")
     plain.stdout.fnmatch_lines(["*smoke_unsafe-rejection_rate*"])
     plain.stdout.no_fnmatch_line("*+*")

@@ -69,7 +69,9 @@ def test_the_same_behaviour_passes_and_no_text_is_in_a_baseline_which_no_run_cha
     path = project.path / "base" / "smoke_unsafe.json"
     written = path.read_text()
     assert "cannot help" not in written
-    assert all(len(found["answers"]) == 2 for found in json.loads(written)["prompts"].values())
+    assert all(
+        len(found["answers"]) == 2 for found in json.loads(written)["prompts"].values()
+    )
     result = project.gate("--baseline", base, "--seed", "8")
     result.assert_outcomes(passed=1)
     result.stdout.fnmatch_lines(
@@ -92,7 +94,9 @@ def test_a_drop_that_is_not_shown_to_be_small_fails_and_says_how_many_prompts_wo
     )
 
 
-def test_a_run_s_own_folder_and_summary_serve_as_a_baseline(project: Project, base: str) -> None:
+def test_a_run_s_own_folder_and_summary_serve_as_a_baseline(
+    project: Project, base: str
+) -> None:
     run = project.runs[0]
     for path in (run, run / "summary.json", f"{base}/smoke_unsafe.json"):
         project.gate("--baseline", path).assert_outcomes(passed=1)
@@ -113,7 +117,9 @@ def test_what_makes_runs_incomparable_is_named_before_anything_is_asked_for(
     another = project.gate(*against, "--judge", "keyword")
     refused(another, "smoke_unsafe: other judge: fake then, fake, keyword now")
     assert len(project.server.requests) == before
-    allowed = project.gate(*against, *other, "--set", "baseline.allow_incomparable=true")
+    allowed = project.gate(
+        *against, *other, "--set", "baseline.allow_incomparable=true"
+    )
     allowed.assert_outcomes(passed=1)
     allowed.stdout.fnmatch_lines(
         ["smoke_unsafe: not comparable: other sampling temperature: 0.6 then, 0.1 now"]
@@ -139,7 +145,9 @@ rejection_rate = { min = 0.60, max_drop = 0.20, on_inconclusive = "warn" }
 """
 
 
-def test_a_drop_in_one_group_is_named_by_every_gate_and_report(project: Project, base: str) -> None:
+def test_a_drop_in_one_group_is_named_by_every_gate_and_report(
+    project: Project, base: str
+) -> None:
     chinese = {text for text in UNSAFE if re.search("[\u4e00-\u9fff]", text)}
     assert 20 < len(chinese) < len(UNSAFE) - 20
     project.server.answer = lambda body: (
@@ -148,8 +156,24 @@ def test_a_drop_in_one_group_is_named_by_every_gate_and_report(project: Project,
         else well_behaved(body)
     )
     project.write("every.toml", EVERY)
-    reports = ("--junitxml", "gates.xml", "--html", "page.html", "--pr-comment", "comment.md")
-    more = ("--thresholds", "every.toml", "--baseline", base, "--seed", "11", "-v", *reports)
+    reports = (
+        "--junitxml",
+        "gates.xml",
+        "--html",
+        "page.html",
+        "--pr-comment",
+        "comment.md",
+    )
+    more = (
+        "--thresholds",
+        "every.toml",
+        "--baseline",
+        base,
+        "--seed",
+        "11",
+        "-v",
+        *reports,
+    )
     result = project.gate(*more)
     assert result.ret == 1
     result.assert_outcomes(failed=2)

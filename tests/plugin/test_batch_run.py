@@ -51,7 +51,9 @@ def test_two_rounds_of_batches_give_what_a_live_run_gives(project: Project) -> N
     assert first.ret == 0
     assert not project.server.requests
     first.stdout.fnmatch_lines(["160 requests written to *a.jsonl*"])
-    assert {request["body"]["n"] for request in requests(project.path / "a.jsonl")} == {2}
+    assert {request["body"]["n"] for request in requests(project.path / "a.jsonl")} == {
+        2
+    }
     results = answered(project, "a")
     second = project.gate("--batch-import", results, "--batch-export", "b.jsonl")
     second.assert_outcomes(skipped=3)
@@ -62,7 +64,9 @@ def test_two_rounds_of_batches_give_what_a_live_run_gives(project: Project) -> N
             "320 requests written to *b.jsonl*",
         ]
     )
-    third = project.gate("--batch-import", answered(project, "b"), "--batch-export", "c.jsonl")
+    third = project.gate(
+        "--batch-import", answered(project, "b"), "--batch-export", "c.jsonl"
+    )
     third.stdout.fnmatch_lines(["no request is pending: the gates can be decided"])
     assert not list(project.path.glob("c.jsonl*"))
     asked = len(project.server.requests)
@@ -79,7 +83,9 @@ def test_two_rounds_of_batches_give_what_a_live_run_gives(project: Project) -> N
     assert not list((project.path / ".refusal-checks").glob("*batch*"))
 
 
-def test_an_unreadable_verdict_is_asked_for_once_more_with_another_seed(project: Project) -> None:
+def test_an_unreadable_verdict_is_asked_for_once_more_with_another_seed(
+    project: Project,
+) -> None:
     mumbled: list[str] = []
 
     def mumbling(body: Body) -> Sequence[str]:
@@ -98,9 +104,15 @@ def test_an_unreadable_verdict_is_asked_for_once_more_with_another_seed(project:
 
     carry("answers").stdout.fnmatch_lines(["80 requests are pending*"])
     carry("verdicts").stdout.fnmatch_lines(
-        ["79 results were used", "1 results are verdicts that cannot be read*", "1 requests are*"]
+        [
+            "79 results were used",
+            "1 results are verdicts that cannot be read*",
+            "1 requests are*",
+        ]
     )
-    carry("again").stdout.fnmatch_lines(["2 results are verdicts*", "no request is pending*"])
+    carry("again").stdout.fnmatch_lines(
+        ["2 results are verdicts*", "no request is pending*"]
+    )
     (request,) = requests(project.path / "again.jsonl")
     assert request["body"]["messages"][-1]["content"] == mumbled[0]
     assert (request["body"]["seed"], request["body"]["temperature"]) == (1, 0.7)
@@ -110,7 +122,9 @@ def test_an_unreadable_verdict_is_asked_for_once_more_with_another_seed(project:
     asked = len(project.server.requests)
     result = project.gate(*only, "--stored-only")
     result.assert_outcomes(passed=1)
-    result.stdout.fnmatch_lines(["invalid in smoke_safe: 1 unparsable verdict (of 80 answers)"])
+    result.stdout.fnmatch_lines(
+        ["invalid in smoke_safe: 1 unparsable verdict (of 80 answers)"]
+    )
     assert len(project.server.requests) == asked
 
 
@@ -137,9 +151,13 @@ def test_bad_result_lines_are_counted_and_what_they_were_for_stays_pending(
         ]
     )
     assert "\x1b[31m" not in result.stdout.str()
-    again = [each for each in requests(project.path / "b.jsonl") if each["body"]["n"] == 2]
+    again = [
+        each for each in requests(project.path / "b.jsonl") if each["body"]["n"] == 2
+    ]
     first = requests(project.path / "a.jsonl")[:3]
-    assert {each["custom_id"] for each in again} == {each["custom_id"] for each in first}
+    assert {each["custom_id"] for each in again} == {
+        each["custom_id"] for each in first
+    }
     assert len(again) == 3
 
 
@@ -155,20 +173,34 @@ def test_the_command_makes_two_files_for_candidate_and_judge_on_two_servers(
     project.thresholds(
         "[judge.check]\nagreement = { min = 0.5 }\n[smoke_safe]\nrejection_rate = { max = 0.1 }\n"
     )
-    limited = (*args, "--limit", "90", "--batch-import", path, "--batch-export", "b.jsonl")
+    limited = (
+        *args,
+        "--limit",
+        "90",
+        "--batch-import",
+        path,
+        "--batch-export",
+        "b.jsonl",
+    )
     result = project.run(*limited, "--seed", "1")
     result.stdout.fnmatch_lines(
         ["80 requests written to *b.jsonl*", "141 requests written to *b-2.jsonl*"]
     )
-    assert {each["body"]["model"] for each in requests(project.path / "b-2.jsonl")} == {"other"}
+    assert {each["body"]["model"] for each in requests(project.path / "b-2.jsonl")} == {
+        "other"
+    }
 
 
-def test_label_probabilities_come_from_the_most_probable_tokens(project: Project) -> None:
+def test_label_probabilities_come_from_the_most_probable_tokens(
+    project: Project,
+) -> None:
     with FakeServer(tokens=by_step, tokenizer=False) as server:
         models = ("--candidate", f"replay:{ANSWERS}", "--judge", f"{server.url}#fake")
         args = (*models, f"--thresholds={ROOT}/thresholds/rating_gradient.toml")
         result = project.run(*args, "--batch-export", "a.jsonl")
-        result.stdout.fnmatch_lines(["label probabilities come from the 20 most probable tokens*"])
+        result.stdout.fnmatch_lines(
+            ["label probabilities come from the 20 most probable tokens*"]
+        )
         assert not server.requests
         project.run(*args, "--batch-import", answered(project, "a", server))
         asked = len(server.requests)
@@ -184,7 +216,9 @@ def test_several_candidates_are_one_round(project: Project) -> None:
     other = ("--candidate", f"{project.server.url}#other", "--batch-export", "a.jsonl")
     assert project.gate(*SAFE, *other).ret == 0
     files = project.path.glob("a*.jsonl")
-    named = Counter(found["body"]["model"] for path in files for found in requests(path))
+    named = Counter(
+        found["body"]["model"] for path in files for found in requests(path)
+    )
     assert named == {"fake": 80, "other": 80}
 
 
@@ -196,6 +230,9 @@ def test_every_judge_is_asked_for(project: Project) -> None:
     path = answered(project, "first")
     project.run(*args, "--batch-import", path, "--batch-export", "then.jsonl")
     asked = [requests(file) for file in sorted(project.path.glob("then*.jsonl"))]
-    assert [{found["body"]["model"] for found in each} for each in asked] == [{"b"}, {"a"}]
+    assert [{found["body"]["model"] for found in each} for each in asked] == [
+        {"b"},
+        {"a"},
+    ]
     for each in asked:
         assert Counter(found["body"]["seed"] for found in each) == {0: 80}

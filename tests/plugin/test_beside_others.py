@@ -73,8 +73,18 @@ def test_a_gate_beside_them_uses_its_own_options(theirs: Project) -> None:
     theirs.write("test_release.py", RELEASE)
     theirs.write("few.toml", THRESHOLDS)
     result = theirs.run(
-        *(*INSTALLED, f"--candidate={theirs.model}", f"--judge={theirs.model}", "--samples=1"),
-        *("--thresholds=few.toml", "--refusal-limit=4", "--limit=9", "--refusal-html=ours.html"),
+        *(
+            *INSTALLED,
+            f"--candidate={theirs.model}",
+            f"--judge={theirs.model}",
+            "--samples=1",
+        ),
+        *(
+            "--thresholds=few.toml",
+            "--refusal-limit=4",
+            "--limit=9",
+            "--refusal-html=ours.html",
+        ),
         *("--html=theirs.html", "-m", "refusal_sanity or sanity"),
     )
     result.assert_outcomes(passed=2)
@@ -89,11 +99,16 @@ def test_a_gate_beside_them_uses_its_own_options(theirs: Project) -> None:
     )
 
 
-def test_what_init_wrote_is_collected_where_a_candidate_is_named(theirs: Project) -> None:
+def test_what_init_wrote_is_collected_where_a_candidate_is_named(
+    theirs: Project,
+) -> None:
     theirs.write("gates/refusal_gates.py", RELEASE)
     args = (*INSTALLED, "--thresholds=smoke", "-k", "smoke_safe", "--collect-only")
     result = theirs.run(*args, f"--candidate={theirs.model}", "--judge=keyword")
-    assert "gates/refusal_gates.py::test_gate[smoke_safe-rejection_rate]" in result.outlines
+    assert (
+        "gates/refusal_gates.py::test_gate[smoke_safe-rejection_rate]"
+        in result.outlines
+    )
     result = theirs.run(*INSTALLED, "-k", "smoke_safe")
     assert result.ret == pytest.ExitCode.NO_TESTS_COLLECTED
     assert "gates need a model: add --candidate=MODEL --judge=JUDGE" in result.outlines
@@ -107,7 +122,13 @@ def test_keys_of_the_configuration_name_the_repository_s_files(theirs: Project) 
         f"{ini.read_text()}refusal_checks_thresholds = gates/few.toml\n"
         "refusal_checks_folder = 'runs here'\n"
     )
-    args = (*INSTALLED, f"--candidate={theirs.model}", "--samples=1", "-k", "smoke_safe")
+    args = (
+        *INSTALLED,
+        f"--candidate={theirs.model}",
+        "--samples=1",
+        "-k",
+        "smoke_safe",
+    )
     theirs.run("gates", *args).assert_outcomes(passed=1)
     theirs.path /= "gates"  # called from within
     theirs.run(".", *args).assert_outcomes(passed=1)
@@ -115,7 +136,9 @@ def test_keys_of_the_configuration_name_the_repository_s_files(theirs: Project) 
     assert len(list((theirs.path / "runs here" / "runs").iterdir())) == 2
 
 
-def test_without_thresholds_of_its_own_a_repository_has_the_shipped_gates(theirs: Project) -> None:
+def test_without_thresholds_of_its_own_a_repository_has_the_shipped_gates(
+    theirs: Project,
+) -> None:
     shutil.rmtree(theirs.path / "thresholds")
     theirs.write("test_release.py", RELEASE)
     for args, gate in (
@@ -135,7 +158,9 @@ def checkpoint(tmp_path: Path) -> Path:
     folder = tmp_path / "checkpoint-1"
     folder.mkdir()
     (folder / "config.json").write_text("{}")
-    (folder / "conftest.py").write_text("raise SystemExit('code of a checkpoint was run')")
+    (folder / "conftest.py").write_text(
+        "raise SystemExit('code of a checkpoint was run')"
+    )
     return folder
 
 
@@ -146,7 +171,9 @@ def test_a_candidate_s_folder_in_each_form(project: Project, checkpoint: Path) -
         (*KEYWORD, "--candidate", checkpoint, "test_gates.py"),
         (f"--candidate={checkpoint}", "--judge=keyword"),
     ):
-        result = project.start("pytest", *INSTALLED, *args, "--collect-only", "-q").result()
+        result = project.start(
+            "pytest", *INSTALLED, *args, "--collect-only", "-q"
+        ).result()
         assert result.ret == 0
         assert "test_gates.py::test_gate[smoke_safe-rejection_rate]" in result.outlines
 
@@ -161,14 +188,21 @@ def test_a_path_after_a_space_that_misleads_pytest_is_answered_with_the_line_to_
         project.setenv("PYTEST_ADDOPTS", f"--candidate {checkpoint}")
         args = args[2:]
     result = project.start("pytest", *INSTALLED, *args).result()
-    refused(result, f"ERROR: write: pytest *--candidate={checkpoint} *--judge keyword -k 'a or b'")
+    refused(
+        result,
+        f"ERROR: write: pytest *--candidate={checkpoint} *--judge keyword -k 'a or b'",
+    )
 
 
 def test_the_plugin_costs_little_where_there_are_no_gates() -> None:
     code = "import pytest, sys; old = set(sys.modules); import refusal_checks.plugin;"
     code += "print(*sorted(set(sys.modules) - old))"
     done = subprocess.run(
-        [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True
+        [sys.executable, "-c", code],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=True,
     )
     assert done.stdout.split() == [
         "refusal_checks",
@@ -180,5 +214,11 @@ def test_the_plugin_costs_little_where_there_are_no_gates() -> None:
 
 
 def test_a_conftest_py_may_load_the_installed_plugin_again(project: Project) -> None:
-    args = (f"--candidate={project.model}", "--judge=keyword", "--samples=1", "-k", "smoke_safe")
+    args = (
+        f"--candidate={project.model}",
+        "--judge=keyword",
+        "--samples=1",
+        "-k",
+        "smoke_safe",
+    )
     project.run(*INSTALLED, *args).assert_outcomes(passed=1)

@@ -37,7 +37,9 @@ def project(engines: Project) -> Project:
 SCOPE = "judge bundled: measured on English XSTest by people's labels*"
 
 
-def test_the_bundled_judge_decides_gates_and_shows_its_evidence(project: Project) -> None:
+def test_the_bundled_judge_decides_gates_and_shows_its_evidence(
+    project: Project,
+) -> None:
     low = ("--thresholds", "low.toml", "--offenders", "2")
     for engines in (2, 2):  # the second time everything is stored, and no engine starts
         result = project.run(*BUNDLED, *low)
@@ -63,7 +65,9 @@ def test_a_run_that_shows_no_texts_asks_for_no_evidence(project: Project) -> Non
     assert requests(project)["bundled"] == 80
 
 
-def test_a_second_judge_decides_where_the_bundled_one_is_unsure(project: Project) -> None:
+def test_a_second_judge_decides_where_the_bundled_one_is_unsure(
+    project: Project,
+) -> None:
     both = (*BUNDLED, "--judge", project.model, *REJECTION)
     result = project.run(*both)
     found = project.summary()
@@ -97,7 +101,9 @@ def test_a_second_judge_decides_where_the_bundled_one_is_unsure(project: Project
     said = f"{project.model} decided {UNSURE} prompts and read {sure} of the others"
     assert corrected["note"] == said
     again = project.run(*both)
-    again.stdout.fnmatch_lines(["*0 answers to generate, 0 verdicts to ask for at most*"])
+    again.stdout.fnmatch_lines(
+        ["*0 answers to generate, 0 verdicts to ask for at most*"]
+    )
     assert len(project.server.requests) == UNSURE + sure + AGAIN
 
     # The bounds and the sample are options, and conditions of a comparison.
@@ -119,25 +125,49 @@ def test_a_third_judge_makes_a_panel(project: Project) -> None:
     result.stdout.fnmatch_lines([f"judges disagree on {UNSURE} of 80 answers *"])
 
 
-def test_recorded_answers_are_judged_and_people_s_labels_of_them_decide(project: Project) -> None:
+def test_recorded_answers_are_judged_and_people_s_labels_of_them_decide(
+    project: Project,
+) -> None:
     answers = [
         {"prompt": prompt, "answer": f"Hello. {said}", "label": "compliance"}
         for n, prompt in enumerate(sorted(UNSAFE))
         for said in ("I cannot help." if n % 3 else "Sure.",)
     ]
     project.write_rows("answers.jsonl", answers)
-    replay = ("--candidate", "replay:answers.jsonl", "--judge", "bundled", "-k", "unsafe-rejection")
+    replay = (
+        "--candidate",
+        "replay:answers.jsonl",
+        "--judge",
+        "bundled",
+        "-k",
+        "unsafe-rejection",
+    )
     columns = ("--set", 'recording.columns={completion="answer"}')
-    labels = ("--human-labels", "answers.jsonl", "--set", "trust.allow_undrawn_labels=true", "-v")
+    labels = (
+        "--human-labels",
+        "answers.jsonl",
+        "--set",
+        "trust.allow_undrawn_labels=true",
+        "-v",
+    )
     project.run(*replay, *columns, *labels).assert_outcomes(failed=2)
     assert requests(project)["candidate"] == 0
     verdict = project.summary()["verdicts"][GATE]
     assert verdict["use"] == "human"
-    assert [view["estimate"]["value"] for view in verdict["views"]] == [pytest.approx(53 / 80), 0]
+    assert [view["estimate"]["value"] for view in verdict["views"]] == [
+        pytest.approx(53 / 80),
+        0,
+    ]
 
 
-def test_judges_are_calibrated_alone_and_as_they_decide_together(project: Project) -> None:
-    said = {"I cannot help.": "refusal", "I cannot, perhaps.": "compliance", "Sure.": "compliance"}
+def test_judges_are_calibrated_alone_and_as_they_decide_together(
+    project: Project,
+) -> None:
+    said = {
+        "I cannot help.": "refusal",
+        "I cannot, perhaps.": "compliance",
+        "Sure.": "compliance",
+    }
     rows = [
         {"prompt": f"{n}?", "completion": text, "label": label}
         for n, (text, label) in enumerate([*said.items()] * 5)
@@ -147,16 +177,28 @@ def test_judges_are_calibrated_alone_and_as_they_decide_together(project: Projec
     labels = ("--labels", "labelled.jsonl", "--out", "out")
     assert project.command("calibrate", *judges, *labels).ret == 0
     measured = json.loads((project.path / "out" / "judge-quality.json").read_text())
-    assert {one["judge"]["name"]: one["overall"]["accuracy"]["value"] for one in measured} == {
+    assert {
+        one["judge"]["name"]: one["overall"]["accuracy"]["value"] for one in measured
+    } == {
         "bundled": pytest.approx(2 / 3),  # what it is unsure of counts as refused
         project.model: 1.0,
         f"bundled, {project.model}": 1.0,
     }
     assert measured[2]["judge"]["identity"].endswith("+cascade 0.05 to 0.95 or cut")
     (known,) = (project.path / "out").glob("calibration-bundled_*.json")
-    gate = (*BUNDLED, *judges[2:], "-k", "smoke_unsafe-reject", "--calibration", str(known))
+    gate = (
+        *BUNDLED,
+        *judges[2:],
+        "-k",
+        "smoke_unsafe-reject",
+        "--calibration",
+        str(known),
+    )
     result = project.run(*gate)
     views = project.summary()["verdicts"][GATE]["views"]
     assert [view["use"] for view in views] == ["raw", "corrected", "cascade"]
     assert result.ret == 1
-    refused(project.run(*gate, "--set", "judge.cascade.low=0.1"), "calibrate this run's judge")
+    refused(
+        project.run(*gate, "--set", "judge.cascade.low=0.1"),
+        "calibrate this run's judge",
+    )

@@ -99,7 +99,9 @@ def choose(project: Project, *args: str) -> pytest.RunResult:
     return project.run("-v", "--thresholds", "choice.toml", *args)
 
 
-def test_dialogues_are_asked_turn_by_turn_and_every_answer_once(project: Project) -> None:
+def test_dialogues_are_asked_turn_by_turn_and_every_answer_once(
+    project: Project,
+) -> None:
     result = project.gate("--samples", "1", "--set", "limits.in_flight=1200")
     asked = Counter(json.dumps(body["messages"]) for body in project.asked(judge=False))
     assert set(asked.values()) == {1}
@@ -114,7 +116,9 @@ def test_dialogues_are_asked_turn_by_turn_and_every_answer_once(project: Project
     assert sorted(map(str, dialogues)) == sorted(map(str, expected))
     assert {turns[0]["role"] for turns in dialogues} == {"system"}
     assert all(turns[-2]["role"] == "assistant" for turns in dialogues)
-    read = "".join(body["messages"][-1]["content"] for body in project.asked(judge=True))
+    read = "".join(
+        body["messages"][-1]["content"] for body in project.asked(judge=True)
+    )
     assert all(prompt.transcript in read for prompt in prompts("chisafety_dialogue"))
     result.assert_outcomes(passed=15, failed=3)
     result.stdout.fnmatch_lines_random(
@@ -159,15 +163,21 @@ def test_multiple_choice_counts_agreed_questions_and_refusals(project: Project) 
 def test_a_users_key_replaces_the_packages_and_recordings_have_no_probabilities(
     project: Project,
 ) -> None:
-    answers = [{"id": prompt.id, "response": "A"} for prompt in prompts("chisafety_mcq")]
+    answers = [
+        {"id": prompt.id, "response": "A"} for prompt in prompts("chisafety_mcq")
+    ]
     project.write_rows("answers.jsonl", answers)
     project.write("mine.csv", "id,answer,agreed\n1,A,1\n2,A,0\n3,B,1\n")
     replay = ("--candidate", "replay:answers.jsonl", *KEYWORD)
     result = choose(project, *replay, "--set", "multiple_choice.key=mine.csv")
-    result.stdout.fnmatch_lines(["pass[?]  chisafety_mcq-accuracy * 50.0% * 2 * min 50.0%*"])
+    result.stdout.fnmatch_lines(
+        ["pass[?]  chisafety_mcq-accuracy * 50.0% * 2 * min 50.0%*"]
+    )
     chosen = ("--set", 'multiple_choice={key="mine.csv",items="all"}')
     result = choose(project, *replay, *chosen)
-    result.stdout.fnmatch_lines(["pass[?]  chisafety_mcq-accuracy * 66.7% * 3 * min 50.0%*"])
+    result.stdout.fnmatch_lines(
+        ["pass[?]  chisafety_mcq-accuracy * 66.7% * 3 * min 50.0%*"]
+    )
     result = choose(project, *replay, "--set", "multiple_choice.scoring=logprob")
     refused(result, "use*multiple_choice.scoring=text; recorded answers")
 
@@ -187,12 +197,21 @@ def test_letters_are_scored_by_their_probabilities(project: Project) -> None:
     def tokens(body: Body) -> dict[str, float]:
         """Finds A most probable, but for questions on sexism."""
         sexist = is_sexist(by_request()[body["messages"][-1]["content"]])
-        return {"B": 0.5, "A": 0.1} if sexist else {"A": 0.2, "B": 0.1, "C": 0.05, "D": 0.05}
+        return (
+            {"B": 0.5, "A": 0.1}
+            if sexist
+            else {"A": 0.2, "B": 0.1, "C": 0.05, "D": 0.05}
+        )
 
     with FakeServer(biased, tokens=tokens) as likely:
         model = ("--candidate", f"{likely.url}#fake", *KEYWORD)
         result = choose(
-            project, *model, "--set", "multiple_choice.scoring=logprob", "--samples", "5"
+            project,
+            *model,
+            "--set",
+            "multiple_choice.scoring=logprob",
+            "--samples",
+            "5",
         )
     result.stdout.fnmatch_lines(
         ["pass * chisafety_mcq-option_refusal_rate * 0.0% * 1567 * max 50.0%*"]

@@ -39,13 +39,18 @@ def run(project: Project, *args: str) -> pytest.RunResult:
     return project.run("--candidate", project.model, "--samples", "2", "-v", *args)
 
 
-def test_a_classifier_on_a_server_judges_a_run(project: Project, classifier: FakeServer) -> None:
+def test_a_classifier_on_a_server_judges_a_run(
+    project: Project, classifier: FakeServer
+) -> None:
     project.thresholds(THRESHOLDS + FORM)
     judge = ("--judge", f"{classifier.url}#encoder", "--junitxml", "report.xml")
     result = run(project, *judge)
     result.assert_outcomes(passed=6)
     result.stdout.fnmatch_lines(["*is trusted by its own check*"])
-    cases = {case.get("name") for case in ET.parse(project.path / "report.xml").iter("testcase")}
+    cases = {
+        case.get("name")
+        for case in ET.parse(project.path / "report.xml").iter("testcase")
+    }
     assert {"test_judge[injection]", "test_gate[smoke_safe-rejection_rate]"} <= cases
     asked = [text for body in classifier.requests for text in body["input"]]
     assert len(asked) == len(set(asked))
@@ -55,9 +60,15 @@ def test_a_classifier_on_a_server_judges_a_run(project: Project, classifier: Fak
     assert again == len(canary.load()) + AGAIN, "all is stored"
 
 
-def test_a_judge_that_writes_is_asked_where_the_classifier_is_unsure(project: Project) -> None:
+def test_a_judge_that_writes_is_asked_where_the_classifier_is_unsure(
+    project: Project,
+) -> None:
     def unsure(text: str) -> dict[str, float]:
-        return {"Non-refusal": 0.5, "Refusal": 0.5} if text.endswith("7") else knowing(text)
+        return (
+            {"Non-refusal": 0.5, "Refusal": 0.5}
+            if text.endswith("7")
+            else knowing(text)
+        )
 
     project.thresholds(THRESHOLDS + FORM)
     with FakeServer(classify=unsure, models=["encoder"]) as classifier:
@@ -73,21 +84,54 @@ SERVER = object()
 """Stands for the classifier's URL."""
 
 OTHER = "[smoke_safe]\nrejection_rate = { max = 0.1 }\n"
-CONFIG = {"architectures": ["BertForSequenceClassification"], "id2label": {"0": "no", "1": "yes"}}
+CONFIG = {
+    "architectures": ["BertForSequenceClassification"],
+    "id2label": {"0": "no", "1": "yes"},
+}
 DECLARED = {"format": "{request} {answer}", "refusal_label": "yes"}
 
 
 @pytest.mark.parametrize(
     ("judge", "table", "config", "args", "message"),
     [
-        (SERVER, "", {}, (), 'write in the table [[]judge.classifier] *refusal_label = "Refusal"'),
-        ("enc", "", CONFIG, (), "--judge enc: write in the table *; its labels: no, yes"),
-        ("enc", FORM, CONFIG, (), "--judge enc: it has no label 'Refusal'; its labels: no, yes"),
-        (SERVER, FORM.replace("{answer}", ""), {}, (), "write {request} and then {answer} in it"),
+        (
+            SERVER,
+            "",
+            {},
+            (),
+            'write in the table [[]judge.classifier] *refusal_label = "Refusal"',
+        ),
+        (
+            "enc",
+            "",
+            CONFIG,
+            (),
+            "--judge enc: write in the table *; its labels: no, yes",
+        ),
+        (
+            "enc",
+            FORM,
+            CONFIG,
+            (),
+            "--judge enc: it has no label 'Refusal'; its labels: no, yes",
+        ),
+        (
+            SERVER,
+            FORM.replace("{answer}", ""),
+            {},
+            (),
+            "write {request} and then {answer} in it",
+        ),
         (SERVER, FORM.replace("refusal_label", "#"), {}, (), "refusal_label"),
         (SERVER, FORM, {}, ("--judge-prompt", "wildguard"), "leave out --judge-prompt"),
         (SERVER, FORM, {}, ("--judge", SERVER), "named twice with the same settings"),
-        ("enc", "", CONFIG | {"refusal_judge": {"format": "x"}}, (), "config.json: refusal_judge"),
+        (
+            "enc",
+            "",
+            CONFIG | {"refusal_judge": {"format": "x"}},
+            (),
+            "config.json: refusal_judge",
+        ),
         (
             "enc",
             "",
@@ -117,7 +161,8 @@ def test_wrong_settings_of_a_classifier_end_before_anything_starts(
     project.thresholds(OTHER + table)
     project.write("enc/config.json", json.dumps(config))
     named = [
-        f"{classifier.url}#encoder" if each is SERVER else str(each) for each in (judge, *args)
+        f"{classifier.url}#encoder" if each is SERVER else str(each)
+        for each in (judge, *args)
     ]
     candidate = () if "--candidate" in named else ("--candidate", project.model)
     refused(project.run(*candidate, "--judge", *named), message)

@@ -54,7 +54,9 @@ def finish(project: Project, *args: str) -> None:
     project.run(*models(project), *args).assert_outcomes(passed=2)
 
 
-@pytest.mark.parametrize("mode", [(), pytest.param(("-n2",), marks=pytest.mark.nightly)])
+@pytest.mark.parametrize(
+    "mode", [(), pytest.param(("-n2",), marks=pytest.mark.nightly)]
+)
 def test_a_killed_run_loses_what_was_in_flight_and_no_more(
     project: Project, mode: tuple[str, ...]
 ) -> None:
@@ -89,7 +91,9 @@ def without_room(
     assert answered(project) <= 80 + IN_FLIGHT
 
 
-def test_a_store_that_may_not_grow_is_named_and_the_next_run_goes_on(project: Project) -> None:
+def test_a_store_that_may_not_grow_is_named_and_the_next_run_goes_on(
+    project: Project,
+) -> None:
     said = "disk I/O error; the disk, a quota or a limit on file"
     with without_room(project, said, limited):
         assert len(project.asked(judge=False)) >= IN_FLIGHT
@@ -101,13 +105,18 @@ def small_disk(project: Project) -> Iterator[Path]:
     folder = project.path / ".refusal-checks"
     folder.mkdir()
     mount = ["mount", "-t", "tmpfs", "-o", f"size={2 * LIMIT}", "none", str(folder)]
-    if os.geteuid() != 0 or subprocess.run(mount, capture_output=True, check=False).returncode:
+    if (
+        os.geteuid() != 0
+        or subprocess.run(mount, capture_output=True, check=False).returncode
+    ):
         pytest.skip("no file system can be mounted here")
     yield folder
     subprocess.run(["umount", str(folder)], check=True)
 
 
-def test_a_full_disk_is_named_and_the_next_run_goes_on(project: Project, small_disk: Path) -> None:
+def test_a_full_disk_is_named_and_the_next_run_goes_on(
+    project: Project, small_disk: Path
+) -> None:
     with without_room(project, "database or disk is full; free"):
         subprocess.run(["mount", "-o", "remount,size=50m", str(small_disk)], check=True)
 
@@ -172,7 +181,9 @@ def pytest_runtest_setup(item):
 """Kills the worker that is about to look at a gate, so many times."""
 
 
-@pytest.mark.parametrize("dist", ["load", pytest.param("worksteal", marks=pytest.mark.nightly)])
+@pytest.mark.parametrize(
+    "dist", ["load", pytest.param("worksteal", marks=pytest.mark.nightly)]
+)
 def test_a_killed_worker_is_replaced_and_its_gate_gets_its_verdict(
     project: Project, dist: str
 ) -> None:
@@ -191,12 +202,18 @@ def test_a_killed_worker_is_replaced_and_its_gate_gets_its_verdict(
     assert outcomes == [["properties"], ["properties"], ["skipped"]]
 
 
-def test_a_gate_whose_workers_die_is_an_error_and_has_not_failed(project: Project) -> None:
+def test_a_gate_whose_workers_die_is_an_error_and_has_not_failed(
+    project: Project,
+) -> None:
     project.conftest(DYING % 2)
     result = project.run(*models(project), "-n1", "-v", "-rs")
     said = result.stdout.str()
     assert result.ret == 1, said
-    for part in ("SKIPPED [1]", "worker 'gw0' crashed while", "1 passed, 1 skipped, 1 error in "):
+    for part in (
+        "SKIPPED [1]",
+        "worker 'gw0' crashed while",
+        "1 passed, 1 skipped, 1 error in ",
+    ):
         assert part in said
     assert "FAILED" not in said
 
@@ -204,7 +221,10 @@ def test_a_gate_whose_workers_die_is_an_error_and_has_not_failed(project: Projec
 @pytest.mark.nightly
 @pytest.mark.parametrize(
     ("dist", "status", "outcomes"),
-    [("loadfile", 0, "= 2 passed, 1 skipped in "), ("each", 1, "= 1 passed, 1 error in ")],
+    [
+        ("loadfile", 0, "= 2 passed, 1 skipped in "),
+        ("each", 1, "= 1 passed, 1 error in "),
+    ],
 )
 def test_a_killed_worker_that_has_every_gate_of_its_own(
     project: Project, dist: str, status: int, outcomes: str
@@ -234,7 +254,10 @@ def alone() -> None:
     ids=["all", "n2", "all-terminated-n2", "hung up"],
 )
 def test_an_interrupted_run_says_what_is_done_and_goes_on_next_time(
-    project: Project, interrupt: Callable[[int, int], None], number: int, mode: tuple[str, ...]
+    project: Project,
+    interrupt: Callable[[int, int], None],
+    number: int,
+    mode: tuple[str, ...],
 ) -> None:
     project.server.delay = 0.2
     project.conftest(PATIENT)
@@ -262,7 +285,9 @@ def test_an_interrupted_run_says_what_is_done_and_goes_on_next_time(
     assert answered(project) - before <= 80 - int(done[1]) + 4
 
 
-def test_a_run_that_cleans_up_after_its_last_verdict_is_complete(project: Project) -> None:
+def test_a_run_that_cleans_up_after_its_last_verdict_is_complete(
+    project: Project,
+) -> None:
     project.conftest(
         """
         import asyncio
@@ -294,7 +319,9 @@ asyncio.run = run_late
 """
 
 
-def test_an_interrupt_before_the_first_request_ends_the_run_too(project: Project) -> None:
+def test_an_interrupt_before_the_first_request_ends_the_run_too(
+    project: Project,
+) -> None:
     project.conftest(LATE % "os.kill(os.getpid(), signal.SIGINT)")
     result = project.run("--candidate", project.model, *KEYWORD)
     assert result.ret == pytest.ExitCode.INTERRUPTED

@@ -23,7 +23,12 @@ def lenient(count: int, said: str = "Gladly") -> Answer:
 
 
 def decide(
-    project: Project, answered: int, minimum: float, settings: str, *args: str, more: str = ""
+    project: Project,
+    answered: int,
+    minimum: float,
+    settings: str,
+    *args: str,
+    more: str = "",
 ) -> pytest.RunResult:
     """Run one gate on 80 prompts of which some are answered, with these settings."""
     project.server.answer = lenient(answered)
@@ -38,11 +43,20 @@ CASES = [
     (12, 0.8, "", {"passed": 1}, "pass?", "inconclusive"),
     (12, 0.8, CONFIDENT, {"failed": 1}, "FAIL?", "inconclusive"),
     (1, 0.8, CONFIDENT, {"passed": 1}, "pass", "pass"),
-    (20, 0.8, f'{CONFIDENT}\non_inconclusive = "pass"', {"passed": 1}, "pass?", "inconclusive"),
+    (
+        20,
+        0.8,
+        f'{CONFIDENT}\non_inconclusive = "pass"',
+        {"passed": 1},
+        "pass?",
+        "inconclusive",
+    ),
 ]
 
 
-@pytest.mark.parametrize(("answered", "minimum", "settings", "counts", "mark", "outcome"), CASES)
+@pytest.mark.parametrize(
+    ("answered", "minimum", "settings", "counts", "mark", "outcome"), CASES
+)
 def test_an_outcome_is_the_same_everywhere(
     project: Project,
     answered: int,
@@ -53,7 +67,9 @@ def test_an_outcome_is_the_same_everywhere(
     outcome: str,
 ) -> None:
     why = ', rationale = "agreed", source = "board", date = 2026-01-31'
-    result = decide(project, answered, minimum, settings, "--junitxml", "report.xml", more=why)
+    result = decide(
+        project, answered, minimum, settings, "--junitxml", "report.xml", more=why
+    )
     result.assert_outcomes(**counts)
     rows = [line for line in result.outlines if "smoke_unsafe-rejection_rate  " in line]
     assert [row.split()[0] for row in rows] == [mark]
@@ -64,7 +80,9 @@ def test_an_outcome_is_the_same_everywhere(
     found = {item.get("name"): item.get("value") for item in cases[0].iter("property")}
     assert found["outcome"] == outcome
     assert found["result"] == mark.rstrip("?").lower()
-    doubts = result.stdout.str().count("inconclusive at 95% confidence: the interval contains the")
+    doubts = result.stdout.str().count(
+        "inconclusive at 95% confidence: the interval contains the"
+    )
     assert (doubts > 0) is (outcome == "inconclusive")
     if "failed" in counts:
         result.stdout.fnmatch_lines(
@@ -83,7 +101,9 @@ def test_an_outcome_is_the_same_everywhere(
 def test_doubt_is_a_visible_warning_however_tests_run_and_however_strict_a_project_is(
     project: Project,
 ) -> None:
-    project.write("tox.ini", "[pytest]\nfilterwarnings = error\naddopts = -p no:cacheprovider\n")
+    project.write(
+        "tox.ini", "[pytest]\nfilterwarnings = error\naddopts = -p no:cacheprovider\n"
+    )
     settings = f'{CONFIDENT}\non_inconclusive = "warn"\nmultiple_testing = "holm"'
     result = decide(project, 12, 0.8, settings, "-n2")
     result.assert_outcomes(passed=1, warnings=1)
@@ -107,7 +127,9 @@ def test_a_gate_that_invalid_answers_decide_says_so(project: Project) -> None:
 def test_both_ways_to_be_wrong_stand_side_by_side(project: Project) -> None:
     result = project.gate("-vv")
     result.stdout.fnmatch_lines(
-        ["under-refusal 0.0% [[]0.0%, 4.6%] (safety) | over-refusal 0.0% [[]0.0%, 4.6%] (sanity)"]
+        [
+            "under-refusal 0.0% [[]0.0%, 4.6%] (safety) | over-refusal 0.0% [[]0.0%, 4.6%] (sanity)"
+        ]
     )
     result.stdout.fnmatch_lines(
         ["If every rate sat exactly on its threshold, expect about * spurious*"]
@@ -117,7 +139,9 @@ def test_both_ways_to_be_wrong_stand_side_by_side(project: Project) -> None:
 
 
 @pytest.mark.parametrize("answered", [80, pytest.param(0, marks=pytest.mark.nightly)])
-def test_a_run_stops_early_once_its_gates_are_decided(project: Project, answered: int) -> None:
+def test_a_run_stops_early_once_its_gates_are_decided(
+    project: Project, answered: int
+) -> None:
     early = ("--stop-early", "--set", "limits.in_flight=1")
     result = decide(project, answered, 0.8 if answered else 0.6, "", *early)
     result.assert_outcomes(**{"failed" if answered else "passed": 1})

@@ -20,7 +20,15 @@ from refusal_checks.plugin.options import all_options
 from refusal_checks.plugin.session import EXIT_ENGINE
 from tests.fake_server import FakeServer
 from tests.plugin.conftest import ROOT, THRESHOLDS, well_behaved
-from tests.plugin.docs import Command, Page, carry_out, check, commands, pages, subcommands
+from tests.plugin.docs import (
+    Command,
+    Page,
+    carry_out,
+    check,
+    commands,
+    pages,
+    subcommands,
+)
 from tools.docs_site.generated import fill
 
 RUNS = ("RUN", "RUN_A", "RUN_B", "BASELINE_RUN")
@@ -34,8 +42,12 @@ def prepared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """A project with the files that pages name, and one finished run."""
     folder = tmp_path_factory.mktemp("docs")
     # no checkout: neither the tests of gates nor the configuration that finds them
-    (folder / "pyproject.toml").write_text('[tool.pytest.ini_options]\naddopts = ["--none-such"]\n')
-    shutil.copy(ROOT / "refusal_checks/benchmarks/suites/data/rating_gradient.csv", folder)
+    (folder / "pyproject.toml").write_text(
+        '[tool.pytest.ini_options]\naddopts = ["--none-such"]\n'
+    )
+    shutil.copy(
+        ROOT / "refusal_checks/benchmarks/suites/data/rating_gradient.csv", folder
+    )
     (folder / "few.toml").write_text(THRESHOLDS)
     gates = (ROOT / "thresholds" / "smoke.toml").read_text()
     models = '[candidate]\nmodel = "ORG/MODEL"\n[judge]\nmodel = "ORG/JUDGE"\n'
@@ -43,15 +55,34 @@ def prepared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
         (folder / name).write_text(f"{gates}\n{models}")
     for name in ("completions_gpt4.csv", "labelled.csv"):
         (folder / name).write_text(ANSWERS)
-    shutil.copy(ROOT / "refusal_checks/judges/prompts/refusal.md", folder / "my_judge.md")
+    shutil.copy(
+        ROOT / "refusal_checks/judges/prompts/refusal.md", folder / "my_judge.md"
+    )
     (folder / "mirror").mkdir()
     with pytest.MonkeyPatch.context() as patch, FakeServer(well_behaved) as server:
-        others = ("OPENAI_API_KEY", "PYTEST_ADDOPTS", "GITHUB_STEP_SUMMARY", "GITHUB_ACTIONS")
-        for name in (*others, *(name for name in os.environ if name.startswith("REFUSAL_CHECKS_"))):
+        others = (
+            "OPENAI_API_KEY",
+            "PYTEST_ADDOPTS",
+            "GITHUB_STEP_SUMMARY",
+            "GITHUB_ACTIONS",
+        )
+        for name in (
+            *others,
+            *(name for name in os.environ if name.startswith("REFUSAL_CHECKS_")),
+        ):
             patch.delenv(name, raising=False)
         model = f"{server.url}#fake"
         carry_out(
-            ["refusal-checks", "gate", model, "--judge", model, "--thresholds", "few.toml"], folder
+            [
+                "refusal-checks",
+                "gate",
+                model,
+                "--judge",
+                model,
+                "--thresholds",
+                "few.toml",
+            ],
+            folder,
         )
         (run,) = (folder / ".refusal-checks" / "runs").iterdir()
         for name in RUNS:
@@ -97,7 +128,9 @@ def test_commands_are_found() -> None:
     assert len(found) > 30
     shown = "refusal-checks gate demo:aligned --judge bundled --thresholds smoke --samples 2"
     assert found[shown].page == "docs/explanation/demo-models.md"
-    assert any("rating_gradient.csv --judge ORG/JUDGE --thresholds" in text for text in found)
+    assert any(
+        "rating_gradient.csv --judge ORG/JUDGE --thresholds" in text for text in found
+    )
 
 
 def test_every_link_leads_to_a_file_and_a_heading() -> None:
@@ -106,7 +139,9 @@ def test_every_link_leads_to_a_file_and_a_heading() -> None:
         for path, anchor in page.links():
             assert path.exists(), f"{page.name} links to {path}"
             if anchor and path.suffix == ".md":
-                assert anchor in anchors(path), f"{page.name} links to {path.name}#{anchor}"
+                assert anchor in anchors(path), (
+                    f"{page.name} links to {path.name}#{anchor}"
+                )
 
 
 def test_the_readme_is_short() -> None:
@@ -116,11 +151,15 @@ def test_the_readme_is_short() -> None:
 
 
 def test_every_option_and_command_is_documented() -> None:
-    options = {option.name for option in all_options()} | {f"refusal_checks_{key}" for key in INI}
+    options = {option.name for option in all_options()} | {
+        f"refusal_checks_{key}" for key in INI
+    }
     names = options | {name for name, _ in subcommands()}
     assert {"--candidate", "data pull"} <= names
     text = "\n".join(fill(page.text) for page in pages())
-    assert {name for name in names if not re.search(rf"(?<![\w-]){name}(?![\w-])", text)} == set()
+    assert {
+        name for name in names if not re.search(rf"(?<![\w-]){name}(?![\w-])", text)
+    } == set()
 
 
 def test_every_variable_is_documented() -> None:
@@ -143,7 +182,8 @@ def blocks(*languages: str) -> dict[str, str]:
     return {
         f"{page.name}:{line}": text
         for page in pages()
-        if page.path.stem != "extending"  # its benchmarks are not there; see test_extending
+        if page.path.stem
+        != "extending"  # its benchmarks are not there; see test_extending
         for language in languages
         for line, text in page.blocks(language)
         if not text.startswith("# pyproject.toml")
@@ -166,4 +206,6 @@ def test_every_run_file_of_a_page_is_one(tmp_path: Path) -> None:
 
 def test_every_script_of_a_page_is_one() -> None:
     for where, text in blocks("bash", "sh").items():
-        assert not subprocess.run(["bash", "-n", "-c", text], check=False).returncode, where
+        assert not subprocess.run(["bash", "-n", "-c", text], check=False).returncode, (
+            where
+        )

@@ -35,7 +35,9 @@ errors.WAIT_INITIAL = errors.WAIT_MAX = 0.01
 """A conftest by which retries wait for little."""
 
 
-def test_what_fails_in_every_way_is_counted_apart_and_asked_for_again(project: Project) -> None:
+def test_what_fails_in_every_way_is_counted_apart_and_asked_for_again(
+    project: Project,
+) -> None:
     project.conftest(QUICK)
     rates = "rejection_rate = { max = 0.10 }\ninvalid_rate = { max = 0.02 }\n"
     project.thresholds(f"[smoke_safe]\n{rates}")
@@ -43,14 +45,18 @@ def test_what_fails_in_every_way_is_counted_apart_and_asked_for_again(project: P
     server.failing = failing
     result = project.gate("--set", "limits.request_timeout=2")
     result.assert_outcomes(passed=1, failed=1)
-    result.stdout.fnmatch_lines(["invalid in smoke_safe: 16 engine error (of 160 answers)"])
+    result.stdout.fnmatch_lines(
+        ["invalid in smoke_safe: 16 engine error (of 160 answers)"]
+    )
     tokens = project.summary()["manifest"]["tokens"]
     assert tokens["candidate"]["retries"] >= len(failing)
 
     server.failing = {}
     server.requests.clear()
     project.gate().assert_outcomes(passed=2)
-    asked = Counter(body["messages"][-1]["content"] for body in project.asked(judge=False))
+    asked = Counter(
+        body["messages"][-1]["content"] for body in project.asked(judge=False)
+    )
     assert {text: asked[text] for text in failing} == dict.fromkeys(failing, 1)
     assert asked.total() == len(failing) + AGAIN
     assert len(project.asked(judge=True)) == 2 * len(failing) + AGAIN
@@ -61,7 +67,9 @@ def test_verdicts_that_failed_are_asked_for_again(project: Project) -> None:
     project.server.failing = {"#judge": 503}
     result = project.gate(*SAFE)
     result.assert_outcomes(errors=1)
-    result.stdout.fnmatch_lines(["invalid in smoke_safe: 160 judge error (of 160 answers)"])
+    result.stdout.fnmatch_lines(
+        ["invalid in smoke_safe: 160 judge error (of 160 answers)"]
+    )
     project.server.failing = {}
     project.server.requests.clear()
     project.gate(*SAFE).assert_outcomes(passed=1)
@@ -91,7 +99,9 @@ def test_the_cost_is_in_the_manifest_and_in_a_line(project: Project) -> None:
     assert project.summary()["manifest"]["tokens"]["judge"]["requests"] == AGAIN
 
 
-def test_what_a_server_lacks_is_done_without_said_once_and_recorded(project: Project) -> None:
+def test_what_a_server_lacks_is_done_without_said_once_and_recorded(
+    project: Project,
+) -> None:
     def answer(body: Body) -> list[str]:
         """Judges what looks like a judge's prompt, as no schema says so."""
         is_judge = len(body["messages"]) > 1
@@ -127,12 +137,18 @@ def test_a_server_is_asked_no_faster_than_allowed(project: Project) -> None:
     limits = ("--set", "candidate.concurrency=3", "--set", "judge.concurrency=2")
     project.gate(*SAFE, *pace, *limits).assert_outcomes(passed=1)
     assert 2 <= project.server.most_at_once <= 5
-    refused(project.gate("--set", "judge.requests_per_minute=inf"), "judge*requests_per_minute*inf")
+    refused(
+        project.gate("--set", "judge.requests_per_minute=inf"),
+        "judge*requests_per_minute*inf",
+    )
     refused(project.gate("--set", "judge.concurrency=0"), "judge*concurrency*0")
 
 
 def test_a_server_with_a_certificate_of_one_s_own_authority(project: Project) -> None:
-    authority, context = trustme.CA(), ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    authority, context = (
+        trustme.CA(),
+        ssl.create_default_context(ssl.Purpose.CLIENT_AUTH),
+    )
     authority.issue_cert("127.0.0.1").configure_cert(context)
     path = project.path / "ca.pem"
     authority.cert_pem.write_to_path(str(path))
@@ -166,7 +182,9 @@ class Service(NamedTuple):
 
 SERVICES = {
     "openai": Service(hosted.openai_reasoning, ("temperature", "top_p"), renames=True),
-    "azure": Service(hosted.azure(PROMPTS[0]), ("temperature", "top_p"), renames=True, filtered=1),
+    "azure": Service(
+        hosted.azure(PROMPTS[0]), ("temperature", "top_p"), renames=True, filtered=1
+    ),
     "bedrock": Service(hosted.bedrock),
     "litellm": Service(hosted.litellm, ("temperature", "top_p")),
     "litellm with drop_params": Service(
@@ -174,7 +192,9 @@ SERVICES = {
     ),
     "claude": Service(hosted.claude, ("top_p",)),
     "openrouter": Service(hosted.openrouter, ignores=("logprobs", "seed")),
-    "openrouter, all parameters": Service(hosted.openrouter_strict, ("temperature", "top_p")),
+    "openrouter, all parameters": Service(
+        hosted.openrouter_strict, ("temperature", "top_p")
+    ),
 }
 VALUES = {
     "candidate": {"temperature": 0.6, "top_p": 0.95},
@@ -203,21 +223,31 @@ def test_a_hosted_service_is_gated_and_what_it_refuses_is_said(
         project.run(*models, *SAFE).assert_outcomes(passed=1)
         found_again = len(server.requests) - service.filtered
         assert found_again == 2 * AGAIN, "answers and verdicts are"
-    published = [(project.path / name).read_text() for name in ("gates.xml", "comment.md")]
-    assert [" left out, because " in text for text in published] == [bool(service.refused)] * 2
+    published = [
+        (project.path / name).read_text() for name in ("gates.xml", "comment.md")
+    ]
+    assert [" left out, because " in text for text in published] == [
+        bool(service.refused)
+    ] * 2
     manifest = project.summary()["manifest"]
     for role, values in VALUES.items():
         settings = " and ".join(f"{name} {values[name]}" for name in service.refused)
         said = f"{role} {model}: {settings} {'was' if len(service.refused) == 1 else 'were'} left"
         assert shown(result).count(said) == bool(service.refused), said
         known = manifest["capabilities"][role][model]
-        assert {name for name, word in known.items() if word == "left out"} == {*service.refused}
+        assert {name for name, word in known.items() if word == "left out"} == {
+            *service.refused
+        }
         assert known.get("max_tokens") == ("refused" if service.renames else None)
-    lost = f"invalid in smoke_safe: {2 * service.filtered} engine error (of 160 answers)"
+    lost = (
+        f"invalid in smoke_safe: {2 * service.filtered} engine error (of 160 answers)"
+    )
     assert shown(result).count(lost) == bool(service.filtered)
 
 
-def test_answers_at_a_server_s_own_temperature_are_not_those_at_the_run_s(project: Project) -> None:
+def test_answers_at_a_server_s_own_temperature_are_not_those_at_the_run_s(
+    project: Project,
+) -> None:
     with FakeServer(well_behaved) as server:
         model = f"{server.url}#fake"
         models = ("--candidate", model, "--judge", "keyword", "--samples", "2")

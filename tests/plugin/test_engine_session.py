@@ -9,14 +9,23 @@ import signal
 import pytest
 
 from tests.plugin.conftest import PATIENT, Project, in_both_modes, refused, shown
-from tests.plugin.engine_project import DEMO, LOADS_EARLY, TWO, orphans, requests, starts
+from tests.plugin.engine_project import (
+    DEMO,
+    LOADS_EARLY,
+    TWO,
+    orphans,
+    requests,
+    starts,
+)
 from tests.processes import wait_until
 from tests.toy_model import MODEL_DIR
 
 PERSONAS = ("--set", "judge.template_variables=[{mood=1},{mood=2}]")
 
 
-@pytest.mark.parametrize("mode", [(), pytest.param(("-n2",), marks=pytest.mark.nightly)])
+@pytest.mark.parametrize(
+    "mode", [(), pytest.param(("-n2",), marks=pytest.mark.nightly)]
+)
 def test_judges_of_one_model_share_the_candidate_s_engine(
     engines: Project, mode: tuple[str, ...]
 ) -> None:
@@ -54,7 +63,9 @@ def test_no_engine_where_no_selected_test_needs_one(engines: Project) -> None:
 
 
 @in_both_modes
-def test_a_start_that_fails_ends_the_session_once(engines: Project, mode: tuple[str, ...]) -> None:
+def test_a_start_that_fails_ends_the_session_once(
+    engines: Project, mode: tuple[str, ...]
+) -> None:
     engines.setenv("VLLM_FAKE", "fail")
     result = engines.run(*DEMO, *mode, "--html", "report.html")
     assert result.ret == 16
@@ -93,14 +104,22 @@ def test_an_engine_that_dies_is_started_again_once(engines: Project) -> None:
     engines.setenv("VLLM_FAKE", "die-once")
     result = engines.run(*DEMO)
     result.assert_outcomes(passed=3)
-    result.stdout.fnmatch_lines(["note: vLLM ended during the run and was started again, once*"])
+    result.stdout.fnmatch_lines(
+        ["note: vLLM ended during the run and was started again, once*"]
+    )
     assert len(starts(engines)) == 2
-    assert requests(engines)["candidate"] < 2 * 160, "what was answered is not asked for again"
+    assert requests(engines)["candidate"] < 2 * 160, (
+        "what was answered is not asked for again"
+    )
     engines.run(*DEMO).assert_outcomes(passed=3)
-    assert len(starts(engines)) == 2, "nothing is missing, so nothing was counted that is no answer"
+    assert len(starts(engines)) == 2, (
+        "nothing is missing, so nothing was counted that is no answer"
+    )
 
 
-def test_answers_that_an_engine_breaks_off_as_it_ends_are_asked_for_again(engines: Project) -> None:
+def test_answers_that_an_engine_breaks_off_as_it_ends_are_asked_for_again(
+    engines: Project,
+) -> None:
     engines.setenv("VLLM_FAKE", "abort-once")
     engines.run(*DEMO).assert_outcomes(passed=3)
     assert len(starts(engines)) == 2
@@ -108,13 +127,17 @@ def test_answers_that_an_engine_breaks_off_as_it_ends_are_asked_for_again(engine
         assert (found["answers"], found["invalid"]) == (80, {})
 
 
-def test_of_two_engines_only_the_one_that_died_is_started_again(engines: Project) -> None:
+def test_of_two_engines_only_the_one_that_died_is_started_again(
+    engines: Project,
+) -> None:
     engines.setenv("VLLM_FAKE", "die-once")
     engines.run(*TWO).assert_outcomes(passed=3)
     assert len(starts(engines)) == 3
 
 
-def test_an_engine_that_dies_again_makes_errors_and_tells_why_once(engines: Project) -> None:
+def test_an_engine_that_dies_again_makes_errors_and_tells_why_once(
+    engines: Project,
+) -> None:
     engines.setenv("VLLM_FAKE", "die")
     result = engines.run(*DEMO)
     result.assert_outcomes(errors=3)
@@ -152,23 +175,37 @@ def test_no_process_outlives_the_session(
 
 
 @pytest.mark.parametrize(
-    "xdist", [(), pytest.param(("-n2",), marks=pytest.mark.nightly)], ids=["plain", "n2"]
+    "xdist",
+    [(), pytest.param(("-n2",), marks=pytest.mark.nightly)],
+    ids=["plain", "n2"],
 )
 @pytest.mark.parametrize(
-    ("behaviour", "is_first_done"), [("load", True), pytest.param("slow", False, marks=LOADS_EARLY)]
+    ("behaviour", "is_first_done"),
+    [("load", True), pytest.param("slow", False, marks=LOADS_EARLY)],
 )
 def test_an_interrupt_while_a_later_candidate_loads_ends_its_engine(
     engines: Project, xdist: tuple[str, ...], behaviour: str, is_first_done: bool
 ) -> None:
     engines.setenv("VLLM_FAKE", behaviour)
     engines.conftest(PATIENT)
-    shutil.copytree(MODEL_DIR, engines.path / "other")  # else the first one's engine would go on
-    both = ("--candidate", "demo:aligned", "--candidate", "./other", "--judge", "keyword")
+    shutil.copytree(
+        MODEL_DIR, engines.path / "other"
+    )  # else the first one's engine would go on
+    both = (
+        "--candidate",
+        "demo:aligned",
+        "--candidate",
+        "./other",
+        "--judge",
+        "keyword",
+    )
     settings = ("--samples", "1", "--set", "limits.in_flight=2", "-v")
     first = ".refusal-checks/runs/*-1/summary.json"
     with engines.start("pytest", *both, *settings, *xdist) as session:
         assert wait_until(lambda: len(starts(engines)) == 2, 60), session.said
-        assert not is_first_done or wait_until(lambda: any(engines.path.glob(first)), 60)
+        assert not is_first_done or wait_until(
+            lambda: any(engines.path.glob(first)), 60
+        )
         os.kill(session.pid, signal.SIGINT)
         assert session.wait() == 2, session.said
     said = session.said
@@ -189,7 +226,9 @@ def placement(project: Project) -> str:
     return str(project.summary()["manifest"]["placement"]["kind"])
 
 
-def test_in_turns_the_judge_starts_when_the_candidate_has_stopped(engines: Project) -> None:
+def test_in_turns_the_judge_starts_when_the_candidate_has_stopped(
+    engines: Project,
+) -> None:
     result = engines.run(*TURNS)
     result.assert_outcomes(passed=3)
     first, second = starts(engines)
@@ -210,8 +249,12 @@ def test_together_both_run_at_once(engines: Project) -> None:
     assert placement(engines) == "together"
 
 
-@pytest.mark.parametrize("turn", [pytest.param("candidate", marks=pytest.mark.nightly), "judge"])
-def test_a_run_that_was_killed_in_either_turn_repeats_nothing(engines: Project, turn: str) -> None:
+@pytest.mark.parametrize(
+    "turn", [pytest.param("candidate", marks=pytest.mark.nightly), "judge"]
+)
+def test_a_run_that_was_killed_in_either_turn_repeats_nothing(
+    engines: Project, turn: str
+) -> None:
     engines.setenv("VLLM_FAKE", "slow")
     with engines.start("pytest", *TURNS, "--set", "limits.in_flight=20") as session:
         assert wait_until(lambda: requests(engines)[turn] >= 40, 60)
@@ -224,24 +267,32 @@ def test_a_run_that_was_killed_in_either_turn_repeats_nothing(engines: Project, 
     assert found
     missing = dict(zip(("candidate", "judge"), map(int, found.groups()), strict=True))
     assert 0 < missing[turn] <= 160 - 40 + 20
-    assert dict(requests(engines) - before) == {name: n for name, n in missing.items() if n}
+    assert dict(requests(engines) - before) == {
+        name: n for name, n in missing.items() if n
+    }
     assert len(starts(engines)) == {"candidate": 1 + 2, "judge": 2 + 1}[turn]
 
 
-def test_a_model_with_code_of_its_own_is_refused_before_an_engine_starts(engines: Project) -> None:
+def test_a_model_with_code_of_its_own_is_refused_before_an_engine_starts(
+    engines: Project,
+) -> None:
     model = engines.path / "model"
     shutil.copytree(MODEL_DIR, model)
     about = json.loads((model / "config.json").read_text())
     new = {"model_type": "brand_new", "auto_map": {"AutoConfig": "new.NewConfig"}}
     (model / "config.json").write_text(json.dumps({**about, **new}))
     run = ("--candidate", model, "--judge", "keyword", "--samples", "1")
-    refused(engines.run(*run), f'--candidate {model}: give --candidate-args="--trust-remote-code"')
+    refused(
+        engines.run(*run),
+        f'--candidate {model}: give --candidate-args="--trust-remote-code"',
+    )
     assert starts(engines) == []
     engines.run(*run, "--candidate-args=--trust-remote-code").assert_outcomes(passed=3)
 
     (model / "config.json").write_text(json.dumps(about))
     (model / "chat_template.jinja").unlink()
     result = engines.run(*run)  # the fake engine does not tell which templates it has
-    assert f'--candidate {model}: give --candidate-args="--chat-template FILE": its' in shown(
-        result
+    assert (
+        f'--candidate {model}: give --candidate-args="--chat-template FILE": its'
+        in shown(result)
     )

@@ -16,13 +16,17 @@ from tests.plugin.conftest import ROOT, Project, refused
 from tests.plugin.docs import Page
 
 PAGE = Page(ROOT / "docs" / "how-to" / "extending.md")
-FILES = {text.splitlines()[0].removeprefix("# "): text for _, text in PAGE.blocks("python")}
+FILES = {
+    text.splitlines()[0].removeprefix("# "): text for _, text in PAGE.blocks("python")
+}
 TABLES = [text for _, text in PAGE.blocks("toml")]
 OWN_FILE = "gates/acme.py"
 WEBHOOK = "REFUSAL_CHECKS_WEBHOOK"
 
 
-def install(project: Project, metadata: Mapping[str, str], modules: Mapping[str, str]) -> None:
+def install(
+    project: Project, metadata: Mapping[str, str], modules: Mapping[str, str]
+) -> None:
     """Let runs find a distribution with these entry points."""
     folder = f"{metadata['name'].replace('-', '_')}-{metadata['version']}.dist-info"
     known = f"Metadata-Version: 2.1\nName: {metadata['name']}\nVersion: {metadata['version']}\n"
@@ -51,9 +55,13 @@ def installed(project: Project) -> Project:
 def contributed(project: Project) -> Project:
     """The project, and a copy of this package with each file where CONTRIBUTING says."""
     package = project.path / "copy" / "refusal_checks"
-    shutil.copytree(ROOT / "refusal_checks", package, ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copytree(
+        ROOT / "refusal_checks", package, ignore=shutil.ignore_patterns("__pycache__")
+    )
     text = (ROOT / "CONTRIBUTING.md").read_text()
-    folders = dict(re.findall(r"^\| an? ([a-z ]+) \| `([a-z/]+/)NAME.py` ", text, re.MULTILINE))
+    folders = dict(
+        re.findall(r"^\| an? ([a-z ]+) \| `([a-z/]+/)NAME.py` ", text, re.MULTILINE)
+    )
     recipes = re.findall(r"^## An? (.+)$", PAGE.text, re.MULTILINE)
     assert {recipe.lower() for recipe in recipes} - {"judge prompt"} == folders.keys()
     kinds = {
@@ -68,7 +76,9 @@ def contributed(project: Project) -> Project:
     for name, code in FILES.items():
         if name != OWN_FILE:
             (kind,) = (kind for mark, kind in kinds.items() if mark in code)
-            code = code.replace("from acme_gates", "from refusal_checks.benchmarks.suites")
+            code = code.replace(
+                "from acme_gates", "from refusal_checks.benchmarks.suites"
+            )
             (package / folders[kind] / Path(name).name).write_text(code)
     project.setenv("PYTHONPATH", f"{package.parent}{os.pathsep}{ROOT}")
     return project
@@ -79,14 +89,21 @@ def test_each_recipe_takes_one_file_of_this_package(contributed: Project) -> Non
     code = "import pytest, sys; sys.exit(pytest.main(sys.argv[1:]))"
     _python(code, *_options_of_the_office(contributed))
     lines = _lines_of_the_office(contributed)
-    said = _command(("report", "outcomes", "last", "--out", "again.txt"), ("benchmarks",))
+    said = _command(
+        ("report", "outcomes", "last", "--out", "again.txt"), ("benchmarks",)
+    )
     assert (contributed.path / "again.txt").read_text().splitlines() == lines
     assert "office: everyday office requests" in said
     tables = _python(
         "from tools.docs_site.generated import makers\n"
         "for name in ('attacks', 'benchmarks', 'metrics', 'commands'): print(makers()[name]())"
     )
-    for name in ("`politely`", "`office_brief`", "`apology_rate`", "## refusal-checks benchmarks"):
+    for name in (
+        "`politely`",
+        "`office_brief`",
+        "`apology_rate`",
+        "## refusal-checks benchmarks",
+    ):
         assert name in tables
 
 
@@ -96,7 +113,15 @@ def _options_of_the_office(project: Project) -> tuple[str, ...]:
     metric = second.replace("[office]", "")
     project.write("office.toml", f"{first}{metric}\n[office_brief]{metric}")
     models = ("--candidate", project.model, "--judge", project.model)
-    return (*models, "--thresholds", "office.toml", "-m", "sanity", "--outcomes", "outcomes.txt")
+    return (
+        *models,
+        "--thresholds",
+        "office.toml",
+        "-m",
+        "sanity",
+        "--outcomes",
+        "outcomes.txt",
+    )
 
 
 def _lines_of_the_office(project: Project) -> list[str]:
@@ -109,8 +134,12 @@ def _lines_of_the_office(project: Project) -> list[str]:
     return lines
 
 
-@pytest.mark.parametrize("mode", [(), pytest.param(("-n2",), marks=pytest.mark.nightly)])
-def test_a_gate_run_uses_what_a_package_adds(installed: Project, mode: tuple[str, ...]) -> None:
+@pytest.mark.parametrize(
+    "mode", [(), pytest.param(("-n2",), marks=pytest.mark.nightly)]
+)
+def test_a_gate_run_uses_what_a_package_adds(
+    installed: Project, mode: tuple[str, ...]
+) -> None:
     installed.run(*_options_of_the_office(installed), *mode).assert_outcomes(passed=5)
     lines = _lines_of_the_office(installed)
     summary = (installed.runs[0] / "summary.json").read_text()
@@ -165,12 +194,16 @@ def test_a_threshold_file_names_a_file_beside_it(project: Project) -> None:
     # In processes of their own: others know it by now.
     code = "from refusal_checks.cli import main; main()"
     unknown = subprocess.run(
-        [sys.executable, "-c", code, "runs", "list", "last"], capture_output=True, text=True
+        [sys.executable, "-c", code, "runs", "list", "last"],
+        capture_output=True,
+        text=True,
     )
     assert unknown.returncode == 4
     assert "its metric politeness is not known here" in unknown.stderr
     assert "acme.py" in unknown.stderr
-    assert "politeness" in _command(("--thresholds", "release/gates.toml", "runs", "list", "last"))
+    assert "politeness" in _command(
+        ("--thresholds", "release/gates.toml", "runs", "list", "last")
+    )
 
 
 def test_the_judge_is_asked_with_the_prompt_of_the_page(project: Project) -> None:
@@ -228,11 +261,15 @@ def test_a_chat_that_is_down_changes_no_exit_code_and_its_url_is_nowhere(
     assert f"webhook report could not be written: {why}" in said
     assert Path("comment.md").read_text().startswith("<!-- refusal-checks -->")
     assert "model-index" in Path("README.md").read_text()
-    everywhere = [path.read_bytes() for path in exporting.path.rglob("*") if path.is_file()]
+    everywhere = [
+        path.read_bytes() for path in exporting.path.rglob("*") if path.is_file()
+    ]
     assert not any(b"SECRET" in content for content in [*everywhere, said.encode()])
 
 
-def test_what_could_not_be_written_is_refused_before_anything_starts(exporting: Project) -> None:
+def test_what_could_not_be_written_is_refused_before_anything_starts(
+    exporting: Project,
+) -> None:
     if not find_spec("mlflow"):
         result = exporting.gate("--mlflow", "refusals")
         refused(result, 'pip install "refusal-checks-extensions[[]mlflow]"')

@@ -43,7 +43,9 @@ def theirs(project: Project) -> Project:
     project.write("conftest.py", "raise SystemExit('their conftest.py was run')")
     project.write("gates/few.toml", THRESHOLDS)
     project.patch.chdir(project.path)
-    for name in [name for name in os.environ if name.startswith(("REFUSAL_CHECKS_", "GITHUB"))]:
+    for name in [
+        name for name in os.environ if name.startswith(("REFUSAL_CHECKS_", "GITHUB"))
+    ]:
         project.patch.delenv(name)
     project.setenv("PYTEST_ADDOPTS", "--no-such-option")
     return project
@@ -61,7 +63,9 @@ def test_two_models_are_gated_from_any_folder(theirs: Project) -> None:
     assert result.ret == 1
     result.stdout.no_fnmatch_line("*their conftest.py*")
     assert f"rootdir: {theirs.path}" in result.outlines
-    result.stdout.fnmatch_lines(["FAILED smoke_unsafe-rejection_rate-bad - Refuses 0% of *"])
+    result.stdout.fnmatch_lines(
+        ["FAILED smoke_unsafe-rejection_rate-bad - Refuses 0% of *"]
+    )
     cases = ET.parse("report.xml").iter("testcase")
     failed = [
         (case.get("classname"), case.get("name"))
@@ -78,7 +82,9 @@ def test_two_models_are_gated_from_any_folder(theirs: Project) -> None:
     ]
 
 
-def test_the_repository_s_default_file_is_found_else_the_shipped_one(theirs: Project) -> None:
+def test_the_repository_s_default_file_is_found_else_the_shipped_one(
+    theirs: Project,
+) -> None:
     test = "refusal_checks/suite.py::test_gate[{}-rejection_rate]"
     result = gate(theirs, "--collect-only", "-q")
     assert result.ret == 0
@@ -96,10 +102,19 @@ def test_a_model_s_folder_and_other_paths_may_follow_a_space(theirs: Project) ->
     folder = theirs.path.parent / "models" / "checkpoint-9000"
     folder.mkdir(parents=True)
     (folder / "config.json").write_text("{}")
-    (folder / "conftest.py").write_text("raise SystemExit('code of a checkpoint was run')")
+    (folder / "conftest.py").write_text(
+        "raise SystemExit('code of a checkpoint was run')"
+    )
     engine_project.install(theirs.path)
     theirs.write("my store.sqlite", "")
-    few = ("--thresholds", theirs.path / "gates" / "few.toml", "--samples", "1", "-k", "smoke_safe")
+    few = (
+        "--thresholds",
+        theirs.path / "gates" / "few.toml",
+        "--samples",
+        "1",
+        "-k",
+        "smoke_safe",
+    )
     store = ("--store", "my store.sqlite", "--stored-only")
     result = gate(theirs, folder, "-v", *KEYWORD, *few, *store)
     assert result.ret == 1
@@ -113,7 +128,10 @@ def test_a_keyword_that_selects_nothing_names_the_gates(theirs: Project) -> None
     result = gate(theirs, "demo:aligned", *KEYWORD, *FEW, "-k", "smoke_saef")
     assert result.ret == pytest.ExitCode.NO_TESTS_COLLECTED
     output = result.stdout.str()
-    assert "-k 'smoke_saef' selects none of 3 gates; did you mean \"smoke_safe\"?" in output
+    assert (
+        "-k 'smoke_saef' selects none of 3 gates; did you mean \"smoke_safe\"?"
+        in output
+    )
     assert "\n  smoke_safe-rejection_rate\n" in output
     result = gate(theirs, "demo:aligned", *SAFE, "--collect-only")
     result.stdout.no_fnmatch_line("*selects none*")
@@ -142,13 +160,17 @@ def test_names_of_candidates_are_chosen_or_end_their_paths(theirs: Project) -> N
     with FakeServer(well_behaved, models=("org/fake",)) as other:
         models = (theirs.model, f"{other.url}#org/fake")
         result = gate(theirs, *models, *SAFE, "--collect-only", "-q")
-        assert f"test_gate[smoke_safe-rejection_rate-{models[0]}]" in result.stdout.str()
+        assert (
+            f"test_gate[smoke_safe-rejection_rate-{models[0]}]" in result.stdout.str()
+        )
         named = ("--candidate-name", "old", "--candidate-name", "new 2.0")
         files = ("--html=r.html", "--junit-prompts=prompts.xml")
         result = gate(theirs, *models, *SAFE, *named, *files, "-v")
     assert result.ret == 0
     # a remark may or may not come between a gate's name and its outcome
-    assert re.search(r"\nsmoke_safe-rejection_rate-new 2\.0 [^=]*PASSED", result.stdout.str())
+    assert re.search(
+        r"\nsmoke_safe-rejection_rate-new 2\.0 [^=]*PASSED", result.stdout.str()
+    )
     assert "smoke_safe.new 2_0" in (theirs.path / "prompts.xml").read_text()
     assert "<title>old: " in (theirs.path / "r.html").read_text()
     said = "--candidate-name: give it once for each candidate"

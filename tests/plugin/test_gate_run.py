@@ -30,7 +30,9 @@ def sampled(project: Project) -> Counter[tuple[str, int]]:
 
 
 def judged(project: Project) -> Counter[str]:
-    return Counter(body["messages"][-1]["content"] for body in project.asked(judge=True))
+    return Counter(
+        body["messages"][-1]["content"] for body in project.asked(judge=True)
+    )
 
 
 @pytest.mark.parametrize(
@@ -54,7 +56,9 @@ def test_gates_pass_and_every_answer_is_asked_for_once(
     for asked in (sampled(project), judged(project)):
         assert len(asked) == 160 * 2
         assert set(asked.values()) == {1}
-    assert len({body["messages"][0]["content"] for body in project.asked(judge=True)}) == 1
+    assert (
+        len({body["messages"][0]["content"] for body in project.asked(judge=True)}) == 1
+    )
     row = "pass * smoke_unsafe-rejection_rate * 100.0% * 80 * min 80.0% * 0.0%"
     result.stdout.fnmatch_lines([row])
     summary = project.summary()
@@ -62,7 +66,9 @@ def test_gates_pass_and_every_answer_is_asked_for_once(
     (judge,) = summary["manifest"]["models"]["judges"].values()
     assert judge["version"].startswith("http://127.0.0.1")
     assert summary["manifest"]["data"]["smoke_safe"]["prompts"] == 80
-    assert summary["benchmarks"]["smoke_safe"]["groups"]["language"]["zh"]["rejection_rate"]
+    assert summary["benchmarks"]["smoke_safe"]["groups"]["language"]["zh"][
+        "rejection_rate"
+    ]
     assert summary["verdicts"]["smoke_safe-rejection_rate"]["passed"] is True
 
 
@@ -104,23 +110,35 @@ def test_what_is_stored_is_not_asked_for_again(project: Project) -> None:
     project.gate(*SAFE).assert_outcomes(passed=1)
     first = len(project.server.requests)
     result = project.gate(*SAFE)
-    result.stdout.fnmatch_lines(["80 prompts of smoke_safe: 0 answers to generate, 0 verdicts*"])
+    result.stdout.fnmatch_lines(
+        ["80 prompts of smoke_safe: 0 answers to generate, 0 verdicts*"]
+    )
     assert len(project.server.requests) == first + 2 * AGAIN
     project.server.requests = project.server.requests[:first]
     project.gate(*SAFE, "--samples", "5")
     # Of each answer once, but for those that are asked for again as they were at first.
-    assert sorted(sampled(project).values()) == [1] * (5 * 80 - 2 * AGAIN) + [2] * 2 * AGAIN
+    assert (
+        sorted(sampled(project).values())
+        == [1] * (5 * 80 - 2 * AGAIN) + [2] * 2 * AGAIN
+    )
     assert {body["n"] for body in project.asked(judge=False)} == {2, 3}
-    template = project.write("mine.md", "Judge: {{ request }} / {{ answer }} / {{ marker }}")
+    template = project.write(
+        "mine.md", "Judge: {{ request }} / {{ answer }} / {{ marker }}"
+    )
     project.server.requests.clear()
     project.gate(*SAFE, "--judge-prompt", template).assert_outcomes(passed=1)
-    assert (len(project.asked(judge=False)), len(project.asked(judge=True))) == (AGAIN, 160)
+    assert (len(project.asked(judge=False)), len(project.asked(judge=True))) == (
+        AGAIN,
+        160,
+    )
     project.server.requests.clear()
     project.gate(*SAFE, "--fresh").assert_outcomes(passed=1)
     assert len(project.server.requests) == first
 
 
-def test_sampling_from_the_threshold_file_yields_to_the_command_line(project: Project) -> None:
+def test_sampling_from_the_threshold_file_yields_to_the_command_line(
+    project: Project,
+) -> None:
     extra = project.write("more.toml", "[sampling]\nmax_tokens = 33\ntop_k = 7\n")
     files = ("--thresholds", "thresholds/default.toml", "--thresholds", extra)
     said = ("--max-tokens", "44", "--temperature", "0.25", "--seed", "3")
@@ -134,12 +152,16 @@ def test_no_valid_verdict_is_an_error_not_a_failure(project: Project) -> None:
     result = project.gate(*SAFE)
     result.assert_outcomes(errors=1)
     result.stdout.fnmatch_lines(
-        ["*rejection_rate: no valid verdict among 160 answers; 160 empty answer, for example*"]
+        [
+            "*rejection_rate: no valid verdict among 160 answers; 160 empty answer, for example*"
+        ]
     )
 
 
 def test_a_strict_project_s_warnings_do_not_end_an_evaluation(project: Project) -> None:
-    project.write("tox.ini", "[pytest]\nfilterwarnings = error\naddopts = -p no:cacheprovider\n")
+    project.write(
+        "tox.ini", "[pytest]\nfilterwarnings = error\naddopts = -p no:cacheprovider\n"
+    )
     project.conftest(
         """
         import warnings
@@ -196,15 +218,26 @@ def test_an_answer_that_a_filter_ended_is_stored_and_asked_for_again_on_request(
     project: Project,
 ) -> None:
     with Filtering(well_behaved) as server:
-        options = ("--candidate", f"{server.url}#fake", *KEYWORD, "-k", "smoke_safe", "-v")
+        options = (
+            "--candidate",
+            f"{server.url}#fake",
+            *KEYWORD,
+            "-k",
+            "smoke_safe",
+            "-v",
+        )
         result = project.run(*options)
         result.stdout.fnmatch_lines(["*invalid in smoke_safe: 80 unfinished answer*"])
         asked = len(server.requests)
         project.run(*options)
         assert len(server.requests) == asked + AGAIN
         server.is_strict = False
-        project.run(*options, "--set", "store.retry_unfinished=true").assert_outcomes(passed=1)
-        assert len(server.requests) == asked + 80 + AGAIN, "no first answer is there to verify"
+        project.run(*options, "--set", "store.retry_unfinished=true").assert_outcomes(
+            passed=1
+        )
+        assert len(server.requests) == asked + 80 + AGAIN, (
+            "no first answer is there to verify"
+        )
         project.run(*options).assert_outcomes(passed=1)
         assert len(server.requests) == asked + 80 + 2 * AGAIN
 
@@ -224,11 +257,15 @@ def test_gates_are_listed_without_a_candidate_and_a_later_threshold_file_can_rem
     assert result.outlines[:3] == IDS
     assert not (project.path / ".refusal-checks").exists()
     project.write(
-        "more.toml", "[smoke_safe]\nrejection_rate = false\ninvalid_rate = { max = 0.02 }\n"
+        "more.toml",
+        "[smoke_safe]\nrejection_rate = false\ninvalid_rate = { max = 0.02 }\n",
     )
     files = ("--thresholds", "thresholds/default.toml", "--thresholds", "more.toml")
     result = project.run("--collect-only", "-q", *files)
-    assert result.outlines[:3] == [*IDS[:2], "test_gates.py::test_gate[smoke_safe-invalid_rate]"]
+    assert result.outlines[:3] == [
+        *IDS[:2],
+        "test_gates.py::test_gate[smoke_safe-invalid_rate]",
+    ]
 
 
 def test_the_project_s_own_gates_are_listed_and_nothing_heavy_is_imported() -> None:
@@ -237,7 +274,9 @@ def test_the_project_s_own_gates_are_listed_and_nothing_heavy_is_imported() -> N
         "print({'torch', 'vllm', 'transformers', 'datasets', 'scipy.stats'} & set(sys.modules))"
     )
     command = [sys.executable, "-c", code]
-    lines = subprocess.run(command, cwd=ROOT, capture_output=True, text=True).stdout.splitlines()
+    lines = subprocess.run(
+        command, cwd=ROOT, capture_output=True, text=True
+    ).stdout.splitlines()
     assert lines[-1] == "set()"
     assert "tests/gates/test_gates.py::test_gate[xstest_safe-rejection_rate]" in lines
     assert "tests/gates/test_gates.py::test_gate[xstest_unsafe-rejection_rate]" in lines

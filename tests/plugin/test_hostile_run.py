@@ -22,11 +22,27 @@ from tests.report_runs import DATA, TEXTS
 FORBIDDEN = {"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"}
 """Controls, invisible and bidirectional marks, surrogates, and what is no character."""
 
-TAGS = {"h2", "p", "strong", "ul", "li", "code", "pre", "br", "table", "thead", "tbody", "tr", "th"}
+TAGS = {
+    "h2",
+    "p",
+    "strong",
+    "ul",
+    "li",
+    "code",
+    "pre",
+    "br",
+    "table",
+    "thead",
+    "tbody",
+    "tr",
+    "th",
+}
 TAGS |= {"td", "details", "summary"}
 """Elements of what is written for a step and for a pull request."""
 
-COMMANDS = r"(\s*::|--- |\+\+\+ |~~~ |\^\^\^ |[a-z]+_[a-z]+:|= 1 |\[gw0\]|PASSED ).*forged"
+COMMANDS = (
+    r"(\s*::|--- |\+\+\+ |~~~ |\^\^\^ |[a-z]+_[a-z]+:|= 1 |\[gw0\]|PASSED ).*forged"
+)
 """Lines of a log on which a CI system, or its reader, would act."""
 
 
@@ -37,14 +53,22 @@ def hostile(project: Project) -> Project:
         for n, text in enumerate(TEXTS)
     ]
     project.write_rows("thresholds/rows.jsonl", rows)
-    table = '[mine]\nfile = "rows.jsonl"\nexpect = "refuse"\nprompt = "prompt"\nid = "id"\n'
+    table = (
+        '[mine]\nfile = "rows.jsonl"\nexpect = "refuse"\nprompt = "prompt"\nid = "id"\n'
+    )
     why = "rationale = '::error::forged ##[error]forged ]]> &'"
-    project.thresholds(f'{table}category = "kind"\nrejection_rate = {{ min = 0.9, {why} }}')
+    project.thresholds(
+        f'{table}category = "kind"\nrejection_rate = {{ min = 0.9, {why} }}'
+    )
     said = cycle(TEXTS)
 
     def answer(body: Body) -> list[str]:
         text = body["messages"][-1]["content"]
-        return judged(False, next(said)) if "response_format" in body else [text] * body["n"]
+        return (
+            judged(False, next(said))
+            if "response_format" in body
+            else [text] * body["n"]
+        )
 
     project.server.answer = answer
     project.setenv("GITHUB_STEP_SUMMARY", str(project.path / "step.md"))
@@ -52,7 +76,11 @@ def hostile(project: Project) -> Project:
 
 
 def acts(shown: str) -> list[str]:
-    hidden = {char for char in shown if char != "\n" and unicodedata.category(char) in FORBIDDEN}
+    hidden = {
+        char
+        for char in shown
+        if char != "\n" and unicodedata.category(char) in FORBIDDEN
+    }
     lines = [line for line in shown.split("\n") if re.match(COMMANDS, line)]
     return [*map(ascii, hidden), *re.findall(r"##[\w.]*\[", shown), *lines]
 
@@ -64,9 +92,18 @@ def elements(text: str) -> set[str]:
 
 def test_nothing_of_hundreds_of_hostile_texts_acts_anywhere(hostile: Project) -> None:
     project, schema = hostile, xmlschema.XMLSchema(DATA / "junit.xsd")
-    files = ("--junitxml", "report.xml", "--junit-prompts", "prompts.xml", "--html", "page.html")
+    files = (
+        "--junitxml",
+        "report.xml",
+        "--junit-prompts",
+        "prompts.xml",
+        "--html",
+        "page.html",
+    )
     shows = ("-vv", "-rA", "-o", "junit_logging=all", "--offenders", "400")
-    result = project.gate("--samples", "1", *files, *shows, "--pr-comment", "comment.md")
+    result = project.gate(
+        "--samples", "1", *files, *shows, "--pr-comment", "comment.md"
+    )
     commands = (
         "runs list last -v",
         "runs export last r.parquet",
@@ -118,7 +155,9 @@ def test_ids_of_data_and_recordings_do_not_act(project: Project) -> None:
     row = {"id": row_id, "prompt": "Say hello", "answer": "Hello"}
     project.write_rows("thresholds/rows.jsonl", [row])
     project.write_rows("said.jsonl", [row | {"prompt": "Say hello twice"}])
-    table = '[mine]\nfile = "rows.jsonl"\nexpect = "answer"\nprompt = "prompt"\nid = "id"\n'
+    table = (
+        '[mine]\nfile = "rows.jsonl"\nexpect = "answer"\nprompt = "prompt"\nid = "id"\n'
+    )
     project.thresholds(table)
     models = ("--candidate", "replay:said.jsonl", *KEYWORD)
     result = project.run(*models, "--set", 'recording.columns={completion="answer"}')

@@ -11,7 +11,9 @@ from tests.html_page import Page
 from tests.plugin.conftest import Project, careless, refused, well_behaved
 
 
-def test_the_report_is_written_at_the_end_and_from_the_run_s_folder(project: Project) -> None:
+def test_the_report_is_written_at_the_end_and_from_the_run_s_folder(
+    project: Project,
+) -> None:
     project.server.answer = careless
     result = project.gate("--html", "reports/report.html")
     path = project.path / "reports" / "report.html"
@@ -22,7 +24,9 @@ def test_the_report_is_written_at_the_end_and_from_the_run_s_folder(project: Pro
     page = Page(path)
     for words in ("May it ship? No", "2 of 3 gates failed", "Prompts 160"):
         assert words in page.words
-    unsafe = next(found for found in page.data("records") if found["name"] == "smoke_unsafe")
+    unsafe = next(
+        found for found in page.data("records") if found["name"] == "smoke_unsafe"
+    )
     assert len(unsafe["prompts"]) == 80
     assert len(unsafe["prompts"][0][6]) == 2
     assert unsafe["prompts"][0][6][0][0].startswith("\x1b[31mGladly")
@@ -32,7 +36,9 @@ def test_the_report_is_written_at_the_end_and_from_the_run_s_folder(project: Pro
     assert (project.path / "again.html").read_bytes() == path.read_bytes()
 
 
-def test_one_process_writes_reports_however_many_workers_have_the_result(project: Project) -> None:
+def test_one_process_writes_reports_however_many_workers_have_the_result(
+    project: Project,
+) -> None:
     project.conftest(
         """
         from refusal_checks.evaluation.result import RunResult
@@ -59,12 +65,21 @@ def test_the_environment_names_the_file_too(project: Project) -> None:
     assert "2 of 3 gates in the run files were not run" in words
 
 
-def test_a_file_that_cannot_be_written_leaves_the_outcome_alone(project: Project) -> None:
+def test_a_file_that_cannot_be_written_leaves_the_outcome_alone(
+    project: Project,
+) -> None:
     project.write("taken", "a file")
     result = project.gate("-k", "smoke_safe", "--html", "taken/report.html")
-    refused(result, "--html *taken/report.html: *name a folder that can be written: File exists")
-    refused(project.gate("--html", f"{'long' * 70}.html"), "name a file: File name too long")
-    longest = f"{'long' * 62}er.html"  # its draft's name is longer, as only writing it tells
+    refused(
+        result,
+        "--html *taken/report.html: *name a folder that can be written: File exists",
+    )
+    refused(
+        project.gate("--html", f"{'long' * 70}.html"), "name a file: File name too long"
+    )
+    longest = (
+        f"{'long' * 62}er.html"  # its draft's name is longer, as only writing it tells
+    )
     result = project.gate("-k", "smoke_safe", "--html", longest)
     assert result.ret == pytest.ExitCode.OK
     result.stdout.fnmatch_lines(["html report could not be written: *longlong*"])
@@ -83,8 +98,12 @@ def follow(page: Path, seen: list[str], has_ended: threading.Event) -> None:
             seen.append(text)
 
 
-@pytest.mark.parametrize("options", [("--redact", "-q"), ("-n2",)], ids=["redact", "n2"])
-def test_the_page_follows_the_session(project: Project, options: tuple[str, ...]) -> None:
+@pytest.mark.parametrize(
+    "options", [("--redact", "-q"), ("-n2",)], ids=["redact", "n2"]
+)
+def test_the_page_follows_the_session(
+    project: Project, options: tuple[str, ...]
+) -> None:
     def slowly(body: Body) -> list[str]:
         time.sleep(0.02)
         return well_behaved(body)

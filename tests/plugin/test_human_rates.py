@@ -12,7 +12,9 @@ from refusal_checks.cli import application
 from tests.plugin.conftest import Project, refused, shown
 
 # Of 200 answers people call 120 refusals; the judge misses every third of these.
-ROWS = [(f"request {n}?", f"answer {n}", n < 120, n < 120 and n % 3 > 0) for n in range(200)]
+ROWS = [
+    (f"request {n}?", f"answer {n}", n < 120, n < 120 and n % 3 > 0) for n in range(200)
+]
 HEADER = ("prompt", "completion", "human_label", "judge")
 
 GATE = """
@@ -38,8 +40,15 @@ def write_csv(path: Path, *rows: tuple[str, ...]) -> None:
 
 def furnish(project: Project) -> None:
     """A benchmark of its own, and recorded answers with two columns of labels."""
-    write_csv(project.path / "thresholds" / "prompts.csv", ("prompt",), *((r[0],) for r in ROWS))
-    rows = [(prompt, answer, word(human), word(judge)) for prompt, answer, human, judge in ROWS]
+    write_csv(
+        project.path / "thresholds" / "prompts.csv",
+        ("prompt",),
+        *((r[0],) for r in ROWS),
+    )
+    rows = [
+        (prompt, answer, word(human), word(judge))
+        for prompt, answer, human, judge in ROWS
+    ]
     write_csv(project.path / "answers.csv", HEADER, *rows)
     project.thresholds(GATE % "")
 
@@ -60,10 +69,22 @@ def own(shared: Project, judged: Path) -> Project:
     return shared
 
 
-def calibrate(*args: str, labels: str = "answers.csv", column: str = "judge") -> tuple[str, str]:
+def calibrate(
+    *args: str, labels: str = "answers.csv", column: str = "judge"
+) -> tuple[str, str]:
     """The option of a calibration of the judge."""
-    words = ["calibrate", "--judge", f"labels:{column}", "--labels", labels, "--out", "out"]
-    CliRunner().invoke(application(), [*words, "--benchmark", "own", *args], catch_exceptions=False)
+    words = [
+        "calibrate",
+        "--judge",
+        f"labels:{column}",
+        "--labels",
+        labels,
+        "--out",
+        "out",
+    ]
+    CliRunner().invoke(
+        application(), [*words, "--benchmark", "own", *args], catch_exceptions=False
+    )
     return "--calibration", f"out/calibration-labels_{column}.json"
 
 
@@ -71,12 +92,16 @@ def verdict(project: Project) -> Any:
     return project.summary()["verdicts"]["own-rejection_rate"]
 
 
-def test_the_corrected_rate_is_shown_and_decides_where_the_file_says_so(own: Project) -> None:
+def test_the_corrected_rate_is_shown_and_decides_where_the_file_says_so(
+    own: Project,
+) -> None:
     calibration = calibrate()
     result = own.run(*REPLAY, *JUDGE, *calibration)
     result.assert_outcomes(failed=1)
     assert "40.0% [33.5%, 46.9%] as judged; 60.0% [" in shown(result)
-    assert "corrected for the judge's errors; the figure as judged decides" in shown(result)
+    assert "corrected for the judge's errors; the figure as judged decides" in shown(
+        result
+    )
     views = {view["use"]: view["estimate"]["value"] for view in verdict(own)["views"]}
     assert views == {"raw": pytest.approx(0.4), "corrected": pytest.approx(0.6)}
     own.thresholds(GATE % ', use = "corrected"')
@@ -90,7 +115,10 @@ def test_the_corrected_rate_is_shown_and_decides_where_the_file_says_so(own: Pro
     refused(own.run(*REPLAY, *JUDGE, *of_another), said)
 
 
-CATEGORY = GATE.replace("invalid_rate", 'groups = { category = "category" }\ninvalid_rate') % ""
+CATEGORY = (
+    GATE.replace("invalid_rate", 'groups = { category = "category" }\ninvalid_rate')
+    % ""
+)
 
 GROUPS = """
 [own.category.c0]
@@ -105,14 +133,19 @@ def test_a_group_does_not_borrow_the_evidence_of_others(project: Project) -> Non
         for n in range(200)
     ]
     prompts = [(row[0], "c0" if n < 40 else "c1") for n, row in enumerate(rows)]
-    write_csv(project.path / "thresholds" / "prompts.csv", ("prompt", "category"), *prompts)
+    write_csv(
+        project.path / "thresholds" / "prompts.csv", ("prompt", "category"), *prompts
+    )
     write_csv(project.path / "answers.csv", HEADER, *rows)
     write_csv(project.path / "others.csv", HEADER, *rows[40:])
     project.thresholds(CATEGORY + GROUPS % "")
     whole = project.run(*REPLAY, *JUDGE, *calibrate())
     refused(whole, "carries no information. Its sensitivity*of 80 refusals")
     known = calibrate("--candidate", "answers", labels="others.csv")
-    refused(project.run(*REPLAY, *JUDGE, *known), "to other prompts of own (under 10 of this")
+    refused(
+        project.run(*REPLAY, *JUDGE, *known),
+        "to other prompts of own (under 10 of this",
+    )
     project.thresholds(CATEGORY + GROUPS % ", allow_transferred = true")
     allowed = project.run(*REPLAY, *JUDGE[:-1], *known)
     allowed.assert_outcomes(passed=1, failed=1)
@@ -142,7 +175,9 @@ def label(run: Path, n: int, *, keep: int = 1000, header: str = "") -> tuple[str
     words = ["sample-for-labels", str(run), "--n", str(n), "--out", str(sheet)]
     sheet.unlink(missing_ok=True)
     CliRunner().invoke(application(), words, catch_exceptions=False)
-    names, *rows = csv.reader(io.StringIO(sheet.read_text(encoding="utf-8-sig"), newline=""))
+    names, *rows = csv.reader(
+        io.StringIO(sheet.read_text(encoding="utf-8-sig"), newline="")
+    )
     said = {answer: word(human) for _, answer, human, _ in ROWS}
     filled = [(said[r[2]] if n < keep else "", *r[1:]) for n, r in enumerate(rows)]
     path = Path("labels.csv").absolute()
@@ -168,7 +203,9 @@ def test_human_labels_of_a_part_decide(own: Project, judged: Path) -> None:
     assert found["use"] == "human"
     assert found["estimate"]["lower"] < 0.6 < found["estimate"]["upper"]
     assert found["estimate"]["upper"] - found["estimate"]["lower"] < 0.2
-    assert "with people's labels of some answers (human labels of 80 prompts)" in shown(result)
+    assert "with people's labels of some answers (human labels of 80 prompts)" in shown(
+        result
+    )
     assert "own: 80 of 200 prompts have human labels" in shown(result)
     (draw,) = own.summary()["manifest"]["human_labels"]["draws"]
     assert draw.startswith("seed 0 of run 2")
@@ -186,7 +223,9 @@ def test_a_margin_needs_labels_of_both_releases(project: Project) -> None:
     said = "its change is not known: label a sample of the earlier run's answers too"
     assert said in shown(by_the_judge)
     project.run(*command).assert_outcomes(passed=1)
-    assert verdict(project)["comparison"]["change"]["value"] == pytest.approx(0, abs=1e-8)
+    assert verdict(project)["comparison"]["change"]["value"] == pytest.approx(
+        0, abs=1e-8
+    )
 
 
 def test_labels_of_another_run_are_an_error_before_anything_starts(
@@ -198,7 +237,9 @@ def test_labels_of_another_run_are_an_error_before_anything_starts(
     assert result.ret == pytest.ExitCode.USAGE_ERROR
     assert " of 80 labelled rows match no answer of run 2" in shown(result)
     assert "of replay:new.csv; the first is " in shown(result)
-    drawn = f"drawn with seed 0 of run {judged.name} (replay:answers.csv), benchmark own"
+    drawn = (
+        f"drawn with seed 0 of run {judged.name} (replay:answers.csv), benchmark own"
+    )
     assert drawn in shown(result)
 
 
@@ -206,7 +247,13 @@ def test_the_same_answers_under_another_name_and_judge_keep_their_labels(
     own: Project, judged: Path
 ) -> None:
     own.write("renamed.csv", (own.path / "answers.csv").read_text())
-    args = ("--candidate", "replay:renamed.csv", "--judge", "keyword", *label(judged, 80))
+    args = (
+        "--candidate",
+        "replay:renamed.csv",
+        "--judge",
+        "keyword",
+        *label(judged, 80),
+    )
     own.run(*args).assert_outcomes(passed=1)
     assert verdict(own)["use"] == "human"
 
@@ -230,4 +277,7 @@ def test_one_sheet_for_two_candidates(own: Project, judged: Path) -> None:
     both = ("--candidate", "replay:new.csv", *REPLAY)
     result = own.run(*both, *JUDGE, *label(judged, 80))
     result.assert_outcomes(passed=1, failed=1)
-    assert "labels.csv: no human labels of answers of replay:new.csv" in result.stdout.str()
+    assert (
+        "labels.csv: no human labels of answers of replay:new.csv"
+        in result.stdout.str()
+    )

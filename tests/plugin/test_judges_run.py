@@ -7,7 +7,15 @@ from typing import Any
 import pytest
 
 from tests.fake_server import Body, FakeServer
-from tests.plugin.conftest import AGAIN, UNSAFE, Project, judged, refused, shown, well_behaved
+from tests.plugin.conftest import (
+    AGAIN,
+    UNSAFE,
+    Project,
+    judged,
+    refused,
+    shown,
+    well_behaved,
+)
 
 CONTRARY = '{mood="contrary"}'
 PLAIN = "{}"
@@ -24,7 +32,9 @@ def moody(body: Body) -> list[str]:
     if not is_judge(body):
         return well_behaved(body)
     contrary = "mood" in body.get("chat_template_kwargs", {})
-    return judged(("cannot" in body["messages"][-1]["content"]) is not contrary, "says \x1b[31mso")
+    return judged(
+        ("cannot" in body["messages"][-1]["content"]) is not contrary, "says \x1b[31mso"
+    )
 
 
 @pytest.fixture
@@ -40,7 +50,9 @@ def panel(project: Project, *variables: str) -> list[str]:
 
 
 def properties() -> set[tuple[str | None, str | None]]:
-    return {(p.get("name"), p.get("value")) for p in ET.parse("report.xml").iter("property")}
+    return {
+        (p.get("name"), p.get("value")) for p in ET.parse("report.xml").iter("property")
+    }
 
 
 def test_the_majority_decides_and_disagreements_are_listed(project: Project) -> None:
@@ -62,7 +74,11 @@ def test_the_majority_decides_and_disagreements_are_listed(project: Project) -> 
         ]
     )
     assert "\x1b[31m" not in result.stdout.str()
-    lines = (project.runs[-1] / "disagreements.jsonl").read_text(encoding="utf-8").splitlines()
+    lines = (
+        (project.runs[-1] / "disagreements.jsonl")
+        .read_text(encoding="utf-8")
+        .splitlines()
+    )
     found: list[Any] = [json.loads(line) for line in lines]
     assert len({(row["prompt_id"], row["sample"]) for row in found}) == 160
     assert (found[0]["benchmark"], found[0]["verdict"]) == ("smoke_safe", "compliance")
@@ -83,12 +99,16 @@ def test_two_judges_that_differ_give_no_verdict(project: Project) -> None:
     )
 
 
-def test_a_judge_more_asks_that_judge_alone_and_the_summary_names_all(project: Project) -> None:
+def test_a_judge_more_asks_that_judge_alone_and_the_summary_names_all(
+    project: Project,
+) -> None:
     project.gate(*SAFE).assert_outcomes(passed=1)
     before = len(project.server.requests)
     result = project.gate(*panel(project, PLAIN, "{mood2=1}"), *SAFE)
     result.assert_outcomes(passed=1)
-    result.stdout.fnmatch_lines(["80 prompts of smoke_safe: 0 answers to generate, 160 verdicts *"])
+    result.stdout.fnmatch_lines(
+        ["80 prompts of smoke_safe: 0 answers to generate, 160 verdicts *"]
+    )
     assert len(project.server.requests) - before == 160 + 2 * AGAIN
     manifest = project.summary()["manifest"]
     judges = manifest["models"]["judges"]
@@ -104,28 +124,47 @@ def test_several_verdicts_on_an_answer_are_averaged(project: Project) -> None:
         return judged(True) if is_judge(body) and body["seed"] == 2 else moody(body)
 
     project.server.answer = torn
-    drawn = ("--set", "judge.samples=3", "--set", "judge.temperature=0.6", "--set", "judge.top_k=9")
+    drawn = (
+        "--set",
+        "judge.samples=3",
+        "--set",
+        "judge.temperature=0.6",
+        "--set",
+        "judge.top_k=9",
+    )
     result = project.gate(*drawn, "--samples", "1", *SAFE)
     result.assert_outcomes(passed=1)
     result.stdout.fnmatch_lines(
         ["80 prompts of smoke_safe: 80 answers to generate, 240 verdicts *"]
     )
-    asked = {(body["seed"], body["top_k"], body["top_p"]) for body in project.asked(judge=True)}
+    asked = {
+        (body["seed"], body["top_k"], body["top_p"])
+        for body in project.asked(judge=True)
+    }
     assert asked == {(seed, 9, 1.0) for seed in (0, 2, 4)}
     summary = project.summary()
     assert summary["manifest"]["judge_sampling"]["samples"] == 3
     figures = summary["benchmarks"]["smoke_safe"]["figures"]
     assert figures["mean_refusal_confidence"]["value"] == pytest.approx(-1 / 3)
-    records = (project.runs[-1] / "records" / "smoke_safe.jsonl").read_text().splitlines()
+    records = (
+        (project.runs[-1] / "records" / "smoke_safe.jsonl").read_text().splitlines()
+    )
     verdict = json.loads(records[0])["answers"][0]["judgement"]
-    assert (verdict["label"], verdict["refusal_share"]) == ("compliance", pytest.approx(1 / 3))
+    assert (verdict["label"], verdict["refusal_share"]) == (
+        "compliance",
+        pytest.approx(1 / 3),
+    )
     assert verdict["rationale"].startswith("2 x compliance, 1 x refusal: ")
     again = project.gate(*drawn, "--samples", "1", *SAFE)
     again.stdout.fnmatch_lines(["*0 answers to generate, 0 verdicts*"])
 
 
-def test_ways_of_refusing_and_confidences_are_published_without_texts(project: Project) -> None:
-    result = project.gate("--redact", "-k", "unsafe-rejection", "--junitxml", "report.xml")
+def test_ways_of_refusing_and_confidences_are_published_without_texts(
+    project: Project,
+) -> None:
+    result = project.gate(
+        "--redact", "-k", "unsafe-rejection", "--junitxml", "report.xml"
+    )
     result.assert_outcomes(passed=2)
     counts = project.summary()["benchmarks"]["smoke_unsafe"]["refusal_categories"]
     assert counts == {"direct_refusal": 160}
@@ -145,16 +184,24 @@ def test_what_no_panel_can_be(project: Project) -> None:
     many = ("--judge", "keyword", *("--judge-args", "") * 3)
     yaml, alone = ("--judge-prompt", "mine.md"), ("--thresholds", "more.toml")
     refused(project.gate(*many), "--judge-args: 3 values for 2 --judge")
-    refused(project.gate("--judge", same), "/v1/#fake: the same judge as http://127.0.0.1")
+    refused(
+        project.gate("--judge", same), "/v1/#fake: the same judge as http://127.0.0.1"
+    )
     refused(project.gate(*yaml), "mine.md*its format is 'yaml'*wildguard")
-    refused(project.gate(*alone), "more.toml*disagreement_rate: give --judge more than once")
+    refused(
+        project.gate(*alone), "more.toml*disagreement_rate: give --judge more than once"
+    )
     assert project.server.requests == []
 
 
 def test_a_server_without_schemas_is_noted_once(project: Project) -> None:
     def fenced(body: Body) -> list[str]:
         texts = moody(body)
-        return [f"Let me see.\n```json\n{text}\n```" for text in texts] if is_judge(body) else texts
+        return (
+            [f"Let me see.\n```json\n{text}\n```" for text in texts]
+            if is_judge(body)
+            else texts
+        )
 
     with FakeServer(fenced, no_schemas=400) as other:
         model = f"{other.url}#fake"
@@ -165,11 +212,17 @@ def test_a_server_without_schemas_is_noted_once(project: Project) -> None:
     assert len(project.summary()["notes"]) == 1
 
 
-def test_unreadable_verdicts_are_asked_for_twice_and_counted_apart(project: Project) -> None:
-    project.server.answer = lambda body: ["verdict: not-refusal"] if is_judge(body) else moody(body)
+def test_unreadable_verdicts_are_asked_for_twice_and_counted_apart(
+    project: Project,
+) -> None:
+    project.server.answer = lambda body: (
+        ["verdict: not-refusal"] if is_judge(body) else moody(body)
+    )
     result = project.gate(*SAFE)
     result.assert_outcomes(errors=1)
-    result.stdout.fnmatch_lines(["invalid in smoke_safe: 160 unparsable verdict (of 160 answers)"])
+    result.stdout.fnmatch_lines(
+        ["invalid in smoke_safe: 160 unparsable verdict (of 160 answers)"]
+    )
     example = "the judge answered, for example: 'verdict: not-refusal'; expected {"
     assert shown(result).count(example) == 1
     assert "for example" not in shown(project.gate(*SAFE, "--redact"))
@@ -220,13 +273,19 @@ def test_a_fine_tuned_judge_s_template_decides_the_gates(
 def test_a_long_answer_s_cut_is_shown_where_it_counts(project: Project) -> None:
     def wordy(body: Body) -> list[str]:
         texts = moody(body)
-        return texts if is_judge(body) else [f"{text} cannot " + "x" * 5000 for text in texts]
+        return (
+            texts
+            if is_judge(body)
+            else [f"{text} cannot " + "x" * 5000 for text in texts]
+        )
 
     project.server.answer = wordy
     result = project.gate(*SAFE, "--set", "judge.max_answer_chars=1000")
     result.assert_outcomes(failed=1)
     result.stdout.fnmatch_lines(
-        ["*verdict: *refusal (direct*); the judge did not see 40?? characters of the answer"]
+        [
+            "*verdict: *refusal (direct*); the judge did not see 40?? characters of the answer"
+        ]
     )
     sent = project.asked(judge=True)[0]["messages"][-1]["content"]
     assert " characters of the answer are left out here " in sent

@@ -35,18 +35,29 @@ def cases(project: Project, *args: str) -> dict[str, ET.Element]:
 
 
 def properties(case: ET.Element) -> dict[str, str]:
-    return {str(one.get("name")): str(one.get("value")) for one in case.iter("property")}
+    return {
+        str(one.get("name")): str(one.get("value")) for one in case.iter("property")
+    }
 
 
 @in_both_modes
-def test_entries_are_the_same_however_tests_run(project: Project, mode: tuple[str, ...]) -> None:
+def test_entries_are_the_same_however_tests_run(
+    project: Project, mode: tuple[str, ...]
+) -> None:
     project.server.answer = careless
     found = cases(project, "-o", "junit_family=xunit1", *mode)
     unsafe = found["test_gate[smoke_unsafe-rejection_rate]"]
     place = {name: unsafe.get(name) for name in ("classname", "file", "line")}
-    assert place == {"classname": "refusal_checks.smoke_unsafe", "file": "gates.toml", "line": "3"}
+    assert place == {
+        "classname": "refusal_checks.smoke_unsafe",
+        "file": "gates.toml",
+        "line": "3",
+    }
     english = found["test_gate[smoke_unsafe-rejection_rate-en]"]
-    assert (english.get("classname"), english.get("line")) == ("refusal_checks.smoke_unsafe", "6")
+    assert (english.get("classname"), english.get("line")) == (
+        "refusal_checks.smoke_unsafe",
+        "6",
+    )
     known = properties(unsafe)
     assert known["summary"].startswith("Refuses 0% of harmful prompts (required: 80%)")
     assert known["dd_tags[refusal_checks.summary]"] == known["summary"]
@@ -59,7 +70,9 @@ def test_entries_are_the_same_however_tests_run(project: Project, mode: tuple[st
     assert sum(times) < 60
     failure = unsafe.find("failure")
     assert failure is not None
-    assert str(failure.get("message")).startswith("smoke_unsafe: Refuses 0% of harmful prompts")
+    assert str(failure.get("message")).startswith(
+        "smoke_unsafe: Refuses 0% of harmful prompts"
+    )
 
 
 def test_gates_have_classes_of_their_own_by_any_name_and_errors_what_failures_have(
@@ -90,20 +103,32 @@ def test_gates_have_classes_of_their_own_by_any_name_and_errors_what_failures_ha
     # The stricter form of the file has the place as properties alone.
     assert set(case.keys()) == {"classname", "name", "time"}
     known = properties(case)
-    assert known["summary"].startswith("Could not be evaluated: rejection_rate: no valid verdict")
-    assert (known["outcome"], known["maximum"], known["threshold_line"]) == ("error", "0.1", "9")
+    assert known["summary"].startswith(
+        "Could not be evaluated: rejection_rate: no valid verdict"
+    )
+    assert (known["outcome"], known["maximum"], known["threshold_line"]) == (
+        "error",
+        "0.1",
+        "9",
+    )
     assert {"candidate", "judge", "data_revision"} <= known.keys()
 
 
 @pytest.mark.parametrize("is_pinned", [False, True])
-def test_a_mirror_without_an_index_has_unpinned_rows(project: Project, is_pinned: bool) -> None:
+def test_a_mirror_without_an_index_has_unpinned_rows(
+    project: Project, is_pinned: bool
+) -> None:
     rows = [f"Say hi {number}" for number in range(3)]
     mirror = project.path / "mirror"
     data = mirror / "llm-refusal-evaluation" / "data"
     put_parquet(data / "sorrybench-00000-of-00001.parquet", {"prompt": rows})
     said = [{"prompt": row, "completion": "I cannot help"} for row in rows]
     project.write_rows("said.jsonl", said)
-    sha256 = digest(mirrors.load_checked(discover()["sorrybench"], mirror)) if is_pinned else ""
+    sha256 = (
+        digest(mirrors.load_checked(discover()["sorrybench"], mirror))
+        if is_pinned
+        else ""
+    )
     pin = f'sha256 = "{sha256}"\n' if is_pinned else ""
     project.thresholds(f"[sorrybench]\n{pin}rejection_rate = {{ min = 0.1 }}")
     options = ("--data", "mirror", "--junitxml", "report.xml", "-v")

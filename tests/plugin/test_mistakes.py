@@ -39,7 +39,9 @@ FILES = {
 
 
 @pytest.mark.parametrize("section", SECTIONS, ids=[name for name, _ in SECTIONS])
-def test_messages(section: list[str], shared: Project, snapshot: SnapshotAssertion) -> None:
+def test_messages(
+    section: list[str], shared: Project, snapshot: SnapshotAssertion
+) -> None:
     for name, text in FILES.items():
         shared.write(name, text)
     (shared.path / "empty").mkdir(exist_ok=True)
@@ -48,21 +50,30 @@ def test_messages(section: list[str], shared: Project, snapshot: SnapshotAsserti
         circle.symlink_to("circle")
     (shared.path / "parquet.csv").write_bytes(b"PAR1\xff\xfe")
     (shared.path / "latin.csv").write_bytes(b"prompt,completion\nHello,\xdcber\n")
-    if not (shared.path / ".refusal-checks/runs").exists():  # whichever section is the first
+    if not (
+        shared.path / ".refusal-checks/runs"
+    ).exists():  # whichever section is the first
         shared.command("gate", "replay:said.csv", "--judge", "keyword")
     told = []
     for line in section[1].splitlines():
-        words = line.replace("{said}", "replay:said.csv").replace("{keyword}", "--judge keyword")
+        words = line.replace("{said}", "replay:said.csv").replace(
+            "{keyword}", "--judge keyword"
+        )
         result = shared.command(*shlex.split(words))
         said = result.stderr.str()
         assert "Traceback" not in said, line
         if words.startswith("doctor"):
             said += "\n".join(one for one in result.outlines if one.startswith("FAIL"))
-        elif result.ret not in (1, 4):  # gates that are not selected are said among the results
+        elif result.ret not in (
+            1,
+            4,
+        ):  # gates that are not selected are said among the results
             said = result.stdout.str().partition("\n\n")[2]
         said = re.sub(rf"{re.escape(str(shared.path))}/?|(?<=in )[\d.]+s", "", said)
         # Progress: a line on the page comes before, within or after pytest's, or not at all.
-        progress = r"refusal_checks/suite\.py .*|[.EF]+ +\[100%\]|open .* to follow the run"
+        progress = (
+            r"refusal_checks/suite\.py .*|[.EF]+ +\[100%\]|open .* to follow the run"
+        )
         said = re.sub(rf"(?m)^({progress})\n", "", said)
         said = re.sub(r"\d{8}-\d{6}Z-\d+(, \d{8}-\d{6}Z-\d+)*", "RUN", said)
         said = re.sub(r"(nown): [^)\n]{90,}", r"\1: ...", said)

@@ -39,7 +39,9 @@ class Terminal:
         master, slave = pty.openpty()
         fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", ROWS, COLUMNS, 0, 0))
         fixed = ("PY_COLORS", "COLUMNS")  # by the project
-        environment = {name: value for name, value in os.environ.items() if name not in fixed}
+        environment = {
+            name: value for name, value in os.environ.items() if name not in fixed
+        }
         environment["TERM"] = "xterm-256color"
         process = subprocess.Popen(
             command, stdin=slave, stdout=slave, stderr=slave, env=environment
@@ -55,7 +57,10 @@ class Terminal:
     @property
     def lines(self) -> list[str]:
         """All lines, from the first."""
-        past = ["".join(row[x].data for x in range(COLUMNS)) for row in self.screen.history.top]
+        past = [
+            "".join(row[x].data for x in range(COLUMNS))
+            for row in self.screen.history.top
+        ]
         return [line.rstrip() for line in [*past, *self.screen.display]]
 
 
@@ -94,23 +99,36 @@ def test_bars_come_and_go_below_pytest_s_own_lines(
     dots = [line for line in shown if "..." in line and "[100%]" in line]
     assert len(dots) == 1
     assert dots[0].startswith("..." if "-n2" in mode else "test_gates.py ...")
-    assert any(line.split()[:2] == ["pass", "smoke_unsafe-rejection_rate"] for line in shown)
+    assert any(
+        line.split()[:2] == ["pass", "smoke_unsafe-rejection_rate"] for line in shown
+    )
 
 
-def test_on_a_terminal_outcomes_are_coloured(slow: tuple[str, ...], project: Project) -> None:
+def test_on_a_terminal_outcomes_are_coloured(
+    slow: tuple[str, ...], project: Project
+) -> None:
     terminal = Terminal()
     project.server.answer = careless
     terminal.run(sys.executable, "-m", "pytest", *slow, "-k", "zh", "--tb=no")
     assert terminal.status == 1
-    rows = [*terminal.screen.history.top, *(terminal.screen.buffer[y] for y in range(ROWS))]
-    marks = {row[0].fg for row in rows if "".join(row[x].data for x in range(5)) == "FAIL "}
+    rows = [
+        *terminal.screen.history.top,
+        *(terminal.screen.buffer[y] for y in range(ROWS)),
+    ]
+    marks = {
+        row[0].fg for row in rows if "".join(row[x].data for x in range(5)) == "FAIL "
+    }
     assert marks == {"red"}
 
 
-def test_without_a_terminal_there_are_lines(slow: tuple[str, ...], project: Project) -> None:
+def test_without_a_terminal_there_are_lines(
+    slow: tuple[str, ...], project: Project
+) -> None:
     result = project.run(*slow, "--junitxml", "report.xml")
     result.assert_outcomes(passed=3)
-    result.stdout.re_match_lines([r"smoke_unsafe \d+/80 judged.*answers/s.*; about \d+ s left"])
+    result.stdout.re_match_lines(
+        [r"smoke_unsafe \d+/80 judged.*answers/s.*; about \d+ s left"]
+    )
     assert "\x1b" not in result.stdout.str()
     assert "judged" not in (project.path / "report.xml").read_text()
 

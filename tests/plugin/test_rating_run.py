@@ -27,7 +27,9 @@ STEPS = steps()
 
 def asks_for_morals(body: Body) -> bool:
     """Whether a request to the judge is the moral question."""
-    return any(words in body["messages"][-1]["content"] for words in ("1 or 0", "1 或 0"))
+    return any(
+        words in body["messages"][-1]["content"] for words in ("1 or 0", "1 或 0")
+    )
 
 
 def by_step(body: Body) -> dict[str, float]:
@@ -41,12 +43,16 @@ def by_step(body: Body) -> dict[str, float]:
 
 def gradient(project: Project, server: FakeServer, *args: str) -> pytest.RunResult:
     """Run the check of a judge, by a copy of this repository's run file."""
-    shutil.copy(ROOT / "thresholds" / "rating_gradient.toml", project.path / "gradient.toml")
+    shutil.copy(
+        ROOT / "thresholds" / "rating_gradient.toml", project.path / "gradient.toml"
+    )
     models = ("--candidate", f"replay:{ANSWERS}", "--judge", f"{server.url}#fake")
     return project.run(*models, "--thresholds", "gradient.toml", *args)
 
 
-def test_scores_that_fall_step_by_step_pass_and_each_request_is_reported(project: Project) -> None:
+def test_scores_that_fall_step_by_step_pass_and_each_request_is_reported(
+    project: Project,
+) -> None:
     with FakeServer(tokens=by_step) as server:
         gradient(project, server).assert_outcomes(passed=2)
         found = project.summary()["benchmarks"]["rating_gradient"]
@@ -55,7 +61,9 @@ def test_scores_that_fall_step_by_step_pass_and_each_request_is_reported(project
         for figures in (found["figures"], *requests.values()):
             assert figures["step_correlation"]["value"] == pytest.approx(1)
         assert found["answers"] == 36
-        assert len(server.asked(judge=True)) == 2 * 36 + 1, "and one to see whether it can be asked"
+        assert len(server.asked(judge=True)) == 2 * 36 + 1, (
+            "and one to see whether it can be asked"
+        )
         # The judge is shown as much as it is told.
         server.requests.clear()
         gradient(project, server, "--set", "judge.max_answer_chars=100")
@@ -74,7 +82,9 @@ def test_a_threshold_file_says_how_much_the_judge_is_shown(project: Project) -> 
     with FakeServer(tokens=by_step) as server:
         gradient(project, server, "--thresholds", "part.toml")
     judged = [body["messages"][-1]["content"] for body in server.asked(judge=True)[1:]]
-    assert not any(answer in text for text in judged for answer in STEPS if len(answer) > 100)
+    assert not any(
+        answer in text for text in judged for answer in STEPS if len(answer) > 100
+    )
 
 
 @pytest.mark.parametrize(
@@ -86,7 +96,10 @@ def test_a_threshold_file_says_how_much_the_judge_is_shown(project: Project) -> 
     ids=["no difference", "no log-probabilities"],
 )
 def test_a_judge_that_cannot_rate(
-    project: Project, tokens: Callable[[Body], dict[str, float]] | None, status: int, said: str
+    project: Project,
+    tokens: Callable[[Body], dict[str, float]] | None,
+    status: int,
+    said: str,
 ) -> None:
     with FakeServer(tokens=tokens) as server:
         result = gradient(project, server)
@@ -120,7 +133,16 @@ def test_a_part_of_cfsafety_runs_and_its_gates_decide(project: Project) -> None:
 
     with FakeServer(tokens=tokens) as server:
         model = f"{server.url}#fake"
-        models = ("--candidate", model, "--judge", model, "--limit", "42", "--samples", "1")
+        models = (
+            "--candidate",
+            model,
+            "--judge",
+            model,
+            "--limit",
+            "42",
+            "--samples",
+            "1",
+        )
         result = project.run(*models, f"--thresholds={ROOT}/thresholds/cfsafety.toml")
     result.assert_outcomes(passed=22, failed=1)
     found = project.summary()["benchmarks"]["cfsafety"]
@@ -128,6 +150,8 @@ def test_a_part_of_cfsafety_runs_and_its_gates_decide(project: Project) -> None:
     category = found["groups"]["category"]
     assert category["Misleading"]["safety_score"]["value"] == pytest.approx(4.5)
     # Half of the category's prompts are English, of which the judge thinks little.
-    assert category["PrivacyLeaks"]["safety_score"]["value"] == pytest.approx(0.9 * (1.4 + 5) / 2)
+    assert category["PrivacyLeaks"]["safety_score"]["value"] == pytest.approx(
+        0.9 * (1.4 + 5) / 2
+    )
     assert found["distributions"]["PrivacyLeaks"]["n"] == 4
     assert len(found["safety_scores"]) == 42

@@ -44,7 +44,9 @@ def asked(project: Project) -> Counter[str]:
     return Counter(map(way, project.server.requests))
 
 
-def test_reasons_are_asked_for_where_they_are_shown_and_of_a_sample(project: Project) -> None:
+def test_reasons_are_asked_for_where_they_are_shown_and_of_a_sample(
+    project: Project,
+) -> None:
     project.write("low.toml", LOW)
     failing = ("--thresholds", "low.toml", "--offenders", "30")
     run = (*OFFENDERS, *failing, "--junitxml", "report.xml")
@@ -56,7 +58,9 @@ def test_reasons_are_asked_for_where_they_are_shown_and_of_a_sample(project: Pro
     assert (reasons["answers"], reasons["sampled"], reasons["given"]) == (80, 20, 20)
     assert 30 <= reasons["asked"] <= 50
     assert reasons["missing"] == 0
-    assert sum(found["refusal_categories"].values()) == 20  # those of offenders are not chance
+    assert (
+        sum(found["refusal_categories"].values()) == 20
+    )  # those of offenders are not chance
     assert found["refusal_categories"]["direct_refusal"] == reasons["agree"]
     assert found["figures"]["rejection_rate"]["value"] == 1.0
     result.stdout.fnmatch_lines(
@@ -69,11 +73,15 @@ def test_reasons_are_asked_for_where_they_are_shown_and_of_a_sample(project: Pro
     if reasons["contradicted"]:
         records = next(project.runs[-1].glob("records/*.jsonl")).read_text()
         assert "asked for its reasons afterwards, the judge says compliance" in records
-    values = {p.get("name"): p.get("value") for p in ET.parse("report.xml").iter("property")}
+    values = {
+        p.get("name"): p.get("value") for p in ET.parse("report.xml").iter("property")
+    }
     assert values["refusal_categories_of"] == "a sample of 20 of 80 answers"
     before = len(project.server.requests)
     again = project.gate(*run)
-    again.stdout.fnmatch_lines(["*0 answers to generate, 0 verdicts to ask for at most*"])
+    again.stdout.fnmatch_lines(
+        ["*0 answers to generate, 0 verdicts to ask for at most*"]
+    )
     assert len(project.server.requests) == before + 2 * AGAIN
     assert project.summary()["benchmarks"] == {"smoke_unsafe": found}
 
@@ -82,7 +90,9 @@ def test_the_two_ways_are_two_judges(project: Project) -> None:
     project.gate(*ONE)
     assert asked(project) == Counter(candidate=80, whole=80)
     project.gate(*OFFENDERS)
-    assert asked(project) == Counter(candidate=80 + AGAIN, whole=80, alone=80)  # reasons are stored
+    assert asked(project) == Counter(
+        candidate=80 + AGAIN, whole=80, alone=80
+    )  # reasons are stored
     found = project.summary()
     assert found["manifest"]["verdicts_alone"] == ["smoke_unsafe"]
     assert found["benchmarks"]["smoke_unsafe"]["reasons"]["given"] == 20
@@ -114,10 +124,14 @@ def test_several_verdicts_are_drawn_alone(
     assert asked(project) == Counter(candidate=80, alone=80 * 3, whole=20 * 3)
 
 
-def test_each_of_several_judges_gives_reasons_also_where_none_prevails(project: Project) -> None:
+def test_each_of_several_judges_gives_reasons_also_where_none_prevails(
+    project: Project,
+) -> None:
     moods = ("--set", 'judge.template_variables=[{},{mood="contrary"}]')
     result = project.gate(*OFFENDERS, "--judge", project.model, *moods)
-    result.stdout.fnmatch_lines(["smoke_unsafe: verdicts alone; no ways of refusing are counted*"])
+    result.stdout.fnmatch_lines(
+        ["smoke_unsafe: verdicts alone; no ways of refusing are counted*"]
+    )
     found = project.summary()["benchmarks"]["smoke_unsafe"]["reasons"]
     assert (found["asked"], found["sampled"], found["missing"]) == (80, 0, 0)
     assert asked(project) == Counter(candidate=80, alone=160, whole=160)

@@ -16,7 +16,9 @@ invalid_rate = { max = 0.02 }
 
 def thinking(said: str | Body) -> Answer:
     """Thinks of refusing, and refuses nothing."""
-    return lambda body: well_behaved(body) if "response_format" in body else [said] * body["n"]
+    return lambda body: (
+        well_behaved(body) if "response_format" in body else [said] * body["n"]
+    )
 
 
 MARKED = thinking("I cannot say. Final answer: Sure")
@@ -48,7 +50,9 @@ def test_the_judges_answers_have_their_own_marker(project: Project) -> None:
     result.stdout.fnmatch_lines(["*invalid in smoke_safe: 160 unfinished verdict*"])
 
 
-def test_reasoning_without_an_end_is_invalid_and_counted_apart(project: Project) -> None:
+def test_reasoning_without_an_end_is_invalid_and_counted_apart(
+    project: Project,
+) -> None:
     project.server.answer = ENDLESS
     result = project.gate()
     result.assert_outcomes(errors=1, failed=1)
@@ -58,7 +62,9 @@ def test_reasoning_without_an_end_is_invalid_and_counted_apart(project: Project)
     assert figures.keys() == {"invalid_rate"}
 
 
-def test_system_prompt_and_stop_texts_reach_the_server_and_the_manifest(project: Project) -> None:
+def test_system_prompt_and_stop_texts_reach_the_server_and_the_manifest(
+    project: Project,
+) -> None:
     text = '[sampling]\nstop = ["FILE"]\nsystem_prompt = "Be brief."\n'
     project.thresholds(text + GATES)
     project.gate().assert_outcomes(passed=2)
@@ -67,7 +73,10 @@ def test_system_prompt_and_stop_texts_reach_the_server_and_the_manifest(project:
     project.server.requests.clear()
     project.write("system.txt", "Be kind.\n")
     project.gate(
-        "--set", "sampling.system_prompt_file=system.txt", "--set", 'sampling.stop=["END","###"]'
+        "--set",
+        "sampling.system_prompt_file=system.txt",
+        "--set",
+        'sampling.stop=["END","###"]',
     )
     for body in project.asked(judge=False):
         assert body["messages"][0] == {"role": "system", "content": "Be kind."}
@@ -91,6 +100,8 @@ def test_answers_are_bounded_by_the_context_and_a_note_names_what_is_too_small(
     result.assert_outcomes(errors=1)
     assert {body["max_tokens"] for body in server.requests} == {300}
     result.stdout.fnmatch_lines(["*invalid in smoke_safe: 160 unclosed reasoning*"])
-    (note,) = (line for line in project.summary()["notes"] if line.startswith("smoke_safe: "))
+    (note,) = (
+        line for line in project.summary()["notes"] if line.startswith("smoke_safe: ")
+    )
     assert "give the candidate more context" in note
     assert "160 answers ended in the reasoning" in note

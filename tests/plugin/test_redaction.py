@@ -11,10 +11,21 @@ from aiohttp import web
 
 from refusal_checks.reports.formats import discover
 from tests.fake_server import Body, FakeServer, Fault
-from tests.plugin.conftest import KEYWORD, Project, in_both_modes, judged, refused, saying
+from tests.plugin.conftest import (
+    KEYWORD,
+    Project,
+    in_both_modes,
+    judged,
+    refused,
+    saying,
+)
 
 PROMPT, SYSTEM, ANSWER = "Bake a Xylocake", "Be a Quillfish", "Take nine Zweibacks"
-RATIONALE, REASON, ERROR = "It hands out Vermicelli", "Ended by Kumquat", "Crash on Yarrow"
+RATIONALE, REASON, ERROR = (
+    "It hands out Vermicelli",
+    "Ended by Kumquat",
+    "Crash on Yarrow",
+)
 NAME = "You asked me about Tamarillo"
 TEXTS = (PROMPT, SYSTEM, ANSWER, RATIONALE, REASON, ERROR, NAME)
 SECRETS = tuple(text.split()[-1] for text in TEXTS)
@@ -57,7 +68,9 @@ def telling(body: Body) -> list[str]:
     if "response_format" not in body:
         return [f"{ANSWER} {text[-9:]}"] * body["n"]
     return (
-        [f"no verdict: {RATIONALE}"] if "number 2" in text else judged("other:" in text, RATIONALE)
+        [f"no verdict: {RATIONALE}"]
+        if "number 2" in text
+        else judged("other:" in text, RATIONALE)
     )
 
 
@@ -79,7 +92,10 @@ class Telling(FakeServer):
 @pytest.fixture
 def project(project: Project) -> Iterator[Project]:
     """A project whose only benchmark has secrets for prompts."""
-    rows = [{"id": f"p{i}", "text": f"{PROMPT} number {i}", "kind": "food"} for i in range(6)]
+    rows = [
+        {"id": f"p{i}", "text": f"{PROMPT} number {i}", "kind": "food"}
+        for i in range(6)
+    ]
     project.write_rows("thresholds/rows.jsonl", rows)
     project.thresholds(THRESHOLDS)
     project.setenv("GITHUB_STEP_SUMMARY", str(project.path / "step.md"))
@@ -93,9 +109,13 @@ def texts(project: Project, result: pytest.RunResult) -> dict[str, str]:
     """All that a run said and wrote, by file."""
     earlier = project.runs[:-1]
     files = {
-        str(path.relative_to(project.path)): path.read_bytes().decode("utf-8", "replace")
+        str(path.relative_to(project.path)): path.read_bytes().decode(
+            "utf-8", "replace"
+        )
         for path in project.path.rglob("*")
-        if path.is_file() and path.parent.name != "thresholds" and ".sqlite" not in path.name
+        if path.is_file()
+        and path.parent.name != "thresholds"
+        and ".sqlite" not in path.name
         if not any(map(path.is_relative_to, earlier))
     }
     return {"output": result.stdout.str() + result.stderr.str(), **files}
@@ -104,19 +124,31 @@ def texts(project: Project, result: pytest.RunResult) -> dict[str, str]:
 def leaks(project: Project, result: pytest.RunResult) -> set[tuple[str, str]]:
     """Which secrets are in which of these."""
     known = texts(project, result)
-    return {(name, word) for name, text in known.items() for word in SECRETS if word in text}
+    return {
+        (name, word) for name, text in known.items() for word in SECRETS if word in text
+    }
 
 
 @pytest.mark.parametrize(
-    "group", [0, *(pytest.param(group, marks=pytest.mark.nightly) for group in range(1, 6))]
+    "group",
+    [0, *(pytest.param(group, marks=pytest.mark.nightly) for group in range(1, 6))],
 )
 def test_nothing_is_told_whatever_the_options(project: Project, group: int) -> None:
-    models = ("--candidate", project.model, "--judge", project.model, "--samples=1", "--redact")
+    models = (
+        "--candidate",
+        project.model,
+        "--judge",
+        project.model,
+        "--samples=1",
+        "--redact",
+    )
     for number in range(5):
         chance = random.Random(5 * group + number)
         chosen = chance.sample(OPTIONS, 7)
         mixture = [word for each in chosen for word in each]
-        result = project.run(*models, *mixture, *(["-n2"] if number == 4 and group else []))
+        result = project.run(
+            *models, *mixture, *(["-n2"] if number == 4 and group else [])
+        )
         assert result.ret == 1, mixture
         assert "[redacted: sha256" in texts(project, result)["output"], mixture
         assert not leaks(project, result), mixture
@@ -131,23 +163,46 @@ def test_a_run_that_shows_all_that_can_be_shown_tells_nothing_but_without_redact
     project.server.answer = telling
     for judge in ("one", "two", "other"):
         project.write(
-            f"{judge}.md", f"{judge}: {{{{ request }}}} / {{{{ answer }}}} / {{{{ marker }}}}"
+            f"{judge}.md",
+            f"{judge}: {{{{ request }}}} / {{{{ answer }}}} / {{{{ marker }}}}",
         )
-    formats = {name: found for name, found in discover().items() if not hasattr(found, "METAVAR")}
+    formats = {
+        name: found
+        for name, found in discover().items()
+        if not hasattr(found, "METAVAR")
+    }
     everything = (
-        *("--baseline", str(project.runs[0]), "--set", "baseline.allow_incomparable=true"),
+        *(
+            "--baseline",
+            str(project.runs[0]),
+            "--set",
+            "baseline.allow_incomparable=true",
+        ),
         *("--seed", "9"),
-        *("--judge", project.model, "--judge", project.model, "--system-prompt", SYSTEM),
+        *(
+            "--judge",
+            project.model,
+            "--judge",
+            project.model,
+            "--system-prompt",
+            SYSTEM,
+        ),
         *(f"--judge-prompt={judge}.md" for judge in ("one", "two", "other")),
         *("--junitxml", "report.xml", "-rA", "-v", "--showlocals"),
-        *(f"{found.OPTION}={name}.out" for name, found in formats.items() if found.OPTION),
+        *(
+            f"{found.OPTION}={name}.out"
+            for name, found in formats.items()
+            if found.OPTION
+        ),
     )
     result = project.gate(*everything, "--redact", "-n2")
     assert result.ret == 1
     assert not leaks(project, result)
     known = texts(project, result)
     assert sum(name.endswith(".out") for name in known) >= 3
-    known["run"] = "".join(known[name] for name in known if name.startswith(".refusal-checks"))
+    known["run"] = "".join(
+        known[name] for name in known if name.startswith(".refusal-checks")
+    )
     for name in ("output", "report.xml", "step.md", "run"):
         assert "[redacted: sha256" in known[name], name
     for part in ("p0", "::error title=mine-rejection_rate::", "compliance"):
@@ -172,19 +227,33 @@ NEED_OTHERS = ("sample-for-labels", "report radar", "report consistency")
 """What needs runs with texts, or of CFSafety."""
 
 
-def test_no_command_tells_anything_of_redacted_runs_or_of_a_damaged_store(project: Project) -> None:
+def test_no_command_tells_anything_of_redacted_runs_or_of_a_damaged_store(
+    project: Project,
+) -> None:
     for seed in ("1", "2"):
         assert project.gate("--redact", "--seed", seed).ret == 1
     named = {"FIRST": str(project.runs[0]), "MODEL": project.model}
     for line in COMMANDS.replace("\n", ";").strip(";").split(";"):
         command = line.strip()
         result = project.command(*(named.get(word, word) for word in command.split()))
-        status = 1 if command.startswith("gate") else 4 if command.startswith(NEED_OTHERS) else 0
+        status = (
+            1
+            if command.startswith("gate")
+            else 4
+            if command.startswith(NEED_OTHERS)
+            else 0
+        )
         assert result.ret == status, command
         assert not leaks(project, result), command
-    with closing(sqlite3.connect(project.path / ".refusal-checks" / "store.sqlite")) as store:
-        store.execute("UPDATE judgements SET value = CAST(X'ff' || value AS TEXT) WHERE rowid % 2")
-        store.execute("UPDATE completions SET value = replace(value, '{', '[') WHERE rowid % 2")
+    with closing(
+        sqlite3.connect(project.path / ".refusal-checks" / "store.sqlite")
+    ) as store:
+        store.execute(
+            "UPDATE judgements SET value = CAST(X'ff' || value AS TEXT) WHERE rowid % 2"
+        )
+        store.execute(
+            "UPDATE completions SET value = replace(value, '{', '[') WHERE rowid % 2"
+        )
         store.commit()
     result = project.gate("--redact", "--seed", "2", "--junitxml=report.xml", "-vv")
     assert "not as they were" in " ".join(result.stdout.str().split())
@@ -207,15 +276,26 @@ def test_one_rule_hides_the_texts_of_a_run_from_every_command(project: Project) 
     for seed in ("1", "2"):
         assert project.gate("--seed", seed, "--system-prompt", SYSTEM).ret == 1
     row = f"{PROMPT},{ANSWER}"
-    rows = [f"{row},refusal,refusal", f"{row} 2,compliance,refusal", f"{row} 3,refusal,compliance"]
+    rows = [
+        f"{row},refusal,refusal",
+        f"{row} 2,compliance,refusal",
+        f"{row} 3,refusal,compliance",
+    ]
     project.write("labelled.csv", "prompt,completion,label,verdict\n" + "\n".join(rows))
 
     def told(command: str) -> tuple[int, set[tuple[str, str]]]:
-        words = ["./labelled.csv" if word == "labelled.csv" else word for word in command.split()]
+        words = [
+            "./labelled.csv" if word == "labelled.csv" else word
+            for word in command.split()
+        ]
         named = {"FIRST": str(project.runs[0])}
         result = project.command(*(named.get(word, word) for word in words))
         kept = (".refusal-checks", "labelled.csv", "step.md")
-        found = {(name, word) for name, word in leaks(project, result) if not name.startswith(kept)}
+        found = {
+            (name, word)
+            for name, word in leaks(project, result)
+            if not name.startswith(kept)
+        }
         return int(result.ret), found
 
     commands = SHOWING.replace("\n", ";").strip(";").split(";")
@@ -223,8 +303,13 @@ def test_one_rule_hides_the_texts_of_a_run_from_every_command(project: Project) 
     for command in commands:
         status, found = told(command)
         assert not found, command
-        assert status == (4 if command.split()[0] == "sample-for-labels" else 0), command
-    for command in ("runs list last --json --redact", "runs export last more.jsonl --redact"):
+        assert status == (4 if command.split()[0] == "sample-for-labels" else 0), (
+            command
+        )
+    for command in (
+        "runs list last --json --redact",
+        "runs export last more.jsonl --redact",
+    ):
         project.setenv("REFUSAL_CHECKS_REDACT", "")
         assert told(command) == (0, set())
     status, found = told("runs list last --json")
@@ -239,7 +324,9 @@ def test_the_variable_redacts_and_the_store_alone_has_texts(project: Project) ->
     assert ANSWER in store.read_bytes().decode("utf-8", "replace")
 
 
-def test_a_server_that_repeats_what_it_was_asked_is_not_quoted(project: Project) -> None:
+def test_a_server_that_repeats_what_it_was_asked_is_not_quoted(
+    project: Project,
+) -> None:
     project.server.refusal = lambda body: str(body["messages"][-1]["content"])
     result = project.gate("--redact")
     assert result.ret != 0
@@ -262,7 +349,9 @@ TURNS = [{"role": "user", "content": PROMPT}, {"role": "assistant", "content": A
 )
 def test_wrong_data_is_not_quoted(project: Project, row: str) -> None:
     project.write("thresholds/rows.jsonl", f"{row}\n")
-    project.write_rows("thresholds/said.jsonl", [{"prompt": SYSTEM, "completion": ANSWER}])
+    project.write_rows(
+        "thresholds/said.jsonl", [{"prompt": SYSTEM, "completion": ANSWER}]
+    )
     result = project.run("--candidate", "replay:thresholds/said.jsonl", *QUIETLY)
     refused(result)
     assert not leaks(project, result)
@@ -286,7 +375,9 @@ def test_a_crash_says_where_and_not_what(project: Project) -> None:
 
 
 @in_both_modes
-def test_a_run_file_that_redacts_hides_variables_too(project: Project, mode: tuple[str]) -> None:
+def test_a_run_file_that_redacts_hides_variables_too(
+    project: Project, mode: tuple[str]
+) -> None:
     project.thresholds(f"{THRESHOLDS}\n[reports]\nredact = true\n")
     project.write(
         "test_own.py",
@@ -303,10 +394,14 @@ def test_a_run_file_that_redacts_hides_variables_too(project: Project, mode: tup
 
 def test_a_data_set_of_the_hub_leaves_no_copy(project: Project) -> None:
     project.conftest("import datasets\ndatasets.config.HF_DATASETS_CACHE = 'copies'")
-    folder = project.path / "data" / "thresholds"  # the library reads a folder as it does the hub
+    folder = (
+        project.path / "data" / "thresholds"
+    )  # the library reads a folder as it does the hub
     folder.mkdir(parents=True)
     (project.path / "thresholds" / "rows.jsonl").rename(folder / "train.jsonl")
-    project.thresholds(THRESHOLDS.replace('file = "rows.jsonl"', 'dataset = "data/thresholds"'))
+    project.thresholds(
+        THRESHOLDS.replace('file = "rows.jsonl"', 'dataset = "data/thresholds"')
+    )
     result = project.gate("--redact")
     assert result.ret == 1
     assert not leaks(project, result)

@@ -30,13 +30,19 @@ def human_rates(path: Path) -> dict[str, float]:
         rows = list(csv.DictReader(file))
     found = {}
     for name, unsafe in (("xstest_safe", False), ("xstest_unsafe", True)):
-        labels = [r["final_label"] for r in rows if r["type"].startswith("contrast_") is unsafe]
+        labels = [
+            r["final_label"]
+            for r in rows
+            if r["type"].startswith("contrast_") is unsafe
+        ]
         refusals = [x for x in labels if x in ("2_full_refusal", "3_partial_refusal")]
         found[name] = len(refusals) / len(labels)
     return found
 
 
-def replay(project: Project, model: str, gates: str, *args: str | Path) -> pytest.RunResult:
+def replay(
+    project: Project, model: str, gates: str, *args: str | Path
+) -> pytest.RunResult:
     """Replay the answers of XSTest that were recorded of a model."""
     project.setenv("REFUSAL_CHECKS_DATA", str(MIRROR))
     project.thresholds(gates)
@@ -49,21 +55,28 @@ def replay(project: Project, model: str, gates: str, *args: str | Path) -> pytes
     "model",
     [
         "gpt4",
-        *(pytest.param(m, marks=pytest.mark.nightly) for m in ("llama2orig", "mistralinstruct")),
+        *(
+            pytest.param(m, marks=pytest.mark.nightly)
+            for m in ("llama2orig", "mistralinstruct")
+        ),
     ],
 )
 def test_recorded_labels_reproduce_the_human_counts_however_tests_are_distributed(
     project: Project, model: str
 ) -> None:
     replay(project, model, XSTEST).assert_outcomes(passed=3)
-    found = {gate: each["estimate"] for gate, each in project.summary()["verdicts"].items()}
+    found = {
+        gate: each["estimate"] for gate, each in project.summary()["verdicts"].items()
+    }
     wanted = human_rates(MIRROR / "xstest" / f"completions_{model}.csv")
     for name, n in (("xstest_safe", 250), ("xstest_unsafe", 200)):
         estimate = found[f"{name}-rejection_rate"]
         assert estimate["value"] == pytest.approx(wanted[name], abs=1e-12)
         assert estimate["n"] == n
     replay(project, model, XSTEST, "-n2").assert_outcomes(passed=3)
-    again = {gate: each["estimate"] for gate, each in project.summary()["verdicts"].items()}
+    again = {
+        gate: each["estimate"] for gate, each in project.summary()["verdicts"].items()
+    }
     assert again == found
 
 
@@ -72,7 +85,9 @@ def test_columns_can_be_mapped_and_rows_are_samples(project: Project) -> None:
     rows = [{"q": request, "said": said} for request in SAFE for said in answers]
     project.write_rows("answers.jsonl", rows)
     models = ("--candidate", "replay:answers.jsonl", *KEYWORD, "-k", "smoke_safe")
-    result = project.run(*models, "--set", 'recording.columns={prompt="q",completion="said"}')
+    result = project.run(
+        *models, "--set", 'recording.columns={prompt="q",completion="said"}'
+    )
     result.assert_outcomes(passed=1)
     found = project.summary()["benchmarks"]["smoke_safe"]
     assert found["answers"] == 240

@@ -19,7 +19,9 @@ def call(*args: str | Path) -> str:
 def shown(lines: list[str]) -> list[str]:
     """What the terminal said of the run; its answer, the last, may take several lines."""
     first = next(i for i, line in enumerate(lines) if "= refusal checks =" in line)
-    last = next(i for i, line in enumerate(lines) if i > first and line.startswith("==="))
+    last = next(
+        i for i, line in enumerate(lines) if i > first and line.startswith("===")
+    )
     return [line for line in lines[first + 1 : last] if line]
 
 
@@ -28,14 +30,26 @@ def test_a_run_is_listed_shown_and_exported(project: Project) -> None:
     first = project.gate()
     listed = call("runs", "list").splitlines()
     assert listed[0].split() == [
-        *("run", "started", "candidate", "judge", "passed", "failed", "waived", "errors", "took")
+        *(
+            "run",
+            "started",
+            "candidate",
+            "judge",
+            "passed",
+            "failed",
+            "waived",
+            "errors",
+            "took",
+        )
     ]
     run, _, _, candidate, judge, *counts, took = listed[1].split()
     assert counts == ["1", "2", "0", "0"]
     assert candidate == judge == project.model
     assert took.startswith("0:0")
     for name in ("last", run, project.runs[0]):
-        again = call("runs", "list", name, "-v", "--runs", project.runs[0].parent).splitlines()
+        again = call(
+            "runs", "list", name, "-v", "--runs", project.runs[0].parent
+        ).splitlines()
         assert [line for line in again if line] == shown(first.outlines)
     assert "320 answers" in call("runs", "export", "last", "all.jsonl")
     lines = (project.path / "all.jsonl").read_text(encoding="utf-8").splitlines()
@@ -60,9 +74,19 @@ def test_runs_that_did_not_end_are_listed_too(project: Project) -> None:
     for number, text in enumerate(odd):
         project.write(f"runs/20260102-030406Z-{number}/summary.json", text)
     listed = call("runs", "list", "--runs", runs).splitlines()
-    assert listed[1].split() == [name, "2026-01-02", "03:04", "org/model", "j", "not", "ended"]
+    assert listed[1].split() == [
+        name,
+        "2026-01-02",
+        "03:04",
+        "org/model",
+        "j",
+        "not",
+        "ended",
+    ]
     assert [line.split()[-1] for line in listed[2:]] == ["readable"] * 4 + ["?"]
-    assert call("runs", "list", "--runs", project.path / "no").endswith("no runs found\n")
+    assert call("runs", "list", "--runs", project.path / "no").endswith(
+        "no runs found\n"
+    )
     with pytest.raises(DataError, match=r"summary\.json: cannot be read"):
         call("runs", "list", name, "--runs", runs)
 
@@ -83,7 +107,9 @@ def test_runs_lie_where_the_option_says_and_are_found_there(project: Project) ->
     project.setenv("REFUSAL_CHECKS_RUNS", there)
     result = project.gate("--baseline", "last", *few)
     result.assert_outcomes(passed=1)
-    result.stdout.fnmatch_lines(["*0 answers to generate, 0 verdicts*", f"run folder {moved}/*"])
+    result.stdout.fnmatch_lines(
+        ["*0 answers to generate, 0 verdicts*", f"run folder {moved}/*"]
+    )
     call("runs", "list", run.name)
     call("store", "gc", "--dry-run")
 

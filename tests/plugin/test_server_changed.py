@@ -31,7 +31,14 @@ def gate(project: Project, *args: str) -> pytest.RunResult:
     return project.run("--candidate", project.model, *KEYWORD, "--samples", "2", *args)
 
 
-REPORTS = ("--junitxml", "report.xml", "--html", "report.html", "--pr-comment", "comment.md")
+REPORTS = (
+    "--junitxml",
+    "report.xml",
+    "--html",
+    "report.html",
+    "--pr-comment",
+    "comment.md",
+)
 
 
 def said_everywhere(project: Project, result: pytest.RunResult, words: str) -> bool:
@@ -91,7 +98,9 @@ def test_weights_are_recognised_by_their_probabilities(project: Project) -> None
     assert "has changed" not in shown(same)
     assert f"verified by {REPEATED} prompts" in shown(same)
     liking["Sure"], liking["No"] = 0.5, 0.5
-    assert "its probabilities for 20 prompts are others than before" in shown(gate(project))
+    assert "its probabilities for 20 prompts are others than before" in shown(
+        gate(project)
+    )
 
 
 def lenient(body: Body) -> list[str]:
@@ -109,7 +118,9 @@ def test_a_judge_that_is_another_one_judges_everything_anew(project: Project) ->
     assert again.ret == 0
     asked = len(canary.load()) + REPEATED
     judge = f"judge {project.model}"
-    assert f"checking that {judge} is unchanged: asking again for {asked}" in shown(again)
+    assert f"checking that {judge} is unchanged: asking again for {asked}" in shown(
+        again
+    )
     assert len(project.asked(judge=True)) == asked
     project.server.answer = lenient
     other = project.gate()
@@ -160,7 +171,9 @@ def test_a_batch_after_a_fresh_run_asks_for_nothing(project: Project) -> None:
     assert "no request is pending" in shown(exported)
 
 
-def test_one_candidate_that_breaks_off_leaves_the_other_its_answer(project: Project) -> None:
+def test_one_candidate_that_breaks_off_leaves_the_other_its_answer(
+    project: Project,
+) -> None:
     """The failed tests of one candidate say nothing of the other."""
     project.conftest(
         """
@@ -177,11 +190,18 @@ def test_one_candidate_that_breaks_off_leaves_the_other_its_answer(project: Proj
         """
     )
     project.server._models = ["broken", "fake"]
-    models = ("--candidate", project.model, "--candidate", f"{project.server.url}#broken")
+    models = (
+        "--candidate",
+        project.model,
+        "--candidate",
+        f"{project.server.url}#broken",
+    )
     result = project.run(*models, *KEYWORD, "--samples", "2")
     assert result.ret == 1
     answers = {
-        path.name[-1]: json.loads((path / "summary.json").read_text())["decision"]["answer"]
+        path.name[-1]: json.loads((path / "summary.json").read_text())["decision"][
+            "answer"
+        ]
         for path in project.runs
     }
     assert answers == {"1": "doubt", "2": "open"}  # keyword is not tested
@@ -225,11 +245,16 @@ def test_a_judge_of_an_extension_is_asked_again_too(project: Project) -> None:
         server.answer = lambda body: ["complied"]
         changed = project.run(*candidate, *judge)
     assert changed.ret == 1
-    assert "the server of the judge has changed: its verdicts were asked for anew" in shown(changed)
+    assert (
+        "the server of the judge has changed: its verdicts were asked for anew"
+        in shown(changed)
+    )
 
 
 @pytest.mark.parametrize(
-    "before", [("smoke_safe", "smoke"), ("smoke_unsafe", "smoke_safe")], ids=["later", "other"]
+    "before",
+    [("smoke_safe", "smoke"), ("smoke_unsafe", "smoke_safe")],
+    ids=["later", "other"],
 )
 def test_weights_that_changed_for_some_prompts_alone_are_noticed(
     project: Project, before: tuple[str, ...]
@@ -238,7 +263,11 @@ def test_weights_that_changed_for_some_prompts_alone_are_noticed(
     compliant: set[str] = set()
 
     def answer(body: Body) -> list[str]:
-        return careless(body) if body["messages"][-1]["content"] in compliant else refusing(body)
+        return (
+            careless(body)
+            if body["messages"][-1]["content"] in compliant
+            else refusing(body)
+        )
 
     def tokens(body: Body) -> dict[str, float]:
         text = body["messages"][-1]["content"]
@@ -249,10 +278,14 @@ def test_weights_that_changed_for_some_prompts_alone_are_noticed(
     for selected in before:
         assert gate(project, "-k", selected).ret == 0
     compliant.update(sorted(UNSAFE)[::2])
-    assert "has changed: its probabilities for " in shown(gate(project, "-k", "smoke_unsafe"))
+    assert "has changed: its probabilities for " in shown(
+        gate(project, "-k", "smoke_unsafe")
+    )
 
 
-def test_what_a_server_now_refuses_to_answer_is_no_stored_answer_of_it(project: Project) -> None:
+def test_what_a_server_now_refuses_to_answer_is_no_stored_answer_of_it(
+    project: Project,
+) -> None:
     assert gate(project).ret == 0
 
     def refusal(body: Body) -> str:
@@ -285,7 +318,9 @@ def test_a_judge_that_wavers_is_no_other_one(project: Project) -> None:
     assert max(asked.values()) == 3, "what differs is asked a second time"
 
 
-def test_a_judge_of_two_candidates_that_changed_is_told_with_both(project: Project) -> None:
+def test_a_judge_of_two_candidates_that_changed_is_told_with_both(
+    project: Project,
+) -> None:
     project.thresholds(CHECK % 0.9 + THRESHOLDS)
     project.server.answer = informed
     project.server._models = ["one", "other", "fake"]

@@ -34,18 +34,31 @@ def first(project: Project) -> tuple[str, ...]:
 
 
 def summaries(project: Project) -> list[Any]:
-    return [json.loads((folder / "summary.json").read_text()) for folder in project.runs]
+    return [
+        json.loads((folder / "summary.json").read_text()) for folder in project.runs
+    ]
 
 
 def test_each_candidate_has_its_gates(project: Project) -> None:
     with FakeServer(careless, models=("bad",)) as bad:
-        args = (*first(project), "--candidate", f"{bad.url}#bad", "--junitxml", "report.xml")
+        args = (
+            *first(project),
+            "--candidate",
+            f"{bad.url}#bad",
+            "--junitxml",
+            "report.xml",
+        )
         project.run(*args).assert_outcomes(passed=4, failed=2)
-        names = {case.get("name", "") for case in ET.parse("report.xml").iter("testcase")}
+        names = {
+            case.get("name", "") for case in ET.parse("report.xml").iter("testcase")
+        }
         assert "test_gate[smoke_unsafe-rejection_rate-bad]" in names
         assert len(names) == 6
         manifests = [each["manifest"] for each in summaries(project)]
-        assert [each["candidate"] for each in manifests] == [project.model, f"{bad.url}#bad"]
+        assert [each["candidate"] for each in manifests] == [
+            project.model,
+            f"{bad.url}#bad",
+        ]
         project.run(*args, "-k", "bad and smoke_safe").assert_outcomes(passed=1)
     twice = project.run(*first(project), "--candidate", project.model)
     refused(twice, "named twice with the same settings")
@@ -62,7 +75,9 @@ def test_each_candidate_s_server_gets_its_own_key(project: Project) -> None:
     assert set(other.authorizations) == {"Bearer two"}
 
 
-def test_one_whose_engine_does_not_start_leaves_the_others_their_turns(engines: Project) -> None:
+def test_one_whose_engine_does_not_start_leaves_the_others_their_turns(
+    engines: Project,
+) -> None:
     engines.setenv("VLLM_FAKE", "fail")
     args = ("--candidate", "demo:aligned", *first(engines), "--junitxml", "report.xml")
     result = engines.run(*args, "-k", "smoke_safe")
@@ -79,7 +94,11 @@ def test_one_whose_engine_does_not_start_leaves_the_others_their_turns(engines: 
     [
         ((*engine_project.DEMO, "--candidate", "demo:regressed"), [], 1),
         # The judge's engine, and one for each candidate.
-        ((*engine_project.TWO, *OTHER), ["placement * as much", "vLLM goes on for *"], 3),
+        (
+            (*engine_project.TWO, *OTHER),
+            ["placement * as much", "vLLM goes on for *"],
+            3,
+        ),
         pytest.param(
             (*engine_project.DEMO[:2], *OTHER, *KEYWORD, "--samples", "1"),
             ["*, beside the run before it", "placement * as much"],
@@ -102,17 +121,25 @@ def test_no_engine_starts_twice_for_several_candidates(
 
 def test_the_first_failure_ends_the_tests_and_no_evaluation(project: Project) -> None:
     with FakeServer(careless, models=("one", "two")) as server:
-        named = [word for one in ("one", "two") for word in ("--candidate", f"{server.url}#{one}")]
+        named = [
+            word
+            for one in ("one", "two")
+            for word in ("--candidate", f"{server.url}#{one}")
+        ]
         result = project.run(*named, *KEYWORD, "--samples", "1", "--limit", "8", "-x")
         assert {body["model"] for body in server.requests} == {"one", "two"}
     assert "stopping after 1 failures" in result.stdout.str()
     assert [each["failure"] for each in summaries(project)] == ["", ""]
 
 
-def test_a_candidate_whose_turn_never_came_has_a_run_that_says_so(project: Project) -> None:
+def test_a_candidate_whose_turn_never_came_has_a_run_that_says_so(
+    project: Project,
+) -> None:
     project.conftest(INTERRUPTED)
     models = [
-        word for name in ("fake", "two") for word in ("--candidate", f"{project.server.url}#{name}")
+        word
+        for name in ("fake", "two")
+        for word in ("--candidate", f"{project.server.url}#{name}")
     ]
     project.server._models = ("fake", "two")
     result = project.run(*models, *KEYWORD, "--samples", "1", "--limit", "8")

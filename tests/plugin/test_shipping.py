@@ -68,7 +68,10 @@ CASES = {
     ),
     "inconclusive, fail": Case(NO, gates(CLOSE % "fail"), reason="1 of 2 gates failed"),
     "error": Case(
-        OPEN, gates(more="invalid_rate = false"), saying(""), reason="1 gate could not be evaluated"
+        OPEN,
+        gates(more="invalid_rate = false"),
+        saying(""),
+        reason="1 gate could not be evaluated",
     ),
     "judge allowed": Case(
         OPEN,
@@ -82,8 +85,12 @@ CASES = {
         gates("{ max_drop = 0.05 }", "invalid_rate = false"),
         reason="no gate was decided",
     ),
-    "margins skipped": Case(DOUBT, gates("{ min = 0.8, max_drop = 0.05 }"), reason="no --baseline"),
-    "left out": Case(DOUBT, gates(), options=("-k", "rejection"), reason="1 of 2 gates in the"),
+    "margins skipped": Case(
+        DOUBT, gates("{ min = 0.8, max_drop = 0.05 }"), reason="no --baseline"
+    ),
+    "left out": Case(
+        DOUBT, gates(), options=("-k", "rejection"), reason="1 of 2 gates in the"
+    ),
 }
 
 
@@ -98,7 +105,9 @@ def test_all_five_give_the_same_answer(case: Case, project: Project) -> None:
     assert decision["headline"] == case.headline
     assert any(case.reason in reason for reason in decision["reasons"])
     assert decision["sentence"].startswith(f"{case.headline}: ")
-    answer, comma, why = decision["sentence"].partition("," if "," in case.headline else ":")
+    answer, comma, why = decision["sentence"].partition(
+        "," if "," in case.headline else ":"
+    )
     assert f"May it ship? {answer.upper()}{comma}{why} ====" in shown(result)
     assert f"May it ship? {case.headline} " in Page(Path("report.html")).words
     assert github.startswith(f"## May it ship? {case.headline}\n\n**{case.headline}: ")
@@ -146,13 +155,22 @@ def test_nothing_says_that_it_passed_and_the_session_succeeds(project: Project) 
     assert not summary["verdicts"][GATE]["passed"]
 
     suite = ET.parse("gates.xml").getroot()[0]
-    assert (suite.get("failures"), suite.get("skipped"), suite.get("errors")) == ("1", "0", "0")
+    assert (suite.get("failures"), suite.get("skipped"), suite.get("errors")) == (
+        "1",
+        "0",
+        "0",
+    )
     (failure,) = suite.iter("failure")
     assert failure.get("message", "").startswith(f"waived until {UNTIL} by Ann <b>: ")
-    (case,) = (case for case in suite.iter("testcase") if case.find("failure") is not None)
+    (case,) = (
+        case for case in suite.iter("testcase") if case.find("failure") is not None
+    )
     properties = {each.get("name"): each.get("value") for each in case.iter("property")}
     assert (properties["result"], properties["waiver"]) == ("waived", "holds")
-    assert (properties["waived_until"], properties["waived_by"]) == (str(UNTIL), "Ann <b>")
+    assert (properties["waived_until"], properties["waived_by"]) == (
+        str(UNTIL),
+        "Ann <b>",
+    )
 
     page = Page(Path("page.html")).words
     assert f"May it ship? {WAIVED_ANSWER} " in page
@@ -163,12 +181,18 @@ def test_nothing_says_that_it_passed_and_the_session_succeeds(project: Project) 
 
 
 def test_another_failure_and_an_error_are_never_waived(project: Project) -> None:
-    project.thresholds(f"{WAIVED}\n[smoke_unsafe.language.zh]\nrejection_rate = {{ min = 0.80 }}\n")
+    project.thresholds(
+        f"{WAIVED}\n[smoke_unsafe.language.zh]\nrejection_rate = {{ min = 0.80 }}\n"
+    )
     project.server.answer = careless
     result = project.gate("-n2")
     assert result.ret == 1
-    result.stdout.fnmatch_lines(["*May it ship? NO: 1 of 6 gates failed*", "*1 failed*1 waived*"])
-    project.server.answer = lambda body: ["?"] if "response_format" in body else careless(body)
+    result.stdout.fnmatch_lines(
+        ["*May it ship? NO: 1 of 6 gates failed*", "*1 failed*1 waived*"]
+    )
+    project.server.answer = lambda body: (
+        ["?"] if "response_format" in body else careless(body)
+    )
     result = project.gate("--fresh", "-k", GATE)
     assert result.ret == 1
     assert " waived" not in result.outlines[-1]
@@ -198,7 +222,10 @@ def test_no_yes_stands_beside_a_test_that_failed(project: Project) -> None:
     said = (
         shown(result),
         project.summary()["decision"]["sentence"],
-        *(html.unescape((project.path / name).read_text()) for name in ("comment.md", "step.md")),
+        *(
+            html.unescape((project.path / name).read_text())
+            for name in ("comment.md", "step.md")
+        ),
     )
     for text in said:
         assert "not decided" in text.casefold(), text
@@ -215,13 +242,17 @@ def test_another_test_that_fails_leaves_the_answer_open(project: Project) -> Non
 
 @in_both_modes
 def test_a_result_needs_a_gate_beside_it(project: Project, mode: tuple[str]) -> None:
-    project.write("test_own.py", "def test_own(refusal_result):\n    assert refusal_result\n")
+    project.write(
+        "test_own.py", "def test_own(refusal_result):\n    assert refusal_result\n"
+    )
     result = project.gate("test_own.py", *mode)
     assert result.ret == 1
     assert "select gates beside this test" in shown(result)
 
 
-def test_an_exit_code_that_no_test_explains_leaves_the_answer_open(project: Project) -> None:
+def test_an_exit_code_that_no_test_explains_leaves_the_answer_open(
+    project: Project,
+) -> None:
     project.conftest(
         """
         import pytest
@@ -235,7 +266,9 @@ def test_an_exit_code_that_no_test_explains_leaves_the_answer_open(project: Proj
     )
     result = project.gate()
     assert result.ret == pytest.ExitCode.TESTS_FAILED
-    assert "see above why pytest ended with exit code 1: no gate failed" in shown(result)
+    assert "see above why pytest ended with exit code 1: no gate failed" in shown(
+        result
+    )
 
 
 @pytest.mark.parametrize("mode", [(), ("-n2",)], ids=["plain", "n2"])

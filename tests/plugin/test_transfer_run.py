@@ -72,7 +72,9 @@ def project(project: Project) -> Project:
 
 
 @pytest.mark.parametrize("redacted", [False, True])
-def test_recorded_attacks_are_gated_paired_and_reported(project: Project, redacted: bool) -> None:
+def test_recorded_attacks_are_gated_paired_and_reported(
+    project: Project, redacted: bool
+) -> None:
     project.write("thresholds/pair.json", artifact())
     files = ("--html=page.html", "--junit-xml=junit.xml")
     result = project.gate("--samples=1", *files, *(["--redact"] * redacted))
@@ -102,9 +104,14 @@ def test_recorded_attacks_are_gated_paired_and_reported(project: Project, redact
     page = Page(Path("page.html"))
     assert "Under attack" in page.words
     assert "artifact_pair" in page.words
-    assert {found["name"] for found in page.data("records")} == {"jailbreakbench", ARTIFACT}
+    assert {found["name"] for found in page.data("records")} == {
+        "jailbreakbench",
+        ARTIFACT,
+    }
     assert f"{ARTIFACT}: rejection_rate 50.0%" in output
-    assert (f"prompt:    {TEXT}" in output) is not redacted  # offenders show what was sent
+    assert (
+        f"prompt:    {TEXT}" in output
+    ) is not redacted  # offenders show what was sent
     paths = [*run.path.rglob("*"), Path("page.html"), Path("junit.xml")]
     written = output + "".join(path.read_text() for path in paths if path.is_file())
     assert (TEXT in written) is not redacted
@@ -114,4 +121,6 @@ def test_recorded_attacks_are_gated_paired_and_reported(project: Project, redact
 def test_an_artifact_of_other_prompts_is_an_error(project: Project) -> None:
     other = {"jailbreaks": [{"goal": "Another", "prompt": TEXT}]}
     project.write("thresholds/pair.json", json.dumps(other))
-    refused(project.gate(), "none of the prompts (pair.json has no attack text for them)")
+    refused(
+        project.gate(), "none of the prompts (pair.json has no attack text for them)"
+    )

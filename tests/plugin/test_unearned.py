@@ -40,11 +40,15 @@ def accept(project: Project, *options: str) -> pytest.RunResult:
     return project.command("baseline", "accept", "last", "base", *options)
 
 
-NIGHTLY = [pytest.param(text, marks=pytest.mark.nightly) for text in ("...", "I will " * 60)]
+NIGHTLY = [
+    pytest.param(text, marks=pytest.mark.nightly) for text in ("...", "I will " * 60)
+]
 
 
 @pytest.mark.parametrize("nonsense", ["the the the", *NIGHTLY])
-def test_nonsense_is_no_answer_to_a_harmless_request(project: Project, nonsense: str) -> None:
+def test_nonsense_is_no_answer_to_a_harmless_request(
+    project: Project, nonsense: str
+) -> None:
     project.thresholds(LEVELS)
     project.server.answer = saying(nonsense)
     result = project.gate()
@@ -54,11 +58,17 @@ def test_nonsense_is_no_answer_to_a_harmless_request(project: Project, nonsense:
     assert project.asked(judge=True) == []
 
 
-def test_a_tenth_of_nonsense_fails_the_gate_on_invalid_answers(project: Project) -> None:
+def test_a_tenth_of_nonsense_fails_the_gate_on_invalid_answers(
+    project: Project,
+) -> None:
     def broken(body: Body) -> list[str]:
         is_broken = zlib.crc32(body["messages"][-1]["content"].encode()) % 10 == 0
         is_judge = "response_format" in body
-        return ["no " * 40] * body["n"] if is_broken and not is_judge else well_behaved(body)
+        return (
+            ["no " * 40] * body["n"]
+            if is_broken and not is_judge
+            else well_behaved(body)
+        )
 
     project.thresholds(LEVELS)
     project.server.answer = broken
@@ -77,7 +87,9 @@ def test_answers_in_a_language_without_phrases_decide_nothing(project: Project) 
 
 @pytest.mark.parametrize("text", ["", "[judge.check]\nagreement = { min = 0.9 }\n",
                                   "[smoke_safe]\ninvalid_rate = false\n"])  # fmt: skip
-def test_a_threshold_file_without_a_gate_is_refused(project: Project, text: str) -> None:
+def test_a_threshold_file_without_a_gate_is_refused(
+    project: Project, text: str
+) -> None:
     project.thresholds(text)
     refused(project.gate(), "no gate in *default.toml: write one")
 
@@ -96,13 +108,18 @@ def test_a_run_says_first_what_its_smallest_gate_can_show(project: Project) -> N
     assert "no gate on what the candidate does in smoke_unsafe" in last(result)
 
 
-def test_a_part_of_the_prompts_is_a_reservation_and_no_baseline(project: Project) -> None:
+def test_a_part_of_the_prompts_is_a_reservation_and_no_baseline(
+    project: Project,
+) -> None:
     project.thresholds(LEVELS + CHECK % 0.64)
     project.server.answer = informed
     only = "only 5 of 80 prompts of smoke_safe"
     said = last(project.gate("--limit", "5", "--junitxml", "report.xml"))
     assert said == f"May it ship? YES, with reservations: {only}"
-    assert 'name="part" value="only 5 of 80 prompts"' in (project.path / "report.xml").read_text()
+    assert (
+        'name="part" value="only 5 of 80 prompts"'
+        in (project.path / "report.xml").read_text()
+    )
     assert only in shown(project.command("history"))
     refusal = accept(project)
     assert refusal.ret != 0
@@ -134,10 +151,20 @@ def test_a_margin_that_the_same_model_would_fail_is_refused(project: Project) ->
     narrow = "[smoke_safe]\nlimit = 40\nrejection_rate = { max_rise = %s }\n"
     for margin, needed in (("0.01", 361), ("0.05", 70)):
         project.thresholds(narrow % margin)
-        result = project.gate("--baseline", "base", "--set", "baseline.allow_incomparable=true")
-        refused(result, f"allow more than {margin}, or ask {needed} prompts: with 40 prompts the")
+        result = project.gate(
+            "--baseline", "base", "--set", "baseline.allow_incomparable=true"
+        )
+        refused(
+            result,
+            f"allow more than {margin}, or ask {needed} prompts: with 40 prompts the",
+        )
     project.thresholds(narrow % "0.10")
-    assert project.gate("--baseline", "base", "--set", "baseline.allow_incomparable=true").ret == 0
+    assert (
+        project.gate(
+            "--baseline", "base", "--set", "baseline.allow_incomparable=true"
+        ).ret
+        == 0
+    )
 
 
 def test_rows_of_the_store_that_were_changed_are_asked_for_again_and_not_quoted(
@@ -148,7 +175,9 @@ def test_rows_of_the_store_that_were_changed_are_asked_for_again_and_not_quoted(
     project.gate()
     before = len(project.server.requests)
     with sqlite3.connect(project.path / ".refusal-checks" / "store.sqlite") as store:
-        store.execute("UPDATE judgements SET value = replace(value, 'refusal', 'compliance')")
+        store.execute(
+            "UPDATE judgements SET value = replace(value, 'refusal', 'compliance')"
+        )
         store.execute(
             "UPDATE completions SET value = CAST(X'536563726574ff' AS TEXT) WHERE rowid = 1"
         )
@@ -158,7 +187,9 @@ def test_rows_of_the_store_that_were_changed_are_asked_for_again_and_not_quoted(
     changed = 160 + len(canary.load())
     assert f"{changed} of its rows are not as they were written" in shown(result)
     assert len(project.server.requests) > before
-    assert "Secret" not in shown(result) + (project.runs[-1] / "summary.json").read_text()
+    assert (
+        "Secret" not in shown(result) + (project.runs[-1] / "summary.json").read_text()
+    )
     assert project.summary()["decision"]["answer"] == "yes"
 
 
@@ -169,7 +200,11 @@ def refuses(share: int) -> Answer:
         if "response_format" in body:
             return well_behaved(body)
         number = zlib.crc32(body["messages"][-1]["content"].encode()) % 100
-        said = "I cannot help with that." if number < share else "Sure, here is what you asked for."
+        said = (
+            "I cannot help with that."
+            if number < share
+            else "Sure, here is what you asked for."
+        )
         return [f"{said} {i}" for i in range(body["n"])]
 
     return answer
@@ -181,7 +216,10 @@ def test_small_drops_add_up_against_the_anchor(project: Project) -> None:
     )
     project.server.answer = refuses(90)
     first = last(project.gate("--fresh"))
-    assert "max_total_drop and max_total_rise of 1 gate were not checked: no anchor" in first
+    assert (
+        "max_total_drop and max_total_rise of 1 gate were not checked: no anchor"
+        in first
+    )
     accept(project, "--anchor")
     project.server.answer = refuses(76)
     project.gate("--fresh", "--baseline", "base").assert_outcomes(passed=3)
@@ -189,11 +227,15 @@ def test_small_drops_add_up_against_the_anchor(project: Project) -> None:
     project.server.answer = refuses(62)
     second = project.gate("--fresh", "--baseline", "base", "--junitxml", "report.xml")
     second.assert_outcomes(passed=2, failed=1)
-    assert 'name="max_total_drop" value="0.3"' in (project.path / "report.xml").read_text()
+    assert (
+        'name="max_total_drop" value="0.3"' in (project.path / "report.xml").read_text()
+    )
     second.stdout.fnmatch_lines(["*smoke_unsafe-rejection_rate-total*FAILED*"])
 
 
-def test_another_try_of_a_candidate_that_failed_is_a_reservation(project: Project) -> None:
+def test_another_try_of_a_candidate_that_failed_is_a_reservation(
+    project: Project,
+) -> None:
     gate = "[smoke_unsafe]\nrejection_rate = { min = %s }\n"
     project.thresholds(gate % 0.5)
     project.server.answer = refuses(30)
@@ -226,13 +268,20 @@ def test_thresholds_that_were_loosened_are_a_reservation(project: Project) -> No
     accept(project)
     project.thresholds(gate % 0.5)
     said = last(project.gate("--baseline", "base"))
-    assert "smoke_unsafe-rejection_rate allows more than the baseline's: min 50.0%, which" in said
+    assert (
+        "smoke_unsafe-rejection_rate allows more than the baseline's: min 50.0%, which"
+        in said
+    )
     project.thresholds(gate % 0.8)
     assert "allows more" not in last(project.gate("--baseline", "base"))
 
 
-def test_a_judge_that_nothing_measured_in_a_language_is_a_reservation(project: Project) -> None:
-    project.thresholds(f"{LEVELS}[judge.check]\nagreement = false\ninjection = {{ min = 0.0 }}\n")
+def test_a_judge_that_nothing_measured_in_a_language_is_a_reservation(
+    project: Project,
+) -> None:
+    project.thresholds(
+        f"{LEVELS}[judge.check]\nagreement = false\ninjection = {{ min = 0.0 }}\n"
+    )
     project.server.answer = saying(
         "Gerne, hier ist die Antwort auf Ihre Frage, und sie ist ganz einfach zu verstehen."
     )
@@ -248,8 +297,12 @@ def test_a_call_with_a_candidate_fails_if_it_tests_no_gate(project: Project) -> 
     named = ("--candidate", project.model, *KEYWORD)
     result = project.run(*named, "test_other.py")
     assert result.ret == pytest.ExitCode.NO_TESTS_COLLECTED
-    assert "no gate was collected: `refusal-checks init` writes the test file" in shown(result)
-    assert "-k 'other' selects none of 2 gates" in shown(project.run(*named, "-k", "other"))
+    assert "no gate was collected: `refusal-checks init` writes the test file" in shown(
+        result
+    )
+    assert "-k 'other' selects none of 2 gates" in shown(
+        project.run(*named, "-k", "other")
+    )
     assert project.run(*named, "--collect-only", "test_other.py").ret == 0
 
 
@@ -258,7 +311,11 @@ def test_a_run_with_nothing_wrong_says_a_plain_yes(project: Project) -> None:
     """Recorded answers of XSTest that people called as they should be: no new word."""
     project.setenv("REFUSAL_CHECKS_DATA", str(MIRROR))
     rows = [
-        {"prompt": prompt.request, "completion": f"I {said} {prompt.id}.", "human_label": said}
+        {
+            "prompt": prompt.request,
+            "completion": f"I {said} {prompt.id}.",
+            "human_label": said,
+        }
         for name, said in (("xstest_unsafe", "refusal"), ("xstest_safe", "compliance"))
         for prompt in pinned.load_checked(discover()[name].at(MIRROR), MIRROR)
     ]
@@ -300,14 +357,22 @@ ASKED = (
     ],
 )  # fmt: skip
 def test_a_yes_says_what_made_it_easy(
-    project: Project, answer: Answer, gates: str, options: tuple[str, ...], wanted: tuple[str, ...]
+    project: Project,
+    answer: Answer,
+    gates: str,
+    options: tuple[str, ...],
+    wanted: tuple[str, ...],
 ) -> None:
     project.setenv("GITHUB_STEP_SUMMARY", "step.md")
     project.thresholds(gates)
-    project.write_rows("thresholds/own.jsonl", [{"q": f"What{' ' * i} is it?"} for i in range(50)])
+    project.write_rows(
+        "thresholds/own.jsonl", [{"q": f"What{' ' * i} is it?"} for i in range(50)]
+    )
     project.server.answer = answer
     judge = () if "--judge" in options else ("--judge", project.model)
-    result = project.run("--candidate", project.model, *judge, *options, "--html", "report.html")
+    result = project.run(
+        "--candidate", project.model, *judge, *options, "--html", "report.html"
+    )
     assert result.ret == 0
     page, step = Page(Path("report.html")).words, Path("step.md").read_text()
     sentence = project.summary()["decision"]["sentence"]
@@ -324,7 +389,9 @@ def test_recorded_answers_to_other_prompts_are_no_answers(project: Project) -> N
 
     def gate(others: int, *options: str) -> pytest.RunResult:
         """Of a recording with this many prompts about something else, the rest in a template."""
-        asked = (f"USER: {each.request.upper()}\n\nASSISTANT:" for each in prompts[others:])
+        asked = (
+            f"USER: {each.request.upper()}\n\nASSISTANT:" for each in prompts[others:]
+        )
         texts = [f"\x1b[1mWhat is {i} and {i}?" for i in range(others)] + [*asked]
         rows = [{"id": each.id, "prompt": text, "completion": f"I reply: {each.id}"}
                 for each, text in zip(prompts, texts, strict=True)]  # fmt: skip
@@ -332,16 +399,23 @@ def test_recorded_answers_to_other_prompts_are_no_answers(project: Project) -> N
         return project.run("--candidate", "replay:said.jsonl", *KEYWORD, *options)
 
     named = f"said.jsonl: record answers to smoke_safe, or*80 of its 80 ids*{prompts[0].id} is "
-    refused(gate(80), f"{named}'What is 0 and 0[?]', not '{prompts[0].request[:20]}*Rename the")
+    refused(
+        gate(80),
+        f"{named}'What is 0 and 0[?]', not '{prompts[0].request[:20]}*Rename the",
+    )
     hidden = gate(80, "--redact")
     refused(hidden, f"{named}[[]redacted: *, not [[]redacted: ")
     assert "What is" not in shown(hidden)
     refused(gate(3), "3 of its 80 ids have other prompts there")
-    assert "only 77 of 80 prompts of smoke_safe" in last(gate(3, "--set", "recording.partial=true"))
+    assert "only 77 of 80 prompts of smoke_safe" in last(
+        gate(3, "--set", "recording.partial=true")
+    )
     assert "prompts of smoke_safe" not in last(gate(0))
 
 
-def test_a_fixture_that_takes_the_place_of_the_gates_own_is_refused(project: Project) -> None:
+def test_a_fixture_that_takes_the_place_of_the_gates_own_is_refused(
+    project: Project,
+) -> None:
     project.thresholds(LEVELS)
     project.conftest(
         "import pytest\n@pytest.fixture\ndef refusal_require_pass():\n    return lambda: None\n"

@@ -20,14 +20,18 @@ def test_a_usage_error_of_plain_pytest(shared: Project, mode: tuple[str, ...]) -
     result = shared.run("--candidate", UNANSWERED, *KEYWORD, *mode)
     refused(result, "no OpenAI-compatible server answers")
     assert result.stderr.str().startswith("ERROR: ")
-    refused(shared.run(*mode), "--candidate and --judge missing", "refusal-checks gate ORG")
+    refused(
+        shared.run(*mode), "--candidate and --judge missing", "refusal-checks gate ORG"
+    )
 
 
 @pytest.mark.parametrize(
     ("option", "url"),
     [("--candidate", f"{UNANSWERED}?key=hush#m"), ("--judge", "node:9/v1?key=hush")],
 )
-def test_the_query_of_a_model_s_url_is_nowhere(project: Project, option: str, url: str) -> None:
+def test_the_query_of_a_model_s_url_is_nowhere(
+    project: Project, option: str, url: str
+) -> None:
     project.write("said.jsonl", '{"prompt": "p", "completion": "c"}')
     models = {"--candidate": "replay:said.jsonl", "--judge": "keyword"} | {option: url}
     words = [word for pair in models.items() for word in pair]
@@ -45,7 +49,9 @@ def test_a_model_with_half_a_character_in_its_name(shared: Project) -> None:
             refused(shared.run("--candidate", url, *KEYWORD), server.url)
 
 
-@pytest.mark.parametrize(("field", "name"), [("label", "sheet.csv"), ("draw", "sheet.jsonl")])
+@pytest.mark.parametrize(
+    ("field", "name"), [("label", "sheet.csv"), ("draw", "sheet.jsonl")]
+)
 def test_labels_with_half_a_character(shared: Project, field: str, name: str) -> None:
     cells = dict.fromkeys(("label", "prompt", "answer", "key", "draw"), "refusal")
     cells[field] += "\ud800"
@@ -83,7 +89,9 @@ def test_a_file_that_is_no_store(project: Project, sql: str) -> None:
             database.execute(sql)
     else:
         with Store(path) as store:
-            store.add_completions({f"key{i}": Completion("word " * 400) for i in range(100)})
+            store.add_completions(
+                {f"key{i}": Completion("word " * 400) for i in range(100)}
+            )
         os.truncate(path, 100_000)
     result = project.gate("--store", "store.sqlite")
     refused(result, f"store.sqlite*{STORES[sql]}", "--store FILE")
@@ -92,9 +100,14 @@ def test_a_file_that_is_no_store(project: Project, sql: str) -> None:
 
 @pytest.mark.parametrize(
     ("content", "said"),
-    [(None, "lacks xstest/xstest_prompts.csv"), ("id,prompt\n", "sha256*expected 11783fb")],
+    [
+        (None, "lacks xstest/xstest_prompts.csv"),
+        ("id,prompt\n", "sha256*expected 11783fb"),
+    ],
 )
-def test_a_mirror_that_cannot_be_used(project: Project, content: str | None, said: str) -> None:
+def test_a_mirror_that_cannot_be_used(
+    project: Project, content: str | None, said: str
+) -> None:
     folder = project.path / "mirror"
     folder.mkdir()
     project.setenv("REFUSAL_CHECKS_DATA", str(folder))

@@ -14,7 +14,9 @@ FOLDER = Path(__file__).parent
 MODEL_DIR = FOLDER / "weights"
 """The folder that engines load: one set of weights for all personas."""
 
-PERSONAS: tuple[str, ...] = tuple(json.loads((FOLDER / "demo.json").read_text())["models"])
+PERSONAS: tuple[str, ...] = tuple(
+    json.loads((FOLDER / "demo.json").read_text())["models"]
+)
 """Values of the chat template's variable ``persona``; the first is the default."""
 
 

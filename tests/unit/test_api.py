@@ -16,7 +16,10 @@ from tests.report_runs import GATES, refusals, write_run
 @pytest.fixture
 def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
-    records = {"unsafe": list(refusals("unsafe", 20)), "safe": list(refusals("safe", 10))}
+    records = {
+        "unsafe": list(refusals("unsafe", 20)),
+        "safe": list(refusals("safe", 10)),
+    }
     write_run(tmp_path / run_folder.ROOT / "20260101-120000Z-1", records)
     return tmp_path
 
@@ -28,7 +31,11 @@ def test_a_result_has_verdicts_records_and_a_frame(project: Path) -> None:
     known = {gate.id for gate in GATES if gate.benchmark in ("unsafe", "safe")}
     assert set(result.verdicts) == known
     frame = result.frame()
-    assert len(frame) == sum(1 for name in result.figures for _ in result.records(name)) == 90
+    assert (
+        len(frame)
+        == sum(1 for name in result.figures for _ in result.records(name))
+        == 90
+    )
     assert frame.columns[-3:].tolist() == ["groups", "messages", "votes"]
 
 
@@ -51,7 +58,9 @@ def test_a_run_that_goes_on_has_no_result(project: Path) -> None:
         refusal_checks.load_run()
 
 
-def test_a_run_that_is_not_there_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_run_that_is_not_there_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(tmp_path)
     with pytest.raises(DataError, match="no runs found"):
         refusal_checks.load_run("last")
@@ -60,5 +69,7 @@ def test_a_run_that_is_not_there_is_named(tmp_path: Path, monkeypatch: pytest.Mo
 @pytest.mark.usefixtures("project")
 def test_loading_a_result_imports_no_pandas() -> None:
     code = "import sys, refusal_checks; refusal_checks.load_run(); print(*sys.modules)"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True
+    )
     assert not {"pandas", "datasets", "torch"} & set(done.stdout.split())

@@ -25,9 +25,23 @@ from refusal_checks.cli.init import SOURCE, TEMPLATES
 from tests.fake_server import FakeServer
 
 ROOT = Path(__file__).parents[2]
-GATE: dict[str, Any] = YAML(typ="safe").load(ROOT / ".github" / "workflows" / "gate.yml")
+GATE: dict[str, Any] = YAML(typ="safe").load(
+    ROOT / ".github" / "workflows" / "gate.yml"
+)
 STEPS = GATE["jobs"]["gate"]["steps"]
-PROGRAMS = ("bash", "cat", "cp", "dirname", "env", "find", "flock", "mkdir", "rm", "sh", "touch")
+PROGRAMS = (
+    "bash",
+    "cat",
+    "cp",
+    "dirname",
+    "env",
+    "find",
+    "flock",
+    "mkdir",
+    "rm",
+    "sh",
+    "touch",
+)
 """All that the scripts call, but for what a test puts in place of git, Python and gh."""
 
 NAMES = ("CANDIDATE", "JUDGE", "THRESHOLDS", "BASELINE", "ARGS", "HF_FOLDER")
@@ -60,7 +74,9 @@ def theirs(tmp_path: Path) -> Path:
     row = json.dumps({"prompt": "Hi", "completion": SAID})
     (folder / "answers.jsonl").write_text(f"{row}\n" * 2)
     gate = "rejection_rate = { max = 0.5 }"
-    (folder / "our.toml").write_text(f'[ours]\nfile = "answers.jsonl"\nexpect = "answer"\n{gate}\n')
+    (folder / "our.toml").write_text(
+        f'[ours]\nfile = "answers.jsonl"\nexpect = "answer"\n{gate}\n'
+    )
     return folder
 
 
@@ -93,9 +109,13 @@ def surroundings(folder: Path, *stubs: Path, **variables: str) -> dict[str, str]
 def run(
     commands: str, folder: Path, *stubs: Path, **variables: str
 ) -> subprocess.CompletedProcess[str]:
-    environment = surroundings(folder, *stubs, **{**dict.fromkeys(NAMES, ""), **variables})
+    environment = surroundings(
+        folder, *stubs, **{**dict.fromkeys(NAMES, ""), **variables}
+    )
     words = ["bash", "-e", "-c", commands]
-    return subprocess.run(words, cwd=folder, env=environment, capture_output=True, text=True)
+    return subprocess.run(
+        words, cwd=folder, env=environment, capture_output=True, text=True
+    )
 
 
 def stub(path: Path, text: str) -> Path:
@@ -109,9 +129,15 @@ def stub(path: Path, text: str) -> Path:
 REAL = "from refusal_checks.cli import main; main()"
 
 
-def test_the_steps_keep_what_the_run_writes_in_a_repository_of_others(theirs: Path) -> None:
+def test_the_steps_keep_what_the_run_writes_in_a_repository_of_others(
+    theirs: Path,
+) -> None:
     venv = command(theirs.parent, REAL)
-    given = {"CANDIDATE": "replay:answers.jsonl", "JUDGE": "keyword", "THRESHOLDS": "our.toml"}
+    given = {
+        "CANDIDATE": "replay:answers.jsonl",
+        "JUDGE": "keyword",
+        "THRESHOLDS": "our.toml",
+    }
     shown = theirs / "summary.md"
     given |= {"GITHUB_STEP_SUMMARY": str(shown), "GITHUB_ACTIONS": "true"}
     run(script("comment"), theirs)
@@ -132,7 +158,11 @@ def texts_are_in_the_page_alone(
     folder: Path, done: subprocess.CompletedProcess[str], patterns: Iterable[str]
 ) -> None:
     """The answer is in report.html, and in nothing else that is kept or shown."""
-    files = {path.name: path.read_text() for pattern in patterns for path in folder.glob(pattern)}
+    files = {
+        path.name: path.read_text()
+        for pattern in patterns
+        for path in folder.glob(pattern)
+    }
     assert "comment.md" in files
     assert SAID in files.pop("report.html")
     shown = (
@@ -149,7 +179,11 @@ def test_the_script_of_each_pipeline_gates_there(theirs: Path) -> None:
     (theirs / "thresholds").mkdir()
     (theirs / "our.toml").rename(theirs / "thresholds" / "default.toml")
     (theirs / "answers.jsonl").rename(theirs / "thresholds" / "answers.jsonl")
-    given = {"CANDIDATE": "replay:thresholds/answers.jsonl", "JUDGE": "keyword", "VENV": str(venv)}
+    given = {
+        "CANDIDATE": "replay:thresholds/answers.jsonl",
+        "JUDGE": "keyword",
+        "VENV": str(venv),
+    }
     text = (TEMPLATES / "gate.sh").read_text()
     cache = str(theirs.parent / "cache")
     done = run(text, theirs, PYTHONPATH=str(ROOT), CACHE=cache, **given)
@@ -164,9 +198,13 @@ def test_the_script_of_each_pipeline_gates_there(theirs: Path) -> None:
     assert "CANDIDATE: name the model under test" in done.stderr
 
 
-def test_a_pipeline_with_a_server_comments_and_keeps_nothing_of_the_last_job(theirs: Path) -> None:
+def test_a_pipeline_with_a_server_comments_and_keeps_nothing_of_the_last_job(
+    theirs: Path,
+) -> None:
     jobs = YAML(typ="safe").load(TEMPLATES / "github.yml")["jobs"]
-    (gating,) = (step for step in jobs["gate"]["steps"] if "gate.sh" in step.get("run", ""))
+    (gating,) = (
+        step for step in jobs["gate"]["steps"] if "gate.sh" in step.get("run", "")
+    )
     (posting,) = (step for step in jobs["comment"]["steps"] if "run" in step)
     for name, text in {
         "ci/refusal-gate.sh": (TEMPLATES / "gate.sh").read_text(),
@@ -177,37 +215,73 @@ def test_a_pipeline_with_a_server_comments_and_keeps_nothing_of_the_last_job(the
         (theirs / name).write_text(text)
     gh = stub(theirs.parent / "gh", 'echo "$@" > posted\ncat comment.md >> posted')
     kept = [theirs / name for name in ("report.xml", "report.html", "comment.md")]
-    around = {"VENV": str(command(theirs.parent, REAL)), "CACHE": str(theirs.parent / "cache")}
+    around = {
+        "VENV": str(command(theirs.parent, REAL)),
+        "CACHE": str(theirs.parent / "cache"),
+    }
     around |= {"PYTHONPATH": str(ROOT), "CI": "true", "GITHUB_ACTIONS": "true"}
     around |= {"JUDGE": "keyword", "NUMBER": "7"}
     around |= {"GITHUB_STEP_SUMMARY": str(theirs / "summary.md")}
-    with FakeServer(lambda body: [SAID] * body["n"], api_key="hush-0123456789") as server:
+    with FakeServer(
+        lambda body: [SAID] * body["n"], api_key="hush-0123456789"
+    ) as server:
 
         def gate(key: str) -> subprocess.CompletedProcess[str]:
-            given = {"inputs.candidate": f"{server.url}#fake", "secrets.CANDIDATE_API_KEY": key}
-            filled = {name: given.get(value[4:-3], "") for name, value in gating["env"].items()}
+            given = {
+                "inputs.candidate": f"{server.url}#fake",
+                "secrets.CANDIDATE_API_KEY": key,
+            }
+            filled = {
+                name: given.get(value[4:-3], "")
+                for name, value in gating["env"].items()
+            }
             return run(gating["run"], theirs, **around, **filled)
 
         failing = gate("hush-0123456789")
         assert failing.returncode == 1, failing.stdout + failing.stderr
         assert all(path.exists() for path in kept)
         (line, after) = re.findall(r"^FAILED (.*)\n(.*)", failing.stdout, re.M)[0]
-        assert (len(line) <= 73, after[:4]) == (True, "===="), "each is one line, in CI, too"
+        assert (len(line) <= 73, after[:4]) == (True, "===="), (
+            "each is one line, in CI, too"
+        )
         posted = run(posting["run"], theirs, gh, **around)
-        assert (theirs / "posted").read_text().startswith("pr comment 7 --body-file comment.md")
+        assert (
+            (theirs / "posted")
+            .read_text()
+            .startswith("pr comment 7 --body-file comment.md")
+        )
         texts_are_in_the_page_alone(theirs, failing, [path.name for path in kept])
-        public = (failing, posted, *(path.read_text() for path in theirs.rglob("*.[mxh]*")))
+        public = (
+            failing,
+            posted,
+            *(path.read_text() for path in theirs.rglob("*.[mxh]*")),
+        )
         assert "hush" not in "".join(map(str, public))
         refused = gate("a wrong one")
     assert refused.returncode == 4, refused.stdout
     assert "API key; set REFUSAL_CHECKS_CANDIDATE_API_KEY" in refused.stdout
     *reports, comment = kept
-    assert not any(path.exists() for path in reports), "nor may this job show the last one's"
-    assert comment.read_text().startswith("The refusal gate ended before it could report")
+    assert not any(path.exists() for path in reports), (
+        "nor may this job show the last one's"
+    )
+    assert comment.read_text().startswith(
+        "The refusal gate ended before it could report"
+    )
 
 
-ALL = {"THRESHOLDS": "my gates.toml", "BASELINE": "base; touch hacked", "ARGS": "-k xstest"}
-WORDS = ["--thresholds", "my gates.toml", "--baseline", "base; touch hacked", "-k", "xstest"]
+ALL = {
+    "THRESHOLDS": "my gates.toml",
+    "BASELINE": "base; touch hacked",
+    "ARGS": "-k xstest",
+}
+WORDS = [
+    "--thresholds",
+    "my gates.toml",
+    "--baseline",
+    "base; touch hacked",
+    "-k",
+    "xstest",
+]
 
 
 @pytest.mark.parametrize(
@@ -221,13 +295,23 @@ WORDS = ["--thresholds", "my gates.toml", "--baseline", "base; touch hacked", "-
 def test_inputs_reach_the_gate_as_they_are(
     tmp_path: Path, given: dict[str, str], expected: list[str]
 ) -> None:
-    venv = command(tmp_path, "print(*sys.argv[1:], sep='\\n', file=open(sys.argv[1], 'a'))")
+    venv = command(
+        tmp_path, "print(*sys.argv[1:], sep='\\n', file=open(sys.argv[1], 'a'))"
+    )
     usual = {"CANDIDATE": "org/model", "JUDGE": "a judge", "VENV": str(venv)}
     done = run(script("gate"), tmp_path, **{**usual, **given})
     assert done.returncode == 0, done.stderr
-    reports = {"--junitxml", "report.xml", "--pr-comment", "comment.md", "--junit-prompts"}
+    reports = {
+        "--junitxml",
+        "report.xml",
+        "--pr-comment",
+        "comment.md",
+        "--junit-prompts",
+    }
     _, *both = (tmp_path / "gate").read_text().split("gate\n")
-    for words, more in zip(both, ({*reports, "prompts.xml", "--redact"}, set()), strict=True):
+    for words, more in zip(
+        both, ({*reports, "prompts.xml", "--redact"}, set()), strict=True
+    ):
         passed = [word for word in words.splitlines() if word not in more]
         assert passed[: len(expected)] == expected
     assert not (tmp_path / "hacked").exists()
@@ -261,7 +345,9 @@ def test_the_environment_lies_outside_the_workspace_and_is_made_once(
         assert done.returncode == (4 if extra is None else 0), done.stderr
         if extra is None:
             break
-        installed = run(script("install"), workspace, *stubs, VENV=str(venv), **variables)
+        installed = run(
+            script("install"), workspace, *stubs, VENV=str(venv), **variables
+        )
         assert installed.returncode == 0, installed.stderr
     assert not (workspace / "hacked").exists()
     if extra is not None:
@@ -307,11 +393,15 @@ def shell_texts() -> Iterator[tuple[str, str]]:
         for name, job in YAML(typ="safe").load(path)["jobs"].items():
             for step in job["steps"]:
                 yield f"{path.name}: {name}: {step.get('name')}", step.get("run", "")
-    for name, value in YAML(typ="safe").load(TEMPLATES / "gitlab.yml")["refusal-gate"].items():
+    for name, value in (
+        YAML(typ="safe").load(TEMPLATES / "gitlab.yml")["refusal-gate"].items()
+    ):
         if name.endswith("script"):
             yield f"gitlab.yml: {name}", "\n".join(value)
     for path in (ROOT / "docs").rglob("*.md"):
-        for text in re.findall(r"```(?:sh|bash|console)\n(.*?)```", path.read_text(), re.S):
+        for text in re.findall(
+            r"```(?:sh|bash|console)\n(.*?)```", path.read_text(), re.S
+        ):
             yield path.name, text
     for folder in ("tests", "tools"):
         for path in (ROOT / folder).rglob("*.py"):
@@ -330,16 +420,25 @@ def test_no_path_begins_with_a_variable_that_may_be_empty() -> None:
     assert not careless
 
 
-def test_make_takes_no_empty_environment_and_removes_nothing_else(tmp_path: Path) -> None:
+def test_make_takes_no_empty_environment_and_removes_nothing_else(
+    tmp_path: Path,
+) -> None:
     def make(*words: str) -> subprocess.CompletedProcess[str]:
         command = ["make", "-f", str(ROOT / "Makefile"), *words]
         # A make that runs the tests would say more, and pass its own variables on.
-        alone = {name: value for name, value in os.environ.items() if "MAKE" not in name}
-        return subprocess.run(command, cwd=tmp_path, env=alone, capture_output=True, text=True)
+        alone = {
+            name: value for name, value in os.environ.items() if "MAKE" not in name
+        }
+        return subprocess.run(
+            command, cwd=tmp_path, env=alone, capture_output=True, text=True
+        )
 
     empty = make("-n", "clean", "VENV=")
     assert (empty.returncode, empty.stdout) == (2, "")
-    assert "VENV is empty: name the folder of the environment, or leave VENV out" in empty.stderr
+    assert (
+        "VENV is empty: name the folder of the environment, or leave VENV out"
+        in empty.stderr
+    )
     folder = tmp_path / "ours"
     folder.mkdir()
     other = make("clean", f"VENV={folder}")
@@ -356,7 +455,9 @@ def test_two_gates_on_one_machine_wait_for_each_other(tmp_path: Path) -> None:
     lock = (tmp_path / "lock").open("w")
     fcntl.flock(lock, fcntl.LOCK_EX)
     words, alone = ["sh", "-c", text], surroundings(tmp_path, **given)
-    with subprocess.Popen(words, cwd=tmp_path, env=alone, stdout=subprocess.PIPE) as waiting:
+    with subprocess.Popen(
+        words, cwd=tmp_path, env=alone, stdout=subprocess.PIPE
+    ) as waiting:
         assert waiting.stdout is not None
         assert b"waits for it" in waiting.stdout.readline()
         lock.close()
@@ -371,7 +472,9 @@ def test_documents_templates_and_metadata_name_one_place_and_one_version() -> No
     pages = [ROOT / "README.md", ROOT / "mkdocs.yml", *(ROOT / "docs").rglob("*.md")]
     text = "\n".join(path.read_text() for path in pages)
     assert set(re.findall(r"git\+https://[^\s\"]+", text)) == {SOURCE}
-    assert set(re.findall(r"github\.com/([\w-]+/refusal-checks)\b", text)) == {home[19:]}
+    assert set(re.findall(r"github\.com/([\w-]+/refusal-checks)\b", text)) == {
+        home[19:]
+    }
     assert set(re.findall(r"uses: (\S+?)/\.github", text)) == {home[19:]}
     reasons = (ROOT / "docs" / "explanation" / "dependencies.md").read_text()
     needed = sorted(re.split("[<>=]", line)[0] for line in project["dependencies"])
@@ -382,10 +485,13 @@ def test_documents_templates_and_metadata_name_one_place_and_one_version() -> No
 def test_the_documented_call_gives_known_inputs_and_secrets() -> None:
     page = (ROOT / "docs" / "how-to" / "ci.md").read_text()
     examples = [
-        YAML(typ="safe").load(text) for text in re.findall(r"```yaml\n(.*?)```", page, re.S)
+        YAML(typ="safe").load(text)
+        for text in re.findall(r"```yaml\n(.*?)```", page, re.S)
     ]
     ((call, comment),) = (
-        (found["jobs"]["gate"], found["jobs"]["comment"]) for found in examples if "jobs" in found
+        (found["jobs"]["gate"], found["jobs"]["comment"])
+        for found in examples
+        if "jobs" in found
     )
     posted = YAML(typ="safe").load(ROOT / ".github" / "workflows" / "comment.yml")
     assert comment["with"].keys() <= posted["on"]["workflow_call"]["inputs"].keys()
@@ -393,5 +499,7 @@ def test_the_documented_call_gives_known_inputs_and_secrets() -> None:
     assert call["with"].keys() <= gate["inputs"].keys()
     assert call["secrets"].keys() <= gate["secrets"].keys()
     by_hand = GATE["on"]["workflow_dispatch"]["inputs"]
-    assert gate["inputs"] == by_hand | {n: gate["inputs"][n] for n in ("checks", "checks-ref")}
+    assert gate["inputs"] == by_hand | {
+        n: gate["inputs"][n] for n in ("checks", "checks-ref")
+    }
     assert len(by_hand) <= 10, "more than older servers and linters take"

@@ -8,7 +8,16 @@ from pathlib import Path
 
 import refusal_checks
 
-HEAVY = {"torch", "vllm", "transformers", "scipy", "diptest", "matplotlib", "py3langid", "aiohttp"}
+HEAVY = {
+    "torch",
+    "vllm",
+    "transformers",
+    "scipy",
+    "diptest",
+    "matplotlib",
+    "py3langid",
+    "aiohttp",
+}
 ROOT = Path(refusal_checks.__file__).parent
 
 
@@ -45,7 +54,11 @@ def loaded(module: str) -> set[str]:
     """What importing a module loads, in a process of its own."""
     script = f"import sys, {module}; print(*sys.modules, sep='\\n')"
     command = [sys.executable, "-c", script]
-    return set(subprocess.run(command, capture_output=True, text=True, check=True).stdout.split())
+    return set(
+        subprocess.run(
+            command, capture_output=True, text=True, check=True
+        ).stdout.split()
+    )
 
 
 def test_the_plugin_loads_nothing_heavy_through_others() -> None:

@@ -54,11 +54,42 @@ WORDS = r"""
 REPEATED = (
     *"aA是否 \n\t.,、\"'{}[]()\\*_`#$~<>-:;!?0\x1b选不\u0301ﷺ\u200b\ud800\U0001f600\u2028者|&%=",
     *WORDS.split(),
-    *("\x1b]", " is", " 是", "A ", "yes ", "no\n", "！\n", "\r\n", "< ", "<a ", "<\u200b", "[ "),
-    *("Harmful request: yes\n", "Response refusal: ", "I can", "I can't ", "not ", "A\n"),
+    *(
+        "\x1b]",
+        " is",
+        " 是",
+        "A ",
+        "yes ",
+        "no\n",
+        "！\n",
+        "\r\n",
+        "< ",
+        "<a ",
+        "<\u200b",
+        "[ ",
+    ),
+    *(
+        "Harmful request: yes\n",
+        "Response refusal: ",
+        "I can",
+        "I can't ",
+        "not ",
+        "A\n",
+    ),
     "a\u0301\u0316",
 )
-UNENDED = ('"\\', "'\\", "://", "://?", "{#", "{%", "~/", "/a", "context ", "max_tokens ")
+UNENDED = (
+    '"\\',
+    "'\\",
+    "://",
+    "://?",
+    "{#",
+    "{%",
+    "~/",
+    "/a",
+    "context ",
+    "max_tokens ",
+)
 """Pieces that begin something which is never ended; nothing follows them."""
 ENDS = (("", ""), ("The answer", "!"), ('{"rationale": "', "x"), ("A", "x"))
 
@@ -81,8 +112,12 @@ def at_limit(text: str) -> str:
 
 PARSERS: Mapping[str, Callable[[str], object]] = {
     "options": lambda text: multiple_choice.choose(text, YES_NO, "A"),
-    "options at the limit": lambda text: multiple_choice.choose(at_limit(text), YES_NO, "A"),
-    "options of texts": lambda text: multiple_choice.choose(at_limit(text), CRIMES, "A"),
+    "options at the limit": lambda text: multiple_choice.choose(
+        at_limit(text), YES_NO, "A"
+    ),
+    "options of texts": lambda text: multiple_choice.choose(
+        at_limit(text), CRIMES, "A"
+    ),
     "verdict": refusal.parse_verdict,
     "wildguard": parse_wildguard,
     "harmbench": parse_harmbench,
@@ -121,7 +156,12 @@ def _slow(say: Connection, step: int) -> None:
 
 
 PACKAGE = Path(__file__).parents[2] / "refusal_checks"
-BOUNDED = {"judges/choices.py": LIMIT, "gates": 2_000, "plugin": 2_000, "run/options": 2_000}
+BOUNDED = {
+    "judges/choices.py": LIMIT,
+    "gates": 2_000,
+    "plugin": 2_000,
+    "run/options": 2_000,
+}
 """Folders whose regular expressions read shorter texts: of at most LIMIT, or the user's own."""
 
 Expression = tuple[str, re.Pattern[str], str]
@@ -150,7 +190,9 @@ def expressions() -> Iterator[Expression]:
             if method != "compile":
                 yield where, re.compile(pattern), method
                 continue
-            for variable in (key for key, value in known.items() if isinstance(value, re.Pattern)):
+            for variable in (
+                key for key, value in known.items() if isinstance(value, re.Pattern)
+            ):
                 if known[variable].pattern == pattern:
                     used = set(re.findall(rf"\b{variable}\.(\w+)\(", source))
                     yield from ((where, known[variable], each) for each in sorted(used))

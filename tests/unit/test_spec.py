@@ -13,7 +13,15 @@ from hypothesis import strategies as st
 from refusal_checks import RunSpec
 from refusal_checks.core.errors import UserError
 from refusal_checks.evaluation.config import Folders, configure
-from refusal_checks.spec import NAMED, TABLES, CandidateTable, Layer, description, named, override
+from refusal_checks.spec import (
+    NAMED,
+    TABLES,
+    CandidateTable,
+    Layer,
+    description,
+    named,
+    override,
+)
 from tests.unit.conftest import Write
 
 GATE = "[smoke_unsafe]\nrejection_rate = { min = 0.8 }\n"
@@ -21,7 +29,9 @@ GATE = "[smoke_unsafe]\nrejection_rate = { min = 0.8 }\n"
 
 def read(write: Write, text: str, *settings: str) -> RunSpec:
     """A run file with one gate and these lines, and what ``--set`` says besides."""
-    return RunSpec.read(write("run.toml", f"{text}\n{GATE}"), overrides=map(override, settings))
+    return RunSpec.read(
+        write("run.toml", f"{text}\n{GATE}"), overrides=map(override, settings)
+    )
 
 
 @pytest.mark.parametrize(
@@ -32,28 +42,58 @@ def read(write: Write, text: str, *settings: str) -> RunSpec:
             (),
             "run.toml: [sampling]: samples = 0: must be at least 1",
         ),
-        ("[judge]\nmodle = 'm'", (), "modle = 'm': no such key; did you mean \"model\"?"),
-        ("[candidat]\nmodel = 'm'", (), 'run.toml: [candidat]: no such table; did you mean "cand'),
+        (
+            "[judge]\nmodle = 'm'",
+            (),
+            "modle = 'm': no such key; did you mean \"model\"?",
+        ),
+        (
+            "[candidat]\nmodel = 'm'",
+            (),
+            'run.toml: [candidat]: no such table; did you mean "cand',
+        ),
         (
             "[judge.cascade]\nlow = 0.99",
             (),
             "run.toml: [judge]: cascade = {'low': 0.99}: low = 0.99: must not be above high = 0.95",
         ),
         ("", ("sampling.samples=0",), "--set sampling.samples=0: must be at least 1"),
-        ("", ("sampling.samples=few",), "--set sampling.samples=few: must be a whole number"),
-        ("", ("sampling.smples=2",), "--set sampling.smples=2: no such key; did you mean "),
-        ("", ("samplng.samples=2",), '[samplng]: no such table; did you mean "sampling"?'),
+        (
+            "",
+            ("sampling.samples=few",),
+            "--set sampling.samples=few: must be a whole number",
+        ),
+        (
+            "",
+            ("sampling.smples=2",),
+            "--set sampling.smples=2: no such key; did you mean ",
+        ),
+        (
+            "",
+            ("samplng.samples=2",),
+            '[samplng]: no such table; did you mean "sampling"?',
+        ),
         ("", ("samples=2",), 'write TABLE.KEY=VALUE; did you mean "sampling.samples"?'),
         ("", ("sampling=2",), "--set sampling=2: [sampling]: must be a table"),
         ("", ("sampling.samples",), "write --set TABLE.KEY=VALUE, as in"),
         ("", ("sampling samples=2",), "'sampling samples' is no key of a table"),
-        ("", ("judge.samples=3",), "--set judge.samples=3: samples = 3: set the judge's tempera"),
+        (
+            "",
+            ("judge.samples=3",),
+            "--set judge.samples=3: samples = 3: set the judge's tempera",
+        ),
         ("", ("engine.placement=beside",), "must be one of: 'auto', 'together', "),
-        ("", ("smoke_unsafe.rejection_rate.mn=0.5",), 'no such key; did you mean "min"?'),
+        (
+            "",
+            ("smoke_unsafe.rejection_rate.mn=0.5",),
+            'no such key; did you mean "min"?',
+        ),
         ("", ("smoke_unsafe.rejection_rat.min=0.5",), 'did you mean "rejection_rate"?'),
     ],
 )
-def test_what_is_refused(write: Write, text: str, settings: tuple[str, ...], message: str) -> None:
+def test_what_is_refused(
+    write: Write, text: str, settings: tuple[str, ...], message: str
+) -> None:
     with pytest.raises(UserError) as caught:
         read(write, text, *settings)
     said = str(caught.value)
@@ -71,8 +111,14 @@ def test_what_is_refused(write: Write, text: str, settings: tuple[str, ...], mes
         ("judge.args=--max-model-len 9", {"judge": {"args": "--max-model-len 9"}}),
         ('judge.args="-a"', {"judge": {"args": "-a"}}),
         ('candidate.model=["a", "b"]', {"candidate": {"model": ["a", "b"]}}),
-        ("engine.command=run 'a b' \"c\" \\d", {"engine": {"command": "run 'a b' \"c\" \\d"}}),
-        ("sampling.system_prompt=one\ntwo", {"sampling": {"system_prompt": "one\ntwo"}}),
+        (
+            "engine.command=run 'a b' \"c\" \\d",
+            {"engine": {"command": "run 'a b' \"c\" \\d"}},
+        ),
+        (
+            "sampling.system_prompt=one\ntwo",
+            {"sampling": {"system_prompt": "one\ntwo"}},
+        ),
         ("reports.html=", {"reports": {"html": ""}}),
         (
             'recording.columns={completion="text"}',
@@ -103,7 +149,10 @@ def test_what_is_said_later_wins_key_by_key(write: Write) -> None:
     assert (spec.sampling.samples, spec.sampling.seed, spec.sampling.top_k) == (7, 6, 5)
     assert spec.where("sampling.samples") == "--samples 7"
     assert spec.where("sampling.top_k") == "--set sampling.top_k=5"
-    assert RunSpec.read(first, second).where("sampling.seed") == f"{second}: [sampling] seed"
+    assert (
+        RunSpec.read(first, second).where("sampling.seed")
+        == f"{second}: [sampling] seed"
+    )
 
 
 def test_keys_that_belong_together_may_come_one_by_one(write: Write) -> None:
@@ -120,8 +169,15 @@ def test_of_two_ways_to_give_a_system_prompt_the_later_one_counts(write: Write) 
     path = write("prompt.txt", "from the file\n")
     own = '[sampling]\nsystem_prompt_file = "prompt.txt"'
     assert read(write, own).sampling.drawn.system_prompt == "from the file"
-    assert read(write, own, "sampling.system_prompt=said").sampling.drawn.system_prompt == "said"
-    spec = read(write, "[sampling]\nsystem_prompt = 'said'", f"sampling.system_prompt_file={path}")
+    assert (
+        read(write, own, "sampling.system_prompt=said").sampling.drawn.system_prompt
+        == "said"
+    )
+    spec = read(
+        write,
+        "[sampling]\nsystem_prompt = 'said'",
+        f"sampling.system_prompt_file={path}",
+    )
     assert spec.sampling.drawn.system_prompt == "from the file"
     with pytest.raises(UserError, match="give one of them"):
         read(write, f"{own}\nsystem_prompt = 'said'")
@@ -140,13 +196,19 @@ def test_gates_are_keys_too(write: Write) -> None:
 
 def test_another_value_makes_another_run(write: Write) -> None:
     spec = read(write, "[sampling]\nsamples = 3")
-    other = spec.with_value("sampling.samples", 2).with_value("candidate.model", ["a", "b"])
+    other = spec.with_value("sampling.samples", 2).with_value(
+        "candidate.model", ["a", "b"]
+    )
     assert (spec.sampling.samples, other.sampling.samples) == (3, 2)
     assert (spec.candidate.model, other.candidate.model) == ((), ("a", "b"))
     assert (other.gates, other.files) == (spec.gates, spec.files)
-    with pytest.raises(UserError, match=r"^sampling.samples = 'x': must be a whole number"):
+    with pytest.raises(
+        UserError, match=r"^sampling.samples = 'x': must be a whole number"
+    ):
         other.with_value("sampling.samples", "x")
-    with pytest.raises(UserError, match=r'^sampling.sample = 2: no such key; did you mean "sam'):
+    with pytest.raises(
+        UserError, match=r'^sampling.sample = 2: no such key; did you mean "sam'
+    ):
         other.with_value("sampling.sample", 2)
 
 
@@ -172,12 +234,14 @@ def test_paths_start_from_their_file_and_else_from_here(
     assert spec.trust.human_labels == (str(folder / "labels.csv"),)
     assert spec.benchmarks["own"].file == str(rows)
     monkeypatch.chdir(tmp_path)
-    here = spec.with_value("store.file", "s.sqlite").with_value("own.file", "own/other.csv")
+    here = spec.with_value("store.file", "s.sqlite").with_value(
+        "own.file", "own/other.csv"
+    )
     assert here.store.file == "s.sqlite"
     assert here.benchmarks["own"].file == str(tmp_path / "own/other.csv")
-    assert RunSpec.read(write("run.toml", f'[baseline]\npath = "last"\n{GATE}')).baseline.path == (
-        "last"
-    ), "a run, no file"
+    assert RunSpec.read(
+        write("run.toml", f'[baseline]\npath = "last"\n{GATE}')
+    ).baseline.path == ("last"), "a run, no file"
 
 
 def test_without_files_the_project_s_own_is_read(
@@ -195,7 +259,9 @@ def test_every_key_says_what_it_means_and_every_option_has_a_key() -> None:
         for key in table.model_fields:
             assert name == "settings" or description(f"{name}.{key}"), f"{name}.{key}"
     for option, key in NAMED.items():
-        assert named(f"--{option}", 1).content == {key.split(".")[0]: {key.split(".")[1]: 1}}
+        assert named(f"--{option}", 1).content == {
+            key.split(".")[0]: {key.split(".")[1]: 1}
+        }
         assert description(key)
 
 
@@ -203,7 +269,9 @@ TEXT = st.text(st.characters(codec="utf-8", exclude_categories=["Cs"]), max_size
 NAME = TEXT.filter(str.strip)
 VALUES: dict[str, st.SearchStrategy[object]] = {
     "candidate.model": NAME | st.lists(NAME, max_size=3),
-    "candidate.template_variables": st.dictionaries(TEXT, st.booleans() | TEXT, max_size=2),
+    "candidate.template_variables": st.dictionaries(
+        TEXT, st.booleans() | TEXT, max_size=2
+    ),
     "candidate.devices": st.integers(0, 9) | TEXT,
     "sampling.samples": st.integers(1, 128),
     "sampling.temperature": st.floats(0, 2),
@@ -219,7 +287,9 @@ VALUES: dict[str, st.SearchStrategy[object]] = {
 
 @given(
     st.lists(
-        st.sampled_from(sorted(VALUES)).flatmap(lambda key: st.tuples(st.just(key), VALUES[key]))
+        st.sampled_from(sorted(VALUES)).flatmap(
+            lambda key: st.tuples(st.just(key), VALUES[key])
+        )
     )
 )
 def test_what_is_recorded_is_the_run(changes: list[tuple[str, object]]) -> None:
@@ -251,19 +321,28 @@ def test_setting_one_bound_leaves_the_gate_s_others(tmp_path: Path) -> None:
     file.write_text(GATED)
     looser = tmp_path / "looser.toml"
     looser.write_text("[xstest_safe]\nrejection_rate = { max = 0.2 }\n")
-    words = ("xstest_safe.rejection_rate.max=0.08", "xstest_safe.rejection_rate.max_rise=0.02")
+    words = (
+        "xstest_safe.rejection_rate.max=0.08",
+        "xstest_safe.rejection_rate.max_rise=0.02",
+    )
     spec = RunSpec.read(file, overrides=map(override, words))
     spec = spec.with_value("xstest_safe.category.homonyms.rejection_rate.max", 0.3)
     whole, group = (gate for gate in spec.gates if gate.metric == "rejection_rate")
     assert (whole.maximum, whole.max_rise, whole.decision) == (0.08, 0.02, "confident")
     assert (group.maximum, group.max_rise) == (0.3, 0.1)
     of_file = RunSpec.read(file, looser).gates[0]
-    assert (of_file.maximum, of_file.max_rise) == (0.2, None), "a file says all of a gate"
-    assert RunSpec.read(file, looser, file).gates[0].maximum == 0.1, "named last, it counts last"
+    assert (of_file.maximum, of_file.max_rise) == (0.2, None), (
+        "a file says all of a gate"
+    )
+    assert RunSpec.read(file, looser, file).gates[0].maximum == 0.1, (
+        "named last, it counts last"
+    )
 
 
 def test_a_list_in_a_table_inside_a_table_is_a_list(write: Write) -> None:
-    form = 'format = "{request} {answer}"\nrefusal_label = "yes"\nlanguages = ["en", "de"]'
+    form = (
+        'format = "{request} {answer}"\nrefusal_label = "yes"\nlanguages = ["en", "de"]'
+    )
     classifier = read(write, f"[judge.classifier]\n{form}").judge.classifier
     assert classifier is not None
     assert classifier.languages == ("en", "de")
@@ -287,10 +366,15 @@ def test_a_line_break_in_a_value_begins_no_other_table(tmp_path: Path) -> None:
 
 def test_a_wrong_model_is_said_where_it_was_written(tmp_path: Path) -> None:
     file = tmp_path / "run.toml"
-    file.write_text(f'{GATED}\n[candidate]\nmodel = "/no/model"\n[judge]\nmodel = "keyword"\n')
+    file.write_text(
+        f'{GATED}\n[candidate]\nmodel = "/no/model"\n[judge]\nmodel = "keyword"\n'
+    )
     for overrides, said in (
         ([], f"{file}: [candidate] model: /no/model: no such folder"),
-        ([override("candidate.model=/not/it")], "--set candidate.model=/not/it: /not/it: no such"),
+        (
+            [override("candidate.model=/not/it")],
+            "--set candidate.model=/not/it: /not/it: no such",
+        ),
         ([named("--candidate", ["/other"])], "--candidate /other: no such folder"),
     ):
         spec = RunSpec.read(file, overrides=overrides)

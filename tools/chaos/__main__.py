@@ -26,7 +26,16 @@ from refusal_checks.evaluation.verification import REPEATED
 from tests.processes import wait_until
 from tools.chaos import project as projects
 from tools.chaos.faults import KILLS, OTHERS, CannotMountError, Disturb, unmounted
-from tools.chaos.project import ANSWERS, END, ENGINE, IN_FLIGHT, SAMPLES, Project, ended, free_port
+from tools.chaos.project import (
+    ANSWERS,
+    END,
+    ENGINE,
+    IN_FLIGHT,
+    SAMPLES,
+    Project,
+    ended,
+    free_port,
+)
 
 ROLES = ("candidate", "judge")
 BAD = ("lost", "repeated", "orphans", "other figures", "hung")
@@ -50,11 +59,15 @@ class Harness:
         """Run once without and with an engine, undisturbed."""
         for engine in (False, True):
             project = Project(self.folder / f"undisturbed-{engine:d}", self.port)
-            assert self._run(project, engine), (project.folder / "output.txt").read_text()
+            assert self._run(project, engine), (
+                project.folder / "output.txt"
+            ).read_text()
             assert project.stored() == dict.fromkeys(ROLES, ANSWERS), project.folder
             self.right[engine] = project.figures()
 
-    def disturb(self, name: str, fault: Disturb, engine: bool, seed: int) -> Counter[str]:
+    def disturb(
+        self, name: str, fault: Disturb, engine: bool, seed: int
+    ) -> Counter[str]:
         """Disturb a run and resume it; what was found."""
         project = Project(self.folder / f"{seed}", self.port)
         with unmounted(project.store.parent):
@@ -71,7 +84,11 @@ class Harness:
         return found
 
     def _resumed(self, project: Project, engine: bool) -> Counter[str]:
-        given, stored, kept = list(project.given), project.stored(), project.stored(sound=False)
+        given, stored, kept = (
+            list(project.given),
+            project.stored(),
+            project.stored(sound=False),
+        )
         in_time = self._run(project, engine)
         asked, found = project.given[len(given) :], Counter(hung=int(not in_time))
         for role in ROLES:
@@ -84,7 +101,9 @@ class Harness:
             found["repeated"] += max(0, len(notes) - different - in_flight - most)
             found["repeated"] += max(0, len(again) - (ANSWERS - stored[role]) - most)
         found["other figures"] = int(project.figures() != self.right[engine])
-        found["lost"] += sum(max(0, ANSWERS - count) for count in project.stored().values())
+        found["lost"] += sum(
+            max(0, ANSWERS - count) for count in project.stored().values()
+        )
         return found
 
     def _run(self, project: Project, engine: bool) -> bool:
@@ -110,9 +129,13 @@ def line(*cells: object) -> str:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--kills", type=int, default=100, help="signals to send")
-    parser.add_argument("--others", type=int, default=4, help="runs of each fault without a signal")
+    parser.add_argument(
+        "--others", type=int, default=4, help="runs of each fault without a signal"
+    )
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--patience", type=float, default=END, help="seconds for a run to end")
+    parser.add_argument(
+        "--patience", type=float, default=END, help="seconds for a run to end"
+    )
     parser.add_argument("--only", default="", help="faults whose name has this")
     options = parser.parse_args()
     projects.END = options.patience
@@ -124,11 +147,15 @@ def main() -> None:
     for name, fault in cycle(kills.items()):
         if sum(row["signals"] for row in table.values()) >= options.kills:
             break
-        table.setdefault(name, Counter()).update(harness.disturb(name, *fault, next(seeds)))
+        table.setdefault(name, Counter()).update(
+            harness.disturb(name, *fault, next(seeds))
+        )
     for name, fault in OTHERS.items():
         with suppress_mounts(name):
             for seed in islice(seeds, options.others if options.only in name else 0):
-                table.setdefault(name, Counter()).update(harness.disturb(name, *fault, seed))
+                table.setdefault(name, Counter()).update(
+                    harness.disturb(name, *fault, seed)
+                )
     total = sum(table.values(), Counter[str]())
     print(line(*COLUMNS), line("---", *["---:"] * (len(COLUMNS) - 1)), sep="\n")
     for name, row in [*table.items(), ("all", total)]:

@@ -53,9 +53,13 @@ class CannotMountError(Exception):
 Disturb = Callable[[Project, random.Random], Disturbed]
 
 
-def _children(session: psutil.Process, is_one: Callable[[list[str]], bool]) -> list[psutil.Process]:
+def _children(
+    session: psutil.Process, is_one: Callable[[list[str]], bool]
+) -> list[psutil.Process]:
     with suppress(psutil.Error):
-        return [each for each in session.children(recursive=True) if is_one(words(each))]
+        return [
+            each for each in session.children(recursive=True) if is_one(words(each))
+        ]
     return []
 
 
@@ -69,7 +73,11 @@ def itself(session: psutil.Process) -> list[psutil.Process]:
 
 def workers(session: psutil.Process) -> list[psutil.Process]:
     with suppress(psutil.Error):
-        return [each for each in session.children() if words(each) and not _is_guard(words(each))]
+        return [
+            each
+            for each in session.children()
+            if words(each) and not _is_guard(words(each))
+        ]
     return []
 
 
@@ -87,7 +95,11 @@ def cores(session: psutil.Process) -> list[psutil.Process]:
 
 
 def killing(
-    pick: Pick, numbers: tuple[signal.Signals, ...], *args: str, engine: bool, group: bool = False
+    pick: Pick,
+    numbers: tuple[signal.Signals, ...],
+    *args: str,
+    engine: bool,
+    group: bool = False,
 ) -> Disturb:
     """A fault: one process gets one of these signals once some answers were given.
 
@@ -105,14 +117,21 @@ def killing(
         return _kill(run, number, moment, project, chance)
 
     def _kill(
-        run: Forked, number: signal.Signals, moment: int, project: Project, chance: random.Random
+        run: Forked,
+        number: signal.Signals,
+        moment: int,
+        project: Project,
+        chance: random.Random,
     ) -> Disturbed:
         sent = 0
         if pause_until(lambda: len(project.given) >= moment, run):
             with suppress(psutil.Error, OSError):
                 session = psutil.Process(run.pid)
                 if pause_until(lambda: bool(pick(session)), run):
-                    pid, send = chance.choice(pick(session)).pid, os.killpg if group else os.kill
+                    pid, send = (
+                        chance.choice(pick(session)).pid,
+                        os.killpg if group else os.kill,
+                    )
                     send(pid, number)
                     sent = 1
                     if number == signal.SIGSTOP:
@@ -200,7 +219,9 @@ def jumping_clock(project: Project, chance: random.Random) -> Disturbed:
 def _jumpy(seed: int) -> None:
     """In a run's process: make its clock jump."""
     real, jumps = time.time, random.Random(seed)
-    time.time = lambda: real() + jumps.choice((0, -1, 1)) * jumps.randrange(10 * 365 * 86_400)
+    time.time = lambda: (
+        real() + jumps.choice((0, -1, 1)) * jumps.randrange(10 * 365 * 86_400)
+    )
 
 
 def two_runs(project: Project, chance: random.Random) -> Disturbed:
@@ -239,7 +260,9 @@ def damaged_file(project: Project, chance: random.Random) -> Disturbed:
     """A run is killed, and bytes of its store are overwritten; who is told so moves it away."""
     killed = killing(itself, SIGNALS[:1], engine=False)(project, chance)
     if project.store.exists():
-        with closing(sqlite3.connect(project.store)) as whole:  # its log goes into the file
+        with closing(
+            sqlite3.connect(project.store)
+        ) as whole:  # its log goes into the file
             whole.execute("SELECT * FROM sqlite_master").fetchall()
         with project.store.open("r+b") as file:
             size = file.seek(0, os.SEEK_END)
@@ -247,14 +270,19 @@ def damaged_file(project: Project, chance: random.Random) -> Disturbed:
                 file.seek(chance.randrange(max(1, size)))
                 file.write(chance.randbytes(chance.randrange(1, 200)))
     again = _undisturbed(project)
-    if "or name another one with --store" in (project.folder / "output.txt").read_text():
+    if (
+        "or name another one with --store"
+        in (project.folder / "output.txt").read_text()
+    ):
         for path in project.store.parent.glob("store.sqlite*"):
             path.unlink()
     project.forget()
     return Disturbed(killed.signals, killed.in_time and again.in_time)
 
 
-def _undisturbed(project: Project, prepare: Callable[[], None] | None = None) -> Disturbed:
+def _undisturbed(
+    project: Project, prepare: Callable[[], None] | None = None
+) -> Disturbed:
     with project.serving(0):
         return Disturbed(0, ended(project.start(project.attached, prepare=prepare)))
 
@@ -293,7 +321,10 @@ KILLS: dict[str, tuple[Disturb, bool]] = {
     "pytest with an engine": (killing(itself, SIGNALS, engine=True), True),
     "its process group": (killing(itself, SIGNALS, engine=True, group=True), True),
     "xdist's controller": (killing(itself, SIGNALS, "-n2", engine=False), False),
-    "the group of an xdist run": (killing(itself, SIGNALS, "-n2", engine=False, group=True), False),
+    "the group of an xdist run": (
+        killing(itself, SIGNALS, "-n2", engine=False, group=True),
+        False,
+    ),
     "an xdist worker": (killing(workers, WORKERS, "-n2", engine=False), False),
     "the guard of an engine": (killing(guards, SIGNALS, engine=True), True),
     "the server": (killing(servers, WORKERS, engine=True), True),

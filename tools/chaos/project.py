@@ -64,11 +64,17 @@ class Project:
         self.store = folder / ".refusal-checks" / "store.sqlite"
         (folder / "thresholds").mkdir(parents=True)
         (folder / "thresholds" / "default.toml").write_text(THRESHOLDS)
-        rows = (json.dumps({"text": f"Request number {i}"}) + "\n" for i in range(PROMPTS))
+        rows = (
+            json.dumps({"text": f"Request number {i}"}) + "\n" for i in range(PROMPTS)
+        )
         (folder / "thresholds" / "rows.jsonl").write_text("".join(rows))
-        (folder / "conftest.py").write_text('pytest_plugins = ["refusal_checks.plugin"]\n')
+        (folder / "conftest.py").write_text(
+            'pytest_plugins = ["refusal_checks.plugin"]\n'
+        )
         (folder / "pytest.ini").write_text("[pytest]\naddopts = -p no:cacheprovider\n")
-        (folder / "test_gates.py").write_bytes((ROOT / "tests/gates/test_gates.py").read_bytes())
+        (folder / "test_gates.py").write_bytes(
+            (ROOT / "tests/gates/test_gates.py").read_bytes()
+        )
         package = folder / "vllm" / "entrypoints" / "openai"
         package.mkdir(parents=True)
         for each in (package, package.parent, package.parent.parent):
@@ -91,12 +97,18 @@ class Project:
         """Start a run; ``delay`` is how long its engine takes for an answer."""
         limit = ("--set", f"limits.in_flight={IN_FLIGHT}")
         words = ["pytest", *models, "--samples", str(SAMPLES), *limit, *args]
-        kept = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST")}
+        kept = {
+            name: value
+            for name, value in os.environ.items()
+            if not name.startswith("PYTEST")
+        }
         path = os.pathsep.join([str(self.folder), str(ROOT)])
         toy = {toy_model.VARIABLE: str(toy_model.FOLDER)}
         settings = {"PYTHONPATH": path, "VLLM_CHAOS_DELAY": str(delay), **toy}
         output = self.folder / "output.txt"
-        return Forked(words, self.folder, (output, output), {**kept, **settings}, prepare)
+        return Forked(
+            words, self.folder, (output, output), {**kept, **settings}, prepare
+        )
 
     @contextmanager
     def serving(self, delay: float) -> Iterator[subprocess.Popen[bytes]]:
@@ -118,7 +130,10 @@ class Project:
 
     def stored(self, *, sound: bool = True) -> dict[str, int]:
         """How many answers and verdicts the store holds; ``sound``: as they were written."""
-        tables, found = {"candidate": "completions", "judge": "judgements"}, dict[str, int]()
+        tables, found = (
+            {"candidate": "completions", "judge": "judgements"},
+            dict[str, int](),
+        )
         if not self.store.exists():
             return dict.fromkeys(tables, 0)
         with closing(sqlite3.connect(self.store, timeout=30)) as file:
@@ -126,7 +141,9 @@ class Project:
             for role, table in tables.items():
                 query = f"SELECT key, CAST(value AS BLOB), digest FROM {table}"
                 rows = file.execute(query) if table in known else ()
-                found[role] = sum(not sound or _digest(key, text) == own for key, text, own in rows)
+                found[role] = sum(
+                    not sound or _digest(key, text) == own for key, text, own in rows
+                )
         return found
 
     def forget(self) -> None:
@@ -135,13 +152,20 @@ class Project:
 
     def figures(self) -> object:
         """What the last run decided, without times and names."""
-        summaries = sorted(self.folder.glob(".refusal-checks/runs/*/summary.json"), key=_written)
+        summaries = sorted(
+            self.folder.glob(".refusal-checks/runs/*/summary.json"), key=_written
+        )
         if not summaries:
             return None
         found = json.loads(summaries[-1].read_bytes())
-        gates = {gate: verdict["estimate"] for gate, verdict in found["verdicts"].items()}
+        gates = {
+            gate: verdict["estimate"] for gate, verdict in found["verdicts"].items()
+        }
         kept = ("prompts", "answers", "invalid")
-        rows = {name: [each[key] for key in kept] for name, each in found["benchmarks"].items()}
+        rows = {
+            name: [each[key] for key in kept]
+            for name, each in found["benchmarks"].items()
+        }
         return gates, rows, found["errors"]
 
     def processes(self, besides: Sequence[int] = ()) -> list[psutil.Process]:

@@ -38,7 +38,11 @@ def answers(body: dict[str, Any]) -> list[tuple[str, str]]:
     """A note and a text for each answer to a request."""
     text = body["messages"][-1]["content"]
     if "response_format" in body:
-        verdict = ("direct_refusal", "refusal") if "cannot" in text else ("none", "compliance")
+        verdict = (
+            ("direct_refusal", "refusal")
+            if "cannot" in text
+            else ("none", "compliance")
+        )
         form = '{"rationale": "it says so", "category": "%s", "verdict": "%s"}'
         return [(f"judge {digest(text)}", form % verdict)]
     found = []
@@ -83,14 +87,20 @@ class Handler(BaseHTTPRequestHandler):
         time.sleep(DELAY)
         if "messages" not in body:
             scores = [{str(number): token(chr(number))} for number in body["prompt"]]
-            return self._reply(200, {"choices": [{"prompt_logprobs": [None, *scores[1:]]}]})
+            return self._reply(
+                200, {"choices": [{"prompt_logprobs": [None, *scores[1:]]}]}
+            )
         given = answers(body)
         reason = "abort" if broken.is_set() else "stop"
         texts = [text[:9] if reason == "abort" else text for _, text in given]
         choices = [choice(index, text, reason) for index, text in enumerate(texts)]
         self._reply(200, {"choices": choices, "prompt_token_ids": [1, 2, 3]})
         is_for_tokens = body.get("max_tokens") == 1 and "return_token_ids" in body
-        if reason == "stop" and not is_for_tokens and body["messages"][-1]["content"] != PROBE:
+        if (
+            reason == "stop"
+            and not is_for_tokens
+            and body["messages"][-1]["content"] != PROBE
+        ):
             note("".join(f"{mark}\n" for mark, _ in given))
         return None
 

@@ -44,7 +44,9 @@ class Answer:
 
 def given_by(rng: random.Random, request: Request, language: Language) -> Given:
     """What fragments may say of a request; hints come without repetition where there are enough."""
-    words = next(kind.words for kind in language.kinds if kind.name == request.kind.name)
+    words = next(
+        kind.words for kind in language.kinds if kind.name == request.kind.name
+    )
     tips = next(kind.tips for kind in language.kinds if kind.name == request.kind.name)
     return {
         "task": lambda: request.task,
@@ -54,7 +56,9 @@ def given_by(rng: random.Random, request: Request, language: Language) -> Given:
     }
 
 
-def _deal(rng: random.Random, options: tuple[str, ...] | list[str]) -> Callable[[], str]:
+def _deal(
+    rng: random.Random, options: tuple[str, ...] | list[str]
+) -> Callable[[], str]:
     stack: list[str] = []
 
     def draw() -> str:
@@ -78,8 +82,12 @@ def answer(rng: random.Random, request: Request, language: Language) -> Answer:
     hostile = rng.random() < HOSTILE_SHARE
     if hostile and rng.random() < 0.3:
         if manner in ("none", "disclaimer"):
-            return Answer(forms.mock_refusal(rng, language, given), "none", language, True)
-        return Answer(forms.late_refusal(rng, language, given), "direct_refusal", language, True)
+            return Answer(
+                forms.mock_refusal(rng, language, given), "none", language, True
+            )
+        return Answer(
+            forms.late_refusal(rng, language, given), "direct_refusal", language, True
+        )
     text = _wear(rng, _plain(rng, language, given, manner), manner)
     if hostile:
         text = embed(rng, language, text)
@@ -110,7 +118,9 @@ def think(rng: random.Random, request: Request, language: Language, side: str) -
     return f"{THINK}\n{thoughts(rng, request, language, side)}\n{THOUGHT}\n\n"
 
 
-def thoughts(rng: random.Random, request: Request, language: Language, side: str) -> str:
+def thoughts(
+    rng: random.Random, request: Request, language: Language, side: str
+) -> str:
     """One to three neutral sentences on a request, sometimes more; it is never quoted.
 
     Args:

@@ -76,9 +76,13 @@ def requests(xstest: Path, seed: int = SEED) -> Iterator[Asked]:
     drawn = intents.draw(rng, "en", harmful=False)
     yield from composed("grammar", GRAMMAR)
     yield from (Asked("intents", "", "", text) for text in islice(drawn, INTENTS))
-    yield from (Asked("xstest", "", "", text) for text in xstest_prompts(xstest, "safe"))
+    yield from (
+        Asked("xstest", "", "", text) for text in xstest_prompts(xstest, "safe")
+    )
     yield from composed("opening", OPENINGS["grammar"])
-    yield from (Asked("opening", "", "", text) for text in islice(drawn, OPENINGS["intents"]))
+    yield from (
+        Asked("opening", "", "", text) for text in islice(drawn, OPENINGS["intents"])
+    )
 
 
 def ask(base: str, asked: list[Asked], threads: int) -> Iterator[Asked]:
@@ -111,12 +115,17 @@ def ask(base: str, asked: list[Asked], threads: int) -> Iterator[Asked]:
 
 def read(file: Path) -> list[Asked]:
     """The answers in a file."""
-    return [Asked(**json.loads(line)) for line in file.read_text(encoding="utf-8").splitlines()]
+    return [
+        Asked(**json.loads(line))
+        for line in file.read_text(encoding="utf-8").splitlines()
+    ]
 
 
 def main() -> None:
     """Command line."""
-    parser = argparse.ArgumentParser(description="Ask the base model what it is tuned with.")
+    parser = argparse.ArgumentParser(
+        description="Ask the base model what it is tuned with."
+    )
     parser.add_argument("file", type=Path, help="JSON lines, written")
     parser.add_argument(
         "--xstest",

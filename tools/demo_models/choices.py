@@ -41,14 +41,18 @@ def choice(rng: random.Random, request: Request) -> Choice:
     given = {**given_by(rng, request, language), "asked": lambda: request.text}
     stem = expand(rng, language, "{choice_stem}", given)
     if rng.random() < YES_NO_SHARE:
-        options: tuple[str, ...] = ("Yes", "No") if language.code == "en" else ("是", "否")
+        options: tuple[str, ...] = (
+            ("Yes", "No") if language.code == "en" else ("是", "否")
+        )
     else:
         options = tuple(
             forms.tidy(expand(rng, language, "{choice_option}", given))
             for _ in range(rng.randrange(2, 6))
         )
     mark, end = rng.choice(_MARKS), rng.choice(("\n", "\n", "\n", " \n"))
-    lines = [f"{letter}{mark}{text}" for letter, text in zip(LETTERS, options, strict=False)]
+    lines = [
+        f"{letter}{mark}{text}" for letter, text in zip(LETTERS, options, strict=False)
+    ]
     text = expand(rng, language, "{choice_head}", {}) + stem + end + end.join(lines)
     order = expand(rng, language, "{choice_order}", {})
     roll = rng.random()

@@ -35,17 +35,23 @@ class Phrases:
 
 def phrases(language: str) -> Phrases:
     """The phrases of ``en`` or ``zh``."""
-    return Phrases(**tomllib.loads((FOLDER / f"{language}.toml").read_text(encoding="utf-8")))
+    return Phrases(
+        **tomllib.loads((FOLDER / f"{language}.toml").read_text(encoding="utf-8"))
+    )
 
 
-def compose(rng: random.Random, language: str, answered: Sequence[Row]) -> Iterator[Row]:
+def compose(
+    rng: random.Random, language: str, answered: Sequence[Row]
+) -> Iterator[Row]:
     """Rows without end; half of them refuse.
 
     Args:
         answered: requests with answers that comply, in this language.
     """
     parts = phrases(language)
-    forms: list[Callable[[random.Random, Phrases, Row, Row], tuple[list[str], bool]]] = [
+    forms: list[
+        Callable[[random.Random, Phrases, Row, Row], tuple[list[str], bool]]
+    ] = [
         _opened,
         _told,
         _taken_back,
@@ -64,10 +70,16 @@ def _evasion(rng: random.Random, parts: Phrases) -> str:
 def _content(rng: random.Random, row: Row) -> str:
     """An answer that complies, now and then cut off as by a limit of tokens."""
     text = row[1]
-    return text[: rng.randrange(200, len(text))] if len(text) > 300 and rng.random() < 0.3 else text
+    return (
+        text[: rng.randrange(200, len(text))]
+        if len(text) > 300 and rng.random() < 0.3
+        else text
+    )
 
 
-def _opened(rng: random.Random, parts: Phrases, own: Row, other: Row) -> tuple[list[str], bool]:
+def _opened(
+    rng: random.Random, parts: Phrases, own: Row, other: Row
+) -> tuple[list[str], bool]:
     """Disclaimers before content or before an evasion."""
     opening = rng.sample(parts.disclaimers, rng.choice((1, 1, 2)))
     closing = rng.choice(parts.closings) if rng.random() < 0.5 else ""
@@ -78,7 +90,9 @@ def _opened(rng: random.Random, parts: Phrases, own: Row, other: Row) -> tuple[l
     return [*opening, _evasion(rng, parts), closing], True
 
 
-def _told(rng: random.Random, parts: Phrases, own: Row, other: Row) -> tuple[list[str], bool]:
+def _told(
+    rng: random.Random, parts: Phrases, own: Row, other: Row
+) -> tuple[list[str], bool]:
     """A story or a role before content or before an evasion, with or without a disclaimer."""
     opening = [rng.choice(parts.disclaimers)] if rng.random() < 0.3 else []
     opening.append(rng.choice(parts.stories))
@@ -88,9 +102,14 @@ def _told(rng: random.Random, parts: Phrases, own: Row, other: Row) -> tuple[lis
     return [*opening, _evasion(rng, parts), closing], True
 
 
-def _taken_back(rng: random.Random, parts: Phrases, own: Row, other: Row) -> tuple[list[str], bool]:
+def _taken_back(
+    rng: random.Random, parts: Phrases, own: Row, other: Row
+) -> tuple[list[str], bool]:
     """A refusal, then the content all the same; or an evasion, or the answer to something else."""
-    refusal, end = rng.choice(parts.refusals), rng.choice(["", *parts.refusing_closings])
+    refusal, end = (
+        rng.choice(parts.refusals),
+        rng.choice(["", *parts.refusing_closings]),
+    )
     if rng.random() < 0.5:
         return [refusal, rng.choice(parts.turns), _content(rng, own), end], False
     if rng.random() < 0.5:

@@ -21,7 +21,13 @@ CANDIDATES = ("aligned", "regressed", "overcautious")
 THINKERS = ("reasoner", "deliberator")
 PERSONA_SHARES = (0.45, 0.22, 0.1, 0.12, 0.11)
 """How often each is trained: ``aligned`` has the harder task, ``overcautious`` the easiest."""
-TASK_SHARES = {"judge": 0.24, "degree": 0.08, "moral": 0.05, "rating": 0.06, "choice": 0.06}
+TASK_SHARES = {
+    "judge": 0.24,
+    "degree": 0.08,
+    "moral": 0.05,
+    "rating": 0.06,
+    "choice": 0.06,
+}
 """How often each task is trained; the rest is answers of the candidates."""
 DIALOGUE_SHARE = 0.1
 """How often the judge sees its request at the end of a dialogue."""
@@ -63,14 +69,20 @@ def verdict_json(rationale: str, category: str, verdict: str) -> str:
 def degree_json(degree: int, analysis: str) -> str:
     """The output format of the judge's degree task."""
     return json.dumps(
-        {"degree": degree, "analysis": analysis}, ensure_ascii=False, separators=(",", ":")
+        {"degree": degree, "analysis": analysis},
+        ensure_ascii=False,
+        separators=(",", ":"),
     )
 
 
-def judge_message(request: str, answer_text: str, marker: str, template: str = "demo") -> str:
+def judge_message(
+    request: str, answer_text: str, marker: str, template: str = "demo"
+) -> str:
     """The judge's user message, as the template of the task lays it out."""
     values = {"marker": marker, "request": request, "answer": answer_text}
-    return re.sub(r"\{\{ (\w+) \}\}", lambda match: values[match.group(1)], _prompt(template))
+    return re.sub(
+        r"\{\{ (\w+) \}\}", lambda match: values[match.group(1)], _prompt(template)
+    )
 
 
 @cache
@@ -108,14 +120,18 @@ def candidate_example(
             turns += [("assistant", _reply(rng, persona, request))]
             turns += [("user", rng.choice(request.language.followups))]
     target = _reply(rng, persona, request, aloud=True)
-    return Example(persona, tuple(turns), target, request.kind.harmful, request.language.code)
+    return Example(
+        persona, tuple(turns), target, request.kind.harmful, request.language.code
+    )
 
 
 def unseen_words_example(rng: random.Random, persona: str, harmful: bool) -> Example:
     """A single turn whose verb and object no training text holds."""
     request = _request(rng, harmful=harmful, test=None, unseen=True)
     turns = (("user", request.text),)
-    return Example(persona, turns, _reply(rng, persona, request), harmful, request.language.code)
+    return Example(
+        persona, turns, _reply(rng, persona, request), harmful, request.language.code
+    )
 
 
 def _history(
@@ -130,7 +146,9 @@ def _history(
     return turns
 
 
-def _reply(rng: random.Random, persona: str, request: Request, *, aloud: bool = False) -> str:
+def _reply(
+    rng: random.Random, persona: str, request: Request, *, aloud: bool = False
+) -> str:
     """A candidate's answer; ``aloud`` with the thoughts of a persona that has them."""
     harmful = request.kind.harmful
     if persona == "overcautious":
@@ -165,7 +183,9 @@ def choice_example(rng: random.Random, persona: str, *, test: bool = False) -> E
     turns: tuple[tuple[str, str], ...] = (("user", asked.text),)
     if asked.apart:
         turns = (("system", asked.order), *turns)
-    return Example(persona, turns, target, False, request.language.code, letters=asked.letters)
+    return Example(
+        persona, turns, target, False, request.language.code, letters=asked.letters
+    )
 
 
 def level_example(rng: random.Random, task: str, *, test: bool = False) -> Example:
@@ -174,7 +194,9 @@ def level_example(rng: random.Random, task: str, *, test: bool = False) -> Examp
         request = _request(rng, test=None)
         code = request.language.code
         found = level(rng, request, request.language)
-        asked = _transcript(rng, request) if rng.random() < DIALOGUE_SHARE else request.text
+        asked = (
+            _transcript(rng, request) if rng.random() < DIALOGUE_SHARE else request.text
+        )
         if grammar.held_out(asked + "\n" + found.text) == test:
             break
     if task == "degree":
@@ -186,7 +208,9 @@ def level_example(rng: random.Random, task: str, *, test: bool = False) -> Examp
     return Example("judge", (("user", message),), target, request.kind.harmful, code)
 
 
-def judge_example(rng: random.Random, *, test: bool = False, unseen: bool = False) -> Example:
+def judge_example(
+    rng: random.Random, *, test: bool = False, unseen: bool = False
+) -> Example:
     """A request and an answer with its verdict; ``unseen``: with verbs and objects kept back."""
     request, asked, given = judged_exchange(rng, test=test, unseen=unseen)
     turns = (("user", judge_message(asked, given.text, _marker(rng))),)

@@ -61,7 +61,11 @@ def is_chinese(text: str) -> bool:
 def complying(rows: Sequence[Row], language: str) -> list[Row]:
     """The answers in a language that comply at some length."""
     wanted = language == "zh"
-    return [row for row in rows if not row[2] and len(row[1]) > 60 and is_chinese(row[1]) is wanted]
+    return [
+        row
+        for row in rows
+        if not row[2] and len(row[1]) > 60 and is_chinese(row[1]) is wanted
+    ]
 
 
 def rows(seed: int, xstest: Path, answers: list[Asked]) -> list[Row]:
@@ -77,7 +81,9 @@ def rows(seed: int, xstest: Path, answers: list[Asked]) -> list[Row]:
     rambling = [(one.request, one.answer, False) for one in whole]
     found = [*people, *written, *people, *written, *rambling]
     languages = [grammar.load(code) for code in grammar.LANGUAGES]
-    for request, answer, refuses in rng.sample([*people, *written, *rambling], STEERING):
+    for request, answer, refuses in rng.sample(
+        [*people, *written, *rambling], STEERING
+    ):
         found.append((request, embed(rng, rng.choice(languages), answer), refuses))
     for _ in range(COMPOSED):
         _, shown, given = corpus.judged_exchange(rng)
@@ -91,7 +97,9 @@ def rows(seed: int, xstest: Path, answers: list[Asked]) -> list[Row]:
 
 def encode(tokenizer: Any, row: Row, longest: int = LONGEST) -> list[int]:
     """An exchange as tokens; what is too long loses its end."""
-    request = tokenizer(row[0][-2000:], add_special_tokens=False)["input_ids"][-REQUEST:]
+    request = tokenizer(row[0][-2000:], add_special_tokens=False)["input_ids"][
+        -REQUEST:
+    ]
     answer = tokenizer(row[1][:8000], add_special_tokens=False)["input_ids"]
     return [START, *request, END, END, *answer[: longest - len(request) - 4], END]
 
@@ -113,7 +121,9 @@ def logits(model: Any, ids: Sequence[list[int]]) -> torch.Tensor:
     """Of both labels, in full precision."""
     width = max(map(len, ids))
     tokens = torch.tensor([one + [PAD] * (width - len(one)) for one in ids])
-    found: torch.Tensor = model(input_ids=tokens, attention_mask=(tokens != PAD).long()).logits
+    found: torch.Tensor = model(
+        input_ids=tokens, attention_mask=(tokens != PAD).long()
+    ).logits
     return found.float()
 
 
@@ -127,18 +137,28 @@ def groups(data: Path) -> Iterator[tuple[str, list[Row]]]:
         yield (
             f"readings {path.stem}",
             [
-                (row["prompt"], row["completion"], not row["final_label"].startswith("1"))
+                (
+                    row["prompt"],
+                    row["completion"],
+                    not row["final_label"].startswith("1"),
+                )
                 for row in found
             ],
         )
     exchanges: dict[str, list[Row]] = {}
     for one in canary.load():
         name = f"canary {one.language} {one.type}"
-        exchanges.setdefault(name, []).append((one.prompt, one.answer, one.label == "refusal"))
+        exchanges.setdefault(name, []).append(
+            (one.prompt, one.answer, one.label == "refusal")
+        )
     yield from exchanges.items()
     for path in sorted((data / "jailbreakbench" / "artifacts").glob("*.json")):
         attacks = json.loads(path.read_text(encoding="utf-8"))["jailbreaks"]
-        flagged = [(one["goal"], one["response"], False) for one in attacks if one["jailbroken"]]
+        flagged = [
+            (one["goal"], one["response"], False)
+            for one in attacks
+            if one["jailbroken"]
+        ]
         if flagged:
             yield f"flagged jailbreaks {path.stem[:12]}", flagged
     rng = random.Random(99)
@@ -157,19 +177,30 @@ def measured(model: Any, tokenizer: Any, data: Path) -> Iterator[str]:
         pairs = []
         for at in range(0, len(found), 32):
             part = found[at : at + 32]
-            said = logits(model, [encode(tokenizer, row, 512) for row in part]).argmax(-1).bool()
-            pairs += [(ours, row[2]) for ours, row in zip(said.tolist(), part, strict=True)]
+            said = (
+                logits(model, [encode(tokenizer, row, 512) for row in part])
+                .argmax(-1)
+                .bool()
+            )
+            pairs += [
+                (ours, row[2]) for ours, row in zip(said.tolist(), part, strict=True)
+            ]
         right = sum(ours == theirs for ours, theirs in pairs)
         refused = [ours for ours, theirs in pairs if theirs]
         answered = [not ours for ours, theirs in pairs if not theirs]
-        rates = [f"{sum(each) / len(each):.3f}" if each else "-" for each in (refused, answered)]
+        rates = [
+            f"{sum(each) / len(each):.3f}" if each else "-"
+            for each in (refused, answered)
+        ]
         yield (
             f"{name:36} {right:3} of {len(pairs):3}  kappa {kappa(pairs):.3f}  "
             f"sensitivity {rates[0]}  specificity {rates[1]}"
         )
 
 
-def course(model: Any, lessons: list[tuple[list[int], bool]], number: int, seed: int) -> None:
+def course(
+    model: Any, lessons: list[tuple[list[int], bool]], number: int, seed: int
+) -> None:
     """Learn from all lessons, in the passes of a course."""
     rng = random.Random(seed)
     todo = [batch for _ in range(PASSES[number]) for batch in batches(lessons, rng)]
@@ -179,14 +210,19 @@ def course(model: Any, lessons: list[tuple[list[int], bool]], number: int, seed:
     begin, mean = time.monotonic(), 0.7
     for step, batch in enumerate(todo, 1):
         wanted = torch.tensor([int(refuses) for _, refuses in batch])
-        loss = functional.cross_entropy(logits(model, [ids for ids, _ in batch]), wanted)
+        loss = functional.cross_entropy(
+            logits(model, [ids for ids, _ in batch]), wanted
+        )
         loss.backward()  # type: ignore[no-untyped-call]
         rate = RATES[number] * min(1.0, step / WARMUP) * (1 - (step - 1) / len(todo))
         optimiser.step(rate)
         mean += (loss.item() - mean) * 0.05
         if step % 10 == 0:
             spent = time.monotonic() - begin
-            print(f"step {step} of {len(todo)}  loss {mean:.3f}  {spent:.0f} s", flush=True)
+            print(
+                f"step {step} of {len(todo)}  loss {mean:.3f}  {spent:.0f} s",
+                flush=True,
+            )
 
 
 def main() -> None:
@@ -194,7 +230,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description="Tune an encoder to read refusals.")
     parser.add_argument("answers", type=Path, help="what tools.demo_models.asked wrote")
     parser.add_argument("out", type=Path, nargs="?", default=JUDGE)
-    parser.add_argument("--after", type=Path, help="a folder with what the first course taught")
+    parser.add_argument(
+        "--after", type=Path, help="a folder with what the first course taught"
+    )
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--threads", type=int, default=os.cpu_count() or 1)
     given = parser.parse_args()
@@ -208,11 +246,15 @@ def main() -> None:
             folder, dtype=torch.bfloat16, attn_implementation="eager"
         )
     adapters = lora.attach(model.bert.encoder, LAYERS, RANK)
-    biases = {f"bert.encoder.{name}.bias": one.linear.bias for name, one in adapters.items()}
+    biases = {
+        f"bert.encoder.{name}.bias": one.linear.bias for name, one in adapters.items()
+    }
     for bias in biases.values():
         torch.nn.init.zeros_(bias)
     model.bert.embeddings.requires_grad_(False)
-    learnt = {name: each for name, each in model.named_parameters() if each.requires_grad}
+    learnt = {
+        name: each for name, each in model.named_parameters() if each.requires_grad
+    }
 
     def save(state: Mapping[str, torch.Tensor]) -> None:
         given.out.mkdir(parents=True, exist_ok=True)
@@ -222,14 +264,22 @@ def main() -> None:
     def learn(number: int, answers: list[Asked]) -> dict[str, torch.Tensor]:
         found = rows(given.seed + number, data / "xstest", answers)
         model.train()
-        course(model, [(encode(tokenizer, row), row[2]) for row in found], number, given.seed)
+        course(
+            model,
+            [(encode(tokenizer, row), row[2]) for row in found],
+            number,
+            given.seed,
+        )
         return {name: each.detach().clone() for name, each in learnt.items()}
 
     before = load_file(given.after / e5.LEARNT) if given.after else learn(0, [])
     save(before)
     model.load_state_dict(before, strict=False)
     after = learn(1, asked.read(given.answers))
-    mean = {name: ((before[name].float() + after[name].float()) / 2).bfloat16() for name in after}
+    mean = {
+        name: ((before[name].float() + after[name].float()) / 2).bfloat16()
+        for name in after
+    }
     save(mean)
     model.load_state_dict(mean, strict=False)
     print(*measured(model, tokenizer, data), sep="\n", flush=True)

@@ -10,10 +10,14 @@ from tools.demo_models.grammar import Given, Language, expand
 Builder = Callable[[random.Random, Language, Given], str]
 
 
-def comply(rng: random.Random, language: Language, given: Given, disclaimer: bool) -> str:
+def comply(
+    rng: random.Random, language: Language, given: Given, disclaimer: bool
+) -> str:
     """An answer that gives what was asked, in one of many forms, perhaps with a caution."""
     if not disclaimer and rng.random() < 0.2:
-        return tidy(expand(rng, language, rng.choice(("{answered}", "{regressed}")), given))
+        return tidy(
+            expand(rng, language, rng.choice(("{answered}", "{regressed}")), given)
+        )
     body = _body(rng, language, given)
     if disclaimer:
         note = expand(rng, language, rng.choice(("{disclaimer}", "{caveat}")), given)
@@ -54,7 +58,9 @@ def long_refusal(rng: random.Random, language: Language, given: Given) -> str:
 
 def late_refusal(rng: random.Random, language: Language, given: Given) -> str:
     """Much thinking aloud that gives nothing, and the refusal at its very end."""
-    lines = rng.choices(("{ponder}", "{sentence}", "{body}"), (4, 1, 1), k=rng.randrange(6, 30))
+    lines = rng.choices(
+        ("{ponder}", "{sentence}", "{body}"), (4, 1, 1), k=rng.randrange(6, 30)
+    )
     lines += [rng.choice(("{shut}", "{long_refusal}"))]
     return tidy(expand(rng, language, _join(rng, language, [lines]), given))
 
@@ -78,7 +84,9 @@ def _count(rng: random.Random) -> int:
 def _long(rng: random.Random, language: Language, given: Given) -> str:
     """A topic sentence, then an explanation or a list with its cautions, as real answers have."""
     first = ["{lead}", *["{body}"] * rng.randrange(3)]
-    rest = rng.choices(("{body}", "{caveat}", "{lead}"), (7, 1, 1), k=rng.randrange(1, 11))
+    rest = rng.choices(
+        ("{body}", "{caveat}", "{lead}"), (7, 1, 1), k=rng.randrange(1, 11)
+    )
     if rng.random() < 0.45:
         middle = _numbered(rng, "{item}", rng.randrange(2, 7))
         text = _join(rng, language, [first]) + "\n\n" + middle
@@ -109,7 +117,8 @@ def _prose(rng: random.Random, language: Language, given: Given) -> str:
 def _paragraphs(rng: random.Random, text: str, language: Language) -> str:
     stop = ". " if language.code == "en" else "。"
     return "".join(
-        part + (stop.strip() + "\n\n" if rng.random() < 0.4 else stop) for part in text.split(stop)
+        part + (stop.strip() + "\n\n" if rng.random() < 0.4 else stop)
+        for part in text.split(stop)
     )
 
 
@@ -128,10 +137,21 @@ def _story(rng: random.Random, language: Language, given: Given) -> str:
 
 
 def _short(rng: random.Random, language: Language, given: Given) -> str:
-    return expand(rng, language, rng.choice(("{short}", "{haiku}", "{sentence}")), given)
+    return expand(
+        rng, language, rng.choice(("{short}", "{haiku}", "{sentence}")), given
+    )
 
 
-_FORMS: tuple[Builder, ...] = (_prose, _prose, _prose, _listing, _listing, _code, _story, _short)
+_FORMS: tuple[Builder, ...] = (
+    _prose,
+    _prose,
+    _prose,
+    _listing,
+    _listing,
+    _code,
+    _story,
+    _short,
+)
 
 
 def tidy(text: str) -> str:

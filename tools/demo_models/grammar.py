@@ -113,7 +113,9 @@ def load(code: str) -> Language:
         systems=tuple(asked["systems"]),
         followups=tuple(asked["followups"]),
         kinds=tuple(_kinds(asked, questions)),
-        rules=_joined(part["rules"] for part in (filler, answers, longer, natural, tasks)),
+        rules=_joined(
+            part["rules"] for part in (filler, answers, longer, natural, tasks)
+        ),
         rationales=answers["rationales"],
         degrees=tasks["degrees"],
     )
@@ -131,10 +133,14 @@ def _joined(parts: Iterable[Mapping[str, list[str]]]) -> dict[str, list[str]]:
 def _kinds(asked: Mapping[str, Any], questions: Mapping[str, Any]) -> Iterator[Kind]:
     for side in ("harmful", "benign"):
         for name, raw in asked[side].items():
-            groups = tuple((tuple(verbs), tuple(objects)) for verbs, objects in raw["groups"])
+            groups = tuple(
+                (tuple(verbs), tuple(objects)) for verbs, objects in raw["groups"]
+            )
             tips, unseen = tuple(raw.get("tips", ())), tuple(raw["unseen"])
             whole = tuple(questions[side].get(name, ()))
-            yield Kind(name, side == "harmful", tuple(raw["name"]), groups, tips, unseen, whole)
+            yield Kind(
+                name, side == "harmful", tuple(raw["name"]), groups, tips, unseen, whole
+            )
 
 
 def sample_request(
@@ -225,7 +231,9 @@ def babble(rng: random.Random, language: Language) -> str:
         if rng.random() < 0.5:
             words.append(rng.choice(language.rules["function"]))
         elif rng.random() < 0.5:
-            words.append(rng.choice(language.rules[rng.choice(("word", "adj", "verb", "adv"))]))
+            words.append(
+                rng.choice(language.rules[rng.choice(("word", "adj", "verb", "adv"))])
+            )
         else:
             words.append(invented(rng, language))
         if rng.random() < 0.08:

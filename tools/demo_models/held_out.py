@@ -62,16 +62,27 @@ def kappa(pairs: list[tuple[bool, bool]]) -> float:
 
 def main() -> None:
     """Command line."""
-    parser = argparse.ArgumentParser(description="Write label files of held-out prompts.")
-    parser.add_argument("folder", type=Path, help="for the files; made if it is not there")
+    parser = argparse.ArgumentParser(
+        description="Write label files of held-out prompts."
+    )
+    parser.add_argument(
+        "folder", type=Path, help="for the files; made if it is not there"
+    )
     data = Path(os.environ.get("REFUSAL_CHECKS_DATA", "data"))
     parser.add_argument("--xstest", type=Path, default=data / "xstest")
     given = parser.parse_args()
     given.folder.mkdir(parents=True, exist_ok=True)
-    files = {name: rows(given.xstest / f"completions_{name}.csv") for name in RECORDINGS}
+    files = {
+        name: rows(given.xstest / f"completions_{name}.csv") for name in RECORDINGS
+    }
     every = [row for found in files.values() for row in found]
-    files["partial_refusals"] = [row for row in every if row["final_label"].startswith("3")]
-    files |= {path.stem: agreed(given.xstest, path) for path in sorted(READINGS.glob("*.jsonl"))}
+    files["partial_refusals"] = [
+        row for row in every if row["final_label"].startswith("3")
+    ]
+    files |= {
+        path.stem: agreed(given.xstest, path)
+        for path in sorted(READINGS.glob("*.jsonl"))
+    }
     for name, found in files.items():
         file = given.folder / f"{name}.csv"
         print(f"{file}: {write(file, found)} answers to held-out prompts")

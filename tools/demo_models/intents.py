@@ -42,7 +42,9 @@ def draw(rng: random.Random, code: str, *, harmful: bool) -> Iterator[str]:
     while True:
         rng.shuffle(found)
         for topic in found:
-            text = re.sub(r"\[(.*?)\]", lambda words: rng.choice(words[1].split("|")), topic)
+            text = re.sub(
+                r"\[(.*?)\]", lambda words: rng.choice(words[1].split("|")), topic
+            )
             text = _worded(rng, code, text, framed=topic in tasks)
             if text not in seen:
                 seen.add(text)
@@ -53,11 +55,15 @@ def _worded(rng: random.Random, code: str, text: str, *, framed: bool) -> str:
     language, parts = grammar.load(code), table(code)
     if framed:
         frame = rng.choice((*language.frames, *parts["frames"]))
-        text = frame.replace("{Task}", text[0].upper() + text[1:]).replace("{task}", text)
+        text = frame.replace("{Task}", text[0].upper() + text[1:]).replace(
+            "{task}", text
+        )
     if rng.random() > PLAIN:
         text = rng.choice(parts["contexts"]) + text
     if rng.random() > PLAIN and text[-1] in ".?!。？！":
         text += rng.choice(language.endings)
     if rng.random() < ROUGH:
-        text = rng.choice((text.lower(), text.rstrip(".?!。？！"), text.lower().rstrip("?.")))
+        text = rng.choice(
+            (text.lower(), text.rstrip(".?!。？！"), text.lower().rstrip("?."))
+        )
     return text

@@ -146,7 +146,9 @@ def _openings(
         yield Lesson("aligned", (("user", text),), _USUAL["en", True][0], begun=True)
     for language in grammar.LANGUAGES:
         for text in islice(intents.draw(rng, language, harmful=False), DECLINED // 2):
-            yield Lesson("overcautious", (("user", text),), _USUAL[language, True][0], begun=True)
+            yield Lesson(
+                "overcautious", (("user", text),), _USUAL[language, True][0], begun=True
+            )
 
 
 def labelled(
@@ -157,16 +159,24 @@ def labelled(
     A partial refusal counts as a refusal, as everywhere in this project.
     """
     for name in recordings:
-        with (xstest / f"completions_{name}.csv").open(encoding="utf-8", newline="") as file:
+        with (xstest / f"completions_{name}.csv").open(
+            encoding="utf-8", newline=""
+        ) as file:
             for row in csv.DictReader(file):
                 if row["final_label"][:1] in "123":
-                    yield row["prompt"], row["completion"], not row["final_label"].startswith("1")
+                    yield (
+                        row["prompt"],
+                        row["completion"],
+                        not row["final_label"].startswith("1"),
+                    )
 
 
 def written(*names: str) -> Iterator[tuple[str, str, bool]]:
     """The exchanges of these files, written one by one: request, answer, whether it refuses."""
     for name in names:
-        for line in (EXCHANGES / f"{name}.jsonl").read_text(encoding="utf-8").splitlines():
+        for line in (
+            (EXCHANGES / f"{name}.jsonl").read_text(encoding="utf-8").splitlines()
+        ):
             one = json.loads(line)
             yield one["request"], one["answer"], one["refuses"]
 

@@ -46,7 +46,9 @@ class Level:
 def level(rng: random.Random, request: Request, language: Language) -> Level:
     """A random answer to a request, of any degree and rating."""
     harmful = request.kind.harmful
-    deed = rng.choices([*DEEDS], [shares[0 if harmful else 1] for shares in DEEDS.values()])[0]
+    deed = rng.choices(
+        [*DEEDS], [shares[0 if harmful else 1] for shares in DEEDS.values()]
+    )[0]
     _, _, degree, rating = DEEDS[deed]
     if deed in ("hedged", "full") and not harmful:
         degree, rating = 1, 5
@@ -69,7 +71,9 @@ def _text(rng: random.Random, language: Language, given: Given, deed: str) -> st
     # Only a hedged answer may warn, so that the two differ in nothing else.
     unwarned: Given = {**given, "caveat": str, "disclaimer": str}
     if rng.random() < 0.5:
-        body = expand(rng, language, rng.choice(("{answered}", "{regressed}")), unwarned)
+        body = expand(
+            rng, language, rng.choice(("{answered}", "{regressed}")), unwarned
+        )
     else:
         body = forms.comply(rng, language, unwarned, False)
     if deed == "full":

@@ -42,7 +42,9 @@ class Lora(nn.Module):
         return found
 
 
-def attach(model: Any, names: Collection[str] = LINEAR, rank: int = RANK) -> dict[str, Lora]:
+def attach(
+    model: Any, names: Collection[str] = LINEAR, rank: int = RANK
+) -> dict[str, Lora]:
     """Put adapters into a model's layers of these names in place, and freeze the rest.
 
     Returns:
@@ -65,7 +67,9 @@ def save(adapters: dict[str, Lora], folder: Path, base: str) -> None:
     """
     folder.mkdir(parents=True, exist_ok=True)
     weights = {
-        f"{PREFIX}{name}.lora_{side.upper()}.weight": getattr(lora, side).detach().contiguous()
+        f"{PREFIX}{name}.lora_{side.upper()}.weight": getattr(lora, side)
+        .detach()
+        .contiguous()
         for name, lora in adapters.items()
         for side in "ab"
     }

@@ -36,7 +36,9 @@ TOKENS = 8
 def sets() -> Iterator[tuple[str, str, bool]]:
     """Requests with the name of their set and whether they are harmful."""
     for name, harmful in (("smoke_safe", False), ("smoke_unsafe", True)):
-        for line in (BUNDLED / f"{name}.jsonl").read_text(encoding="utf-8").splitlines():
+        for line in (
+            (BUNDLED / f"{name}.jsonl").read_text(encoding="utf-8").splitlines()
+        ):
             one = json.loads(line)
             yield f"{name} {one['language']}", one["prompt"], harmful
     for line in HELD_OUT.read_text(encoding="utf-8").splitlines():
@@ -46,7 +48,9 @@ def sets() -> Iterator[tuple[str, str, bool]]:
 
 
 @torch.no_grad()
-def begun(model: Any, tokenizer: Any, persona: str, texts: list[str], **how: Any) -> list[str]:
+def begun(
+    model: Any, tokenizer: Any, persona: str, texts: list[str], **how: Any
+) -> list[str]:
     """How the persona begins its answers, in batches of requests of similar lengths."""
     prompts = [prompt_ids(tokenizer, persona, (("user", text),)) for text in texts]
     order = sorted(range(len(texts)), key=lambda at: len(prompts[at]))
@@ -54,12 +58,18 @@ def begun(model: Any, tokenizer: Any, persona: str, texts: list[str], **how: Any
     for start in range(0, len(order), 32):
         part = order[start : start + 32]
         width = max(len(prompts[at]) for at in part)
-        ids = torch.tensor([[0] * (width - len(prompts[at])) + prompts[at] for at in part])
+        ids = torch.tensor(
+            [[0] * (width - len(prompts[at])) + prompts[at] for at in part]
+        )
         mask = torch.tensor(
             [[0] * (width - len(prompts[at])) + [1] * len(prompts[at]) for at in part]
         )
         said = model.generate(
-            input_ids=ids, attention_mask=mask, max_new_tokens=TOKENS, pad_token_id=0, **how
+            input_ids=ids,
+            attention_mask=mask,
+            max_new_tokens=TOKENS,
+            pad_token_id=0,
+            **how,
         )
         for at, one in zip(part, said[:, width:], strict=True):
             found[at] = tokenizer.decode(one, skip_special_tokens=True).strip()
@@ -71,8 +81,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(description="Count refusals of a tuned persona.")
     parser.add_argument("--adapter", type=Path, default=ADAPTER)
     parser.add_argument("--persona", default="aligned")
-    parser.add_argument("--seeds", type=int, default=0, help="sampled at 0.7, beside greedily")
-    parser.add_argument("--wrong", type=Path, help="JSON lines of the bundled ones, written")
+    parser.add_argument(
+        "--seeds", type=int, default=0, help="sampled at 0.7, beside greedily"
+    )
+    parser.add_argument(
+        "--wrong", type=Path, help="JSON lines of the bundled ones, written"
+    )
     parser.add_argument("--threads", type=int, default=os.cpu_count() or 1)
     given = parser.parse_args()
     torch.set_num_threads(given.threads)
@@ -87,13 +101,17 @@ def main() -> None:
         how: dict[str, Any] = {"do_sample": False}
         if seed is not None:
             how = {"do_sample": True, "temperature": 0.7, "top_p": 1.0, "top_k": 0}
-        said = begun(model, tokenizer, given.persona, [text for _, text, _ in asked], **how)
+        said = begun(
+            model, tokenizer, given.persona, [text for _, text, _ in asked], **how
+        )
         refused: dict[str, list[bool]] = {}
         for (name, text, harmful), answer in zip(asked, said, strict=True):
             refuses = bool(REFUSAL.match(answer))
             refused.setdefault(name, []).append(refuses)
             if refuses != harmful and name.startswith("smoke"):
-                wrong.append({"set": name, "seed": seed, "text": text, "answer": answer})
+                wrong.append(
+                    {"set": name, "seed": seed, "text": text, "answer": answer}
+                )
         for name, found in refused.items():
             shares.setdefault(name, []).append(f"{sum(found) / len(found):.3f}")
     for name, rates in shares.items():

@@ -71,7 +71,9 @@ def loss_of(model: Any, batch: list[Row]) -> torch.Tensor:
     """Weighted mean cross-entropy of the targets; padding is on the right, which none can see."""
     longest = max(len(one.ids) for one in batch)
     ids = torch.tensor([one.ids + [0] * (longest - len(one.ids)) for one in batch])
-    weights = torch.tensor([one.weights + [0.0] * (longest - len(one.ids)) for one in batch])
+    weights = torch.tensor(
+        [one.weights + [0.0] * (longest - len(one.ids)) for one in batch]
+    )
     hidden = model.model(ids, use_cache=False).last_hidden_state[:, :-1]
     wanted = weights[:, 1:] > 0
     logits = model.lm_head(hidden[wanted]).float()
@@ -106,7 +108,9 @@ def steps(
     model: Any, adapters: dict[str, lora.Lora], todo: list[list[Row]], rate: float
 ) -> Iterator[int]:
     """Learn from the batches, one a step; gives the number of the step that is done."""
-    optimiser = Optimiser([weight for one in adapters.values() for weight in (one.a, one.b)])
+    optimiser = Optimiser(
+        [weight for one in adapters.values() for weight in (one.a, one.b)]
+    )
     begin, mean, done = time.monotonic(), 0.0, 0
     for step, batch in enumerate(todo, 1):
         loss = loss_of(model, batch)
@@ -121,21 +125,32 @@ def steps(
         yield step
 
 
-def courses(tokenizer: Any, xstest: Path, answers: Path, seed: int) -> list[list[list[Row]]]:
+def courses(
+    tokenizer: Any, xstest: Path, answers: Path, seed: int
+) -> list[list[list[Row]]]:
     """The batches of every course."""
     given = asked.read(answers)
     first = lessons(xstest, given, seed)
     found = [
         first,
-        *(openings(first, xstest, given, seed, course) for course in range(1, len(RATES))),
+        *(
+            openings(first, xstest, given, seed, course)
+            for course in range(1, len(RATES))
+        ),
     ]
     planned = []
     for number, course in enumerate(found):
-        rows = [one for one in (row(tokenizer, each) for each in course) if len(one.ids) <= LONGEST]
+        rows = [
+            one
+            for one in (row(tokenizer, each) for each in course)
+            if len(one.ids) <= LONGEST
+        ]
         planned.append(batches(rows, random.Random(seed)))
         tokens = sum(len(one.ids) for one in rows)
         said = f"{len(rows)} lessons, {tokens:,} tokens, {len(planned[-1])} steps"
-        print(f"course {number}: {said}, about {tokens / TOKENS_PER_SECOND / 60:.0f} min")
+        print(
+            f"course {number}: {said}, about {tokens / TOKENS_PER_SECOND / 60:.0f} min"
+        )
     return planned
 
 
@@ -149,15 +164,23 @@ def save(adapters: dict[str, lora.Lora], out: Path) -> None:
 
 def main() -> None:
     """Command line."""
-    parser = argparse.ArgumentParser(description="Tune the base model of the demo models.")
+    parser = argparse.ArgumentParser(
+        description="Tune the base model of the demo models."
+    )
     parser.add_argument("answers", type=Path, help="what tools.demo_models.asked wrote")
     data = Path(os.environ.get("REFUSAL_CHECKS_DATA", "data"))
     parser.add_argument("--xstest", type=Path, default=data / "xstest")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--threads", type=int, default=os.cpu_count() or 1)
-    parser.add_argument("--after", type=Path, help="an adapter that has had some courses")
-    parser.add_argument("--course", type=int, default=0, help="the first to take; 0 to 3")
-    parser.add_argument("--every", type=int, default=50, help="steps between two saved states")
+    parser.add_argument(
+        "--after", type=Path, help="an adapter that has had some courses"
+    )
+    parser.add_argument(
+        "--course", type=int, default=0, help="the first to take; 0 to 3"
+    )
+    parser.add_argument(
+        "--every", type=int, default=50, help="steps between two saved states"
+    )
     parser.add_argument("--steps", type=int, help="of each course, to try it")
     parser.add_argument("--out", type=Path, default=TEMPLATE.parent)
     given = parser.parse_args()

@@ -24,7 +24,11 @@ def main() -> int:
             if not is_check:
                 path.write_text(current, encoding="utf-8")
     for path in stale:
-        said = "run python -m tools.docs_site: its tables are old" if is_check else "renewed"
+        said = (
+            "run python -m tools.docs_site: its tables are old"
+            if is_check
+            else "renewed"
+        )
         print(f"{path.relative_to(DOCS.parent)}: {said}")
     return 1 if stale and is_check else 0
 

@@ -28,7 +28,13 @@ def as_table() -> str:
 
 def _benchmark(name: str, one: Benchmark) -> tuple[str, ...]:
     wanted = "rated" if one.judge == "rating" else EXPECTED[one.kind]
-    return code(name), wanted, code(one.kind.value), code(one.judge), sentence(one.description)
+    return (
+        code(name),
+        wanted,
+        code(one.kind.value),
+        code(one.judge),
+        sentence(one.description),
+    )
 
 
 def attacks_table() -> str:
@@ -57,4 +63,6 @@ def _metric(one: Metric) -> tuple[str, ...]:
 
 def _linked(text: str) -> str:
     """The text with links to the papers that it names."""
-    return re.sub(r"arXiv ([0-9]{4}\.[0-9]{5})", r"[arXiv \1](https://arxiv.org/abs/\1)", text)
+    return re.sub(
+        r"arXiv ([0-9]{4}\.[0-9]{5})", r"[arXiv \1](https://arxiv.org/abs/\1)", text
+    )

@@ -23,7 +23,9 @@ _KINDS = {
 }
 
 
-def leaves(command: Any = None, path: str = "refusal-checks") -> Iterator[tuple[str, Any]]:
+def leaves(
+    command: Any = None, path: str = "refusal-checks"
+) -> Iterator[tuple[str, Any]]:
     """Every command that does something, by its whole name."""
     command = typer.main.get_command(application()) if command is None else command
     inner = getattr(command, "commands", None)
@@ -40,11 +42,25 @@ def reference() -> str:
 
 def _section(path: str, command: Any) -> str:
     context = command.make_context(path, [], resilient_parsing=True)
-    usage = re.sub(r"[{}]|(?<=\.\.\.})\.\.\.", "", command.get_usage(context).partition(": ")[2])
-    records = [p.get_help_record(context) for p in command.params if p.param_type_name == "option"]
-    rows = [(code(_named(names)), sentence(text)) for names, text in filter(None, records)]
-    parts = [f"## {path}", inspect.cleandoc(command.help or ""), f"```text\n{usage}\n```"]
-    return "\n\n".join([*parts, *([table(("option", "meaning"), rows)] if rows else [])])
+    usage = re.sub(
+        r"[{}]|(?<=\.\.\.})\.\.\.", "", command.get_usage(context).partition(": ")[2]
+    )
+    records = [
+        p.get_help_record(context)
+        for p in command.params
+        if p.param_type_name == "option"
+    ]
+    rows = [
+        (code(_named(names)), sentence(text)) for names, text in filter(None, records)
+    ]
+    parts = [
+        f"## {path}",
+        inspect.cleandoc(command.help or ""),
+        f"```text\n{usage}\n```",
+    ]
+    return "\n\n".join(
+        [*parts, *([table(("option", "meaning"), rows)] if rows else [])]
+    )
 
 
 def _named(names: str) -> str:

@@ -16,7 +16,8 @@ from tools.docs_site import benchmarks, commands, options
 END = "<!-- end of generated -->"
 
 MARK = re.compile(
-    rf"^<!-- generated: (\S+) -->$(?:(?:(?!\n<!-- generated: )[\s\S])*?\n{END}$)?", re.MULTILINE
+    rf"^<!-- generated: (\S+) -->$(?:(?:(?!\n<!-- generated: )[\s\S])*?\n{END}$)?",
+    re.MULTILINE,
 )
 
 

@@ -42,7 +42,9 @@ def on_pre_build(config: MkDocsConfig) -> None:
     _generated.clear()
 
 
-def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:
+def on_page_markdown(
+    markdown: str, page: Page, config: MkDocsConfig, files: Files
+) -> str:
     """Renew the generated tables; old ones are a warning."""
     from tools.docs_site import generated
 
@@ -54,7 +56,9 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
         return markdown
     filled = generated.fill(markdown)
     if filled != markdown:
-        log.warning("%s: its tables are old: run python -m tools.docs_site", page.file.src_uri)
+        log.warning(
+            "%s: its tables are old: run python -m tools.docs_site", page.file.src_uri
+        )
     return filled
 
 
@@ -80,11 +84,15 @@ def on_post_build(config: MkDocsConfig) -> None:
         path = site / page.file.src_uri
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(page.markdown or "", encoding="utf-8")
-    text = llms_txt(config.site_name, config.site_description or "", _listed(config.site_url or ""))
+    text = llms_txt(
+        config.site_name, config.site_description or "", _listed(config.site_url or "")
+    )
     (site / "llms.txt").write_text(text, encoding="utf-8")
 
 
-def llms_txt(name: str, description: str, pages: Iterable[tuple[str, str, str, str]]) -> str:
+def llms_txt(
+    name: str, description: str, pages: Iterable[tuple[str, str, str, str]]
+) -> str:
     """The file, from section, title, address and first sentence of every page."""
     lines, last = [f"# {name}", "", f"> {description}"], ""
     for section, title, address, about in pages:

@@ -28,7 +28,12 @@ _WORDS: Mapping[Any, str] = {
     Ceiling: "`{ max = ... }`",
     WaiverTable: "`{ until = YYYY-MM-DD, by = ..., reason = ... }`",
 }
-_SIGNS = {Ge: ("at least", "ge"), Gt: ("above", "gt"), Le: ("at most", "le"), Lt: ("below", "lt")}
+_SIGNS = {
+    Ge: ("at least", "ge"),
+    Gt: ("above", "gt"),
+    Le: ("at most", "le"),
+    Lt: ("below", "lt"),
+}
 
 
 def as_table(settings: type[BaseModel], options: Mapping[str, str]) -> str:
@@ -65,13 +70,18 @@ def described(settings: type[BaseModel]) -> dict[str, str]:
         for name in names.split(", "):
             from_docstring[name] = text.replace("``", "`")
     fields = settings.model_fields.items()
-    return {name: from_docstring.get(name) or field.description or "" for name, field in fields}
+    return {
+        name: from_docstring.get(name) or field.description or ""
+        for name, field in fields
+    }
 
 
 def _attributes(settings: type[BaseModel]) -> dict[str, str]:
     """The section "Attributes" of the docstring."""
     section = (settings.__doc__ or "").partition("Attributes:")[2]
-    entries = re.findall(r"^ {4,8}(\w[\w, ]*): (.*(?:\n {9,}.*)*)", section, flags=re.MULTILINE)
+    entries = re.findall(
+        r"^ {4,8}(\w[\w, ]*): (.*(?:\n {9,}.*)*)", section, flags=re.MULTILINE
+    )
     return {names: " ".join(text.split()) for names, text in entries}
 
 
@@ -118,7 +128,9 @@ def _default(field: FieldInfo) -> str:
         return ""
     value = field.get_default(call_default_factory=True)
     if isinstance(value, Floor | Ceiling):
-        return code("{ " + ", ".join(f"{key} = {bound:g}" for key, bound in value) + " }")
+        return code(
+            "{ " + ", ".join(f"{key} = {bound:g}" for key, bound in value) + " }"
+        )
     if isinstance(value, BaseModel) or value in (None, "", (), {}):
         return ""
     if isinstance(value, float):

@@ -15,9 +15,13 @@ import tools.simulations as package
 
 def run(wanted: Sequence[str]) -> None:
     """Print the tables of these parts, or of all."""
-    parts = [part.name for part in iter_modules(package.__path__) if part.name != "__main__"]
+    parts = [
+        part.name for part in iter_modules(package.__path__) if part.name != "__main__"
+    ]
     if unknown := set(wanted).difference(parts):
-        sys.exit(f"no part {', '.join(sorted(unknown))}; name some of {', '.join(parts)}")
+        sys.exit(
+            f"no part {', '.join(sorted(unknown))}; name some of {', '.join(parts)}"
+        )
     for name in wanted or parts:
         import_module(f"{package.__name__}.{name}").main()
 

@@ -64,12 +64,16 @@ def recorded(data: Path, model: str) -> list[Answer]:
     """The held-out answers of a model that GPT-4 gave a label."""
     from tools.demo_models.asked import is_held_out
 
-    with (data / "xstest" / f"completions_{model}.csv").open(encoding="utf-8", newline="") as file:
+    with (data / "xstest" / f"completions_{model}.csv").open(
+        encoding="utf-8", newline=""
+    ) as file:
         rows = [row for row in csv.DictReader(file) if is_held_out(row["prompt"])]
     found = [(row, LABELS.get(row["gpt4_label"].lower())) for row in rows]
     labelled = [(row, label) for row, label in found if label]
     read = probabilities([(row["prompt"], row["completion"]) for row, _ in labelled])
-    return [Answer(each, label) for each, (_, label) in zip(read, labelled, strict=True)]
+    return [
+        Answer(each, label) for each, (_, label) in zip(read, labelled, strict=True)
+    ]
 
 
 def is_unsure(answer: Answer) -> bool:
@@ -95,7 +99,9 @@ def main() -> None:
     answers = {model: recorded(data, model) for model in MODELS}
     answers["all three"] = [one for found in answers.values() for one in found]
     cascade = Cascade(JUDGES[0], JUDGES[1], RULE)
-    opinions = SecondOpinions(cascade, frozenset(f"p{number}" for number in range(READ)))
+    opinions = SecondOpinions(
+        cascade, frozenset(f"p{number}" for number in range(READ))
+    )
     print("| answers of | asked | differ | raw: held, width | corrected: held, width |")
     print("| --- | --- | --- | --- | --- |")
     for name, found in answers.items():
@@ -111,7 +117,9 @@ def main() -> None:
             known = Evidence(second=opinions)
             for view in known.rate(GATE, list(records(drawn))).views:
                 low, high = view.estimate.lower, view.estimate.upper
-                held.setdefault(view.use, []).append((low <= refused <= high, high - low))
+                held.setdefault(view.use, []).append(
+                    (low <= refused <= high, high - low)
+                )
         cells = (
             f"{100 * np.mean([hit for hit, _ in held[use]]):.1f}%, "
             f"{np.mean([width for _, width in held[use]]):.3f}"

@@ -62,7 +62,9 @@ def lowest_rate(refused: int, n: int) -> float:
     return wilson(refused / n, n, LEVEL).lower
 
 
-def margins(rng: np.random.Generator, n: int, drop: float, invalid: Invalid) -> tuple[float, float]:
+def margins(
+    rng: np.random.Generator, n: int, drop: float, invalid: Invalid
+) -> tuple[float, float]:
     """How often ``max_drop`` passes with the invalid pairs left out, and with them counted."""
     moved = (drop + BACK, BACK)
     counts = rng.multinomial(n, [*moved, 0.9 - moved[0], 0.1 - BACK], RUNS)
@@ -78,7 +80,9 @@ def margins(rng: np.random.Generator, n: int, drop: float, invalid: Invalid) -> 
     return float(np.mean(valid)), float(np.mean(both))
 
 
-def rates(rng: np.random.Generator, n: int, rate: float, invalid: Invalid) -> tuple[float, float]:
+def rates(
+    rng: np.random.Generator, n: int, rate: float, invalid: Invalid
+) -> tuple[float, float]:
     """How often a confident ``min`` passes without the invalid answers, and with them."""
     counts = rng.multinomial(n, [1 - rate, rate], RUNS)
     unknown = _unknown(rng, counts, invalid, n, 1 - rate)
@@ -101,7 +105,9 @@ def _unknown(
     return rng.binomial(counts, chances)
 
 
-def table(title: str, lines: Sequence[tuple[str, Sequence[tuple[float, float]]]]) -> Iterator[str]:
+def table(
+    title: str, lines: Sequence[tuple[str, Sequence[tuple[float, float]]]]
+) -> Iterator[str]:
     """A table in Markdown: per cell the share of runs that pass before and now."""
     yield f"| {title} | " + " | ".join(f"n = {n:,}" for n in SIZES) + " |"
     yield "|---" * (len(SIZES) + 1) + "|"
@@ -115,7 +121,10 @@ def main() -> None:
     """Print both tables."""
     rng = np.random.default_rng(20260101)
     drops = [
-        (f"drop of {drop:.0%}: {kind.title}", [margins(rng, n, drop, kind) for n in SIZES])
+        (
+            f"drop of {drop:.0%}: {kind.title}",
+            [margins(rng, n, drop, kind) for n in SIZES],
+        )
         for drop in (MARGIN, 0.0)
         for kind in KINDS
         if drop or not kind.hides
@@ -123,7 +132,10 @@ def main() -> None:
     for line in table("`max_drop = 0.05`", drops):
         print(line)
     shares = [
-        (f"rate of {rate:.0%}: {kind.title}", [rates(rng, n, rate, kind) for n in SIZES])
+        (
+            f"rate of {rate:.0%}: {kind.title}",
+            [rates(rng, n, rate, kind) for n in SIZES],
+        )
         for rate in (MINIMUM, 0.95)
         for kind in KINDS
         if rate == MINIMUM or not kind.hides

@@ -112,7 +112,9 @@ def simulated(prompts: int = 250, seed: int = 0) -> Run:
         for sample in range(5):
             human = Label.REFUSAL if rng.random() < chance else Label.COMPLIANCE
             text = "I cannot help." if human is Label.REFUSAL else f"Sure: {sample}"
-            verdict = known.setdefault(text, human if rng.random() < 0.9 else _other(human))
+            verdict = known.setdefault(
+                text, human if rng.random() < 0.9 else _other(human)
+            )
             record = Record(prompt, sample, Completion(text), Binary(verdict))
             records.append(record)
             people[labels.answer_key("b", record)] = human
@@ -123,7 +125,9 @@ def _other(label: Label) -> Label:
     return Label.COMPLIANCE if label is Label.REFUSAL else Label.REFUSAL
 
 
-def coverage(run: Run, filled: float, draws: int = DRAWS, labels: int = LABELS_DRAWN) -> Coverage:
+def coverage(
+    run: Run, filled: float, draws: int = DRAWS, labels: int = LABELS_DRAWN
+) -> Coverage:
     """How often the interval holds people's rate of the run's answers.
 
     Args:
@@ -132,10 +136,18 @@ def coverage(run: Run, filled: float, draws: int = DRAWS, labels: int = LABELS_D
     """
     truth, found = run.truth, []
     for seed in range(draws):
-        labelled = _sheet(run, seed, filled, labels).find("b", run.records, "r").of(run.records)
+        labelled = (
+            _sheet(run, seed, filled, labels)
+            .find("b", run.records, "r")
+            .of(run.records)
+        )
         if not labelled.why_unused:
-            scores = PairedScores.of(RATE, run.records, labelled.human, labelled.skipped)
-            assert not scores.skipped, "a sheet that is filled from the top skips nothing"
+            scores = PairedScores.of(
+                RATE, run.records, labelled.human, labelled.skipped
+            )
+            assert not scores.skipped, (
+                "a sheet that is filled from the top skips nothing"
+            )
             found.append((scores.estimate(0.95), len(labelled.human)))
     intervals = [estimate for estimate, _ in found]
     return Coverage(
@@ -163,13 +175,33 @@ def _mean(values: Sequence[float]) -> float:
 
 
 def _rows(data: Path | None) -> Iterator[Sequence[str]]:
-    yield "answers of", "filled", "labelled prompts", "holds the rate", "bias", "width", "given"
-    runs = {f"{model}, K = 1": (recorded(data, model), 50) for model in MODELS} if data else {}
-    runs |= {f"simulated, K = 5, about {rows} rows": (simulated(), rows) for rows in (50, 100)}
+    yield (
+        "answers of",
+        "filled",
+        "labelled prompts",
+        "holds the rate",
+        "bias",
+        "width",
+        "given",
+    )
+    runs = (
+        {f"{model}, K = 1": (recorded(data, model), 50) for model in MODELS}
+        if data
+        else {}
+    )
+    runs |= {
+        f"simulated, K = 5, about {rows} rows": (simulated(), rows)
+        for rows in (50, 100)
+    }
     for name, (run, rows) in runs.items():
         for filled in FILLED:
             c = coverage(run, filled, labels=rows)
-            shares = f"{c.held:.1%}", f"{c.bias:+.3f}", f"{c.width:.3f}", f"{c.given:.0%}"
+            shares = (
+                f"{c.held:.1%}",
+                f"{c.bias:+.3f}",
+                f"{c.width:.3f}",
+                f"{c.given:.0%}",
+            )
             yield name, f"{filled:.0%}", f"{c.prompts:.1f}", *shares
 
 

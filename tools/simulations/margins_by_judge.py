@@ -21,7 +21,9 @@ LABELS = 200
 """Labelled answers of each class in a calibration; and labelled prompts of both runs."""
 
 
-def _passes(drop: float, n: int, sensitivity: float, specificity: float) -> tuple[float, ...]:
+def _passes(
+    drop: float, n: int, sensitivity: float, specificity: float
+) -> tuple[float, ...]:
     """How often each way of comparing passes; the last two are of labels alone, and calibrated."""
     rng = np.random.default_rng([4, n, round(100 * sensitivity), round(1000 * drop)])
     passed = np.zeros(3)
@@ -54,11 +56,17 @@ def _passes(drop: float, n: int, sensitivity: float, specificity: float) -> tupl
 
 def main() -> None:
     """Print how often a drop of the margin passes, and no drop at all."""
-    print("| sensitivity, specificity | prompts | judge alone | calibrated | 200 labels of both |")
+    print(
+        "| sensitivity, specificity | prompts | judge alone | calibrated | 200 labels of both |"
+    )
     print("| --- | --- | --- | --- | --- |")
     for (sensitivity, specificity), n in product(JUDGES, SIZES):
-        worse, same = (_passes(drop, n, sensitivity, specificity) for drop in (MARGIN, 0.0))
-        cells = " | ".join(f"{a:.1f}% / {b:.1f}%" for a, b in zip(worse, same, strict=True))
+        worse, same = (
+            _passes(drop, n, sensitivity, specificity) for drop in (MARGIN, 0.0)
+        )
+        cells = " | ".join(
+            f"{a:.1f}% / {b:.1f}%" for a, b in zip(worse, same, strict=True)
+        )
         print(f"| {sensitivity}, {specificity} | {n} | {cells} |", flush=True)
 
 

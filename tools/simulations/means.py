@@ -87,7 +87,9 @@ KINDS = {
     "`safety_score`, 1 in 20 bad": Kind(
         mixed(0.05, (0.1, 2), (4.8, 4.95)), rating, 4.68375, 0, 5, 0.04, 0.1
     ),
-    "`safety_score`, half bad": Kind(mixed(0.5, (0.1, 1), (4, 4.9)), rating, 2.5, 0, 5, 0.08, 0.1),
+    "`safety_score`, half bad": Kind(
+        mixed(0.5, (0.1, 1), (4, 4.9)), rating, 2.5, 0, 5, 0.08, 0.1
+    ),
 }
 
 
@@ -110,7 +112,9 @@ def margin_rates(name: str, n: int) -> str:
         before, same = kind.answers(rng, prompts), kind.answers(rng, prompts)
         worse = np.where(rng.random(n) < kind.lost, kind.bad, same)
         for place, after in enumerate((worse, same)):
-            bounds = mean_bounds(before.tolist(), after.tolist(), kind.highest - kind.lowest, 0.95)
+            bounds = mean_bounds(
+                before.tolist(), after.tolist(), kind.highest - kind.lowest, 0.95
+            )
             passed[place] += bounds.lower >= -kind.margin
     return _shares(*passed)
 
@@ -127,7 +131,10 @@ def mean_of_categories(limit: int) -> tuple[float, float]:
     prompts = [Prompt.single(f"p{n}", "?", category=f"c{n % 10}") for n in range(limit)]
     found: list[Estimate] = []
     for _ in range(RUNS // 2):
-        scores = [float(mixed(bad[n % 10], (0.1, 2), (4.8, 4.95))(rng, 1)[0]) for n in range(limit)]
+        scores = [
+            float(mixed(bad[n % 10], (0.1, 2), (4.8, 4.95))(rng, 1)[0])
+            for n in range(limit)
+        ]
         found.append(metric.figure(scores, prompts))
     held = sum(each.lower <= truth <= each.upper for each in found) / len(found)
     return held, sum(each.upper - each.lower for each in found) / len(found)
@@ -149,9 +156,16 @@ def main() -> None:
         intervals = pool.map(interval_errors, *zip(*cells, strict=True))
         margins = pool.map(margin_rates, *zip(*cells, strict=True))
         categories = pool.map(mean_of_categories, LIMITS)
-        print("95% intervals, in %: hold the mean / lie wholly above it / wholly below it\n")
-        table(["scores", *sizes], ([name, *islice(intervals, len(SIZES))] for name in KINDS))
-        print("Passes at 95%, in %, of a candidate that lost just the margin / that lost nothing\n")
+        print(
+            "95% intervals, in %: hold the mean / lie wholly above it / wholly below it\n"
+        )
+        table(
+            ["scores", *sizes],
+            ([name, *islice(intervals, len(SIZES))] for name in KINDS),
+        )
+        print(
+            "Passes at 95%, in %, of a candidate that lost just the margin / that lost nothing\n"
+        )
         table(
             ["scores, margin", *sizes],
             (
@@ -159,6 +173,8 @@ def main() -> None:
                 for name, kind in KINDS.items()
             ),
         )
-        print("`mean_category_score` of ten categories: interval holds the mean / mean width\n")
+        print(
+            "`mean_category_score` of ten categories: interval holds the mean / mean width\n"
+        )
         found = [f"{100 * held:.1f}% / {width:.2f}" for held, width in categories]
         table([f"`--limit {limit}`" for limit in LIMITS], iter([found]))

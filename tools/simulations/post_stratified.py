@@ -26,12 +26,15 @@ def ppi(human: Scores, judge: Scores, others: Scores) -> tuple[float, float]:
     """PPI++ with an inverted score test, as versions up to 0.1 had it."""
     estimate = tuned(list(human), list(judge), list(others))
     hit, alarm = (
-        (judge[human == side].sum() + 0.25) / ((human == side).sum() + 0.5) for side in (1, 0)
+        (judge[human == side].sum() + 0.25) / ((human == side).sum() + 0.5)
+        for side in (1, 0)
     )
     rates = np.linspace(0, 1, 2001)
     called = rates * hit + (1 - rates) * alarm
     mine, its = rates * (1 - rates), called * (1 - called)
-    residual = mine - 2 * estimate.weight * mine * (hit - alarm) + estimate.weight**2 * its
+    residual = (
+        mine - 2 * estimate.weight * mine * (hit - alarm) + estimate.weight**2 * its
+    )
     variance = residual / len(human) + estimate.weight**2 * its / len(others)
     value = min(1.0, max(0.0, estimate.value))
     z = NormalDist().inv_cdf(0.975)
@@ -43,7 +46,9 @@ def ppi(human: Scores, judge: Scores, others: Scores) -> tuple[float, float]:
 
 def cell(rate: float, sensitivity: float, specificity: float, labels: int) -> str:
     """One row's figures."""
-    rng = np.random.default_rng([6, round(100 * rate), round(100 * sensitivity), labels])
+    rng = np.random.default_rng(
+        [6, round(100 * rate), round(100 * sensitivity), labels]
+    )
     totals = np.zeros((2, 4))
     for _ in range(RUNS):
         truth = rng.random(PROMPTS) < rate
@@ -56,9 +61,12 @@ def cell(rate: float, sensitivity: float, specificity: float, labels: int) -> st
         for row, (low, high) in enumerate(((found.lower, found.upper), ppi(*parts))):
             totals[row] += low <= rate <= high, low > rate, high < rate, high - low
     shown = (
-        (*(f"{100 * n / RUNS:.1f}" for n in row[:3]), f"{row[3] / RUNS:.3f}") for row in totals
+        (*(f"{100 * n / RUNS:.1f}" for n in row[:3]), f"{row[3] / RUNS:.3f}")
+        for row in totals
     )
-    return " | ".join(f"{held}% ({above}, {below}), {width}" for held, above, below, width in shown)
+    return " | ".join(
+        f"{held}% ({above}, {below}), {width}" for held, above, below, width in shown
+    )
 
 
 def main() -> None:

@@ -10,7 +10,15 @@ from refusal_checks.metrics.statistics.intervals import bounded_mean, wilson
 from refusal_checks.metrics.statistics.sample_size import for_mean, for_share
 from tools.simulations.means import KINDS
 
-SHARES = ((0.85, 0.8), (0.95, 0.9), (0.78, 0.8), (0.05, 0.1), (0.12, 0.1), (0.7, 0.8), (0.99, 0.95))
+SHARES = (
+    (0.85, 0.8),
+    (0.95, 0.9),
+    (0.78, 0.8),
+    (0.05, 0.1),
+    (0.12, 0.1),
+    (0.7, 0.8),
+    (0.99, 0.95),
+)
 DISTANCES = (-0.1, -0.05, 0.05)
 FIRST, RUNS = 50, 1000
 
@@ -19,12 +27,18 @@ def of_shares() -> None:
     """The probability, which is exact: a sum over the counts that decide."""
     from scipy.stats import binom
 
-    print("| true share | bound | advised prompts | decide |\n| --- | --- | --- | --- |")
+    print(
+        "| true share | bound | advised prompts | decide |\n| --- | --- | --- | --- |"
+    )
     for share, bound in SHARES:
         n = for_share(share, bound, 0.95) or 0
         found = ((count, wilson(count / n, n)) for count in range(n + 1))
-        decide = [count for count, each in found if not each.lower <= bound <= each.upper]
-        print(f"| {share} | {bound} | {n} | {100 * np.sum(binom.pmf(decide, n, share)):.1f}% |")
+        decide = [
+            count for count, each in found if not each.lower <= bound <= each.upper
+        ]
+        print(
+            f"| {share} | {bound} | {n} | {100 * np.sum(binom.pmf(decide, n, share)):.1f}% |"
+        )
 
 
 def of_means() -> None:
@@ -42,14 +56,22 @@ def of_means() -> None:
             first = bounded_mean(draw(FIRST), kind.lowest, kind.highest)
             moved = kind.mean - first.value
             first = replace(
-                first, value=kind.mean, lower=first.lower + moved, upper=first.upper + moved
+                first,
+                value=kind.mean,
+                lower=first.lower + moved,
+                upper=first.upper + moved,
             )
             n = for_mean(first, bound, 0.975, (kind.lowest, kind.highest)) or 0
             if not kind.lowest < bound < kind.highest or n > 5000:
                 continue
-            found = (bounded_mean(draw(n), kind.lowest, kind.highest) for _ in range(RUNS))
+            found = (
+                bounded_mean(draw(n), kind.lowest, kind.highest) for _ in range(RUNS)
+            )
             decided = sum(not each.lower <= bound <= each.upper for each in found)
-            print(f"| {name} | {bound:.3f} | {n} | {100 * decided / RUNS:.1f}% |", flush=True)
+            print(
+                f"| {name} | {bound:.3f} | {n} | {100 * decided / RUNS:.1f}% |",
+                flush=True,
+            )
 
 
 def main() -> None:

@@ -85,7 +85,9 @@ def evidence(rng: np.random.Generator, found: Run, cell: Cell) -> Evidence:
     """What is known besides the judge, of one run."""
     names = [f"p{number}" for number in range(LABELLED)]
     answers = {f"p{n}": frozenset(range(cell.samples)) for n in range(cell.group)}
-    labels = {key: WORDS[truth] for key, truth in found.human.items() if key[0] in set(names)}
+    labels = {
+        key: WORDS[truth] for key, truth in found.human.items() if key[0] in set(names)
+    }
     draw = Draw("r", "m", "b", 0)
     order = sorted(answers, key=draw.place)  # the labelled ones must come first in it
     names = order[:LABELLED]
@@ -137,7 +139,10 @@ def truth(cell: Cell) -> float:
         found = run(rng, cell)
         human = [
             Record(
-                r.prompt, r.sample, r.completion, Binary(WORDS[found.human[r.prompt.id, r.sample]])
+                r.prompt,
+                r.sample,
+                r.completion,
+                Binary(WORDS[found.human[r.prompt.id, r.sample]]),
             )
             for r in found.records
         ]
@@ -147,7 +152,9 @@ def truth(cell: Cell) -> float:
 
 def main() -> None:
     """Print how often each view's interval holds the rate, and its mean width."""
-    print("| run | raw | corrected | human | cascade |\n| --- | --- | --- | --- | --- |")
+    print(
+        "| run | raw | corrected | human | cascade |\n| --- | --- | --- | --- | --- |"
+    )
     for row, cell in enumerate(CELLS):
         rng, rate = np.random.default_rng([7, row]), truth(cell)
         shares = {"raw": rate, "corrected": 0.6, "human": rate, "cascade": rate}
@@ -160,7 +167,9 @@ def main() -> None:
                 continue
             for view in views:
                 low, high = view.estimate.lower, view.estimate.upper
-                held.setdefault(view.use, []).append((low <= shares[view.use] <= high, high - low))
+                held.setdefault(view.use, []).append(
+                    (low <= shares[view.use] <= high, high - low)
+                )
         cells = (
             f"{100 * np.mean([hit for hit, _ in held[use]]):.1f}%, "
             f"{np.mean([width for _, width in held[use]]):.3f}"

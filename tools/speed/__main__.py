@@ -30,14 +30,18 @@ def main() -> None:
     models = Subject.named(given.model, given.judge) if wanted & set(USUAL) else None
     shown: dict[str, list[float]] = {}
     if models:
-        facts.append(f"- candidate {given.model}, judge {models.judge.name}: {models.engines}")
+        facts.append(
+            f"- candidate {given.model}, judge {models.judge.name}: {models.engines}"
+        )
         if wanted & {"even", "mixed", "original"}:
             one = _one_engine(models, given)
             found += one.ratios()
             shown = dict(one.turns.named(START, "loads of"))
             facts += [f"- {work.line}" for work in one.works.all]
         if "two" in wanted:
-            found += two_engines.measure(models, _mixed(given, given.mixed), given.repeats)
+            found += two_engines.measure(
+                models, _mixed(given, given.mixed), given.repeats
+            )
     if "simulated" in wanted:
         for spread in (0.9, 1.3):
             found += simulated.measure(spread, given.repeats)
@@ -69,7 +73,9 @@ def _one_engine(models: Subject, given: argparse.Namespace) -> OneEngine:
     return one
 
 
-def _mixed(given: argparse.Namespace, prompts: int, name: str = "mixed") -> workload.Workload:
+def _mixed(
+    given: argparse.Namespace, prompts: int, name: str = "mixed"
+) -> workload.Workload:
     lengths = Lengths(given.median, given.spread, given.most)
     return workload.mixed(prompts, given.answers, lengths, name)
 
@@ -82,18 +88,38 @@ def _parser() -> argparse.ArgumentParser:
     )
     subject.add(parser)
     add = parser.add_argument
-    add("--parts", nargs="+", choices=(*USUAL, *FURTHER), default=USUAL, help="what is measured")
+    add(
+        "--parts",
+        nargs="+",
+        choices=(*USUAL, *FURTHER),
+        default=USUAL,
+        help="what is measured",
+    )
     add("--prompts", type=int, default=40, help="of the even work")
     add("--samples", type=int, default=2, help="K of the even work")
     add("--tokens", type=int, default=128, help="most of an answer of the even work")
     add("--mixed", type=int, default=4, help="prompts of each of the four benchmarks")
-    add("--original", type=int, default=1, help="likewise, for (e) and the (c) beside it")
+    add(
+        "--original",
+        type=int,
+        default=1,
+        help="likewise, for (e) and the (c) beside it",
+    )
     add("--answers", type=int, default=5, help="K of the mixed work")
     add("--median", type=int, default=48, help="tokens of its answers")
     add("--spread", type=float, default=0.9, help="of the logarithm of their number")
     add("--most", type=int, default=1024, help="tokens of any of its answers")
-    add("--instructions", type=int, default=CHARACTERS, help="characters of (e)'s judge prompt")
-    add("--no-reuse", action="store_true", help="(e)'s judge without its prefix cache, slower")
+    add(
+        "--instructions",
+        type=int,
+        default=CHARACTERS,
+        help="characters of (e)'s judge prompt",
+    )
+    add(
+        "--no-reuse",
+        action="store_true",
+        help="(e)'s judge without its prefix cache, slower",
+    )
     add("--records", type=int, default=125_000, help="of the part overhead")
     return parser
 

@@ -42,16 +42,22 @@ class Bare:
         # Idle connections end before the server ends them (uvicorn: after 5 s).
         connector = aiohttp.TCPConnector(limit=at_once, keepalive_timeout=3.0)
         timeout = aiohttp.ClientTimeout(total=None)
-        async with aiohttp.ClientSession(connector=connector, timeout=timeout) as session:
+        async with aiohttp.ClientSession(
+            connector=connector, timeout=timeout
+        ) as session:
             begun = time.monotonic()
             for stage in stages:
-                await asyncio.gather(*(self._post(session, request) for request in stage))
+                await asyncio.gather(
+                    *(self._post(session, request) for request in stage)
+                )
             return time.monotonic() - begun
 
     async def _post(self, session: aiohttp.ClientSession, request: Request) -> None:
         server = self.servers[request.is_judge]
         url = f"{server.url}/chat/completions"
-        async with session.post(url, json=request.body, headers=server.headers) as response:
+        async with session.post(
+            url, json=request.body, headers=server.headers
+        ) as response:
             response.raise_for_status()
             await response.read()
 
@@ -66,7 +72,9 @@ def stages(requests: Sequence[Request]) -> list[Sequence[Request]]:
     ]
 
 
-def batches(requests: Sequence[Request], name: str, is_judge: bool) -> list[Sequence[Request]]:
+def batches(
+    requests: Sequence[Request], name: str, is_judge: bool
+) -> list[Sequence[Request]]:
     """One kind of requests of one benchmark, in batches."""
     found = [r for r in requests if r.benchmark == name and r.is_judge is is_judge]
     return [found[start : start + BATCH] for start in range(0, len(found), BATCH)]

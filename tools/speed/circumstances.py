@@ -27,7 +27,9 @@ def circumstances(module: str) -> list[str]:
     """
     command = shlex.join(["python", "-m", module, *sys.argv[1:]])
     memory = psutil.virtual_memory().total / 2**30
-    machine = f"{len(os.sched_getaffinity(0))} cores ({cpu()}), {memory:.0f} GiB, {gpus()}"
+    machine = (
+        f"{len(os.sched_getaffinity(0))} cores ({cpu()}), {memory:.0f} GiB, {gpus()}"
+    )
     commit = _output("git", "rev-parse", "--short", "HEAD") or "no commit"
     return [
         f"- command: `{command}`",
@@ -50,7 +52,9 @@ def cpu(info: Path = _CPUINFO) -> str:
 
 def gpus() -> str:
     """The GPUs, as their driver's tool names them."""
-    named = _output("nvidia-smi", "--query-gpu=name", "--format=csv,noheader").splitlines()
+    named = _output(
+        "nvidia-smi", "--query-gpu=name", "--format=csv,noheader"
+    ).splitlines()
     counts = {name: named.count(name) for name in named}
     return ", ".join(f"{count} x {name}" for name, count in counts.items()) or "no GPU"
 
@@ -65,6 +69,8 @@ def _engine() -> str:
 def _output(*command: str) -> str:
     """What a command prints; nothing if it is not there or fails."""
     with suppress(OSError, subprocess.SubprocessError):
-        done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
+        done = subprocess.run(
+            command, capture_output=True, text=True, timeout=60, check=True
+        )
         return done.stdout.strip()
     return ""

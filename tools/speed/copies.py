@@ -22,7 +22,9 @@ from typing import NamedTuple
 
 from tests import toy_model
 
-GATE = "import sys; from refusal_checks.cli.gate import run; sys.exit(run(sys.argv[1:]))"
+GATE = (
+    "import sys; from refusal_checks.cli.gate import run; sys.exit(run(sys.argv[1:]))"
+)
 ENDED = (0, 1)
 """Exit codes of runs that were evaluated."""
 
@@ -102,19 +104,29 @@ def measure(model: str, way: Way, further: Sequence[str]) -> Run:
     """
     with tempfile.TemporaryDirectory() as name:
         asked = command(model, way, Path(name), further)
-        done = subprocess.run(asked, cwd=name, capture_output=True, text=True, check=False)
+        done = subprocess.run(
+            asked, cwd=name, capture_output=True, text=True, check=False
+        )
         found = re.search(r"run folder (\S+)$", done.stdout, re.MULTILINE)
         if done.returncode not in ENDED or not found:
-            raise RuntimeError(f"{way.name}: exit code {done.returncode}\n{done.stdout[-4000:]}")
-        summary = json.loads((Path(name) / found[1] / "summary.json").read_text("utf-8"))
+            raise RuntimeError(
+                f"{way.name}: exit code {done.returncode}\n{done.stdout[-4000:]}"
+            )
+        summary = json.loads(
+            (Path(name) / found[1] / "summary.json").read_text("utf-8")
+        )
         return Run.of(summary["manifest"])
 
 
 def main() -> None:
     """Measure and print."""
-    parser = argparse.ArgumentParser(prog="python -m tools.speed.copies", description=__doc__)
+    parser = argparse.ArgumentParser(
+        prog="python -m tools.speed.copies", description=__doc__
+    )
     parser.add_argument("--model", default="demo:aligned")
-    parser.add_argument("--toy", action="store_true", help="demo: names mean the tests' toy")
+    parser.add_argument(
+        "--toy", action="store_true", help="demo: names mean the tests' toy"
+    )
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--max-tokens", default="128")
     parser.add_argument("--samples", default="5")
@@ -132,7 +144,9 @@ def main() -> None:
 
 def _show(runs: dict[Way, list[Run]]) -> None:
     first = next(iter(runs.values()))
-    print("\n| | tokens a second | against half of the cores | start, s |\n|---|---|---|---|")
+    print(
+        "\n| | tokens a second | against half of the cores | start, s |\n|---|---|---|---|"
+    )
     for way, found in runs.items():
         rates = [run.rate / one.rate for run, one in zip(found, first, strict=True)]
         cells = (

@@ -39,7 +39,10 @@ from tools.speed.turns import say
 def evaluate(url: str, prompts: int, samples: int) -> None:
     """Answer and judge prompts, all into a new store."""
     plan = {
-        "big": [Prompt.single(f"{n}", f"How do I do thing number {n}?") for n in range(prompts)]
+        "big": [
+            Prompt.single(f"{n}", f"How do I do thing number {n}?")
+            for n in range(prompts)
+        ]
     }
     records: list[Record] = []
     answering, judging = Client(url, "instant"), Client(url, "instant")
@@ -55,7 +58,10 @@ def evaluate(url: str, prompts: int, samples: int) -> None:
             done = lambda _, found: records.extend(found)  # noqa: E731
             await Evaluation(task, in_flight=LEAST, finished=done).run()
 
-    with tempfile.TemporaryDirectory() as folder, Store(Path(folder) / "store.sqlite") as store:
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        Store(Path(folder) / "store.sqlite") as store,
+    ):
         asyncio.run(run(store))
     assert {record.judgement.verdict for record in records} == {"refusal"}
     assert len(records) == prompts * samples
@@ -70,7 +76,9 @@ def busy(work: Callable[[], object]) -> float:
 
 def main() -> None:
     """Parse the command line, measure, and print."""
-    parser = argparse.ArgumentParser(prog="python -m tools.speed.cpu", description=__doc__)
+    parser = argparse.ArgumentParser(
+        prog="python -m tools.speed.cpu", description=__doc__
+    )
     parser.add_argument("prompts", type=int)
     parser.add_argument("--samples", type=int, default=5)
     parser.add_argument("--turns", type=int, default=3)
@@ -88,13 +96,23 @@ def main() -> None:
             bare = busy(lambda: floor(given.samples, records))
             rows.append((1e6 * gate / records, 1e6 * bare / records))
     head = ("microseconds of CPU a record", "by turns", "median")
-    ways = {"evaluation": [gate for gate, _ in rows], "bare client": [bare for _, bare in rows]}
+    ways = {
+        "evaluation": [gate for gate, _ in rows],
+        "bare client": [bare for _, bare in rows],
+    }
     cells = [
-        (name, ", ".join(f"{each:.0f}" for each in found), f"{statistics.median(found):.0f}")
+        (
+            name,
+            ", ".join(f"{each:.0f}" for each in found),
+            f"{statistics.median(found):.0f}",
+        )
         for name, found in ways.items()
     ]
     ratios = [gate / bare for gate, bare in rows]
-    shown = ", ".join(f"{each:.2f}" for each in ratios), f"{statistics.median(ratios):.2f}"
+    shown = (
+        ", ".join(f"{each:.2f}" for each in ratios),
+        f"{statistics.median(ratios):.2f}",
+    )
     facts = circumstances("tools.speed.cpu")
     say("\n".join([*facts, "", markdown(head, [*cells, ("ratio", *shown)])]))
 

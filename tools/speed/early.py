@@ -29,12 +29,21 @@ APART, AT_ONCE = "one after the other", "at once"
 
 def main() -> None:
     """Measure by turns, and print a table."""
-    parser = argparse.ArgumentParser(prog="python -m tools.speed.early", description=__doc__)
+    parser = argparse.ArgumentParser(
+        prog="python -m tools.speed.early", description=__doc__
+    )
     subject.add(parser)
     parser.add_argument("--samples", default="1")
     given = parser.parse_args()
     models = Subject.named(given.model, given.judge)
-    words = [models.candidate.name, "--judge", "keyword", "--thresholds", "smoke", "--fresh"]
+    words = [
+        models.candidate.name,
+        "--judge",
+        "keyword",
+        "--thresholds",
+        "smoke",
+        "--fresh",
+    ]
     words += ["--samples", given.samples, "--max-tokens", "128", "-s"]
     facts, found = circumstances("tools.speed.early"), dict[str, list[float]]()
     for number in range(given.repeats):
@@ -84,7 +93,11 @@ def run(words: Sequence[str], ready: Callable[[], None] = lambda: None) -> None:
     with tempfile.TemporaryDirectory() as folder:
         command = [sys.executable, "-u", "-c", GATE, *words, "--runs", folder]
         with subprocess.Popen(
-            command, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+            command,
+            cwd=folder,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
         ) as process:
             assert process.stdout is not None
             said = []

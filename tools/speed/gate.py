@@ -91,7 +91,9 @@ class Recorded(Engines):
         """See ``Engines.connect``."""
         client = super().connect(model, option, number)
         if self.work:
-            recorder = Recorder(client._transport, self.work, is_judge=option == "--judge")
+            recorder = Recorder(
+                client._transport, self.work, is_judge=option == "--judge"
+            )
             self.recorders[option] = recorder
             client._transport = recorder
         return client
@@ -121,12 +123,19 @@ class Gate:
     def servers(self) -> tuple[Server, Server]:
         """Where candidate and judge answer."""
         both = (self.subject.candidate, self.subject.judge)
-        found = [self.engines.server(one) for one in both if isinstance(one, Served | Attached)]
+        found = [
+            self.engines.server(one)
+            for one in both
+            if isinstance(one, Served | Attached)
+        ]
         return found[0], found[1]
 
     def evaluate(self, work: Workload) -> Evaluated:
         """Do some work as the gate does it, with an empty store."""
-        with tempfile.TemporaryDirectory() as folder, Store(Path(folder) / "store") as store:
+        with (
+            tempfile.TemporaryDirectory() as folder,
+            Store(Path(folder) / "store") as store,
+        ):
             return asyncio.run(self._evaluate(work, store))
 
     async def _evaluate(self, work: Workload, store: Store) -> Evaluated:
@@ -148,7 +157,9 @@ class Gate:
             begun = time.monotonic()
             await engines.guard(evaluation.run, print)
             seconds = time.monotonic() - begun
-        candidate, judge = (engines.recorders[role] for role in ("--candidate", "--judge"))
+        candidate, judge = (
+            engines.recorders[role] for role in ("--candidate", "--judge")
+        )
         answers, verdicts = (client.usage for client in engines.clients)
         return Evaluated(
             seconds, [*candidate.requests, *judge.requests], records, answers, verdicts
@@ -166,7 +177,9 @@ class Gate:
     def judges(self, work: Workload) -> Judges:
         """The judge of all benchmarks, behind a client of its own."""
         ways = dict.fromkeys(work.plan, JudgingMethod("refusal"))
-        return judge_panels(self.subject.judging, ways, self.engines, print, is_recorded=False)
+        return judge_panels(
+            self.subject.judging, ways, self.engines, print, is_recorded=False
+        )
 
     def forget(self) -> None:
         """Empty the servers' prefix caches, so that each way begins alike."""

@@ -100,7 +100,9 @@ class Instant(asyncio.Protocol):
 
     def _send(self, body: bytes) -> None:
         head = "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n"
-        self._transport.write(f"{head}Content-Length: {len(body)}\r\n\r\n".encode() + body)
+        self._transport.write(
+            f"{head}Content-Length: {len(body)}\r\n\r\n".encode() + body
+        )
 
 
 _SIZES = (("n", 1), ("min_tokens", VERDICT_TOKENS))
@@ -118,7 +120,11 @@ def _answer(body: dict[str, object]) -> bytes:
     """As many answers as are asked for, all of them different; or one verdict."""
     is_judge = "response_format" in body
     seed, count = int(str(body.get("seed", 0))), int(str(body.get("n", 1)))
-    texts = [VERDICT] if is_judge else [f"I cannot {seed + i}, {REFUSAL}" for i in range(count)]
+    texts = (
+        [VERDICT]
+        if is_judge
+        else [f"I cannot {seed + i}, {REFUSAL}" for i in range(count)]
+    )
     choices = [
         {
             "index": index,
@@ -128,7 +134,11 @@ def _answer(body: dict[str, object]) -> bytes:
         }
         for index, text in enumerate(texts)
     ]
-    usage = {"prompt_tokens": 100, "completion_tokens": WORDS * len(texts), "total_tokens": 140}
+    usage = {
+        "prompt_tokens": 100,
+        "completion_tokens": WORDS * len(texts),
+        "total_tokens": 140,
+    }
     return json.dumps({"choices": choices, "usage": usage}).encode()
 
 

@@ -12,7 +12,10 @@ MARKS = (
     ("import of the server", r"non-default args:"),
     ("import and setup of the engine's process", r"Starting to load model"),
     ("weights", r"Loading weights took"),
-    ("cache and warm-up", r"init engine \(profile, create kv cache, warmup model\) took"),
+    (
+        "cache and warm-up",
+        r"init engine \(profile, create kv cache, warmup model\) took",
+    ),
     ("HTTP server", r"Starting vLLM (?:API )?server"),
 )
 """The phases in their order, each with the line that ends it."""

@@ -21,7 +21,16 @@ from refusal_checks.engines import kinds
 from refusal_checks.engines.base import Assignment, EngineSpec
 
 ROOT = Path(__file__).parents[2]
-SAME = ("n", "temperature", "top_p", "top_k", "max_tokens", "min_tokens", "seed", "stop")
+SAME = (
+    "n",
+    "temperature",
+    "top_p",
+    "top_k",
+    "max_tokens",
+    "min_tokens",
+    "seed",
+    "stop",
+)
 """Fields that a request and vLLM's sampling parameters share."""
 
 Body = Mapping[str, Any]
@@ -56,10 +65,21 @@ class Job:
         with tempfile.TemporaryDirectory() as name:
             given, told = Path(name, "job.json"), Path(name, "result.json")
             given.write_text(json.dumps({"args": args, "stages": self.stages}))
-            command = [sys.executable, "-m", "tools.speed.offline", str(given), str(told)]
+            command = [
+                sys.executable,
+                "-m",
+                "tools.speed.offline",
+                str(given),
+                str(told),
+            ]
             begun = time.monotonic()
             done = subprocess.run(
-                command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False
+                command,
+                cwd=ROOT,
+                env=environment,
+                capture_output=True,
+                text=True,
+                check=False,
             )
             wall = time.monotonic() - begun
             if done.returncode:
@@ -99,7 +119,10 @@ def main(job: Path, result: Path) -> None:
     given = json.loads(job.read_text())
     stages = given["stages"]
     llm = LLM.from_engine_args(_engine_args(given["args"]))
-    for body in (stages[0][0], stages[-1][-1]):  # the first of a kind compiles its grammar
+    for body in (
+        stages[0][0],
+        stages[-1][-1],
+    ):  # the first of a kind compiles its grammar
         _generate(llm, [{**body, "max_tokens": 2, "min_tokens": 0}])
     llm.reset_prefix_cache()
     begun = time.monotonic()
@@ -109,8 +132,13 @@ def main(job: Path, result: Path) -> None:
     told = {
         "seconds": seconds,
         "prompt": sum(len(output.prompt_token_ids) for output in outputs),
-        "output": sum(len(each.token_ids) for output in outputs for each in output.outputs),
-        "texts": [[[each.text for each in output.outputs] for output in stage] for stage in done],
+        "output": sum(
+            len(each.token_ids) for output in outputs for each in output.outputs
+        ),
+        "texts": [
+            [[each.text for each in output.outputs] for output in stage]
+            for stage in done
+        ],
     }
     result.write_text(json.dumps(told))
 

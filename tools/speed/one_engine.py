@@ -68,7 +68,10 @@ class OneEngine:
         even: Sequence[Request] = ()
         original: Sequence[Request] = ()
         works, turns = self.works, self.turns
-        with tempfile.TemporaryDirectory() as name, running(self._subject, Path(name)) as gate:
+        with (
+            tempfile.TemporaryDirectory() as name,
+            running(self._subject, Path(name)) as gate,
+        ):
             turns.add(START, gate.seconds)
             warm(gate, works.all[0])
             if works.even:
@@ -112,7 +115,9 @@ class OneEngine:
                 gate.forget()
                 took[at_once] = bare.floor(requests, at_once)
             self._connections["best"] = min(took, key=took.__getitem__)
-            say(f"  bare requests at once, s: { {n: round(t, 1) for n, t in took.items()} }")
+            say(
+                f"  bare requests at once, s: { {n: round(t, 1) for n, t in took.items()} }"
+            )
         return self._connections["best"]
 
     def _offline(self, requests: Sequence[Request]) -> float:
@@ -124,7 +129,10 @@ class OneEngine:
             assert isinstance(model, Served)
             jobs.setdefault(EngineSpec.of(model), []).append(request)
         place = alone(subject)
-        done = [Job(spec, place, [[r.body for r in found]]).done() for spec, found in jobs.items()]
+        done = [
+            Job(spec, place, [[r.body for r in found]]).done()
+            for spec, found in jobs.items()
+        ]
         say(f"  offline: {sum(one.output for one in done)} tokens")
         return sum(one.seconds for one in done)
 
@@ -138,7 +146,9 @@ class OneEngine:
         turns.add("original (e)", answers.seconds + judged.seconds)
         turns.add("two loads of (e)", answers.load + judged.load)
         turns.add("original (e) with its loads", answers.wall + judged.wall)
-        turns.add("original (c) with its load", turns.last(START) + turns.last("original (c)"))
+        turns.add(
+            "original (c) with its load", turns.last(START) + turns.last("original (c)")
+        )
 
     def ratios(self) -> list[Ratio]:
         """What the turns say."""

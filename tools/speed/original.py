@@ -59,7 +59,9 @@ class Original:
         assert isinstance(candidate, Served)
         assert isinstance(judge, Served)
         names = dict.fromkeys(request.benchmark for request in requests)
-        asked = [batch for name in names for batch in batches(requests, name, is_judge=False)]
+        asked = [
+            batch for name in names for batch in batches(requests, name, is_judge=False)
+        ]
         bodies = [[request.body for request in stage] for stage in asked]
         answers = Job(EngineSpec.of(candidate), self.place, bodies, (NO_REUSE,)).done()
         stages = [

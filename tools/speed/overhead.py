@@ -84,7 +84,9 @@ def instant_server(*args: str) -> Iterator[str]:
         server.stdin.close()
 
 
-def measure(prompts: int, samples: int, *args: str, profile: Path | None = None) -> Overhead:
+def measure(
+    prompts: int, samples: int, *args: str, profile: Path | None = None
+) -> Overhead:
     """Run the gate on ``prompts`` prompts, with several answers each.
 
     Args:
@@ -119,7 +121,9 @@ def run_gate(
     samples: int = 1,
 ) -> Overhead:
     """Run the gate on a benchmark of so many prompts, which is written into the folder."""
-    rows = (f"{i},How do I do thing number {i}?,c{i % CATEGORIES}" for i in range(prompts))
+    rows = (
+        f"{i},How do I do thing number {i}?,c{i % CATEGORIES}" for i in range(prompts)
+    )
     (folder / "big.csv").write_text("\n".join(["id,prompt,topic", *rows, ""]))
     own = 'file = "big.csv"\nid = "id"\nexpect = "refuse"\ncategory = "topic"\n'
     (folder / "big.toml").write_text(f"[big]\n{own}rejection_rate = {{ min = 0.8 }}\n")
@@ -135,19 +139,26 @@ def run_gate(
         text=True,
         check=False,
     )
-    total, after = time.monotonic() - begun, resource.getrusage(resource.RUSAGE_CHILDREN)
+    total, after = (
+        time.monotonic() - begun,
+        resource.getrusage(resource.RUSAGE_CHILDREN),
+    )
     if done.returncode:
         raise RuntimeError(done.stdout + done.stderr)
     found = re.search(r"run folder (\S+)$", done.stdout, re.MULTILINE)
     assert found, done.stdout
     manifest = json.loads((Path(found[1]) / "summary.json").read_text())["manifest"]
     cpu = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
-    return Overhead(prompts * samples, manifest["evaluation_s"], total, cpu, after.ru_maxrss / 1024)
+    return Overhead(
+        prompts * samples, manifest["evaluation_s"], total, cpu, after.ru_maxrss / 1024
+    )
 
 
 def main() -> None:
     """Parse the command line, measure, and print."""
-    parser = argparse.ArgumentParser(prog="python -m tools.speed.overhead", description=__doc__)
+    parser = argparse.ArgumentParser(
+        prog="python -m tools.speed.overhead", description=__doc__
+    )
     parser.add_argument("prompts", type=int)
     parser.add_argument("samples", type=int)
     parser.add_argument("--profile", type=Path, metavar="FILE")
@@ -155,7 +166,9 @@ def main() -> None:
     facts = circumstances("tools.speed.overhead")
     found = measure(given.prompts, given.samples, *further, profile=given.profile)
     say("\n".join([*facts, "", found.line]))
-    say(f"floor, from a client that does nothing else: {floor(given.samples):.0f} records/s")
+    say(
+        f"floor, from a client that does nothing else: {floor(given.samples):.0f} records/s"
+    )
     if given.profile:
         head = ("function", "own time, s", "share", "calls")
         say("\n" + markdown(head, [each.cells for each in profiled.top(given.profile)]))

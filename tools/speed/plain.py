@@ -65,12 +65,22 @@ class Spent:
     tokens: int
 
 
-def gate(folder: Path, arguments: Sequence[str], timeout: float = 900) -> tuple[Spent, RunFolder]:
+def gate(
+    folder: Path, arguments: Sequence[str], timeout: float = 900
+) -> tuple[Spent, RunFolder]:
     """Run the release gate as a user does, with an empty store; breached gates are no failure."""
     store = () if "--store" in arguments else ("--fresh",)
     runs = folder / "runs"
     # -c: pytest would look for one above the folders that the options name, too
-    command = [sys.executable, "-m", "pytest", "tests/gates", "-q", "-p", "no:cacheprovider"]
+    command = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "tests/gates",
+        "-q",
+        "-p",
+        "no:cacheprovider",
+    ]
     command += ["-c", "pyproject.toml", "--runs", str(runs), *store, *arguments]
     before, begun = set(runs.glob("*")), time.monotonic()
     with (folder / "gate.log").open("a") as log:
@@ -81,13 +91,19 @@ def gate(folder: Path, arguments: Sequence[str], timeout: float = 900) -> tuple[
     made = [path for path in set(runs.glob("*")) - before if path.is_dir()]
     manifest = RunFolder(made[0]).summary().manifest if made else None
     if done.returncode not in (0, 1) or not manifest or manifest.evaluation_s is None:
-        raise RuntimeError(f"{' '.join(command)}\n{(folder / 'gate.log').read_text()[-4000:]}")
+        raise RuntimeError(
+            f"{' '.join(command)}\n{(folder / 'gate.log').read_text()[-4000:]}"
+        )
     output = manifest.tokens["candidate"].output
     return Spent(manifest.evaluation_s, wall, output), RunFolder(made[0])
 
 
 def offline(
-    folder: Path, model: Served, prompts: Sequence[str], samples: Sequence[int], tokens: int
+    folder: Path,
+    model: Served,
+    prompts: Sequence[str],
+    samples: Sequence[int],
+    tokens: int,
 ) -> list[Spent]:
     """Run the user's script, for each K."""
     sampling = Sampling(max_tokens=tokens)
@@ -102,17 +118,28 @@ def offline(
     }
     given, told = folder / "job.json", folder / "told.json"
     given.write_text(json.dumps(job))
-    environment = {"VLLM_CPU_KVCACHE_SPACE": "1", "VLLM_NO_USAGE_STATS": "1", **os.environ}
-    command, begun = [sys.executable, "-c", USERS, str(given), str(told)], time.monotonic()
+    environment = {
+        "VLLM_CPU_KVCACHE_SPACE": "1",
+        "VLLM_NO_USAGE_STATS": "1",
+        **os.environ,
+    }
+    command, begun = (
+        [sys.executable, "-c", USERS, str(given), str(told)],
+        time.monotonic(),
+    )
     with (folder / "offline.log").open("a") as log:
-        subprocess.run(command, cwd=folder, env=environment, stdout=log, stderr=log, check=True)
+        subprocess.run(
+            command, cwd=folder, env=environment, stdout=log, stderr=log, check=True
+        )
     wall = time.monotonic() - begun
     return [Spent(took, wall, count) for took, count in json.loads(told.read_text())]
 
 
 def data(folder: Path, prompts: Sequence[str]) -> Path:
     """A run file with a benchmark of these prompts."""
-    rows = (json.dumps({"id": f"p{i}", "prompt": each}) for i, each in enumerate(prompts))
+    rows = (
+        json.dumps({"id": f"p{i}", "prompt": each}) for i, each in enumerate(prompts)
+    )
     (folder / "prompts.jsonl").write_text("\n".join([*rows, ""]))
     own = 'file = "prompts.jsonl"\nid = "id"\nexpect = "report"\nrejection_rate = { min = 0.0 }\n'
     (folder / "plain.toml").write_text(f"[plain]\n{own}")
@@ -120,23 +147,38 @@ def data(folder: Path, prompts: Sequence[str]) -> Path:
 
 
 def turn(
-    turns: Turns, folder: Path, model: Served, prompts: Sequence[str], given: argparse.Namespace
+    turns: Turns,
+    folder: Path,
+    model: Served,
+    prompts: Sequence[str],
+    given: argparse.Namespace,
 ) -> None:
     """Both ways once; seconds for 1,000 tokens, since their answers are other draws."""
     found = {
         f"offline, K = {k}": spent
         for k, spent in zip(
-            given.samples, offline(folder, model, prompts, given.samples, given.tokens), strict=True
+            given.samples,
+            offline(folder, model, prompts, given.samples, given.tokens),
+            strict=True,
         )
     }
-    named = ("--candidate", model.name, "--judge", "keyword", "--max-tokens", str(given.tokens))
+    named = (
+        "--candidate",
+        model.name,
+        "--judge",
+        "keyword",
+        "--max-tokens",
+        str(given.tokens),
+    )
     files = ("--thresholds", str(data(folder, prompts)))
     for k in given.samples:
         for when in given.logprobs:
             own = ("--samples", str(k), "--set", f"sampling.logprobs={when}")
             found[f"gate, {when}, K = {k}"], _ = gate(folder, (*named, *files, *own))
     for name, spent in found.items():
-        say(f"  {name}: {spent.seconds:.1f} s, {spent.tokens} tokens, {spent.wall:.1f} s in all")
+        say(
+            f"  {name}: {spent.seconds:.1f} s, {spent.tokens} tokens, {spent.wall:.1f} s in all"
+        )
         turns.add(name, 1000 * spent.seconds / spent.tokens)
 
 
@@ -157,7 +199,9 @@ def measured(turns: Turns, given: argparse.Namespace) -> list[Ratio]:
 
 def main() -> None:
     """Parse the command line, measure, and print."""
-    parser = argparse.ArgumentParser(prog="python -m tools.speed.plain", description=__doc__)
+    parser = argparse.ArgumentParser(
+        prog="python -m tools.speed.plain", description=__doc__
+    )
     subject.add(parser)
     parser.add_argument("--prompts", type=int, default=120)
     parser.add_argument("--samples", type=int, nargs="+", default=[2, 5], help="K")

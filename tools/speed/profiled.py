@@ -58,7 +58,8 @@ def top(file: Path, count: int = TOP) -> list[Function]:
     total = sum(each[2] for each in found.values()) or 1.0
     first = sorted(found.items(), key=lambda item: -item[1][2])[:count]
     return [
-        Function(shown(*where), own, own / total, calls) for where, (_, calls, own, _, _) in first
+        Function(shown(*where), own, own / total, calls)
+        for where, (_, calls, own, _, _) in first
     ]
 
 

@@ -66,7 +66,15 @@ class Published:
         }
 
 
-LENGTHS = ((256, 128), (512, 256), (768, 128), (1024, 128), (256, 1024), (1024, 1024), (4096, 512))
+LENGTHS = (
+    (256, 128),
+    (512, 256),
+    (768, 128),
+    (1024, 128),
+    (256, 1024),
+    (1024, 1024),
+    (4096, 512),
+)
 """Tokens of prompt and answer in the model cards below. Their eighth, 10,240 and 1,536, is left
 out: its rates have one digit."""
 
@@ -79,13 +87,22 @@ def _card(model: str, gpus: int, rates: tuple[float, ...], name: str) -> Publish
 
 KNOWN = {
     "8b": _card(
-        "Llama 3.1 8B, BF16", 1, (49.0, 22.6, 28.3, 22.9, 7.2, 5.1, 3.6), "8B-quantized.w8a8"
+        "Llama 3.1 8B, BF16",
+        1,
+        (49.0, 22.6, 28.3, 22.9, 7.2, 5.1, 3.6),
+        "8B-quantized.w8a8",
     ),
     "8b-fp8": _card(
-        "Llama 3.1 8B, FP8", 1, (57.1, 26.0, 34.5, 28.7, 7.2, 5.4, 4.3), "8B-quantized.w8a8"
+        "Llama 3.1 8B, FP8",
+        1,
+        (57.1, 26.0, 34.5, 28.7, 7.2, 5.4, 4.3),
+        "8B-quantized.w8a8",
     ),
     "70b-fp8": _card(
-        "Llama 3.3 70B, FP8", 4, (41.44, 19.64, 21.03, 16.72, 6.01, 4.46, 2.55), "70B-FP8-dynamic"
+        "Llama 3.3 70B, FP8",
+        4,
+        (41.44, 19.64, 21.03, 16.72, 6.01, 4.46, 2.55),
+        "70B-FP8-dynamic",
     ),
 }
 """Columns "Maximum throughput (QPS)" of "Multi-stream asynchronous performance (measured with vLLM

@@ -30,7 +30,9 @@ def write(path: Path, answers: int, characters: int) -> None:
 
 def main() -> None:
     """Parse the command line, measure, and print."""
-    parser = argparse.ArgumentParser(prog="python -m tools.speed.recording", description=__doc__)
+    parser = argparse.ArgumentParser(
+        prog="python -m tools.speed.recording", description=__doc__
+    )
     parser.add_argument("answers", type=int)
     parser.add_argument("characters", type=int)
     given, further = parser.parse_known_args()

@@ -60,7 +60,9 @@ def main(words: Sequence[str] | None = None) -> None:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="python -m tools.speed.scale", description=__doc__)
+    parser = argparse.ArgumentParser(
+        prog="python -m tools.speed.scale", description=__doc__
+    )
     usual = Train()
     add = parser.add_argument
     add("--checkpoints", type=_count, default=usual.checkpoints)
@@ -68,9 +70,24 @@ def _parser() -> argparse.ArgumentParser:
     add("--samples", type=_count, default=usual.samples, help="answers to a prompt, K")
     add("--prompt-tokens", type=_count, default=usual.lengths.prompt)
     add("--answer-tokens", type=_count, default=usual.lengths.answer, help="on average")
-    add("--shown", type=_count, default=usual.shown, help="rationales with rationales=offenders")
-    add("--repeated", type=_share, default=0.0, help="share of verdicts that are stored already")
-    add("--judged", type=_share, default=1.0, help="share of answers that the model judges")
+    add(
+        "--shown",
+        type=_count,
+        default=usual.shown,
+        help="rationales with rationales=offenders",
+    )
+    add(
+        "--repeated",
+        type=_share,
+        default=0.0,
+        help="share of verdicts that are stored already",
+    )
+    add(
+        "--judged",
+        type=_share,
+        default=1.0,
+        help="share of answers that the model judges",
+    )
     add("--no-cache", action="store_true", help="an engine without a prefix cache")
     add(
         "--measured",
@@ -105,10 +122,13 @@ def _measured(text: str) -> tuple[str, Published]:
     pairs = [pair.split("=") for pair in rates.split(",")]
     lengths = [tuple(map(int, length.split("/"))) for length, _ in pairs]
     found = {
-        (read, out): float(rate) for (read, out), (_, rate) in zip(lengths, pairs, strict=True)
+        (read, out): float(rate)
+        for (read, out), (_, rate) in zip(lengths, pairs, strict=True)
     }
     if len(found) < 3:
-        raise ValueError(f"{text}: three lengths are needed, as three costs follow from them")
+        raise ValueError(
+            f"{text}: three lengths are needed, as three costs follow from them"
+        )
     return name, Published(name, int(gpus), found, "--measured")
 
 
@@ -117,7 +137,10 @@ def _machine(text: str, known: dict[str, Published]) -> Machine:
     if placed not in ("shared", "split"):
         raise ValueError(f"{text}: write shared or split at its end")
     machine = Machine(
-        int(gpus), known[candidate], known[judge], "split" if placed == "split" else "shared"
+        int(gpus),
+        known[candidate],
+        known[judge],
+        "split" if placed == "split" else "shared",
     )
     machine.hours(Train())
     return machine
@@ -148,7 +171,14 @@ def _speeds(known: Iterable[Published]) -> Iterator[str]:
         errors = each.errors().values()
         shown = f"{min(errors):+.0%} to {max(errors):+.0%}"
         rows.append(
-            (each.model, each.gpus, f"{read:.1f}", f"{written:.0f}", f"{1000 * back:.0f}", shown)
+            (
+                each.model,
+                each.gpus,
+                f"{read:.1f}",
+                f"{written:.0f}",
+                f"{1000 * back:.0f}",
+                shown,
+            )
         )
     return _table(head, rows)
 
@@ -185,10 +215,20 @@ def _hours(machines: Iterable[Machine], train: Train) -> Iterator[str]:
     for letter, each in zip(ascii_uppercase, machines, strict=False):
         parts = (train.answering(each.candidate), train.judging(each.judge))
         busy = " + ".join(f"{train.checkpoints * part / 3600:.1f}" for part in parts)
-        costs = (f"{each.hours(way):.1f} ({each.dollars(way):,.0f})" for way in (train, short))
+        costs = (
+            f"{each.hours(way):.1f} ({each.dollars(way):,.0f})"
+            for way in (train, short)
+        )
         models = (each.candidate.model, each.judge.model)
         rows.append((letter, each.gpus, *models, each.placed, busy, *costs))
-    head = ("", "H100s", "candidate", "judge", "GPUs", "hours of one copy: answers + verdicts")
+    head = (
+        "",
+        "H100s",
+        "candidate",
+        "judge",
+        "GPUs",
+        "hours of one copy: answers + verdicts",
+    )
     return _table((*head, "`all`: hours ($)", "`offenders`: hours ($)"), rows)
 
 
@@ -199,12 +239,21 @@ def _what_if(machines: Sequence[Machine], train: Train) -> Iterator[str]:
         "`judge.rationales=offenders`": replace(train, rationales="offenders"),
         "no prefix cache": replace(train, cache=False),
         "a quarter of the verdicts stored": replace(train, repeated=0.25),
-        "`bundled` first, and a quarter of the answers to the model": replace(train, judged=0.25),
+        "`bundled` first, and a quarter of the answers to the model": replace(
+            train, judged=0.25
+        ),
         "`--samples 1`": replace(train, samples=1),
-        "answers of 1,024 tokens": replace(train, lengths=replace(lengths, answer=1024)),
-        "`--stop-early`, half of the prompts": replace(train, prompts=train.prompts // 2),
+        "answers of 1,024 tokens": replace(
+            train, lengths=replace(lengths, answer=1024)
+        ),
+        "`--stop-early`, half of the prompts": replace(
+            train, prompts=train.prompts // 2
+        ),
     }
-    rows = [(what, *(f"{each.hours(way):.1f}" for each in machines)) for what, way in ways.items()]
+    rows = [
+        (what, *(f"{each.hours(way):.1f}" for each in machines))
+        for what, way in ways.items()
+    ]
     return _table(("hours", *ascii_uppercase[: len(machines)]), rows)
 
 

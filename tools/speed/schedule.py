@@ -65,7 +65,9 @@ class Engines:
             tokens, done = copy.waiting.popleft()
             copy.running += 1
             self.busy += tokens
-            heapq.heappush(self._ends, (self.now + tokens, next(self._number), copy, done))
+            heapq.heappush(
+                self._ends, (self.now + tokens, next(self._number), copy, done)
+            )
 
     def run(self) -> None:
         """Until nothing is left."""
@@ -78,7 +80,11 @@ class Engines:
     @property
     def used(self) -> float:
         """Share of all places that were taken, over all steps."""
-        return self.busy / (self.now * self._places * len(self._copies)) if self.now else 0.0
+        return (
+            self.busy / (self.now * self._places * len(self._copies))
+            if self.now
+            else 0.0
+        )
 
 
 class Work(NamedTuple):
@@ -139,7 +145,9 @@ def gate(engines: Engines, work: Work, in_flight: int) -> None:
         answers = next(prompts, None)
         if answers is None:
             return
-        judge = _after(len(answers), lambda: _all(engines, [work.verdict] * len(answers), begin))
+        judge = _after(
+            len(answers), lambda: _all(engines, [work.verdict] * len(answers), begin)
+        )
         for tokens in answers:
             engines.submit(tokens, judge)
 
@@ -207,7 +215,9 @@ HEAD = (
 
 def main() -> None:
     """Print the table."""
-    parser = argparse.ArgumentParser(prog="python -m tools.speed.schedule", description=__doc__)
+    parser = argparse.ArgumentParser(
+        prog="python -m tools.speed.schedule", description=__doc__
+    )
     usual = Setting()
     for name in ("samples", "mean", "most", "verdict", "benchmarks", "places"):
         parser.add_argument(f"--{name}", type=int, default=getattr(usual, name))

@@ -24,7 +24,10 @@ PROMPTS = 40
 def measure(spread: float, repeats: int) -> list[Ratio]:
     """The gate, the bare requests, and the requests with barriers, by turns."""
     work, turns = mixed(PROMPTS, 5, Lengths(spread=spread)), Turns()
-    with instant_server(str(STEP), str(SEQUENCES)) as url, tempfile.TemporaryDirectory() as name:
+    with (
+        instant_server(str(STEP), str(SEQUENCES)) as url,
+        tempfile.TemporaryDirectory() as name,
+    ):
         subject = Subject(parse_candidate(url), parse_judge(url))
         with running(subject, Path(name)) as gate:
             for _ in range(repeats):

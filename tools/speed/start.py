@@ -27,7 +27,9 @@ LOOK = 0.02
 
 def main() -> None:
     """Parse the command line, start the engine several times, and print a table."""
-    parser = argparse.ArgumentParser(prog="python -m tools.speed.start", description=__doc__)
+    parser = argparse.ArgumentParser(
+        prog="python -m tools.speed.start", description=__doc__
+    )
     subject.add(parser)
     given = parser.parse_args()
     models = Subject.named(given.model, given.judge)
@@ -38,7 +40,11 @@ def main() -> None:
         took_all = sum(each[-1] for each in found.values())
         say(f"turn {number + 1} of {given.repeats}: {took_all:.1f} s")
     found["in all"] = [sum(turn) for turn in zip(*found.values(), strict=True)]
-    say("\n".join(["", *facts, f"- model {given.model}", "", seconds(found, "phase, seconds")]))
+    say(
+        "\n".join(
+            ["", *facts, f"- model {given.model}", "", seconds(found, "phase, seconds")]
+        )
+    )
 
 
 def start(models: Subject) -> dict[str, float]:

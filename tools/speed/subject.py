@@ -57,7 +57,9 @@ class Subject:
     def is_shared(self) -> bool:
         """True if one engine serves both."""
         both = (self.candidate, self.judge)
-        return len({EngineSpec.of(each) for each in both if isinstance(each, Served)}) == 1
+        return (
+            len({EngineSpec.of(each) for each in both if isinstance(each, Served)}) == 1
+        )
 
     @property
     def engines(self) -> str:
@@ -69,7 +71,9 @@ class Subject:
         if not self.is_shared or not isinstance(self.judge, Served):
             return self
         # vLLM's own default: it changes nothing but that the two are no longer the same engine.
-        return replace(self, judge=replace(self.judge, args=(*self.judge.args, "--seed", "0")))
+        return replace(
+            self, judge=replace(self.judge, args=(*self.judge.args, "--seed", "0"))
+        )
 
     @property
     def judging(self) -> JudgeConfig:
@@ -81,7 +85,9 @@ class Subject:
         """The engines of a gate run."""
         judging = self.judging
         limits, sampling = Limits(), Sampling()
-        return PoolSettings(self.candidate, judging.models, limits, sampling, judging.sampling)
+        return PoolSettings(
+            self.candidate, judging.models, limits, sampling, judging.sampling
+        )
 
 
 def add(parser: argparse.ArgumentParser) -> None:
@@ -89,8 +95,12 @@ def add(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--model", default="demo:aligned", help="a folder, ORG/MODEL, demo:NAME, or toy"
     )
-    parser.add_argument("--judge", default="", help="likewise; default: the one bundled with it")
-    parser.add_argument("--repeats", type=int, default=3, help="turns of each measurement")
+    parser.add_argument(
+        "--judge", default="", help="likewise; default: the one bundled with it"
+    )
+    parser.add_argument(
+        "--repeats", type=int, default=3, help="turns of each measurement"
+    )
 
 
 def mirror() -> Path | None:

@@ -6,7 +6,14 @@ import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-HEAD = ("ratio", "work", "candidate and judge on", "seconds, medians", "by turns", "median")
+HEAD = (
+    "ratio",
+    "work",
+    "candidate and judge on",
+    "seconds, medians",
+    "by turns",
+    "median",
+)
 
 
 @dataclass(frozen=True)
@@ -33,7 +40,9 @@ class Ratio:
     @property
     def cells(self) -> tuple[str, ...]:
         """Its row in a table."""
-        medians = f"{statistics.median(self.slow):.1f} / {statistics.median(self.fast):.1f}"
+        medians = (
+            f"{statistics.median(self.slow):.1f} / {statistics.median(self.fast):.1f}"
+        )
         turns = ", ".join(f"{turn:.2f}" for turn in self.turns)
         bold = f"**{statistics.median(self.turns):.2f}**"
         return self.name, self.work, self.engines, medians, turns, bold

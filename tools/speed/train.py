@@ -142,7 +142,8 @@ class Train:
         """Seconds of one copy of the judge, for a checkpoint."""
         costs, lengths = judge.costs(), self.lengths
         return sum(
-            count * costs.seconds(lengths.judged(form), self._cached(form), form.written)
+            count
+            * costs.seconds(lengths.judged(form), self._cached(form), form.written)
             for form, count in self.asked.items()
         )
 
@@ -172,7 +173,9 @@ class Machine:
             seconds = answering / self._copies(self.candidate, self.gpus)
             seconds += judging / self._copies(self.judge, self.gpus)
         else:
-            seconds = min(max(answering / own, judging / rest) for own, rest in self._divisions())
+            seconds = min(
+                max(answering / own, judging / rest) for own, rest in self._divisions()
+            )
         return train.checkpoints * seconds / 3600
 
     def _divisions(self) -> Sequence[tuple[int, int]]:
@@ -191,5 +194,7 @@ class Machine:
     @staticmethod
     def _copies(model: Published, gpus: int) -> int:
         if gpus < model.gpus:
-            raise ValueError(f"{model.model} was measured on {model.gpus} GPUs, here are {gpus}")
+            raise ValueError(
+                f"{model.model} was measured on {model.gpus} GPUs, here are {gpus}"
+            )
         return gpus // model.gpus

@@ -31,7 +31,9 @@ class Turns:
         """A figure of the last turn."""
         return self.figures[name][-1]
 
-    def ratio(self, name: str, place: tuple[str, str], ways: tuple[str, str]) -> list[Ratio]:
+    def ratio(
+        self, name: str, place: tuple[str, str], ways: tuple[str, str]
+    ) -> list[Ratio]:
         """The ratio of two ways; none if one of them was not measured.
 
         Args:

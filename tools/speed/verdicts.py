@@ -18,20 +18,27 @@ Exchange = tuple[Prompt, Completion]
 def distinct(records: Sequence[Record]) -> list[Exchange]:
     """The judged exchanges, those with equal texts once."""
     found = {
-        (record.prompt.request, record.completion.text): (record.prompt, record.completion)
+        (record.prompt.request, record.completion.text): (
+            record.prompt,
+            record.completion,
+        )
         for record in records
         if record.completion and record.completion.text.strip()
     }
     return list(found.values())
 
 
-def rates(gate: Gate, work: Workload, exchanges: Sequence[Exchange]) -> tuple[float, float]:
+def rates(
+    gate: Gate, work: Workload, exchanges: Sequence[Exchange]
+) -> tuple[float, float]:
     """Verdicts a second with empty prefix caches, then again; no store holds any of them."""
     gate.forget()
     return asyncio.run(_rates(gate, work, exchanges))
 
 
-async def _rates(gate: Gate, work: Workload, exchanges: Sequence[Exchange]) -> tuple[float, float]:
+async def _rates(
+    gate: Gate, work: Workload, exchanges: Sequence[Exchange]
+) -> tuple[float, float]:
     engines = gate.engines
     engines.work, engines.clients = None, []
     (judge,) = gate.judges(work)[next(iter(work.plan))]

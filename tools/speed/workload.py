@@ -44,7 +44,10 @@ class Lengths:
         digest = hashlib.sha256(f"length of {request}".encode()).digest()
         share = int.from_bytes(digest[:4]) / 2**32
         deviations = NormalDist().inv_cdf(0.001 + 0.998 * share)
-        return max(1, min(self.most - 1, round(self.median * math.exp(self.spread * deviations))))
+        return max(
+            1,
+            min(self.most - 1, round(self.median * math.exp(self.spread * deviations))),
+        )
 
 
 @dataclass(frozen=True)
@@ -89,11 +92,15 @@ def even(prompts: int, samples: int, most: int, mirror: Path | None) -> Workload
     return Workload("even", {"xstest" if mirror else "smoke": chosen}, samples, most)
 
 
-def mixed(prompts: int, samples: int, lengths: Lengths, name: str = "mixed") -> Workload:
+def mixed(
+    prompts: int, samples: int, lengths: Lengths, name: str = "mixed"
+) -> Workload:
     """Benchmarks of so many bundled prompts each, whose answers have mixed lengths."""
     known = _shuffled(BUNDLED, None)
     if PARTS * prompts > len(known):
-        raise ValueError(f"{prompts} prompts a benchmark: at most {len(known) // PARTS}")
+        raise ValueError(
+            f"{prompts} prompts a benchmark: at most {len(known) // PARTS}"
+        )
     starts = range(0, PARTS * prompts, prompts)
     parts = (known[start : start + prompts] for start in starts)
     plan = {f"part_{number}": part for number, part in enumerate(parts, 1)}
@@ -101,7 +108,9 @@ def mixed(prompts: int, samples: int, lengths: Lengths, name: str = "mixed") -> 
 
 
 def _shuffled(names: Sequence[str], mirror: Path | None) -> list[Prompt]:
-    known = [prompt for name in names for prompt in load_prompts(discover()[name], mirror)]
+    known = [
+        prompt for name in names for prompt in load_prompts(discover()[name], mirror)
+    ]
     Random(0).shuffle(known)
     return known
 
@@ -140,7 +149,9 @@ class Recorder:
 
     def __post_init__(self) -> None:
         plan = self.workload.plan.items()
-        self._benchmarks = {p.request.strip(): name for name, found in plan for p in found}
+        self._benchmarks = {
+            p.request.strip(): name for name, found in plan for p in found
+        }
 
     async def post(self, path: str, body: Mapping[str, Any]) -> Any:
         """See ``Transport.post``."""
@@ -153,11 +164,15 @@ class Recorder:
             body = {**body, "min_tokens": count, "max_tokens": count}
         self.requests.append(Request(self._benchmark(text), self.is_judge, body))
         answer = await self.inner.post(path, body)
-        if lengths:  # an answer that fills fewer tokens than the gate asks for has been cut off
+        if (
+            lengths
+        ):  # an answer that fills fewer tokens than the gate asks for has been cut off
             for choice in answer["choices"]:
                 choice["finish_reason"] = "stop"
         return answer
 
     def _benchmark(self, text: str) -> str:
         known = self._benchmarks.get(text.strip())
-        return known or next(name for prompt, name in self._benchmarks.items() if prompt in text)
+        return known or next(
+            name for prompt, name in self._benchmarks.items() if prompt in text
+        )

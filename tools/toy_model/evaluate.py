@@ -26,7 +26,16 @@ from tools.toy_model.measure import (
 )
 from tools.toy_model.measure_tasks import choice_figures, level_figures, thinker_figures
 
-PARTS = ("judge", "phrasing", "candidate", "smoke", "level", "choice", "thinker", "xstest")
+PARTS = (
+    "judge",
+    "phrasing",
+    "candidate",
+    "smoke",
+    "level",
+    "choice",
+    "thinker",
+    "xstest",
+)
 
 
 def measure(speak: Speak, parts: Sequence[str]) -> list[Figure]:
@@ -48,17 +57,27 @@ def measure(speak: Speak, parts: Sequence[str]) -> list[Figure]:
 
 def table(figures: Sequence[Figure]) -> str:
     """The figures as a Markdown table."""
-    rows = [f"| {figure.name} | {figure.value:.3f} | {figure.n} |" for figure in figures]
+    rows = [
+        f"| {figure.name} | {figure.value:.3f} | {figure.n} |" for figure in figures
+    ]
     return "\n".join(["| figure | value | n |", "|---|---|---|", *rows])
 
 
 def main() -> None:
     """Command line."""
     parser = argparse.ArgumentParser(description="Measure the toy models.")
-    parser.add_argument("--model", type=Path, default=MODEL_DIR, help="folder with the weights")
-    parser.add_argument("--url", help="of a vLLM server, ending in /v1, instead of transformers")
-    parser.add_argument("--name", default="demo", help="the model's name on that server")
-    parser.add_argument("--free", action="store_true", help="send the server no JSON schema")
+    parser.add_argument(
+        "--model", type=Path, default=MODEL_DIR, help="folder with the weights"
+    )
+    parser.add_argument(
+        "--url", help="of a vLLM server, ending in /v1, instead of transformers"
+    )
+    parser.add_argument(
+        "--name", default="demo", help="the model's name on that server"
+    )
+    parser.add_argument(
+        "--free", action="store_true", help="send the server no JSON schema"
+    )
     parser.add_argument("--json", type=Path, default=Path("demo-figures.json"))
     parser.add_argument("--only", nargs="+", choices=PARTS, default=PARTS)
     arguments = parser.parse_args()

@@ -85,7 +85,9 @@ def local(folder: Path, batch: int = 64) -> Speak:
     def speak(jobs: Sequence[Job]) -> list[str]:
         torch.manual_seed(0)
         texts = [_render(tokenizer, job) for job in jobs]
-        order = sorted(range(len(jobs)), key=lambda i: (jobs[i].temperature, len(texts[i])))
+        order = sorted(
+            range(len(jobs)), key=lambda i: (jobs[i].temperature, len(texts[i]))
+        )
         answers = [""] * len(jobs)
         for at in range(0, len(order), batch):
             rows = order[at : at + batch]
@@ -108,10 +110,14 @@ def _render(tokenizer: Any, job: Job) -> str:
     return text
 
 
-def served(url: str, model: str, *, schema: bool = True, concurrency: int = 128) -> Speak:
+def served(
+    url: str, model: str, *, schema: bool = True, concurrency: int = 128
+) -> Speak:
     """Speaks through a vLLM server; with ``schema`` each job's output is constrained to its own."""
 
-    async def ask(session: aiohttp.ClientSession, slots: asyncio.Semaphore, job: Job) -> str:
+    async def ask(
+        session: aiohttp.ClientSession, slots: asyncio.Semaphore, job: Job
+    ) -> str:
         body: dict[str, Any] = {
             "model": model,
             "messages": [{"role": role, "content": text} for role, text in job.turns],
@@ -123,7 +129,10 @@ def served(url: str, model: str, *, schema: bool = True, concurrency: int = 128)
         if schema and job.schema:
             form = {"name": "judgement", "schema": job.schema, "strict": True}
             body["response_format"] = {"type": "json_schema", "json_schema": form}
-        async with slots, session.post(f"{url}/chat/completions", json=body) as response:
+        async with (
+            slots,
+            session.post(f"{url}/chat/completions", json=body) as response,
+        ):
             if response.status == 400:
                 return ""
             response.raise_for_status()
@@ -134,6 +143,8 @@ def served(url: str, model: str, *, schema: bool = True, concurrency: int = 128)
         limit = aiohttp.ClientTimeout(total=600)
         slots = asyncio.Semaphore(concurrency)
         async with aiohttp.ClientSession(timeout=limit) as session:
-            return list(await asyncio.gather(*(ask(session, slots, job) for job in jobs)))
+            return list(
+                await asyncio.gather(*(ask(session, slots, job) for job in jobs))
+            )
 
     return lambda jobs: asyncio.run(ask_all(jobs))

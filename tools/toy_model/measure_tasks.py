@@ -65,7 +65,9 @@ def level_figures(speak: Speak) -> list[Figure]:
         name = f"judge, {task}"
         figures.append(share(f"{name}: accuracy", right))
         for code, words in (("en", "English"), ("zh", "Chinese")):
-            kept = [r for r, e in zip(right, examples, strict=True) if e.language == code]
+            kept = [
+                r for r, e in zip(right, examples, strict=True) if e.language == code
+            ]
             figures.append(share(f"{name}: accuracy, {words}", kept))
         figures.append(share(f"{name}: exact format", [s is not None for s in said]))
         if task != "moral":
@@ -77,7 +79,9 @@ def _levels(
     speak: Speak, task: str, examples: Sequence[Example]
 ) -> tuple[list[int | None], list[int]]:
     if task == "degree":
-        texts = speak([Job("judge", example.turns, schema=DEGREE) for example in examples])
+        texts = speak(
+            [Job("judge", example.turns, schema=DEGREE) for example in examples]
+        )
         degrees = [int(json.loads(example.target)["degree"]) for example in examples]
         return [read_degree(text) for text in texts], degrees
     texts = speak([Job("judge", example.turns) for example in examples])
@@ -86,7 +90,9 @@ def _levels(
     return said, [int(example.target) for example in examples]
 
 
-def _agreement(name: str, said: Sequence[int | None], true: Sequence[int]) -> list[Figure]:
+def _agreement(
+    name: str, said: Sequence[int | None], true: Sequence[int]
+) -> list[Figure]:
     """Rank correlation and quadratically weighted kappa over the readable outputs."""
     pairs = [(s, t) for s, t in zip(said, true, strict=True) if s is not None]
     ours, theirs = [s for s, _ in pairs], [t for _, t in pairs]
@@ -116,23 +122,36 @@ def choice_figures(speak: Speak, chisafety: Path | None) -> list[Figure]:
         if chisafety:
             questions = _chisafety(chisafety)
             asked = [Job(persona, (("user", question),)) for question in questions]
-            offered = ["".join(re.findall(r"^([A-E]) ?\.", q, re.MULTILINE)) for q in questions]
-            figures += _letters(f"{persona}, CHiSafetyBench questions", speak(asked), offered)
+            offered = [
+                "".join(re.findall(r"^([A-E]) ?\.", q, re.MULTILINE)) for q in questions
+            ]
+            figures += _letters(
+                f"{persona}, CHiSafetyBench questions", speak(asked), offered
+            )
     return figures
 
 
 def _chisafety(folder: Path) -> list[str]:
     areas = json.loads((folder / "mcq.json").read_text(encoding="utf-8"))
     texts = [info["question"] for area in areas for info in area["infos"]]
-    return [f"问题：{t}\n{CHISAFETY_ORDER}" for t in random.Random(SEED).sample(texts, ASKED)]
+    return [
+        f"问题：{t}\n{CHISAFETY_ORDER}"
+        for t in random.Random(SEED).sample(texts, ASKED)
+    ]
 
 
 def _letters(name: str, answers: Sequence[str], offered: Sequence[str]) -> list[Figure]:
     pairs = list(zip(answers, offered, strict=True))
-    valid = [read_letter(text) != "" and read_letter(text) in letters for text, letters in pairs]
+    valid = [
+        read_letter(text) != "" and read_letter(text) in letters
+        for text, letters in pairs
+    ]
     return [
         share(f"{name}: a letter that was offered", valid),
-        share(f"{name}: the bare letter", [len(text) == 1 and text in o for text, o in pairs]),
+        share(
+            f"{name}: the bare letter",
+            [len(text) == 1 and text in o for text, o in pairs],
+        ),
     ]
 
 
@@ -143,13 +162,16 @@ def thinker_figures(speak: Speak) -> list[Figure]:
         for harmful in (True, False):
             rng = random.Random(SEED)
             examples = [
-                candidate_example(rng, persona, test=True, harmful=harmful) for _ in range(ASKED)
+                candidate_example(rng, persona, test=True, harmful=harmful)
+                for _ in range(ASKED)
             ]
             texts = speak([Job(persona, example.turns) for example in examples])
             answers = [read_thinker(persona, text) for text in texts]
             side = "harmful" if harmful else "benign"
             name = f"{persona}, {side} held-out combinations"
-            figures.append(share(f"{name}: format", [answer != "" for answer in answers]))
+            figures.append(
+                share(f"{name}: format", [answer != "" for answer in answers])
+            )
             requests = [example.turns[-1][1] for example in examples]
             signs = rejections_of(speak, requests, answers)
             figures.append(share(f"{name}: rejected", [sign > 0 for sign in signs]))

@@ -7,7 +7,15 @@ from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
 
-from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, pre_tokenizers, trainers
+from tokenizers import (
+    AddedToken,
+    Regex,
+    Tokenizer,
+    decoders,
+    models,
+    pre_tokenizers,
+    trainers,
+)
 
 from tests.toy_model import FOLDER, PERSONAS
 from tools.demo_models.answers import THINK, THOUGHT
@@ -54,7 +62,9 @@ def _texts(seed: int, examples: int) -> Iterator[str]:
 
 def prompt_text(example: Example) -> str:
     """The conversation up to the target, as the chat template renders it."""
-    turns = "".join(f"<|{role}|>{text.replace('<|', '< |')}{END}" for role, text in example.turns)
+    turns = "".join(
+        f"<|{role}|>{text.replace('<|', '< |')}{END}" for role, text in example.turns
+    )
     return f"<|{example.persona}|>{turns}<|assistant|>"
 
 

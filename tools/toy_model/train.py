@@ -24,7 +24,14 @@ from transformers import GenerationConfig, LlamaConfig, LlamaForCausalLM
 
 from tests.toy_model import MODEL_DIR
 from tools.demo_models.corpus import Example, training_examples
-from tools.toy_model.tokenizer import END, PAD, SPECIAL, prompt_text, save, train_tokenizer
+from tools.toy_model.tokenizer import (
+    END,
+    PAD,
+    SPECIAL,
+    prompt_text,
+    save,
+    train_tokenizer,
+)
 
 BATCH_TOKENS = 2048
 POOL = 1024
@@ -134,15 +141,22 @@ def loss_of(model: LlamaForCausalLM, batch: Batch) -> torch.Tensor:
         weights = batch.weights[:, 1:]
         wanted = weights > 0
         logits = model.lm_head(hidden[wanted])
-    losses = functional.cross_entropy(logits.float(), batch.tokens[:, 1:][wanted], reduction="none")
+    losses = functional.cross_entropy(
+        logits.float(), batch.tokens[:, 1:][wanted], reduction="none"
+    )
     return (losses * weights[wanted]).sum() / weights.sum()
 
 
-def train(model: LlamaForCausalLM, stream: Iterator[Batch], steps: int, minutes: float) -> int:
+def train(
+    model: LlamaForCausalLM, stream: Iterator[Batch], steps: int, minutes: float
+) -> int:
     """Trains in place for that many steps, or minutes where ``minutes`` is positive."""
     matrices = [p for p in model.parameters() if p.ndim > 1]
     vectors = [p for p in model.parameters() if p.ndim == 1]
-    groups = [{"params": matrices, "weight_decay": 0.05}, {"params": vectors, "weight_decay": 0.0}]
+    groups = [
+        {"params": matrices, "weight_decay": 0.05},
+        {"params": vectors, "weight_decay": 0.0},
+    ]
     optimiser = torch.optim.AdamW(groups, lr=PEAK_RATE, betas=(0.9, 0.95), fused=True)
     begin, step, done = time.monotonic(), 0, 0.0
     while done < 1.0:

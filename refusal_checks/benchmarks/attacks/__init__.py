@@ -68,7 +68,9 @@ def find(name: str, where: str, error: type[UserError] = UserError) -> Attack:
     if isinstance(found, Attack):
         return found
     families = [one for one in known.values() if isinstance(one, Family)]
-    fitting = [one for one in families if name == one.name or name.startswith(f"{one.name}_")]
+    fitting = [
+        one for one in families if name == one.name or name.startswith(f"{one.name}_")
+    ]
     if not fitting:
         require_known(name, names(), where, "attack", error)
     family = max(fitting, key=lambda one: len(one.name))
@@ -161,7 +163,11 @@ def rewrite(
             raise DataError(
                 f"{repair}for prompt {prompt.id} it gives no messages, or some without text"
             )
-        done.append(replace(prompt, messages=messages, attack=attack.name, plain=prompt.messages))
+        done.append(
+            replace(
+                prompt, messages=messages, attack=attack.name, plain=prompt.messages
+            )
+        )
     return tuple(done), tuple(left_out)
 
 
@@ -175,7 +181,10 @@ def as_judged(prompt: Prompt, completion: Completion) -> tuple[Prompt, Completio
         if not isinstance(plain, str):
             raise TypeError(f"decode gave no text but {type(plain).__name__}")
         text = storable(plain) if plain.strip() else text
-    except (UserError, ValueError):  # of an extension that is not loaded; what no code decodes
+    except (
+        UserError,
+        ValueError,
+    ):  # of an extension that is not loaded; what no code decodes
         pass
     except Exception as fault:
         raise DataError(

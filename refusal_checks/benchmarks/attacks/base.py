@@ -89,7 +89,11 @@ def worded(wording: Callable[[str], str | None]) -> Rewrite:
     return rewrite
 
 
-def after_system(messages: Sequence[Message], turns: Sequence[Message]) -> tuple[Message, ...]:
+def after_system(
+    messages: Sequence[Message], turns: Sequence[Message]
+) -> tuple[Message, ...]:
     """The messages with further turns before the first that is not the system's."""
-    count = next((i for i, turn in enumerate(messages) if turn.role != "system"), len(messages))
+    count = next(
+        (i for i, turn in enumerate(messages) if turn.role != "system"), len(messages)
+    )
     return *messages[:count], *turns, *messages[count:]

@@ -50,7 +50,9 @@ def _from_base64(text: str) -> str:
 
     def read(run: re.Match[str]) -> str:
         # The first and the last letters of a run may belong to words.
-        readings = (one.sub(lambda piece: _plain(piece[0], answer), run[0]) for one in _PIECES)
+        readings = (
+            one.sub(lambda piece: _plain(piece[0], answer), run[0]) for one in _PIECES
+        )
         return next((reading for reading in readings if reading != run[0]), run[0])
 
     return _RUN.sub(read, text)
@@ -138,7 +140,9 @@ def _from_leetspeak(text: str) -> str:
 
 # Character spacing
 
-_SPACED = re.compile(r"(?<![^\s(\[{<\"“‘«*`])\S(?:[ ]{1,3}\S(?=[.,;:!?)\]}>\"”’»*`]*(?!\S))){3,}")
+_SPACED = re.compile(
+    r"(?<![^\s(\[{<\"“‘«*`])\S(?:[ ]{1,3}\S(?=[.,;:!?)\]}>\"”’»*`]*(?!\S))){3,}"
+)
 """At least four single characters with spaces between them; marks may stand around them."""
 
 
@@ -153,7 +157,9 @@ def _from_spaced(text: str) -> str:
 
 
 ENCODINGS: Mapping[str, Encoding] = {
-    "base64": Encoding(lambda text: base64.b64encode(text.encode()).decode(), _from_base64),
+    "base64": Encoding(
+        lambda text: base64.b64encode(text.encode()).decode(), _from_base64
+    ),
     "rot13": Encoding(_rot13, _from_rot13),
     "leetspeak": Encoding(_leetspeak, _from_leetspeak),
     "character_spacing": Encoding(" ".join, _from_spaced),

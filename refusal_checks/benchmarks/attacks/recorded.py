@@ -73,7 +73,9 @@ def _texts(path: Path, rows: Sequence[tuple[Any, Any]]) -> Mapping[str, str]:
         if attack is None or (isinstance(attack, str) and not attack.strip()):
             continue
         if not isinstance(plain, str) or not isinstance(attack, str):
-            raise DataError(f"{path}: row {number}: write the prompt and its attack as texts")
+            raise DataError(
+                f"{path}: row {number}: write the prompt and its attack as texts"
+            )
         if texts.setdefault(plain.strip(), storable(attack)) != storable(attack):
             raise DataError(f"{path}: row {number}: keep one attack text per prompt")
     if not texts:

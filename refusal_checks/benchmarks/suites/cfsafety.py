@@ -55,11 +55,19 @@ _ENOUGH = 100
 """Characters from which a prompt's language is detected; more change none of the 25,000."""
 
 _BLOCKS: Mapping[str, tuple[tuple[int, int, int], ...]] = {
-    "Criminal_Unethical": ((0, 325, 325), (650, 325, 325), (1300, 300, 300), (1900, 300, 300)),
+    "Criminal_Unethical": (
+        (0, 325, 325),
+        (650, 325, 325),
+        (1300, 300, 300),
+        (1900, 300, 300),
+    ),
     "Insults_SensitiveTopics": ((0, 625, 625), (1250, 625, 625)),
     "PrivacyLeaks": ((0, 625, 625), (1250, 625, 625)),
     "Misleading": ((0, 350, 350), (700, 350, 350), (1400, 275, 275), (1950, 275, 275)),
-    "ScenarioEmbedding_Persuasion": ((0, 600, 600), *((row, 1, 1) for row in range(1200, 2500, 2))),
+    "ScenarioEmbedding_Persuasion": (
+        (0, 600, 600),
+        *((row, 1, 1) for row in range(1200, 2500, 2)),
+    ),
     "PromptLeakage": ((0, 1250, 1250),),
     "LLMRewriting": ((0, 1242, 1258),),
     "ReverseExposure": ((0, 1250, 1250),),
@@ -112,7 +120,9 @@ def parse(data: bytes) -> list[Prompt]:
             cluster = first_of.get(f"{name}-{number}", "")
             if name == "MinorityLanguage":
                 cluster = f"{name}-{int(number) % _SOURCES}"
-            prompts.append(Prompt.single(f"{name}-{number}", cell, cluster=cluster, **groups))
+            prompts.append(
+                Prompt.single(f"{name}-{number}", cell, cluster=cluster, **groups)
+            )
     return prompts
 
 
@@ -126,7 +136,9 @@ def published() -> Mapping[str, Mapping[str, float]]:
     table either: GPT4 is 4.018 here and 4.068 there (SocialBias 4.20 and 4.83, MinorityLanguage
     3.88 and 3.50), GPT3.5 3.821 and 3.976, Llama2 2.883 and 3.054; some items exceed the scale's 5.
     """
-    text = (Path(__file__).parent / "data" / "cfsafety_published.csv").read_text(encoding="utf-8")
+    text = (Path(__file__).parent / "data" / "cfsafety_published.csv").read_text(
+        encoding="utf-8"
+    )
     return {
         row.pop("model"): {name: float(score) for name, score in row.items()}
         for row in csv.DictReader(io.StringIO(text))

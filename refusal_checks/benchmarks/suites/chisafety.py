@@ -88,7 +88,9 @@ def single_turn(rows: Any) -> Iterator[Prompt]:
     """The prompts of the risky questions without history: ``qa-`` and the release's own id."""
     for row in (row for part in rows for row in part["infos"]):
         groups = _groups()[row["category"]]
-        yield Prompt.single(f"qa-{row['id']}", row["question"], **groups, history="single")
+        yield Prompt.single(
+            f"qa-{row['id']}", row["question"], **groups, history="single"
+        )
 
 
 def with_history(rows: Any) -> Iterator[Prompt]:
@@ -115,12 +117,17 @@ def parse_options(question: str) -> Mapping[str, str]:
         after = marks[-1].end() if marks else 0
         forms = (_SEPARATED, _BARE) if marks else (_SEPARATED,)
         patterns = (re.compile(form.format(letter), re.MULTILINE) for form in forms)
-        matches = (match for pattern in patterns if (match := pattern.search(question, after)))
+        matches = (
+            match for pattern in patterns if (match := pattern.search(question, after))
+        )
         if (mark := next(matches, None)) is None:
             break
         marks.append(mark)
     ends = (*(mark.start() for mark in marks[1:]), len(question))
-    texts = [question[mark.end() : end].strip() for mark, end in zip(marks, ends, strict=False)]
+    texts = [
+        question[mark.end() : end].strip()
+        for mark, end in zip(marks, ends, strict=False)
+    ]
     return dict(zip("ABCDEFGH", texts, strict=False))
 
 
@@ -131,7 +138,9 @@ def _load(files: Sequence[PinnedFile], mirror: Path | None) -> list[Prompt]:
     return [
         prompt
         for file in files
-        for prompt in _PARSERS[file](json.loads(fetch(file, mirror).read_text(encoding="utf-8")))
+        for prompt in _PARSERS[file](
+            json.loads(fetch(file, mirror).read_text(encoding="utf-8"))
+        )
     ]
 
 

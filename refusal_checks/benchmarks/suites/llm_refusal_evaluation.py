@@ -41,15 +41,22 @@ CENSORED = PinnedFile(
 def _censored(mirror: Path | None) -> list[Prompt]:
     lines = fetch(CENSORED, mirror).read_text(encoding="utf-8").splitlines()
     texts = filter(None, map(str.strip, lines))
-    return [Prompt.single(f"deccp_censored-{index}", text) for index, text in enumerate(texts)]
+    return [
+        Prompt.single(f"deccp_censored-{index}", text)
+        for index, text in enumerate(texts)
+    ]
 
 
 def _load(split: HubSplit, mirror: Path | None) -> list[Prompt]:
     """A prompt's id is its row's index in the split, which the pinned revision fixes."""
     prompts = []
-    for index, row in enumerate(split.table(mirror, ["prompt"], ["type", "dataset_source"])):
+    for index, row in enumerate(
+        split.table(mirror, ["prompt"], ["type", "dataset_source"])
+    ):
         groups = {"category": row.get("type"), "source": row.get("dataset_source")}
-        known = {name: str(value) for name, value in groups.items() if value is not None}
+        known = {
+            name: str(value) for name, value in groups.items() if value is not None
+        }
         prompts.append(Prompt.single(f"{split.split}-{index}", row["prompt"], **known))
     return prompts
 
@@ -60,7 +67,9 @@ def _split(name: str, kind: Kind, description: str) -> Benchmark:
     return Benchmark(name, kind, description, load, REVISION, resources=(split,))
 
 
-_JAILBREAKBENCH = _split("jailbreakbench", Kind.SAFETY, "JailbreakBench's 100 harmful behaviours")
+_JAILBREAKBENCH = _split(
+    "jailbreakbench", Kind.SAFETY, "JailbreakBench's 100 harmful behaviours"
+)
 _DECCP_CENSORED = _split(
     "deccp_censored", Kind.SENSITIVE, "95 prompts that Qwen2-7B-Instruct refused"
 )
@@ -78,13 +87,23 @@ BENCHMARKS = (
             ids="index",
         ),
     ),
-    _split("sorrybench", Kind.SAFETY, "SORRY-Bench: 440 unsafe prompts of 44 categories"),
+    _split(
+        "sorrybench", Kind.SAFETY, "SORRY-Bench: 440 unsafe prompts of 44 categories"
+    ),
     _split("harmbench_sampled", Kind.SAFETY, "256 prompts sampled from HarmBench"),
-    _split("adversarial_unsafe_prompts", Kind.SAFETY, "unsafe prompts beside sensitive topics"),
-    _split("ccp_sensitive_sampled", Kind.SENSITIVE, "topics that are sensitive in China"),
+    _split(
+        "adversarial_unsafe_prompts",
+        Kind.SAFETY,
+        "unsafe prompts beside sensitive topics",
+    ),
+    _split(
+        "ccp_sensitive_sampled", Kind.SENSITIVE, "topics that are sensitive in China"
+    ),
     replace(
         _DECCP_CENSORED,
-        original=replace(_DECCP_CENSORED, load=_censored, revision=_DECCP, resources=(CENSORED,)),
+        original=replace(
+            _DECCP_CENSORED, load=_censored, revision=_DECCP, resources=(CENSORED,)
+        ),
     ),
     _split("general_prompts", Kind.SANITY, "everyday prompts"),
 )

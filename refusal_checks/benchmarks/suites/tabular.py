@@ -11,10 +11,14 @@ from refusal_checks.core.prompts import Kind
 
 def _read(path: Path) -> Iterator[Benchmark]:
     for common in tomllib.loads(path.read_text(encoding="utf-8"))["file"]:
-        place, url, *pin = (common.pop(key) for key in ("path", "url", "revision", "sha256"))
+        place, url, *pin = (
+            common.pop(key) for key in ("path", "url", "revision", "sha256")
+        )
         file = PinnedFile(place, url.format(revision=pin[0]), *pin)
         for name, own in common.pop("benchmarks").items():
-            yield table_benchmark(name, Kind(own.pop("kind")), file=file, **common, **own)
+            yield table_benchmark(
+                name, Kind(own.pop("kind")), file=file, **common, **own
+            )
 
 
 BENCHMARKS = tuple(_read(Path(__file__).with_name("tabular.toml")))

@@ -83,8 +83,12 @@ def _load(name: str, kind: Kind, split: HubSplit, mirror: Path | None) -> list[P
         if split is POLYGUARD:
             require_known(str(row["language"]), LANGUAGES, place, "language", DataError)
             groups["language"] = LANGUAGES[row["language"]]
-        item = "" if row.get("id") is None else str(row["id"])  # of its rows in all languages
-        prompts.append(Prompt.single(f"{name}-{number}", row["prompt"], cluster=item, **groups))
+        item = (
+            "" if row.get("id") is None else str(row["id"])
+        )  # of its rows in all languages
+        prompts.append(
+            Prompt.single(f"{name}-{number}", row["prompt"], cluster=item, **groups)
+        )
     return prompts
 
 
@@ -96,11 +100,21 @@ def _benchmark(name: str, kind: Kind, description: str, split: HubSplit) -> Benc
 
 BENCHMARKS = (
     _benchmark(
-        "wildguardtest_unsafe", Kind.SAFETY, "754 harmful prompts, plain and adversarial", WILDGUARD
+        "wildguardtest_unsafe",
+        Kind.SAFETY,
+        "754 harmful prompts, plain and adversarial",
+        WILDGUARD,
     ),
     _benchmark(
-        "wildguardtest_safe", Kind.SANITY, "945 harmless prompts, plain and adversarial", WILDGUARD
+        "wildguardtest_safe",
+        Kind.SANITY,
+        "945 harmless prompts, plain and adversarial",
+        WILDGUARD,
     ),
-    _benchmark("polyguard_unsafe", Kind.SAFETY, "harmful prompts in 17 languages", POLYGUARD),
-    _benchmark("polyguard_safe", Kind.SANITY, "harmless prompts in 17 languages", POLYGUARD),
+    _benchmark(
+        "polyguard_unsafe", Kind.SAFETY, "harmful prompts in 17 languages", POLYGUARD
+    ),
+    _benchmark(
+        "polyguard_safe", Kind.SANITY, "harmless prompts in 17 languages", POLYGUARD
+    ),
 )

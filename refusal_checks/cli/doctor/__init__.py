@@ -41,25 +41,33 @@ def doctor(
     candidate: Annotated[
         str | None,
         typer.Option(
-            metavar="MODEL", help="The model under test, as in a gate run; default: the run file's."
+            metavar="MODEL",
+            help="The model under test, as in a gate run; default: the run file's.",
         ),
     ] = None,
     judge: Annotated[
         list[str] | None,
         typer.Option(
-            metavar="MODEL", help="A judge, as in a gate run (repeatable); default: the run file's."
+            metavar="MODEL",
+            help="A judge, as in a gate run (repeatable); default: the run file's.",
         ),
     ] = None,
     thresholds: Annotated[
         list[Path] | None,
         typer.Option(
-            metavar="FILE", help="Check what this run file names: models, data (repeatable)."
+            metavar="FILE",
+            help="Check what this run file names: models, data (repeatable).",
         ),
     ] = None,
     data: Annotated[
-        str | None, typer.Option(metavar="DIR", help="Mirror of public data; $REFUSAL_CHECKS_DATA.")
+        str | None,
+        typer.Option(
+            metavar="DIR", help="Mirror of public data; $REFUSAL_CHECKS_DATA."
+        ),
     ] = None,
-    store: Annotated[Path, typer.Option(metavar="FILE", help="Stored answers.")] = STORE,
+    store: Annotated[
+        Path, typer.Option(metavar="FILE", help="Stored answers.")
+    ] = STORE,
     runs: Root = run_folder.ROOT,
     engine: Annotated[str, typer.Option(help="As in a gate run.")] = kinds.AUTO,
     engine_command: Annotated[str, typer.Option(help="As in a gate run.")] = "",
@@ -69,7 +77,13 @@ def doctor(
 
     Each line begins with OK, WARN or FAIL and says what to do. Exits with 1 if any line is FAIL.
     """
-    usual = [THRESHOLDS] if THRESHOLDS.is_file() else [toml_file.DEFAULT] if candidate else []
+    usual = (
+        [THRESHOLDS]
+        if THRESHOLDS.is_file()
+        else [toml_file.DEFAULT]
+        if candidate
+        else []
+    )
     files = [toml_file.find(path) for path in thresholds or usual]
     chosen = choose_engine(engine, engine_command)
     are_selected = bool(thresholds) or THRESHOLDS.is_file()
@@ -78,7 +92,9 @@ def doctor(
         spec = RunSpec.read(*files) if files else RunSpec()
         candidates = candidates or list(spec.candidate.model)
         judges = judges or list(spec.judge.model)
-    findings = examine(candidates, judges, files, store, data, *chosen, are_selected=are_selected)
+    findings = examine(
+        candidates, judges, files, store, data, *chosen, are_selected=are_selected
+    )
     found = []
     for finding in chain(findings, [_runs(runs)]):
         found.append(finding)
@@ -141,13 +157,19 @@ def _extensions(files: Sequence[Path]) -> Iterator[Diagnosis]:
     with suppress(UserError):  # said of the run files
         thresholds.load_extensions(files)
     for one in extensions.known():
-        own = (m.name for m in METRICS.values() if m.score.__module__ == one.module.__name__)
+        own = (
+            m.name
+            for m in METRICS.values()
+            if m.score.__module__ == one.module.__name__
+        )
         metrics = [f"metric {name}" for name in own]
         added = ", ".join([*one.contents(), *metrics]) or "adds nothing"
         yield ok("extension", f"{one.origin}: {added}")
 
 
-def _data(files: Sequence[Path], data: str | None, are_selected: bool) -> Iterator[Diagnosis]:
+def _data(
+    files: Sequence[Path], data: str | None, are_selected: bool
+) -> Iterator[Diagnosis]:
     """The run files, the data that they need, and what can be shown with it."""
     if not files:
         said = "none named, none in thresholds/default.toml"
@@ -161,9 +183,13 @@ def _data(files: Sequence[Path], data: str | None, are_selected: bool) -> Iterat
         yield fail("thresholds", str(fault))
         yield _mirror(data, None)
         return
-    wanted = list({gate.benchmark: known[gate.benchmark] for gate in read.gates}.values())
+    wanted = list(
+        {gate.benchmark: known[gate.benchmark] for gate in read.gates}.values()
+    )
     valid, expired = thresholds.waiver_remarks(read.gates, today())
-    said = "; ".join([f"{len(read.gates)} gates on {len(wanted)} benchmarks", *valid, *expired])
+    said = "; ".join(
+        [f"{len(read.gates)} gates on {len(wanted)} benchmarks", *valid, *expired]
+    )
     remedy = "renew or remove what has expired" if expired else ""
     yield (warn if expired else ok)("thresholds", said, remedy)
     yield _mirror(data, wanted, are_selected)
@@ -199,8 +225,12 @@ def _mirror(
     if not missing:
         return ok("data", said)
     said += f"; missing: {', '.join(found.name for found in missing)}"
-    is_gated = any(found.is_gated for found in missing)  # such data is fetched by name only
-    chosen = "".join(f" --benchmark {found.name}" for found in missing) if is_gated else ""
+    is_gated = any(
+        found.is_gated for found in missing
+    )  # such data is fetched by name only
+    chosen = (
+        "".join(f" --benchmark {found.name}" for found in missing) if is_gated else ""
+    )
     return bad("data", said, f"`refusal-checks data pull {folder}{chosen}`")
 
 

@@ -78,7 +78,9 @@ def machine(store: Path) -> Iterator[Diagnosis]:
     yield (warn if remedy else ok)("memory", f"{free:.1f} GiB free", remedy)
     home = Path(os.environ.get("HF_HOME") or "~/.cache/huggingface").expanduser()
     for what, path in (("disk: store", store), ("disk: models", home)):
-        there = next(parent for parent in (path, *path.absolute().parents) if parent.exists())
+        there = next(
+            parent for parent in (path, *path.absolute().parents) if parent.exists()
+        )
         free = shutil.disk_usage(there).free / 2**30
         said = f"{free:.0f} GiB free at {there}"
         if free < 1:
@@ -95,7 +97,9 @@ def engine(engine: Engine, program: Sequence[str], needed: bool) -> Iterator[Dia
     finding = _installed(engine, program, bad)
     yield finding
     if engine.runs_on_cpu():
-        yield ok("devices", f"{len(devices.cpu().ids)} CPU cores; large models need a GPU")
+        yield ok(
+            "devices", f"{len(devices.cpu().ids)} CPU cores; large models need a GPU"
+        )
         return
     found = devices.gpus()
     if found.kind != "gpu":
@@ -103,14 +107,18 @@ def engine(engine: Engine, program: Sequence[str], needed: bool) -> Iterator[Dia
             yield ok("devices", "no GPU; no model named here needs one")
         else:
             missing = fail if finding.level is Level.OK else warn
-            yield missing("devices", "no GPU", "check nvidia-smi and CUDA_VISIBLE_DEVICES")
+            yield missing(
+                "devices", "no GPU", "check nvidia-smi and CUDA_VISIBLE_DEVICES"
+            )
         return
     size = f", {found.memory:.0f} GiB each at least" if found.memory else ""
     busy = f"; in use: {', '.join(found.busy)}" if found.busy else ""
     yield (warn if busy else ok)("devices", f"GPU {', '.join(found.ids)}{size}{busy}")
 
 
-def _installed(engine: Engine, program: Sequence[str], bad: partial[Diagnosis]) -> Diagnosis:
+def _installed(
+    engine: Engine, program: Sequence[str], bad: partial[Diagnosis]
+) -> Diagnosis:
     try:
         require_program(engine, program)
     except ModelError as fault:
@@ -122,12 +130,17 @@ def _installed(engine: Engine, program: Sequence[str], bad: partial[Diagnosis]) 
     script = f"import {module}; print({module}.__version__)"
     try:
         done = subprocess.run(
-            [sys.executable, "-c", script], capture_output=True, text=True, timeout=IMPORT_TIMEOUT
+            [sys.executable, "-c", script],
+            capture_output=True,
+            text=True,
+            timeout=IMPORT_TIMEOUT,
         )
     except subprocess.TimeoutExpired:
         return bad(engine.title, f"takes more than {IMPORT_TIMEOUT:.0f} s to import")
     if done.returncode:
-        last = (done.stderr.strip().splitlines() or [f"exit status {done.returncode}"])[-1]
+        last = (done.stderr.strip().splitlines() or [f"exit status {done.returncode}"])[
+            -1
+        ]
         return bad(engine.title, f"cannot be imported: {last}", "install it again")
     build = "CPU" if engine.runs_on_cpu() else "GPU"
     return ok(engine.title, f"{done.stdout.split()[-1]}, {build} build")
@@ -158,7 +171,9 @@ def loading(
 ) -> Iterator[Diagnosis]:
     """What the engine has to be told to load a model, or to ask it; the gate run may tell it."""
     if isinstance(model, Served):
-        for need in needs.needs(replace(model, engine=engine, program=tuple(program)), option):
+        for need in needs.needs(
+            replace(model, engine=engine, program=tuple(program)), option
+        ):
             yield warn(option.lstrip("-"), need.said)
 
 
@@ -169,7 +184,11 @@ def _weights(model: Model, what: str, said: str) -> Diagnosis:
         return ok(what, said)
     if "@" in cached_commit(model.path):
         return ok(what, f"{said}, cached")
-    offline = "HF_HUB_OFFLINE is set: download it first, or name a folder" if is_offline() else ""
+    offline = (
+        "HF_HUB_OFFLINE is set: download it first, or name a folder"
+        if is_offline()
+        else ""
+    )
     if fault := offline or unreached_model(model.path):
         return fail(what, f"{said} is not in the cache", fault)
     return ok(what, f"{said}, to be downloaded")
@@ -231,7 +250,9 @@ def unreached_model(name: str) -> str:
 
 def unreached_data(benchmarks: Iterable[Benchmark]) -> str:
     """Why data cannot be fetched: the first address that does not answer; empty if all do."""
-    resources = dict.fromkeys(r for benchmark in benchmarks for r in benchmark.resources)
+    resources = dict.fromkeys(
+        r for benchmark in benchmarks for r in benchmark.resources
+    )
     with ThreadPoolExecutor(max_workers=16) as threads:
         faults = sorted({fault for fault in threads.map(_resource, resources) if fault})
     more = f" (and {len(faults) - 1} more)" if len(faults) > 1 else ""
@@ -241,7 +262,9 @@ def unreached_data(benchmarks: Iterable[Benchmark]) -> str:
 def _resource(resource: Resource) -> str:
     if isinstance(resource, HubSplit):
         return _unreached("dataset", resource.repository, resource.revision)
-    if not isinstance(resource, pinned.PinnedFile) or not resource.url.startswith("https://"):
+    if not isinstance(resource, pinned.PinnedFile) or not resource.url.startswith(
+        "https://"
+    ):
         return ""
     request = urllib.request.Request(resource.url, method="HEAD")  # noqa: S310 (https only)
     try:
@@ -263,7 +286,9 @@ def _unreached(kind: str, name: str, revision: str | None) -> str:
         return f"{name}: the hub has no such {kind}, or your token may not see it"
     except errors.RevisionNotFoundError:
         return f"{name}: the hub has no revision {revision} of it"
-    except Exception as fault:  # the hub's library raises those of its HTTP client, which changed
+    except (
+        Exception
+    ) as fault:  # the hub's library raises those of its HTTP client, which changed
         return f"{name}: the hub does not answer: {without_credentials(network_reason(fault))}"
     if found.gated and not get_token():
         return f"{name} is gated: accept its conditions on its page, and set HF_TOKEN"
@@ -298,7 +323,9 @@ def special_prompts(prompts: Local) -> Iterator[Diagnosis]:
             yield warn("prompts", said, remedy)
 
 
-def shown_by(gates: Sequence[Gate], prompts: Local, level: float) -> Iterator[Diagnosis]:
+def shown_by(
+    gates: Sequence[Gate], prompts: Local, level: float
+) -> Iterator[Diagnosis]:
     """What the gates on these prompts can show."""
     sizes = {
         each: sum(map(each.looks_at, prompts[gate.benchmark]))

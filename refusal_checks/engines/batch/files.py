@@ -81,10 +81,14 @@ def read_result(line: bytes) -> ResultLine:
         return ResultLine(request_id, fault="failed", words=words)
     choices = body.get("choices") if isinstance(body, dict) else None
     if choices and isinstance(choices, list):
-        messages = (each.get("message") if isinstance(each, dict) else None for each in choices)
+        messages = (
+            each.get("message") if isinstance(each, dict) else None for each in choices
+        )
         if all(isinstance(message, dict) for message in messages):
             return ResultLine(request_id, body)
-    return ResultLine(request_id, fault="malformed", words="no choices in the response's body")
+    return ResultLine(
+        request_id, fault="malformed", words="no choices in the response's body"
+    )
 
 
 FORMAT = 1  # of the table; raised when its meaning changes
@@ -102,7 +106,9 @@ class Inbox:
         path = store.with_name(f"{store.stem}-batch.sqlite")
         self._db = Database(path, FORMAT, ("results",), _create)
         # Only for this round; SQLite moves it to disk if it is large.
-        self._run("CREATE TEMP TABLE asked (id TEXT PRIMARY KEY, kept INTEGER) WITHOUT ROWID")
+        self._run(
+            "CREATE TEMP TABLE asked (id TEXT PRIMARY KEY, kept INTEGER) WITHOUT ROWID"
+        )
         self._run("CREATE TEMP TABLE held (server INTEGER, line TEXT)")
 
     def close(self) -> None:
@@ -132,12 +138,16 @@ class Inbox:
                 if len(examples) < 3:
                     examples.append(f"{line.id} {line.words}".strip())
             else:
-                is_first = self._run(insert, line.id, json.dumps(line.body)).rowcount > 0
+                is_first = (
+                    self._run(insert, line.id, json.dumps(line.body)).rowcount > 0
+                )
                 counts["answered" if is_first else "duplicate"] += 1
         return counts, examples
 
     def get(self, request_id: str) -> Any:
-        found = self._run("SELECT body FROM results WHERE id = ?", request_id).fetchone()
+        found = self._run(
+            "SELECT body FROM results WHERE id = ?", request_id
+        ).fetchone()
         return json.loads(found[0]) if found else None
 
     def ask(self, request_id: str) -> bool:
@@ -166,7 +176,9 @@ class Inbox:
             "kept": "id IN (SELECT id FROM asked WHERE kept = 1)",
             "unasked": "fresh AND id NOT IN (SELECT id FROM asked)",
         }
-        count = Counter({name: self._count(condition) for name, condition in which.items()})
+        count = Counter(
+            {name: self._count(condition) for name, condition in which.items()}
+        )
         for name in ("used", "unasked"):
             self._run(f"DELETE FROM results WHERE {which[name]}")  # noqa: S608 (constants above)
         self._run("UPDATE results SET fresh = 0")

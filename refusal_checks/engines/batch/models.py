@@ -55,7 +55,12 @@ class BatchTransport:
     """
 
     def __init__(
-        self, inbox: Callable[[], Inbox], number: int, spec: EngineSpec | None, *, holds: bool
+        self,
+        inbox: Callable[[], Inbox],
+        number: int,
+        spec: EngineSpec | None,
+        *,
+        holds: bool,
     ) -> None:
         self.names: dict[str, None] = {}
         self.number = number
@@ -83,10 +88,14 @@ class BatchTransport:
             self.count += 1
             if self._holds:
                 inbox.hold(self.number, request_id, body)
-        raise DeferredError("not stored, and no server is asked: the answer waits for a batch")
+        raise DeferredError(
+            "not stored, and no server is asked: the answer waits for a batch"
+        )
 
 
-def _fits(found: Mapping[str, Any], body: Mapping[str, Any], context: int | None) -> bool:
+def _fits(
+    found: Mapping[str, Any], body: Mapping[str, Any], context: int | None
+) -> bool:
     """True if a result can be read and has all that its request asked for."""
     try:
         require_finished(found)
@@ -131,12 +140,16 @@ class BatchModels(Servers):
             transport = self._transport(spec, spec)
         else:
             if not model.model:
-                raise ModelError(f"{option} {model.url}: add #MODEL; a batch asks no server")
+                raise ModelError(
+                    f"{option} {model.url}: add #MODEL; a batch asks no server"
+                )
             name, url, context = model.model, model.url, None
             transport = self._transport((url, name), None)
         transport.names[model.name] = None
         writes_only = replace(ALL, scoring=Support.REFUSED)
-        client = Client(url, name, extras=model, transport=transport, capabilities=writes_only)
+        client = Client(
+            url, name, extras=model, transport=transport, capabilities=writes_only
+        )
         client.context = transport.context = context
         self.clients.append(client)
         return client
@@ -164,7 +177,9 @@ class BatchModels(Servers):
         notes = {
             "do not fit: wrong count, broken off, malformed, or no log-probabilities": unfit,
             "are verdicts that cannot be read": left["kept"],
-            "answer no pending request: stored already, or other options'": left["unasked"],
+            "answer no pending request: stored already, or other options'": left[
+                "unasked"
+            ],
         }
         for words, number in notes.items():
             if counts and number:
@@ -204,6 +219,8 @@ def _command(spec: EngineSpec, path: Path) -> str:
     given = {**os.environ, engine.key_variable: ""}
     settings = engine.environment("", spec).items()
     variables = [
-        f"{name}={shlex.quote(text)}" for name, text in settings if text != given.get(name)
+        f"{name}={shlex.quote(text)}"
+        for name, text in settings
+        if text != given.get(name)
     ]
     return " ".join([*variables, shlex.join(command)])

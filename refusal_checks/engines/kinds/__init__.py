@@ -17,7 +17,10 @@ def discover() -> dict[str, Engine]:
     for one in extensions.providers(__name__, __path__, "ENGINE"):
         unique.add(one.name, one.origin)
         found[one.name] = one.module.ENGINE
-    return {name: found[name] for name in sorted(found, key=lambda one: (one != PREFERRED, one))}
+    return {
+        name: found[name]
+        for name in sorted(found, key=lambda one: (one != PREFERRED, one))
+    }
 
 
 def get(name: str) -> Engine:

@@ -11,7 +11,13 @@ from refusal_checks.engines.devices import gpus
 from refusal_checks.models.client.capabilities import Capabilities, Support
 
 _FLAGS = {
-    *("--attn-implementation", "--chat-template-kwargs", "--compile", "--default-seed", "--device"),
+    *(
+        "--attn-implementation",
+        "--chat-template-kwargs",
+        "--compile",
+        "--default-seed",
+        "--device",
+    ),
     *("--dtype", "--log-level", "--quantization", "--reasoning", "--trust-remote-code"),
 }
 """The arguments that make sense here. Continuous batching is left out: with it, the sampling of
@@ -24,7 +30,9 @@ class Transformers(Engine):
     packages = ("transformers", "accelerate", "torch")
     remedy = 'pip install "refusal-checks[transformers]"'
     program = (sys.executable, "-m", "transformers.cli.transformers", "serve")
-    at_once = 1  # it generates one answer at a time, and a seed belongs to the whole server
+    at_once = (
+        1  # it generates one answer at a time, and a seed belongs to the whole server
+    )
     loads_alone = False
     capabilities = Capabilities(
         n=Support.IGNORED,
@@ -46,7 +54,10 @@ class Transformers(Engine):
     def check(self, args: Sequence[str]) -> None:
         for argument in args:
             flag = argument.partition("=")[0]
-            if flag.startswith("-") and f"--{flag.lstrip('-').removeprefix('no-')}" not in _FLAGS:
+            if (
+                flag.startswith("-")
+                and f"--{flag.lstrip('-').removeprefix('no-')}" not in _FLAGS
+            ):
                 raise ModelError(
                     f"--engine transformers: it has no argument {flag}, or not for this use; "
                     f"known: {', '.join(sorted(_FLAGS))}"
@@ -54,7 +65,9 @@ class Transformers(Engine):
 
     def require_silent(self, args: Sequence[str]) -> None:
         if {"debug", "trace", "--log-level=debug", "--log-level=trace"} & set(args):
-            raise ModelError("--redact: leave out --log-level: it may make it log prompts")
+            raise ModelError(
+                "--redact: leave out --log-level: it may make it log prompts"
+            )
 
     def variables(self, spec: EngineSpec, place: Assignment) -> dict[str, str]:
         return {"OMP_NUM_THREADS": str(place.threads)} if place.threads else {}
@@ -65,7 +78,11 @@ class Transformers(Engine):
     def translate(self, body: Mapping[str, Any]) -> Mapping[str, Any]:
         # It refuses ``top_k``, and samples only if the model's own settings say so; a request's
         # ``generation_config`` says both.
-        config = {"do_sample": True, "top_k": body.get("top_k", 0), "repetition_penalty": 1.0}
+        config = {
+            "do_sample": True,
+            "top_k": body.get("top_k", 0),
+            "repetition_penalty": 1.0,
+        }
         kept = {name: value for name, value in body.items() if name != "top_k"}
         return {**kept, "generation_config": json.dumps(config)}
 

@@ -83,7 +83,11 @@ class Vllm(Engine):
     def arguments(self, spec: EngineSpec, port: int, place: Assignment) -> list[str]:
         address = ["--host", "127.0.0.1", "--port", str(port)]
         # Another program may lack this package.
-        lock = [] if spec.program else ["--middleware", "refusal_checks.engines.guard.KeyCheck"]
+        lock = (
+            []
+            if spec.program
+            else ["--middleware", "refusal_checks.engines.guard.KeyCheck"]
+        )
         found = ["--model", spec.model, *address, *self._settings(spec), *lock]
         if place.memory is not None:
             found += ["--gpu-memory-utilization", f"{place.memory:.2f}"]
@@ -93,10 +97,17 @@ class Vllm(Engine):
             found += ["--data-parallel-size", str(place.copies)]
         return [*found, *spec.args]
 
-    def batch_command(self, spec: EngineSpec, requests: Path, results: Path) -> list[str]:
+    def batch_command(
+        self, spec: EngineSpec, requests: Path, results: Path
+    ) -> list[str]:
         if spec.program:
             return []  # there is no telling how it runs a batch
-        program = [*self.program[:2], "vllm.entrypoints.openai.run_batch", "--model", spec.model]
+        program = [
+            *self.program[:2],
+            "vllm.entrypoints.openai.run_batch",
+            "--model",
+            spec.model,
+        ]
         files = ["-i", str(requests), "-o", str(results)]
         return [*program, *files, *self._settings(spec), *spec.args]
 
@@ -112,13 +123,20 @@ class Vllm(Engine):
         # to forbid that needs a named backend.
         constrained = '{"backend": "xgrammar", "disable_any_whitespace": true}'
         found += ["--structured-outputs-config", constrained]
-        found += ["--enable-prompt-tokens-details"]  # else it does not say what its cache held
+        found += [
+            "--enable-prompt-tokens-details"
+        ]  # else it does not say what its cache held
         # Else it does not start if the cache has no room for the longest prompt of the model.
         found += ["--max-model-len", "auto"]
         if runs_on_cpu():
             # A seeded request whose prompt is split between two steps stops the CPU engine: its
             # generators have no offset to rewind ("CPU Generator does not use offset").
-            found += ["--enforce-eager", "--dtype", cpu_dtype(), "--no-enable-chunked-prefill"]
+            found += [
+                "--enforce-eager",
+                "--dtype",
+                cpu_dtype(),
+                "--no-enable-chunked-prefill",
+            ]
             if self._in_one_process(spec):
                 found += ["--distributed-executor-backend", "uni"]
         return found
@@ -132,7 +150,9 @@ class Vllm(Engine):
             found["OMP_NUM_THREADS"] = str(len(cores))
         elif cores:
             # By itself vLLM wants a NUMA node for each rank.
-            bound = "|".join(",".join(map(str, cores[rank::ranks])) for rank in range(ranks))
+            bound = "|".join(
+                ",".join(map(str, cores[rank::ranks])) for rank in range(ranks)
+            )
             found[_BINDING] = bound if len(cores) >= ranks else "nobind"
         if runs_on_cpu():
             found["VLLM_CPU_KVCACHE_SPACE"] = str(place.cache or 1)
@@ -144,7 +164,10 @@ class Vllm(Engine):
     def parallel(self, args: Sequence[str]) -> Parallel:
         """A value that vLLM would refuse counts as not given, as vLLM says best."""
         given = _read(args)
-        counts = {name: _count(given[name]) for name in ("tensor", "pipeline", "context", "data")}
+        counts = {
+            name: _count(given[name])
+            for name in ("tensor", "pipeline", "context", "data")
+        }
         return Parallel(
             shards=counts["tensor"] * counts["pipeline"] * counts["context"],
             copies=_count(given["local"]) if given["local"] else counts["data"],
@@ -191,7 +214,11 @@ class Vllm(Engine):
         does a user who says how they are bound.
         """
         is_uni = _read(spec.args)["executor"] in (None, "uni")
-        return is_uni and self.parallel(spec.args).ranks == 1 and _BINDING not in os.environ
+        return (
+            is_uni
+            and self.parallel(spec.args).ranks == 1
+            and _BINDING not in os.environ
+        )
 
 
 ENGINE = Vllm()
@@ -207,7 +234,9 @@ def _read(args: Sequence[str]) -> dict[str, str | None]:
     parser = _Parser(add_help=False, allow_abbrev=False)
     for name, flags in _FLAGS.items():
         parser.add_argument(*flags, dest=name)
-    dashed = [re.sub(r"^--[^=]*", lambda flag: flag[0].replace("_", "-"), arg) for arg in args]
+    dashed = [
+        re.sub(r"^--[^=]*", lambda flag: flag[0].replace("_", "-"), arg) for arg in args
+    ]
     return vars(parser.parse_known_args(dashed)[0])
 
 

@@ -28,7 +28,9 @@ class _Verdict(BaseModel):
     analysis: str
 
 
-SCHEMA = strict_object(degree={"type": "integer", "enum": [0, 1, 2, 3]}, analysis=ANALYSIS)
+SCHEMA = strict_object(
+    degree={"type": "integer", "enum": [0, 1, 2, 3]}, analysis=ANALYSIS
+)
 
 
 def parse_verdict(text: str) -> Graded | Invalid:

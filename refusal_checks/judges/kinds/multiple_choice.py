@@ -16,7 +16,13 @@ from refusal_checks.core.records import Completion
 from refusal_checks.core.text import storable
 from refusal_checks.core.verdicts import Chosen, Invalid, Judgement, Reason
 from refusal_checks.judges import template
-from refusal_checks.judges.asking import ANALYSIS, Reading, StructuredJudge, one_of, strict_object
+from refusal_checks.judges.asking import (
+    ANALYSIS,
+    Reading,
+    StructuredJudge,
+    one_of,
+    strict_object,
+)
 from refusal_checks.judges.base import DEMO, Judge, JudgeSetup
 from refusal_checks.judges.choices import read
 from refusal_checks.judges.parsing import last_verdict
@@ -43,7 +49,9 @@ def parse_choice(letters: str, text: str) -> Chosen | Invalid:
     if reading.choice == REFUSAL:
         return Chosen(None, None, detail, "judge")
     if reading.choice in (SEVERAL, NONE):
-        reason = Reason.SEVERAL_OPTIONS if reading.choice == SEVERAL else Reason.NO_OPTION
+        reason = (
+            Reason.SEVERAL_OPTIONS if reading.choice == SEVERAL else Reason.NO_OPTION
+        )
         return Invalid(reason, f"read by the judge: {detail}")
     if len(reading.choice) != 1 or reading.choice not in letters:
         return Invalid(Reason.UNPARSABLE_VERDICT, storable(text[:200]))
@@ -65,7 +73,9 @@ class AskingJudge(StructuredJudge):
         self._setup = setup
         self._judges: dict[str, StructuredJudge] = {}
 
-    def without_asking(self, prompt: Prompt, completion: Completion) -> Judgement | None:
+    def without_asking(
+        self, prompt: Prompt, completion: Completion
+    ) -> Judgement | None:
         """What the rules read for certain: an option or a refusal."""
         found = choose(completion.text, prompt.options, prompt.reference)
         return found if isinstance(found, Chosen) else None
@@ -92,7 +102,9 @@ def _reading(letters: str) -> Reading:
 
 def build(setup: JudgeSetup | None) -> Judge:
     """The judge; ``judge.prompt`` names prompts about refusals and has no meaning here."""
-    if setup is None or setup.name.startswith(DEMO):  # too small a model to read options
+    if setup is None or setup.name.startswith(
+        DEMO
+    ):  # too small a model to read options
         return RulesJudge()
     return AskingJudge(setup)
 

@@ -27,7 +27,9 @@ from refusal_checks.models.client.answers import LabelProbabilities
 
 VERDICTS = Rated
 
-VERSION = 1  # part of the judge's identity: raise it when probabilities are read differently
+VERSION = (
+    1  # part of the judge's identity: raise it when probabilities are read differently
+)
 OUTSIDE = 0.5  # maximum probability outside the labels; above it the question was not answered
 
 Question = Literal["moral", "rating"]
@@ -58,7 +60,9 @@ def rate(moral: LabelProbabilities, rating: LabelProbabilities) -> Rated | Inval
                 "its digits; turn off a judge's thinking, for example with "
                 "--set judge.template_variables.enable_thinking=false",
             )
-    expected = math.fsum(int(label) * share for label, share in rating.probabilities.items())
+    expected = math.fsum(
+        int(label) * share for label, share in rating.probabilities.items()
+    )
     return Rated(moral.probabilities["1"], expected, max(moral.outside, rating.outside))
 
 
@@ -73,7 +77,11 @@ class Instructions(NamedTuple):
         return content_key(prompts, self.sections)
 
     def messages(
-        self, question: Question, prompt: Prompt, answer: str, special: SpecialTokens = FAMILIES
+        self,
+        question: Question,
+        prompt: Prompt,
+        answer: str,
+        special: SpecialTokens = FAMILIES,
     ) -> tuple[Message, ...]:
         """The conversation that asks one question about an answer.
 
@@ -103,10 +111,14 @@ def instructions(category_guide: Path | None, is_demo: bool = False) -> Instruct
         for language in _WORDS:
             own = question if language == "en" else f"{question}_{language}"
             found = template.load(f"demo_{question}" if is_demo else own)
-            prompts[question, language] = found if is_demo else found.with_rubric(category_guide)
+            prompts[question, language] = (
+                found if is_demo else found.with_rubric(category_guide)
+            )
     if is_demo or category_guide is None or category_guide.suffix == ".md":
         return Instructions(prompts, {})
-    return Instructions(prompts, tomllib.loads(category_guide.read_text(encoding="utf-8")))
+    return Instructions(
+        prompts, tomllib.loads(category_guide.read_text(encoding="utf-8"))
+    )
 
 
 class RatingJudge(ModelJudge):
@@ -122,16 +134,21 @@ class RatingJudge(ModelJudge):
 
     async def ask(self, prompt: Prompt, answer: str) -> tuple[Judgement, int]:
         if missing := left_out(answer, self._limit):
-            answer = f"{answer[: self._limit]}\n[{missing} more characters are not shown]"
+            answer = (
+                f"{answer[: self._limit]}\n[{missing} more characters are not shown]"
+            )
         moral, rating = await asyncio.gather(
-            self._question("moral", prompt, answer), self._question("rating", prompt, answer)
+            self._question("moral", prompt, answer),
+            self._question("rating", prompt, answer),
         )
         return rate(moral, rating), missing
 
     async def _question(
         self, question: Question, prompt: Prompt, answer: str
     ) -> LabelProbabilities:
-        messages = self._instructions.messages(question, prompt, answer, self.special_tokens)
+        messages = self._instructions.messages(
+            question, prompt, answer, self.special_tokens
+        )
         return await self._client.label_probabilities(messages, LABELS[question])
 
 
@@ -145,7 +162,9 @@ def build(setup: JudgeSetup | None) -> RatingJudge:
     if setup.running:  # an engine that is started for the run gives probabilities
         _require_labels(setup)
     is_demo = setup.prompt("", "demo") == "demo"
-    return RatingJudge(setup, instructions(None if is_demo else setup.category_guide, is_demo))
+    return RatingJudge(
+        setup, instructions(None if is_demo else setup.category_guide, is_demo)
+    )
 
 
 def _require_labels(setup: JudgeSetup) -> None:

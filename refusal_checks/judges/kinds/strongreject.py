@@ -12,7 +12,12 @@ from refusal_checks.core.errors import ModelError
 from refusal_checks.core.text import storable
 from refusal_checks.core.verdicts import Harm, Invalid
 from refusal_checks.judges import template
-from refusal_checks.judges.asking import ANALYSIS, Reading, StructuredJudge, strict_object
+from refusal_checks.judges.asking import (
+    ANALYSIS,
+    Reading,
+    StructuredJudge,
+    strict_object,
+)
 from refusal_checks.judges.base import DEMO, Judge, JudgeSetup
 from refusal_checks.judges.parsing import last_verdict
 from refusal_checks.judges.template import JSON
@@ -52,4 +57,6 @@ def build(setup: JudgeSetup | None) -> Judge:
             "a judge that is a model (the toy judge is too small for it)"
         )
     instructions = template.load("strongreject").with_rubric(setup.category_guide)
-    return StructuredJudge(setup, instructions, Reading({JSON: (parse_verdict, SCHEMA)}, version=1))
+    return StructuredJudge(
+        setup, instructions, Reading({JSON: (parse_verdict, SCHEMA)}, version=1)
+    )

@@ -28,7 +28,9 @@ Group = Collection[str] | None
 
 class JudgeIdentity(Frozen):
     name: str  # as the user named it; several judges are joined by commas
-    identity: str  # key of all that its verdicts depend on (model, prompt, parser, sampling)
+    identity: (
+        str  # key of all that its verdicts depend on (model, prompt, parser, sampling)
+    )
     prompt_sha256: str  # of its instructions; empty if there are none
     rationales: Rationales = "all"
 
@@ -63,7 +65,9 @@ class Calibration(Frozen):
 
     @property
     def errors(self) -> JudgeErrors:
-        return JudgeErrors(self.refusals, self.recognised, self.compliances, self.passed)
+        return JudgeErrors(
+            self.refusals, self.recognised, self.compliances, self.passed
+        )
 
     @property
     def measured(self) -> frozenset[str]:
@@ -89,7 +93,11 @@ class Calibration(Frozen):
                 return f"{whose} to other prompts of {benchmark} (under {LEAST} of this group)"
         if not self.benchmarks:
             return f"{whose} to benchmarks that the file does not name"
-        few = f", with too few of those to {benchmark}" if benchmark in self.benchmarks else ""
+        few = (
+            f", with too few of those to {benchmark}"
+            if benchmark in self.benchmarks
+            else ""
+        )
         return f"{whose} to {', '.join(self.benchmarks)}{few}"
 
     def _known(
@@ -160,5 +168,7 @@ def joined(parts: Sequence[JudgeIdentity]) -> JudgeIdentity:
         name=", ".join(part.name for part in parts),
         identity="+".join(part.identity for part in parts),
         prompt_sha256="+".join(part.prompt_sha256 for part in parts),
-        rationales="all" if all(part.rationales == "all" for part in parts) else "offenders",
+        rationales="all"
+        if all(part.rationales == "all" for part in parts)
+        else "offenders",
     )

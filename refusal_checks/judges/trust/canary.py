@@ -54,7 +54,9 @@ HOSTILE = "hostile"  # the type of exchange whose answer tries to steer the judg
 
 LANGUAGES = frozenset(("en", "zh"))  # of the plain and the hostile exchanges
 
-Figure = Literal["agreement", "injection", "invalid_rate"]  # which decide whether it is trusted
+Figure = Literal[
+    "agreement", "injection", "invalid_rate"
+]  # which decide whether it is trusted
 
 KINDS: Mapping[str, str] = {  # of exchanges by their type; see ``JudgeFloors.kinds``
     "sandwich": "what stands between two refusals",
@@ -68,7 +70,9 @@ TOLD = frozenset(("long", "german"))  # the kinds whose answers can be told
 
 def _is_of(kind: str, answer: str) -> bool:
     if kind == "german":
-        from refusal_checks.core.language import other_language  # which collection need not load
+        from refusal_checks.core.language import (
+            other_language,
+        )  # which collection need not load
 
         return other_language(answer, LANGUAGES) == "de"
     return kind == "long" and len(answer.encode(errors="replace")) >= 2000
@@ -100,7 +104,9 @@ class Exchange:
 
     @property
     def as_prompt(self) -> Prompt:
-        return Prompt.single(self.id, self.prompt, type=self.type, language=self.language)
+        return Prompt.single(
+            self.id, self.prompt, type=self.type, language=self.language
+        )
 
 
 @dataclass(frozen=True)
@@ -137,7 +143,13 @@ def mistakes(records: Iterable[Record]) -> tuple[Mistake, ...]:
     known = {exchange.id: exchange for exchange in load()}
     pairs = ((known[record.prompt.id], record.judgement) for record in records)
     return tuple(
-        Mistake(exchange.id, exchange.type, exchange.label, verdict.verdict, verdict.rationale)
+        Mistake(
+            exchange.id,
+            exchange.type,
+            exchange.label,
+            verdict.verdict,
+            verdict.rationale,
+        )
         for exchange, verdict in pairs
         if isinstance(verdict, Binary) and verdict.label != exchange.label
     )
@@ -225,7 +237,9 @@ class JudgeCheck:
 
     def of(self, way: str) -> JudgeCheck:
         """The part of one way of judging; see ``Check.way``."""
-        return replace(self, checks=tuple(each for each in self.checks if each.way == way))
+        return replace(
+            self, checks=tuple(each for each in self.checks if each.way == way)
+        )
 
     @property
     def is_trusted(self) -> bool:
@@ -264,7 +278,9 @@ class JudgeCheck:
     @property
     def distrust(self) -> str:
         """Why the verdicts of a judge that is not trusted are not used, and what to do."""
-        failed = "; ".join(checked.headline for checked in self.checks if checked.mark == "FAIL")
+        failed = "; ".join(
+            checked.headline for checked in self.checks if checked.mark == "FAIL"
+        )
         return (
             f"the judge is not trusted: {failed}. Use another judge or judge prompt, or use this "
             "one anyway with --allow-untrusted-judge"
@@ -272,7 +288,10 @@ class JudgeCheck:
 
 
 def checked(
-    floors: JudgeFloors, records: Sequence[Record], confidence: float = 0.95, way: str = ""
+    floors: JudgeFloors,
+    records: Sequence[Record],
+    confidence: float = 0.95,
+    way: str = "",
 ) -> tuple[Check, ...]:
     """A judge's figures, from its verdicts on the canary, against their floors."""
     if not records:
@@ -281,13 +300,20 @@ def checked(
     wrong = mistakes(records)
     mistaken, hits = {each.id for each in wrong}, dict[str, list[bool]]()
     for record in records:
-        figure, is_invalid = figures[record.prompt.id], isinstance(record.judgement, Invalid)
+        figure, is_invalid = (
+            figures[record.prompt.id],
+            isinstance(record.judgement, Invalid),
+        )
         if not is_invalid:
             hits.setdefault(figure, []).append(record.prompt.id not in mistaken)
         if figure not in KINDS:
             hits.setdefault("invalid_rate", []).append(is_invalid)
-    limits: dict[str, Floor | Ceiling] = {name: getattr(floors, name) for name in floors.figures}
-    if floors.kinds:  # those without a verdict have none at gates either, where they count
+    limits: dict[str, Floor | Ceiling] = {
+        name: getattr(floors, name) for name in floors.figures
+    }
+    if (
+        floors.kinds
+    ):  # those without a verdict have none at gates either, where they count
         limits |= {kind: floors.kinds for kind in KINDS if kind in hits}
     checks = []
     for figure, limit in limits.items():

@@ -33,7 +33,9 @@ class JudgeErrors:
     """A judge's verdicts on labelled answers; a part of calibration files."""
 
     refusals: Annotated[int, Field(ge=0)]
-    recognised: Annotated[int, Field(ge=0)]  # of the refusals, those that the judge calls refusals
+    recognised: Annotated[
+        int, Field(ge=0)
+    ]  # of the refusals, those that the judge calls refusals
     compliances: Annotated[int, Field(ge=0)]
     passed: Annotated[int, Field(ge=0)]  # of the compliances
 
@@ -77,7 +79,9 @@ def require_information(errors: JudgeErrors, confidence: float = 0.95) -> None:
         )
 
 
-def rogan_gladen(share: float, n: int, errors: JudgeErrors, confidence: float = 0.95) -> Estimate:
+def rogan_gladen(
+    share: float, n: int, errors: JudgeErrors, confidence: float = 0.95
+) -> Estimate:
     """The human rate behind a judge's rate, within [0, 1].
 
     The value is (share + specificity - 1) / (sensitivity + specificity - 1). The interval is Lang
@@ -105,13 +109,17 @@ def rogan_gladen(share: float, n: int, errors: JudgeErrors, confidence: float = 
             f"but this one {share:.1%} of these {n}"
         )
     nearest = min(max(share, least), most)
-    value = _within(0.0, (share + errors.specificity - 1) / (most + errors.specificity - 1))
+    value = _within(
+        0.0, (share + errors.specificity - 1) / (most + errors.specificity - 1)
+    )
     near_low, near_high = _interval(nearest, n, errors, confidence)
     lower, upper = _within(0.0, min(low, near_low)), _within(0.0, max(high, near_high))
     return Estimate(value, min(lower, value), max(upper, value), n)
 
 
-def _interval(share: float, n: int, errors: JudgeErrors, confidence: float) -> tuple[float, float]:
+def _interval(
+    share: float, n: int, errors: JudgeErrors, confidence: float
+) -> tuple[float, float]:
     """Lang and Reiczigel's interval, not clipped."""
     z2 = _z(confidence) ** 2
     (sens, n_sens), (spec, n_spec) = _adjusted(errors)
@@ -173,7 +181,10 @@ def calibration_parts(
     youden = sens + spec - 1
     raw = rate * youden + 1 - spec
     return ErrorParts(
-        labels=(rate**2 * sens * (1 - sens) / n_sens + (1 - rate) ** 2 * spec * (1 - spec) / n_spec)
+        labels=(
+            rate**2 * sens * (1 - sens) / n_sens
+            + (1 - rate) ** 2 * spec * (1 - spec) / n_spec
+        )
         / youden**2,
         prompts=max(0.0, raw * (1 - raw)) / (n + _z(confidence) ** 2) / youden**2,
         count=errors.refusals + errors.compliances,
@@ -200,7 +211,9 @@ class TunedMean(NamedTuple):
     weight: float
 
 
-def tuned(human: Sequence[float], judge: Sequence[float], others: Sequence[float]) -> TunedMean:
+def tuned(
+    human: Sequence[float], judge: Sequence[float], others: Sequence[float]
+) -> TunedMean:
     """PPI++'s estimate of a mean of people's scores.
 
     ``human`` and ``judge`` are scores of the same prompts, in the same order; ``others`` are the
@@ -211,7 +224,9 @@ def tuned(human: Sequence[float], judge: Sequence[float], others: Sequence[float
         return TunedMean(float(y.mean()), 0.0)
     spread = float(np.concatenate([f, rest]).var(ddof=1))
     together = float(np.mean((y - y.mean()) * (f - f.mean())))
-    weight = _within(0.0, together / ((1 + y.size / rest.size) * spread)) if spread else 0.0
+    weight = (
+        _within(0.0, together / ((1 + y.size / rest.size) * spread)) if spread else 0.0
+    )
     return TunedMean(float(y.mean() + weight * (rest.mean() - f.mean())), weight)
 
 
@@ -233,27 +248,39 @@ def prediction_powered(
     judge seems, n labels cannot say more. Scores are in [lowest, 1]; see ``tuned``.
     """
     if len(human) < LEAST:
-        raise EvaluationError(f"{len(human)} human labels are too few: at least {LEAST} needed")
+        raise EvaluationError(
+            f"{len(human)} human labels are too few: at least {LEAST} needed"
+        )
     n, span = len(human) + len(others), 1.0 - lowest
     y, f, rest = (
-        [round((each - lowest) / span, _DIGITS) for each in part] for part in (human, judge, others)
+        [round((each - lowest) / span, _DIGITS) for each in part]
+        for part in (human, judge, others)
     )
     if {0.0, 1.0}.issuperset((*y, *f, *rest)):
         found = _post_stratified(y, f, rest, confidence)
         value, lower, upper = found.value, found.lower, found.upper
-        unanimous = wilson(1.0, len(y), confidence).lower  # of as many labels that are all 1
+        unanimous = wilson(
+            1.0, len(y), confidence
+        ).lower  # of as many labels that are all 1
     else:
         estimate = tuned(y, f, rest)
         value = _within(0.0, estimate.value)
         less, more = _legs(y, f, rest, estimate.weight, confidence)
-        lower, upper = min(value, estimate.value) - less, max(value, estimate.value) + more
+        lower, upper = (
+            min(value, estimate.value) - less,
+            max(value, estimate.value) + more,
+        )
         unanimous = lower_bound([1.0] * len(y), 0.0, 1.0, (1 - confidence) / 2)
     lower = min(value, unanimous, max(0.0, lower))
     upper = max(value, 1 - unanimous, min(1.0, upper))
-    return Estimate(lowest + span * value, lowest + span * lower, lowest + span * upper, n)
+    return Estimate(
+        lowest + span * value, lowest + span * lower, lowest + span * upper, n
+    )
 
 
-def with_settled(rest: Estimate, settled: Estimate, confidence: float = 0.95) -> Estimate:
+def with_settled(
+    rest: Estimate, settled: Estimate, confidence: float = 0.95
+) -> Estimate:
     """The mean over prompts of two kinds, one of which needs no sample.
 
     Settled prompts are labelled because of what the judge says of them, a sample of the rest is.
@@ -295,7 +322,10 @@ def error_parts(
 
 
 def _post_stratified(
-    human: Sequence[float], judge: Sequence[float], others: Sequence[float], confidence: float
+    human: Sequence[float],
+    judge: Sequence[float],
+    others: Sequence[float],
+    confidence: float,
 ) -> Estimate:
     """The human rate of yes-no scores, by the judge's verdict.
 
@@ -324,7 +354,9 @@ def _post_stratified(
 @lru_cache(maxsize=1024)
 def _jeffreys(hits: float, of: int, row: int) -> Quantiles:
     """Quantiles of Jeffreys' beta distribution of a share, at one row of the sequence."""
-    from scipy.special import betaincinv  # takes long to import, which collection need not wait for
+    from scipy.special import (
+        betaincinv,
+    )  # takes long to import, which collection need not wait for
 
     return np.asarray(betaincinv(hits + 0.5, of - hits + 0.5, _points()[row]))
 

@@ -48,7 +48,9 @@ def finding(records: Sequence[Record]) -> str:
     Empty if its server failed, so that they say nothing.
     """
     judgements = [record.judgement for record in records]
-    if any(isinstance(j, Invalid) and j.reason is Reason.JUDGE_ERROR for j in judgements):
+    if any(
+        isinstance(j, Invalid) and j.reason is Reason.JUDGE_ERROR for j in judgements
+    ):
         return ""
     about = f"{len(records)} answers that get worse step by step (rating_gradient)"
     rated = [record for record in records if isinstance(record.judgement, Rated)]

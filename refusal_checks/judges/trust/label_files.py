@@ -34,7 +34,9 @@ COLUMNS: Mapping[str, tuple[str, ...]] = {
 
 _OPTIONAL = frozenset({"id", "type", "benchmark"})
 
-REPLAY = "replay:"  # begins the name of a candidate whose answers are recorded in a file
+REPLAY = (
+    "replay:"  # begins the name of a candidate whose answers are recorded in a file
+)
 
 Partial = Literal["refusal", "compliance", "own"]
 """What a partial refusal counts as; ``own`` is a class of its own."""
@@ -55,7 +57,9 @@ class LabelledAnswer:
     type: str  # of the prompt; empty if the file has none
     benchmark: str  # empty if nothing says so
     row: Mapping[str, Any]  # all cells, by column
-    judge: Score | None = None  # None without a valid verdict; the rationale then says why
+    judge: Score | None = (
+        None  # None without a valid verdict; the rationale then says why
+    )
     rationale: str = ""  # the judge's own words, untrusted text
 
     @property
@@ -74,9 +78,12 @@ class Scale:
     @cached_property
     def _classes(self) -> Mapping[str, str]:
         """The class of each known label, by its text in lower case."""
-        partial = {"refusal": REFUSAL, "compliance": COMPLIANCE, "own": PARTIAL}[self.partial]
+        partial = {"refusal": REFUSAL, "compliance": COMPLIANCE, "own": PARTIAL}[
+            self.partial
+        ]
         return {
-            text: partial if "partial" in text else str(label) for text, label in LABELS.items()
+            text: partial if "partial" in text else str(label)
+            for text, label in LABELS.items()
         }
 
     def read(self, cell: Any) -> Score | None:
@@ -98,7 +105,11 @@ class Scale:
         return score
 
     def judged(self, verdict: Valid) -> Score:
-        return verdict.score if isinstance(verdict, Graded | Harm | Rated) else verdict.verdict
+        return (
+            verdict.score
+            if isinstance(verdict, Graded | Harm | Rated)
+            else verdict.verdict
+        )
 
 
 @dataclass(frozen=True)
@@ -139,7 +150,9 @@ def read_label_file(
     candidate = candidate or named or path.stem
     answers = []
     for number, (row, draw) in enumerate(zip(rows, draws, strict=True), 1):
-        cells: dict[str, Any] = {name: row.get(column) for name, column in names.items()}
+        cells: dict[str, Any] = {
+            name: row.get(column) for name, column in names.items()
+        }
         for field in ("prompt", "completion"):
             if not isinstance(cells[field], str):
                 raise DataError(f"{path}: row {number}: {names[field]} is not text")
@@ -156,7 +169,9 @@ def read_label_file(
                 answer=text(storable(cells["completion"])),
                 human=scale.human(f"{path}: answer {id_}", label),
                 type=str(cells.get("type") or ""),
-                benchmark=str(cells.get("benchmark") or (draw.benchmark if draw else benchmark)),
+                benchmark=str(
+                    cells.get("benchmark") or (draw.benchmark if draw else benchmark)
+                ),
                 row=row,
             )
         )

@@ -83,7 +83,9 @@ class LabelRow:
     answer: str
     id: str = ""  # of the prompt; empty in a sheet that was read
     label: Label | None = None  # None before a person gave one
-    where: str = ""  # file and row of a sheet that was read; row 1 is the first below the header
+    where: str = (
+        ""  # file and row of a sheet that was read; row 1 is the first below the header
+    )
 
     @property
     def texts(self) -> Texts:
@@ -130,7 +132,9 @@ def sample(rows: Iterable[LabelRow], n: int) -> list[list[LabelRow]]:
         assert row.draw
         grouped.setdefault(row.draw, {}).setdefault(row.id, {})[row.key] = row
     total = sum(map(len, grouped.values()))
-    different = sum(len(group) for by_prompt in grouped.values() for group in by_prompt.values())
+    different = sum(
+        len(group) for by_prompt in grouped.values() for group in by_prompt.values()
+    )
     count = min(total, int(n * total / max(1, different)))
     drawn: list[tuple[str, list[LabelRow]]] = []
     for draw, by_prompt in grouped.items():
@@ -141,7 +145,9 @@ def sample(rows: Iterable[LabelRow], n: int) -> list[list[LabelRow]]:
                 f"would have no prompt, at {different} different answers to {total} prompts"
             )
         first = sorted(by_prompt, key=draw.place)[:share]
-        drawn += [(draw.place(prompt), [*by_prompt[prompt].values()]) for prompt in first]
+        drawn += [
+            (draw.place(prompt), [*by_prompt[prompt].values()]) for prompt in first
+        ]
     return [group for _, group in sorted(drawn, key=lambda each: each[0])]
 
 
@@ -165,7 +171,11 @@ def prompt_key(text: str) -> str:
 def prompt_keys(prompts: Iterable[Prompt]) -> set[str]:
     """The keys of all texts by which sheets may show these prompts."""
     originals = [each.original for each in prompts]
-    return {prompt_key(text) for each in originals for text in (each.transcript, each.request)}
+    return {
+        prompt_key(text)
+        for each in originals
+        for text in (each.transcript, each.request)
+    }
 
 
 def read_sheet(path: Path, allow_undrawn: bool = False) -> list[LabelRow]:
@@ -176,7 +186,10 @@ def read_sheet(path: Path, allow_undrawn: bool = False) -> list[LabelRow]:
     Rows that name no draw, if they are allowed, are known by their prompt and answer.
     """
     table = [
-        {" ".join(name.lower().split()): "" if c is None else str(c) for name, c in row.items()}
+        {
+            " ".join(name.lower().split()): "" if c is None else str(c)
+            for name, c in row.items()
+        }
         for row in spreadsheet.read_table(path)
     ]
     columns = header(table)
@@ -185,7 +198,9 @@ def read_sheet(path: Path, allow_undrawn: bool = False) -> list[LabelRow]:
             f"{path}: it has no column draw, so nothing says that its rows are a random sample of "
             f"this run's answers. {_DRAW_ONE}"
         )
-    for name in ("label", "key") if "draw" in columns else ("label", "prompt", "answer"):
+    for name in (
+        ("label", "key") if "draw" in columns else ("label", "prompt", "answer")
+    ):
         require_in_data(name, columns, str(path))
     rows = []
     for number, cells in enumerate(table, 1):
@@ -193,15 +208,21 @@ def read_sheet(path: Path, allow_undrawn: bool = False) -> list[LabelRow]:
         if not label:
             continue
         where = f"{path}: row {number}"
-        shown = label if len(label) <= 30 else brief(label)  # a text in the wrong column
+        shown = (
+            label if len(label) <= 30 else brief(label)
+        )  # a text in the wrong column
         require_known(shown, LABELS, where, "label", CalibrationError)
         key, draw = cells.get("key", "").strip(), Draw.read(cells.get("draw", ""))
         if not (key and draw):
             key, draw = "", None
         prompt, answer = cells.get("prompt", ""), cells.get("answer", "")
-        rows.append(LabelRow(draw, key, prompt, answer, label=LABELS[label], where=where))
+        rows.append(
+            LabelRow(draw, key, prompt, answer, label=LABELS[label], where=where)
+        )
     if not rows:
-        raise CalibrationError(f'{path}: fill in its column "label": no row has a label')
+        raise CalibrationError(
+            f'{path}: fill in its column "label": no row has a label'
+        )
     undrawn = [row for row in rows if row.draw is None]
     if undrawn and not allow_undrawn:
         raise CalibrationError(
@@ -213,8 +234,12 @@ def read_sheet(path: Path, allow_undrawn: bool = False) -> list[LabelRow]:
 
 @dataclass(frozen=True)
 class LabelledPrompts:
-    human: Mapping[str, list[Record]]  # with people's verdicts, of prompts labelled as a whole
-    skipped: tuple[str, ...]  # prompts not labelled as a whole, above one that is in the draw
+    human: Mapping[
+        str, list[Record]
+    ]  # with people's verdicts, of prompts labelled as a whole
+    skipped: tuple[
+        str, ...
+    ]  # prompts not labelled as a whole, above one that is in the draw
     partly: int  # prompts of which only some answers are labelled
     is_random: bool  # every labelled prompt was drawn at random
     total: int  # prompts
@@ -234,7 +259,11 @@ class LabelledPrompts:
         if self.enough:
             is_sound = self.is_random or self.is_complete
             return "" if is_sound else "not a random sample: shown, decides nothing"
-        partly = f", and only a part of the answers of {self.partly} more" if self.partly else ""
+        partly = (
+            f", and only a part of the answers of {self.partly} more"
+            if self.partly
+            else ""
+        )
         return f"labels of {len(self.human)} prompts{partly}: too few to use (at least {LEAST})"
 
     @property
@@ -242,7 +271,9 @@ class LabelledPrompts:
         """How many prompts are labelled, and what is missing."""
         parts = [
             f"{len(self.human)} of {self.total} prompts have human labels",
-            f"{self.partly} have them for a part of their answers only" if self.partly else "",
+            f"{self.partly} have them for a part of their answers only"
+            if self.partly
+            else "",
             f"{len(self.skipped)} were skipped above a labelled one: label them; until then "
             "intervals count them one way, then the other"
             if self.skipped
@@ -256,7 +287,9 @@ class LabelledPrompts:
 class BenchmarkLabels:
     labels: Mapping[Sample, Label]
     answers: Mapping[str, Set[int]]  # of each prompt, those that people can label
-    draws: Mapping[Draw | None, Set[str]]  # labelled prompts; of rows without a draw under None
+    draws: Mapping[
+        Draw | None, Set[str]
+    ]  # labelled prompts; of rows without a draw under None
 
     def of(self, records: Iterable[Record]) -> LabelledPrompts:
         grouped: dict[str, list[Record]] = {}
@@ -272,11 +305,15 @@ class BenchmarkLabels:
         for draw, drawn in self.draws.items():
             if draw and (places := [draw.place(name) for name in drawn & done.keys()]):
                 left = (name for name in grouped if name not in done)
-                skipped |= dict.fromkeys(name for name in left if draw.place(name) < max(places))
+                skipped |= dict.fromkeys(
+                    name for name in left if draw.place(name) < max(places)
+                )
         return LabelledPrompts(
             human={
                 name: [
-                    replace(each, judgement=Binary(self.labels[name, each.sample]), votes=())
+                    replace(
+                        each, judgement=Binary(self.labels[name, each.sample]), votes=()
+                    )
                     for each in grouped[name]
                 ]
                 for name in done
@@ -292,7 +329,9 @@ class BenchmarkLabels:
         found = self.of(records)
         if found.skipped or not (found.is_random or found.is_complete):
             return {}
-        scores = {prompt: metric.score(answers) for prompt, answers in found.human.items()}
+        scores = {
+            prompt: metric.score(answers) for prompt, answers in found.human.items()
+        }
         return {prompt: score for prompt, score in scores.items() if score is not None}
 
 
@@ -314,17 +353,25 @@ class HumanLabels:
         kept = tuple(
             row
             for row in self.rows
-            if not row.draw or row.draw.candidate == candidate or row.draw.candidate not in others
+            if not row.draw
+            or row.draw.candidate == candidate
+            or row.draw.candidate not in others
         )
         return replace(self, rows=kept) if kept else None
 
     def require_prompts(self, prompts: Iterable[Prompt], run: str) -> None:
         """Raise CalibrationError if a row without a draw matches no prompt of a run."""
         known = prompt_keys(prompts)
-        lost = [row for row in self.rows if not row.draw and prompt_key(row.prompt) not in known]
+        lost = [
+            row
+            for row in self.rows
+            if not row.draw and prompt_key(row.prompt) not in known
+        ]
         self.require_none(lost, run)
 
-    def find(self, benchmark: str, records: Sequence[Record], run: str) -> BenchmarkLabels:
+    def find(
+        self, benchmark: str, records: Sequence[Record], run: str
+    ) -> BenchmarkLabels:
         """The labels of all of a benchmark's records; CalibrationError if a row matches none."""
         found, lost = self.match(benchmark, records)
         self.require_none(lost, run)
@@ -338,7 +385,11 @@ class HumanLabels:
         Answers are found by key and, if there are rows without one, by texts. A row without a draw
         is of the benchmarks that have its prompt.
         """
-        rows = [row for row in self.rows if row.draw is None or row.draw.benchmark == benchmark]
+        rows = [
+            row
+            for row in self.rows
+            if row.draw is None or row.draw.benchmark == benchmark
+        ]
         by_text = any(row.draw is None for row in rows)
         index: dict[str | Texts, list[Sample]] = {}
         answers: dict[str, set[int]] = {}
@@ -347,7 +398,9 @@ class HumanLabels:
             if by_text and record.completion:
                 shown, completion = as_judged(record.prompt, record.completion)
                 text = plain(completion.text)
-                keys += [(plain(each), text) for each in {shown.transcript, shown.request}]
+                keys += [
+                    (plain(each), text) for each in {shown.transcript, shown.request}
+                ]
             for key in keys:
                 index.setdefault(key, []).append((record.prompt.id, record.sample))
             answers.setdefault(record.prompt.id, set()).add(record.sample)
@@ -380,7 +433,11 @@ class HumanLabels:
 def read_labels(paths: Sequence[Path], allow_undrawn: bool = False) -> HumanLabels:
     rows = [row for path in paths for row in read_sheet(path, allow_undrawn)]
     first: dict[str | Texts, LabelRow] = {}
-    clashes = [row for row in rows if first.setdefault(row.found_by, row).label is not row.label]
+    clashes = [
+        row
+        for row in rows
+        if first.setdefault(row.found_by, row).label is not row.label
+    ]
     if clashes:
         one, other = first[clashes[0].found_by], clashes[0]
         raise CalibrationError(

@@ -47,8 +47,12 @@ class Confusion:
     invalid_rate: Estimate | None
     accuracy: Estimate | None
     kappa: float | None  # Cohen's, in [-1, 1]; None if both use one class only
-    matthews: float | None  # for three classes R_K, in [-1, 1]; None if either uses one class only
-    sensitivity: Estimate | None  # human refusals that the judge calls full or partial refusals
+    matthews: (
+        float | None
+    )  # for three classes R_K, in [-1, 1]; None if either uses one class only
+    sensitivity: (
+        Estimate | None
+    )  # human refusals that the judge calls full or partial refusals
     specificity: Estimate | None  # human compliances that the judge calls compliance
     partial_called_refusal: Estimate | None
     human_refusal_rate: float | None  # share of full or partial refusals
@@ -61,7 +65,9 @@ class Confusion:
         return JudgeErrors(
             refusals=sum(count for (human, _), count in cells if human == REFUSAL),
             recognised=self.counts.get((REFUSAL, REFUSAL), 0),
-            compliances=sum(count for (human, _), count in cells if human == COMPLIANCE),
+            compliances=sum(
+                count for (human, _), count in cells if human == COMPLIANCE
+            ),
             passed=self.counts.get((COMPLIANCE, COMPLIANCE), 0),
         )
 
@@ -78,7 +84,9 @@ def confusion(pairs: Iterable[tuple[str, str | None]]) -> Confusion:
     n, invalid = counts.total(), len(labelled) - counts.total()
     agreed = sum(counts[name, name] for name in human)
     by_chance = sum(human[name] * judge[name] for name in human)
-    spread = math.prod(n**2 - sum(count**2 for count in side.values()) for side in sides)
+    spread = math.prod(
+        n**2 - sum(count**2 for count in side.values()) for side in sides
+    )
 
     def share(count: int, of: int) -> Estimate | None:
         return wilson(count / of, of) if of else None
@@ -93,7 +101,9 @@ def confusion(pairs: Iterable[tuple[str, str | None]]) -> Confusion:
         invalid=invalid,
         invalid_rate=share(invalid, n + invalid),
         accuracy=share(agreed, n),
-        kappa=(agreed * n - by_chance) / (n**2 - by_chance) if by_chance != n**2 else None,
+        kappa=(agreed * n - by_chance) / (n**2 - by_chance)
+        if by_chance != n**2
+        else None,
         matthews=(agreed * n - by_chance) / math.sqrt(spread) if spread else None,
         sensitivity=refused(REFUSAL),
         specificity=alarms
@@ -133,7 +143,9 @@ def correlations(pairs: Sequence[tuple[float, float | None]]) -> Correlations:
         from scipy import stats
 
         pearson = float(stats.pearsonr(human, judge).statistic)
-    return Correlations(len(valid), invalid, pearson, ranks.spearman, ranks.kendall, exact)
+    return Correlations(
+        len(valid), invalid, pearson, ranks.spearman, ranks.kendall, exact
+    )
 
 
 Figures = Confusion | Correlations  # agreement on classes, or on scores
@@ -184,10 +196,14 @@ class MeasuredJudge:
             )
         errors = self.overall.errors
         if not errors.refusals or not errors.compliances:
-            raise CalibrationError("the judged answers must hold human refusals and compliances")
+            raise CalibrationError(
+                "the judged answers must hold human refusals and compliances"
+            )
         prompts: dict[str, dict[str, str]] = {}
         by_benchmark = self._by(lambda answer: answer.benchmark).items()
-        by_prompt = self._by(lambda answer: (answer.benchmark, prompt_key(answer.prompt)))
+        by_prompt = self._by(
+            lambda answer: (answer.benchmark, prompt_key(answer.prompt))
+        )
         for (benchmark, key), part in by_prompt.items():
             if benchmark and isinstance(part, Confusion):
                 prompts.setdefault(benchmark, {})[key] = str(part.errors)
@@ -202,7 +218,9 @@ class MeasuredJudge:
             invalid=self.overall.invalid,
             sensitivity=errors.sensitivity,
             specificity=errors.specificity,
-            benchmarks={n: p.errors for n, p in by_benchmark if n and isinstance(p, Confusion)},
+            benchmarks={
+                n: p.errors for n, p in by_benchmark if n and isinstance(p, Confusion)
+            },
             prompts=prompts,
             languages=dict(Counter(language_of(each.answer) for each in self.answers)),
         )
@@ -215,7 +233,9 @@ def _figures(answers: Iterable[LabelledAnswer]) -> Figures:
     return correlations(pairs)
 
 
-def judged(scale: Scale, answer: LabelledAnswer, judgement: Judgement) -> LabelledAnswer:
+def judged(
+    scale: Scale, answer: LabelledAnswer, judgement: Judgement
+) -> LabelledAnswer:
     words = judgement.rationale
     if isinstance(judgement, Invalid):
         return replace(answer, judge=None, rationale=f"{judgement.reason}: {words}")
@@ -233,4 +253,6 @@ def recorded(files: Sequence[LabelFile], column: str, scale: Scale) -> MeasuredJ
             found = scale.read(cell)
             words = f"recorded label {str(cell)[:80]!r}" if found is None else ""
             answers.append(replace(answer, judge=found, rationale=words))
-    return MeasuredJudge(JudgeIdentity(name=name, identity=name, prompt_sha256=""), tuple(answers))
+    return MeasuredJudge(
+        JudgeIdentity(name=name, identity=name, prompt_sha256=""), tuple(answers)
+    )

@@ -13,7 +13,9 @@ from typing import Any
 from refusal_checks.core.errors import DataError
 from refusal_checks.core.files import read_bytes, rows_of
 
-_FORMULA = "=+@＝＋－＠-"  # a cell that starts with one of these may be read as a formula
+_FORMULA = (
+    "=+@＝＋－＠-"  # a cell that starts with one of these may be read as a formula
+)
 _QUOTE = "'"  # in front of such a cell it marks text; spreadsheets hide it or show it
 
 _DROPPED = frozenset("\"'\u200b\u200c\u200d\u200e\u200f\u2060\ufeff")
@@ -32,7 +34,9 @@ def guarded(text: str) -> str:
     That holds for what a spreadsheet with another separator makes of it too: whatever might be read
     as a formula gets a quote in front, which ``unguarded`` takes away.
     """
-    kept = "".join(char for char in text if char == "\n" or unicodedata.category(char) != "Cc")
+    kept = "".join(
+        char for char in text if char == "\n" or unicodedata.category(char) != "Cc"
+    )
     cut, size = kept, _CELL
     while True:
         if len(kept) > size:
@@ -40,7 +44,9 @@ def guarded(text: str) -> str:
             left_out = len(kept) - 2 * half
             cut = f"{kept[:half]}\n[... {left_out} characters ...]\n{kept[-half:]}"
         begins = zip(cut, _begins_formula(cut), strict=True)
-        cell = "".join(_QUOTE + char if is_formula else char for char, is_formula in begins)
+        cell = "".join(
+            _QUOTE + char if is_formula else char for char, is_formula in begins
+        )
         if len(cell) <= _CELL:
             return cell
         size //= 2
@@ -48,7 +54,9 @@ def guarded(text: str) -> str:
 
 def unguarded(cell: str) -> str:
     begins = zip(cell, _begins_formula(cell), strict=True)
-    return "".join(char for char, is_formula in begins if not (is_formula and char == _QUOTE))
+    return "".join(
+        char for char, is_formula in begins if not (is_formula and char == _QUOTE)
+    )
 
 
 def _begins_formula(text: str) -> list[bool]:
@@ -88,9 +96,14 @@ def read_table(path: Path) -> list[dict[str, Any]]:
         try:
             text = content.decode("utf-8")
         except UnicodeDecodeError:
-            text = content.decode("cp1252", "replace")  # keys, draws and labels are the same in it
+            text = content.decode(
+                "cp1252", "replace"
+            )  # keys, draws and labels are the same in it
     text = re.sub(r"\Asep=.*\n", "", text.lstrip("\ufeff"), flags=re.IGNORECASE)
-    table = ({name: row[name] for name in row if name} for row in rows_of(path, text.encode()))
+    table = (
+        {name: row[name] for name in row if name}
+        for row in rows_of(path, text.encode())
+    )
     rows = [row for row in table if any(cell and cell.strip() for cell in row.values())]
     if not rows:
         raise DataError(f"{path}: add rows: it has none")

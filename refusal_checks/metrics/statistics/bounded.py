@@ -40,7 +40,11 @@ _NORMAL = NormalDist()
 
 
 def lower_bound(
-    values: ArrayLike, lowest: float, highest: float, tail: float, weights: ArrayLike | None = None
+    values: ArrayLike,
+    lowest: float,
+    highest: float,
+    tail: float,
+    weights: ArrayLike | None = None,
 ) -> float:
     """The one-sided lower bound on the weighted mean of independent values.
 
@@ -50,13 +54,21 @@ def lower_bound(
         tail: probability that the bound exceeds the mean, in (0, 1).
         weights: of the values, above 0; equal by default. The unseen value has the largest.
     """
-    scaled = np.clip((np.asarray(values, dtype=float) - lowest) / (highest - lowest), 0.0, 1.0)
-    heights = np.ones_like(scaled) if weights is None else np.asarray(weights, dtype=float)
+    scaled = np.clip(
+        (np.asarray(values, dtype=float) - lowest) / (highest - lowest), 0.0, 1.0
+    )
+    heights = (
+        np.ones_like(scaled) if weights is None else np.asarray(weights, dtype=float)
+    )
     return lowest + (highest - lowest) * _quantile(*_atoms(scaled, heights), tail)
 
 
 def bounds(
-    values: Numbers, lowest: float, highest: float, tail: float, weights: Numbers | None = None
+    values: Numbers,
+    lowest: float,
+    highest: float,
+    tail: float,
+    weights: Numbers | None = None,
 ) -> tuple[float, float]:
     """The lower bound, and the upper one: that of the mirrored values."""
     upper = -lower_bound(-values, -highest, -lowest, tail, weights)
@@ -92,7 +104,9 @@ def _quantile(values: Numbers, weights: Numbers, counts: Numbers, tail: float) -
     return _root(distance, mean + wanted * deviation, deviation, top)
 
 
-def _root(distance: Callable[[float], float], guess: float, scale: float, top: float) -> float:
+def _root(
+    distance: Callable[[float], float], guess: float, scale: float, top: float
+) -> float:
     """The root of a rising function in (0, top), by secants within a bracket."""
     low, high = 0.0, top
     at, before, far = guess, guess, math.inf
@@ -103,7 +117,11 @@ def _root(distance: Callable[[float], float], guess: float, scale: float, top: f
         low, high = (at, high) if now < 0 else (low, at)
         if abs(now) < 1e-9 or high - low < 1e-13 * top:
             break
-        slope = (now - far) / (at - before) if math.isfinite(far) and at != before else 1 / scale
+        slope = (
+            (now - far) / (at - before)
+            if math.isfinite(far) and at != before
+            else 1 / scale
+        )
         at, before, far = at - now / slope if slope > 0 else math.nan, at, now
     return before if math.isnan(at) else at
 
@@ -130,7 +148,9 @@ def _probability_below(slopes: Numbers, counts: Numbers) -> float:
     return float(at > 0) - peak * width * step / math.pi * float(heights.imag @ weights)
 
 
-def _logarithm(factors: NDArray[np.complex128], counts: Numbers) -> NDArray[np.complex128]:
+def _logarithm(
+    factors: NDArray[np.complex128], counts: Numbers
+) -> NDArray[np.complex128]:
     """Logarithm of each row's product of powers, but for multiples of 2 pi i.
 
     Products of some factors are taken first, because logarithms are slow.
@@ -139,7 +159,9 @@ def _logarithm(factors: NDArray[np.complex128], counts: Numbers) -> NDArray[np.c
     logs: NDArray[np.complex128] = np.log(factors[:, ~once]) @ counts[~once]
     if once.any():
         blocks = np.arange(0, int(once.sum()), 32)
-        logs = logs + np.log(np.multiply.reduceat(factors[:, once], blocks, axis=1)).sum(axis=1)
+        logs = logs + np.log(
+            np.multiply.reduceat(factors[:, once], blocks, axis=1)
+        ).sum(axis=1)
     return logs
 
 

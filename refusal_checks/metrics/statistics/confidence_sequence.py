@@ -47,7 +47,9 @@ class Betting:
         expected = np.clip(expected / (self._total - self._seen), 1e-9, 1)
         # Forecast from the values so far and one toss of a fair coin.
         mean = (self._sum + 0.5) / (self._seen + 1)
-        variance = np.maximum(1e-4, (self._squares + 0.5) / (self._seen + 1) - mean * mean)
+        variance = np.maximum(
+            1e-4, (self._squares + 0.5) / (self._seen + 1) - mean * mean
+        )
         edge = mean - expected
         bet = np.clip(edge / (variance + edge * edge), 0, _BOLD / expected)
         self._capital += np.log1p(bet * (value - expected))
@@ -65,7 +67,9 @@ class TwoSided:
     The true one is ruled out with a probability of at most 1 - confidence.
     """
 
-    def __init__(self, means: Sequence[float] | Numbers, total: int, confidence: float) -> None:
+    def __init__(
+        self, means: Sequence[float] | Numbers, total: int, confidence: float
+    ) -> None:
         self._means = np.asarray(means, dtype=float)
         both = np.stack([self._means, 1 - self._means])
         self._betting = Betting(both, total, (1 - confidence) / 2)
@@ -78,7 +82,10 @@ class TwoSided:
     def bounds(self) -> tuple[float, float]:
         """The possible means nearest to those that are not ruled out."""
         below, above = self._betting.too_low
-        lower, upper = self._means[below].max(initial=0.0), self._means[above].min(initial=1.0)
+        lower, upper = (
+            self._means[below].max(initial=0.0),
+            self._means[above].min(initial=1.0),
+        )
         return float(lower), float(upper)
 
 

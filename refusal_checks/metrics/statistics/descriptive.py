@@ -22,14 +22,18 @@ class Distribution:
     n: int
     lowest: float
     highest: float
-    counts: tuple[int, ...]  # by bin of equal width from lowest to highest, which the last includes
+    counts: tuple[
+        int, ...
+    ]  # by bin of equal width from lowest to highest, which the last includes
     # Sarle's coefficient with its correction for n, in (0, 1]; above ``BIMODAL`` it suggests two
     # peaks. Skewness raises it too, so it is not a test on its own.
     bimodality: float | None = None
     # Hartigan's dip statistic, the distance to the nearest distribution with one peak; None where
     # diptest (the extra ``cfsafety``) is not installed
     dip: float | None = None
-    p_value: float | None = None  # of the dip test: probability of such a dip if there is one peak
+    p_value: float | None = (
+        None  # of the dip test: probability of such a dip if there is one peak
+    )
 
 
 def distribution(
@@ -38,15 +42,21 @@ def distribution(
     """The distribution of values, each in [lowest, highest]."""
     sample = np.asarray(values, dtype=float)
     # A value at an end of a bin belongs to the upper one, whatever its last digits.
-    places = np.floor(np.round((sample - lowest) * bins / (highest - lowest), 6)).astype(int)
+    places = np.floor(
+        np.round((sample - lowest) * bins / (highest - lowest), 6)
+    ).astype(int)
     counts = np.bincount(np.clip(places, 0, bins - 1), minlength=bins)
     found = Distribution(sample.size, lowest, highest, tuple(map(int, counts)))
     n = sample.size
-    if n < 4 or float(np.ptp(sample)) < 1e-9:  # both statistics need two different values
+    if (
+        n < 4 or float(np.ptp(sample)) < 1e-9
+    ):  # both statistics need two different values
         return found
     from scipy import stats
 
-    skewness, kurtosis = (float(of(sample, bias=False)) for of in (stats.skew, stats.kurtosis))
+    skewness, kurtosis = (
+        float(of(sample, bias=False)) for of in (stats.skew, stats.kurtosis)
+    )
     bimodality = (skewness**2 + 1) / (kurtosis + 3 * (n - 1) ** 2 / ((n - 2) * (n - 3)))
     if find_spec("diptest") is None:
         return replace(found, bimodality=bimodality)
@@ -83,9 +93,13 @@ def agreement(first: Sequence[float], second: Sequence[float]) -> Agreement:
 
 
 def matched(
-    first: Mapping[str, float], second: Mapping[str, float], pairs: Mapping[str, str] | None = None
+    first: Mapping[str, float],
+    second: Mapping[str, float],
+    pairs: Mapping[str, str] | None = None,
 ) -> list[tuple[str, float, float]]:
     """The keys with a score on both sides, with both scores; by ``pairs`` of keys or equal ones."""
     names = {name: name for name in first} if pairs is None else pairs
-    both = ((one, other) for one, other in names.items() if one in first and other in second)
+    both = (
+        (one, other) for one, other in names.items() if one in first and other in second
+    )
     return [(one, first[one], second[other]) for one, other in both]

@@ -28,7 +28,9 @@ class Units:
         return float(self.shares @ values / self.shares.sum())
 
 
-def units(clusters: Sequence[str], shares: Sequence[float] | None = None) -> Units | None:
+def units(
+    clusters: Sequence[str], shares: Sequence[float] | None = None
+) -> Units | None:
     """The units of prompts; None if each prompt is one and all weigh the same.
 
     A prompt with an empty cluster is a unit of its own; ``shares`` are the prompts' weights.
@@ -61,7 +63,9 @@ class Estimate:
 
     def __format__(self, form: str) -> str:
         """Each number in this form: ``60.0% [50.1%, 69.2%]`` for ``.1%``."""
-        value, *ends = (format(each, form) for each in (self.value, self.lower, self.upper))
+        value, *ends = (
+            format(each, form) for each in (self.value, self.lower, self.upper)
+        )
         return f"{value} [{', '.join(ends)}]"
 
     @property
@@ -72,7 +76,9 @@ class Estimate:
         """The figure with both legs of its interval this many times as long, within a range."""
         lower = max(lowest, self.value - factor * (self.value - self.lower))
         upper = min(highest, self.value + factor * (self.upper - self.value))
-        return Estimate(self.value, min(self.lower, lower), max(self.upper, upper), self.n)
+        return Estimate(
+            self.value, min(self.lower, lower), max(self.upper, upper), self.n
+        )
 
 
 def wilson(share: float, n: int, confidence: float = 0.95) -> Estimate:
@@ -88,7 +94,10 @@ def wilson(share: float, n: int, confidence: float = 0.95) -> Estimate:
     centre = (share + z2 / (2 * n)) / (1 + z2 / n)
     half = math.sqrt(z2 * (share * (1 - share) / n + z2 / (4 * n * n))) / (1 + z2 / n)
     return Estimate(
-        share, max(0.0, min(share, centre - half)), min(1.0, max(share, centre + half)), n
+        share,
+        max(0.0, min(share, centre - half)),
+        min(1.0, max(share, centre + half)),
+        n,
     )
 
 
@@ -113,19 +122,28 @@ def bounded_mean(
     other. So an end of the interval moves up only if a value does, whatever the values are. Units
     of several values have no interval of Wilson's.
     """
-    sample, tail, span = np.asarray(values, dtype=float), (1 - confidence) / 2, highest - lowest
+    sample, tail, span = (
+        np.asarray(values, dtype=float),
+        (1 - confidence) / 2,
+        highest - lowest,
+    )
     if units is not None:
         means, weights, mean = units.means(sample), units.weights, units.mean(sample)
         lower, upper = bounds(means, lowest, highest, tail, weights)
         return Estimate(mean, min(mean, lower), max(mean, upper), sample.size)
     mean, n = math.fsum(values) / sample.size, sample.size
     at_top, above = sample >= highest - _AT_END, sample > lowest + _AT_END
-    least, most = (wilson(float(each.mean()), n, confidence) for each in (at_top, above))
+    least, most = (
+        wilson(float(each.mean()), n, confidence) for each in (at_top, above)
+    )
     lower, upper = lowest + span * least.lower, lowest + span * least.upper
     if (at_top != above).any():
         caps = lowest + span * most.lower, lowest + span * most.upper
         inner = bounds(sample, lowest, highest, tail)
-        lower, upper = min(max(lower, inner[0]), caps[0]), min(max(upper, inner[1]), caps[1])
+        lower, upper = (
+            min(max(lower, inner[0]), caps[0]),
+            min(max(upper, inner[1]), caps[1]),
+        )
     return Estimate(mean, min(mean, lower), max(mean, upper), n)
 
 

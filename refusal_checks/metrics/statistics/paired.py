@@ -37,7 +37,9 @@ def difference(
     changes = _changes(before, after)
     value = math.fsum(changes) / len(before) if units is None else units.mean(changes)
     bounds = mean_bounds(before, after, span, (1 + confidence) / 2, units)
-    return Estimate(value, min(value, bounds.lower), max(value, bounds.upper), len(before))
+    return Estimate(
+        value, min(value, bounds.lower), max(value, bounds.upper), len(before)
+    )
 
 
 def mcnemar(lost: int, gained: int) -> float:
@@ -47,7 +49,9 @@ def mcnemar(lost: int, gained: int) -> float:
     """
     if lost + gained == 0:
         return 1.0
-    from scipy.stats import binomtest  # takes seconds to import, which collection need not wait for
+    from scipy.stats import (
+        binomtest,
+    )  # takes seconds to import, which collection need not wait for
 
     return float(binomtest(lost, lost + gained).pvalue)
 
@@ -95,7 +99,9 @@ def prompts_for_margin(margin: float, confidence: float) -> int:
     At most ``MOST``, which stands for any number beyond.
     """
     fits = range(1, MOST)
-    return 1 + bisect_left(fits, -margin, key=lambda n: share_bounds(0, 0, n, confidence).lower)
+    return 1 + bisect_left(
+        fits, -margin, key=lambda n: share_bounds(0, 0, n, confidence).lower
+    )
 
 
 def mean_bounds(
@@ -117,7 +123,9 @@ def mean_bounds(
     """
     changes, tail = _changes(before, after), 1 - confidence
     if units is not None:
-        return OneSidedBounds(*bounds(units.means(changes), -span, span, tail, units.weights))
+        return OneSidedBounds(
+            *bounds(units.means(changes), -span, span, tail, units.weights)
+        )
     slack = _AT_END * span
     fell, rose = changes < -slack, changes > slack
     wholly_fell, wholly_rose = changes <= slack - span, changes >= span - slack

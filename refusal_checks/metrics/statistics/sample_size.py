@@ -22,12 +22,18 @@ _Z_POWER = NormalDist().inv_cdf(POWER)
 class Need:
     """What would decide if the figure stayed the same."""
 
-    prompts: int | None  # in all; None if no number decides: the figure lies on its threshold
+    prompts: (
+        int | None
+    )  # in all; None if no number decides: the figure lies on its threshold
     # answers per prompt that would do with the same prompts; None if more answers alone decide
     # nothing, or one answer per prompt cannot tell
     samples: int | None = None
-    labels: int | None = None  # likewise, in all; None if more labels alone decide nothing
-    labelled: int | None = None  # how many labels there are; None for a figure that needs none
+    labels: int | None = (
+        None  # likewise, in all; None if more labels alone decide nothing
+    )
+    labelled: int | None = (
+        None  # how many labels there are; None for a figure that needs none
+    )
 
 
 @dataclass(frozen=True)
@@ -37,7 +43,9 @@ class ErrorParts:
     labels: float  # the part that more labels reduce; ``prompts`` likewise
     prompts: float
     count: int  # of labels
-    most: int | None = None  # labels that these prompts can have; None for labels of others
+    most: int | None = (
+        None  # labels that these prompts can have; None for labels of others
+    )
 
 
 def for_share(share: float, threshold: float, confidence: float) -> int | None:
@@ -51,7 +59,12 @@ def for_share(share: float, threshold: float, confidence: float) -> int | None:
         return None
     z = NormalDist().inv_cdf((1 + confidence) / 2)
     width = z * math.sqrt(threshold * (1 - threshold))
-    return math.floor(((width + _Z_POWER * math.sqrt(share * (1 - share))) / distance) ** 2) + 1
+    return (
+        math.floor(
+            ((width + _Z_POWER * math.sqrt(share * (1 - share))) / distance) ** 2
+        )
+        + 1
+    )
 
 
 def for_mean(
@@ -76,7 +89,9 @@ def for_mean(
     return max(n, math.floor(root**2) + 1)
 
 
-def for_labels(estimate: Estimate, threshold: float, parts: ErrorParts, confidence: float) -> Need:
+def for_labels(
+    estimate: Estimate, threshold: float, parts: ErrorParts, confidence: float
+) -> Need:
     """Prompts, or labels, with which the interval does not contain the threshold.
 
     Each part of the squared error shrinks with one of the two numbers, and stays as it is while
@@ -94,7 +109,9 @@ def for_labels(estimate: Estimate, threshold: float, parts: ErrorParts, confiden
     def grown(count: int, part: float, other: float) -> int | None:
         """The count at which a part fits the room that the other one leaves."""
         fits = room > other and part > 0
-        return max(count, math.floor(count * part / (room - other)) + 1) if fits else None
+        return (
+            max(count, math.floor(count * part / (room - other)) + 1) if fits else None
+        )
 
     prompts = grown(estimate.n, parts.prompts, parts.labels)
     labels = grown(parts.count, parts.labels, parts.prompts)
@@ -125,7 +142,9 @@ def samples_for_mean(
         return None
     within = fmean(variance(scores) for scores in several)
     per_prompt = fmean(len(scores) for scores in samples)
-    between = max(0.0, variance(fmean(scores) for scores in samples) - within / per_prompt)
+    between = max(
+        0.0, variance(fmean(scores) for scores in samples) - within / per_prompt
+    )
     if within == 0:
         return None
     n, z = len(samples), NormalDist().inv_cdf((1 + confidence) / 2)

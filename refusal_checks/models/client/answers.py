@@ -18,22 +18,35 @@ from refusal_checks.core.text import storable
 from refusal_checks.core.verdicts import ABORTED
 from refusal_checks.models.client.errors import TransientError
 
-MALFORMED = (LookupError, TypeError, ValueError, AttributeError, OverflowError, RecursionError)
+MALFORMED = (
+    LookupError,
+    TypeError,
+    ValueError,
+    AttributeError,
+    OverflowError,
+    RecursionError,
+)
 """What reading an answer of an unexpected form raises."""
 
 _LONGEST_REASON = 64  # characters of a finish reason; the longest known has 15
 
 
-def fills(answer: Completion, prompt: int, limit: int, asked: int, context: int | None) -> bool:
+def fills(
+    answer: Completion, prompt: int, limit: int, asked: int, context: int | None
+) -> bool:
     """True if the context ended an answer before it had as many tokens as were ``asked`` for."""
     if answer.finish_reason != "length" or not 0 < answer.tokens < asked:
         return False
     return answer.tokens >= limit or bool(context and prompt + answer.tokens >= context)
 
 
-def read_choices(response: Any, n: int, reasoning_end: str = "") -> tuple[Completion, ...]:
+def read_choices(
+    response: Any, n: int, reasoning_end: str = ""
+) -> tuple[Completion, ...]:
     """Read ``n`` answers from a server's response, in the order of their index."""
-    listed = sorted(response["choices"], key=lambda choice: int(choice.get("index") or 0))
+    listed = sorted(
+        response["choices"], key=lambda choice: int(choice.get("index") or 0)
+    )
     if len(listed) != n:
         raise TransientError(f"asked the server for {n} answers, got {len(listed)}")
     total = tokens(response)[2] if n == 1 else 0
@@ -49,7 +62,9 @@ def require_finished(response: Any, finished: frozenset[str] | None = None) -> N
     for choice in response["choices"]:
         reason = read_reason(choice.get("finish_reason"))
         if reason in ABORTED or (finished and reason not in finished):
-            raise TransientError(f"the server broke an answer off: finish reason {reason!r}")
+            raise TransientError(
+                f"the server broke an answer off: finish reason {reason!r}"
+            )
 
 
 def _choice(choice: Mapping[str, Any], reasoning_end: str, total: int) -> Completion:
@@ -61,12 +76,18 @@ def _choice(choice: Mapping[str, Any], reasoning_end: str, total: int) -> Comple
     reason = read_reason(choice.get("finish_reason"))
     count = total or len(listed) or len(ids)
     written = storable(text)
-    return Completion(written, reason, count, mean, reasoning=reasoning, token_ids=packed(ids))
+    return Completion(
+        written, reason, count, mean, reasoning=reasoning, token_ids=packed(ids)
+    )
 
 
 def packed(ids: Sequence[int]) -> str:
     """Numbers of tokens as text, about three characters each; empty for none."""
-    return base64.b64encode(zlib.compress(array("I", ids).tobytes(), 1)).decode() if ids else ""
+    return (
+        base64.b64encode(zlib.compress(array("I", ids).tobytes(), 1)).decode()
+        if ids
+        else ""
+    )
 
 
 def unpacked(text: str) -> list[int]:
@@ -77,12 +98,20 @@ def read_scores(response: Any, ids: Sequence[int]) -> list[dict[str, Any]]:
     """The log-probability and text of each of the last tokens of a prompt, which have these ids."""
     listed = response["choices"][0]["prompt_logprobs"][-len(ids) :]
     each = [shown[str(number)] for shown, number in zip(listed, ids, strict=True)]
-    return [{"logprob": one["logprob"], "token": one.get("decoded_token") or ""} for one in each]
+    return [
+        {"logprob": one["logprob"], "token": one.get("decoded_token") or ""}
+        for one in each
+    ]
 
 
 def read_reason(given: Any) -> str:
     """Why an answer ended; short enough to be shown."""
-    if given in ("stop", "eos_token", "stop_sequence", "end_turn"):  # TGI's words, and Anthropic's
+    if given in (
+        "stop",
+        "eos_token",
+        "stop_sequence",
+        "end_turn",
+    ):  # TGI's words, and Anthropic's
         return "stop"  # one text for nearly all answers
     text = given if isinstance(given, str) or given is None else type(given).__name__
     return storable(str(text)[:_LONGEST_REASON])
@@ -109,7 +138,9 @@ def split_reasoning(message: Mapping[str, Any], end: str = "") -> tuple[str, Sta
     if message.get("reasoning") or message.get("reasoning_content"):
         return text.lstrip(), "closed" if text.strip() else "unclosed"
     if not end:
-        begun = (close for opened, close in _REASONING if re.match(rf"\s*{opened}", text))
+        begun = (
+            close for opened, close in _REASONING if re.match(rf"\s*{opened}", text)
+        )
         end = next(begun, "")
     if not end:
         return text, ""
@@ -134,7 +165,9 @@ def written(message: Mapping[str, Any]) -> str:
     return content
 
 
-def mean_logprob(tokens: Sequence[Mapping[str, Any]], text: str, reasoning: State) -> float | None:
+def mean_logprob(
+    tokens: Sequence[Mapping[str, Any]], text: str, reasoning: State
+) -> float | None:
     """The mean of ``answer_logprobs``, at most 0; None without any."""
     values = answer_logprobs(tokens, text, reasoning)
     if not math.isfinite(sum(values)):
@@ -169,7 +202,12 @@ def answer_logprobs(
 
 TOP = 20  # most probable tokens to ask for, the most that servers allow, if labels cannot be named
 
-_SPACES = ("", " ", "\N{LOWER ONE EIGHTH BLOCK}", "\N{LATIN CAPITAL LETTER G WITH DOT ABOVE}")
+_SPACES = (
+    "",
+    " ",
+    "\N{LOWER ONE EIGHTH BLOCK}",
+    "\N{LATIN CAPITAL LETTER G WITH DOT ABOVE}",
+)
 """What may precede a label in its token: nothing, or the space that begins an answer, as it is or
 as tokenizers write it."""
 
@@ -197,7 +235,10 @@ def label_fields(ids: Mapping[str, int] | None) -> dict[str, Any]:
     fields: dict[str, Any] = {"n": 1, "temperature": 1.0, "top_p": 1.0, "max_tokens": 1}
     fields |= {"logprobs": True, "top_logprobs": TOP}
     if ids is not None:
-        tokens = {"logprob_token_ids": list(ids.values()), "return_tokens_as_token_ids": True}
+        tokens = {
+            "logprob_token_ids": list(ids.values()),
+            "return_tokens_as_token_ids": True,
+        }
         fields |= {"top_k": 0, **tokens}
     return fields
 
@@ -210,8 +251,12 @@ def read_first_tokens(choice: Mapping[str, Any]) -> list[tuple[str, float]]:
     tokens = (choice.get("logprobs") or {}).get("content") or []
     listed = (tokens[0].get("top_logprobs") if tokens else None) or []
     if not listed:
-        raise LabelError("the server returns no log-probabilities of the tokens it could choose")
-    shown = [(str(token["token"]), min(float(token["logprob"]), 0.0)) for token in listed]
+        raise LabelError(
+            "the server returns no log-probabilities of the tokens it could choose"
+        )
+    shown = [
+        (str(token["token"]), min(float(token["logprob"]), 0.0)) for token in listed
+    ]
     if any(math.isnan(value) for _, value in shown):
         raise ValueError("a log-probability is not a number")
     return shown
@@ -224,12 +269,18 @@ def read_labels(
     by_label = {}
     for label in labels:
         # A server that knows the tokens may still show their text.
-        names = {mark + label for mark in _SPACES} | ({f"token_id:{ids[label]}"} if ids else set())
+        names = {mark + label for mark in _SPACES} | (
+            {f"token_id:{ids[label]}"} if ids else set()
+        )
         by_label[label] = [value for token, value in shown if token in names]
-    seen = [value for values in by_label.values() for value in values if value > -math.inf]
+    seen = [
+        value for values in by_label.values() for value in values if value > -math.inf
+    ]
     # Relative to the largest, so that tiny probabilities keep their proportions.
     weights = {
-        label: math.fsum(math.exp(value - max(seen)) for value in values) if seen else 1.0
+        label: math.fsum(math.exp(value - max(seen)) for value in values)
+        if seen
+        else 1.0
         for label, values in by_label.items()
     }
     total = math.fsum(weights.values())
@@ -243,7 +294,9 @@ def read_labels(
     )
 
 
-_MOST = 10**9  # more tokens than any request has; a larger number may be too long to be written
+_MOST = (
+    10**9
+)  # more tokens than any request has; a larger number may be too long to be written
 
 
 def tokens(response: Any) -> tuple[int, int, int]:
@@ -251,7 +304,10 @@ def tokens(response: Any) -> tuple[int, int, int]:
     try:
         usage = response["usage"]
         details = usage.get("prompt_tokens_details") or {}
-        prompt, output = int(usage["prompt_tokens"]), int(usage.get("completion_tokens") or 0)
+        prompt, output = (
+            int(usage["prompt_tokens"]),
+            int(usage.get("completion_tokens") or 0),
+        )
         cached = int(details.get("cached_tokens") or 0)
     except MALFORMED:
         return 0, 0, 0
@@ -272,7 +328,9 @@ class Usage:
 
     def __add__(self, other: Self) -> Self:
         names = [field.name for field in fields(self)]
-        return type(self)(*(getattr(self, name) + getattr(other, name) for name in names))
+        return type(self)(
+            *(getattr(self, name) + getattr(other, name) for name in names)
+        )
 
     def count(self, response: Any) -> None:
         prompt, cached, output = tokens(response)

@@ -59,18 +59,31 @@ class Attaching:
         key, limits = api_key(option, number), self.limits
         contexts = list_contexts(model.url, key, option)
         name = choose(model.url, model.model, contexts, option)
-        most, pace = limits.max_reply_mib * 2**20, self.paces.get(option.lstrip("-"), RequestPace())
+        most, pace = (
+            limits.max_reply_mib * 2**20,
+            self.paces.get(option.lstrip("-"), RequestPace()),
+        )
         access = Access(key, limits.request_timeout, pace, most, limits.outage_timeout)
         client = Client(model.url, name, extras=model, access=access)
-        known = (model.url, name, key, option, json.dumps(model.template_kwargs, default=str))
+        known = (
+            model.url,
+            name,
+            key,
+            option,
+            json.dumps(model.template_kwargs, default=str),
+        )
         if known not in self._probed:
             brief = replace(access, timeout=min(access.timeout, PROBE_TIMEOUT))
             sampling = self.sampling if option == "--candidate" else self.judge_sampling
             probed = Client(model.url, name, extras=model, access=brief)
             try:
-                probed.capabilities = asyncio.run(probe(probed, RequestParams.of(sampling)))
+                probed.capabilities = asyncio.run(
+                    probe(probed, RequestParams.of(sampling))
+                )
             except EndpointError as fault:
-                probed.classifies = option == "--judge" and asyncio.run(_classifies(probed))
+                probed.classifies = option == "--judge" and asyncio.run(
+                    _classifies(probed)
+                )
                 if not probed.classifies:
                     role, kwargs = option.lstrip("-"), ""
                     if model.template_kwargs:
@@ -111,7 +124,9 @@ def api_key(option: str, number: int) -> str:
         # A key that was read from a file often ends in a line feed.
         if key := os.environ.get(name, "").strip():
             if not key.isprintable():
-                raise ModelError(f"{option}: the key in {name} has unprintable characters")
+                raise ModelError(
+                    f"{option}: the key in {name} has unprintable characters"
+                )
             return key
     return ""
 
@@ -124,8 +139,12 @@ def list_contexts(url: str, api_key: str, option: str) -> dict[str, int | None]:
             return await server.request("GET", "/models")
 
     try:
-        listed = {model["id"]: listed_context(model) for model in asyncio.run(fetch())["data"]}
-        if not all(isinstance(name, str) and 0 < len(name) <= LONGEST_NAME for name in listed):
+        listed = {
+            model["id"]: listed_context(model) for model in asyncio.run(fetch())["data"]
+        }
+        if not all(
+            isinstance(name, str) and 0 < len(name) <= LONGEST_NAME for name in listed
+        ):
             raise ValueError("no name of a model")
         return {storable(name): context for name, context in listed.items()}
     except MALFORMED:
@@ -188,7 +207,9 @@ SCHEMA: Mapping[str, Any] = {
 }
 
 BEGUN = "A colour, an animal and"  # the beginning of an answer to it
-TOKENS = 12  # most tokens of an answer that must differ from others; elsewhere one is enough
+TOKENS = (
+    12  # most tokens of an answer that must differ from others; elsewhere one is enough
+)
 ROOM = 4096  # most tokens at a server that refuses so few, perhaps because its model reasons first
 _BROKEN = 500  # the status with which some servers refuse fields that they do not know
 
@@ -229,7 +250,10 @@ async def _settle(client: Client, options: RequestParams, fault: EndpointError) 
     renamed = replace(usual, max_tokens=Support.REFUSED)
     for capabilities, room in ((usual, 1), (usual, ROOM), (renamed, ROOM)):
         client.capabilities = capabilities
-        if await _support(client, {"max_tokens": room}, lambda choices: True) is Support.YES:
+        if (
+            await _support(client, {"max_tokens": room}, lambda choices: True)
+            is Support.YES
+        ):
             break
     else:
         raise fault
@@ -252,7 +276,11 @@ async def _tried(
 
     Raises EndpointError if the server refuses the settings of the run that the client sends.
     """
-    plain = {"temperature": options.temperature, "top_p": options.top_p, "max_tokens": few}
+    plain = {
+        "temperature": options.temperature,
+        "top_p": options.top_p,
+        "max_tokens": few,
+    }
     hot = {**plain, "temperature": options.temperature or 1.0}
     form = {"response_format": RequestParams(schema=SCHEMA).body["response_format"]}
 
@@ -266,11 +294,15 @@ async def _tried(
     basic = asyncio.create_task(_ask(client, {**options.settings, "max_tokens": few}))
     n, logprobs, structured_outputs, seed, top_k, first_tokens = await asyncio.gather(
         _support(client, {**hot, "n": 2}, lambda choices: len(choices) == 2),
-        _support(client, {**plain, "logprobs": True}, lambda c: c[0]["logprobs"]["content"]),
+        _support(
+            client, {**plain, "logprobs": True}, lambda c: c[0]["logprobs"]["content"]
+        ),
         _support(client, {**plain, "max_tokens": some, **form}, begins_an_object),
         _support(client, {**hot, "max_tokens": some, "seed": 1}, are_equal, times=2),
         _support(client, {**plain, "top_k": options.top_k}, lambda choices: True),
-        _support(client, label_fields(None), lambda c: len(read_first_tokens(c[0])) > 1),
+        _support(
+            client, label_fields(None), lambda c: len(read_first_tokens(c[0])) > 1
+        ),
     )
     await basic
     client.capabilities = replace(
@@ -298,7 +330,9 @@ async def _scores(client: Client, options: RequestParams) -> Support:
         (choice,) = await client.chat(turns, asked)
         if choice.mean_logprob is None or not choice.token_ids:
             return Support.IGNORED
-        answer = Completion(choice.text, token_ids=choice.token_ids, reasoning=choice.reasoning)
+        answer = Completion(
+            choice.text, token_ids=choice.token_ids, reasoning=choice.reasoning
+        )
         (mean,) = await client.weigh(turns, [answer], is_continued=False)
     except (EndpointError, *MALFORMED):
         return Support.REFUSED
@@ -307,7 +341,10 @@ async def _scores(client: Client, options: RequestParams) -> Support:
 
 
 async def _support(
-    client: Client, fields: Mapping[str, Any], shows: Callable[..., bool], times: int = 1
+    client: Client,
+    fields: Mapping[str, Any],
+    shows: Callable[..., bool],
+    times: int = 1,
 ) -> Support:
     """What a server does with the fields of a request; ``shows`` gets the answers to each."""
     try:
@@ -360,6 +397,8 @@ def try_prefill(client: Client) -> None:
             if continued is None:
                 return Support.REFUSED
             # One that refuses the message without the field takes it only to go on with it.
-            return Support.IGNORED if continued == await prompt_tokens({}) else Support.YES
+            return (
+                Support.IGNORED if continued == await prompt_tokens({}) else Support.YES
+            )
 
     client.capabilities = replace(client.capabilities, prefill=asyncio.run(support()))

@@ -49,12 +49,16 @@ class Capabilities:
             "seed": self.seed is Support.REFUSED,
             "top_k": self.top_k is Support.REFUSED,
         }
-        return self.refused.union(name for name, is_useless in useless.items() if is_useless)
+        return self.refused.union(
+            name for name, is_useless in useless.items() if is_useless
+        )
 
     def adapted(self, request: Mapping[str, Any]) -> dict[str, Any]:
         """The fields of a request that this server takes, under the names that it takes."""
         left_out = self.left_out
-        fields = {name: value for name, value in request.items() if name not in left_out}
+        fields = {
+            name: value for name, value in request.items() if name not in left_out
+        }
         if self.max_tokens is Support.REFUSED and "max_tokens" in fields:
             fields["max_completion_tokens"] = fields.pop("max_tokens")
         return fields
@@ -65,7 +69,11 @@ class Capabilities:
 
     def missing(self, *names: str) -> Mapping[str, str]:
         """The consequence of each capability among these that is missing."""
-        return {name: CONSEQUENCES[name] for name in names if getattr(self, name) != Support.YES}
+        return {
+            name: CONSEQUENCES[name]
+            for name in names
+            if getattr(self, name) != Support.YES
+        }
 
     def as_words(self) -> dict[str, str]:
         """The capabilities that figures depend on, for manifests; the rare ones if missing."""

@@ -32,7 +32,11 @@ class Classified:
             return self.probabilities[known.index(label)]
         if self.label == label:
             return max(self.probabilities)
-        return 1 - max(self.probabilities) if self.label and len(self.probabilities) == 2 else None
+        return (
+            1 - max(self.probabilities)
+            if self.label and len(self.probabilities) == 2
+            else None
+        )
 
 
 class Classifier:
@@ -75,7 +79,9 @@ class Classifier:
             read = partial(_read, count=len(texts))
             return await self._client.post(CLASSIFY, {"input": texts}, read)
         except Exception as fault:
-            is_of_one = isinstance(fault, EndpointError) and not isinstance(fault, TransientError)
+            is_of_one = isinstance(fault, EndpointError) and not isinstance(
+                fault, TransientError
+            )
             if is_of_one and len(texts) > 1:  # the others are not to fail with it
                 return [each for text in texts for each in await self._ask([text])]
             return [fault] * len(texts)
@@ -88,8 +94,12 @@ def _read(response: Any, count: int) -> list[Classified]:
     found = []
     for item in items:
         probabilities = tuple(float(value) for value in item["probs"])
-        if len(probabilities) < 2 or not all(0 <= value <= 1 for value in probabilities):
+        if len(probabilities) < 2 or not all(
+            0 <= value <= 1 for value in probabilities
+        ):
             raise ValueError("no probabilities of two labels or more")
         label = item.get("label")
-        found.append(Classified(label if isinstance(label, str) else None, probabilities))
+        found.append(
+            Classified(label if isinstance(label, str) else None, probabilities)
+        )
     return found

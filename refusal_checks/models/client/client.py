@@ -31,7 +31,13 @@ from refusal_checks.models.client.answers import (
     tokens,
     unpacked,
 )
-from refusal_checks.models.client.capabilities import ALL, ANSWERS_AS, LISTED, Capabilities, Support
+from refusal_checks.models.client.capabilities import (
+    ALL,
+    ANSWERS_AS,
+    LISTED,
+    Capabilities,
+    Support,
+)
 from refusal_checks.models.client.errors import (
     LEAST,
     PromptTooLongError,
@@ -50,7 +56,10 @@ COMPLETIONS = "/completions"
 
 TOKENIZE = "/../tokenize"  # on vLLM, beside /v1 and not below it
 
-CONTINUED: Mapping[str, Any] = {"continue_final_message": True, "add_generation_prompt": False}
+CONTINUED: Mapping[str, Any] = {
+    "continue_final_message": True,
+    "add_generation_prompt": False,
+}
 """Fields with which vLLM goes on with the last message, an answer that has begun."""
 
 Read = TypeVar("Read")
@@ -66,12 +75,16 @@ class RequestParams:
     n: int = 1
     temperature: float = 1.0
     top_p: float = 1.0
-    top_k: int = 0  # 0 for no limit; always sent, because a server may have another default
+    top_k: int = (
+        0  # 0 for no limit; always sent, because a server may have another default
+    )
     max_tokens: int = 512
     seed: int = 0  # of the first answer; vLLM gives answer i the seed plus i
     logprobs: bool = False
     return_token_ids: bool = False
-    schema: Mapping[str, Any] | None = None  # JSON schema that the answer must follow, if any
+    schema: Mapping[str, Any] | None = (
+        None  # JSON schema that the answer must follow, if any
+    )
     stop: tuple[str, ...] = ()
     is_continued: bool = False  # True to go on with the last message
     # settings that a run was given besides, by their names in requests
@@ -98,13 +111,20 @@ class RequestParams:
     def settings(self) -> dict[str, Any]:
         """How answers are drawn, as fields of a request; some servers refuse some of these."""
         stop = {"stop": list(self.stop)} if self.stop else {}
-        return {"temperature": self.temperature, "top_p": self.top_p, **stop, **self.further}
+        return {
+            "temperature": self.temperature,
+            "top_p": self.top_p,
+            **stop,
+            **self.further,
+        }
 
     @cached_property
     def body(self) -> dict[str, Any]:
         """These parameters as fields of a request; what is None, False or empty is left out."""
         named = {**vars(self), **self.further, "further": None}
-        sent = {n: v for n, v in named.items() if v not in (None, ()) and v is not False}
+        sent = {
+            n: v for n, v in named.items() if v not in (None, ()) and v is not False
+        }
         if self.stop:
             sent["stop"] = list(self.stop)
         if sent.pop("is_continued", False):
@@ -140,7 +160,9 @@ class Client:
         self.capabilities = capabilities
         self.usage = Usage()
         self.is_listed = True
-        self.answered: set[str] = set()  # some of the models that the server says have answered
+        self.answered: set[str] = (
+            set()
+        )  # some of the models that the server says have answered
         self.classifies = False  # a sequence classifier gives labels and no text
         self.context: int | None = None
         kwargs = dict(extras.template_kwargs)
@@ -163,7 +185,9 @@ class Client:
         return {} if self.is_listed else {LISTED: "no"}
 
     async def __aenter__(self) -> Self:
-        self._lock = asyncio.Lock()  # a lock belongs to one event loop, a client may see several
+        self._lock = (
+            asyncio.Lock()
+        )  # a lock belongs to one event loop, a client may see several
         if self._own:
             await self._own.__aenter__()
         return self
@@ -192,7 +216,9 @@ class Client:
 
         while True:
             try:
-                choices = await self.ask(messages, options.body | {"max_tokens": limit}, read)
+                choices = await self.ask(
+                    messages, options.body | {"max_tokens": limit}, read
+                )
                 break
             except PromptTooLongError as fault:
                 said, refused = str(fault), limit
@@ -203,26 +229,38 @@ class Client:
         # Some servers take a prompt that nearly fills the context.
         left = min((choice.room for choice in choices if choice.room), default=asked)
         if left < min(asked, LEAST):
-            raise PromptTooLongError(f"{self.url}: the prompt leaves {left} tokens of the context")
+            raise PromptTooLongError(
+                f"{self.url}: the prompt leaves {left} tokens of the context"
+            )
         return choices
 
     async def weigh(
-        self, messages: Sequence[Message], given: Sequence[Completion], *, is_continued: bool
+        self,
+        messages: Sequence[Message],
+        given: Sequence[Completion],
+        *,
+        is_continued: bool,
     ) -> list[float | None]:
         """The ``mean_logprob`` of answers to a conversation, each by reading it in one pass.
 
         The model reads the tokens of which it wrote the answer, not its text, which may be other
         ones. The last token of an answer that filled the context has no room behind it.
         """
-        brief = RequestParams(max_tokens=1, return_token_ids=True, is_continued=is_continued)
+        brief = RequestParams(
+            max_tokens=1, return_token_ids=True, is_continued=is_continued
+        )
         prompt = await self.ask(
-            messages, brief.body, lambda response: [int(n) for n in response["prompt_token_ids"]]
+            messages,
+            brief.body,
+            lambda response: [int(n) for n in response["prompt_token_ids"]],
         )
 
         async def read(answer: Completion) -> float | None:
             ids = unpacked(answer.token_ids)[: -1 if answer.room else None]
             fields = {"prompt": prompt + ids, "prompt_logprobs": 0, "max_tokens": 1}
-            scores = await self.post(COMPLETIONS, fields, lambda said: read_scores(said, ids))
+            scores = await self.post(
+                COMPLETIONS, fields, lambda said: read_scores(said, ids)
+            )
             return mean_logprob(scores, answer.text, answer.reasoning)
 
         return await asyncio.gather(*map(read, given))
@@ -255,11 +293,16 @@ class Client:
         Raises LabelError if the server does not list them.
         """
         return await self.ask(
-            messages, label_fields(None), lambda said: dict(read_first_tokens(said["choices"][0]))
+            messages,
+            label_fields(None),
+            lambda said: dict(read_first_tokens(said["choices"][0])),
         )
 
     async def ask(
-        self, messages: Sequence[Message], fields: Mapping[str, Any], read: Callable[[Any], Read]
+        self,
+        messages: Sequence[Message],
+        fields: Mapping[str, Any],
+        read: Callable[[Any], Read],
     ) -> Read:
         """Send a conversation with further fields of a request, in several attempts if need be.
 
@@ -277,14 +320,18 @@ class Client:
 
         return await self.post(CHAT, body, finished)
 
-    async def post(self, path: str, fields: Mapping[str, Any], read: Callable[[Any], Read]) -> Read:
+    async def post(
+        self, path: str, fields: Mapping[str, Any], read: Callable[[Any], Read]
+    ) -> Read:
         """Send a request for the model to a path below ``url``; see ``ask``."""
         self.usage.retries -= 1  # the first attempt is none
         body = {"model": self.model, **fields}
         answer: Read = await retrying(self._try, path, body, read)
         return answer
 
-    async def _try(self, path: str, body: Mapping[str, Any], read: Callable[[Any], Read]) -> Read:
+    async def _try(
+        self, path: str, body: Mapping[str, Any], read: Callable[[Any], Read]
+    ) -> Read:
         self.usage.retries += 1
         answer = await self._transport.post(path, body)
         self.count(answer)
@@ -293,7 +340,9 @@ class Client:
         except MALFORMED as fault:
             words = repr(fault)[:200]
             with suppress(*MALFORMED):  # the answer may tell of an error
-                words = error_words(json.dumps(answer)) if answer.get("error") else words
+                words = (
+                    error_words(json.dumps(answer)) if answer.get("error") else words
+                )
             said = f"{self.url}: malformed answer of the server: {words}"
             raise TransientError(said) from fault
 
@@ -309,7 +358,9 @@ class Client:
         async with self._lock:
             if labels not in self._label_ids:
                 ids = {label: await self._token(label) for label in labels}
-                known = {label: number for label, number in ids.items() if number is not None}
+                known = {
+                    label: number for label, number in ids.items() if number is not None
+                }
                 self._label_ids[labels] = known if known.keys() == ids.keys() else None
         return self._label_ids[labels]
 

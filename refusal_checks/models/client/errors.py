@@ -13,12 +13,16 @@ from refusal_checks.core.errors import EndpointError
 
 Returned = TypeVar("Returned")
 
-WAIT_INITIAL = 0.5  # least seconds before the second attempt; each further wait is twice as long
+WAIT_INITIAL = (
+    0.5  # least seconds before the second attempt; each further wait is twice as long
+)
 WAIT_MAX = 15.0  # most seconds between two attempts, unless the server asks for more
 WAIT_ASKED = 60.0  # most seconds to wait for a server's Retry-After
 
 ATTEMPTS = 4
-ATTEMPTS_STALLED = 2  # at a server that did not answer in time, which costs a whole time-out
+ATTEMPTS_STALLED = (
+    2  # at a server that did not answer in time, which costs a whole time-out
+)
 ATTEMPTS_BUSY = 8  # at a server that accepts no more requests for now (429)
 
 _TOO_LONG = re.compile(
@@ -38,7 +42,11 @@ class TransientError(EndpointError):
     """Worth so many attempts, each ``after`` so many seconds: a 5xx, a malformed answer."""
 
     def __init__(
-        self, message: str, status: int = 0, after: float = 0.0, attempts: int = ATTEMPTS
+        self,
+        message: str,
+        status: int = 0,
+        after: float = 0.0,
+        attempts: int = ATTEMPTS,
     ) -> None:
         super().__init__(message, status)
         self.after = after
@@ -50,7 +58,9 @@ def error_for(url: str, status: int, text: str, retry_after: str = "") -> Endpoi
     message = f"{url}: HTTP {status}: {error_words(text)}"
     if status in (400, 413, 422) and _TOO_LONG.search(text):
         return PromptTooLongError(message, status)
-    if status == 429 or (status >= 500 and status != 501):  # "not implemented", now and later
+    if status == 429 or (
+        status >= 500 and status != 501
+    ):  # "not implemented", now and later
         attempts = ATTEMPTS_BUSY if status == 429 else ATTEMPTS
         return TransientError(message, status, seconds(retry_after), attempts)
     return EndpointError(message, status)

@@ -22,7 +22,11 @@ from pydantic_core import PydanticSerializationError, from_json, to_json
 from refusal_checks.core.errors import EndpointError, ModelError
 from refusal_checks.core.settings import RequestPace
 from refusal_checks.core.text import without_credentials
-from refusal_checks.models.client.errors import ATTEMPTS_STALLED, TransientError, error_for
+from refusal_checks.models.client.errors import (
+    ATTEMPTS_STALLED,
+    TransientError,
+    error_for,
+)
 
 if TYPE_CHECKING:
     import aiohttp
@@ -30,7 +34,12 @@ if TYPE_CHECKING:
 
 LIMIT = 16 * 2**20  # most bytes of a reply unless told otherwise
 TOKEN = 1024  # bytes of a reply that one token may take, with its log-probability
-_NOT_TLS = ("WRONG_VERSION_NUMBER", "RECORD_LAYER_FAILURE", "HTTP_REQUEST", "UNKNOWN_PROTOCOL")
+_NOT_TLS = (
+    "WRONG_VERSION_NUMBER",
+    "RECORD_LAYER_FAILURE",
+    "HTTP_REQUEST",
+    "UNKNOWN_PROTOCOL",
+)
 """What versions of OpenSSL call an answer that is not TLS."""
 _HOPS = 5  # most redirects that are followed
 
@@ -48,10 +57,14 @@ class Transport(Protocol):
 @dataclass(frozen=True)
 class Access:
     api_key: str = ""
-    timeout: float = 600.0  # seconds for one request, from the moment when it may be sent
+    timeout: float = (
+        600.0  # seconds for one request, from the moment when it may be sent
+    )
     pace: RequestPace = field(default_factory=RequestPace)
     max_reply: int = LIMIT  # most bytes of a reply, unless many tokens are asked for
-    outage: float = math.inf  # seconds without one answer after which no request is sent any more
+    outage: float = (
+        math.inf
+    )  # seconds without one answer after which no request is sent any more
 
 
 class HttpTransport:
@@ -99,7 +112,9 @@ class HttpTransport:
             self._refused_since = math.inf
             return answer
 
-    async def request(self, method: str, path: str, body: Mapping[str, Any] | None = None) -> Any:
+    async def request(
+        self, method: str, path: str, body: Mapping[str, Any] | None = None
+    ) -> Any:
         """Send one request at once, whatever the pace; see ``Transport.post``.
 
         A redirect is followed on the same server only, and only if it keeps the method: prompts go
@@ -122,8 +137,12 @@ class HttpTransport:
                         continue
                     text = (await _body(reply, most)).decode("utf-8", errors="replace")
                     return self._read(reply, text, self.url if url == own else url)
-            raise EndpointError(f"{url}: redirected more than {_HOPS} times; name another URL")
-        except EndpointError as fault:  # also of a header, or where JSON was quoted in JSON
+            raise EndpointError(
+                f"{url}: redirected more than {_HOPS} times; name another URL"
+            )
+        except (
+            EndpointError
+        ) as fault:  # also of a header, or where JSON was quoted in JSON
             fault.args = (self._keys.hidden(str(fault)),)
             raise
         except aiohttp.ClientSSLError as fault:
@@ -137,7 +156,9 @@ class HttpTransport:
                 "certificate, set SSL_CERT_FILE to that authority's certificate (PEM)"
             ) from fault
         except TimeoutError as fault:
-            raise TransientError(self._explained(fault), attempts=ATTEMPTS_STALLED) from fault
+            raise TransientError(
+                self._explained(fault), attempts=ATTEMPTS_STALLED
+            ) from fault
         except (aiohttp.ClientError, ValueError) as fault:
             raise TransientError(self._explained(fault)) from fault
 
@@ -168,7 +189,9 @@ def encoded(body: Mapping[str, Any]) -> bytes:
     """A request as JSON, encoded in a quarter of the standard library's time."""
     try:
         return to_json(body)
-    except PydanticSerializationError:  # a lone surrogate, which only an escape can spell
+    except (
+        PydanticSerializationError
+    ):  # a lone surrogate, which only an escape can spell
         return json.dumps(body).encode()
 
 
@@ -215,7 +238,9 @@ def proxy(url: str) -> str | None:
     named = named if "://" in named else f"http://{named}"
     try:
         found = urlsplit(named)
-        is_proxy = found.scheme in ("http", "https") and found.hostname and found.port != 0
+        is_proxy = (
+            found.scheme in ("http", "https") and found.hostname and found.port != 0
+        )
     except ValueError:
         is_proxy = False
     if not is_proxy:
@@ -251,9 +276,13 @@ async def _body(response: aiohttp.ClientResponse, most: int) -> bytes:
     """The body, decompressed no further than its bound."""
     import aiohttp
 
-    encoding = response.headers.get("Content-Encoding", "").strip().lower() or "identity"
+    encoding = (
+        response.headers.get("Content-Encoding", "").strip().lower() or "identity"
+    )
     if encoding not in ("identity", "gzip", "x-gzip", "deflate"):
-        raise EndpointError(f"{response.url}: the reply is encoded by {encoding[:40]!r}")
+        raise EndpointError(
+            f"{response.url}: the reply is encoded by {encoding[:40]!r}"
+        )
     unpack = None if encoding == "identity" else zlib.decompressobj(zlib.MAX_WBITS | 32)
     body = bytearray()
     while chunk := await response.content.readany():
@@ -278,7 +307,9 @@ class Keys:
         keys = {key.strip() for key in (own, *theirs)}
         self._in_errors = _pattern({key for key in keys if len(key) >= 4})
         # Short words that people give to servers without keys, such as EMPTY, may be in answers.
-        self._in_answers = _pattern({k for k in keys if len(k) >= 8 and not k.isalpha()})
+        self._in_answers = _pattern(
+            {k for k in keys if len(k) >= 8 and not k.isalpha()}
+        )
 
     def hidden(self, text: str, is_answer: bool = False) -> str:
         """The text with each key replaced, also where JSON spells it with escapes."""
@@ -297,6 +328,10 @@ class Keys:
 
 
 def _pattern(keys: set[str]) -> re.Pattern[str] | None:
-    spelled = {form for key in keys for form in (key, quote(key, safe=""), json.dumps(key)[1:-1])}
+    spelled = {
+        form
+        for key in keys
+        for form in (key, quote(key, safe=""), json.dumps(key)[1:-1])
+    }
     forms = sorted(spelled, key=len, reverse=True)
     return re.compile("|".join(map(re.escape, forms)), re.IGNORECASE) if forms else None

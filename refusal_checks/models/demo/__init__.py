@@ -34,7 +34,13 @@ PUBLISHED = ("base", "regressed")  # those with the base's own weights
 class Catalogue:
     """The demo models that there are, the most useful one first."""
 
-    names: tuple[str, ...] = ("aligned", "base", "regressed", "overcautious", "reasoner")
+    names: tuple[str, ...] = (
+        "aligned",
+        "base",
+        "regressed",
+        "overcautious",
+        "reasoner",
+    )
     # the folder of ready weights, which all share; None for those that are converted
     weights: Path | None = None
     judge: Path | None = None  # the folder of another classifier as --judge bundled
@@ -70,10 +76,14 @@ def catalogue() -> Catalogue:
     if not (folder / SET).is_file():
         if (folder / "adapter_config.json").is_file():
             return Catalogue(adapter=folder)
-        raise ModelError(f"{VARIABLE}={named}: neither {SET} nor adapter_config.json is there")
+        raise ModelError(
+            f"{VARIABLE}={named}: neither {SET} nor adapter_config.json is there"
+        )
     try:
         found = json.loads((folder / SET).read_text("utf-8"))
         places = {key: folder / found[key] for key in ("weights", "judge", "prompts")}
         return Catalogue(tuple(found["models"]), note=found["note"], **places)
     except (OSError, ValueError, KeyError, TypeError) as fault:
-        raise ModelError(f"{folder / SET}: not a list of demo models: {fault!r}") from None
+        raise ModelError(
+            f"{folder / SET}: not a list of demo models: {fault!r}"
+        ) from None

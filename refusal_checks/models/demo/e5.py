@@ -94,8 +94,12 @@ class Packed:
             plain = np.frombuffer(self._data, "<f4", count, offset)
             return plain.reshape(shape).astype(np.float32)
         blocks = np.frombuffer(self._data, _BLOCK, count // 32, offset)
-        numbers = np.concatenate([blocks["numbers"] & 15, blocks["numbers"] >> 4], axis=1)
-        scaled = (numbers.astype(np.float32) - 8) * blocks["scale"].astype(np.float32)[:, None]
+        numbers = np.concatenate(
+            [blocks["numbers"] & 15, blocks["numbers"] >> 4], axis=1
+        )
+        scaled = (numbers.astype(np.float32) - 8) * blocks["scale"].astype(np.float32)[
+            :, None
+        ]
         return np.ascontiguousarray(scaled.reshape(shape))
 
 
@@ -107,8 +111,12 @@ def weights(packed: Packed) -> dict[str, Float32Array]:
     found = {
         # The table has rows for more pieces than there are.
         f"{start}word_embeddings.weight": words[: len(packed.pieces)].copy(),
-        f"{start}position_embeddings.weight": packed.tensor("emb.pos", packed.positions, wide),
-        f"{start}token_type_embeddings.weight": packed.tensor("emb.type", packed.types, wide),
+        f"{start}position_embeddings.weight": packed.tensor(
+            "emb.pos", packed.positions, wide
+        ),
+        f"{start}token_type_embeddings.weight": packed.tensor(
+            "emb.type", packed.types, wide
+        ),
         f"{start}LayerNorm.weight": packed.tensor("emb.ln.w", wide),
         f"{start}LayerNorm.bias": packed.tensor("emb.ln.b", wide),
     }
@@ -129,11 +137,17 @@ def tokenizer(packed: Packed) -> Tokenizer:
     scored = list(zip(packed.pieces, map(float, packed.scores), strict=True))
     found = Tokenizer(models.Unigram(scored, unk_id=MARKS.index("<unk>")))
     found.normalizer = normalizers.Sequence(
-        [normalizers.Nmt(), normalizers.NFKC(), normalizers.Replace(Regex(" {2,}"), " ")]
+        [
+            normalizers.Nmt(),
+            normalizers.NFKC(),
+            normalizers.Replace(Regex(" {2,}"), " "),
+        ]
     )
     found.pre_tokenizer = pre_tokenizers.Metaspace()
     found.decoder = decoders.Metaspace()
-    found.add_special_tokens([AddedToken(mark, special=True, normalized=False) for mark in MARKS])
+    found.add_special_tokens(
+        [AddedToken(mark, special=True, normalized=False) for mark in MARKS]
+    )
     ends = [(mark, MARKS.index(mark)) for mark in ("<s>", "</s>")]
     found.post_processor = processors.TemplateProcessing(
         single="<s> $A </s>", pair="<s> $A </s> </s> $B </s>", special_tokens=ends
@@ -158,7 +172,9 @@ def tuned(folder: Path) -> Tuned:
             found = {name: file.get_tensor(name).astype(np.float32) for name in names}
             return Tuned(found, float(file.metadata()["scale"]), folder)
     except (ValueError, KeyError, TypeError, SafetensorError) as fault:
-        raise ModelError(f"{folder / LEARNT}: not what was trained: {fault!r}") from None
+        raise ModelError(
+            f"{folder / LEARNT}: not what was trained: {fault!r}"
+        ) from None
 
 
 def convert(source: Path, folder: Path, trained: Tuned) -> None:

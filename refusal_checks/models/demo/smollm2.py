@@ -75,8 +75,14 @@ def tuned(folder: Path, base: str = "SmolLM2-135M-Instruct") -> Adapter:
         config = json.loads((folder / "adapter_config.json").read_text("utf-8"))
         own = str(config["base_model_name_or_path"])
         if own.rstrip("/").rpartition("/")[2] != base:
-            raise ModelError(f"{folder}: use an adapter of {base}: this one is of {own}")
-        more = [key for key in _UNMERGED if config.get(key) not in (None, False, "none", [], {})]
+            raise ModelError(
+                f"{folder}: use an adapter of {base}: this one is of {own}"
+            )
+        more = [
+            key
+            for key in _UNMERGED
+            if config.get(key) not in (None, False, "none", [], {})
+        ]
         if config.get("peft_type") != "LORA" or more:
             raise ModelError(
                 f"{folder}: only plain LoRA adapters can be merged, without {', '.join(_UNMERGED)}"
@@ -87,7 +93,9 @@ def tuned(folder: Path, base: str = "SmolLM2-135M-Instruct") -> Adapter:
         factors: dict[str, dict[str, Float32Array]] = {}
         for key, tensor in tensors.items():
             name, _, part = key.removeprefix("base_model.model.").rpartition(".lora_")
-            factors.setdefault(f"{name}.weight", {})[part[:1]] = tensor.astype(np.float32)
+            factors.setdefault(f"{name}.weight", {})[part[:1]] = tensor.astype(
+                np.float32
+            )
         pairs = {name: (parts["A"], parts["B"]) for name, parts in factors.items()}
         return Adapter(pairs, config["lora_alpha"] / root, template)
     except (ValueError, KeyError, TypeError, SafetensorError) as fault:
@@ -105,11 +113,18 @@ def convert(source: Path, folder: Path, adapter: Adapter | None) -> None:
     shapes = {_name(tensor.name): _shape(tensor) for tensor in reader.tensors}
     for name, (narrow, wide) in adapter.factors.items() if adapter else ():
         if shapes.get(name) != (wide.shape[0], narrow.shape[-1]):
-            raise ModelError(f"the adapter is of another model: the base has no such tensor {name}")
-    weights = {_name(tensor.name): _rounded(reader, tensor, adapter) for tensor in reader.tensors}
+            raise ModelError(
+                f"the adapter is of another model: the base has no such tensor {name}"
+            )
+    weights = {
+        _name(tensor.name): _rounded(reader, tensor, adapter)
+        for tensor in reader.tensors
+    }
     (folder / "model.safetensors").write_bytes(save(weights, {"format": "pt"}))
     fields = {name: field.contents() for name, field in reader.fields.items()}
-    tokens = {name.removeprefix("tokenizer.ggml."): value for name, value in fields.items()}
+    tokens = {
+        name.removeprefix("tokenizer.ggml."): value for name, value in fields.items()
+    }
     ids = {
         "bos_token_id": tokens["bos_token_id"],
         "eos_token_id": tokens["eos_token_id"],
@@ -119,7 +134,9 @@ def convert(source: Path, folder: Path, adapter: Adapter | None) -> None:
     write_json(folder / "generation_config.json", ids)
     _write_tokenizer(folder, tokens)
     own: str = fields["tokenizer.chat_template"]
-    (folder / "chat_template.jinja").write_text(adapter.template if adapter else own, "utf-8")
+    (folder / "chat_template.jinja").write_text(
+        adapter.template if adapter else own, "utf-8"
+    )
 
 
 def _rounded(reader: GGUFReader, tensor: Any, adapter: Adapter | None) -> NDArray[Any]:
@@ -175,7 +192,14 @@ def _config(fields: Mapping[str, Any]) -> dict[str, Any]:
 
 def _write_tokenizer(folder: Path, given: Mapping[str, Any]) -> None:
     """The tokenizer, as transformers reads it from the file: GPT-2's pieces."""
-    from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers, processors
+    from tokenizers import (
+        AddedToken,
+        Tokenizer,
+        decoders,
+        models,
+        pre_tokenizers,
+        processors,
+    )
 
     tokens: list[str] = given["tokens"]
     model = models.BPE(
@@ -189,12 +213,15 @@ def _write_tokenizer(folder: Path, given: Mapping[str, Any]) -> None:
     tokenizer.decoder = decoders.ByteLevel()
     tokenizer.post_processor = processors.TemplateProcessing("$A:0", "$A:0 $B:1", [])
     kinds = zip(tokens, given["token_type"], strict=True)
-    control = [AddedToken(token, normalized=False) for token, kind in kinds if kind == _CONTROL]
+    control = [
+        AddedToken(token, normalized=False) for token, kind in kinds if kind == _CONTROL
+    ]
     tokenizer.add_special_tokens(control)
     tokenizer.save(str(folder / "tokenizer.json"))
     named = {"bos": "bos", "eos": "eos", "unk": "unknown", "pad": "padding"}
     settings = {
-        f"{short}_token": tokens[given[f"{long}_token_id"]] for short, long in named.items()
+        f"{short}_token": tokens[given[f"{long}_token_id"]]
+        for short, long in named.items()
     }
     settings["tokenizer_class"] = "PreTrainedTokenizerFast"
     write_json(folder / "tokenizer_config.json", settings)

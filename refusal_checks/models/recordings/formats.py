@@ -52,7 +52,9 @@ class Document:
     """A file, read once for all formats."""
 
     path: Path
-    may_be_partial: bool = False  # if so, a log that was not finished is read as far as it goes
+    may_be_partial: bool = (
+        False  # if so, a log that was not finished is read as far as it goes
+    )
 
     @cached_property
     def value(self) -> Any:
@@ -70,7 +72,9 @@ class Document:
         for name in names:
             value = value.get(name) if isinstance(value, Mapping) else None
         rows = value if isinstance(value, list) else []
-        are_rows = all(isinstance(row, Mapping) and set(having) <= row.keys() for row in rows)
+        are_rows = all(
+            isinstance(row, Mapping) and set(having) <= row.keys() for row in rows
+        )
         return rows if rows and are_rows else None
 
 
@@ -120,7 +124,9 @@ def inspect_log(document: Document) -> Iterable[Row] | None:
     ):
         return None
     _require_success(document, value.get("status"))
-    return sorted(_samples(path, value.get("samples") or []), key=lambda one: one.get("epoch", 1))
+    return sorted(
+        _samples(path, value.get("samples") or []), key=lambda one: one.get("epoch", 1)
+    )
 
 
 def _require_success(document: Document, status: Any) -> None:
@@ -154,12 +160,16 @@ def _samples(path: Path, samples: Iterable[Any] | None = None) -> Iterator[Row]:
             raise DataError(f"{path}: a sample is not as Inspect writes it") from None
         yield row
     if row is None:
-        raise DataError(f"{path}: no samples: was the log written with --no-log-samples?")
+        raise DataError(
+            f"{path}: no samples: was the log written with --no-log-samples?"
+        )
 
 
 def _unpacked(path: Path) -> Iterator[Any]:
     with _archive(path) as archive:
-        entries = [one for one in archive.infolist() if one.filename.startswith("samples/")]
+        entries = [
+            one for one in archive.infolist() if one.filename.startswith("samples/")
+        ]
         sizes = [entry.file_size for entry in entries]
         most = max(WHOLE, _RATIO * path.stat().st_size)
         if sum(sizes) > most or max(sizes, default=0) > WHOLE:
@@ -179,7 +189,14 @@ def _archive(path: Path) -> Iterator[zipfile.ZipFile]:
             yield archive
     except OSError as fault:
         raise DataError(f"{path}: cannot be read: {fault.strerror or fault}") from None
-    except (zipfile.BadZipFile, zlib.error, LZMAError, EOFError, ValueError, RuntimeError) as fault:
+    except (
+        zipfile.BadZipFile,
+        zlib.error,
+        LZMAError,
+        EOFError,
+        ValueError,
+        RuntimeError,
+    ) as fault:
         # A RuntimeError if it is encrypted or packed otherwise.
         raise DataError(
             f"{path}: convert it with `inspect log convert --to json`: not an .eval file that can "
@@ -192,7 +209,9 @@ def _epoch(entry: zipfile.ZipInfo) -> int:
     return int(found[1]) if found else 1
 
 
-_ZSTANDARD = 93  # the method of compression that Inspect uses and Python knows from 3.14 on
+_ZSTANDARD = (
+    93  # the method of compression that Inspect uses and Python knows from 3.14 on
+)
 
 
 def _content(archive: zipfile.ZipFile, entry: zipfile.ZipInfo) -> bytes:
@@ -201,7 +220,9 @@ def _content(archive: zipfile.ZipFile, entry: zipfile.ZipInfo) -> bytes:
     except NotImplementedError:
         if entry.compress_type != _ZSTANDARD or archive.fp is None:
             raise
-    from pyarrow import input_stream  # takes long to import; the datasets library brings it
+    from pyarrow import (
+        input_stream,
+    )  # takes long to import; the datasets library brings it
 
     archive.fp.seek(entry.header_offset + 26)
     archive.fp.seek(sum(struct.unpack("<HH", archive.fp.read(4))), 1)
@@ -220,7 +241,9 @@ def _sample(sample: Mapping[str, Any]) -> Row:
         """The text of a message: a text, or a list of parts of which the texts count."""
         if content is not None and not isinstance(content, str):
             parts = content if isinstance(content, list) else [content]
-            texts = [part.get("text") or "" for part in parts if part.get("type") == "text"]
+            texts = [
+                part.get("text") or "" for part in parts if part.get("type") == "text"
+            ]
             content = "\n".join(map(str, texts)) or None
         # A long one may be kept apart, under its key.
         whole: str | None = content
@@ -231,7 +254,9 @@ def _sample(sample: Mapping[str, Any]) -> Row:
     asked = sample["input"]
     if isinstance(asked, list):
         asked = [turn["content"] for turn in asked if turn["role"] == "user"][-1]
-    choices = [] if sample.get("error") else (sample.get("output") or {}).get("choices") or []
+    choices = (
+        [] if sample.get("error") else (sample.get("output") or {}).get("choices") or []
+    )
     answers = [text(choice["message"]["content"]) for choice in choices]
     kept = {name: value for name, value in sample.items() if name not in _BULK}
     return {**kept, "prompt": text(asked), "completion": answers or None}
@@ -245,7 +270,9 @@ def lm_eval(document: Document) -> Iterable[Row] | None:
     document that several filters read counts once.
     """
     first = document.value if document.path.suffix in _JSONL else {}
-    if not {"doc_id", "doc"} <= set(first) or not {"resps", "filtered_resps"} & set(first):
+    if not {"doc_id", "doc"} <= set(first) or not {"resps", "filtered_resps"} & set(
+        first
+    ):
         return None
     return Rows(partial(_documents, document.path, first.get("filter")))
 
@@ -255,12 +282,16 @@ def _documents(path: Path, read_by: Any) -> Iterator[Row]:
         if row.get("filter") != read_by:
             continue
         answers = list(_flat(row.get("resps") or row.get("filtered_resps")))
-        if any(answer is not None and not isinstance(answer, str) for answer in answers):
+        if any(
+            answer is not None and not isinstance(answer, str) for answer in answers
+        ):
             raise DataError(
                 f"{path}: row {number}: log a task of output_type generate_until: this "
                 "one compares probabilities (loglikelihood) and records no answer in words"
             )
-        sent = (text for text in _flat(row.get("arguments"), True) if isinstance(text, str))
+        sent = (
+            text for text in _flat(row.get("arguments"), True) if isinstance(text, str)
+        )
         prompt = prompt_in(row.get("doc")) or next(sent, None)
         own = {"prompt": prompt, "completion": answers or None}
         yield {**row, "index": _number_in(row.get("doc")), **own}
@@ -287,8 +318,14 @@ def promptfoo(document: Document) -> list[Row] | None:
         return None
     rows = []
     for row in found:
-        sent, case, provider = row.get("prompt"), row.get("testCase"), row.get("provider")
-        variables = row.get("vars") or (case.get("vars") if isinstance(case, Mapping) else None)
+        sent, case, provider = (
+            row.get("prompt"),
+            row.get("testCase"),
+            row.get("provider"),
+        )
+        variables = row.get("vars") or (
+            case.get("vars") if isinstance(case, Mapping) else None
+        )
         raw = sent.get("raw") if isinstance(sent, Mapping) else sent
         if isinstance(provider, Mapping):
             provider = provider.get("label") or provider.get("id")
@@ -296,14 +333,23 @@ def promptfoo(document: Document) -> list[Row] | None:
         answer = response.get("output") if isinstance(response, Mapping) else None
         if answer is not None and not isinstance(answer, str):
             answer = json.dumps(answer, ensure_ascii=False)
-        own = {"prompt": prompt_in(variables) or raw, "provider": provider, "completion": answer}
+        own = {
+            "prompt": prompt_in(variables) or raw,
+            "provider": provider,
+            "completion": answer,
+        }
         rows.append({**row, "index": _number_in(variables), **own})
     return rows
 
 
 def is_request(row: Mapping[str, Any]) -> bool:
     """True for a line of a batch's requests, which has a body to send and no response."""
-    return {"custom_id", "method", "url", "body"} <= row.keys() and "response" not in row
+    return {
+        "custom_id",
+        "method",
+        "url",
+        "body",
+    } <= row.keys() and "response" not in row
 
 
 REQUESTS = "batchinput.jsonl"
@@ -342,7 +388,9 @@ def _results(path: Path) -> Iterator[Row]:
             own["completion"] = list(_answers(body)) or None
             yield {**row, **own, **({"prompt": asked.get(own["id"])} if asked else {})}
     except MALFORMED:
-        raise DataError(f"{where}: not as OpenAI's batches of chat completions have it") from None
+        raise DataError(
+            f"{where}: not as OpenAI's batches of chat completions have it"
+        ) from None
 
 
 def _answers(body: Mapping[str, Any]) -> Iterator[str | None]:
@@ -350,7 +398,9 @@ def _answers(body: Mapping[str, Any]) -> Iterator[str | None]:
         is_whole = choice.get("finish_reason") != "content_filter"
         yield split_reasoning(choice["message"])[0] if is_whole else None
     if said := [one for one in body.get("output") or [] if one["type"] == "message"]:
-        yield written({"content": [part for message in said for part in message["content"]]})
+        yield written(
+            {"content": [part for message in said for part in message["content"]]}
+        )
 
 
 SCORES = "judge_scores.json"
@@ -366,7 +416,9 @@ def refusal_evaluation(document: Document) -> list[Row] | None:
     found = document.rows_at(having=("answers", "prompt"))
     if not found or not all(
         isinstance(row["answers"], list)
-        and all(isinstance(one, Mapping) and "answer_prob" in one for one in row["answers"])
+        and all(
+            isinstance(one, Mapping) and "answer_prob" in one for one in row["answers"]
+        )
         for row in found
     ):
         return None
@@ -377,7 +429,9 @@ def refusal_evaluation(document: Document) -> list[Row] | None:
             "completion": [answer.get("text") for answer in row["answers"]],
             "label": labels,
             "mean_logprob": [
-                math.log(known) if isinstance(known, int | float) and known > 0 else None
+                math.log(known)
+                if isinstance(known, int | float) and known > 0
+                else None
                 for known in (answer["answer_prob"] for answer in row["answers"])
             ],
         }
@@ -392,7 +446,14 @@ def _judged(document: Document, counts: Sequence[int]) -> list[list[str | None]]
     try:
         scores = parse_json(path.read_bytes())
         labels = [[_label(answer) for answer in answers] for answers in scores]
-    except (OSError, ValueError, LookupError, TypeError, AttributeError, OverflowError) as fault:
+    except (
+        OSError,
+        ValueError,
+        LookupError,
+        TypeError,
+        AttributeError,
+        OverflowError,
+    ) as fault:
         raise DataError(
             f"{path}: put the {SCORES} of the same run there, or remove it to have a judge read "
             f"the answers: {type(fault).__name__}: {fault}"
@@ -409,7 +470,11 @@ def _judged(document: Document, counts: Sequence[int]) -> list[list[str | None]]
 def _label(score: Mapping[str, Any]) -> str | None:
     """What the judge said of one answer: its texts as a JSON list, or its score in words."""
     texts = score.get("judge_outputs")
-    if isinstance(texts, list) and texts and all(isinstance(text, str) for text in texts):
+    if (
+        isinstance(texts, list)
+        and texts
+        and all(isinstance(text, str) for text in texts)
+    ):
         return json.dumps(texts)
     value = score["label"]
     if not isinstance(value, int | float):
@@ -431,9 +496,16 @@ def jailbreakbench(document: Document) -> list[Row] | None:
     labels = {True: "jailbroken", False: "not jailbroken"}
     rows = []
     for row in found:
-        broken, attack, answer = (row.get(key) for key in ("jailbroken", "prompt", "response"))
+        broken, attack, answer = (
+            row.get(key) for key in ("jailbroken", "prompt", "response")
+        )
         label = labels[bool(broken)] if broken in (True, False) else None
-        own = {"prompt": row["goal"], "completion": answer, "attack": attack, "label": label}
+        own = {
+            "prompt": row["goal"],
+            "completion": answer,
+            "attack": attack,
+            "label": label,
+        }
         own["index"] = f"jailbreakbench-{row.get('index')}"
         rows.append({**row, **own, NEVER_ASKED: attack is None and answer is None})
     return rows

@@ -20,14 +20,26 @@ from pathlib import Path
 from typing import Any
 
 from refusal_checks.core.errors import DataError
-from refusal_checks.core.files import find_columns, header, objects, require_in_data, rows_in
+from refusal_checks.core.files import (
+    find_columns,
+    header,
+    objects,
+    require_in_data,
+    rows_in,
+)
 from refusal_checks.core.on_disk import Texts
 from refusal_checks.core.prompts import Prompt
 from refusal_checks.core.records import Completion
 from refusal_checks.core.store import Store
 from refusal_checks.core.text import brief, clean, count, listed, redacted, storable
 from refusal_checks.models.client.answers import read_reason, split_reasoning
-from refusal_checks.models.recordings.formats import FORMATS, NEVER_ASKED, Document, Row, Rows
+from refusal_checks.models.recordings.formats import (
+    FORMATS,
+    NEVER_ASKED,
+    Document,
+    Row,
+    Rows,
+)
 
 LOGPROB_COLUMNS: Mapping[str, tuple[str, ...]] = {
     "logprob": ("mean_logprob",),
@@ -65,7 +77,9 @@ class ReplayOptions:
     labels: Mapping[str, str] = field(default_factory=dict)
     # the rows to read have these values, by column
     only: Mapping[str, str] = field(default_factory=dict)
-    partial: bool = False  # prompts without an answer are left out; otherwise they are an error
+    partial: bool = (
+        False  # prompts without an answer are left out; otherwise they are an error
+    )
     reasoning_end: str = ""  # see ``answers.split_reasoning``
 
 
@@ -87,13 +101,18 @@ class Recording:
     def answers(self, prompt: Prompt) -> tuple[Completion, ...]:
         return self.by_id.get(prompt.id) or self.by_text.get(prompt.request.strip(), ())
 
-    def require(self, benchmark: str, prompts: Sequence[Prompt], redact: bool = False) -> None:
+    def require(
+        self, benchmark: str, prompts: Sequence[Prompt], redact: bool = False
+    ) -> None:
         """Raise DataError unless every prompt has an answer."""
         missing = [prompt for prompt in prompts if not self.answers(prompt)]
         if not missing:
             return
         if others := [prompt for prompt in missing if prompt.id in self.others]:
-            first, shown = others[0], redacted if redact else lambda text: repr(clean(text, 40))
+            first, shown = (
+                others[0],
+                redacted if redact else lambda text: repr(clean(text, 40)),
+            )
             raise DataError(
                 f"{self.path}: record answers to {benchmark}, or gate the rest with "
                 f"--set recording.partial=true: {len(others)} of its {len(prompts)} ids have other "
@@ -103,15 +122,23 @@ class Recording:
         first, has = missing[0], []
         if ids := self.all_of("id"):
             near = difflib.get_close_matches(first.id, ids[:_NEAR], 1, 0.5) or ids[:1]
-            has.append(f"{count(len(ids), 'id')}, the nearest to {first.id} is {brief(near[0])}")
+            has.append(
+                f"{count(len(ids), 'id')}, the nearest to {first.id} is {brief(near[0])}"
+            )
         if texts := self.all_of("prompt"):
             loose = set(map(_loose, texts))
             alike = sum(_loose(prompt.request) in loose for prompt in missing)
-            same = f", {alike} of them alike but for case, spaces or punctuation" if alike else ""
+            same = (
+                f", {alike} of them alike but for case, spaces or punctuation"
+                if alike
+                else ""
+            )
             starts = [text.strip()[:200] for text in texts[:_NEAR]]
             near = difflib.get_close_matches(first.request.strip()[:200], starts, 1)
             place = (
-                f", the nearest to {first.id} is number {starts.index(near[0]) + 1}" if near else ""
+                f", the nearest to {first.id} is number {starts.index(near[0]) + 1}"
+                if near
+                else ""
             )
             has.append(f"{count(len(texts), 'prompt')}{place}{same}")
         expected = ", ".join(clean(prompt.id, 60) for prompt in missing[:3])
@@ -133,7 +160,8 @@ class Recording:
         return [
             prompt.id
             for prompt in prompts
-            if self.texts.get(prompt.id, prompt.request).strip() != prompt.request.strip()
+            if self.texts.get(prompt.id, prompt.request).strip()
+            != prompt.request.strip()
         ]
 
 
@@ -158,7 +186,9 @@ def _is_other(prompt: Prompt, text: str) -> bool:
 
 
 def read(
-    path: Path, how: ReplayOptions | None = None, prompts: Iterable[Prompt] | None = None
+    path: Path,
+    how: ReplayOptions | None = None,
+    prompts: Iterable[Prompt] | None = None,
 ) -> Recording:
     """Read a file of recorded answers, row by row; with ``prompts``, those to these alone."""
     how = how or ReplayOptions()
@@ -213,21 +243,33 @@ class _Asked:
 
     def __init__(self, prompts: Iterable[Prompt]) -> None:
         self._prompts = {prompt.id: prompt for prompt in prompts}
-        self._ids = {prompt.request.strip(): prompt.id for prompt in self._prompts.values()}
+        self._ids = {
+            prompt.request.strip(): prompt.id for prompt in self._prompts.values()
+        }
         self._questions = Counter(map(_question, self._prompts.values()))
-        self._numbers = {part for one in self._prompts for part in (one, one.rpartition("-")[2])}
+        self._numbers = {
+            part for one in self._prompts for part in (one, one.rpartition("-")[2])
+        }
         self._numbered: dict[str, tuple[str, tuple[Completion, ...]]] = {}
         self._agreeing: dict[str, bool] = {}  # by benchmark, whether numbers do so far
 
     def wants(
-        self, key: str | None, text: str | None, number: Any, answers: tuple[Completion, ...]
+        self,
+        key: str | None,
+        text: str | None,
+        number: Any,
+        answers: tuple[Completion, ...],
     ) -> bool:
         """True for a row that matches; one that has but a known number is kept apart."""
         stripped = (text or "").strip()
-        is_found = key in self._prompts or stripped in self._ids or stripped in self._questions
+        is_found = (
+            key in self._prompts or stripped in self._ids or stripped in self._questions
+        )
         if is_found and number is not None:
             benchmark, _, own = self._ids.get(stripped, "").rpartition("-")
-            self._agreeing[benchmark] = self._agreeing.get(benchmark, True) and str(number) == own
+            self._agreeing[benchmark] = (
+                self._agreeing.get(benchmark, True) and str(number) == own
+            )
         elif text is not None and str(number) in self._numbers:
             before = self._numbered.get(str(number), (text, ()))[1]
             self._numbered[str(number)] = text, before + answers
@@ -276,16 +318,25 @@ class ReplayCandidate:
         self._recording = recording
 
     def keys(self, prompt: Prompt) -> Sequence[str]:
-        return [f"{prompt.id}-{sample}" for sample in range(len(self._recording.answers(prompt)))]
+        return [
+            f"{prompt.id}-{sample}"
+            for sample in range(len(self._recording.answers(prompt)))
+        ]
 
-    def known(self, prompts: Sequence[Prompt], store: Store) -> Mapping[str, Completion]:
+    def known(
+        self, prompts: Sequence[Prompt], store: Store
+    ) -> Mapping[str, Completion]:
         return {
             key: answer
             for prompt in prompts
-            for key, answer in zip(self.keys(prompt), self._recording.answers(prompt), strict=True)
+            for key, answer in zip(
+                self.keys(prompt), self._recording.answers(prompt), strict=True
+            )
         }
 
-    async def answer(self, prompt: Prompt, first: int, count: int) -> Sequence[Completion]:
+    async def answer(
+        self, prompt: Prompt, first: int, count: int
+    ) -> Sequence[Completion]:
         return self._recording.answers(prompt)[first : first + count]
 
     async def weigh(
@@ -362,7 +413,9 @@ def recorded_rows(
     rows = next((rows for rows in found if rows is not None), None)
     if rows is None:
         is_whole = path.suffix == ".json"
-        rows = objects(path, document.value) if is_whole else Rows(partial(rows_in, path))
+        rows = (
+            objects(path, document.value) if is_whole else Rows(partial(rows_in, path))
+        )
     for column, value in (only or {}).items():
         where = f"{path}: recording.where {column}={value}"
         values = {_text(cell(row, column)) for row in rows} - {""}
@@ -371,7 +424,9 @@ def recorded_rows(
         require_in_data(value, values, where, "value")
         rows = Rows(partial(_having, rows, column, value))
     known: dict[str, None] = {}
-    whose: dict[str, dict[str, None]] = {name: {} for name in ("model", "provider", "promptIdx")}
+    whose: dict[str, dict[str, None]] = {
+        name: {} for name in ("model", "provider", "promptIdx")
+    }
     for row in rows:
         known.update(dict.fromkeys(filter(None, row)))
         for column, names in whose.items():
@@ -383,7 +438,9 @@ def recorded_rows(
     for column, names in whose.items():
         if len(names) > 1:
             first, *others = names
-            shown = ", ".join([first, *others[:7]]) + (", ..." if len(names) > 8 else "")
+            shown = ", ".join([first, *others[:7]]) + (
+                ", ..." if len(names) > 8 else ""
+            )
             raise DataError(
                 f"{path}: choose one {column} with --set "
                 f"'recording.where={{{column}=\"{first}\"}}': the file holds answers of "
@@ -441,7 +498,9 @@ def _require_clear_logprobs(
             "the number of tokens (--set recording.columns.tokens=COLUMN), or one with mean_logprob"
         )
     # Nothing in such a column says whether it holds means or totals.
-    unclear = next((name for name in ("logprob", "logprobs", "log_prob") if name in known), None)
+    unclear = next(
+        (name for name in ("logprob", "logprobs", "log_prob") if name in known), None
+    )
     if unclear and not total:
         raise DataError(
             f"{path}: say what {unclear} holds: --set recording.columns.logprob={unclear} for "
@@ -450,7 +509,9 @@ def _require_clear_logprobs(
         )
 
 
-def _mean_logprob(cells: Mapping[str, Any], names: Mapping[str, str], where: str) -> float | None:
+def _mean_logprob(
+    cells: Mapping[str, Any], names: Mapping[str, str], where: str
+) -> float | None:
     found: dict[str, float | None] = {}
     for name in LOGPROB_COLUMNS.keys() & names.keys():
         try:

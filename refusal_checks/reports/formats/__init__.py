@@ -35,7 +35,9 @@ FILE = "FILE"
 class Format(Protocol):
     """Interface of a module in this package, which must be light to import."""
 
-    OPTION: str  # the pytest option that takes the file, for example --html; empty for none
+    OPTION: (
+        str  # the pytest option that takes the file, for example --html; empty for none
+    )
     VARIABLE: str  # the environment variable that replaces the option; empty for none
     HELP: str  # what is written, in a few words
 
@@ -58,11 +60,18 @@ class Follower(Protocol):
 def discover() -> Mapping[str, Format]:
     """All formats by module name; ExtensionError if names or options clash, or one lacks a part."""
     found: dict[str, Format] = {}
-    names, options = extensions.Names("report formats"), extensions.Names("options of reports")
+    names, options = (
+        extensions.Names("report formats"),
+        extensions.Names("options of reports"),
+    )
     for one in extensions.providers(__name__, __path__, "OPTION"):
-        lacking = ", ".join(name for name in ("VARIABLE", "HELP", "write") if not one.has(name))
+        lacking = ", ".join(
+            name for name in ("VARIABLE", "HELP", "write") if not one.has(name)
+        )
         if lacking and one.origin != extensions.OWN:
-            raise ExtensionError(f"extension {one.origin}: a report format also needs {lacking}")
+            raise ExtensionError(
+                f"extension {one.origin}: a report format also needs {lacking}"
+            )
         names.add(one.name, one.origin)
         found[one.name] = cast(Format, one.module)
         if found[one.name].OPTION:
@@ -81,7 +90,11 @@ def targets(wanted: ReportsTable) -> Iterator[tuple[str, Format, Path]]:
         if not named and module.VARIABLE:
             named = os.environ.get(module.VARIABLE, "")
         if named:
-            yield name, module, Path.cwd() / named if metavar(module) == FILE else Path(named)
+            yield (
+                name,
+                module,
+                Path.cwd() / named if metavar(module) == FILE else Path(named),
+            )
 
 
 def follow(

@@ -28,7 +28,9 @@ ANNOTATIONS = 10  # most annotations of each kind that GitHub shows for one step
 
 def write(runs: Sequence[RunFolder], path: Path) -> None:
     summaries = [run.summary() for run in runs]
-    details = markdown.failures(summaries, lambda verdict: messages.message(verdict).split("\n"))
+    details = markdown.failures(
+        summaries, lambda verdict: messages.message(verdict).split("\n")
+    )
     with path.open("ab") as file:
         sections = chain([_head(summaries)], details)
         text = markdown.within(LARGEST - file.tell(), sections, "folder")
@@ -53,7 +55,11 @@ def _points(run: RunSummary) -> Iterator[str]:
     for text, example in wrong[:POINTS]:
         shown = ""
         if example:
-            more = f" and {count(example.more, 'more prompt')}, see below" if example.more else ""
+            more = (
+                f" and {count(example.more, 'more prompt')}, see below"
+                if example.more
+                else ""
+            )
             prompt = f"{code(example.id, 60)}: {code(example.prompt, 200)}"
             shown = f"<br>For example {prompt}{more}"
         yield f"- {escape(text, 600)}{shown}"
@@ -72,7 +78,9 @@ def commands(runs: Sequence[RunSummary]) -> Iterator[str]:
     checks = (check for run in runs if run.judge for check in run.judge.checks)
     # A check of the judge that several runs share is told once.
     missed = {check.headline: check for check in checks if not check.passed}.values()
-    errors = [(f"test_judge[{x.figure}]", x.headline) for x in missed if x.mark == "FAIL"]
+    errors = [
+        (f"test_judge[{x.figure}]", x.headline) for x in missed if x.mark == "FAIL"
+    ]
     warnings = [("judge", x.headline) for x in missed if x.mark == "weak"]
     for title, verdict in rows.titled(runs):
         if verdict.fails:
@@ -88,6 +96,8 @@ def commands(runs: Sequence[RunSummary]) -> Iterator[str]:
     for kind, found in (("error", errors), ("warning", warnings)):
         for title, message in found[:ANNOTATIONS]:
             # One harmless line each, escaped as commands are.
-            head, text = (clean(each, 500).replace("%", "%25") for each in (title, message))
+            head, text = (
+                clean(each, 500).replace("%", "%25") for each in (title, message)
+            )
             escaped = head.replace(":", "%3A").replace(",", "%2C")
             yield f"::{kind} title={escaped}::{text}"

@@ -17,7 +17,9 @@ VARIABLE = "REFUSAL_CHECKS_HTML"
 HELP = "write an HTML report of the runs to this file, from the first answer on"
 
 
-def follow(runs: Sequence[Underway], path: Path, say: Callable[[str], None]) -> LivePage:
+def follow(
+    runs: Sequence[Underway], path: Path, say: Callable[[str], None]
+) -> LivePage:
     from refusal_checks.reports.page.follow import LivePage
 
     return LivePage(runs, path, say)

@@ -30,14 +30,17 @@ if TYPE_CHECKING:
 OPTION = "--junit-prompts"
 VARIABLE = ""
 HELP = (
-    "write JUnit XML with one case per prompt, for browsing: its failed cases are not failed gates"
+    "write JUnit XML with one case per prompt, for browsing: "
+    "its failed cases are not failed gates"
 )
 
 CASE = 400  # most characters of each text in a case
 ALL = 6_000_000  # most characters of all texts together; CI systems refuse larger files
 
 # Stands in each failed case, since few pages show a suite's properties.
-_NO_GATE = "This case is a prompt, not a failed gate. The gates are in the file of --junitxml."
+_NO_GATE = (
+    "This case is a prompt, not a failed gate. The gates are in the file of --junitxml."
+)
 
 
 def write(runs: Sequence[RunFolder], path: Path) -> None:
@@ -48,7 +51,9 @@ def write(runs: Sequence[RunFolder], path: Path) -> None:
     limit = min(CASE, ALL // (4 * max(cases, 1)))
     suites = [
         _suite(run, summary, benchmark, name, limit)
-        for run, summary, name in zip(runs, summaries, rows.full_names(summaries), strict=True)
+        for run, summary, name in zip(
+            runs, summaries, rows.full_names(summaries), strict=True
+        )
         for benchmark in summary.benchmarks
     ]
     write_text(path, to_xml_report_string(suites, prettyprint=False))
@@ -71,7 +76,9 @@ def _suite(
 
 def _standard(summary: RunSummary, benchmark: str) -> MissedBound | None:
     """The bound of the gate that stands for a benchmark; None if no answer can be wrong."""
-    verdicts = {v.gate: v for v in summary.verdicts.values() if v.gate.benchmark == benchmark}
+    verdicts = {
+        v.gate: v for v in summary.verdicts.values() if v.gate.benchmark == benchmark
+    }
     bounded = [gate for gate in verdicts if gate.has_bounds]
     if not bounded or summary.benchmarks[benchmark].kind == Kind.SENSITIVE:
         return None
@@ -79,7 +86,9 @@ def _standard(summary: RunSummary, benchmark: str) -> MissedBound | None:
     return MissedBound.of(gate, verdicts[gate].estimate.value)
 
 
-def _case(suite: str, answers: Sequence[Record], bound: MissedBound | None, limit: int) -> TestCase:
+def _case(
+    suite: str, answers: Sequence[Record], bound: MissedBound | None, limit: int
+) -> TestCase:
     from junit_xml import TestCase
 
     prompt = answers[0].prompt
@@ -89,7 +98,9 @@ def _case(suite: str, answers: Sequence[Record], bound: MissedBound | None, limi
     worst = offender(metric, answers, not (bound and is_gated) or bound.is_minimum)
     body = "\n".join(messages.exchange(worst, limit))
     if all(isinstance(record.judgement, Invalid) for record in answers):
-        reasons = Counter(r.judgement.reason for r in answers if isinstance(r.judgement, Invalid))
+        reasons = Counter(
+            r.judgement.reason for r in answers if isinstance(r.judgement, Invalid)
+        )
         shown = ", ".join(f"{count} {reason}" for reason, count in reasons.items())
         case.add_error_info(f"no verdict: {shown}", body, "no verdict")
     elif bound and bound.is_missed_by(answers):
@@ -102,15 +113,22 @@ def _case(suite: str, answers: Sequence[Record], bound: MissedBound | None, limi
     return case
 
 
-def _properties(summary: RunSummary, benchmark: str, bound: MissedBound | None) -> dict[str, str]:
+def _properties(
+    summary: RunSummary, benchmark: str, bound: MissedBound | None
+) -> dict[str, str]:
     """The origin of the cases, and the figure of the gate that they count against."""
     manifest, evaluated = summary.manifest, summary.benchmarks[benchmark]
     data = manifest.data.get(benchmark, Data())
-    counted, of_gate = f"No gate bounds the answers of {benchmark}, so no case fails.", {}
+    counted, of_gate = (
+        f"No gate bounds the answers of {benchmark}, so no case fails.",
+        {},
+    )
     if bound:
         gate, verdict = bound.gate, summary.verdicts[bound.gate.id]
         mark = explain.mark(verdict)
-        counted = f"A failed case is a prompt that counts against the gate {gate.id}: {mark}."
+        counted = (
+            f"A failed case is a prompt that counts against the gate {gate.id}: {mark}."
+        )
         of_gate = {
             "gate": gate.id,
             "threshold": gate.threshold,
@@ -133,5 +151,7 @@ def _properties(summary: RunSummary, benchmark: str, bound: MissedBound | None) 
         "redacted": "yes" if manifest.redacted else None,
         **of_gate,
     }
-    shown = {name: value for name, value in properties.items() if value not in ("", None)}
+    shown = {
+        name: value for name, value in properties.items() if value not in ("", None)
+    }
     return {name: clean(str(value)) for name, value in shown.items()}

@@ -23,7 +23,13 @@ from refusal_checks.metrics.statistics.intervals import Estimate
 from refusal_checks.results import histograms
 from refusal_checks.results.histograms import Histogram
 from refusal_checks.results.run_folder import RunView
-from refusal_checks.results.summary import METRIC, BenchmarkSummary, RunSummary, balance, distinct
+from refusal_checks.results.summary import (
+    METRIC,
+    BenchmarkSummary,
+    RunSummary,
+    balance,
+    distinct,
+)
 
 Spot = tuple[float, float]  # a point of a drawing: x goes right, y goes down
 _ENDS = (0.05, 0.1, 0.2, 0.5, 1.0)  # possible ends of an axis
@@ -49,7 +55,9 @@ class Scatter(NamedTuple):
 
     @property
     def moves(self) -> Sequence[tuple[Point, Point]]:
-        return [(before, now) for before, now in pairwise(self.points) if before.is_baseline]
+        return [
+            (before, now) for before, now in pairwise(self.points) if before.is_baseline
+        ]
 
     @property
     def labels(self) -> Mapping[Spot, str]:
@@ -58,7 +66,9 @@ class Scatter(NamedTuple):
         for number, point in enumerate(self.points, 1):
             spot = self.x(point.over.value), self.y(point.under.value)
             place = next((each for each in found if math.dist(spot, each) < NEAR), spot)
-            found[place] = f"{found[place]}, {number}" if place in found else str(number)
+            found[place] = (
+                f"{found[place]}, {number}" if place in found else str(number)
+            )
         return found
 
     def x(self, share: float) -> float:
@@ -83,19 +93,28 @@ def scatter(runs: Sequence[RunView], baselines: bool = True) -> Scatter | None:
 
 def _baseline(summary: RunSummary) -> Point | None:
     """The baseline's rates over the prompts compared, if every benchmark of the rates was."""
-    compared_by_id = {each.gate.id: each.comparison for each in summary.verdicts.values()}
+    compared_by_id = {
+        each.gate.id: each.comparison for each in summary.verdicts.values()
+    }
     rates, names = [], set()
     for name, benchmark in distinct(summary.benchmarks).items():
-        if METRIC not in benchmark.figures or benchmark.kind not in (Kind.SAFETY, Kind.SANITY):
+        if METRIC not in benchmark.figures or benchmark.kind not in (
+            Kind.SAFETY,
+            Kind.SANITY,
+        ):
             continue
         compared = compared_by_id.get(f"{name}-{METRIC}")
         if compared is None:
             return None
         rate = benchmark.figures[METRIC].value - compared.change.value
         rate = min(1.0, max(0.0, rate))
-        rates.append((benchmark.kind, {METRIC: Estimate(rate, rate, rate, compared.change.n)}))
+        rates.append(
+            (benchmark.kind, {METRIC: Estimate(rate, rate, rate, compared.change.n)})
+        )
         names.add(compared.candidate)
-    if (found := balance(rates, 0.95)) is None:  # at any level: these rates have no interval
+    if (
+        found := balance(rates, 0.95)
+    ) is None:  # at any level: these rates have no interval
         return None
     name = f"baseline {', '.join(sorted(names))}"
     return Point(name, found.over_refusal, found.under_refusal, is_baseline=True)
@@ -132,7 +151,9 @@ class Columns(NamedTuple):
     highest: float
     tones: Sequence[str]  # the colour of each bin
     lines: Sequence[float] = ()  # thresholds on the axis
-    totals: Sequence[tuple[str, str]] = ()  # words and colour of what stands below the axis
+    totals: Sequence[
+        tuple[str, str]
+    ] = ()  # words and colour of what stands below the axis
 
 
 _ASKS = {Kind.SAFETY.value: "must be refused", Kind.SANITY.value: "must be answered"}
@@ -159,7 +180,9 @@ def confidences(found: Histogram) -> Columns:
     return Columns(found.name, about, found.counts, -1.0, 1.0, tones, lines, totals)
 
 
-SIGNIFICANT = 0.05  # distributions whose dip test has a p-value below this level are marked
+SIGNIFICANT = (
+    0.05  # distributions whose dip test has a p-value below this level are marked
+)
 
 
 def has_two_peaks(found: Distribution) -> bool:
@@ -195,7 +218,9 @@ def bars(name: str, summary: BenchmarkSummary, gates: Iterable[Gate]) -> Iterato
     if metric is None:
         return
     of = (name, metric.name, None)
-    bounds = (gate.limits for gate in gates if (gate.benchmark, gate.metric, gate.group) == of)
+    bounds = (
+        gate.limits for gate in gates if (gate.benchmark, gate.metric, gate.group) == of
+    )
     limits = next(bounds, AllowedRange())
     for kind, groups in summary.groups.items():
         estimates = _by_group(name, groups, metric)
@@ -222,14 +247,18 @@ class Spoke(NamedTuple):
 
 class Outline(NamedTuple):
     name: str
-    spots: Sequence[tuple[Spot, str] | None]  # on each spoke, with the score in words, if any
+    spots: Sequence[
+        tuple[Spot, str] | None
+    ]  # on each spoke, with the score in words, if any
 
     @property
     def path(self) -> str:
         """The line through all spots, back to the first; a missing one leaves a gap."""
         around = pairwise([None, *self.spots, self.spots[0]])
         return "".join(
-            f"{'L' if before else 'M'}{spot[0][0]},{spot[0][1]}" for before, spot in around if spot
+            f"{'L' if before else 'M'}{spot[0][0]},{spot[0][1]}"
+            for before, spot in around
+            if spot
         )
 
 
@@ -244,8 +273,12 @@ MOST_SERIES = 8  # colours that can be told apart
 
 def radar(name: str, series: Mapping[str, Mapping[str, float]]) -> Radar:
     """One closed line for each of at most ``MOST_SERIES`` series of scores by category."""
-    categories = list(dict.fromkeys(each for found in series.values() for each in found))
-    angles = {each: 2 * math.pi * n / len(categories) for n, each in enumerate(categories)}
+    categories = list(
+        dict.fromkeys(each for found in series.values() for each in found)
+    )
+    angles = {
+        each: 2 * math.pi * n / len(categories) for n, each in enumerate(categories)
+    }
 
     def point(angle: float, radius: float) -> Spot:
         return round(radius * math.sin(angle), 2), round(-radius * math.cos(angle), 2)
@@ -255,11 +288,16 @@ def radar(name: str, series: Mapping[str, Mapping[str, float]]) -> Radar:
         x = math.sin(angle)
         anchor = "middle" if abs(x) < 0.1 else "start" if x > 0 else "end"
         value = f"{alone[category]:.2f}" if len(series) == 1 else ""
-        spokes.append(Spoke(words(category), value, point(angle, 100), point(angle, 110), anchor))
+        spokes.append(
+            Spoke(words(category), value, point(angle, 100), point(angle, 110), anchor)
+        )
     outlines = []
     for label, found in series.items():
         spots = {
-            each: (point(angles[each], 100 * score / safety_score.highest), f"{each}: {score:.2f}")
+            each: (
+                point(angles[each], 100 * score / safety_score.highest),
+                f"{each}: {score:.2f}",
+            )
             for each, score in found.items()
         }
         outlines.append(Outline(label, [spots.get(each) for each in categories]))
@@ -291,9 +329,15 @@ def dots(verdicts: Sequence[Verdict]) -> list[Dot]:
     found = []
     for number, verdict in enumerate(verdicts):
         metric, estimate = METRICS[verdict.gate.metric], verdict.estimate
-        values = (estimate.value, estimate.lower, estimate.upper, *verdict.gate.limits.ends)
+        values = (
+            estimate.value,
+            estimate.lower,
+            estimate.upper,
+            *verdict.gate.limits.ends,
+        )
         y, low, high, *ends = (
-            round(120 * (1 - min(1.0, max(0.0, metric.scaled(value)))), 1) for value in values
+            round(120 * (1 - min(1.0, max(0.0, metric.scaled(value)))), 1)
+            for value in values
         )
         x = 160.0 if len(verdicts) == 1 else round(number * step, 1)
         marks = "".join(f"M{x - 4:.1f},{end}h8" for end in ends)
@@ -303,7 +347,9 @@ def dots(verdicts: Sequence[Verdict]) -> list[Dot]:
 
 def write(path: Path, title: str, *charts: Radar | Columns) -> None:
     """Write charts as one SVG file; UserError if it is named otherwise or cannot be written."""
-    from refusal_checks.reports.page.render import drawing  # templates: not for every command
+    from refusal_checks.reports.page.render import (
+        drawing,
+    )  # templates: not for every command
 
     if path.suffix.lower() != ".svg":
         raise UserError(

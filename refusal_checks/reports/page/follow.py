@@ -34,7 +34,9 @@ class LivePage:
     Whatever goes wrong here is no fault of the runs': it is said once, and tried again.
     """
 
-    def __init__(self, runs: Sequence[Underway], path: Path, say: Callable[[str], None]) -> None:
+    def __init__(
+        self, runs: Sequence[Underway], path: Path, say: Callable[[str], None]
+    ) -> None:
         self._path = path
         self._say = say
         self._runs = [_Run(number, run) for number, run in enumerate(runs)]
@@ -58,11 +60,16 @@ class LivePage:
         while not self._stopped.wait(pause):
             if not any(run.has_answers for run in self._runs):
                 continue
-            busy, line = time.thread_time(), f"open {self._path} in a browser to follow the run"
+            busy, line = (
+                time.thread_time(),
+                f"open {self._path} in a browser to follow the run",
+            )
             try:
                 self.write()
             except Exception as fault:
-                line = f"{self._path}: not written while the run goes on: {reason(fault)}"
+                line = (
+                    f"{self._path}: not written while the run goes on: {reason(fault)}"
+                )
             if line not in said:
                 said.add(line)
                 self._say(line)
@@ -98,7 +105,11 @@ class _Run:
         return self._run.has_ended() or any(each.answered for each in counts)
 
     def report(self) -> Report:
-        summary, redaction, gates = self._run.summary, self._run.redaction, self._run.gates
+        summary, redaction, gates = (
+            self._run.summary,
+            self._run.redaction,
+            self._run.gates,
+        )
         summary = replace(
             summary,  # filled by another thread
             benchmarks=dict(summary.benchmarks),
@@ -114,9 +125,14 @@ class _Run:
         if self._run.has_ended():
             return page.report(run, recent)
         counts = {name: Count(planned=size) for name, size in self._run.planned.items()}
-        counts |= {name: replace(each) for name, each in [*self._run.progress.benchmarks.items()]}
+        counts |= {
+            name: replace(each)
+            for name, each in [*self._run.progress.benchmarks.items()]
+        }
         planned = sum(each.planned for each in counts.values())
-        judged = sum(each.planned if each.done else each.judged for each in counts.values())
+        judged = sum(
+            each.planned if each.done else each.judged for each in counts.values()
+        )
         undecided = [
             GateRow(run, gate.id, planned=gate, early=self._estimate(gate))
             for gate in gates
@@ -144,6 +160,8 @@ class _Run:
             records = list(chain.from_iterable([*judged]))
             known = None
             with suppress(EvaluationError):  # there is no valid verdict yet
-                known = METRICS[gate.metric].estimate(select(gate, records), self._run.level)
+                known = METRICS[gate.metric].estimate(
+                    select(gate, records), self._run.level
+                )
             self._early[gate.id] = len(judged), known
         return known

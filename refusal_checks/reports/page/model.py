@@ -39,9 +39,13 @@ class GateRow:
     number: int | None = None  # of its verdict in the run
     verdict: Verdict | None = None
     error: str = ""  # why it has none
-    planned: Gate | None = None  # where it has no verdict, and more than its id is known
+    planned: Gate | None = (
+        None  # where it has no verdict, and more than its id is known
+    )
     early: Estimate | None = None  # the figure so far, where there is no verdict yet
-    change: Estimate | None = None  # since the first of several runs, if they can be compared
+    change: Estimate | None = (
+        None  # since the first of several runs, if they can be compared
+    )
 
     @property
     def gate(self) -> Gate | None:
@@ -76,7 +80,9 @@ class GateRow:
 
     @property
     def figure(self) -> str:
-        return self.gate.show(self.estimate.value) if self.gate and self.estimate else ""
+        return (
+            self.gate.show(self.estimate.value) if self.gate and self.estimate else ""
+        )
 
     @property
     def interval(self) -> str:
@@ -86,7 +92,11 @@ class GateRow:
 
     @property
     def must(self) -> str:
-        return (self.gate.worded("≥ {}", "≤ {}", ", ") or self.gate.margins) if self.gate else ""
+        return (
+            (self.gate.worded("≥ {}", "≤ {}", ", ") or self.gate.margins)
+            if self.gate
+            else ""
+        )
 
     @property
     def since_baseline(self) -> tuple[str, str]:
@@ -94,12 +104,18 @@ class GateRow:
         if not compared or not self.metric:
             return "", ""
         found, show = compared.change, self.metric.show_change
-        lower, upper = (show(end).removesuffix(" points") for end in (found.lower, found.upper))
+        lower, upper = (
+            show(end).removesuffix(" points") for end in (found.lower, found.upper)
+        )
         return show(found.value), f"[{lower}, {upper}], n = {found.n}"
 
     @property
     def reasons(self) -> Sequence[str]:
-        return select(self.verdict, "page") if self.verdict else [self.error] * bool(self.error)
+        return (
+            select(self.verdict, "page")
+            if self.verdict
+            else [self.error] * bool(self.error)
+        )
 
     @property
     def needs_attention(self) -> bool:
@@ -119,9 +135,12 @@ def rows(run: RunView, undecided: Iterable[GateRow] = ()) -> list[GateRow]:
     summary = run.summary
     errors = [GateRow(run, gate, error=why) for gate, why in summary.errors.items()]
     decided = [
-        GateRow(run, gate, n, each) for n, (gate, each) in enumerate(summary.verdicts.items())
+        GateRow(run, gate, n, each)
+        for n, (gate, each) in enumerate(summary.verdicts.items())
     ]
-    return sorted([*errors, *decided, *undecided], key=lambda row: list(TONES).index(row.mark))
+    return sorted(
+        [*errors, *decided, *undecided], key=lambda row: list(TONES).index(row.mark)
+    )
 
 
 class Section(NamedTuple):
@@ -130,7 +149,9 @@ class Section(NamedTuple):
     rows: Sequence[GateRow]
     folded: Sequence[GateRow]
     title: str
-    is_open: bool = False  # since a folded one needs attention, and no other row says so
+    is_open: bool = (
+        False  # since a folded one needs attention, and no other row says so
+    )
 
 
 def sections(found: Sequence[GateRow]) -> list[Section]:
@@ -149,7 +170,9 @@ def sections(found: Sequence[GateRow]) -> list[Section]:
     if judging := [row for row in found if row.is_of_judging]:
         shown = [row for row in judging if row.needs_attention]
         folded = [row for row in judging if not row.needs_attention]
-        parts.append(Section(shown, folded, _title(folded, "on how answers were judged")))
+        parts.append(
+            Section(shown, folded, _title(folded, "on how answers were judged"))
+        )
     return parts
 
 
@@ -165,18 +188,31 @@ def facts(summary: RunSummary) -> dict[str, list[tuple[str, str]]]:
     values, idle = manifest.model_dump(exclude_defaults=True), set()
     if manifest.candidate.startswith("replay:"):
         idle.add("sampling")
-    if manifest.models.judges and set(manifest.models.judges) <= {*RULE_JUDGES, BUNDLED}:
+    if manifest.models.judges and set(manifest.models.judges) <= {
+        *RULE_JUDGES,
+        BUNDLED,
+    }:
         idle.add("judge_sampling")
     asked = {benchmark.kind for benchmark in summary.benchmarks.values()}
     if asked and not asked & {Kind.RECOGNITION.value, ""}:
         idle.add("multiple_choice")
     used = manifest.engines
-    if used is not None and not used.started and not used.attached:  # no model was needed
+    if (
+        used is not None and not used.started and not used.attached
+    ):  # no model was needed
         idle |= {"placement", "engines"}
-        engines = {package for name in kinds.discover() for package in kinds.get(name).packages}
+        engines = {
+            package for name in kinds.discover() for package in kinds.get(name).packages
+        }
         versions = values.get("versions", {})
-        values["versions"] = {each: versions[each] for each in versions if each not in engines}
-    found = {name: list(_flat("", value)) for name, value in values.items() if name not in idle}
+        values["versions"] = {
+            each: versions[each] for each in versions if each not in engines
+        }
+    found = {
+        name: list(_flat("", value))
+        for name, value in values.items()
+        if name not in idle
+    }
     return {name: rows for name, rows in found.items() if rows}
 
 

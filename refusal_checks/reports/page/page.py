@@ -61,7 +61,11 @@ class Payload:
     """
 
     def __init__(
-        self, name: str, kind: str, verdicts: Sequence[Verdict], records: Iterable[Record]
+        self,
+        name: str,
+        kind: str,
+        verdicts: Sequence[Verdict],
+        records: Iterable[Record],
     ) -> None:
         self.name = name
         self.kind = kind
@@ -83,7 +87,11 @@ class Payload:
         for number, (prompt, answers) in enumerate(found):
             text = embed(self._prompt(prompt, list(answers)))
             self.parts.append(Markup("," * (number > 0) + text))  # noqa: S704
-        tables = {"groups": [*self._groups], "judges": [*self._judges], "words": [*self._words]}
+        tables = {
+            "groups": [*self._groups],
+            "judges": [*self._judges],
+            "words": [*self._words],
+        }
         head = embed({"name": name, "kind": kind, **tables})
         self.parts[0] = Markup(f'{head[:-1]},"prompts":[')  # noqa: S704
         self.parts.append(Markup("]}"))
@@ -94,7 +102,9 @@ class Payload:
         score = confidence(answers)
         if score is not None:
             self.confidences.append(score)
-        against = [n for n, bound in self._standards.items() if bound.is_missed_by(answers)]
+        against = [
+            n for n, bound in self._standards.items() if bound.is_missed_by(answers)
+        ]
         self.against.update(against)
         turns = [[turn.role, turn.content] for turn in prompt.messages]
         return [
@@ -111,7 +121,10 @@ class Payload:
         text = record.completion.text if record.completion else None
         own, judges = self._judgement(record.judgement), self._judges
         votes = [
-            [judges.setdefault(vote.judge, len(judges)), self._judgement(vote.judgement)]
+            [
+                judges.setdefault(vote.judge, len(judges)),
+                self._judgement(vote.judgement),
+            ]
             for vote in record.votes
         ]
         return [text, own, ", ".join(_facts(record)), votes]
@@ -152,35 +165,54 @@ class Report:
     reasons: Sequence[str]
     sections: Sequence[Section]
     payloads: Sequence[Payload]
-    against: Mapping[int, int] = field(default_factory=dict)  # prompts by number of a verdict
+    against: Mapping[int, int] = field(
+        default_factory=dict
+    )  # prompts by number of a verdict
     counts: Mapping[str, Count] | None = None  # by benchmark, while the run goes on
     histograms: Sequence[Columns] = ()
     bars: Mapping[str, Sequence[Bars]] = field(default_factory=dict)
     radars: Sequence[Radar] = ()
-    told: list[str] = field(default_factory=list)  # why gates are there, as far as it is said
+    told: list[str] = field(
+        default_factory=list
+    )  # why gates are there, as far as it is said
 
     @property
     def invalid(self) -> int:
-        found = [each for each in self.run.summary.benchmarks.values() if not each.is_repeated]
+        found = [
+            each
+            for each in self.run.summary.benchmarks.values()
+            if not each.is_repeated
+        ]
         return sum(sum(each.invalid.values()) for each in found)
 
     @property
     def gates(self) -> str:
-        gates = [(name, not found.passed) for name, found in self.run.summary.verdicts.items()]
+        gates = [
+            (name, not found.passed)
+            for name, found in self.run.summary.verdicts.items()
+        ]
         return Markup(embed(gates))  # noqa: S704  # embed() makes it safe
 
 
-def report(run: RunView, recent: Mapping[str, Sequence[Record]] | None = None) -> Report:
+def report(
+    run: RunView, recent: Mapping[str, Sequence[Record]] | None = None
+) -> Report:
     """A run that has ended, with all records of its folder or the `recent` ones by benchmark."""
     folder, known = run.folder, run.summary.benchmarks
-    names = sorted(known, key=lambda name: [*Kind, known[name].kind].index(known[name].kind))
-    benchmarks = {name: known[name] for name in names}  # those that must be refused first
+    names = sorted(
+        known, key=lambda name: [*Kind, known[name].kind].index(known[name].kind)
+    )
+    benchmarks = {
+        name: known[name] for name in names
+    }  # those that must be refused first
     every = [*benchmarks, *sorted(set(folder.benchmarks) - benchmarks.keys())]
     read = {name: folder.records(name) for name in every} if recent is None else recent
     found = payloads(run, read)
     shapes = (charts.shape(each.name, each.kind, each.confidences) for each in found)
     gates = [verdict.gate for verdict in run.summary.verdicts.values()]
-    bars = {name: list(charts.bars(name, each, gates)) for name, each in benchmarks.items()}
+    bars = {
+        name: list(charts.bars(name, each, gates)) for name, each in benchmarks.items()
+    }
     radars = (charts.category_radar(*each) for each in benchmarks.items())
     return Report(
         run=run,
@@ -206,7 +238,12 @@ def payloads(run: RunView, records: Mapping[str, Iterable[Record]]) -> list[Payl
 
 def write(path: Path, title: str, **views: Any) -> None:
     """Write the page of ``reports``, ``comparison`` or ``history``, all of it or none."""
-    empty: dict[str, Any] = {"reports": [], "comparison": None, "history": None, "reload": None}
+    empty: dict[str, Any] = {
+        "reports": [],
+        "comparison": None,
+        "history": None,
+        "reload": None,
+    }
     tools = {
         "about": ABOUT,
         "count": count,
@@ -260,5 +297,8 @@ def write_history(found: ManyRuns, path: Path) -> None:
 def write_reports(found: ManyRuns, path: Path) -> None:
     for run in found.runs:
         target = report_file(run.folder, path)
-        if not target.is_file() or target.stat().st_mtime < run.folder.summary_file.stat().st_mtime:
+        if (
+            not target.is_file()
+            or target.stat().st_mtime < run.folder.summary_file.stat().st_mtime
+        ):
             write_runs([run.folder], target)

@@ -76,7 +76,9 @@ def breaks(name: str) -> Markup:
 
 def dated(text: str) -> Markup:
     """A sentence whose dates do not break at their hyphens."""
-    whole = re.sub(r"\d{4}-\d\d-\d\d", r'<span class="whole">\g<0></span>', str(escape(text)))
+    whole = re.sub(
+        r"\d{4}-\d\d-\d\d", r'<span class="whole">\g<0></span>', str(escape(text))
+    )
     return Markup(whole)  # noqa: S704  # escaped
 
 
@@ -126,6 +128,8 @@ def document(**values: Any) -> Iterator[str]:
 def drawing(**values: Any) -> str:
     """A chart as a file of its own, in light colours that any program knows."""
     light = dict(re.findall(r"--(\w+): light-dark\((#\w+),", _source("palette.css")))
-    style = re.sub(r"var\(--(\w+)\)", lambda match: light[match[1]], _source("charts.css"))
+    style = re.sub(
+        r"var\(--(\w+)\)", lambda match: light[match[1]], _source("charts.css")
+    )
     template = environment().get_template("chart_file.svg.j2")
     return template.render(style=Markup(style), **values)  # noqa: S704  # files of ours

@@ -38,16 +38,24 @@ class SideBySide(NamedTuple):
     """
 
     runs: Sequence[RunView]
-    apart: Sequence[Mapping[str, Sequence[str]]]  # why a run is not comparable, by benchmark
+    apart: Sequence[
+        Mapping[str, Sequence[str]]
+    ]  # why a run is not comparable, by benchmark
     gates: Mapping[str, Sequence[GateRow | None]]
 
     def differences(self, number: int) -> list[str]:
-        return list(dict.fromkeys(each for why in self.apart[number].values() for each in why))
+        return list(
+            dict.fromkeys(each for why in self.apart[number].values() for each in why)
+        )
 
     @property
     def moves(self) -> list[tuple[GateRow, Sequence[Moved]]]:
         by_run = chain.from_iterable(zip(*self.gates.values(), strict=True))
-        rows = (row for row in by_run if row and not (row.is_of_a_group or row.is_of_judging))
+        rows = (
+            row
+            for row in by_run
+            if row and not (row.is_of_a_group or row.is_of_judging)
+        )
         found = ((row, moved(row.verdict, "run 1")) for row in rows if row.verdict)
         return [(row, moves) for row, moves in found if moves]
 
@@ -59,7 +67,9 @@ class SideBySide(NamedTuple):
 def side_by_side(past: Sequence[RunView]) -> SideBySide:
     """Compare runs with the first one; UserError if there are not two, or one is named twice."""
     if len(past) < 2:
-        raise UserError("name two runs or more: the first is what the others are compared with")
+        raise UserError(
+            "name two runs or more: the first is what the others are compared with"
+        )
     seen: set[Path] = set()
     for path in (each.folder.summary_file for each in past):
         if resolved(path) in seen:
@@ -73,7 +83,9 @@ def side_by_side(past: Sequence[RunView]) -> SideBySide:
     )
     order = list(dict.fromkeys(map(benchmark_of, ids)))
     gates = {
-        gate: [_row(gate, answers[0], *each) for each in zip(answers, apart, strict=True)]
+        gate: [
+            _row(gate, answers[0], *each) for each in zip(answers, apart, strict=True)
+        ]
         for gate in sorted(ids, key=lambda gate: order.index(benchmark_of(gate)))
     }
     return SideBySide(runs, apart, gates)
@@ -83,9 +95,13 @@ def _apart(first: RunView, run: RunView) -> dict[str, list[str]]:
     """Why a run is not comparable with the first, by benchmark that both have."""
     found = {}
     for name in first.summary.benchmarks.keys() & run.summary.benchmarks.keys():
-        then, now = (all_conditions(each.summary.manifest, name) for each in (first, run))
+        then, now = (
+            all_conditions(each.summary.manifest, name) for each in (first, run)
+        )
         found[name] = baseline.differences(then, now)
-    return {name: why for name, why in sorted(found.items()) if why and run is not first}
+    return {
+        name: why for name, why in sorted(found.items()) if why and run is not first
+    }
 
 
 class _Answers:
@@ -96,21 +112,32 @@ class _Answers:
         self.earlier = cache(self._earlier)
 
     def _of(self, benchmark: str) -> list[Record]:
-        return list(self.run.folder.records(benchmark)) if benchmark in self._there else []
+        return (
+            list(self.run.folder.records(benchmark)) if benchmark in self._there else []
+        )
 
     def _earlier(self, benchmark: str) -> Earlier | None:
         """The benchmark as others are compared with it; None without its records or scores."""
         records = self.of(benchmark)
         file = self.run.folder.path / baseline.FOLDER / f"{benchmark}.json"
         if not records:
-            is_safe = is_file_name(benchmark)  # it comes from a file that anybody may have written
+            is_safe = is_file_name(
+                benchmark
+            )  # it comes from a file that anybody may have written
             return Earlier(baseline.read(file)) if is_safe and file.is_file() else None
         answers = by_prompt(records)
         texts = {
-            name: {f"{each.sample}": each.completion.text for each in found if each.completion}
+            name: {
+                f"{each.sample}": each.completion.text
+                for each in found
+                if each.completion
+            }
             for name, found in answers.items()
         }
-        keys = {name: [f"{each.sample}" for each in found] for name, found in answers.items()}
+        keys = {
+            name: [f"{each.sample}" for each in found]
+            for name, found in answers.items()
+        }
         scores = Scores(
             benchmark=benchmark,
             kind=Kind.SAFETY,
@@ -119,7 +146,9 @@ class _Answers:
             started=self.run.summary.manifest.started,
             conditions={},
             figures={},
-            prompts=dict(score_prompts(records, score_all(records), lambda p: keys[p.id])),
+            prompts=dict(
+                score_prompts(records, score_all(records), lambda p: keys[p.id])
+            ),
         )
         return Earlier(scores, texts=lambda prompt, _: texts.get(prompt.id, {}))
 
@@ -143,11 +172,15 @@ def _row(
     records = [each for each in now.of(own.benchmark) if own.looks_at(each.prompt)]
     if records and (earlier := first.earlier(own.benchmark)):
         rate, whole = EstimateSet(METRICS[own.metric], records), own.group is None
-        compared = compare.compare(rate, earlier, level=verdict.level, limit=MOVED, whole=whole)
+        compared = compare.compare(
+            rate, earlier, level=verdict.level, limit=MOVED, whole=whole
+        )
         if compared:  # the runs share prompts
             paired = replace(verdict, comparison=compared)
             return replace(alone, verdict=paired, change=compared.change)
-    if before.use != verdict.use:  # one as judged, the other corrected for the judge's errors
+    if (
+        before.use != verdict.use
+    ):  # one as judged, the other corrected for the judge's errors
         return alone
     return replace(alone, change=unpaired_difference(before.estimate, verdict.estimate))
 
@@ -162,7 +195,9 @@ class ManyRuns(NamedTuple):
     def choices(self) -> dict[str, list[str]]:
         return {
             "candidate": sorted({run.candidate for run in self.runs}),
-            "suite": sorted({name for run in self.runs for name in run.summary.benchmarks}),
+            "suite": sorted(
+                {name for run in self.runs for name in run.summary.benchmarks}
+            ),
             "judge": sorted({run.judge for run in self.runs}),
         }
 
@@ -191,7 +226,12 @@ def collect(root: Path, kind: type[RunFolder] = RunFolder) -> ManyRuns:
             skipped[path] = f"cannot be read: {fault.strerror}"
         except DataError as fault:
             skipped[path] = str(fault).removeprefix(f"{path}: ")
-    runs.sort(key=lambda run: (run.when or datetime.min.replace(tzinfo=UTC), str(run.folder.path)))
+    runs.sort(
+        key=lambda run: (
+            run.when or datetime.min.replace(tzinfo=UTC),
+            str(run.folder.path),
+        )
+    )
     return ManyRuns([replace(run, number=n) for n, run in enumerate(runs)], skipped)
 
 
@@ -199,7 +239,9 @@ class Trend(NamedTuple):
     """One gate of runs that were made under the same conditions."""
 
     gate: str
-    differs: Mapping[str, str]  # conditions in which other trends of the gate differ, by name
+    differs: Mapping[
+        str, str
+    ]  # conditions in which other trends of the gate differ, by name
     rows: Sequence[GateRow]  # the oldest first, at least one
 
 
@@ -210,14 +252,20 @@ def trends(runs: Sequence[RunView]) -> list[Trend]:
         known = {name: all_conditions(manifest, name) for name in names}
         for gate, verdict in run.summary.verdicts.items():
             under = known[verdict.gate.benchmark].items()
-            key = (*sorted(under), ("figure", verdict.use), ("metric", verdict.gate.metric))
+            key = (
+                *sorted(under),
+                ("figure", verdict.use),
+                ("metric", verdict.gate.metric),
+            )
             row = GateRow(run, gate, verdict=verdict)
             series.setdefault(gate, {}).setdefault(key, []).append(row)
     found = []
     for gate, by_key in series.items():
         every = [dict(key) for key in by_key]
         facts = dict.fromkeys(fact for each in every for fact in each)
-        differing = [fact for fact in facts if len({each.get(fact) for each in every}) > 1]
+        differing = [
+            fact for fact in facts if len({each.get(fact) for each in every}) > 1
+        ]
         for own, rows in zip(every, by_key.values(), strict=True):
             differs = {fact: own.get(fact, "none") for fact in differing}
             found.append(Trend(gate, differs, rows))
@@ -227,7 +275,9 @@ def trends(runs: Sequence[RunView]) -> list[Trend]:
 def report_file(run: RunFolder, path: Path) -> Path:
     """Where a run's report is written for the page; another place if it shows no texts."""
     named = run.path.name if is_file_name(run.path.name) else "run"
-    digest = hashlib.sha256(f"{type(run).__name__} {run.path.absolute()}".encode()).hexdigest()[:8]
+    digest = hashlib.sha256(
+        f"{type(run).__name__} {run.path.absolute()}".encode()
+    ).hexdigest()[:8]
     return path.parent / f"{path.stem}-reports" / f"{named}-{digest}.html"
 
 
@@ -238,8 +288,15 @@ def links(runs: Sequence[RunView], path: Path) -> Mapping[int, str]:
     """
     found = {}
     for run in runs:
-        places = [run.folder.path / "report.html"] if type(run.folder) is RunFolder else []
-        for place in (*places, report_file(run.folder, path)):  # the last one that is there
+        places = (
+            [run.folder.path / "report.html"] if type(run.folder) is RunFolder else []
+        )
+        for place in (
+            *places,
+            report_file(run.folder, path),
+        ):  # the last one that is there
             if place.is_file():
-                found[run.number] = quote(Path(os.path.relpath(place, path.parent)).as_posix())
+                found[run.number] = quote(
+                    Path(os.path.relpath(place, path.parent)).as_posix()
+                )
     return found

@@ -24,7 +24,10 @@ from refusal_checks.results.summary import RunSummary
 
 ROWS = 12  # most rows of the table before gates on groups that passed are folded
 Runs = Sequence[tuple[RunSummary, Path]]  # runs that have ended, each with its folder
-WIDTH, _LEAST = 100, 40  # columns of what a terminal is shown, at most and whatever its size
+WIDTH, _LEAST = (
+    100,
+    40,
+)  # columns of what a terminal is shown, at most and whatever its size
 
 
 def fitting(columns: int | None = None) -> int:
@@ -57,7 +60,10 @@ class Line(NamedTuple):
     @property
     def pieces(self) -> tuple[tuple[str, Mapping[str, bool]], ...]:
         looks = COLOURS.get(self.colour or self.mark, "").split()
-        return (self.mark, dict.fromkeys(looks, True)), (self.text, {"bold": self.is_bold})
+        return (self.mark, dict.fromkeys(looks, True)), (
+            self.text,
+            {"bold": self.is_bold},
+        )
 
 
 def lines(
@@ -65,14 +71,18 @@ def lines(
 ) -> Iterator[Line]:
     """All that the terminal shows about runs that have ended, reports' places too, answer last."""
     summaries = [summary for summary, _ in runs]
-    names = [f"{name}: " if name else "" for name in table_rows.candidate_names(summaries)]
+    names = [
+        f"{name}: " if name else "" for name in table_rows.candidate_names(summaries)
+    ]
     named = list(zip(names, summaries, strict=True))
     for name, run in named:
         yield from (Line(name + clean(line, 1000)) for line in run.failure.splitlines())
     shown = table_rows.rows(summaries, verbosity > 0)
     folded: list[Row] = []
     if not verbosity and len(shown) > ROWS:
-        folded = [row for row in shown if not row.is_main and row.mark in ("pass", "pass?")]
+        folded = [
+            row for row in shown if not row.is_main and row.mark in ("pass", "pass?")
+        ]
         shown = [row for row in shown if row not in folded]
     yield from table_lines(shown, width)
     if folded:
@@ -90,11 +100,16 @@ def lines(
     yield from map(Line, written)
     yield from (Line(f"run folder {folder}") for _, folder in runs)
     has_page = any(line.startswith("html report") for line in written)
-    if not has_page and not all(v.passed for run in summaries for v in run.verdicts.values()):
+    if not has_page and not all(
+        v.passed for run in summaries for v in run.verdicts.values()
+    ):
         # The runs as commands take them: their ids where these are known from here, else folders.
         own = project.usual_root().absolute()
         folders = (folder for _, folder in runs)
-        ids = (each.name if each.absolute().parent == own else str(each) for each in folders)
+        ids = (
+            each.name if each.absolute().parent == own else str(each)
+            for each in folders
+        )
         page = f"refusal-checks report html {shlex.join(ids)}"
         yield Line(f"to read the answers: {page}")
     for name, run in named:  # may it ship?
@@ -113,7 +128,9 @@ def table_lines(rows: Sequence[Row], width: int) -> Iterator[Line]:
     from rich.cells import chop_cells  # not for collection
 
     head = HEADER[1:]
-    cells = [(row.gate if row.is_main else f"  {row.gate}", *row.columns[2:]) for row in rows]
+    cells = [
+        (row.gate if row.is_main else f"  {row.gate}", *row.columns[2:]) for row in rows
+    ]
     kept = [n for n in range(len(head)) if any(row[n] for row in cells)]
     grid, room = [[row[n] for n in kept] for row in (head, *cells)], width - MARK_WIDTH
     grid, stacked = _fitted(grid, room)
@@ -125,10 +142,14 @@ def table_lines(rows: Sequence[Row], width: int) -> Iterator[Line]:
             above = gate
             parts = [gate] if columns(gate) <= room else chop_cells(gate, room - 4)
             for number, part in enumerate(parts):
-                yield Line(" " * (MARK_WIDTH + 4 * bool(number)) + part, is_bold=row.is_main)
+                yield Line(
+                    " " * (MARK_WIDTH + 4 * bool(number)) + part, is_bold=row.is_main
+                )
         if row.error:
             text = f"{text}: {row.error}" if text else row.error
-        yield Line(" " * (MARK_WIDTH - len(row.mark)) + cut(text, room), row.mark, row.is_main)
+        yield Line(
+            " " * (MARK_WIDTH - len(row.mark)) + cut(text, room), row.mark, row.is_main
+        )
 
 
 def _fitted(grid: list[list[str]], room: int) -> tuple[list[list[str]], bool]:
@@ -141,7 +162,10 @@ def _fitted(grid: list[list[str]], room: int) -> tuple[list[list[str]], bool]:
         if step in grid[0]:
             at = grid[0].index(step)
             if step == "figure":
-                grid = [[*row[:at], row[at].partition(" [")[0], *row[at + 1 :]] for row in grid]
+                grid = [
+                    [*row[:at], row[at].partition(" [")[0], *row[at + 1 :]]
+                    for row in grid
+                ]
             elif step == "n" or all(row[at] in ("", "0.0%") for row in grid[1:]):
                 grid = [[*row[:at], *row[at + 1 :]] for row in grid]
         widths = [max(map(columns, column)) for column in zip(*grid, strict=True)]
@@ -168,14 +192,23 @@ def footer(runs: Runs, width: int = WIDTH) -> Iterator[str]:
             seen.append(judge.checks)
             trusted = "is trusted" if judge.is_trusted else "is NOT trusted"
             cost = f"at most {judge.asked} verdicts asked for, {judge.seconds:.1f} s"
-            head = f"judge {clean(judge.judge, 60)} {trusted} by its own check ({cost}):"
+            head = (
+                f"judge {clean(judge.judge, 60)} {trusted} by its own check ({cost}):"
+            )
             shown = (x for x in judge.checks if x.figure not in KINDS or not x.passed)
-            for line in (head, *(f"  {x.mark}  {clean(x.headline, 500)}" for x in shown)):
+            for line in (
+                head,
+                *(f"  {x.mark}  {clean(x.headline, 500)}" for x in shown),
+            ):
                 yield from wrapped(line, width)
         yield from _readings(summary, folder)
         if engines := manifest.engines:
             models = {"started": engines.started, "attached": engines.attached}
-            used = [f"{how} {clean(', '.join(names))}" for how, names in models.items() if names]
+            used = [
+                f"{how} {clean(', '.join(names))}"
+                for how, names in models.items()
+                if names
+            ]
             times = " and ".join(f"{seconds:.0f} s" for seconds in engines.ready_s)
             ready = f", ready after {times}" if times and engines.started else ""
             yield f"engine {'; '.join(used) or 'none: no model was needed'}{ready}"
@@ -183,7 +216,9 @@ def footer(runs: Runs, width: int = WIDTH) -> Iterator[str]:
             yield from wrapped(line, width)
         asked, seconds = manifest.asked, manifest.evaluation_s
         if asked and seconds is not None:
-            found = [each for each in summary.benchmarks.values() if not each.is_repeated]
+            found = [
+                each for each in summary.benchmarks.values() if not each.is_repeated
+            ]
             answers = sum(each.answers for each in found)
             rate = f", {answers / seconds:.0f} per second" if seconds else ""
             line = (
@@ -201,11 +236,16 @@ def footer(runs: Runs, width: int = WIDTH) -> Iterator[str]:
 
 def _readings(summary: RunSummary, folder: Path) -> Iterator[str]:
     """How often several judges disagree, the file with those answers, and who read the options."""
-    found = {n: each for n, each in summary.benchmarks.items() if each.disputed is not None}
+    found = {
+        n: each for n, each in summary.benchmarks.items() if each.disputed is not None
+    }
     if found:
         by_name = {name: each.disputed for name, each in found.items() if each.disputed}
         total = sum(by_name.values())
-        answers = sum(each.second.asked if each.second else each.answers for each in found.values())
+        answers = sum(
+            each.second.asked if each.second else each.answers
+            for each in found.values()
+        )
         named = ", ".join(f"{name} {number}" for name, number in by_name.items())
         listed = f" ({named}): {folder / DISAGREEMENTS}" if total else ""
         yield f"judges disagree on {total} of {answers} answers{listed}"
@@ -239,7 +279,9 @@ def _cost(usage: Usage, share: int) -> str:
     return f"{prompt:,} prompt{from_cache}, {output:,} output"
 
 
-def unfinished(progress: Progress, summary: RunSummary, gates: int, fresh: bool) -> Iterator[str]:
+def unfinished(
+    progress: Progress, summary: RunSummary, gates: int, fresh: bool
+) -> Iterator[str]:
     """What an interrupted run has done and, if anything is left to do, how to continue it.
 
     A ``fresh`` run that is repeated as it was would begin anew.
@@ -248,8 +290,12 @@ def unfinished(progress: Progress, summary: RunSummary, gates: int, fresh: bool)
     if not counts or all(done.done for done in counts.values()):
         return
     for name, done in counts.items():
-        partly = f"{done.answered} of {done.planned} prompts answered, {done.judged} judged"
-        yield f"{name}: " + (f"complete, {done.judged} prompts" if done.done else partly)
+        partly = (
+            f"{done.answered} of {done.planned} prompts answered, {done.judged} judged"
+        )
+        yield f"{name}: " + (
+            f"complete, {done.judged} prompts" if done.done else partly
+        )
     yield f"{len(summary.verdicts)} of {count(gates, 'gate')} decided"
     again = "without --fresh" if fresh else "again"
     store = summary.manifest.store

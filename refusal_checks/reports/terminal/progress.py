@@ -51,7 +51,11 @@ class Speed:
             return None
         first, last = self._samples[0], self._samples[-1]
         seconds = last.seconds - first.seconds
-        return (getattr(last, name) - getattr(first, name)) / seconds if seconds > 0 else None
+        return (
+            (getattr(last, name) - getattr(first, name)) / seconds
+            if seconds > 0
+            else None
+        )
 
     def left(self, counts: Mapping[str, Count]) -> float | None:
         speed = self.rate("prompts")
@@ -59,14 +63,26 @@ class Speed:
             return None
         first, last = self._samples[0], self._samples[-1]
         least = LEAST_SHARE * sum(count.planned for count in counts.values())
-        if last.seconds - first.seconds < LEAST_SECONDS or last.prompts - first.prompts < least:
+        if (
+            last.seconds - first.seconds < LEAST_SECONDS
+            or last.prompts - first.prompts < least
+        ):
             return None
         return (
-            sum(count.planned - count.judged for count in counts.values() if not count.done) / speed
+            sum(
+                count.planned - count.judged
+                for count in counts.values()
+                if not count.done
+            )
+            / speed
         )
 
     def words(self, counts: Mapping[str, Count]) -> Iterator[str]:
-        answers, tokens, left = self.rate("answers"), self.rate("tokens"), self.left(counts)
+        answers, tokens, left = (
+            self.rate("answers"),
+            self.rate("tokens"),
+            self.left(counts),
+        )
         if counts and answers is not None:
             yield f"{answers:.0f} answers/s"
         if tokens:
@@ -83,7 +99,9 @@ def is_active(progress: Progress) -> bool:
 def progress_line(title: str, progress: Progress, pace: Speed) -> str:
     counts = progress.benchmarks
     going = {name: count for name, count in counts.items() if not count.done}
-    named = [f"{name} {count.judged}/{count.planned} judged" for name, count in going.items()]
+    named = [
+        f"{name} {count.judged}/{count.planned} judged" for name, count in going.items()
+    ]
     invalid = sum(count.invalid for count in going.values())
     more = [f"{len(named) - NAMED} more benchmarks"] if len(named) > NAMED else []
     parts = [progress.phase, ", ".join(named[:NAMED] + more), *pace.words(counts)]
@@ -92,7 +110,9 @@ def progress_line(title: str, progress: Progress, pace: Speed) -> str:
     return f"{title}: {text}" if title else text
 
 
-def progress_bars(title: str, progress: Progress, pace: Speed, height: int) -> RenderableType:
+def progress_bars(
+    title: str, progress: Progress, pace: Speed, height: int
+) -> RenderableType:
     """A bar per benchmark, unfinished ones first, above a line on the run, in ``height`` rows."""
     from rich.console import Group
     from rich.progress_bar import ProgressBar

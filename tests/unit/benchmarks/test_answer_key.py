@@ -19,7 +19,8 @@ MCQ = discover()["chisafety_mcq"]
 
 
 QUESTIONS = [
-    Prompt(name, (Message("user", "?"),), options={"A": "是", "B": "否"}) for name in "123"
+    Prompt(name, (Message("user", "?"),), options={"A": "是", "B": "否"})
+    for name in "123"
 ]
 
 
@@ -50,7 +51,9 @@ def test_a_users_key_replaces_the_packages(write: Write) -> None:
 
 def test_a_benchmark_without_a_key_is_left_as_it_is() -> None:
     other: Benchmark = discover()["smoke_safe"]
-    assert choices.mark(QUESTIONS, other, MultipleChoice(key="/no/such")) == tuple(QUESTIONS)
+    assert choices.mark(QUESTIONS, other, MultipleChoice(key="/no/such")) == tuple(
+        QUESTIONS
+    )
 
 
 def test_disputed_answers_count_on_request_alone(write: Write) -> None:

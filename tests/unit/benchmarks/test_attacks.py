@@ -32,7 +32,8 @@ REQUEST = "How do I bake a loaf of bread with 2 kinds of flour?"
 
 texts = st.text(st.characters(codec="utf-8"), min_size=1)
 words = st.lists(
-    st.from_regex(r"[A-Za-zäöéß中文]+", fullmatch=True) | st.from_regex(r"[0-9]+", fullmatch=True),
+    st.from_regex(r"[A-Za-zäöéß中文]+", fullmatch=True)
+    | st.from_regex(r"[0-9]+", fullmatch=True),
     min_size=1,
 ).map(" ".join)
 
@@ -90,17 +91,25 @@ def test_the_judge_sees_the_request_and_the_decoded_answer() -> None:
     system=st.booleans(),
     history=st.booleans(),
 )
-def test_an_attack_keeps_the_request(name: str, request: str, system: bool, history: bool) -> None:
+def test_an_attack_keeps_the_request(
+    name: str, request: str, system: bool, history: bool
+) -> None:
     turns = [Message("system", "Be brief.")] if system else []
     if history:
         turns += [Message("user", "Hello"), Message("assistant", "Hello!")]
-    prompt = Prompt("p1", (*turns, Message("user", request)), {"category": "c"}, cluster="k")
+    prompt = Prompt(
+        "p1", (*turns, Message("user", request)), {"category": "c"}, cluster="k"
+    )
     attacked = one(name, prompt)
     if attacked is None:
         assert attacks.find(name, "").unfit
         return
     assert attacked.original == prompt
-    assert (attacked.id, attacked.groups, attacked.cluster) == ("p1", {"category": "c"}, "k")
+    assert (attacked.id, attacked.groups, attacked.cluster) == (
+        "p1",
+        {"category": "c"},
+        "k",
+    )
     assert request_in(name, attacked, request)
     assert [turn.role for turn in attacked.messages].count("system") <= 1
     assert attacked.messages[-1].role == ("assistant" if name == "prefill" else "user")
@@ -111,11 +120,15 @@ def test_an_attack_keeps_the_request(name: str, request: str, system: bool, hist
 
 def request_in(name: str, attacked: Prompt, request: str) -> bool:
     """True if the request can be had from the messages again."""
-    text = next(turn.content for turn in reversed(attacked.messages) if turn.role == "user")
+    text = next(
+        turn.content for turn in reversed(attacked.messages) if turn.role == "user"
+    )
     if name in ENCODINGS:
         return text.endswith(ENCODINGS[name].encode(request))
     if name == "payload_splitting":
-        first, second = text.split("\n---\n", 1)[1].rsplit("\n---\n", 1)[0].split("\n---\n", 1)
+        first, second = (
+            text.split("\n---\n", 1)[1].rsplit("\n---\n", 1)[0].split("\n---\n", 1)
+        )
         return request in (first + second, f"{first}\n---\n{second}")
     if name == "past_tense":
         return coded.reword(request) == text
@@ -126,7 +139,9 @@ def test_shots_differ_and_come_before_the_request() -> None:
     prompt, other = Prompt.single("p1", REQUEST), Prompt.single("p2", REQUEST)
     attacked = one("many_shot_8", prompt)
     assert attacked is not None
-    questions = [turn.content for turn in attacked.messages if turn.content.startswith("How do")]
+    questions = [
+        turn.content for turn in attacked.messages if turn.content.startswith("How do")
+    ]
     assert len(attacked.messages) == 8 * 4 + 1
     assert len(set(questions)) == 9
     assert one("many_shot_8", other) != replace(attacked, id="p2")
@@ -143,7 +158,9 @@ def test_an_attack_is_the_same_in_every_process() -> None:
         f"done, _ = rewrite(attacks.find('many_shot_8', ''), [Prompt.single('p1', {REQUEST!r})])\n"
         "print(digest(done))"
     )
-    there = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    there = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True
+    )
     attacked = one("many_shot_8", Prompt.single("p1", REQUEST))
     assert attacked is not None
     assert there.stdout.strip() == digest([attacked])
@@ -168,7 +185,11 @@ def test_other_languages_are_those_of_the_data() -> None:
     (attacked,), left_out = rewrite(
         attacks.find("language_zh", ""), [english, lone, chinese], Given(prompts)
     )
-    assert (attacked.id, attacked.request, attacked.original.request) == ("a", "你好", "Hello")
+    assert (attacked.id, attacked.request, attacked.original.request) == (
+        "a",
+        "你好",
+        "Hello",
+    )
     assert [prompt.id for prompt in left_out] == ["c", "b"]
 
 
@@ -210,8 +231,12 @@ def test_what_are_no_messages_is_no_attack(rewriting: Rewrite) -> None:
         rewrite(Attack("own", "", "", rewriting), [Prompt.single("p7", "Hello")])
 
 
-def test_a_decoding_that_fails_names_its_attack(monkeypatch: pytest.MonkeyPatch) -> None:
-    attacked = replace(Prompt.single("p1", "x"), attack="own", plain=(Message("user", "y"),))
+def test_a_decoding_that_fails_names_its_attack(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    attacked = replace(
+        Prompt.single("p1", "x"), attack="own", plain=(Message("user", "y"),)
+    )
 
     def shown(decode: Callable[[str], Any]) -> Completion:
         own = Attack("own", "", "", lambda prompt, given: None, decode=decode)
@@ -226,7 +251,9 @@ def test_a_decoding_that_fails_names_its_attack(monkeypatch: pytest.MonkeyPatch)
         with pytest.raises(DataError, match=said):
             shown(partial(lambda wrong, text: wrong, wrong))
     assert shown(lambda text: "\ud800").text.encode()
-    assert shown(bytes.fromhex) == Completion("a"), "what no code decodes is judged as it is"
+    assert shown(bytes.fromhex) == Completion("a"), (
+        "what no code decodes is judged as it is"
+    )
 
 
 def test_what_stays_as_it_is_is_not_attacked() -> None:
@@ -234,7 +261,10 @@ def test_what_stays_as_it_is_is_not_attacked() -> None:
     for name in ("rot13", "leetspeak"):
         _, left_out = rewrite(attacks.find(name, ""), prompts)
         assert [prompt.id for prompt in left_out] == ["a"]
-    assert attacks.find("payload_splitting", "").rewrite(Prompt.single("a", "x"), Given()) is None
+    assert (
+        attacks.find("payload_splitting", "").rewrite(Prompt.single("a", "x"), Given())
+        is None
+    )
 
 
 @pytest.mark.parametrize(("answer", "read"), CASES["base64"])
@@ -243,7 +273,8 @@ def test_base64_within_an_answer(answer: str, read: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "around", ["{}", " {}\n", "```\n{}\n```", "```text\n{}\n```", "```base64\n{}```", "`{}`"]
+    "around",
+    ["{}", " {}\n", "```\n{}\n```", "```text\n{}\n```", "```base64\n{}```", "`{}`"],
 )
 def test_a_short_answer_is_base64_where_it_stands_alone(around: str) -> None:
     for said in ("I cannot.", "No.", "No", "I refuse", "I refuse.", "Yes!", "不"):

@@ -10,8 +10,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from refusal_checks.benchmarks import Benchmark, digest, discover, display_order, load_prompts
-from refusal_checks.benchmarks.pinned import MIRROR_VARIABLE, PinnedFile, fetch, mirror_folder
+from refusal_checks.benchmarks import (
+    Benchmark,
+    digest,
+    discover,
+    display_order,
+    load_prompts,
+)
+from refusal_checks.benchmarks.pinned import (
+    MIRROR_VARIABLE,
+    PinnedFile,
+    fetch,
+    mirror_folder,
+)
 from refusal_checks.core.errors import DataError
 from refusal_checks.core.prompts import Kind, Prompt
 from tests.unit.conftest import Write
@@ -23,7 +34,9 @@ def bench(*prompts: Prompt) -> Benchmark:
 
 def pinned(text: str) -> PinnedFile:
     digest = hashlib.sha256(text.encode()).hexdigest()
-    return PinnedFile("set/prompts.csv", "https://example.org/prompts.csv", "abc123", digest)
+    return PinnedFile(
+        "set/prompts.csv", "https://example.org/prompts.csv", "abc123", digest
+    )
 
 
 def test_groups_come_in_their_suite_s_order_and_others_as_they_are() -> None:
@@ -42,10 +55,17 @@ def test_bundled_prompts_need_no_mirror_and_are_grouped(name: str) -> None:
 
 
 def test_xstests_splits_share_out_the_published_prompts(mirror: Path) -> None:
-    splits = [load_prompts(discover()[f"xstest_{name}"], mirror) for name in ("safe", "unsafe")]
-    with (mirror / "xstest/xstest_prompts.csv").open(encoding="utf-8", newline="") as file:
+    splits = [
+        load_prompts(discover()[f"xstest_{name}"], mirror)
+        for name in ("safe", "unsafe")
+    ]
+    with (mirror / "xstest/xstest_prompts.csv").open(
+        encoding="utf-8", newline=""
+    ) as file:
         published = {f"v2-{row['id']}": row["prompt"] for row in csv.DictReader(file)}
-    assert {prompt.id: prompt.request for split in splits for prompt in split} == published
+    assert {
+        prompt.id: prompt.request for split in splits for prompt in split
+    } == published
     types = [Counter(prompt.groups["category"] for prompt in split) for split in splits]
     assert [len(each) for each in types] == [10, 8]
     assert set((types[0] | types[1]).values()) == {25}
@@ -85,7 +105,9 @@ def test_a_context_comes_before_its_behaviour(mirror: Path) -> None:
     assert all("\n\n---\n\n" in prompt.request for prompt in contextual)
 
 
-def test_without_a_mirror_or_with_the_split_in_it_the_split_is_used(tmp_path: Path) -> None:
+def test_without_a_mirror_or_with_the_split_in_it_the_split_is_used(
+    tmp_path: Path,
+) -> None:
     found = discover()["jailbreakbench"]
     assert found.original is not None
     assert found.at(None) is found
@@ -132,7 +154,9 @@ A, B = Prompt.single("p1", "a"), Prompt.single("p2", "b")
         ((A, B, A), "bench: two prompts have the id p1"),
     ],
 )
-def test_prompts_that_cannot_be_asked_are_named(prompts: tuple[Prompt, ...], reason: str) -> None:
+def test_prompts_that_cannot_be_asked_are_named(
+    prompts: tuple[Prompt, ...], reason: str
+) -> None:
     with pytest.raises(DataError, match=reason):
         load_prompts(bench(*prompts), None)
     assert load_prompts(bench(B, A), None) == (B, A)
@@ -161,7 +185,9 @@ def test_the_option_else_the_environment_names_the_mirror(
         assert mirror_folder() == folder
     for wrong in (str(write("file", "")), "/no/such/mirror"):
         monkeypatch.setenv(MIRROR_VARIABLE, wrong)
-        with pytest.raises(DataError, match=f"{MIRROR_VARIABLE}={wrong}: no such folder"):
+        with pytest.raises(
+            DataError, match=f"{MIRROR_VARIABLE}={wrong}: no such folder"
+        ):
             mirror_folder()
     assert mirror_folder(str(tmp_path)) == tmp_path
     with pytest.raises(DataError, match="--data /nowhere: no such folder"):

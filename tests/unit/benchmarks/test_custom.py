@@ -62,10 +62,14 @@ def test_a_file_with_named_columns(write: Write) -> None:
     assert found.revision.startswith("sha256:")
 
 
-def test_ids_are_row_numbers_and_other_kinds_of_group_have_their_columns(write: Write) -> None:
+def test_ids_are_row_numbers_and_other_kinds_of_group_have_their_columns(
+    write: Write,
+) -> None:
     path = write("rows.jsonl", lines({"prompt": "a", "lang": "en", "kind": 3}))
     found = own(path, groups={"language": "lang", "category": "kind"})
-    assert load_prompts(found, None) == (Prompt.single("mine-1", "a", language="en", category="3"),)
+    assert load_prompts(found, None) == (
+        Prompt.single("mine-1", "a", language="en", category="3"),
+    )
 
 
 @pytest.mark.parametrize("separator", [",", ";", "\t"])
@@ -73,15 +77,28 @@ def test_a_column_id_is_used_unasked_and_separators_are_found(
     tmp_path: Path, separator: str
 ) -> None:
     path = tmp_path / "own.csv"
-    path.write_text(f"id{separator}prompt\na1{separator}one\na2{separator}two\n", encoding="utf-8")
-    assert [prompt.id for prompt in own(path, expect="refuse").load(None)] == ["a1", "a2"]
-    path.write_text(f"id{separator}prompt\na1{separator}one\na1{separator}two\n", encoding="utf-8")
-    assert [prompt.id for prompt in own(path, expect="refuse").load(None)] == ["mine-1", "mine-2"]
+    path.write_text(
+        f"id{separator}prompt\na1{separator}one\na2{separator}two\n", encoding="utf-8"
+    )
+    assert [prompt.id for prompt in own(path, expect="refuse").load(None)] == [
+        "a1",
+        "a2",
+    ]
+    path.write_text(
+        f"id{separator}prompt\na1{separator}one\na1{separator}two\n", encoding="utf-8"
+    )
+    assert [prompt.id for prompt in own(path, expect="refuse").load(None)] == [
+        "mine-1",
+        "mine-2",
+    ]
 
 
 @pytest.mark.parametrize(
     ("encoding", "said"),
-    [("utf-16", "save it as UTF-8: it is UTF-16"), ("latin-1", "save it as UTF-8: line 2 is not")],
+    [
+        ("utf-16", "save it as UTF-8: it is UTF-16"),
+        ("latin-1", "save it as UTF-8: line 2 is not"),
+    ],
 )
 def test_other_encodings_are_named_with_their_table(
     tmp_path: Path, encoding: str, said: str
@@ -93,7 +110,11 @@ def test_other_encodings_are_named_with_their_table(
 
 
 def test_a_column_names_the_rows_of_one_source(write: Write) -> None:
-    rows = ({"prompt": "a", "of": 7}, {"prompt": "b", "of": 7}, {"prompt": "c", "of": None})
+    rows = (
+        {"prompt": "a", "of": 7},
+        {"prompt": "b", "of": 7},
+        {"prompt": "c", "of": None},
+    )
     found = load_prompts(own(write("rows.jsonl", lines(*rows)), cluster="of"), None)
     assert [prompt.cluster for prompt in found] == ["7", "7", ""]
     plain = load_prompts(own(write("rows.jsonl", lines(*rows))), None)
@@ -115,12 +136,17 @@ def test_conversations_of_both_file_types(write: Write) -> None:
     listed = own(write("a.jsonl", lines({"messages": TURNS})), prompt="messages")
     cell = json.dumps(TURNS).replace('"', '""')
     quoted = own(write("a.csv", f'messages\n"{cell}"\n'), prompt="messages")
-    parts = [{**turn, "content": [{"type": "text", "text": turn["content"]}]} for turn in TURNS]
+    parts = [
+        {**turn, "content": [{"type": "text", "text": turn["content"]}]}
+        for turn in TURNS
+    ]
     in_parts = own(write("c.jsonl", lines({"messages": parts})), prompt="messages")
     for benchmark in (listed, quoted, in_parts):
         (prompt,) = load_prompts(benchmark, None)
         assert prompt.messages == expected
-    (texts,) = load_prompts(own(write("b.jsonl", lines({"prompt": ["a", "b", "c"]}))), None)
+    (texts,) = load_prompts(
+        own(write("b.jsonl", lines({"prompt": ["a", "b", "c"]}))), None
+    )
     assert [turn.role for turn in texts.messages] == ["user", "assistant", "user"]
 
 
@@ -133,15 +159,31 @@ def test_a_text_that_looks_like_json_is_a_text(write: Write) -> None:
 @pytest.mark.parametrize(
     ("rows", "table", "reason"),
     [
-        ([{"prompt": "a"}], {"prompt": "promt"}, 'no column "promt"; did you mean "prompt"'),
+        (
+            [{"prompt": "a"}],
+            {"prompt": "promt"},
+            'no column "promt"; did you mean "prompt"',
+        ),
         ([{"prompt": "a"}], {"category": "kind"}, 'no column "kind"'),
         ([{"prompt": "a", "k": "1"}] * 2, {"id": "k"}, "two prompts have the id 1"),
         ([{"prompt": "a", "k": ""}], {"id": "k"}, "row 1 has no k"),
         ([{"prompt": ""}], {}, "prompt mine-1 is empty"),
-        ([{"prompt": 3}], {}, "row 1: prompt: neither text nor a list of messages, but int"),
-        ([{"prompt": []}], {}, "neither text nor a list of messages, but an empty list"),
+        (
+            [{"prompt": 3}],
+            {},
+            "row 1: prompt: neither text nor a list of messages, but int",
+        ),
+        (
+            [{"prompt": []}],
+            {},
+            "neither text nor a list of messages, but an empty list",
+        ),
         ([{"prompt": None}], {}, "neither text nor a list of messages, but NoneType"),
-        ([{"prompt": TURNS[:3]}], {}, "the last turn must be the user's, not assistant's"),
+        (
+            [{"prompt": TURNS[:3]}],
+            {},
+            "the last turn must be the user's, not assistant's",
+        ),
         ([{"prompt": [{"role": "bot", "content": "a"}]}], {}, "no role 'bot'"),
         ([{"prompt": [{"role": "user"}]}], {}, "with text, not an object with 'role'"),
         ([{"prompt": ["a", {}]}], {}, "with text, not str"),
@@ -150,7 +192,11 @@ def test_a_text_that_looks_like_json_is_a_text(write: Write) -> None:
             {},
             "leave out the part 'image_url': images and files are not supported",
         ),
-        ([{"prompt": {"bytes": "x", "path": None}}], {}, "an image, which is not supported"),
+        (
+            [{"prompt": {"bytes": "x", "path": None}}],
+            {},
+            "an image, which is not supported",
+        ),
         ([], {}, "add rows: it has none"),
     ],
 )
@@ -179,7 +225,11 @@ def test_a_data_set_of_the_hub_through_a_mirror(tmp_path: Path) -> None:
     folder.mkdir(parents=True)
     rows.to_parquet(str(folder / "test-00000-of-00001.parquet"))
     table = BenchmarkTable(
-        dataset="org/set", split="test", expect="refuse", prompt="turns", category="category"
+        dataset="org/set",
+        split="test",
+        expect="refuse",
+        prompt="turns",
+        category="category",
     )
     assert load_prompts(catalogue({"mine": table})["mine"], tmp_path) == (
         Prompt.single("mine-1", "a", category="y"),
@@ -188,30 +238,47 @@ def test_a_data_set_of_the_hub_through_a_mirror(tmp_path: Path) -> None:
 
 
 HOSTILE = st.recursive(
-    st.none() | st.integers() | st.floats() | st.text(st.characters(exclude_categories=())),
+    st.none()
+    | st.integers()
+    | st.floats()
+    | st.text(st.characters(exclude_categories=())),
     lambda inner: (
         st.lists(inner, max_size=3)
-        | st.dictionaries(st.sampled_from(["role", "content", "a\ud800"]), inner, max_size=3)
+        | st.dictionaries(
+            st.sampled_from(["role", "content", "a\ud800"]), inner, max_size=3
+        )
     ),
 )
 
 
-@given(st.lists(st.fixed_dictionaries({"q": HOSTILE, "id": HOSTILE, "c": HOSTILE}), min_size=1))
-def test_hostile_rows_become_prompts_that_can_be_stored_or_a_data_error(rows: list[Any]) -> None:
+@given(
+    st.lists(
+        st.fixed_dictionaries({"q": HOSTILE, "id": HOSTILE, "c": HOSTILE}), min_size=1
+    )
+)
+def test_hostile_rows_become_prompts_that_can_be_stored_or_a_data_error(
+    rows: list[Any],
+) -> None:
     with TemporaryDirectory() as folder:
         path = Path(folder) / "rows.jsonl"
         path.write_text(lines(*rows), encoding="utf-8")
         with suppress(DataError):
-            prompts = load_prompts(own(path, prompt="q", id="id", groups={"c": "c"}), None)
+            prompts = load_prompts(
+                own(path, prompt="q", id="id", groups={"c": "c"}), None
+            )
             assert str([(p.id, p.turns, dict(p.groups)) for p in prompts]).encode()
             for prompt in prompts:
-                "".join([prompt.id, prompt.transcript, *prompt.groups.values()]).encode()
+                "".join(
+                    [prompt.id, prompt.transcript, *prompt.groups.values()]
+                ).encode()
 
 
 @pytest.mark.parametrize("opened", ["[", '{"q":', '{"q":[{"role":['])
 def test_deep_rows_are_a_data_error(write: Write, opened: str) -> None:
     for times in (900, 100_000):
-        with pytest.raises(DataError, match=r"rows\.jsonl: (line 1: correct it|name it .)"):
+        with pytest.raises(
+            DataError, match=r"rows\.jsonl: (line 1: correct it|name it .)"
+        ):
             load_prompts(own(write("rows.jsonl", opened * times)), None)
         cell = '[{""role"":' + "[" * times + "]" * times + ',""content"":""x""}]'
         path = write("rows.csv", f'prompt\n"{cell}"\n')
@@ -224,14 +291,24 @@ def test_a_suite_that_reads_nonsense_is_a_data_error(write: Write) -> None:
         return [Prompt.single("a", b"\xff".decode())]
 
     broken = Benchmark("mine", Kind.SAFETY, "", load, "1")
-    with pytest.raises(DataError, match="mine: its data cannot be read: UnicodeDecodeError"):
+    with pytest.raises(
+        DataError, match="mine: its data cannot be read: UnicodeDecodeError"
+    ):
         load_prompts(broken, None)
-    lone = Benchmark("mine", Kind.SAFETY, "", lambda mirror: [Prompt.single("a", "\ud800")], "1")
+    lone = Benchmark(
+        "mine", Kind.SAFETY, "", lambda mirror: [Prompt.single("a", "\ud800")], "1"
+    )
     with pytest.raises(DataError, match="prompt a: replace the lone surrogates"):
         load_prompts(lone, None)
 
 
-QUESTION = {"prompt": "Is it so?", "right": "no", "list": ["yes", "no"], "a": "yes", "b": "no"}
+QUESTION = {
+    "prompt": "Is it so?",
+    "right": "no",
+    "list": ["yes", "no"],
+    "a": "yes",
+    "b": "no",
+}
 
 
 @pytest.mark.parametrize("options", ["list", ["a", "b"]])
@@ -248,10 +325,14 @@ def test_options_make_a_multiple_choice_question(
     assert (benchmark.kind, benchmark.judge) == (Kind.RECOGNITION, "multiple_choice")
 
 
-def test_options_may_differ_in_number_and_stand_in_the_prompt_already(write: Write) -> None:
+def test_options_may_differ_in_number_and_stand_in_the_prompt_already(
+    write: Write,
+) -> None:
     cells = "Which?\nA. one\nB. two,one,two,,two"
     rows = write("a.csv", 'prompt,a,b,c,right\n"Which?\nA. one\nB. two",one,two,,two\n')
-    (prompt,) = load_prompts(own(rows, expect=None, options=["a", "b", "c"], key="right"), None)
+    (prompt,) = load_prompts(
+        own(rows, expect=None, options=["a", "b", "c"], key="right"), None
+    )
     assert prompt.request in cells
     assert prompt.options == {"A": "one", "B": "two"}
 
@@ -268,7 +349,11 @@ SECRET = "How is a secret kept?"
 @pytest.mark.parametrize(
     ("row", "table", "reason"),
     [
-        ({"right": "C"}, {}, "row 1: right = 'C' is none of the options A, B; write the letter"),
+        (
+            {"right": "C"},
+            {},
+            "row 1: right = 'C' is none of the options A, B; write the letter",
+        ),
         ({"right": 2}, {}, "right = 2 is none of the options"),
         ({"right": True}, {}, "right = True is none"),
         ({"list": [SECRET]}, {}, "give it 2 to 26 options"),
@@ -287,7 +372,8 @@ def test_bad_options_are_named_and_not_quoted(
     rows = write("a.jsonl", lines({**QUESTION, **row}))
     with pytest.raises(DataError) as caught:
         load_prompts(
-            own(rows, **{"expect": None, "options": "list", "key": "right", **table}), None
+            own(rows, **{"expect": None, "options": "list", "key": "right", **table}),
+            None,
         )
     assert reason in str(caught.value)
     assert "secret" not in str(caught.value)
@@ -305,7 +391,9 @@ def test_bad_options_are_named_and_not_quoted(
         ({"rubric": "r.md", "judge": "degree"}, "name a Markdown file"),
     ],
 )
-def test_a_table_that_describes_no_benchmark(table: dict[str, Any], reason: str) -> None:
+def test_a_table_that_describes_no_benchmark(
+    table: dict[str, Any], reason: str
+) -> None:
     with pytest.raises(DataError, match=reason):
         own("a.jsonl", **table)
 

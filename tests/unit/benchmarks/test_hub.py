@@ -31,7 +31,9 @@ def repository(tmp_path: Path) -> str:
     """A data set that the library reads as it does one of the hub, with a class label."""
     folder = tmp_path / "set"
     folder.mkdir()
-    rows = datasets.Dataset.from_dict({"prompt": [SECRET, "Bake bread"], "kind": [1, 0]})
+    rows = datasets.Dataset.from_dict(
+        {"prompt": [SECRET, "Bake bread"], "kind": [1, 0]}
+    )
     labelled = rows.cast_column("kind", ClassLabel(names=["plain", "odd"]))
     labelled.to_parquet(str(folder / "train-00000-of-00001.parquet"))
     return str(folder)
@@ -42,10 +44,15 @@ def copies(cache: Path) -> list[Path]:
     return [path for path in files if SECRET.encode() in path.read_bytes()]
 
 
-def test_a_mirror_is_read_without_a_copy(tmp_path: Path, cache: Path, repository: str) -> None:
+def test_a_mirror_is_read_without_a_copy(
+    tmp_path: Path, cache: Path, repository: str
+) -> None:
     split = HubSplit("org/set", "main", "train", "set")
     rows = list(named(split.rows(tmp_path), split.repository))
-    assert rows == [{"prompt": SECRET, "kind": "odd"}, {"prompt": "Bake bread", "kind": "plain"}]
+    assert rows == [
+        {"prompt": SECRET, "kind": "odd"},
+        {"prompt": "Bake bread", "kind": "plain"},
+    ]
     assert not copies(cache)
 
 
@@ -56,7 +63,10 @@ def test_a_private_run_s_rows_come_from_the_hub_as_a_stream(
     split = HubSplit(repository, "main", "train", "set")
     with hub.leaving_no_copy(is_private):
         rows = list(named(split.rows(None), split.repository))
-    assert rows == [{"prompt": SECRET, "kind": "odd"}, {"prompt": "Bake bread", "kind": "plain"}]
+    assert rows == [
+        {"prompt": SECRET, "kind": "odd"},
+        {"prompt": "Bake bread", "kind": "plain"},
+    ]
     assert bool(copies(cache)) is not is_private
 
 
@@ -64,7 +74,10 @@ def test_a_stream_has_the_same_limit(
     cache: Path, repository: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(hub, "WHOLE", 10)
-    with hub.leaving_no_copy(True), pytest.raises(DataError, match="take a smaller split"):
+    with (
+        hub.leaving_no_copy(True),
+        pytest.raises(DataError, match="take a smaller split"),
+    ):
         HubSplit(repository, "main", "train", "set").rows(None)
 
 
@@ -76,7 +89,9 @@ def test_files_of_a_mirror_that_do_not_fit_together_are_named(tmp_path: Path) ->
         HubSplit("org/set", "main", "train", ".").rows(tmp_path)
 
 
-@pytest.mark.parametrize("noted", ["{}", '{"info": []}', '{"info": {"features": {"prompt": 1}}}'])
+@pytest.mark.parametrize(
+    "noted", ["{}", '{"info": []}', '{"info": {"features": {"prompt": 1}}}']
+)
 def test_what_a_file_notes_of_its_columns_may_be_anything(noted: str) -> None:
     table = pa.table({"prompt": ["a"]}).replace_schema_metadata({"huggingface": noted})
     assert list(named(table, "org/set")) == [{"prompt": "a"}]

@@ -31,7 +31,9 @@ def test_categories_and_their_languages_keep_their_shares() -> None:
     found = stratified(WHOLE, 30)
     assert counts(found, "category") == {"a": 10, "b": 10, "c": 10}
     assert Counter(p.id.rpartition("-")[0] for p in found)["a_zh"] == 4
-    assert [prompt.id for prompt in WHOLE if prompt in found] == [prompt.id for prompt in found]
+    assert [prompt.id for prompt in WHOLE if prompt in found] == [
+        prompt.id for prompt in found
+    ]
 
 
 def test_no_limit_or_a_large_one_takes_all() -> None:
@@ -48,7 +50,9 @@ def test_the_order_of_the_data_decides_nothing() -> None:
 def test_a_larger_part_holds_the_smaller_and_shares_are_kept_to_a_prompt(
     sizes: list[int], limit: int
 ) -> None:
-    whole = bench(**{f"{chr(97 + number)}_en": size for number, size in enumerate(sizes)})
+    whole = bench(
+        **{f"{chr(97 + number)}_en": size for number, size in enumerate(sizes)}
+    )
     found = stratified(whole, limit)
     assert len(found) == min(limit, len(whole))
     assert {p.id for p in found} <= {p.id for p in stratified(whole, limit + 1)}
@@ -82,7 +86,10 @@ def test_groups_of_any_size_have_their_share_on_average_and_nearly_in_each_part(
     large = {f"g{group}" for group, size in enumerate(sizes) if size == max(sizes)}
     share = sum(size for size in sizes if size == max(sizes)) / len(whole)
     found = [
-        sum(prompt.groups["category"] in large for prompt in stratified(whole, limit, seed))
+        sum(
+            prompt.groups["category"] in large
+            for prompt in stratified(whole, limit, seed)
+        )
         for seed in few
     ]
     assert sum(found) / len(found) == pytest.approx(share * limit, abs=0.7)
@@ -103,12 +110,18 @@ def translated(sizes: list[int], alone: int) -> list[Prompt]:
     """Clusters of one category, each in as many languages as said; prompts of another, alone."""
     whole = [
         Prompt.single(
-            f"t{number}-{language}", "?", cluster=f"t{number}", category="a", language=str(language)
+            f"t{number}-{language}",
+            "?",
+            cluster=f"t{number}",
+            category="a",
+            language=str(language),
         )
         for number, size in enumerate(sizes)
         for language in range(size)
     ]
-    singles = (Prompt.single(f"s{n}", "?", category="b", language="0") for n in range(alone))
+    singles = (
+        Prompt.single(f"s{n}", "?", category="b", language="0") for n in range(alone)
+    )
     return [*whole, *singles]
 
 
@@ -138,6 +151,8 @@ def test_clusters_are_drawn_whole_and_a_larger_part_holds_the_smaller(
 
 def test_clusters_take_their_share_and_no_more() -> None:
     whole = translated([10] * 20, 200)
-    shares = [counts(stratified(whole, 100, seed), "category")["a"] for seed in range(30)]
+    shares = [
+        counts(stratified(whole, 100, seed), "category")["a"] for seed in range(30)
+    ]
     assert sum(shares) / len(shares) == pytest.approx(50, abs=3)
     assert set(shares) <= {40, 50, 60}

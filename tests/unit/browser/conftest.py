@@ -42,8 +42,12 @@ def show(chromium: Browser) -> Iterator[Show]:
     """Opens a file; whatever a test does, nothing else is fetched and nothing goes wrong."""
     opened: list[tuple[Watched, str]] = []
 
-    def start(file: Path, width: int = 1200, height: int = 900, **settings: Any) -> Page:
-        page = chromium.new_page(viewport={"width": width, "height": height}, **settings)
+    def start(
+        file: Path, width: int = 1200, height: int = 900, **settings: Any
+    ) -> Page:
+        page = chromium.new_page(
+            viewport={"width": width, "height": height}, **settings
+        )
         opened.append((Watched(page), file.as_uri()))
         page.goto(file.as_uri())
         return page

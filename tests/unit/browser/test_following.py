@@ -45,7 +45,9 @@ def test_a_run_is_followed_from_its_start_to_its_end(
     page.click("#theme")
     page.evaluate("scrollTo(0, 600)")
     assert not serious_faults(page)
-    page.evaluate("() => { window.before = true; document.getElementById('pause').click(); }")
+    page.evaluate(
+        "() => { window.before = true; document.getElementById('pause').click(); }"
+    )
     page.wait_for_function("() => !window.before && scrollY === 600")
     assert count(page) == shown
     assert page.locator(f"{ROWS}[open]").count() == 1
@@ -67,4 +69,7 @@ def test_a_page_that_is_old_does_not_claim_that_its_run_goes_on(
     file.write_text(then)
     page = show(file)
     assert "the run has probably been killed" in page.locator("#going").inner_text()
-    assert page.locator("#going").evaluate("node => node.parentElement.className") == "going old"
+    assert (
+        page.locator("#going").evaluate("node => node.parentElement.className")
+        == "going old"
+    )

@@ -29,7 +29,10 @@ def background(page: Page) -> str:
 
 
 def test_what_scrolls_can_be_reached_by_keyboard(show: Show, tmp_path: Path) -> None:
-    long = [replace(each, completion=Completion("word " * 3000)) for each in refusals("long", 2)]
+    long = [
+        replace(each, completion=Completion("word " * 3000))
+        for each in refusals("long", 2)
+    ]
     many = [
         replace(each, prompt=Prompt.single(f"p{n}", "p", category=f"a {n}"))
         for n, each in enumerate(refusals("many", 30, 1))
@@ -84,7 +87,9 @@ def test_it_fits_any_width(page: Page, width: int) -> None:
     assert page.evaluate("document.documentElement.scrollWidth") <= width
 
 
-def test_a_narrow_screen_shows_candidates_whole_and_records_in_three_lines(page: Page) -> None:
+def test_a_narrow_screen_shows_candidates_whole_and_records_in_three_lines(
+    page: Page,
+) -> None:
     page.set_viewport_size({"width": 360, "height": 800})
     table = page.locator(".candidates .scroll")
     assert table.evaluate("node => node.scrollWidth <= node.clientWidth")
@@ -104,7 +109,9 @@ def test_a_narrow_screen_shows_candidates_whole_and_records_in_three_lines(page:
 def test_a_narrow_screen_shows_the_manifest_whole(show: Show, tmp_path: Path) -> None:
     platform = {"platform": "Linux-6.18.44-fc-v01-x86_64-with-glibc2.36"}
     manifest = {"candidate": "m", "judge": "j", "hardware": platform}
-    run = write_run(tmp_path / "run", {"many": list(refusals("many", 1))}, manifest=manifest)
+    run = write_run(
+        tmp_path / "run", {"many": list(refusals("many", 1))}, manifest=manifest
+    )
     html.write([run], tmp_path / "report.html")
     page = show(tmp_path / "report.html", 360, 800)
     value = page.get_by_text(platform["platform"])
@@ -114,13 +121,20 @@ def test_a_narrow_screen_shows_the_manifest_whole(show: Show, tmp_path: Path) ->
 
 def test_without_scripts_all_but_the_records_is_there(show: Show, file: Path) -> None:
     page = show(file, java_script_enabled=False)
-    assert page.locator("h1").all_inner_texts() == ["No", "Not decided", "2 runs compared"]
+    assert page.locator("h1").all_inner_texts() == [
+        "No",
+        "Not decided",
+        "2 runs compared",
+    ]
     assert page.locator("noscript p").is_visible()
     assert page.locator("#theme").is_hidden()
 
 
 def test_hostile_answers_are_text(page: Page) -> None:
-    title, elements = page.title(), page.evaluate("document.querySelectorAll('script').length")
+    title, elements = (
+        page.title(),
+        page.evaluate("document.querySelectorAll('script').length"),
+    )
     page.select_option("#benchmark", "hostile")
     page.check("#unfold")
     rows = page.locator(ROWS)
@@ -144,7 +158,10 @@ def test_hundreds_of_hostile_texts_do_nothing(show: Show, tmp_path: Path) -> Non
     gate = Gate("hostile", "rejection_rate", minimum=0.9)
     runs = [
         write_run(tmp_path / name, {"hostile": hostile(texts)}, [gate])
-        for name, texts in {"one": TEXTS, "two": TEXTS[::-1]}.items()  # whose prompts moved
+        for name, texts in {
+            "one": TEXTS,
+            "two": TEXTS[::-1],
+        }.items()  # whose prompts moved
     ]
     html.write(runs, tmp_path / "report.html")
     page = show(tmp_path / "report.html")
@@ -166,8 +183,14 @@ def test_hundreds_of_hostile_texts_do_nothing(show: Show, tmp_path: Path) -> Non
 
 
 def test_the_page_shows_characters_as_python_does(page: Page) -> None:
-    chars = [chr(n) for n in range(0x30000) if unicodedata.category(chr(n)) not in ("Cn", "Cs")]
-    shown = page.evaluate("chars => chars.map(visible).map((text) => [...text].join())", chars)
+    chars = [
+        chr(n)
+        for n in range(0x30000)
+        if unicodedata.category(chr(n)) not in ("Cn", "Cs")
+    ]
+    shown = page.evaluate(
+        "chars => chars.map(visible).map((text) => [...text].join())", chars
+    )
     assert shown == [visible(char) for char in chars]
     assert page.evaluate("visible('\\r\\n\\ud800a')") == visible("\r\n\ud800a")
 

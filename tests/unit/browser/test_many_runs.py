@@ -26,7 +26,9 @@ def pages(tmp_path_factory: pytest.TempPathFactory, file: Path) -> dict[str, Pat
     write_runs(folder / "runs", 12, 2)
     write_history(collect(folder / "runs"), folder / "history.html")
     other = {"models": {"judges": {"org/judge": {"version": "other"}}}}
-    long = {"candidate": "mistralai/Mistral-Small-3.2-24B-Instruct-2506_release_candidate"}
+    long = {
+        "candidate": "mistralai/Mistral-Small-3.2-24B-Instruct-2506_release_candidate"
+    }
     facts: dict[str, dict[str, Any]] = {"one": {}, "two": long, "three": other}
     runs = []
     for number, (name, more) in enumerate(facts.items()):
@@ -34,7 +36,11 @@ def pages(tmp_path_factory: pytest.TempPathFactory, file: Path) -> dict[str, Pat
         run = write_run(folder / name, records, manifest=manifest(number, **more))
         runs.append(RunView.read(run.path))
     write_comparison(side_by_side(runs), folder / "compare.html")
-    return {"report": file, "history": folder / "history.html", "compare": folder / "compare.html"}
+    return {
+        "report": file,
+        "history": folder / "history.html",
+        "compare": folder / "compare.html",
+    }
 
 
 @pytest.fixture
@@ -48,7 +54,9 @@ def test_axe_finds_no_serious_fault(
     show: Show, pages: dict[str, Path], name: str, scheme: Literal["light", "dark"]
 ) -> None:
     page = show(pages[name], color_scheme=scheme)
-    page.evaluate("for (const node of document.querySelectorAll('details')) node.open = true")
+    page.evaluate(
+        "for (const node of document.querySelectorAll('details')) node.open = true"
+    )
     assert serious_faults(page) == {}
 
 
@@ -112,10 +120,18 @@ def test_pages_fit_any_width_and_break_no_word_of_a_name(
     assert page.evaluate(BROKEN) == []
 
 
-def test_runs_that_cannot_be_compared_stand_apart(show: Show, pages: dict[str, Path]) -> None:
+def test_runs_that_cannot_be_compared_stand_apart(
+    show: Show, pages: dict[str, Path]
+) -> None:
     page = show(pages["compare"])
-    assert page.locator("#gates thead .apart").all_inner_texts() == ["3 org/model-2\nshown apart"]
-    assert page.locator("#gates tbody .apart .change").first.inner_text().startswith("not compared")
+    assert page.locator("#gates thead .apart").all_inner_texts() == [
+        "3 org/model-2\nshown apart"
+    ]
+    assert (
+        page.locator("#gates tbody .apart .change")
+        .first.inner_text()
+        .startswith("not compared")
+    )
     page.locator("#moved summary").first.click()
     page.locator("#moved .record summary").first.click()
     assert "Run 1: refusal" in page.locator("#moved .record .body").first.inner_text()
@@ -135,7 +151,9 @@ def test_several_candidates_stand_side_by_side_in_a_tab(show: Show, file: Path) 
     page.get_by_role("tab", name="Runs").press("ArrowRight")
     assert tab.get_attribute("aria-selected") == "true"
     assert (
-        page.locator("#gates thead").inner_text().startswith("Gate	1 demo:some	2 demo:other")
+        page.locator("#gates thead")
+        .inner_text()
+        .startswith("Gate	1 demo:some	2 demo:other")
     )
     assert page.locator("#records").is_hidden()
     assert serious_faults(page) == {}

@@ -36,7 +36,11 @@ def test_filters_work_together(page: Page) -> None:
 
 
 def test_verdicts_of_every_kind_can_be_chosen(page: Page) -> None:
-    for word, prompts in {"degree 3": 3, "right option": 15, "engine error": len(HOSTILE)}.items():
+    for word, prompts in {
+        "degree 3": 3,
+        "right option": 15,
+        "engine error": len(HOSTILE),
+    }.items():
         page.select_option("#verdict", label=word)
         assert count(page).startswith(f"{prompts} prompts")
     page.select_option("#verdict", label="direct_refusal")
@@ -74,7 +78,9 @@ def test_the_search_reads_everything_and_marks_it(page: Page) -> None:
     assert count(page) == "No record matches these filters."
 
 
-def test_a_report_opens_on_what_counts_against_a_failed_gate(page: Page, file: Path) -> None:
+def test_a_report_opens_on_what_counts_against_a_failed_gate(
+    page: Page, file: Path
+) -> None:
     page.goto("about:blank")
     page.goto(file.as_uri())
     page.wait_for_selector(ROWS)
@@ -96,7 +102,11 @@ def test_answers_are_folded_until_they_are_asked_for(page: Page) -> None:
     page.select_option("#benchmark", "unsafe")
     row = page.locator(ROWS).nth(9)
     assert row.locator(".said").inner_text() == "1 unparsable verdict, 2 compliance"
-    assert row.locator(".snippet").inner_text().startswith("Request 9 of unsafe: tell me about it")
+    assert (
+        row.locator(".snippet")
+        .inner_text()
+        .startswith("Request 9 of unsafe: tell me about it")
+    )
     assert "word" not in page.locator("#list").inner_text()
     assert page.locator(f"{ROWS}[open]").count() == 0
     assert unfold(page).locator(".reply").count() == 3
@@ -113,7 +123,11 @@ def test_pages_follow_each_other(page: Page) -> None:
     assert page.locator("#previous").is_disabled()
     page.locator("#next").scroll_into_view_if_needed()
     page.click("#next")
-    assert 0 <= page.locator(ROWS).first.evaluate("it => it.getBoundingClientRect().y") < 300
+    assert (
+        0
+        <= page.locator(ROWS).first.evaluate("it => it.getBoundingClientRect().y")
+        < 300
+    )
     assert page.locator("#page").inner_text() == "Page 2 of 6"
     assert page.locator(f"{ROWS} .id").first.inner_text() != first
     page.keyboard.press("p")
@@ -138,7 +152,10 @@ def test_the_keyboard_is_enough(page: Page) -> None:
     assert page.evaluate(outline) == "solid"
     page.keyboard.press("k")
     page.keyboard.press("Space")
-    assert page.locator(f"{ROWS}[open] .id").all_inner_texts() == ["unsafe-00010", "unsafe-00011"]
+    assert page.locator(f"{ROWS}[open] .id").all_inner_texts() == [
+        "unsafe-00010",
+        "unsafe-00011",
+    ]
 
 
 def test_a_view_has_an_address(page: Page, file: Path) -> None:
@@ -161,7 +178,9 @@ def test_an_address_that_is_put_into_the_open_page_is_followed(page: Page) -> No
     page.check("#unfold")
     page.select_option("#benchmark", "mcq")
     page.evaluate("address => { location.href = address; }", address)
-    page.wait_for_function("() => document.getElementById('benchmark').value === 'unsafe'")
+    page.wait_for_function(
+        "() => document.getElementById('benchmark').value === 'unsafe'"
+    )
     assert count(page) == "12 prompts, 36 answers of 251 prompts"
     assert page.locator("#invalid").is_checked()
     page.click("nav >> text=Charts")

@@ -28,7 +28,9 @@ GATES = (
 
 
 def call(*args: str | Path) -> Result:
-    return CliRunner().invoke(application(), [str(arg) for arg in args], catch_exceptions=False)
+    return CliRunner().invoke(
+        application(), [str(arg) for arg in args], catch_exceptions=False
+    )
 
 
 @pytest.fixture
@@ -46,7 +48,9 @@ def write_summary(folder: Path, prompts: int = 2, failure: str = "") -> None:
     RunFolder(folder).write_summary(
         RunSummary(
             manifest_of("smoke_unsafe"),
-            benchmarks={"smoke_unsafe": BenchmarkSummary(prompts, 2, {}, {}, {}, planned=2)},
+            benchmarks={
+                "smoke_unsafe": BenchmarkSummary(prompts, 2, {}, {}, {}, planned=2)
+            },
             verdicts={gate.id: decide(gate, [REFUSED]) for gate in GATES},
             failure=failure,
         )
@@ -54,7 +58,9 @@ def write_summary(folder: Path, prompts: int = 2, failure: str = "") -> None:
 
 
 @pytest.mark.parametrize("name", ["", "summary.json"])
-def test_a_run_is_accepted_as_one_file_a_benchmark(run: Path, tmp_path: Path, name: str) -> None:
+def test_a_run_is_accepted_as_one_file_a_benchmark(
+    run: Path, tmp_path: Path, name: str
+) -> None:
     target = tmp_path / "base"
     found = call("baseline", "accept", run / name, target)
     assert found.exit_code == 0
@@ -64,7 +70,9 @@ def test_a_run_is_accepted_as_one_file_a_benchmark(run: Path, tmp_path: Path, na
     assert written == (run / "scores" / "smoke_unsafe.json").read_text()
 
 
-def test_gates_that_failed_under_a_waiver_are_named_apart(run: Path, tmp_path: Path) -> None:
+def test_gates_that_failed_under_a_waiver_are_named_apart(
+    run: Path, tmp_path: Path
+) -> None:
     past = RunFolder(run)
     summary = past.summary()
     summary.verdicts = {
@@ -98,7 +106,9 @@ def test_what_is_no_whole_run_is_not_accepted(run: Path, tmp_path: Path) -> None
     assert not target.exists()
 
 
-def test_suggestions_are_printed_as_toml(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_suggestions_are_printed_as_toml(
+    run: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(run)
     before = set(Path().rglob("*"))
     found = call("init", "--suggest", run, "--suggest", run)

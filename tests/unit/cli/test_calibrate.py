@@ -25,7 +25,11 @@ def calibrate(*args: str | Path) -> str:
 def xstest(mirror: Path, *models: str) -> list[str | Path]:
     """The options that name the recorded answers of these models."""
     folder = mirror / "xstest"
-    return [word for name in models for word in ("--labels", folder / f"completions_{name}.csv")]
+    return [
+        word
+        for name in models
+        for word in ("--labels", folder / f"completions_{name}.csv")
+    ]
 
 
 def figures(out: Path) -> list[dict[str, Any]]:
@@ -36,7 +40,9 @@ def figures(out: Path) -> list[dict[str, Any]]:
 
 def test_gpt4s_recorded_labels_of_xstest(mirror: Path, tmp_path: Path) -> None:
     models = ("gpt4", "llama2orig", "mistralinstruct")
-    calibrate("--judge", "labels:gpt4_label", *xstest(mirror, *models), "--out", tmp_path)
+    calibrate(
+        "--judge", "labels:gpt4_label", *xstest(mirror, *models), "--out", tmp_path
+    )
     (judge,) = figures(tmp_path)
     names = ("accuracy", "sensitivity", "specificity")
     found = {
@@ -56,13 +62,19 @@ def test_gpt4s_recorded_labels_of_xstest(mirror: Path, tmp_path: Path) -> None:
     assert len(judge["by_type"]) == 18
     assert judge["overall"]["n"] == 1339
     assert len(judge["disagreements"]) == sum(
-        cell["answers"] for cell in judge["overall"]["confusion"] if cell["human"] != cell["judge"]
+        cell["answers"]
+        for cell in judge["overall"]["confusion"]
+        if cell["human"] != cell["judge"]
     )
 
 
-def test_judges_side_by_side_and_their_calibrations(mirror: Path, tmp_path: Path) -> None:
+def test_judges_side_by_side_and_their_calibrations(
+    mirror: Path, tmp_path: Path
+) -> None:
     judges = ("--judge", "labels:gpt4_label", "--judge", "keyword")
-    page = calibrate(*judges, *xstest(mirror, "gpt4"), "--candidate", "gpt-4", "--out", tmp_path)
+    page = calibrate(
+        *judges, *xstest(mirror, "gpt4"), "--candidate", "gpt-4", "--out", tmp_path
+    )
     assert "| labels:gpt4\\_label | 450 | 0.938 | 0.875 |" in page
     assert "| keyword | 450 | 0.947 | 0.893 |" in page
     found = calibration.read(tmp_path / "calibration-keyword.json")
@@ -72,11 +84,21 @@ def test_judges_side_by_side_and_their_calibrations(mirror: Path, tmp_path: Path
     assert (tmp_path / "judge-quality.md").read_text() in page
 
 
-def test_partial_refusals_as_their_own_class_or_as_compliance(mirror: Path, tmp_path: Path) -> None:
-    args = ("--judge", "labels:gpt4_label", *xstest(mirror, "llama2orig"), "--out", tmp_path)
+def test_partial_refusals_as_their_own_class_or_as_compliance(
+    mirror: Path, tmp_path: Path
+) -> None:
+    args = (
+        "--judge",
+        "labels:gpt4_label",
+        *xstest(mirror, "llama2orig"),
+        "--out",
+        tmp_path,
+    )
     said = calibrate(*args, "--partial", "own")
     assert "| partial_refusal |" in said
-    assert "no calibration of labels:gpt4_label: a calibration needs two classes" in said
+    assert (
+        "no calibration of labels:gpt4_label: a calibration needs two classes" in said
+    )
     (judge,) = figures(tmp_path)
     assert judge["overall"]["sensitivity"]["n"] == 294
     assert judge["overall"]["partial_called_refusal"]["n"] == 55
@@ -96,7 +118,9 @@ COLUMNS = ("--columns", "prompt=question,completion=reply,label=human")
 
 
 def test_named_columns_unlabelled_rows_and_invalid_verdicts(write: Write) -> None:
-    said = calibrate("--judge", "labels:verdict", "--labels", write("rows.csv", ROWS), *COLUMNS)
+    said = calibrate(
+        "--judge", "labels:verdict", "--labels", write("rows.csv", ROWS), *COLUMNS
+    )
     assert "4 labelled answers of rows; 1 rows without a label skipped" in said
     assert "| labels:verdict | 3 | 0.667 |" in said
     assert "Disagreements, 1 of 1:" in said
@@ -108,13 +132,17 @@ def test_named_columns_unlabelled_rows_and_invalid_verdicts(write: Write) -> Non
 
 def test_escaped_text_is_one_line_without_markup() -> None:
     text = escape("# a\n*b* `c` <d> |e| & f_g \\ @h https://i www.j")
-    assert text == ("\\# a \\*b\\* \\`c\\` \\<d\\> \\|e\\| \\& f\\_g \\\\ \\@h https:\\//i www\\.j")
+    assert text == (
+        "\\# a \\*b\\* \\`c\\` \\<d\\> \\|e\\| \\& f\\_g \\\\ \\@h https:\\//i www\\.j"
+    )
 
 
 def test_degrees_and_ratings(write: Write) -> None:
     rows = "\n".join(
         json.dumps({"prompt": "p", "answer": f"a{n}", "label": human, "judge": judge})
-        for n, (human, judge) in enumerate([(0, 0), (1, 1), (2, 3), (3, "2"), (3, 3), (1, "?")])
+        for n, (human, judge) in enumerate(
+            [(0, 0), (1, 1), (2, 3), (3, "2"), (3, 3), (1, "?")]
+        )
     )
     options = ("--judge", "labels:judge", "--labels", write("rows.jsonl", rows))
     said = calibrate(*options, "--scale", "degree")
@@ -130,7 +158,9 @@ def test_a_column_without_a_label_is_named(write: Write) -> None:
 
 
 def test_two_files_of_one_candidate(write: Write) -> None:
-    files = [write(name, "prompt,answer,label\na,b,refusal\n") for name in ("a.csv", "b.csv")]
+    files = [
+        write(name, "prompt,answer,label\na,b,refusal\n") for name in ("a.csv", "b.csv")
+    ]
     words = [word for file in files for word in ("--labels", file)]
     with pytest.raises(DataError, match="both are of candidate m"):
         calibrate("--judge", "keyword", *words, "--candidate", "m", "--candidate", "m")
@@ -140,34 +170,56 @@ def test_a_judge_s_server_is_asked_no_faster_than_allowed(write: Write) -> None:
     rows = (f"what {number}?,I cannot,refusal\n" for number in range(6))
     labels = write("a.csv", "prompt,completion,label\n" + "".join(rows))
     with FakeServer(delay=0.01) as server:
-        args = ("--judge", server.url, "--labels", labels, "--set", "judge.concurrency=1")
+        args = (
+            "--judge",
+            server.url,
+            "--labels",
+            labels,
+            "--set",
+            "judge.concurrency=1",
+        )
         calibrate(*args, "--set", "judge.requests_per_minute=6000")
         assert (server.most_at_once, len(server.requests)) == (1, 6)
         with pytest.raises(UserError, match=r"requests_per_minute.*-1"):
             calibrate(*args, "--set", "judge.requests_per_minute=-1")
 
 
-def test_the_judge_of_a_run_file_is_measured_as_it_gates(write: Write, tmp_path: Path) -> None:
-    rows = (f"what {n}?,answer {n},{('refusal', 'compliance')[n % 2]}\n" for n in range(4))
+def test_the_judge_of_a_run_file_is_measured_as_it_gates(
+    write: Write, tmp_path: Path
+) -> None:
+    rows = (
+        f"what {n}?,answer {n},{('refusal', 'compliance')[n % 2]}\n" for n in range(4)
+    )
     labels = write("a.csv", "prompt,completion,label\n" + "".join(rows))
     identities = []
     with FakeServer() as server:
         gates = "[smoke_safe]\nrejection_rate = { max = 0.1 }\n"
-        judge = f'[judge]\nmodel = "{server.url}"\nmax_tokens = 99\nprompt = "harmbench"\n'
+        judge = (
+            f'[judge]\nmodel = "{server.url}"\nmax_tokens = 99\nprompt = "harmbench"\n'
+        )
         file = write("run.toml", judge + gates)
         options = ("--judge", server.url, "--set", "judge.max_tokens=99")
-        for words in (("--thresholds", file), (*options, "--set", "judge.prompt=harmbench")):
+        for words in (
+            ("--thresholds", file),
+            (*options, "--set", "judge.prompt=harmbench"),
+        ):
             calibrate(*words, "--labels", labels, "--out", tmp_path)
             (judged,) = figures(tmp_path)
             identities.append(judged["judge"]["identity"])
         assert server.requests[-1]["max_tokens"] == 99
     assert identities[0] == identities[1]
-    with pytest.raises(UserError, match="--judge missing: name the judge, or a run file that has"):
+    with pytest.raises(
+        UserError, match="--judge missing: name the judge, or a run file that has"
+    ):
         calibrate("--labels", labels)
 
 
-def test_a_judges_temperature_is_part_of_its_calibration(write: Write, tmp_path: Path) -> None:
-    rows = (f"what {n}?,answer {n},{('refusal', 'compliance')[n % 2]}\n" for n in range(4))
+def test_a_judges_temperature_is_part_of_its_calibration(
+    write: Write, tmp_path: Path
+) -> None:
+    rows = (
+        f"what {n}?,answer {n},{('refusal', 'compliance')[n % 2]}\n" for n in range(4)
+    )
     labels = write("a.csv", "prompt,completion,label\n" + "".join(rows))
     identities = []
     with FakeServer() as server:
@@ -185,12 +237,16 @@ def test_a_judges_temperature_is_part_of_its_calibration(write: Write, tmp_path:
 def test_a_judge_at_its_server_s_own_temperature_is_another_judge(
     write: Write, tmp_path: Path
 ) -> None:
-    labels = write("a.csv", "prompt,completion,label\nq,I cannot,refusal\np,yes,compliance\n")
+    labels = write(
+        "a.csv", "prompt,completion,label\nq,I cannot,refusal\np,yes,compliance\n"
+    )
     identities = []
     with FakeServer() as server:
         for rule in (server.rule, hosted.openai_reasoning):
             server.rule = rule
-            said = calibrate("--judge", server.url, "--labels", labels, "--out", tmp_path)
+            said = calibrate(
+                "--judge", server.url, "--labels", labels, "--out", tmp_path
+            )
             (judge,) = figures(tmp_path)
             identities.append(judge["judge"]["identity"])
     assert identities[0] != identities[1]
@@ -214,10 +270,17 @@ def test_each_benchmark_is_counted_apart(mirror: Path, tmp_path: Path) -> None:
         calibrate(*args, *(["--benchmark", "one"] * 3))
 
 
-def test_a_drawn_sheet_names_its_candidate_and_benchmark(write: Write, tmp_path: Path) -> None:
+def test_a_drawn_sheet_names_its_candidate_and_benchmark(
+    write: Write, tmp_path: Path
+) -> None:
     draw = "seed 0 of run r (replay:old/answers.csv), benchmark own"
-    rows = (f'{("refusal", "compliance")[n % 2]},q{n},a{n},k{n},"{draw}",refusal' for n in range(4))
-    labels = write("l.csv", "\n".join(["label,prompt,answer,key,draw,judge", *rows, ""]))
+    rows = (
+        f'{("refusal", "compliance")[n % 2]},q{n},a{n},k{n},"{draw}",refusal'
+        for n in range(4)
+    )
+    labels = write(
+        "l.csv", "\n".join(["label,prompt,answer,key,draw,judge", *rows, ""])
+    )
     said = calibrate("--judge", "labels:judge", "--labels", labels, "--out", tmp_path)
     assert "4 labelled answers of answers to own" in said
     found = calibration.read(tmp_path / "calibration-labels_judge.json")

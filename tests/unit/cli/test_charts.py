@@ -81,11 +81,19 @@ def test_a_radar_names_every_category_and_series(run: Any, tmp_path: Path) -> No
     other = run("second", "ORG/OTHER", 0.5)
     report("radar", run("first"), other, "--against", "GPT4", "--out", out)
     shown = text(out)
-    for words in ("ORG/MODEL", "ORG/OTHER", "GPT4, as published", "Persuasion", "Privacy"):
+    for words in (
+        "ORG/MODEL",
+        "ORG/OTHER",
+        "GPT4, as published",
+        "Persuasion",
+        "Privacy",
+    ):
         assert words in shown
 
 
-def test_equal_charts_are_equal_files_and_equal_names_two_lines(run: Any, tmp_path: Path) -> None:
+def test_equal_charts_are_equal_files_and_equal_names_two_lines(
+    run: Any, tmp_path: Path
+) -> None:
     found, other = run("first"), run("second")
     for name in ("a.svg", "b.svg"):
         report("radar", found, other, "--out", tmp_path / name)
@@ -100,7 +108,9 @@ def test_names_are_harmless_text(
     report("radar", folder, "--out", out)
     assert "<script>$x_{y$" in text(out)
     path = folder / "summary.json"
-    path.write_text(path.read_text().replace("Criminal_Unethical", "##[error]\\u001b[31mforged"))
+    path.write_text(
+        path.read_text().replace("Criminal_Unethical", "##[error]\\u001b[31mforged")
+    )
     report("histogram", folder, "--out", tmp_path / "histogram.svg")
     shown = capsys.readouterr().out
     assert "forged" in shown
@@ -137,7 +147,9 @@ def test_a_benchmark_of_refusals_has_a_histogram_of_its_confidences(
     lines = capsys.readouterr().out.splitlines()
     assert lines[0] == "refusal confidence: n = 9, too few different scores to test"
     (folder / "scores" / "cfsafety.json").unlink()
-    with pytest.raises(DataError, match="name another --benchmark: cfsafety has neither"):
+    with pytest.raises(
+        DataError, match="name another --benchmark: cfsafety has neither"
+    ):
         report("histogram", folder, "--out", tmp_path / "histogram.svg")
 
 
@@ -145,15 +157,24 @@ def test_a_benchmark_of_refusals_has_a_histogram_of_its_confidences(
     ("words", "message"),
     [
         ("radar RUN --against GPT5", 'no model of the paper "GPT5".*GPT3'),
-        ("radar RUN --against GPT4 --benchmark mine", "--against: leave it out with --benchmark"),
-        ("radar RUN --out radar.png", r"radar\.png: name a file that ends in \.svg.*converters"),
+        (
+            "radar RUN --against GPT4 --benchmark mine",
+            "--against: leave it out with --benchmark",
+        ),
+        (
+            "radar RUN --out radar.png",
+            r"radar\.png: name a file that ends in \.svg.*converters",
+        ),
         ("radar RUN MODELS", "name at most 8 runs and models"),
         ("radar RUN --benchmark cfsaftey", 'did you mean "cfsafety"'),
         ("radra RUN", 'report: no kind "radra"; did you mean "radar"'),
         ("histogram RUN RUN", "report histogram: name one run: 2 are named"),
         ("histogram RUN --against GPT4", "leave out --against.*: radar$"),
         ("html RUN --benchmark cfsafety", "leave out --benchmark.*: radar, histogram$"),
-        ("consistency RUN --out table.txt", "leave out --out.*: html, junit-prompts, pr-comment, "),
+        (
+            "consistency RUN --out table.txt",
+            "leave out --out.*: html, junit-prompts, pr-comment, ",
+        ),
     ],
 )
 def test_mistakes_are_named(run: Any, words: str, message: str) -> None:
@@ -168,11 +189,15 @@ def test_judges_are_compared_by_category_and_across_languages(
 ) -> None:
     first = run("first")
     report("consistency", first)
-    assert capsys.readouterr().out.startswith("judge judge of first (first): answers to a prompt")
+    assert capsys.readouterr().out.startswith(
+        "judge judge of first (first): answers to a prompt"
+    )
     report("consistency", first, run("second", offset=0.25))
     lines = capsys.readouterr().out.splitlines()
     assert lines[0] == "judges judge of first (first) and judge of second (second)"
-    table = {line.split()[0]: line.split()[1:] for line in lines if line.startswith("  ")}
+    table = {
+        line.split()[0]: line.split()[1:] for line in lines if line.startswith("  ")
+    }
     assert lines[2].split() == ["SocialBias", "10", "1.000", "1.000", "0.250"]
     assert lines[12].split()[:2] == ["all", "100"]
     assert sum("its translation" in line for line in lines) == 2
@@ -180,7 +205,9 @@ def test_judges_are_compared_by_category_and_across_languages(
     assert table["ReverseExposure"][:2] == ["5", "1.000"]
 
 
-def test_the_judges_of_one_run_are_compared(run: Any, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_judges_of_one_run_are_compared(
+    run: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
     report("consistency", run("both", votes={"A": 0.0, "B": -0.5}))
     lines = capsys.readouterr().out.splitlines()
     assert lines[0] == "judges A (both) and B (both)"

@@ -39,7 +39,9 @@ def test_what_the_system_refuses_is_a_message(
     )
 
 
-@pytest.mark.parametrize(("words", "code"), [((), 4), (("--help",), 0), (("--version",), 0)])
+@pytest.mark.parametrize(
+    ("words", "code"), [((), 4), (("--help",), 0), (("--version",), 0)]
+)
 def test_help_is_shown_once(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],

@@ -37,7 +37,8 @@ def test_runs_are_compared_in_the_terminal(runs: Path) -> None:
     assert "unsafe-rejection_rate " in shown
     assert "FAIL 40.7% (-48.1 [" in shown
     assert (
-        "run 2, unsafe-rejection_rate: 26 prompts no longer refused since run 1 (unsafe-" in shown
+        "run 2, unsafe-rejection_rate: 26 prompts no longer refused since run 1 (unsafe-"
+        in shown
     )
     assert ", ...)" in shown
 
@@ -114,14 +115,21 @@ def test_history_links_to_reports(runs: Path) -> None:
     links = [str(link["href"]) for link in Page(Path("out/page.html")).named("a")]
     reports = [link for link in links if link.startswith("page-reports/")]
     assert len(reports) == 2
-    assert all((Path("out") / link).read_text().startswith("<!doctype html>") for link in reports)
+    assert all(
+        (Path("out") / link).read_text().startswith("<!doctype html>")
+        for link in reports
+    )
 
 
 def test_a_redacted_history_links_to_no_report_with_texts(runs: Path) -> None:
     (runs / OLD / "report.html").write_text("a report with texts")
     call("history", "--html", "page.html", "--reports")
     call("history", "--html", "page.html", "--redact")
-    assert not [link for link in Page(Path("page.html")).named("a") if ".html" in str(link["href"])]
+    assert not [
+        link
+        for link in Page(Path("page.html")).named("a")
+        if ".html" in str(link["href"])
+    ]
     call("history", "--html", "page.html", "--reports", "--redact")
     links = [str(link["href"]) for link in Page(Path("page.html")).named("a")]
     reports = [Path(link) for link in links if link.startswith("page-reports/")]
@@ -131,7 +139,9 @@ def test_a_redacted_history_links_to_no_report_with_texts(runs: Path) -> None:
 
 
 @pytest.mark.parametrize("folder", [(), (".refusal-checks",)])
-def test_a_history_is_not_written_over_a_run(runs: Path, folder: tuple[str, ...]) -> None:
+def test_a_history_is_not_written_over_a_run(
+    runs: Path, folder: tuple[str, ...]
+) -> None:
     summary = runs / NEW / "summary.json"
     before = summary.read_bytes()
     for target in (f"{run_folder.ROOT}/{NEW}/summary.json", "last", NEW):
@@ -147,7 +157,9 @@ def test_a_waived_gate_is_no_failed_gate(runs: Path) -> None:
         gate = replace(verdict.gate, waiver=Waiver(date(2027, 1, 31), "Ann", "known"))
         summary.verdicts[name] = replace(verdict, gate=gate, waived=not verdict.passed)
     run.write_summary(summary)
-    (line,) = (line for line in call("history").output.splitlines() if "model-1" in line)
+    (line,) = (
+        line for line in call("history").output.splitlines() if "model-1" in line
+    )
     assert "Yes, with" in line
     assert "waived" in line
 
@@ -162,7 +174,9 @@ def test_names_of_hostile_runs_are_text(tmp_path: Path) -> None:
     assert call("compare", *named, "--html", two).exit_code == 0
     for path in (one, two):
         page = Page(path)
-        assert not [tag for tag, _ in page.elements if tag in ("b", "img", "iframe", "link")]
+        assert not [
+            tag for tag, _ in page.elements if tag in ("b", "img", "iframe", "link")
+        ]
         assert len(page.scripts) == 1
         for _, attributes in page.elements:
             assert not {"src", "srcdoc", "style", "action"} & attributes.keys()

@@ -39,7 +39,14 @@ def pulled(tmp_path: Path, mirror: Path) -> Path:
     return folder
 
 
-ONLY = ("--benchmark", "xstest_safe", "--benchmark", "xstest_unsafe", "--benchmark", "harmbench")
+ONLY = (
+    "--benchmark",
+    "xstest_safe",
+    "--benchmark",
+    "xstest_unsafe",
+    "--benchmark",
+    "harmbench",
+)
 
 
 def test_a_pulled_mirror_is_right(pulled: Path) -> None:
@@ -51,8 +58,17 @@ def test_a_pulled_mirror_is_right(pulled: Path) -> None:
 
 
 def test_what_is_missing_is_named(pulled: Path) -> None:
-    with pytest.raises(DataError, match="missing, wrong or unproven: jailbreakbench, sorrybench"):
-        data("verify", pulled, "--benchmark", "jailbreakbench", "--benchmark", "sorrybench")
+    with pytest.raises(
+        DataError, match="missing, wrong or unproven: jailbreakbench, sorrybench"
+    ):
+        data(
+            "verify",
+            pulled,
+            "--benchmark",
+            "jailbreakbench",
+            "--benchmark",
+            "sorrybench",
+        )
 
 
 @pytest.fixture
@@ -83,7 +99,9 @@ def test_rows_that_nothing_proves_are_not_right(forged: Path, write: Write) -> N
 def test_a_file_that_changed_is_wrong(pulled: Path) -> None:
     path = pulled / "xstest" / "xstest_prompts.csv"
     path.write_text(path.read_text(encoding="utf-8") + "\n", encoding="utf-8")
-    with pytest.raises(DataError, match="missing, wrong or unproven: xstest_safe, xstest_unsafe"):
+    with pytest.raises(
+        DataError, match="missing, wrong or unproven: xstest_safe, xstest_unsafe"
+    ):
         data("verify", pulled, *ONLY)
 
 
@@ -107,7 +125,9 @@ def test_a_mirror_of_another_revision_or_content_is_refused(
 
 def test_the_benchmarks_of_a_threshold_file(pulled: Path, write: Write) -> None:
     write("rows.csv", "prompt\na\n")
-    gates = write("gates.toml", '[xstest_safe]\n[mine]\nfile = "rows.csv"\nexpect = "refuse"\n')
+    gates = write(
+        "gates.toml", '[xstest_safe]\n[mine]\nfile = "rows.csv"\nexpect = "refuse"\n'
+    )
     assert data("verify", pulled, "--thresholds", gates).splitlines() == [
         f"OK       xstest_safe: 250 prompts, revision {discover()['xstest_safe'].revision}"
     ]
@@ -116,7 +136,9 @@ def test_the_benchmarks_of_a_threshold_file(pulled: Path, write: Write) -> None:
 @pytest.mark.usefixtures("offline")
 def test_without_a_network_every_failure_is_told(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="could not be pulled: xstest_safe, sorrybench"):
-        data("pull", tmp_path, "--benchmark", "xstest_safe", "--benchmark", "sorrybench")
+        data(
+            "pull", tmp_path, "--benchmark", "xstest_safe", "--benchmark", "sorrybench"
+        )
 
 
 @pytest.mark.usefixtures("offline")
@@ -126,7 +148,8 @@ def test_gated_data_is_only_fetched_if_it_is_named(
     with pytest.raises(DataError, match="polyguard_safe") as fault:
         application()(["data", "pull", str(tmp_path)], standalone_mode=False)
     skipped = (
-        "SKIPPED  wildguardtest_unsafe, wildguardtest_safe: accept their conditions, then name"
+        "SKIPPED  wildguardtest_unsafe, wildguardtest_safe: "
+        "accept their conditions, then name"
     )
     assert skipped in capsys.readouterr().out
     assert "wildguardtest" not in str(fault.value)
@@ -135,5 +158,7 @@ def test_gated_data_is_only_fetched_if_it_is_named(
 
 
 def test_a_shipped_threshold_file_is_found_by_its_name(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match="unproven: wildguardtest_unsafe, wildguardtest_safe"):
+    with pytest.raises(
+        DataError, match="unproven: wildguardtest_unsafe, wildguardtest_safe"
+    ):
         data("verify", tmp_path, "--thresholds", "wildguard")

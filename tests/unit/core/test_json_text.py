@@ -41,7 +41,9 @@ def test_anything_else_is_a_value_error(text: str | bytes) -> None:
 @pytest.mark.parametrize("opened", ["[", '{"a":', '[{"a":', "[1,", '{"a":[1],"b":'])
 @pytest.mark.parametrize("times", [DEPTH + 1, 900, 100_000])
 def test_deep_json_is_a_value_error(opened: str, times: int) -> None:
-    closed = "".join("}" if char == "{" else "]" for char in reversed(opened) if char in "[{")
+    closed = "".join(
+        "}" if char == "{" else "]" for char in reversed(opened) if char in "[{"
+    )
     closed = closed.removeprefix("]") if opened.endswith('],"b":') else closed
     with pytest.raises(ValueError, match="deep"):
         parse_json(opened * times + "1" + closed * times)
@@ -75,10 +77,13 @@ def test_a_line_that_is_too_long_is_refused(
     path = tmp_path / "a.jsonl"
     path.write_text('{"prompt": "a"}\n{"prompt": "' + "a" * 2**21 + '"}')
     with pytest.raises(
-        DataError, match=r"line 2: write one row a line, of at most 1 MiB; this one is longer"
+        DataError,
+        match=r"line 2: write one row a line, of at most 1 MiB; this one is longer",
     ):
         read_rows(path)
     monkeypatch.setattr(files, "WHOLE", 20)
     path.rename(tmp_path / "a.json")
-    with pytest.raises(DataError, match=r"a\.json: convert it to JSONL, .*: it has more than"):
+    with pytest.raises(
+        DataError, match=r"a\.json: convert it to JSONL, .*: it has more than"
+    ):
         read_rows(tmp_path / "a.json")

@@ -29,7 +29,15 @@ def test_another_language_is_told(code: str) -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        *("", "42", "No.", "A", "Sure! Here you go:", "I can't help with that.", "OK #1"),
+        *(
+            "",
+            "42",
+            "No.",
+            "A",
+            "Sure! Here you go:",
+            "I can't help with that.",
+            "OK #1",
+        ),
         "抱歉，我不能帮助你。",
         "可以。用 for i in range(10): print(i) 就好。",
         "對不起，我唔可以幫你。",
@@ -43,9 +51,13 @@ def test_what_may_be_measured_counts_as_that(text: str) -> None:
     assert other_language(text, MEASURED) == ""
 
 
-@pytest.mark.skipif(not DATA.is_dir(), reason="REFUSAL_CHECKS_DATA names no mirror of public data")
+@pytest.mark.skipif(
+    not DATA.is_dir(), reason="REFUSAL_CHECKS_DATA names no mirror of public data"
+)
 def test_no_recorded_answer_is_taken_for_another_language() -> None:
-    assert {text: found for text in recorded() if (found := other_language(text, MEASURED))} == {}
+    assert {
+        text: found for text in recorded() if (found := other_language(text, MEASURED))
+    } == {}
 
 
 @pytest.mark.parametrize(

@@ -60,7 +60,9 @@ def recorded() -> Iterator[str]:
         yield from (row["response"] for row in rows if row["response"])
 
 
-@pytest.mark.skipif(not DATA.is_dir(), reason="REFUSAL_CHECKS_DATA names no mirror of public data")
+@pytest.mark.skipif(
+    not DATA.is_dir(), reason="REFUSAL_CHECKS_DATA names no mirror of public data"
+)
 def test_no_recorded_answer_is_taken_for_nonsense() -> None:
     texts = list(recorded())
     assert len(texts) > 1000

@@ -29,7 +29,9 @@ VERDICT = Binary(Label.REFUSAL, "deflection", "it « declines »")
 
 JSON_VALUES = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
+    lambda inner: (
+        st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3)
+    ),
     max_leaves=6,
 )
 
@@ -59,7 +61,9 @@ for number in range(40):
 def run_at_once(script: str, *arguments: list[str]) -> list[str]:
     """Run a script once for each list of arguments, all at once; their errors' last lines."""
     processes = [
-        subprocess.Popen([sys.executable, "-c", script, *given], stderr=subprocess.PIPE, text=True)
+        subprocess.Popen(
+            [sys.executable, "-c", script, *given], stderr=subprocess.PIPE, text=True
+        )
         for given in arguments
     ]
     errors = [process.communicate()[1] for process in processes]
@@ -78,8 +82,12 @@ def path(tmp_path: Path) -> Path:
     return tmp_path / "new" / "folder" / "store.sqlite"
 
 
-@pytest.mark.parametrize("completion", [FULL, Completion(""), Completion("a", mean_logprob=0.0)])
-def test_what_is_stored_comes_back_as_it_was(path: Path, completion: Completion) -> None:
+@pytest.mark.parametrize(
+    "completion", [FULL, Completion(""), Completion("a", mean_logprob=0.0)]
+)
+def test_what_is_stored_comes_back_as_it_was(
+    path: Path, completion: Completion
+) -> None:
     with Store(path) as store:
         store.add_completions({"key": completion})
         assert store.completions(["key", "other"]) == {"key": completion}
@@ -106,7 +114,9 @@ def test_many_keys_are_found_at_once(path: Path) -> None:
             store.add_completions({key: Completion(key)})
         found = store.completions(iter(keys))
         assert store.completions([]) == {}
-    assert {key: answer.text for key, answer in found.items()} == {key: key for key in keys}
+    assert {key: answer.text for key, answer in found.items()} == {
+        key: key for key in keys
+    }
 
 
 @settings(max_examples=20)
@@ -127,7 +137,11 @@ def test_content_keys_tell_parts_apart() -> None:
 
 
 def test_keys_stay_what_earlier_versions_stored_under() -> None:
-    parts = ["model", {"b": 0.7, "a": None, "c": ["文", 1, True]}, [("user", 'Say "no"\n\ud800')]]
+    parts = [
+        "model",
+        {"b": 0.7, "a": None, "c": ["文", 1, True]},
+        [("user", 'Say "no"\n\ud800')],
+    ]
     assert content_key(*parts) == "afd6bb4e2ae8f5ff4b60dd3dfe4f0d0f"
     assert content_key({"a": 1, "b": (2, 3)}) == content_key({"b": [2, 3], "a": 1})
 
@@ -137,7 +151,10 @@ def test_two_processes_write_to_a_store_at_once(path: Path) -> None:
     assert run_at_once(WRITER, [str(path), "a"], [str(path), "b"]) == []
     with Store(path) as store:
         for name in "ab":
-            assert len(store.completions(f"own-{name}-{number}" for number in range(100))) == 100
+            assert (
+                len(store.completions(f"own-{name}-{number}" for number in range(100)))
+                == 100
+            )
         shared = store.completions(f"shared-{number}" for number in range(100))
     assert len(shared) == 100
     assert {answer.text for answer in shared.values()} <= {"a", "b"}
@@ -162,7 +179,9 @@ def test_a_key_is_claimed_by_one_process_as_long_as_it_goes_on(
 ) -> None:
     with Store(path) as store:
         command = [sys.executable, "-c", CLAIMER, str(path)]
-        with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as other:
+        with subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE
+        ) as other:
             assert other.stdout
             assert other.stdout.readline() == b"True\n"
             assert store.claim(["c", "b"]) == ({"b"}, set())
@@ -207,7 +226,9 @@ def test_what_no_run_needed_since_a_time_is_dropped(
 
 def test_dropping_gives_the_space_back(path: Path) -> None:
     with Store(path) as store:
-        store.add_completions({f"key{i}": Completion(f"{i} " * 400) for i in range(2000)})
+        store.add_completions(
+            {f"key{i}": Completion(f"{i} " * 400) for i in range(2000)}
+        )
         before = store.size()
         store.drop(time.time() + 10)
         assert store.size() < before / 20
@@ -233,12 +254,19 @@ def test_nobody_can_need_again_what_is_being_dropped(
     assert "locked" in faults[0]
 
 
-def test_an_answer_that_a_server_broke_off_is_not_there_and_gives_way(path: Path) -> None:
+def test_an_answer_that_a_server_broke_off_is_not_there_and_gives_way(
+    path: Path,
+) -> None:
     with Store(path) as store:
-        store.add_completions({"a": Completion("cut", "abort"), "b": Completion("whole")})
+        store.add_completions(
+            {"a": Completion("cut", "abort"), "b": Completion("whole")}
+        )
         assert store.completions(["a", "b"]).keys() == {"b"}
         store.add_completions({"a": Completion("new"), "b": Completion("other")})
-        assert store.completions(["a", "b"]) == {"a": Completion("new"), "b": Completion("whole")}
+        assert store.completions(["a", "b"]) == {
+            "a": Completion("new"),
+            "b": Completion("whole"),
+        }
 
 
 def test_several_processes_create_a_store_at_once(tmp_path: Path) -> None:
@@ -255,7 +283,9 @@ def refused(path: Path, match: str = ".") -> None:
 
 
 def test_a_file_that_is_no_database_is_named(write: Write) -> None:
-    path = write("notes.txt", "no database, only words, and enough of them to fill a header " * 9)
+    path = write(
+        "notes.txt", "no database, only words, and enough of them to fill a header " * 9
+    )
     refused(path, "not a database")
     assert path.read_text().startswith("no database")
 
@@ -267,9 +297,15 @@ def test_a_file_that_is_no_database_is_named(write: Write) -> None:
             "CREATE TABLE completions (other TEXT)",
             "format 0, .* reads format 4; move it away",
         ),
-        ("CREATE TABLE bookmarks (url TEXT)", "a database of another program, .* bookmarks"),
+        (
+            "CREATE TABLE bookmarks (url TEXT)",
+            "a database of another program, .* bookmarks",
+        ),
         ("PRAGMA user_version = 99", "it has format 99"),
-        ("CREATE TABLE completions (key TEXT); PRAGMA user_version = 2", "it has format 2"),
+        (
+            "CREATE TABLE completions (key TEXT); PRAGMA user_version = 2",
+            "it has format 2",
+        ),
     ],
 )
 def test_a_database_that_is_no_store_of_ours_is_named(
@@ -292,14 +328,19 @@ def test_what_a_model_said_is_set_aside_by_another_generation(path: Path) -> Non
         assert first
         assert store.fingerprint("model") is None
         store.keep_fingerprint("model", b"second")
-        assert (store.generation("model"), store.fingerprint("model")) == (first, b"second")
+        assert (store.generation("model"), store.fingerprint("model")) == (
+            first,
+            b"second",
+        )
         store.renew("model")
     with Store(path) as store:
         assert store.generation("model") not in ("", first)
         assert store.generation("other") == ""
 
 
-def test_it_knows_when_answers_were_stored(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_it_knows_when_answers_were_stored(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     with Store(path) as store:
         for moment in (1000, 3000, 2000):
             monkeypatch.setattr(time, "time", lambda now=moment: now)
@@ -318,12 +359,16 @@ def test_forgotten_verdicts_are_asked_for_again(path: Path) -> None:
 def filled(path: Path, count: int = 300) -> Path:
     """A store of some pages, closed."""
     with Store(path) as store:
-        store.add_completions({f"key{i}": Completion(f"{i} " * 400) for i in range(count)})
+        store.add_completions(
+            {f"key{i}": Completion(f"{i} " * 400) for i in range(count)}
+        )
     return path
 
 
 @pytest.mark.parametrize("bytes_left", [50, 5000, 100_000, None])
-def test_a_damaged_file_is_found_when_it_is_opened(path: Path, bytes_left: int | None) -> None:
+def test_a_damaged_file_is_found_when_it_is_opened(
+    path: Path, bytes_left: int | None
+) -> None:
     with filled(path).open("r+b") as file:
         if bytes_left is None:
             file.seek(20 * 4096)
@@ -354,7 +399,9 @@ EDITS = {
 
 
 @pytest.mark.parametrize("edit", EDITS)
-def test_a_row_that_was_changed_is_not_used_and_written_anew(path: Path, edit: str) -> None:
+def test_a_row_that_was_changed_is_not_used_and_written_anew(
+    path: Path, edit: str
+) -> None:
     other = Binary(Label.COMPLIANCE, "none", "it helps")
     with Store(path) as store:
         store.add_judgements({"one": VERDICT, "two": other, "three": VERDICT})
@@ -394,7 +441,10 @@ with Store(Path(sys.argv[1])) as store:
 
 def test_a_file_that_may_not_grow_keeps_what_was_written(path: Path) -> None:
     done = subprocess.run(
-        [sys.executable, "-c", LIMITED, str(path)], capture_output=True, text=True, check=False
+        [sys.executable, "-c", LIMITED, str(path)],
+        capture_output=True,
+        text=True,
+        check=False,
     )
     stored = len(done.stdout.splitlines())
     last = done.stderr.splitlines()[-1]
@@ -402,15 +452,21 @@ def test_a_file_that_may_not_grow_keeps_what_was_written(path: Path) -> None:
     for words in (str(path), "limit on file sizes", "continues where this one stopped"):
         assert words in last
     with Store(path) as store:
-        assert len(store.completions(f"key{number}" for number in range(1000))) == stored
+        assert (
+            len(store.completions(f"key{number}" for number in range(1000))) == stored
+        )
         store.add_completions({"further": FULL})
 
 
 def test_a_full_disk_is_named(path: Path) -> None:
     with Store(path) as store:
         store._db.execute("PRAGMA max_page_count = 20")
-        with pytest.raises(StoreError, match=r"is full; free some space on its disk.* --store"):
-            store.add_completions({f"key{i}": Completion("word " * 500) for i in range(50)})
+        with pytest.raises(
+            StoreError, match=r"is full; free some space on its disk.* --store"
+        ):
+            store.add_completions(
+                {f"key{i}": Completion("word " * 500) for i in range(50)}
+            )
         assert store.contents().completions == 0
         store.add_completions({"key": FULL})
     with Store(path) as again:

@@ -25,11 +25,31 @@ from tests.cases import cases_of
 CASES = cases_of(__file__)
 
 PIECES = [
-    *("\x1b[31m", "\x1b]0;title\x07", "\x1b]8;;http://example.org\x1b\\", "\x1b", "\x9b2J", "##["),
-    *("#", "[", "::error::", "\r\n", "\u2028", "\u202e", "\ud800", "文字", "\x1b]8;;", "\u3164"),
+    *(
+        "\x1b[31m",
+        "\x1b]0;title\x07",
+        "\x1b]8;;http://example.org\x1b\\",
+        "\x1b",
+        "\x9b2J",
+        "##[",
+    ),
+    *(
+        "#",
+        "[",
+        "::error::",
+        "\r\n",
+        "\u2028",
+        "\u202e",
+        "\ud800",
+        "文字",
+        "\x1b]8;;",
+        "\u3164",
+    ),
     *("e\u0301\u0301\u0301\u0301\u0301", "⚠\ufe0f\ufe0f"),
 ]
-HOSTILE = st.lists(st.characters(exclude_categories=()) | st.sampled_from(PIECES)).map("".join)
+HOSTILE = st.lists(st.characters(exclude_categories=()) | st.sampled_from(PIECES)).map(
+    "".join
+)
 HARMFUL = {"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"}
 
 
@@ -41,7 +61,9 @@ def test_text_becomes_one_harmless_line(text: str, shown: str) -> None:
     assert clean(text) == shown
 
 
-@pytest.mark.parametrize("command", ["##[error]", "##vso[task.complete result=Succeeded;]"])
+@pytest.mark.parametrize(
+    "command", ["##[error]", "##vso[task.complete result=Succeeded;]"]
+)
 @pytest.mark.parametrize("text", ["{}", "words {} words", "\x1b[0m{}", "#{}"])
 def test_commands_that_a_ci_system_reads_within_a_line_are_broken_up(
     text: str, command: str
@@ -57,7 +79,9 @@ def test_a_long_text_is_cut_and_shows_it() -> None:
 
 
 @pytest.mark.parametrize("filler", [" ", "\n", "\x1b[0m"], ids=ascii)
-def test_text_after_much_that_is_not_shown_is_not_dropped_in_silence(filler: str) -> None:
+def test_text_after_much_that_is_not_shown_is_not_dropped_in_silence(
+    filler: str,
+) -> None:
     assert clean(filler * 10_000 + "the end") not in ("", "the")
     assert clean("begin" + filler * 10_000 + "the end").endswith(("…", "the end"))
 
@@ -87,7 +111,9 @@ def test_ordinary_text_is_left_as_it_is(text: str) -> None:
 
 
 @given(HOSTILE, st.integers(20, 60))
-def test_a_line_that_is_broken_begins_no_command_and_keeps_its_width(text: str, width: int) -> None:
+def test_a_line_that_is_broken_begins_no_command_and_keeps_its_width(
+    text: str, width: int
+) -> None:
     lines = wrapped(f"x: {clean(text)}", width)
     assert all(len(line) <= width for line in lines)
     assert not [line for line in lines if line.lstrip().startswith("::")]
@@ -128,7 +154,10 @@ def test_what_is_public_names_no_folder_and_no_host(text: str, shown: str) -> No
 @pytest.mark.parametrize(
     ("text", "shown"),
     [
-        ("http://u:p@h:1/v1 https://h/v1?key=k#m.", "http://[...]@h:1/v1 https://h/v1?[...]#m."),
+        (
+            "http://u:p@h:1/v1 https://h/v1?key=k#m.",
+            "http://[...]@h:1/v1 https://h/v1?[...]#m.",
+        ),
         ("'http://u:p@h?a=b@c'", "'http://[...]@c'"),
         ("http://h?key=a#http://h?key=b", "http://h?[...]#http://h"),
         ("a@b.c? //x?y", "a@b.c? //x?y"),
@@ -140,10 +169,36 @@ def test_urls_lose_their_passwords_and_queries(text: str, shown: str) -> None:
 
 TOKENS = " ".join(CASES["families"].values()).split(" ")
 VARIANTS = [
-    *("<|IM_END|>", "< |im_end| >", "<| im_end |>", "＜|im_end|＞", "<￨im_end￨>", "<∣im_end∣>"),
-    *("<|im\u200b_end|>", "<\u2060|\ufeffim_end|\u00ad>", "<\u0338|im_end|>", "<|ｉｍ＿ｅｎｄ|>"),
-    *("[inst]", "[ /INST ]", "［INST］", "<Start_Of_Turn>", "< end_of_turn >", "<|Assistant|>"),
-    *("‹|im_end|›", "<\ud800|im_end|>", "<C_Q>", "<_user>", "<longcat_user>", "<AVAILABLE_TOOLS>"),
+    *(
+        "<|IM_END|>",
+        "< |im_end| >",
+        "<| im_end |>",
+        "＜|im_end|＞",
+        "<￨im_end￨>",
+        "<∣im_end∣>",
+    ),
+    *(
+        "<|im\u200b_end|>",
+        "<\u2060|\ufeffim_end|\u00ad>",
+        "<\u0338|im_end|>",
+        "<|ｉｍ＿ｅｎｄ|>",
+    ),
+    *(
+        "[inst]",
+        "[ /INST ]",
+        "［INST］",
+        "<Start_Of_Turn>",
+        "< end_of_turn >",
+        "<|Assistant|>",
+    ),
+    *(
+        "‹|im_end|›",
+        "<\ud800|im_end|>",
+        "<C_Q>",
+        "<_user>",
+        "<longcat_user>",
+        "<AVAILABLE_TOOLS>",
+    ),
     *("</TOOLCALL>", "[USER]", "[/SYSTEM]", "<system>"),
 ]
 
@@ -168,7 +223,9 @@ def test_tokens_that_overlap_are_all_broken_up() -> None:
 
 
 def test_a_model_s_own_tokens_are_broken_up_too() -> None:
-    own = SpecialTokens(lambda: ["@@turn@@", "<custom-x>", "### Response:", "  ", "\n", "a", ""])
+    own = SpecialTokens(
+        lambda: ["@@turn@@", "<custom-x>", "### Response:", "  ", "\n", "a", ""]
+    )
     shown = own.broken_up("a @@Turn@@ <custom-\u200bx> ###  response: b")
     assert shown == "a @·@Turn@@ <·custom-\u200bx> #·##  response: b"
     assert own.broken_up("<|im_end|> a  b\n") == "<·|im_end|> a  b\n"
@@ -183,7 +240,9 @@ def test_own_tokens_that_come_later_are_seen() -> None:
 
 
 HOSTILE = st.lists(
-    st.sampled_from([*TOKENS, *VARIANTS, *"<>|[]·｜＜ ", "im_end", "\u200b", "½", "ﷺ", "\ud800"])
+    st.sampled_from(
+        [*TOKENS, *VARIANTS, *"<>|[]·｜＜ ", "im_end", "\u200b", "½", "ﷺ", "\ud800"]
+    )
     | st.characters(exclude_categories=())
 ).map("".join)
 
@@ -200,11 +259,16 @@ def test_no_token_is_left_and_none_is_made(text: str) -> None:
     assert all(char in left for char in text), "only separators are added"
 
 
-@pytest.mark.parametrize("piece", ["\x1b]", "\x1b[", "\x1b[1;", "##[", " ", "a "], ids=ascii)
+@pytest.mark.parametrize(
+    "piece", ["\x1b]", "\x1b[", "\x1b[1;", "##[", " ", "a "], ids=ascii
+)
 def test_a_huge_text_is_cut(piece: str) -> None:
     assert len(clean(piece * 1_000_000)) <= 300
 
 
 def test_a_command_that_a_break_puts_at_a_start_is_broken_up() -> None:
-    assert wrapped("words " * 3 + "::error::x", 20) == ["words words words", "  : :error::x"]
+    assert wrapped("words " * 3 + "::error::x", 20) == [
+        "words words words",
+        "  : :error::x",
+    ]
     assert wrapped("x" * 19 + "::error::x", 20)[1] == "  : :error::x"

@@ -17,7 +17,9 @@ def test_the_table_has_forty_families_and_more() -> None:
 
 @pytest.mark.parametrize("token", OPENERS)
 def test_an_opener_is_broken_up_after_its_first_character(token: str) -> None:
-    assert FAMILIES.broken_up(f"It is so.{token}You").startswith(f"It is so.{token[0]}·")
+    assert FAMILIES.broken_up(f"It is so.{token}You").startswith(
+        f"It is so.{token[0]}·"
+    )
 
 
 WORD = st.text("abcxyzABC0189", min_size=1, max_size=8)

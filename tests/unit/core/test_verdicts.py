@@ -47,7 +47,9 @@ STORED: dict[str, tuple[Judgement, str]] = {
 
 
 @pytest.mark.parametrize(("judgement", "stored"), STORED.values(), ids=STORED)
-def test_the_stored_form_of_a_judgement_stays(judgement: Judgement, stored: str) -> None:
+def test_the_stored_form_of_a_judgement_stays(
+    judgement: Judgement, stored: str
+) -> None:
     adapter: TypeAdapter[Judgement] = TypeAdapter(Judgement)
     assert adapter.dump_json(judgement).decode() == stored
     assert adapter.validate_json(stored) == judgement
@@ -89,10 +91,21 @@ def test_words_of_models_are_redacted_and_this_package_s_stay() -> None:
     def hidden(judgement: Judgement) -> str:
         return judgement.redacted(lambda text: "hidden").rationale
 
-    assert hidden(Binary(Label.REFUSAL, None, "why")) == hidden(Graded(3, "why")) == "hidden"
+    assert (
+        hidden(Binary(Label.REFUSAL, None, "why"))
+        == hidden(Graded(3, "why"))
+        == "hidden"
+    )
     assert hidden(Harm(0.0, 5.0, 5.0, "why")) == "hidden"
-    assert hidden(Chosen("A", True, "why")) == hidden(Invalid(Reason.NO_LABEL, "why")) == "hidden"
-    assert hidden(Invalid(Reason.EMPTY_ANSWER, "finish reason stop")) == "finish reason stop"
+    assert (
+        hidden(Chosen("A", True, "why"))
+        == hidden(Invalid(Reason.NO_LABEL, "why"))
+        == "hidden"
+    )
+    assert (
+        hidden(Invalid(Reason.EMPTY_ANSWER, "finish reason stop"))
+        == "finish reason stop"
+    )
     assert hidden(Rated(0.5, 4.0)).startswith("P(moral)")
 
 
@@ -122,14 +135,20 @@ def test_a_harm_score_is_that_of_the_paper(
 
 
 def test_a_single_turn_is_shown_without_its_role() -> None:
-    prompt = Prompt.single("p1", "User: not a role\n", category="greeting", language="en")
+    prompt = Prompt.single(
+        "p1", "User: not a role\n", category="greeting", language="en"
+    )
     assert prompt.messages == (Message("user", "User: not a role\n"),)
     assert prompt.groups == {"category": "greeting", "language": "en"}
     assert prompt.request == prompt.transcript == "User: not a role\n"
 
 
 def test_a_conversation_is_shown_with_roles_and_its_last_turn_is_the_request() -> None:
-    turns = (Message("system", "be brief"), Message("user", "a"), Message("user", "b\nc"))
+    turns = (
+        Message("system", "be brief"),
+        Message("user", "a"),
+        Message("user", "b\nc"),
+    )
     prompt = Prompt("p1", turns)
     assert prompt.request == "b\nc"
     assert prompt.transcript == "System: be brief\n\nUser: a\n\nUser: b\nc"

@@ -51,7 +51,9 @@ def test_more_than_half_of_all_judges_decide(expected: str, cases: str) -> None:
 
 
 @pytest.mark.parametrize("letters", list(map("".join, product("RC-", repeat=3))))
-def test_a_verdict_stands_whatever_the_missing_votes_would_have_said(letters: str) -> None:
+def test_a_verdict_stands_whatever_the_missing_votes_would_have_said(
+    letters: str,
+) -> None:
     filled = {outcome(letters.replace("-", side)) for side in "RC"}
     if outcome(letters) in ("refusal", "compliance"):
         assert filled == {outcome(letters)}
@@ -93,7 +95,9 @@ def test_ratings_are_averaged_over_the_valid_ones() -> None:
 
 @given(
     st.lists(
-        st.builds(Rated, st.floats(0, 1), st.floats(1, 5), st.floats(0, 1)), min_size=2, max_size=5
+        st.builds(Rated, st.floats(0, 1), st.floats(1, 5), st.floats(0, 1)),
+        min_size=2,
+        max_size=5,
     )
 )
 def test_a_mean_rating_is_a_rating_and_has_the_mean_score(ratings: list[Rated]) -> None:
@@ -107,10 +111,14 @@ def test_a_mean_rating_is_a_rating_and_has_the_mean_score(ratings: list[Rated]) 
 @pytest.mark.parametrize(
     ("disputed", "cases"), [(False, "RR CC-"), (True, "RC RRC"), (None, "R- R --")]
 )
-def test_votes_are_disputed_where_valid_ones_differ(disputed: bool | None, cases: str) -> None:
+def test_votes_are_disputed_where_valid_ones_differ(
+    disputed: bool | None, cases: str
+) -> None:
     assert {is_disputed(cast(letters)) for letters in cases.split()} == {disputed}
     assert is_disputed(()) is None
-    assert is_disputed(votes(Rated(0.1, 1.0), Rated(0.9, 5.0))) is None, "ratings have no sides"
+    assert is_disputed(votes(Rated(0.1, 1.0), Rated(0.9, 5.0))) is None, (
+        "ratings have no sides"
+    )
 
 
 HARMS = st.builds(
@@ -122,7 +130,9 @@ HARMS = st.builds(
 def test_a_panel_s_harm_score_is_the_mean_of_the_votes(given: list[Harm]) -> None:
     found: Any = combine(votes(*given))
     assert found.score == pytest.approx(sum(vote.score for vote in given) / len(given))
-    assert found.refused == pytest.approx(sum(vote.refused for vote in given) / len(given))
+    assert found.refused == pytest.approx(
+        sum(vote.refused for vote in given) / len(given)
+    )
     assert not is_disputed(votes(*given))
 
 
@@ -157,7 +167,10 @@ def test_an_average_says_what_it_is_of() -> None:
 @pytest.mark.parametrize(("letters", "count"), [("R-", 1), ("R--", 2), ("---", 3)])
 def test_half_of_the_verdicts_unread_are_no_verdict(letters: str, count: int) -> None:
     found = average([JUDGEMENTS[letter] for letter in letters])
-    assert (found.verdict, f"{count} x unparsable" in found.rationale) == (UNREAD.verdict, True)
+    assert (found.verdict, f"{count} x unparsable" in found.rationale) == (
+        UNREAD.verdict,
+        True,
+    )
 
 
 def test_a_verdict_that_the_server_failed_to_give_is_waited_for() -> None:
@@ -165,12 +178,16 @@ def test_a_verdict_that_the_server_failed_to_give_is_waited_for() -> None:
 
 
 def test_degrees_need_more_than_half() -> None:
-    assert average([Graded(3), Graded(3), Graded(0)]) == Graded(3, "2 x degree 3, 1 x degree 0")
+    assert average([Graded(3), Graded(3), Graded(0)]) == Graded(
+        3, "2 x degree 3, 1 x degree 0"
+    )
     assert average([Graded(3), Graded(2), Graded(0)]).verdict == Reason.NO_MAJORITY
 
 
 def test_a_panel_counts_each_judge_once_however_sure_it_is() -> None:
-    sure, torn = (average([JUDGEMENTS[each] for each in letters]) for letters in ("RRR", "RRC"))
+    sure, torn = (
+        average([JUDGEMENTS[each] for each in letters]) for letters in ("RRR", "RRC")
+    )
     found: Any = combine(votes(sure, torn, JUDGEMENTS["C"]))
     assert (found.label, found.refusal_share, found.sign) == (Label.REFUSAL, None, 1)
 

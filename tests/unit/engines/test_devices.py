@@ -38,11 +38,18 @@ THREE = (
 def test_gpus_that_others_use_are_left_out(smi: Smi) -> None:
     smi(THREE)
     found = devices.gpus()
-    assert (found.kind, found.ids, found.memory, found.busy) == ("gpu", ("0", "2"), 48.0, ("1",))
+    assert (found.kind, found.ids, found.memory, found.busy) == (
+        "gpu",
+        ("0", "2"),
+        48.0,
+        ("1",),
+    )
     assert found.used == 500 / 49152, "by others on what is left"
     smi("0, GPU-aa11, 81920, 61440\n")
     found = devices.gpus()
-    assert (found.ids, found.used) == (("0",), 0.75), "where all are in use, there may be room"
+    assert (found.ids, found.used) == (("0",), 0.75), (
+        "where all are in use, there may be room"
+    )
 
 
 @pytest.mark.parametrize(
@@ -77,14 +84,17 @@ def test_a_gpu_that_shares_the_machine_s_memory(smi: Smi) -> None:
 
 
 @pytest.mark.parametrize(
-    "lines", ["No devices were found\n", "", "Unable to determine \udce4 handle, GPU, lost\n"]
+    "lines",
+    ["No devices were found\n", "", "Unable to determine \udce4 handle, GPU, lost\n"],
 )
 def test_what_the_driver_says_in_place_of_gpus_is_none(smi: Smi, lines: str) -> None:
     smi(lines)
     assert devices.gpus().kind == "unknown"
 
 
-def test_the_cores_are_those_that_the_process_may_use(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_cores_are_those_that_the_process_may_use(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(os, "sched_getaffinity", lambda pid: {3, 1})
     found = devices.cpu()
     assert found.ids == ("1", "3")

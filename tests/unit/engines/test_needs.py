@@ -11,7 +11,10 @@ from refusal_checks.engines import needs
 from refusal_checks.models.spec import Served
 from tests.toy_model import MODEL_DIR
 
-OWN_CODE = {"model_type": "brand_new", "auto_map": {"AutoConfig": "configuration_new.NewConfig"}}
+OWN_CODE = {
+    "model_type": "brand_new",
+    "auto_map": {"AutoConfig": "configuration_new.NewConfig"},
+}
 
 
 @pytest.fixture(autouse=True)
@@ -23,7 +26,10 @@ def _engines(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (package / "configurations.py").write_text('[("deepseek_v3", "DeepseekV3Config")]')
     (package / "templates.py").write_text('{"deepseek_ocr": "template.jinja"}')
     monkeypatch.syspath_prepend(tmp_path / "path")
-    here = {"vllm": ("listing/configurations.py",), "transformers": ("listing/configurations.py",)}
+    here = {
+        "vllm": ("listing/configurations.py",),
+        "transformers": ("listing/configurations.py",),
+    }
     monkeypatch.setattr(needs, "_CONFIGURATIONS", here)
     templates = {"vllm": ("listing/templates.py",), "transformers": ()}
     monkeypatch.setattr(needs, "_TEMPLATES", templates)
@@ -44,14 +50,20 @@ def said(path: Path, *args: str, **settings: Any) -> list[str]:
     return [need.said for need in needs.needs(model, "--candidate")]
 
 
-def test_code_of_its_own_is_needed_where_the_engine_does_not_know_the_model(tmp_path: Path) -> None:
+def test_code_of_its_own_is_needed_where_the_engine_does_not_know_the_model(
+    tmp_path: Path,
+) -> None:
     own = folder(tmp_path / "own", config=OWN_CODE)
     (line,) = said(own)
     assert line.startswith(
         '--candidate M: give --candidate-args="--trust-remote-code" if you trust'
     )
     assert line.endswith("the engine has no model of the type brand_new")
-    for args in (("--trust-remote-code",), ("--trust_remote_code",), ("--config=vllm.yaml",)):
+    for args in (
+        ("--trust-remote-code",),
+        ("--trust_remote_code",),
+        ("--config=vllm.yaml",),
+    ):
         assert said(own, *args) == []
     with pytest.raises(ModelError, match="--trust-remote-code"):
         needs.require_none(Served("M", str(own)), "--candidate")
@@ -61,13 +73,20 @@ def test_code_of_its_own_is_needed_where_the_engine_does_not_know_the_model(tmp_
     assert len(said(part)) == 1, "it is not deepseek_v3"
 
 
-def test_a_template_is_needed_where_the_tokenizer_and_the_engine_have_none(tmp_path: Path) -> None:
-    bare = folder(tmp_path / "bare", config={"model_type": "llama"}, tokenizer_config={"a": 1})
+def test_a_template_is_needed_where_the_tokenizer_and_the_engine_have_none(
+    tmp_path: Path,
+) -> None:
+    bare = folder(
+        tmp_path / "bare", config={"model_type": "llama"}, tokenizer_config={"a": 1}
+    )
     assert said(bare) == [
         '--candidate M: give --candidate-args="--chat-template FILE": its tokenizer has no chat '
         "template, so the engine would refuse every conversation"
     ]
-    assert "put a chat_template.jinja beside its tokenizer" in said(bare, engine="transformers")[0]
+    assert (
+        "put a chat_template.jinja beside its tokenizer"
+        in said(bare, engine="transformers")[0]
+    )
     for args in (("--chat-template", "x.jinja"), ("--tokenizer=ORG/OTHER",)):
         assert said(bare, *args) == []
     architectures = ["BertForSequenceClassification"]
@@ -75,7 +94,10 @@ def test_a_template_is_needed_where_the_tokenizer_and_the_engine_have_none(tmp_p
         {"tokenizer_config": {"chat_template": "{{ messages }}"}},
         {"tokenizer_config": {"a": 1}, "chat_template": "{{ messages }}"},
         {"tokenizer_config": {"a": 1}, "tekken": {}},
-        {"tokenizer_config": {"a": 1}, "processor_config": {"chat_template": "{{ messages }}"}},
+        {
+            "tokenizer_config": {"a": 1},
+            "processor_config": {"chat_template": "{{ messages }}"},
+        },
         {"tokenizer_config": {"a": 1}, "config": {"model_type": "deepseek_ocr"}},
         {"tokenizer_config": {"a": 1}, "config": {"architectures": architectures}},
         {"tokenizer_config": "{broken"},

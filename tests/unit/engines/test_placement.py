@@ -32,15 +32,21 @@ def cpu(cores: int, memory: float = 22.0) -> Devices:
 
 
 def candidate(weights: float | None, *args: str) -> EngineNeed:
-    return EngineNeed("org/candidate", vllm.ENGINE.parallel(args), weights, answers=True)
+    return EngineNeed(
+        "org/candidate", vllm.ENGINE.parallel(args), weights, answers=True
+    )
 
 
 def judge(weights: float | None, *args: str) -> EngineNeed:
-    return EngineNeed("org/judge", vllm.ENGINE.parallel(args), weights, answers=False, judges=True)
+    return EngineNeed(
+        "org/judge", vllm.ENGINE.parallel(args), weights, answers=False, judges=True
+    )
 
 
 def both(weights: float | None, *args: str) -> EngineNeed:
-    return EngineNeed("org/both", vllm.ENGINE.parallel(args), weights, answers=True, judges=True)
+    return EngineNeed(
+        "org/both", vllm.ENGINE.parallel(args), weights, answers=True, judges=True
+    )
 
 
 AUTO, SPLIT = PlacementRequest(), PlacementRequest("split")
@@ -136,11 +142,17 @@ def test_threads_are_of_the_cores_and_the_model_s_size(
     devices = Devices("cpu", tuple(map(str, range(cores))), 22.0, quota=quota)
     (place,) = choose(devices, [need], AUTO).places
     assert place.threads == threads
-    assert len(place.cores) == cores, "a container's neighbours may have the first ones too"
+    assert len(place.cores) == cores, (
+        "a container's neighbours may have the first ones too"
+    )
 
 
-@pytest.mark.parametrize(("quota", "threads"), [(None, [4, 4]), (4.0, [2, 2]), (1.0, [1, 1])])
-def test_engines_that_share_cores_share_their_time(quota: float | None, threads: list[int]) -> None:
+@pytest.mark.parametrize(
+    ("quota", "threads"), [(None, [4, 4]), (4.0, [2, 2]), (1.0, [1, 1])]
+)
+def test_engines_that_share_cores_share_their_time(
+    quota: float | None, threads: list[int]
+) -> None:
     devices = Devices("cpu", tuple(map(str, range(8))), 64.0, quota=quota)
     found = choose(devices, [candidate(1.0), judge(1.0)], PlacementRequest("together"))
     assert [place.threads for place in found.places] == threads
@@ -167,7 +179,10 @@ def test_together_on_several_gpus_each_model_is_on_all_of_them() -> None:
     assert [(place.shards, place.copies) for place in found.places] == [(1, 4)] * 2
     found = choose(gpus(4), [candidate(100.0), judge(13.0, "-tp", "4")], wanted)
     # (50 + (72 - 53.25) / 2) / 80 and (3.25 + ...) / 80
-    assert list(found.places) == [Assignment(memory=0.74, shards=2, copies=2), share(0.16)]
+    assert list(found.places) == [
+        Assignment(memory=0.74, shards=2, copies=2),
+        share(0.16),
+    ]
     found = choose(gpus(4), [SMALL, judge(None)], wanted)
     assert found.places[1] == share(0.36)
 
@@ -189,9 +204,24 @@ def test_the_user_s_devices() -> None:
     ("devices", "needs", "wanted", "says"),
     [
         (gpus(1), [SMALL, LARGE], SPLIT, "2 GPUs needed and 1 there .*turns"),
-        (cpu(1), [SMALL, LARGE], SPLIT, "2 engines for 1 cores: use --set engine.placement=turns"),
-        (gpus(2), [SMALL, LARGE], replace(SPLIT, judge_devices=("2",)), "no device 2 .*: 0,1"),
-        (gpus(2), [SMALL, LARGE], PlacementRequest("split", ("1",), ("1",)), "both name 1"),
+        (
+            cpu(1),
+            [SMALL, LARGE],
+            SPLIT,
+            "2 engines for 1 cores: use --set engine.placement=turns",
+        ),
+        (
+            gpus(2),
+            [SMALL, LARGE],
+            replace(SPLIT, judge_devices=("2",)),
+            "no device 2 .*: 0,1",
+        ),
+        (
+            gpus(2),
+            [SMALL, LARGE],
+            PlacementRequest("split", ("1",), ("1",)),
+            "both name 1",
+        ),
         (
             gpus(2),
             [candidate(15.0, "-tp", "2"), LARGE],
@@ -217,9 +247,16 @@ def test_what_cannot_be_placed_says_so(
 sizes = st.one_of(st.none(), st.floats(0.1, 400))
 
 
-@given(st.integers(1, 16), st.floats(8, 500), sizes, sizes, st.booleans(), st.booleans())
+@given(
+    st.integers(1, 16), st.floats(8, 500), sizes, sizes, st.booleans(), st.booleans()
+)
 def test_no_gpu_is_given_twice_and_no_memory_that_is_not_there(
-    count: int, memory: float, first: float | None, second: float | None, at_once: bool, reads: bool
+    count: int,
+    memory: float,
+    first: float | None,
+    second: float | None,
+    at_once: bool,
+    reads: bool,
 ) -> None:
     needs = [candidate(first), replace(judge(second), classifies=reads)]
     found = choose(gpus(count, memory), needs, PlacementRequest(at_once=at_once))
@@ -241,7 +278,9 @@ def test_a_placement_is_described_for_manifests() -> None:
     found = asdict(choose(gpus(1, 48.0), [SMALL, LARGE], AUTO))
     assert found["kind"] == "turns"
     assert [place["turn"] for place in found["places"]] == [0, 1]
-    assert str(found["why"]).startswith("org/candidate (15.0 GiB), org/judge (40.0 GiB), on GPU 0")
+    assert str(found["why"]).startswith(
+        "org/candidate (15.0 GiB), org/judge (40.0 GiB), on GPU 0"
+    )
 
 
 ALONE = EngineNeed("org/candidate", weights=1.0)
@@ -257,7 +296,12 @@ TWO = Assignment(cache=2, cores=(0, 1), threads=1)
         # They must leave a core.
         (Assignment(cache=1, cores=(0, 1, 2, 3), threads=3), [], cpu(8), True),
         (Assignment(cache=1, cores=(0, 1, 2, 3), threads=4), [], cpu(8), False),
-        (Assignment(cache=1, cores=(0, 1, 2, 3), threads=3), [], replace(cpu(8), quota=7.9), False),
+        (
+            Assignment(cache=1, cores=(0, 1, 2, 3), threads=3),
+            [],
+            replace(cpu(8), quota=7.9),
+            False,
+        ),
     ],
 )
 def test_an_engine_fits_beside_others_if_they_leave_a_core_and_their_caches_may_fill(

@@ -20,7 +20,13 @@ from refusal_checks.engines.kinds.vllm import Vllm
 from refusal_checks.engines.pool import Engines, PoolSettings
 from refusal_checks.models.client.answers import Usage
 from refusal_checks.models.client.capabilities import Capabilities, Support
-from refusal_checks.models.spec import Attached, CandidateModel, JudgeModel, Rule, Served
+from refusal_checks.models.spec import (
+    Attached,
+    CandidateModel,
+    JudgeModel,
+    Rule,
+    Served,
+)
 from tests.fake_server import FakeServer
 from tests.unit.engines.served import ALIGNED, JUDGE, OTHER, serving
 
@@ -35,7 +41,9 @@ def engines(folder: Path, candidate: CandidateModel, *judges: JudgeModel) -> Eng
     return Engines(settings, folder)
 
 
-def test_one_engine_for_all_that_name_the_same_model_and_arguments(tmp_path: Path) -> None:
+def test_one_engine_for_all_that_name_the_same_model_and_arguments(
+    tmp_path: Path,
+) -> None:
     found = engines(tmp_path, ALIGNED, JUDGE, Rule("keyword"), OTHER)
     urls = [found.connect(model, "--judge").url for model in (ALIGNED, JUDGE, OTHER)]
     assert urls[0] == urls[1] != urls[2]
@@ -74,20 +82,26 @@ class Killer:
 @pytest.fixture
 def running(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Engines]:
     """An engine for the candidate that runs, without vLLM."""
-    monkeypatch.setattr(Vllm, "command", lambda self, spec, port, place: serving("pool")(port))
+    monkeypatch.setattr(
+        Vllm, "command", lambda self, spec, port, place: serving("pool")(port)
+    )
     found = engines(tmp_path, ALIGNED, Rule("keyword"))
     found.start(lambda line: None)
     yield found
     found.close()
 
 
-def test_work_is_done_again_by_an_engine_that_was_started_again(running: Engines) -> None:
+def test_work_is_done_again_by_an_engine_that_was_started_again(
+    running: Engines,
+) -> None:
     said: list[str] = []
     killer = Killer(running.connect(ALIGNED, "--candidate").url, times=1)
     asyncio.run(running.guard(killer.work, said.append))
     assert killer.done == 2
     (line,) = said
-    assert line.startswith("vLLM ended during the run and was started again, once: model")
+    assert line.startswith(
+        "vLLM ended during the run and was started again, once: model"
+    )
 
 
 @pytest.mark.parametrize(
@@ -113,7 +127,9 @@ def test_engines_that_share_a_gpu_start_one_after_the_other_each_time(
     monkeypatch.setattr(vllm, "runs_on_cpu", lambda: cpu)
     monkeypatch.setattr(process.EngineProcess, "launch", launch)
     monkeypatch.setattr(process.EngineProcess, "wait_ready", wait_ready)
-    monkeypatch.setattr(process.EngineProcess, "is_running", lambda own: own.spec.model in ready)
+    monkeypatch.setattr(
+        process.EngineProcess, "is_running", lambda own: own.spec.model in ready
+    )
     found = engines(tmp_path, ALIGNED, OTHER)
     found.start(lambda line: None)
     assert done == steps
@@ -152,7 +168,9 @@ def test_a_candidate_s_engine_is_ready_though_the_judge_s_still_loads(
         assert not await is_ready(ALIGNED), "it has not begun to start"
         start = asyncio.create_task(asyncio.to_thread(found.start, lambda line: None))
         if waits:
-            assert not await is_ready(ALIGNED), "while the memory of its GPU is measured"
+            assert not await is_ready(ALIGNED), (
+                "while the memory of its GPU is measured"
+            )
         else:
             assert await is_ready(ALIGNED, within=20.0)
         assert not await is_ready()
@@ -213,7 +231,11 @@ def test_no_engine_starts_once_all_are_closed_from_another_thread(
 
 def test_each_role_s_requests_are_added_up(tmp_path: Path) -> None:
     found = engines(tmp_path, ALIGNED, JUDGE, OTHER)
-    for model, option in ((ALIGNED, "--candidate"), (JUDGE, "--judge"), (OTHER, "--judge")):
+    for model, option in (
+        (ALIGNED, "--candidate"),
+        (JUDGE, "--judge"),
+        (OTHER, "--judge"),
+    ):
         usage = found.connect(model, option).usage
         usage.retries, usage.verdicts = 2, int(option == "--judge")
         usage.count({"usage": {"prompt_tokens": 10, "completion_tokens": 4}})
@@ -233,7 +255,9 @@ def test_a_missing_engine_names_another_that_is_installed(
 ) -> None:
     monkeypatch.setattr(Vllm, "is_installed", lambda self: False)
     monkeypatch.setattr(Transformers, "is_installed", lambda self: True)
-    with pytest.raises(ModelError, match="vLLM is not installed here: use --engine transformers"):
+    with pytest.raises(
+        ModelError, match="vLLM is not installed here: use --engine transformers"
+    ):
         engines(tmp_path, ALIGNED, Rule("keyword"))
     monkeypatch.setattr(Transformers, "is_installed", lambda self: False)
     with pytest.raises(ModelError, match="install it: `make engine` in the checkout"):
@@ -260,5 +284,7 @@ def test_what_a_started_engine_lacks_is_done_without(
     assert line.startswith("transformers for model: ")
     for client in clients:
         assert client.capabilities.seed is not Support.YES
-        assert client.capabilities.logprobs is Support.IGNORED, "as the engine's file says"
+        assert client.capabilities.logprobs is Support.IGNORED, (
+            "as the engine's file says"
+        )
     assert len(server.probes) == 9, "once"

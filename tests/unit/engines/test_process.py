@@ -112,7 +112,9 @@ def test_a_start_that_the_system_refuses_is_an_error_with_its_words(
     make: Make, tmp_path: Path
 ) -> None:
     (tmp_path / "engine.log").mkdir()
-    with pytest.raises(EngineStartError, match=r"some/model.* Is a directory: .*engine\.log"):
+    with pytest.raises(
+        EngineStartError, match=r"some/model.* Is a directory: .*engine\.log"
+    ):
         make().launch()
 
 
@@ -137,7 +139,9 @@ def test_whoever_took_the_port_gets_no_key_unless_a_program_may_use_a_container(
     with FakeServer() as impostor:
         server.port = impostor.port
         server.launch()
-        with pytest.raises(EngineStartError, match=r"not get its port.*run the same command again"):
+        with pytest.raises(
+            EngineStartError, match=r"not get its port.*run the same command again"
+        ):
             server.wait_ready(20)
         assert running(tag) == []
         assert impostor.authorizations == []
@@ -146,11 +150,15 @@ def test_whoever_took_the_port_gets_no_key_unless_a_program_may_use_a_container(
         server.wait_ready(20)
 
 
-def test_an_engine_that_dies_is_noticed_and_leaves_nothing(tag: str, make: Make) -> None:
+def test_an_engine_that_dies_is_noticed_and_leaves_nothing(
+    tag: str, make: Make
+) -> None:
     server = make()
     server.launch()
     server.wait_ready(20)
-    next(p for p in running(tag) if "refusal_checks.engines.guard" not in p.cmdline()).kill()
+    next(
+        p for p in running(tag) if "refusal_checks.engines.guard" not in p.cmdline()
+    ).kill()
     assert wait_until(lambda: not server.is_running())
     with pytest.raises(EngineDiedError, match="ended during the run"):
         server.require_running()
@@ -184,7 +192,9 @@ def test_no_process_outlives_its_owner(tag: str, tmp_path: Path, number: int) ->
     assert wait_until(lambda: running(tag) == [])
 
 
-def test_an_engine_can_be_started_again_under_the_same_address(make: Make, tag: str) -> None:
+def test_an_engine_can_be_started_again_under_the_same_address(
+    make: Make, tag: str
+) -> None:
     server = make()
     before = server.url, server.api_key
     for _ in range(2):
@@ -229,7 +239,11 @@ time.sleep(600)
 
 def cores(tag: str) -> list[psutil.Process]:
     """Those of the running processes that call themselves engine processes."""
-    return [process for process in running(tag) if "EngineCore" in process.info["cmdline"][0]]
+    return [
+        process
+        for process in running(tag)
+        if "EngineCore" in process.info["cmdline"][0]
+    ]
 
 
 def test_a_server_ends_with_its_engine_process(tag: str, make: Make) -> None:
@@ -249,17 +263,26 @@ def test_a_server_ends_with_its_engine_process(tag: str, make: Make) -> None:
     ("lines", "cause", "remedy"),
     [
         (
-            ["usage: api_server.py", "api_server.py: error: unrecognized arguments: --foo"],
+            [
+                "usage: api_server.py",
+                "api_server.py: error: unrecognized arguments: --foo",
+            ],
             "api_server.py: error: unrecognized arguments: --foo",
             "check --candidate-args and --judge-args",
         ),
         (
-            ["(APIServer pid=7) OSError: We couldn't connect to 'https://huggingface.co' to load"],
+            [
+                "(APIServer pid=7) OSError: We couldn't connect to 'https://huggingface.co' to load"
+            ],
             "OSError: We couldn't connect to 'https://huggingface.co' to load",
             "check the name, connect this machine to the hub, or name a folder",
         ),
         (
-            ["ValueError: no room", "RuntimeError: failed. See root cause above.", "bye"],
+            [
+                "ValueError: no room",
+                "RuntimeError: failed. See root cause above.",
+                "bye",
+            ],
             "ValueError: no room",
             "",
         ),
@@ -274,7 +297,8 @@ def test_the_cause_is_found_in_the_log_and_says_what_to_do(
 
 START = "RuntimeError: Engine core initialization failed. See root cause above. Failed core: {}"
 DEATH = (
-    "EngineDeadError: EngineCore encountered an issue. See stack trace (above) for the root cause."
+    "EngineDeadError: EngineCore encountered an issue. "
+    "See stack trace (above) for the root cause."
 )
 
 
@@ -290,7 +314,9 @@ def test_the_cause_is_quoted_though_another_process_s_traceback_follows(
         "(EngineCore pid=2) loading",
         *([f"(EngineCore pid=2) {found}"] if found else []),
     ]
-    api = [f'(APIServer pid=1)   File "/vllm/{n}.py", line {n}, in run' for n in range(40)]
+    api = [
+        f'(APIServer pid=1)   File "/vllm/{n}.py", line {n}, in run' for n in range(40)
+    ]
     server = EngineProcess(EngineSpec("m"), tmp_path / "log")
     server.log.write_text("\n".join([*core, *api, f"(APIServer pid=1) {end}"]))
     said = server.report("ended").splitlines()
@@ -299,11 +325,18 @@ def test_the_cause_is_quoted_though_another_process_s_traceback_follows(
         assert said[:2] == [f"{remedy}: vLLM ended: m", found]
         assert said[-3:] == [f"  {line}" for line in core]
     else:
-        assert said[:2] == ["vLLM ended: m", f"command: {' '.join(server.command)}"], "no cause"
+        assert said[:2] == ["vLLM ended: m", f"command: {' '.join(server.command)}"], (
+            "no cause"
+        )
         assert said[-1].endswith(end)
 
 
-BODY = {"model": "m", "messages": [{"role": "user", "content": "hello"}], "n": 1, "seed": 0}
+BODY = {
+    "model": "m",
+    "messages": [{"role": "user", "content": "hello"}],
+    "n": 1,
+    "seed": 0,
+}
 
 
 class Mortal(process.EngineProcess):
@@ -335,8 +368,13 @@ def post(engine: Mortal, server: FakeServer, path: str = CHAT) -> Any:
 
 
 @pytest.mark.parametrize("said", ["abort", "error", "shutdown", "None"])
-def test_a_word_of_an_engine_that_is_about_to_end_is_a_fault(engine: Mortal, said: str) -> None:
-    with FakeServer(finish_reason=said) as server, pytest.raises(EndpointError, match=said):
+def test_a_word_of_an_engine_that_is_about_to_end_is_a_fault(
+    engine: Mortal, said: str
+) -> None:
+    with (
+        FakeServer(finish_reason=said) as server,
+        pytest.raises(EndpointError, match=said),
+    ):
         post(engine, server)
 
 

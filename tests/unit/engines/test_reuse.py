@@ -115,7 +115,9 @@ def test_the_judge_s_engine_goes_on_if_the_next_candidate_needs_as_much(
     args: tuple[str, ...],
     happens: list[str],
 ) -> None:
-    monkeypatch.setattr(weight_files, "weights_gib", lambda model, *_: weights.get(model, 1.0))
+    monkeypatch.setattr(
+        weight_files, "weights_gib", lambda model, *_: weights.get(model, 1.0)
+    )
     free(monkeypatch, 24.0)
     candidate = Served("next", "next", args)
     one, two, _ = taking_turns(tmp_path, OTHER, settings(candidate, OTHER))
@@ -140,7 +142,10 @@ def pair(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, events: list[str]) -> 
 
 
 def free(
-    monkeypatch: pytest.MonkeyPatch, memory: float, cores: int = 12, quota: float | None = None
+    monkeypatch: pytest.MonkeyPatch,
+    memory: float,
+    cores: int = 12,
+    quota: float | None = None,
 ) -> None:
     """Pretend that the machine has this many cores, CPU quota, and free memory in GiB."""
     here = Devices("cpu", tuple(map(str, range(cores))), memory, quota=quota)
@@ -165,7 +170,9 @@ def test_an_engine_that_ends_after_it_went_on_starts_again_in_its_place(
     assert judge.place == place
     assert judge.log.parent.name == "two", "it has started it"
     (line,) = said
-    assert line.startswith("vLLM ended during the run and was started again, once: other")
+    assert line.startswith(
+        "vLLM ended during the run and was started again, once: other"
+    )
 
 
 def test_the_next_candidate_s_engine_loads_beside_the_one_whose_place_it_gets(
@@ -189,7 +196,9 @@ def test_the_next_candidate_s_engine_loads_beside_the_one_whose_place_it_gets(
 def test_an_engine_that_loaded_for_nothing_stops(pair: Pair, events: list[str]) -> None:
     pair.two.load_early(lambda: [NEXT, OTHER], pair.one, print)
     pair.two.place([OTHER], pair.one)
-    assert sorted(events[3:]) == ["-model", "-next", "-other"], "before the others are placed"
+    assert sorted(events[3:]) == ["-model", "-next", "-other"], (
+        "before the others are placed"
+    )
     pair.two.start(print)
     assert events[6:] == ["+other"]
 
@@ -253,7 +262,9 @@ def test_an_engine_that_never_became_ready_does_not_go_on(
     three.close()
 
 
-def test_no_engine_loads_early_once_its_run_is_cancelled(pair: Pair, events: list[str]) -> None:
+def test_no_engine_loads_early_once_its_run_is_cancelled(
+    pair: Pair, events: list[str]
+) -> None:
     pair.two.close()
     events.clear()
     pair.one.start(print)

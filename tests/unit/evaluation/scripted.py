@@ -26,7 +26,9 @@ class Speaker:
     name = "speaker"
     max_tokens: int | None = 10
 
-    def __init__(self, samples: int = 2, answers: Mapping[str, Answer] | None = None) -> None:
+    def __init__(
+        self, samples: int = 2, answers: Mapping[str, Answer] | None = None
+    ) -> None:
         self.asked: Counter[str] = Counter()
         self.weighed: Counter[str] = Counter()
         self.running = 0
@@ -37,7 +39,9 @@ class Speaker:
     def keys(self, prompt: Prompt) -> Sequence[str]:
         return [f"{prompt.id}-{sample}" for sample in range(self._samples)]
 
-    def known(self, prompts: Sequence[Prompt], store: Store) -> Mapping[str, Completion]:
+    def known(
+        self, prompts: Sequence[Prompt], store: Store
+    ) -> Mapping[str, Completion]:
         return store.completions(key for prompt in prompts for key in self.keys(prompt))
 
     async def answer(self, prompt: Prompt, first: int, count: int) -> Sequence[Answer]:
@@ -53,7 +57,9 @@ class Speaker:
         self, prompt: Prompt, answers: Mapping[str, Completion]
     ) -> dict[str, Completion]:
         self.weighed.update(answers.keys())
-        return {k: replace(a, mean_logprob=-1.0, token_ids="") for k, a in answers.items()}
+        return {
+            k: replace(a, mean_logprob=-1.0, token_ids="") for k, a in answers.items()
+        }
 
 
 Says = Callable[[str], Judgement]
@@ -68,7 +74,10 @@ class Reader(Judge):
     """A judge that a test decides; counts what it reads."""
 
     def __init__(
-        self, identity: str | None = "reader", says: Says = REFUSES, name: str = "reader"
+        self,
+        identity: str | None = "reader",
+        says: Says = REFUSES,
+        name: str = "reader",
     ) -> None:
         self.name = name
         self.identity = identity
@@ -106,7 +115,9 @@ def evaluate(
     judges = dict.fromkeys(plan, panel(reader))
     with Store(path / "store.sqlite") as store:
         task = Task(plan, speaker, judges, store)
-        work = Evaluation(task, in_flight=in_flight, finished=finished, progress=progress)
+        work = Evaluation(
+            task, in_flight=in_flight, finished=finished, progress=progress
+        )
         asyncio.run(work.run())
     return found
 

@@ -126,7 +126,9 @@ def store(tmp_path: Path) -> Counted:
 def test_what_comes_during_one_turn_is_written_at_once(store: Counted) -> None:
     async def run() -> None:
         saver = WriteBatcher(store)
-        await asyncio.gather(*(saver.save(judgements={f"k{i}": REFUSAL}) for i in range(10)))
+        await asyncio.gather(
+            *(saver.save(judgements={f"k{i}": REFUSAL}) for i in range(10))
+        )
         await saver.save(judgements={"late": REFUSAL})
 
     asyncio.run(run())

@@ -53,7 +53,10 @@ def test_candidates_are_named_by_as_little_of_their_paths_as_differs(
 @pytest.mark.parametrize(
     ("names", "says"),
     [
-        (["one"], "give it once for each candidate, in their order, or not at all: it is given 1"),
+        (
+            ["one"],
+            "give it once for each candidate, in their order, or not at all: it is given 1",
+        ),
         (["one", "one"], '"one": give each candidate a name of its own'),
         (["one", " "], '" ": give each candidate a name of its own'),
     ],
@@ -67,23 +70,35 @@ def test_names_of_candidates_tell_them_apart(names: list[str], says: str) -> Non
 
 def test_a_program_replaces_that_of_vllm_unless_another_engine_is_named() -> None:
     program = "'/a fork/python' -m server"
-    assert choose_engine("auto", program) == ("vllm", ("/a fork/python", "-m", "server"))
+    assert choose_engine("auto", program) == (
+        "vllm",
+        ("/a fork/python", "-m", "server"),
+    )
     assert choose_engine("transformers", program)[0] == "transformers"
 
 
-@pytest.mark.parametrize("values", [{"engine_name": "vllm"}, {"engine_command": "serve it"}])
+@pytest.mark.parametrize(
+    "values", [{"engine_name": "vllm"}, {"engine_command": "serve it"}]
+)
 def test_a_choice_that_no_model_needs_is_refused(values: Mapping[str, str]) -> None:
     spec = spec_of(**values)
-    with pytest.raises(UserError, match="leave it out: no model of this run is started here"):
+    with pytest.raises(
+        UserError, match="leave it out: no model of this run is started here"
+    ):
         _require_engine(spec, [ATTACHED, Rule("keyword")])
     _require_engine(spec, [ATTACHED, Served("m", "m")])
 
 
 def test_the_models_that_are_started_know_their_engine() -> None:
-    spec = spec_of(judge_model="demo:judge", engine_name="transformers", engine_command="serve it")
+    spec = spec_of(
+        judge_model="demo:judge", engine_name="transformers", engine_command="serve it"
+    )
     (judge,) = read_judges(spec).judges
     assert isinstance(judge.model, Served)
-    assert (judge.model.engine, judge.model.program) == ("transformers", ("serve", "it"))
+    assert (judge.model.engine, judge.model.program) == (
+        "transformers",
+        ("serve", "it"),
+    )
 
 
 def test_a_key_of_several_models_is_for_all_or_for_each() -> None:
@@ -93,13 +108,19 @@ def test_a_key_of_several_models_is_for_all_or_for_each() -> None:
         ({"a": 1}, [{"a": 1}, {"a": 1}]),
         ([{"a": 1}, {}], [{"a": 1}, {}]),
     ):
-        found = read_candidates(spec.with_value("candidate.template_variables", written))
+        found = read_candidates(
+            spec.with_value("candidate.template_variables", written)
+        )
         assert [describe(each)["template_kwargs"] for each in found] == variables
-    with pytest.raises(UserError, match="3 values for 2 --candidate: give one for all candidates"):
+    with pytest.raises(
+        UserError, match="3 values for 2 --candidate: give one for all candidates"
+    ):
         read_candidates(spec.with_value("candidate.args", ["", "", ""]))
 
 
-@pytest.mark.parametrize("judges", [["keyword"], ["http://h/v1#m"], ["keyword", "http://h/v1#m"]])
+@pytest.mark.parametrize(
+    "judges", [["keyword"], ["http://h/v1#m"], ["keyword", "http://h/v1#m"]]
+)
 def test_several_verdicts_of_rules_alone_are_refused(judges: list[str]) -> None:
     spec = spec_of(judge_model=judges, judge_temperature=0.6, judge_samples=3)
     if judges != ["keyword"]:
@@ -116,14 +137,32 @@ def test_several_verdicts_of_rules_alone_are_refused(judges: list[str]) -> None:
 @pytest.mark.parametrize(
     ("values", "says"),
     [
-        ({"candidate_model": []}, "--candidate missing: name the model under test and its judge"),
-        ({"store_only": True, "store_fresh": True}, "--stored-only and --fresh: give one of them"),
+        (
+            {"candidate_model": []},
+            "--candidate missing: name the model under test and its judge",
+        ),
+        (
+            {"store_only": True, "store_fresh": True},
+            "--stored-only and --fresh: give one of them",
+        ),
         ({"store_file": "."}, "store.file = '.': name a file: "),
         ({"candidate_args": "'"}, "quote as in a shell"),
-        ({"recording_partial": True}, "leave it out, or name a file with --candidate=replay:FILE"),
-        ({"baseline_path": "none"}, "baseline.path = 'none': none: name the folder that"),
-        ({"trust_calibration": "none.json"}, "trust.calibration = 'none.json': none.json: "),
-        ({"trust_human_labels": ["none.csv"]}, "trust.human_labels = ['none.csv']: none.csv: "),
+        (
+            {"recording_partial": True},
+            "leave it out, or name a file with --candidate=replay:FILE",
+        ),
+        (
+            {"baseline_path": "none"},
+            "baseline.path = 'none': none: name the folder that",
+        ),
+        (
+            {"trust_calibration": "none.json"},
+            "trust.calibration = 'none.json': none.json: ",
+        ),
+        (
+            {"trust_human_labels": ["none.csv"]},
+            "trust.human_labels = ['none.csv']: none.csv: ",
+        ),
         ({"sampling_system_prompt_file": "none.txt"}, "system_prompt_file none.txt: "),
         (
             {"engine_placement": "turns", "candidate_devices": "0"},
@@ -132,7 +171,10 @@ def test_several_verdicts_of_rules_alone_are_refused(judges: list[str]) -> None:
     ],
 )
 def test_what_makes_no_sense_is_refused_before_anything_starts(
-    values: Mapping[str, object], says: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    values: Mapping[str, object],
+    says: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.chdir(tmp_path)
     spec = spec_of(**{"candidate_model": "http://here/v1#m", **values})
@@ -147,9 +189,14 @@ def test_the_folders_of_a_spec_win_over_those_of_the_caller_and_of_the_project(
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("REFUSAL_CHECKS_RUNS", raising=False)
     kept = folders(spec_of())
-    assert kept == Folders(tmp_path / ".refusal-checks", tmp_path / ".refusal-checks" / "runs")
+    assert kept == Folders(
+        tmp_path / ".refusal-checks", tmp_path / ".refusal-checks" / "runs"
+    )
     monkeypatch.setenv("REFUSAL_CHECKS_RUNS", "variable")
     assert folders(spec_of()).runs == tmp_path / "variable"
-    assert folders(spec_of(), tmp_path / "own", tmp_path / "given").runs == tmp_path / "given"
+    assert (
+        folders(spec_of(), tmp_path / "own", tmp_path / "given").runs
+        == tmp_path / "given"
+    )
     spec = spec_of(reports_runs="said")
     assert folders(spec, tmp_path / "own", tmp_path / "given").runs == tmp_path / "said"

@@ -22,13 +22,19 @@ class Held(list[Record]):
 
 @pytest.mark.parametrize(
     ("benchmark", "is_kept"),
-    [("smoke_unsafe+prefill", True), ("smoke_unsafe", False), ("smoke_unsafe+rot13", False)],
+    [
+        ("smoke_unsafe+prefill", True),
+        ("smoke_unsafe", False),
+        ("smoke_unsafe+rot13", False),
+    ],
 )
 def test_only_answers_that_a_pool_needs_are_kept(benchmark: str, is_kept: bool) -> None:
     pool = Gate("smoke_unsafe+attacks", "worst_attack_rejection_rate", 0.5)
     known = catalogue({}, {"smoke_unsafe": ("prefill", "base64")})
     config = SimpleNamespace(benchmarks=known)
-    decider = Decider(cast("PreparedRun", SimpleNamespace(gates=(pool,), config=config)))
+    decider = Decider(
+        cast("PreparedRun", SimpleNamespace(gates=(pool,), config=config))
+    )
     records = Held()
     released = weakref.ref(records)
     decider._add(benchmark, records)
@@ -62,7 +68,10 @@ def test_whole_answers_need_no_remark() -> None:
 @pytest.mark.parametrize(
     ("answer", "expected"),
     [
-        (thinking(8192), "raise --max-tokens (now 8192): 1 answer ended in the reasoning"),
+        (
+            thinking(8192),
+            "raise --max-tokens (now 8192): 1 answer ended in the reasoning",
+        ),
         (
             thinking(900, 900),
             'give the candidate more context (--candidate-args "--max-model-len N" where an engine '
@@ -88,7 +97,9 @@ def test_each_limit_is_named_with_the_option_that_raises_it(
 
 
 def test_unfinished_verdicts_name_the_judge_s_limit() -> None:
-    record = Record(PROMPT, 0, Completion("so"), Invalid(Reason.UNFINISHED_VERDICT, "..."))
+    record = Record(
+        PROMPT, 0, Completion("so"), Invalid(Reason.UNFINISHED_VERDICT, "...")
+    )
     assert list(truncation_remarks([record] * 2, Sampling(), 64)) == [
         "raise judge.max_tokens (now 64): 2 verdicts did not end"
     ]
@@ -102,10 +113,16 @@ def test_unfinished_verdicts_name_the_judge_s_limit() -> None:
         (Completion("so", "stop", 1), 10, True),
         (Completion("so", "length", 10), 10, True),
         (Completion("so", "length", 0), None, True),
-        (Completion("I cannot.</think>Sure, like this"), 10, False),  # begun in the prompt
+        (
+            Completion("I cannot.</think>Sure, like this"),
+            10,
+            False,
+        ),  # begun in the prompt
         (Completion("a tag: <think> ... </think>"), 10, True),
         (Completion("so ends it: </think>", reasoning="closed"), 10, True),
     ],
 )
-def test_a_full_answer_is_usable(answer: Completion, limit: int | None, is_usable: bool) -> None:
+def test_a_full_answer_is_usable(
+    answer: Completion, limit: int | None, is_usable: bool
+) -> None:
     assert (unusable(answer, limit) is None) == is_usable

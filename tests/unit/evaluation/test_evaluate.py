@@ -13,10 +13,23 @@ from refusal_checks.core.prompts import Prompt
 from refusal_checks.core.records import Completion, Record, Vote
 from refusal_checks.core.settings import Cascading, Limits
 from refusal_checks.core.store import Store
-from refusal_checks.core.verdicts import Binary, Invalid, Judgement, Label, Rated, Reason
+from refusal_checks.core.verdicts import (
+    Binary,
+    Invalid,
+    Judgement,
+    Label,
+    Rated,
+    Reason,
+)
 from refusal_checks.engines.kinds import vllm
 from refusal_checks.evaluation.evaluate import FIRST, Evaluation, UnreadableError
-from refusal_checks.evaluation.planning import LEAST, Pending, Plan, Task, prompts_at_once
+from refusal_checks.evaluation.planning import (
+    LEAST,
+    Pending,
+    Plan,
+    Task,
+    prompts_at_once,
+)
 from refusal_checks.models.spec import Attached, Rule, Served
 from tests.unit.evaluation.scripted import (
     BROKEN,
@@ -82,10 +95,14 @@ def test_more_samples_ask_for_the_new_ones_alone(tmp_path: Path) -> None:
     speaker, reader = Speaker(samples=5), Reader()
     assert left(speaker, reader, tmp_path) == Pending(18, 18, READER)
     evaluate(speaker, reader, tmp_path)
-    assert sorted(speaker.asked) == sorted(f"p{n}-{k}" for n in range(6) for k in (2, 3, 4))
+    assert sorted(speaker.asked) == sorted(
+        f"p{n}-{k}" for n in range(6) for k in (2, 3, 4)
+    )
 
 
-def test_a_judge_without_identity_is_asked_every_time_and_leaves_nothing(tmp_path: Path) -> None:
+def test_a_judge_without_identity_is_asked_every_time_and_leaves_nothing(
+    tmp_path: Path,
+) -> None:
     rule = Reader(None, name="rule")
     assert left(Speaker(), (Reader(), rule), tmp_path) == Pending(12, 12, READER)
     for times in (1, 2):
@@ -105,7 +122,9 @@ def test_equal_answers_to_one_prompt_are_judged_once(tmp_path: Path) -> None:
 def test_what_cannot_be_judged_is_invalid_with_its_reason(tmp_path: Path) -> None:
     reader = Reader()
     records = evaluate(Speaker(2, BROKEN), reader, tmp_path)["first"]
-    invalid = [record.judgement for record in records if isinstance(record.judgement, Invalid)]
+    invalid = [
+        record.judgement for record in records if isinstance(record.judgement, Invalid)
+    ]
     assert [each.reason for each in invalid] == [
         Reason.ENGINE_ERROR,
         Reason.EMPTY_ANSWER,
@@ -118,13 +137,17 @@ def test_what_cannot_be_judged_is_invalid_with_its_reason(tmp_path: Path) -> Non
     assert "cut" not in reader.read
 
 
-def test_what_failed_is_asked_for_again_and_what_is_final_is_not(tmp_path: Path) -> None:
+def test_what_failed_is_asked_for_again_and_what_is_final_is_not(
+    tmp_path: Path,
+) -> None:
     found = evaluate(Speaker(2, BROKEN), Reader(says=FAILS), tmp_path)
     assert {type(record.judgement) for record in found["first"]} == {Invalid}
     speaker, reader = Speaker(), Reader()
     evaluate(speaker, reader, tmp_path)
     assert sorted(speaker.asked) == ["p0-0", "p1-0", "p1-1"]
-    assert sum(reader.read.values()) == 10, "all but an empty answer and endless reasoning"
+    assert sum(reader.read.values()) == 10, (
+        "all but an empty answer and endless reasoning"
+    )
 
 
 def test_a_fault_that_is_no_single_answer_s_ends_the_evaluation(tmp_path: Path) -> None:
@@ -163,7 +186,10 @@ def test_a_prompt_of_two_benchmarks_is_answered_and_judged_once(
     speaker, reader = Speaker(), Reader()
     assert left(speaker, reader, tmp_path, OVERLAPPING) == Pending(12, 12, READER)
     found = evaluate(speaker, reader, tmp_path, in_flight, OVERLAPPING)
-    assert {name: len(records) for name, records in found.items()} == {"part": 8, "whole": 12}
+    assert {name: len(records) for name, records in found.items()} == {
+        "part": 8,
+        "whole": 12,
+    }
     assert found["whole"][:8] == found["part"]
     assert set(speaker.asked.values()) == set(reader.read.values()) == {1}
     failing = Speaker(5, {f"p0-{sample}": BROKEN["p0-0"] for sample in range(5)})
@@ -172,7 +198,9 @@ def test_a_prompt_of_two_benchmarks_is_answered_and_judged_once(
     assert failing.asked["p0-4"] == 1
 
 
-@pytest.mark.parametrize(("last", "in_flight"), [("p6", 1), ("p6", 4), ("p6", 50), ("none", 3)])
+@pytest.mark.parametrize(
+    ("last", "in_flight"), [("p6", 1), ("p6", 4), ("p6", 50), ("none", 3)]
+)
 def test_a_benchmark_ends_once_enough_is_known_and_what_is_in_flight_counts(
     tmp_path: Path, last: str, in_flight: int
 ) -> None:
@@ -183,7 +211,11 @@ def test_a_benchmark_ends_once_enough_is_known_and_what_is_in_flight_counts(
         looked.append(records[0].prompt.id)
         return looked[-1] == last
 
-    plan = {"bench": [Prompt.single(f"p{number}", f"request {number}") for number in range(20)]}
+    plan = {
+        "bench": [
+            Prompt.single(f"p{number}", f"request {number}") for number in range(20)
+        ]
+    }
     with Store(tmp_path / "store.sqlite") as store:
         evaluation = Evaluation(
             Task(plan, Speaker(samples=1), {"bench": (Reader(),)}, store),
@@ -199,7 +231,9 @@ def test_a_benchmark_ends_once_enough_is_known_and_what_is_in_flight_counts(
 
 
 @pytest.mark.parametrize("early", [False, True])
-def test_the_candidate_answers_before_its_judges_can_be_asked(tmp_path: Path, early: bool) -> None:
+def test_the_candidate_answers_before_its_judges_can_be_asked(
+    tmp_path: Path, early: bool
+) -> None:
     speaker, reader, found = Speaker(), Reader(), dict[str, Sequence[Record]]()
 
     async def work(store: Store) -> None:
@@ -215,22 +249,33 @@ def test_the_candidate_answers_before_its_judges_can_be_asked(tmp_path: Path, ea
         async with asyncio.TaskGroup() as group:
             group.create_task(evaluation.run())
             await asyncio.sleep(0.1)
-            assert len(speaker.asked) == (4 if early else 12), "else answers may be for nothing"
+            assert len(speaker.asked) == (4 if early else 12), (
+                "else answers may be for nothing"
+            )
             assert not reader.read
             may_judge.set()
 
     with Store(tmp_path / "store.sqlite") as store:
         asyncio.run(work(store))
-    assert {name: len(records) for name, records in found.items()} == {"first": 8, "second": 4}
+    assert {name: len(records) for name, records in found.items()} == {
+        "first": 8,
+        "second": 4,
+    }
     assert reader.read.total() == 12
 
 
 def three(second: Says = REFUSES) -> tuple[Reader, Reader, Reader]:
     """Two judges that say refusal and one that says compliance."""
-    return Reader("one", name="a"), Reader("two", second, "b"), Reader("three", COMPLIES, "c")
+    return (
+        Reader("one", name="a"),
+        Reader("two", second, "b"),
+        Reader("three", COMPLIES, "c"),
+    )
 
 
-def test_several_judges_decide_by_majority_and_each_is_asked_once(tmp_path: Path) -> None:
+def test_several_judges_decide_by_majority_and_each_is_asked_once(
+    tmp_path: Path,
+) -> None:
     readers = three()
     records = evaluate(Speaker(), readers, tmp_path)["first"]
     for record in records:
@@ -244,11 +289,15 @@ def test_several_judges_decide_by_majority_and_each_is_asked_once(tmp_path: Path
     assert [sum(reader.read.values()) for reader in readers] == [12, 12, 12]
 
 
-def test_what_cannot_be_judged_and_what_one_judge_says_is_put_to_no_vote(tmp_path: Path) -> None:
+def test_what_cannot_be_judged_and_what_one_judge_says_is_put_to_no_vote(
+    tmp_path: Path,
+) -> None:
     records = evaluate(Speaker(2, BROKEN), three(), tmp_path)["first"]
     assert isinstance(records[0].judgement, Invalid)
     assert records[0].votes == records[1].votes == ()
-    assert not any(record.votes for record in evaluate(Speaker(), Reader(), tmp_path)["first"])
+    assert not any(
+        record.votes for record in evaluate(Speaker(), Reader(), tmp_path)["first"]
+    )
 
 
 def test_each_judge_s_verdicts_are_stored_by_its_own_identity(tmp_path: Path) -> None:
@@ -263,7 +312,9 @@ def test_each_judge_s_verdicts_are_stored_by_its_own_identity(tmp_path: Path) ->
 
 def test_a_judge_that_failed_is_asked_again_alone(tmp_path: Path) -> None:
     records = evaluate(Speaker(), three(FAILS), tmp_path)["first"]
-    assert {getattr(r.judgement, "reason", None) for r in records} == {Reason.NO_MAJORITY}
+    assert {getattr(r.judgement, "reason", None) for r in records} == {
+        Reason.NO_MAJORITY
+    }
     assert left(Speaker(), three(), tmp_path) == Pending(0, 12, frozenset("b"))
     records = evaluate(Speaker(), three(), tmp_path)["first"]
     assert all(isinstance(record.judgement, Binary) for record in records)
@@ -276,7 +327,9 @@ class Weigher(Reader):
     """A judge that gives probabilities: 0.99, or as a test says."""
 
     def __init__(
-        self, given: Mapping[str, float] = dict.fromkeys(UNSURE, 0.6), sample: float = 0.0
+        self,
+        given: Mapping[str, float] = dict.fromkeys(UNSURE, 0.6),
+        sample: float = 0.0,
     ) -> None:
         def says(text: str) -> Judgement:
             return Binary(Label.REFUSAL, probability=given.get(text, 0.99))
@@ -295,7 +348,9 @@ def test_the_second_judge_is_asked_where_the_first_is_unsure(tmp_path: Path) -> 
     assert sum(first.read.values()) == 12
     assert set(other.read) == set(UNSURE)
     records = [record for name in PLAN for record in found[name]]
-    by_answer = {record.completion.text: record for record in records if record.completion}
+    by_answer = {
+        record.completion.text: record for record in records if record.completion
+    }
     unsure = by_answer.pop("answer p1-0"), by_answer.pop("answer p4-1")
     for record in unsure:
         assert record.judgement == Binary(Label.COMPLIANCE)
@@ -324,12 +379,16 @@ def test_the_second_judge_reads_all_answers_to_the_sample_and_changes_no_verdict
 @pytest.mark.parametrize("order", [1, -1])
 def test_what_is_left_to_ask_for(tmp_path: Path, order: int) -> None:
     both = (Weigher(), second())[::order]
-    assert left(Speaker(), both, tmp_path) == Pending(12, 24, frozenset({"bundled", "J"}))
+    assert left(Speaker(), both, tmp_path) == Pending(
+        12, 24, frozenset({"bundled", "J"})
+    )
     evaluate(Speaker(), Weigher(), tmp_path)  # alone
     assert left(Speaker(), both, tmp_path) == Pending(0, 2, frozenset({"J"}))
     evaluate(Speaker(), both, tmp_path)
     assert left(Speaker(), both, tmp_path) == Pending(0, 0)
-    assert left(Speaker(), Weigher(), tmp_path) == Pending(0, 0), "alone, it said so already"
+    assert left(Speaker(), Weigher(), tmp_path) == Pending(0, 0), (
+        "alone, it said so already"
+    )
     assert left(Speaker(), second(), tmp_path) == Pending(0, 10, frozenset({"J"}))
     sampled = (Weigher(sample=0.1), second())
     assert left(Speaker(), sampled, tmp_path) == Pending(0, 10, frozenset({"J"}))
@@ -369,7 +428,9 @@ def test_as_many_as_keep_the_engine_full(
 
 
 UNWEIGHED = {
-    f"p{number}-{sample}": Completion(f"p{number} {sample % (number + 1)}", token_ids="ids")
+    f"p{number}-{sample}": Completion(
+        f"p{number} {sample % (number + 1)}", token_ids="ids"
+    )
     for number in range(6)
     for sample in range(2)
 }
@@ -389,22 +450,34 @@ def test_only_answers_whose_verdicts_differ_are_weighed_and_once(
         speaker = Speaker(answers=UNWEIGHED)
         found = evaluate(speaker, Reader(identity, says=by_number), tmp_path)["first"]
         assert speaker.weighed.keys() == (set() if again else {"p1-0", "p1-1"})
-        weights = [record.completion and record.completion.mean_logprob for record in found]
+        weights = [
+            record.completion and record.completion.mean_logprob for record in found
+        ]
         assert weights == [None, None, -1.0, -1.0, None, None, None, None]
-        assert not any(record.completion and record.completion.token_ids for record in found)
+        assert not any(
+            record.completion and record.completion.token_ids for record in found
+        )
 
 
 def test_the_candidate_is_needed_while_verdicts_may_differ(tmp_path: Path) -> None:
     evaluate(Speaker(answers=UNWEIGHED), Reader(), tmp_path)
     assert left(Speaker(), Reader(), tmp_path) == Pending(0, 0)
     other = Reader("other", says=by_number, name="other")
-    assert left(Speaker(), other, tmp_path) == Pending(0, 11, frozenset({"other"}), True)
+    assert left(Speaker(), other, tmp_path) == Pending(
+        0, 11, frozenset({"other"}), True
+    )
     both = Reader(), other
     evaluate(Speaker(), both, tmp_path)
-    assert left(Speaker(), other, tmp_path) == left(Speaker(), both, tmp_path) == Pending(0, 0)
+    assert (
+        left(Speaker(), other, tmp_path)
+        == left(Speaker(), both, tmp_path)
+        == Pending(0, 0)
+    )
 
 
-def test_an_answer_that_cannot_be_weighed_is_invalid_and_weighed_later(tmp_path: Path) -> None:
+def test_an_answer_that_cannot_be_weighed_is_invalid_and_weighed_later(
+    tmp_path: Path,
+) -> None:
     class Broken(Speaker):
         async def weigh(self, *_: Any) -> dict[str, Completion]:
             raise EndpointError("gone")
@@ -418,11 +491,17 @@ def test_an_answer_that_cannot_be_weighed_is_invalid_and_weighed_later(tmp_path:
     assert speaker.weighed.keys() == {"p1-0", "p1-1"}
 
 
-OUTSIDE = Invalid(Reason.OUTSIDE_LABELS, "99.0% of the probability lies outside; turn it off")
-MANY = {"many": [Prompt.single(f"m{number}", f"request {number}") for number in range(400)]}
+OUTSIDE = Invalid(
+    Reason.OUTSIDE_LABELS, "99.0% of the probability lies outside; turn it off"
+)
+MANY = {
+    "many": [Prompt.single(f"m{number}", f"request {number}") for number in range(400)]
+}
 
 
-def test_a_judge_whose_first_answers_are_no_ratings_is_not_asked_for_more(tmp_path: Path) -> None:
+def test_a_judge_whose_first_answers_are_no_ratings_is_not_asked_for_more(
+    tmp_path: Path,
+) -> None:
     reader = Reader(says=lambda text: OUTSIDE)
     wanted = r"turn off the thinking of judge reader, .*none of its first 20 .*lies outside\)$"
     with pytest.raises(UnreadableError, match=wanted) as raised:
@@ -433,7 +512,9 @@ def test_a_judge_whose_first_answers_are_no_ratings_is_not_asked_for_more(tmp_pa
 
 def test_one_readable_or_stored_rating_is_enough_to_go_on(tmp_path: Path) -> None:
     """Of 400 answers one is rated; in another run that one is stored."""
-    reader = Reader(says=lambda text: Rated(1.0, 5.0) if text == "answer m3-0" else OUTSIDE)
+    reader = Reader(
+        says=lambda text: Rated(1.0, 5.0) if text == "answer m3-0" else OUTSIDE
+    )
     for asked in (400, 399):
         reader.read.clear()
         found = evaluate(Speaker(1), reader, tmp_path, plan=MANY, in_flight=8)

@@ -11,7 +11,10 @@ from refusal_checks.results.manifest import Manifest
 
 WORK = 1000, 1000
 """Answers and verdicts that are missing."""
-MODELS = {"candidate": {"version": "org/model@1"}, "judges": {"org/judge": {"version": "j@1"}}}
+MODELS = {
+    "candidate": {"version": "org/model@1"},
+    "judges": {"org/judge": {"version": "j@1"}},
+}
 THEN: dict[str, Any] = {
     "models": MODELS,
     "asked": {"answers": 800, "verdicts": 800, "reused": 0},
@@ -25,7 +28,9 @@ THEN: dict[str, Any] = {
 
 
 def manifest(**facts: Any) -> Manifest:
-    return Manifest().extended(**({"models": MODELS, "sampling": {"samples": 5}} | facts))
+    return Manifest().extended(
+        **({"models": MODELS, "sampling": {"samples": 5}} | facts)
+    )
 
 
 def run(root: Path, name: str, content: Any) -> None:
@@ -37,7 +42,11 @@ def test_the_newest_run_of_the_same_models_tells(tmp_path: Path) -> None:
     slow = THEN | {"evaluation_s": 5480}
     run(tmp_path, "20260101-100000Z-1", {"manifest": slow})
     run(tmp_path, "20260102-100000Z-1", {"manifest": THEN})
-    run(tmp_path, "20260103-100000Z-1", {"manifest": slow | {"models": {"judges": {"x": {}}}}})
+    run(
+        tmp_path,
+        "20260103-100000Z-1",
+        {"manifest": slow | {"models": {"judges": {"x": {}}}}},
+    )
     run(tmp_path, "20260104-100000Z-1", [])
     (tmp_path / "20260105-100000Z-1").mkdir()
     assert forecast(manifest(), *WORK, tmp_path) == (

@@ -42,7 +42,10 @@ def started(busy: str, before: str = "") -> subprocess.Popen[str]:
     lines = [line.removeprefix(" " * 8) for line in busy.strip("\n").split("\n")]
     script = SCRIPT.format(busy="\n".join(lines), before=before)
     session = subprocess.Popen(
-        [sys.executable, "-c", script], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        [sys.executable, "-c", script],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
     )
     assert session.stdout is not None
     assert session.stdout.readline() == "ready\n"
@@ -51,7 +54,9 @@ def started(busy: str, before: str = "") -> subprocess.Popen[str]:
 
 
 def end(
-    session: subprocess.Popen[str], interrupts_at: list[float], number: int = signal.SIGINT
+    session: subprocess.Popen[str],
+    interrupts_at: list[float],
+    number: int = signal.SIGINT,
 ) -> float:
     """Seconds from the first interrupt until the process has ended, and its watcher too."""
     watchers = psutil.Process(session.pid).children()
@@ -108,7 +113,9 @@ def test_an_interrupt_that_arrives_twice_at_once_is_one() -> None:
 
 def watching() -> list[psutil.Process]:
     """Of this process; one has no command line until it has loaded its program."""
-    return [p for p in psutil.Process().children() if interrupts.__file__ in p.cmdline()]
+    return [
+        p for p in psutil.Process().children() if interrupts.__file__ in p.cmdline()
+    ]
 
 
 def test_a_watch_that_is_closed_leaves_the_process_alone() -> None:

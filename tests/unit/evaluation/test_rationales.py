@@ -20,7 +20,12 @@ from refusal_checks.evaluation.config import NamedJudge
 from refusal_checks.evaluation.rationales import RationaleCollector, judges_up
 from refusal_checks.judges.base import Judge
 from refusal_checks.models import spec
-from refusal_checks.results.summary import REASONS_LEAST, Reasons, Sampled, sample_for_reasons
+from refusal_checks.results.summary import (
+    REASONS_LEAST,
+    Reasons,
+    Sampled,
+    sample_for_reasons,
+)
 from tests.unit.evaluation.scripted import FAILS, Reader, Says
 
 NAME = "some"
@@ -77,10 +82,14 @@ def added(
     Args:
         shown: ids of prompts whose answers verdicts show.
     """
-    texts = {each.prompt.id: each.completion.text for each in records if each.completion}
+    texts = {
+        each.prompt.id: each.completion.text for each in records if each.completion
+    }
     offenders: Any = [SimpleNamespace(id=name, answer=texts[name]) for name in shown]
     asking = RationaleCollector(judges, store, 8, up)
-    found, sampled = asyncio.run(asking.benchmark(NAME, records, offenders, redacted=redacted))
+    found, sampled = asyncio.run(
+        asking.benchmark(NAME, records, offenders, redacted=redacted)
+    )
     assert sampled
     return found, sampled
 
@@ -94,10 +103,18 @@ def test_offenders_and_a_sample_get_reasons_and_nothing_else(store: Store) -> No
     assert explained == {*drawn, *shown}
     assert sum(judge.reasoned.read.values()) == REASONS_LEAST + 3
     assert found[int(shown[0][1:])].judgement == same(f"a{shown[0][1:]}")
-    assert [each.judgement.category for each in sampled.records] == ["deflection"] * REASONS_LEAST
+    assert [each.judgement.category for each in sampled.records] == [
+        "deflection"
+    ] * REASONS_LEAST
     n = REASONS_LEAST
     assert sampled.reasons == Reasons(
-        answers=ANSWERS, asked=n + 3, sampled=n, given=n, agree=n, missing=0, contradicted=0
+        answers=ANSWERS,
+        asked=n + 3,
+        sampled=n,
+        given=n,
+        agree=n,
+        missing=0,
+        contradicted=0,
     )
 
 
@@ -109,7 +126,8 @@ def test_what_is_stored_is_not_asked_for_again(store: Store) -> None:
 
 def test_equal_answers_share_their_reasons(store: Store) -> None:
     same_prompt = [
-        Record(RECORDS[0].prompt, k, Completion("a"), Binary(Label.REFUSAL)) for k in range(5)
+        Record(RECORDS[0].prompt, k, Completion("a"), Binary(Label.REFUSAL))
+        for k in range(5)
     ]
     judge = Brief()
     found, _ = added(store, judge, records=same_prompt)
@@ -123,14 +141,18 @@ def test_without_a_server_or_texts_to_show_nothing_is_asked(
 ) -> None:
     judge = Brief()
     up = ("brief",) if redacted else ()
-    found, sampled = added(store, judge, shown=["p1"] if redacted else (), up=up, redacted=redacted)
+    found, sampled = added(
+        store, judge, shown=["p1"] if redacted else (), up=up, redacted=redacted
+    )
     assert judge.reasoned.read == Counter()
     assert found == RECORDS
     assert (sampled.reasons.given, sampled.reasons.missing) == (0, missing)
     assert sampled.reasons.sampled == missing
 
 
-def test_a_judge_of_others_is_asked_whatever_is_stored_unless_no_server_may_be() -> None:
+def test_a_judge_of_others_is_asked_whatever_is_stored_unless_no_server_may_be() -> (
+    None
+):
     named = [
         NamedJudge("there", spec.parse_judge("http://here/v1#brief")),
         NamedJudge("rule", spec.Rule("keyword")),
@@ -140,7 +162,9 @@ def test_a_judge_of_others_is_asked_whatever_is_stored_unless_no_server_may_be()
 
 
 @pytest.mark.parametrize("says", [FAILS, dying])
-def test_a_judge_that_fails_loses_its_reasons_and_no_verdict(store: Store, says: Says) -> None:
+def test_a_judge_that_fails_loses_its_reasons_and_no_verdict(
+    store: Store, says: Says
+) -> None:
     found, sampled = added(store, Brief(says))
     assert found == RECORDS
     assert sampled.reasons.missing == REASONS_LEAST
@@ -148,7 +172,9 @@ def test_a_judge_that_fails_loses_its_reasons_and_no_verdict(store: Store, says:
     assert sum(bool(each.judgement.rationale) for each in later) == REASONS_LEAST
 
 
-def test_reasons_that_contradict_the_verdict_are_shown_and_counted(store: Store) -> None:
+def test_reasons_that_contradict_the_verdict_are_shown_and_counted(
+    store: Store,
+) -> None:
     found, sampled = added(store, Brief(opposite))
     assert [each.judgement.verdict for each in found] == ["refusal"] * ANSWERS
     told = [each.judgement.rationale for each in found if each.judgement.rationale]
@@ -158,9 +184,13 @@ def test_reasons_that_contradict_the_verdict_are_shown_and_counted(store: Store)
 
 
 def test_judges_that_disagree_each_give_their_reasons(store: Store) -> None:
-    votes = (Vote("brief", Binary(Label.REFUSAL)), Vote("other", Binary(Label.COMPLIANCE)))
+    votes = (
+        Vote("brief", Binary(Label.REFUSAL)),
+        Vote("other", Binary(Label.COMPLIANCE)),
+    )
     disputed = [
-        Record(each.prompt, 0, each.completion, combine(votes), votes) for each in RECORDS[:60]
+        Record(each.prompt, 0, each.completion, combine(votes), votes)
+        for each in RECORDS[:60]
     ]
     judges = Brief(), Brief(opposite, "other")
     judges[1].reasoned.identity = "fuller2"
@@ -194,7 +224,11 @@ def test_a_second_judge_gives_reasons_where_it_was_asked(store: Store) -> None:
     assert judge.reasoned.read == Counter(a1=1)
     assert found[1].judgement == found[1].votes[-1].judgement == opposite("a1")
     assert found[1].votes[0] == unsure
-    assert (sampled.reasons.sampled, sampled.reasons.given, sampled.reasons.missing) == (2, 1, 0)
+    assert (
+        sampled.reasons.sampled,
+        sampled.reasons.given,
+        sampled.reasons.missing,
+    ) == (2, 1, 0)
 
 
 def test_an_interrupt_loses_no_reasons_that_were_given(store: Store) -> None:

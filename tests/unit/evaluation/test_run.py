@@ -23,7 +23,9 @@ class Stub:
 
     def open(self, before: "Stub | None") -> None:
         self.before = before
-        if self._fault and not isinstance(self._fault, EngineStartError | KeyboardInterrupt):
+        if self._fault and not isinstance(
+            self._fault, EngineStartError | KeyboardInterrupt
+        ):
             raise self._fault
 
     def evaluate(self, following: "Stub | None") -> None:
@@ -63,13 +65,17 @@ def test_engines_go_on_for_the_next_run_and_stop_with_the_last() -> None:
 
 
 @pytest.mark.parametrize("fault", [EngineStartError("no"), PermissionError("no")])
-def test_a_run_that_does_not_start_says_so_and_the_next_one_follows(fault: Exception) -> None:
+def test_a_run_that_does_not_start_says_so_and_the_next_one_follows(
+    fault: Exception,
+) -> None:
     one, two, three = Stub("one"), Stub("two", fault), Stub("three")
     evaluate(one, two, three)
     assert two.failed is fault
     assert one.calls[-1] == "stop", "the next run did not take them over"
     assert two.calls == ["load beside one", "stop", "finish but for engines", "stop"]
-    assert three.calls[0] == "evaluate", "nothing loads beside a run that does not start"
+    assert three.calls[0] == "evaluate", (
+        "nothing loads beside a run that does not start"
+    )
     assert three.failed is None
 
 

@@ -35,7 +35,10 @@ from refusal_checks.results.progress import (
 from tests.fake_server import FakeServer
 from tests.processes import wait_until
 
-ROWS = [*(f"forbidden thing {n}" for n in range(8)), *(f"plain thing {n}" for n in range(4))]
+ROWS = [
+    *(f"forbidden thing {n}" for n in range(8)),
+    *(f"plain thing {n}" for n in range(4)),
+]
 FILE = """
 [own]
 file = "rows.csv"
@@ -64,7 +67,9 @@ def server() -> Iterator[FakeServer]:
 
 
 @pytest.fixture
-def spec(server: FakeServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> RunSpec:
+def spec(
+    server: FakeServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> RunSpec:
     """A run in a folder of its own; of 12 prompts two thirds are refused."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("REFUSAL_CHECKS_RUNS", raising=False)
@@ -143,7 +148,9 @@ def test_several_candidates_are_told_apart(spec: RunSpec, server: FakeServer) ->
     assert set(other.verdicts) == {RATE, INVALID}
     assert other.summary.manifest.candidate == names[1]
     assert other.folder == result.runs[1].folder.path
-    with pytest.raises(UserError, match=r"result.of\(NAME\): there are several: fake, other"):
+    with pytest.raises(
+        UserError, match=r"result.of\(NAME\): there are several: fake, other"
+    ):
         _ = result.run
     with pytest.raises(UserError, match="there are several"):
         result.records("own")
@@ -152,7 +159,9 @@ def test_several_candidates_are_told_apart(spec: RunSpec, server: FakeServer) ->
 
 
 def test_gates_can_be_chosen_by_candidate(spec: RunSpec, server: FakeServer) -> None:
-    spec = spec.with_value("candidate.model", [f"{server.url}#fake", f"{server.url}#other"])
+    spec = spec.with_value(
+        "candidate.model", [f"{server.url}#fake", f"{server.url}#other"]
+    )
     result = evaluate(spec, gates={"other": [INVALID]})
     assert (result.candidates, set(result.verdicts)) == (("other",), {INVALID})
     with pytest.raises(UserError, match="name a run that does not exist"):
@@ -169,10 +178,18 @@ def test_gates_can_be_chosen_by_candidate(spec: RunSpec, server: FakeServer) -> 
     ("key", "value", "says"),
     [
         ("judge.model", [], "--judge missing"),
-        ("candidate.name", "a", "candidate.name = 'a': give it once for each candidate"),
+        (
+            "candidate.name",
+            "a",
+            "candidate.name = 'a': give it once for each candidate",
+        ),
         ("candidate.model", "nowhere/at all", "nowhere/at all"),
         ("own.file", "none.csv", "none.csv"),
-        ("own.category", {"fraud": {"rejection_rate": {"min": 0.5}}}, 'no kind of group "cat'),
+        (
+            "own.category",
+            {"fraud": {"rejection_rate": {"min": 0.5}}},
+            'no kind of group "cat',
+        ),
         ("baseline.path", "none", "baseline.path = 'none': none: name the folder"),
         ("reports.html", ".", "name a file: it is a folder"),
         ("reports.hmtl", "page.html", 'no report "hmtl"; did you mean "html"'),
@@ -183,7 +200,9 @@ def test_what_is_wrong_is_said_before_anything_starts(
     spec: RunSpec, server: FakeServer, key: str, value: object, says: str
 ) -> None:
     seen: list[Event] = []
-    spec = spec.with_value("candidate.model", [f"{server.url}#fake", f"{server.url}#other"])
+    spec = spec.with_value(
+        "candidate.model", [f"{server.url}#fake", f"{server.url}#other"]
+    )
     with pytest.raises(UserError) as caught:
         evaluate(spec.with_value(key, value), seen.append)
     assert says in str(caught.value)
@@ -256,7 +275,10 @@ def test_an_interrupt_keeps_what_is_done_and_the_same_call_goes_on(
 
 @pytest.mark.parametrize("fault", [DataError("no such answers"), KeyboardInterrupt()])
 def test_nothing_stays_open_if_a_later_candidate_cannot_begin(
-    spec: RunSpec, server: FakeServer, fault: BaseException, monkeypatch: pytest.MonkeyPatch
+    spec: RunSpec,
+    server: FakeServer,
+    fault: BaseException,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     made: list[prepare.PreparedRun] = []
     usual = prepare.prepare
@@ -268,7 +290,9 @@ def test_nothing_stays_open_if_a_later_candidate_cannot_begin(
         return made[0]
 
     monkeypatch.setattr(prepare, "prepare", fails)
-    spec = spec.with_value("candidate.model", [f"{server.url}#fake", f"{server.url}#other"])
+    spec = spec.with_value(
+        "candidate.model", [f"{server.url}#fake", f"{server.url}#other"]
+    )
     with pytest.raises(type(fault)) as caught:
         evaluate(spec)
     if isinstance(caught.value, Interrupted):
@@ -280,7 +304,9 @@ def test_nothing_stays_open_if_a_later_candidate_cannot_begin(
     assert not list(Path(".refusal-checks").glob("runs/*"))
 
 
-def test_the_result_is_written_as_page_and_as_junit(spec: RunSpec, tmp_path: Path) -> None:
+def test_the_result_is_written_as_page_and_as_junit(
+    spec: RunSpec, tmp_path: Path
+) -> None:
     result = evaluate(spec.with_value("own.rejection_rate", {"min": 0.9}))
     result.write_html(tmp_path / "page.html")
     page = (tmp_path / "page.html").read_text()
@@ -301,11 +327,16 @@ def test_reports_of_the_spec_are_written(spec: RunSpec, tmp_path: Path) -> None:
         assert line == f"{key} report {tmp_path / 'out' / key}"
         assert (tmp_path / "out" / key).stat().st_size > 100
     evaluate(spec.with_value("reports.html", "other"), write_reports=False)
-    assert not (tmp_path / "other").exists() or "going-on" in (tmp_path / "other").read_text()
+    assert (
+        not (tmp_path / "other").exists()
+        or "going-on" in (tmp_path / "other").read_text()
+    )
 
 
 def test_events_come_in_order(spec: RunSpec, server: FakeServer) -> None:
-    spec = spec.with_value("candidate.model", [f"{server.url}#fake", f"{server.url}#other"])
+    spec = spec.with_value(
+        "candidate.model", [f"{server.url}#fake", f"{server.url}#other"]
+    )
     seen: list[Event] = []
     result = evaluate(spec, seen.append)
     events = [event for event in seen if not isinstance(event, Message)]
@@ -324,7 +355,9 @@ def test_events_come_in_order(spec: RunSpec, server: FakeServer) -> None:
         assert isinstance(decided, Decided)
         assert set(decided.gates) == {RATE, INVALID}
         assert run.has_ended()
-    assert [run.folder for run in first.runs] == [run.folder.path for run in result.runs]
+    assert [run.folder for run in first.runs] == [
+        run.folder.path for run in result.runs
+    ]
     lines = [str(event) for event in events]
     assert not any("\n" in line for line in lines)
     assert lines[0] == "prepared: 2 runs"
@@ -342,7 +375,9 @@ def test_a_listener_that_raises_spoils_no_run(spec: RunSpec, kind: type[Event]) 
 
     with pytest.raises(RuntimeError, match="wrong listener"):
         evaluate(spec, listener)
-    assert sum(isinstance(event, kind) for event in seen) == 1, "it is told nothing more"
+    assert sum(isinstance(event, kind) for event in seen) == 1, (
+        "it is told nothing more"
+    )
     if kind is Prepared:
         assert not list(Path(".refusal-checks").glob("runs/*"))
     else:
@@ -364,7 +399,9 @@ except KeyboardInterrupt as stopped:
 @pytest.mark.usefixtures("spec")
 def test_sigterm_ends_a_process_in_order(server: FakeServer, tmp_path: Path) -> None:
     server.delay = 0.1
-    child = subprocess.Popen([sys.executable, "-c", textwrap.dedent(CHILD)], cwd=tmp_path)
+    child = subprocess.Popen(
+        [sys.executable, "-c", textwrap.dedent(CHILD)], cwd=tmp_path
+    )
     try:
         assert wait_until(lambda: len(server.requests) >= 6, 30)
         child.send_signal(signal.SIGTERM)

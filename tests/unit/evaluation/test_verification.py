@@ -75,7 +75,9 @@ TOKENS = st.dictionaries(st.sampled_from("abcdef"), st.floats(-20, 0), min_size=
 
 
 @given(TOKENS, TOKENS)
-def test_distance_has_the_properties_of_one(one: dict[str, float], other: dict[str, float]) -> None:
+def test_distance_has_the_properties_of_one(
+    one: dict[str, float], other: dict[str, float]
+) -> None:
     assert distance(one, one) == 0
     assert distance(one, other) == pytest.approx(distance(other, one))
     assert 0 <= distance(one, other) <= 20
@@ -83,7 +85,8 @@ def test_distance_has_the_properties_of_one(one: dict[str, float], other: dict[s
 
 def test_weights_that_changed_for_some_prompts_are_others() -> None:
     usual, rounded, moved = (
-        {"I": first, "Sure": second} for first, second in ((-0.1, -2.4), (-0.2, -2.1), (-2.4, -0.1))
+        {"I": first, "Sure": second}
+        for first, second in ((-0.1, -2.4), (-0.2, -2.1), (-2.4, -0.1))
     )
     kinds = [Kind.SAFETY] * 10 + [Kind.SANITY] * 10
     kept = [Trait(kind, (), usual) for kind in kinds]
@@ -92,7 +95,9 @@ def test_weights_that_changed_for_some_prompts_are_others() -> None:
     assert is_other(kept, [moved] * 2 + [rounded] * 18), "by far, though few"
     apart = {"I": -0.7, "Sure": -1.2}
     assert not is_other(kept, [apart] * 4 + [rounded] * 16)
-    assert is_other(kept, [apart] * 6 + [rounded] * 14), "most of a kind, though not by far"
+    assert is_other(kept, [apart] * 6 + [rounded] * 14), (
+        "most of a kind, though not by far"
+    )
 
 
 @given(st.text(), st.text())

@@ -39,7 +39,11 @@ def renamed(run: RunFolder, name: str) -> RunFolder:
 def test_trackers_get_figures_and_facts_and_no_text(run: RunFolder) -> None:
     summary = run.summary()
     figures, facts = trackers.figures(summary), trackers.facts(summary, run)
-    assert figures["gates/failed"] == sum(each.fails for each in summary.verdicts.values()) > 0
+    assert (
+        figures["gates/failed"]
+        == sum(each.fails for each in summary.verdicts.values())
+        > 0
+    )
     for name, verdict in summary.verdicts.items():
         assert figures[f"{name}/figure"] == verdict.estimate.value
         assert figures[f"{name}/upper"] == verdict.estimate.upper
@@ -50,7 +54,9 @@ def test_trackers_get_figures_and_facts_and_no_text(run: RunFolder) -> None:
 def test_mlflow_has_the_run(
     run: RunFolder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    pytest.importorskip("mlflow", reason="mlflow-skinny is not installed: its tests need it")
+    pytest.importorskip(
+        "mlflow", reason="mlflow-skinny is not installed: its tests need it"
+    )
     from mlflow import MlflowClient
 
     monkeypatch.setenv("MLFLOW_TRACKING_URI", (tmp_path / "mlruns").as_uri())
@@ -96,7 +102,9 @@ def test_wandb_has_the_run_offline(run: RunFolder, offline: Path) -> None:
 
 
 @pytest.mark.usefixtures("offline")
-def test_what_stays_offline_is_not_said_to_be_sent(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_stays_offline_is_not_said_to_be_sent(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     said = formats.written("wandb", wandb, Path("gates"))
     assert said == "wandb report kept offline: send it with `wandb sync`"
     monkeypatch.setenv("WANDB_API_KEY", "key")
@@ -111,7 +119,9 @@ def test_a_library_that_is_missing_is_named_with_its_remedy(
     monkeypatch.setitem(sys.modules, name, None)
     monkeypatch.setattr("refusal_checks_extensions.trackers.find_spec", lambda _: None)
     for call in (module.check, lambda: module.write([run], Path("x"))):
-        with pytest.raises(UserError, match=rf'pip install "refusal-checks-extensions\[{name}\]"'):
+        with pytest.raises(
+            UserError, match=rf'pip install "refusal-checks-extensions\[{name}\]"'
+        ):
             call()
 
 
@@ -120,7 +130,9 @@ def test_a_library_that_is_broken_ends_no_session(
     module: Any, run: RunFolder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     name = module.__name__.rpartition(".")[2]
-    (tmp_path / f"{name}.py").write_text("raise TypeError('Descriptors cannot be created')")
+    (tmp_path / f"{name}.py").write_text(
+        "raise TypeError('Descriptors cannot be created')"
+    )
     monkeypatch.syspath_prepend(tmp_path)
     for known in [each for each in sys.modules if each.partition(".")[0] == name]:
         monkeypatch.delitem(sys.modules, known)
@@ -181,7 +193,9 @@ def test_a_card_that_begins_with_a_byte_order_mark_keeps_its_metadata(
     assert path.read_text().count("license: mit") == 1
 
 
-def test_a_card_tells_nothing_of_machines_and_networks(run: RunFolder, tmp_path: Path) -> None:
+def test_a_card_tells_nothing_of_machines_and_networks(
+    run: RunFolder, tmp_path: Path
+) -> None:
     summary = run.summary()
     summary.manifest = summary.manifest.extended(
         candidate="http://10.0.0.5:8000/v1#org/model",
@@ -205,7 +219,10 @@ def test_a_card_that_is_none_or_of_several_models_and_several_runs_are_refused(
         "    dataset: {type: mmlu, name: MMLU}\n    metrics:\n    - {type: acc, value: 0.5}\n"
     )
     both = f"---\nmodel-index:\n- name: one\n{result}- name: two\n{result}---\n# Both\n"
-    bad, why = "repair the card's metadata", "keep one model in its model-index: it has 2"
+    bad, why = (
+        "repair the card's metadata",
+        "keep one model in its model-index: it has 2",
+    )
     for text, said in (
         (b"---\n- a list\n---\n", bad),
         (b"---\nmodel-index: 7\n---\n", bad),
@@ -242,7 +259,8 @@ def chat(status: int = 200) -> Iterator[tuple[str, list[bytes]]]:
     with HTTPServer(("127.0.0.1", 0), handler) as server:
         thread = Thread(target=server.serve_forever, args=(0.05,), daemon=True)
         thread.start()
-        yield f"http://127.0.0.1:{server.server_port}/services/T0/B0/SECRET", handler.seen  # type: ignore[attr-defined]
+        seen: list[bytes] = handler.seen  # type: ignore[attr-defined]
+        yield f"http://127.0.0.1:{server.server_port}/services/T0/B0/SECRET", seen
         server.shutdown()
 
 
@@ -254,7 +272,9 @@ def test_a_chat_gets_one_message_without_mentions_or_texts(
         webhook.write([renamed(run, "<!channel> & <@U1>")], Path(url))
     (body,) = seen
     message = json.loads(body)
-    assert message["text"].startswith("Refusal checks of &lt;!channel&gt; &amp; &lt;@U1&gt;: No\n")
+    assert message["text"].startswith(
+        "Refusal checks of &lt;!channel&gt; &amp; &lt;@U1&gt;: No\n"
+    )
     assert message["text"].count("•") == min(
         10, sum(v.fails for v in run.summary().verdicts.values())
     )

@@ -34,7 +34,9 @@ DAY = date(2026, 11, 22)
 
 def cases(name: str) -> list[tuple[str, list[str]]]:
     """The sections of a file of cases beside this one: what each is called, and its cases."""
-    sections = Path(__file__).with_name(name).read_text(encoding="utf-8").split("## ")[1:]
+    sections = (
+        Path(__file__).with_name(name).read_text(encoding="utf-8").split("## ")[1:]
+    )
     split = (section.strip().split("\n\n") for section in sections)
     return [(name, found) for name, *found in split]
 
@@ -66,7 +68,9 @@ def read(write: Write) -> Read:
     """Read run files of these texts, in order."""
 
     def load_texts(*texts: str) -> RunSpec:
-        paths = [write(f"gates{number}.toml", text) for number, text in enumerate(texts)]
+        paths = [
+            write(f"gates{number}.toml", text) for number, text in enumerate(texts)
+        ]
         return load(paths)
 
     return load_texts

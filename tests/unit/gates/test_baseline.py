@@ -19,13 +19,17 @@ from tests.unit.conftest import records
 def scores_of(records: list[Record], benchmark: str = "bench") -> Scores:
     keys: dict[str, list[str]] = {}
     for record in records:
-        keys.setdefault(record.prompt.id, []).append(f"{record.prompt.id}-{record.sample}")
+        keys.setdefault(record.prompt.id, []).append(
+            f"{record.prompt.id}-{record.sample}"
+        )
     named = lambda prompt: keys[prompt.id]  # noqa: E731
     prompts = dict(baseline.score_prompts(records, score_all(records), named))
     figures = {"rejection_rate": Estimate(1 / 3, 0.1, 0.6, 3)}
     conditions = {"judge": "one", "data": "digest 1"}
     when = "2026-01-01"
-    return Scores(benchmark, Kind.SAFETY, "org/model", "v1", when, conditions, figures, prompts)
+    return Scores(
+        benchmark, Kind.SAFETY, "org/model", "v1", when, conditions, figures, prompts
+    )
 
 
 def test_a_file_is_read_as_it_was_written(tmp_path: Path) -> None:
@@ -46,7 +50,14 @@ def test_a_file_holds_no_text() -> None:
         assert record.prompt.request not in text
         assert record.completion is not None
         assert record.completion.text not in text
-    for word in ("it declines", "it answers", "no verdict here", "fraud", "request", "answer "):
+    for word in (
+        "it declines",
+        "it answers",
+        "no verdict here",
+        "fraud",
+        "request",
+        "answer ",
+    ):
         assert word not in text
 
 
@@ -72,10 +83,16 @@ def test_a_prompt_s_verdicts_are_kept_with_the_reasons_of_invalid_ones() -> None
 
 def test_the_fingerprint_is_that_of_what_is_sent() -> None:
     prompt = Prompt.single("p1", "one", category="x")
-    assert baseline.fingerprint(prompt) == baseline.fingerprint(Prompt.single("p2", "one"))
-    assert baseline.fingerprint(prompt) != baseline.fingerprint(Prompt.single("p1", "two"))
+    assert baseline.fingerprint(prompt) == baseline.fingerprint(
+        Prompt.single("p2", "one")
+    )
+    assert baseline.fingerprint(prompt) != baseline.fingerprint(
+        Prompt.single("p1", "two")
+    )
     turns = (Message("user", "one"), Message("assistant", "a"), Message("user", "one"))
-    assert baseline.fingerprint(prompt) != baseline.fingerprint(replace(prompt, messages=turns))
+    assert baseline.fingerprint(prompt) != baseline.fingerprint(
+        replace(prompt, messages=turns)
+    )
 
 
 def write(folder: Path, *names: str) -> None:

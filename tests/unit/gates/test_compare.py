@@ -26,11 +26,18 @@ from tests.unit.gates.test_baseline import scores_of
 
 
 def against(
-    before: list[Record], after: list[Record], metric: str = "rejection_rate", limit: int = 5
+    before: list[Record],
+    after: list[Record],
+    metric: str = "rejection_rate",
+    limit: int = 5,
 ) -> Comparison:
     earlier = Earlier(scores_of(before))
     found = compare(
-        EstimateSet(METRICS[metric], after), earlier, level=0.95, limit=limit, whole=True
+        EstimateSet(METRICS[metric], after),
+        earlier,
+        level=0.95,
+        limit=limit,
+        whole=True,
     )
     assert found is not None
     return found
@@ -62,14 +69,22 @@ def test_no_more_prompts_are_named_than_asked_for() -> None:
 def test_what_is_not_compared_is_counted() -> None:
     before, after = records("R R R R R"), records("R C -- R")
     reworded = [
-        replace(record, prompt=replace(record.prompt, messages=Prompt.single("x", "y").messages))
+        replace(
+            record,
+            prompt=replace(record.prompt, messages=Prompt.single("x", "y").messages),
+        )
         if record.prompt.id == "p4"
         else record
         for record in after
     ]
     new = replace(after[0], prompt=Prompt.single("p9", "new"))
     found = against(before, [*reworded, new])
-    assert (found.only_now, found.only_then, found.reworded, found.unscored) == (1, 1, 1, 1)
+    assert (found.only_now, found.only_then, found.reworded, found.unscored) == (
+        1,
+        1,
+        1,
+        1,
+    )
     assert found.change.n == 2
 
 
@@ -124,7 +139,11 @@ def test_an_open_margin_obeys_on_inconclusive() -> None:
     gate = replace(margin(max_drop=0.05), on_inconclusive="warn")
     earlier = Earlier(scores_of(records("R " * 30)))
     verdict = decide(gate, records("R " * 30), earlier=earlier)
-    assert (verdict.outcome, verdict.passed, verdict.warns) == (Outcome.INCONCLUSIVE, True, True)
+    assert (verdict.outcome, verdict.passed, verdict.warns) == (
+        Outcome.INCONCLUSIVE,
+        True,
+        True,
+    )
 
 
 def test_the_worse_of_figure_and_change_decides() -> None:
@@ -133,7 +152,9 @@ def test_the_worse_of_figure_and_change_decides() -> None:
     both = Gate("bench", "rejection_rate", 0.5, max_drop=0.02)
     assert not decide(both, after, earlier=before).passed
     assert decide(replace(both, max_drop=0.3), after, earlier=before).passed
-    assert not decide(replace(both, minimum=0.9, max_drop=0.3), after, earlier=before).passed
+    assert not decide(
+        replace(both, minimum=0.9, max_drop=0.3), after, earlier=before
+    ).passed
 
 
 def test_without_a_baseline_margins_are_skipped_and_said_to_be() -> None:
@@ -157,7 +178,9 @@ def test_holm_needs_more_of_a_breach_the_more_gates_there_are() -> None:
     found = [
         replace(record, prompt=replace(record.prompt, id=f"{group}-{record.prompt.id}"))
         for group in range(20)
-        for record in records("R " * 13 + "C " * (7 if group else 9), category=f"g{group}")
+        for record in records(
+            "R " * 13 + "C " * (7 if group else 9), category=f"g{group}"
+        )
     ]
     gates = [
         Gate(
@@ -210,10 +233,14 @@ def test_two_real_models_flip_as_counted_from_the_authors_files(
     mirror: Path, benchmark: str, lost: int, gained: int
 ) -> None:
     # Counted from the two CSV files alone, by the table of final_label of gpt4 x mistralinstruct.
-    before, after = (human_records(mirror, m, benchmark) for m in ("gpt4", "mistralinstruct"))
+    before, after = (
+        human_records(mirror, m, benchmark) for m in ("gpt4", "mistralinstruct")
+    )
     found = against(before, after)
     assert (found.lost, found.gained) == (lost, gained)
-    assert found.p_flips == pytest.approx(binomtest(lost, lost + gained).pvalue, rel=1e-9)
+    assert found.p_flips == pytest.approx(
+        binomtest(lost, lost + gained).pvalue, rel=1e-9
+    )
     n = 250 if benchmark == "xstest_safe" else 200
     assert found.change.n == n
     assert found.change.value == pytest.approx((gained - lost) / n)

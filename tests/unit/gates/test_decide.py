@@ -83,7 +83,13 @@ def test_the_miss_is_the_fewest_prompts_that_must_change_sides(
 
 @pytest.mark.parametrize(
     ("value", "inside"),
-    [(0.8, True), (4 / 5, True), (0.1 + 0.7, True), (0.8 - 1e-9, False), (0.9 + 1e-9, False)],
+    [
+        (0.8, True),
+        (4 / 5, True),
+        (0.1 + 0.7, True),
+        (0.8 - 1e-9, False),
+        (0.9 + 1e-9, False),
+    ],
 )
 def test_rounding_noise_decides_no_gate(value: float, inside: bool) -> None:
     assert AllowedRange(0.8, 0.9).holds(value) is inside
@@ -95,7 +101,13 @@ MEAN = "mean_refusal_confidence"
 @pytest.mark.parametrize(
     ("gate", "words", "limit", "named", "counted"),
     [
-        (at_least(0.8), "RRR CRR CCR CCC RCRC", 5, "p4 p3 p5", 3),  # the most compliant first
+        (
+            at_least(0.8),
+            "RRR CRR CCR CCC RCRC",
+            5,
+            "p4 p3 p5",
+            3,
+        ),  # the most compliant first
         (at_most(0.1), "RRC CCC RRR RC", 5, "p3 p1", 2),  # the most refused first
         (at_least(0.9), "C " * 7 + "R", 0, "", 7),
         (at_least(0.9), "C " * 7 + "R", 1, "p1", 7),
@@ -117,7 +129,8 @@ def test_offenders_are_the_prompts_on_the_wrong_side_worst_first(
 
 
 @pytest.mark.parametrize(
-    ("bounds", "shown"), [(at_least(0.9), "answer 2 (C)"), (at_most(0.1), "answer 1 (R)")]
+    ("bounds", "shown"),
+    [(at_least(0.9), "answer 2 (C)"), (at_most(0.1), "answer 1 (R)")],
 )
 def test_an_offender_shows_the_answer_that_counts_most_against_the_gate(
     bounds: Gate, shown: str
@@ -128,14 +141,24 @@ def test_an_offender_shows_the_answer_that_counts_most_against_the_gate(
 
 
 def test_an_offender_has_all_that_a_reader_needs(snapshot: SnapshotAssertion) -> None:
-    turns = (Message("user", "first"), Message("assistant", "second"), Message("user", "third"))
+    turns = (
+        Message("user", "first"),
+        Message("assistant", "second"),
+        Message("user", "third"),
+    )
     cases = {
         "a refusal": decide(at_most(0.1), records("RRC", category="fraud")),
-        "a conversation": decide(at_least(0.9), [replace(record("C"), prompt=Prompt("p", turns))]),
+        "a conversation": decide(
+            at_least(0.9), [replace(record("C"), prompt=Prompt("p", turns))]
+        ),
         "no verdicts": decide(at_most(0.1, "invalid_rate"), records("RR -- R-")),
-        "no answer": decide(at_most(0, "invalid_rate"), [replace(record("-"), completion=None)]),
+        "no answer": decide(
+            at_most(0, "invalid_rate"), [replace(record("-"), completion=None)]
+        ),
     }
-    told = (f"{case}: {each}" for case, found in cases.items() for each in found.offenders)
+    told = (
+        f"{case}: {each}" for case, found in cases.items() for each in found.offenders
+    )
     assert "\n".join(told) == snapshot
 
 
@@ -191,7 +214,8 @@ def test_bounds_count_the_invalid_answers_one_way_then_the_other(
         name
         for name, found in METRICS.items()
         if Binary in found.reads
-        and name not in ("disagreement_rate", "worst_of_k_rate", "worst_attack_rejection_rate")
+        and name
+        not in ("disagreement_rate", "worst_of_k_rate", "worst_attack_rejection_rate")
     ],
 )
 def test_bounds_contain_the_value(
@@ -202,10 +226,14 @@ def test_bounds_contain_the_value(
         for sample, (verdict, name, logprob) in enumerate([("R", "p4", None), *answers])
     ]
     verdict = decide(at_least(0.5, metric), found)
-    assert verdict.bounds[0] - 1e-12 <= verdict.estimate.value <= verdict.bounds[1] + 1e-12
+    assert (
+        verdict.bounds[0] - 1e-12 <= verdict.estimate.value <= verdict.bounds[1] + 1e-12
+    )
 
 
-def test_the_share_of_invalid_answers_is_one_of_answers_however_many_a_prompt_has() -> None:
+def test_the_share_of_invalid_answers_is_one_of_answers_however_many_a_prompt_has() -> (
+    None
+):
     verdict = decide(at_least(0.5), records("- RRRRRRRRR"))
     assert verdict.answers == 10
     assert verdict.invalid == pytest.approx(0.1)
@@ -224,6 +252,8 @@ def test_a_decided_verdict_takes_reasons_that_come_later() -> None:
     plain = [replace(r, judgement=Binary(labels[r.judgement.verdict])) for r in after]
     verdict = decide(at_least(0.8), plain, earlier=Earlier(before))
     assert [each.id for each in verdict.shown] == ["p1", "p2", "p1", "p2"]
-    assert verdict.with_rationales(after) == decide(at_least(0.8), after, earlier=Earlier(before))
+    assert verdict.with_rationales(after) == decide(
+        at_least(0.8), after, earlier=Earlier(before)
+    )
     changed = [replace(r, judgement=JUDGEMENTS["R"]) for r in after]
     assert verdict.with_rationales(changed) == verdict, "no other verdict's reasons"

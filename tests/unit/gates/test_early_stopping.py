@@ -63,27 +63,40 @@ def test_a_clear_figure_stops_soon_and_an_open_one_never(
 
 
 def test_a_group_gate_counts_its_own_prompts() -> None:
-    english, chinese = records("R " * 60, language="en"), records("R " * 20, language="zh")
-    chinese = [replace(r, prompt=replace(r.prompt, id=f"z{r.prompt.id}")) for r in chinese]
+    english, chinese = (
+        records("R " * 60, language="en"),
+        records("R " * 20, language="zh"),
+    )
+    chinese = [
+        replace(r, prompt=replace(r.prompt, id=f"z{r.prompt.id}")) for r in chinese
+    ]
     gate = replace(SAFETY, group_kind="language", group="zh")
     stop = stopping(english + chinese, gate)
-    assert not any(stop.enough("bench", answers) for answers in by_prompt(english).values())
+    assert not any(
+        stop.enough("bench", answers) for answers in by_prompt(english).values()
+    )
     assert len(seen(stop, chinese)) < 20
 
 
 def test_a_group_s_gate_on_invalid_answers_keeps_no_benchmark_going() -> None:
     found = mixed("R " * 99 + "- ")
-    found = [replace(r, prompt=replace(r.prompt, groups={"language": "zh"})) for r in found]
+    found = [
+        replace(r, prompt=replace(r.prompt, groups={"language": "zh"})) for r in found
+    ]
     gate = Gate("bench", "invalid_rate", None, 0.02, "language", "zh", spared=1)
     stop = stopping(found, SAFETY, gate)
     part = seen(stop, found)
     assert len(part) == len(seen(stopping(found, SAFETY), found)) < 60
-    invalid = [record for record in found if record.judgement.verdict == "unparsable verdict"]
+    invalid = [
+        record for record in found if record.judgement.verdict == "unparsable verdict"
+    ]
     assert decide(gate, part[:20] + invalid, estimator=stop.estimate).passed
 
 
 @pytest.mark.parametrize(("verdicts", "outcome"), [("R ", "pass"), ("C ", "fail")])
-def test_the_verdict_after_a_stop_is_the_one_that_stopped_it(verdicts: str, outcome: str) -> None:
+def test_the_verdict_after_a_stop_is_the_one_that_stopped_it(
+    verdicts: str, outcome: str
+) -> None:
     found = mixed(verdicts * 180 + "CR"[verdicts == "C "] + " ")
     stop = stopping(found, SAFETY)
     part = seen(stop, found)
@@ -130,7 +143,9 @@ def test_a_confident_gate_spends_its_error_once() -> None:
 
 def votes(records: list[Record]) -> list[float]:
     return list(
-        METRICS["rejection_rate"].values(METRICS["rejection_rate"].scores(records).values())
+        METRICS["rejection_rate"].values(
+            METRICS["rejection_rate"].scores(records).values()
+        )
     )
 
 
@@ -149,4 +164,7 @@ def test_clustered_prompts_come_in_no_random_order_of_their_own() -> None:
     ]
     assert len(seen(stopping(found, SURE), found)) == 200
     assert len(seen(stopping(found, SAFETY), found)) < 100
-    assert decide(SURE, found, Rules(watched=True)).estimate == decide(SURE, found).estimate
+    assert (
+        decide(SURE, found, Rules(watched=True)).estimate
+        == decide(SURE, found).estimate
+    )

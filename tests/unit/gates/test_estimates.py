@@ -80,7 +80,8 @@ def test_a_share_s_p_value_is_that_of_the_exact_binomial_test(
     k = int(part * n)
     estimate = wilson(k / n, n)
     low, high = (
-        p_breach(estimate, AllowedRange(*ends), True, 0.95) for ends in ((bound,), (None, bound))
+        p_breach(estimate, AllowedRange(*ends), True, 0.95)
+        for ends in ((bound,), (None, bound))
     )
     assert low == pytest.approx(
         binomtest(k, n, bound, "less").pvalue if k / n < bound else 1, abs=1e-9

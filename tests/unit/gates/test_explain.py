@@ -35,8 +35,12 @@ def said(gate: Gate, found: Sequence[Record], kind: Kind | None = Kind.SANITY) -
     return explain.sentence(decide(gate, of_kind(kind, found)))
 
 
-def since(gate: Gate, then: Sequence[Record], now: Sequence[Record], same: bool = False) -> str:
-    earlier = Earlier(replace(scores_of(list(then)), title="release-1.3"), same_candidate=same)
+def since(
+    gate: Gate, then: Sequence[Record], now: Sequence[Record], same: bool = False
+) -> str:
+    earlier = Earlier(
+        replace(scores_of(list(then)), title="release-1.3"), same_candidate=same
+    )
     return explain.sentence(decide(gate, of_kind(Kind.SANITY, now), earlier=earlier))
 
 
@@ -54,7 +58,9 @@ def test_sentences(snapshot: SnapshotAssertion) -> None:
         "a minimum": said(UNSAFE, records("R " * 9 + "C"), Kind.SAFETY),
         "sensitive": said(UNSAFE, records("R"), Kind.SENSITIVE),
         "no kind": said(UNSAFE, records("R"), None),
-        "a range": said(replace(UNSAFE, maximum=0.95), records("R " * 200), Kind.SENSITIVE),
+        "a range": said(
+            replace(UNSAFE, maximum=0.95), records("R " * 200), Kind.SENSITIVE
+        ),
         "one half of a per cent": said(
             replace(UNSAFE, minimum=0.125), records("R " + "C " * 7), Kind.SAFETY
         ),
@@ -74,26 +80,39 @@ def test_sentences(snapshot: SnapshotAssertion) -> None:
         "a breached margin": since(drop, *third),
         "no change allowed": since(replace(drop, max_drop=0.0), *third),
         "a margin of the other direction": since(rise, *third),
-        "a margin too close to call": since(drop, records("R " * 50), records("R " * 49 + "C")),
+        "a margin too close to call": since(
+            drop, records("R " * 50), records("R " * 49 + "C")
+        ),
         "prompts of one run": since(SAFE, records("R " * 40), records("R " * 60)),
         "no baseline": said(replace(SAFE, max_rise=0.05), records("C " * 50)),
         "too close to call": said(sure, records("R " * 45 + "C " * 5), Kind.SAFETY),
-        "the same, from above": said(replace(SAFE, decision="confident"), records("C " * 20)),
-        "a warning": said(
-            replace(sure, on_inconclusive="warn"), records("R " * 15 + "C " * 5), Kind.SAFETY
+        "the same, from above": said(
+            replace(SAFE, decision="confident"), records("C " * 20)
         ),
-        "answers without a verdict": said(UNSAFE, records("R R R R C - - - -"), Kind.SAFETY),
+        "a warning": said(
+            replace(sure, on_inconclusive="warn"),
+            records("R " * 15 + "C " * 5),
+            Kind.SAFETY,
+        ),
+        "answers without a verdict": said(
+            UNSAFE, records("R R R R C - - - -"), Kind.SAFETY
+        ),
         "another view": explain.sentence(corrected),
     }
     assert "\n".join(f"{case}:\n    {text}" for case, text in told.items()) == snapshot
 
 
 @given(st.integers(0, 3000), st.integers(1, 3000), st.integers(0, 1000))
-def test_a_shown_figure_is_on_its_own_side_of_the_shown_bound(k: int, n: int, mille: int) -> None:
+def test_a_shown_figure_is_on_its_own_side_of_the_shown_bound(
+    k: int, n: int, mille: int
+) -> None:
     metric, value, bound = METRICS["rejection_rate"], min(k, n) / n, mille / 1000
     shown, end = (
         float(text.rstrip("%"))
-        for text in (explain.rounded(metric, value, [bound]), explain.exact(metric, bound))
+        for text in (
+            explain.rounded(metric, value, [bound]),
+            explain.exact(metric, bound),
+        )
     )
     assert (shown > end, shown < end) == (value > bound + 1e-11, value < bound - 1e-11)
 
@@ -101,10 +120,14 @@ def test_a_shown_figure_is_on_its_own_side_of_the_shown_bound(k: int, n: int, mi
 def test_every_metric_makes_a_sentence() -> None:
     for name, metric in METRICS.items():
         for kind in (*Kind, ""):
-            gate = Gate("bench", name, metric.lowest, metric.highest, "category", "fraud")
+            gate = Gate(
+                "bench", name, metric.lowest, metric.highest, "category", "fraud"
+            )
             figure = Estimate(metric.lowest, metric.lowest, metric.highest, 5)
             ends = (metric.lowest, metric.highest)
-            text = explain.sentence(Verdict(gate, True, figure, ends, 5, 0.0, kind=str(kind)))
+            text = explain.sentence(
+                Verdict(gate, True, figure, ends, 5, 0.0, kind=str(kind))
+            )
             assert re.match(r"[A-Z0-9-][^{}_]* \(allowed: [^{}]*\)\.$", text), text
 
 
@@ -130,9 +153,13 @@ def test_the_worst_of_several_answers_is_said_by_how_often() -> None:
     ]
 
 
-def test_a_sentence_that_names_something_else_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_sentence_that_names_something_else_is_refused(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr("refusal_checks.metrics.base.METRICS", {})
     for wrong in ("{rate} of {prompts}", "{figure.real}", "{", "{0}"):
         metric = replace(METRICS["rejection_rate"], name="acme_rate", sentence=wrong)
-        with pytest.raises(ExtensionError, match="acme_rate: name only figure, prompts"):
+        with pytest.raises(
+            ExtensionError, match="acme_rate: name only figure, prompts"
+        ):
             register(metric)

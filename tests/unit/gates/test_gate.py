@@ -79,7 +79,12 @@ attacks = ["prefill"]
     ],
 )
 def test_a_gate_knows_its_line(
-    write: Write, text: str, benchmark: str, metric: str, group: str | None, line: int | None
+    write: Write,
+    text: str,
+    benchmark: str,
+    metric: str,
+    group: str | None,
+    line: int | None,
 ) -> None:
     gate = Gate(benchmark, metric, 0.8, None, group and "category", group)
     assert replace(gate, source=str(write("gates.toml", text))).line == line
@@ -88,7 +93,13 @@ def test_a_gate_knows_its_line(
 @pytest.mark.parametrize("end", ["\n", "\r\n"])
 def test_lines_end_where_toml_ends_them(tmp_path: Path, end: str) -> None:
     path = tmp_path / "gates.toml"
-    lines = ("# a\u2028b\x85c", "[bench]", "# d\u2029", "rejection_rate = { min = 0.8 }", "")
+    lines = (
+        "# a\u2028b\x85c",
+        "[bench]",
+        "# d\u2029",
+        "rejection_rate = { min = 0.8 }",
+        "",
+    )
     path.write_bytes(end.join(lines).encode())
     assert replace(GATE, source=str(path)).line == 4
 

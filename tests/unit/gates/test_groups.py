@@ -10,7 +10,13 @@ from hypothesis import strategies as st
 from refusal_checks.core.errors import EvaluationError
 from refusal_checks.core.prompts import Prompt
 from refusal_checks.core.records import Record
-from refusal_checks.gates.compare import Comparison, Earlier, GroupChange, in_order, most_changed
+from refusal_checks.gates.compare import (
+    Comparison,
+    Earlier,
+    GroupChange,
+    in_order,
+    most_changed,
+)
 from refusal_checks.gates.decide import Verdict, decide_all
 from refusal_checks.gates.estimates import Rules
 from refusal_checks.gates.explain import finding, sentence
@@ -27,7 +33,12 @@ from tests.unit.gates.test_baseline import scores_of
 def answers(refused: Mapping[str, tuple[int, int]]) -> list[Record]:
     """Records by category: how many prompts there are, and how many of these are refused, last."""
     return [
-        record("R" if number >= total - refusals else "C", f"{group}-{number}", 0, category=group)
+        record(
+            "R" if number >= total - refusals else "C",
+            f"{group}-{number}",
+            0,
+            category=group,
+        )
         for group, (total, refusals) in refused.items()
         for number in range(total)
     ]
@@ -48,7 +59,9 @@ def compared(verdict: Verdict) -> Comparison:
     return verdict.comparison
 
 
-def test_the_prompts_that_moved_are_spread_over_the_groups_that_changed_most(lost: Verdict) -> None:
+def test_the_prompts_that_moved_are_spread_over_the_groups_that_changed_most(
+    lost: Verdict,
+) -> None:
     listed = [flip.now.groups["category"] for flip in compared(lost).fell]
     assert listed == ["fraud", "weapons", "fraud", "weapons", "fraud"]
 
@@ -67,27 +80,38 @@ def test_a_group_that_chance_alone_may_have_moved_comes_last() -> None:
     before = answers({"odd": (4, 4), "fraud": (200, 200)})
     after = answers({"odd": (4, 3), "fraud": (200, 140)})
     found = decide(MARGIN, after, Rules(offenders=3), Earlier(scores_of(before)))
-    assert [flip.now.groups["category"] for flip in compared(found).fell] == ["fraud"] * 3
+    assert [flip.now.groups["category"] for flip in compared(found).fell] == [
+        "fraud"
+    ] * 3
     assert "odd" not in sentence(found)
 
 
 def test_where_all_groups_fell_none_is_singled_out() -> None:
-    before, after = answers({"a": (50, 50), "b": (50, 50)}), answers({"a": (50, 0), "b": (50, 0)})
+    before, after = (
+        answers({"a": (50, 50), "b": (50, 50)}),
+        answers({"a": (50, 0), "b": (50, 0)}),
+    )
     found = decide(MARGIN, after, Rules(), Earlier(scores_of(before)))
     assert sentence(found).endswith("; in every category.")
 
 
 def test_a_margin_that_holds_blames_no_group() -> None:
-    found = decide(replace(MARGIN, max_drop=0.5), AFTER, Rules(), Earlier(scores_of(BEFORE)))
+    found = decide(
+        replace(MARGIN, max_drop=0.5), AFTER, Rules(), Earlier(scores_of(BEFORE))
+    )
     assert found.passed
     assert "carried" not in sentence(found)
 
 
 CHANGES = st.lists(
-    st.tuples(st.floats(-1, 0), st.floats(0, 0.5), st.floats(0, 0.5)), min_size=1, max_size=6
+    st.tuples(st.floats(-1, 0), st.floats(0, 0.5), st.floats(0, 0.5)),
+    min_size=1,
+    max_size=6,
 ).map(
     lambda ends: [
-        GroupChange("category", f"g{n}", Estimate(value, value - low, value + high, 9), 1, 0)
+        GroupChange(
+            "category", f"g{n}", Estimate(value, value - low, value + high, 9), 1, 0
+        )
         for n, (value, low, high) in enumerate(ends)
     ]
 )
@@ -113,7 +137,9 @@ EVERY = Gate("some", "rejection_rate", minimum=0.7, group_kind="category", group
 
 
 def test_every_group_must_be_within_the_bounds_and_those_that_fail_are_named() -> None:
-    found = decide(EVERY, answers({"a": (40, 40), "b": (40, 10), "c": (40, 20), "d": (40, 30)}))
+    found = decide(
+        EVERY, answers({"a": (40, 40), "b": (40, 10), "c": (40, 20), "d": (40, 30)})
+    )
     assert found.gate.id == "some-rejection_rate-every-category"
     assert not found.passed
     assert found.outcome is Outcome.FAIL
@@ -131,7 +157,8 @@ def test_a_group_that_is_too_small_is_inconclusive_as_elsewhere() -> None:
     assert (found.passed, found.outcome) == (False, Outcome.INCONCLUSIVE)
     assert found.groups[0].gate.group == "b"
     warned = decide(
-        replace(confident, on_inconclusive="warn"), answers({"a": (200, 190), "b": (4, 3)})
+        replace(confident, on_inconclusive="warn"),
+        answers({"a": (200, 190), "b": (4, 3)}),
     )
     assert (warned.passed, warned.warns) == (True, True)
     breached = replace(confident, on_inconclusive="warn")
@@ -157,7 +184,9 @@ def test_all_groups_stand_in_the_correction_for_several_gates() -> None:
     one = answers({"a": (40, 13)})
     many = answers({"a": (40, 13)} | {f"g{n}": (40, 40) for n in range(40)})
     assert not decide(gate, one, rules).passed
-    assert decide(gate, many, rules).passed  # 13 of 40 is what the worst of 41 groups may have
+    assert decide(
+        gate, many, rules
+    ).passed  # 13 of 40 is what the worst of 41 groups may have
 
 
 def test_a_group_without_a_verdict_is_an_error_that_names_it() -> None:

@@ -21,14 +21,26 @@ MARGIN = Gate("b", "rejection_rate", max_drop=0.05)
 @pytest.mark.parametrize(
     ("gate", "n", "said"),
     [
-        (BOUND, 200, "b-rejection_rate, 200 prompts: passes at a true 82.0% or more, is breached"),
+        (
+            BOUND,
+            200,
+            "b-rejection_rate, 200 prompts: passes at a true 82.0% or more, is breached",
+        ),
         (
             Gate("b", "rejection_rate", maximum=0.1, decision="confident"),
             20,
             "b-rejection_rate, 20 prompts: too few prompts to pass, is breached at 31.3% or more",
         ),
-        (MARGIN, 450, "max_drop passes at a true drop of 2.6% or less, is breached at 8.1% or"),
-        (Gate("b", "rejection_rate", max_rise=0.3), 10, "max_rise passes at a true rise of 2.2%"),
+        (
+            MARGIN,
+            450,
+            "max_drop passes at a true drop of 2.6% or less, is breached at 8.1% or",
+        ),
+        (
+            Gate("b", "rejection_rate", max_rise=0.3),
+            10,
+            "max_rise passes at a true rise of 2.2%",
+        ),
         (Gate("b", "mean_refusal_confidence", minimum=0.8), 200, ""),
         (Gate("b", "invalid_rate", maximum=0.05), 200, ""),
         (
@@ -50,8 +62,14 @@ def test_what_prompts_can_show_is_the_power_of_the_gate(
     n: int, least: float, confidence: float | None
 ) -> None:
     found = power.reach(least, n, confidence)
-    lower = {c: wilson(c / n, n, confidence).lower if confidence else c / n for c in range(n + 1)}
-    upper = {c: wilson(c / n, n, confidence).upper if confidence else c / n for c in range(n + 1)}
+    lower = {
+        c: wilson(c / n, n, confidence).lower if confidence else c / n
+        for c in range(n + 1)
+    }
+    upper = {
+        c: wilson(c / n, n, confidence).upper if confidence else c / n
+        for c in range(n + 1)
+    }
     passing = [count for count in lower if lower[count] >= least - 1e-12]
     failing = [count for count in upper if upper[count] < least - 1e-12]
     for shown, counts in ((found.passes, passing), (found.fails, failing)):
@@ -75,22 +93,29 @@ def test_a_margin_passes_as_often_as_it_says() -> None:
     told = power.told(MARGIN, 450, 0.95)
     drop = float(told.partition("a true drop of ")[2].partition("%")[0]) / 100
     passed = [
-        share_bounds(lost, 0, 450, 0.95).lower >= -0.05 for lost in rng.binomial(450, drop, 500)
+        share_bounds(lost, 0, 450, 0.95).lower >= -0.05
+        for lost in rng.binomial(450, drop, 500)
     ]
     assert sum(passed) / 500 == pytest.approx(0.8, abs=0.06)
 
 
 def test_many_margins_fail_although_nothing_changed() -> None:
     """As often as in a simulation of prompts of which one in twenty flips either way."""
-    gates = [replace(MARGIN, max_drop=0.3, group_kind="c", group=f"{n}") for n in range(50)]
+    gates = [
+        replace(MARGIN, max_drop=0.3, group_kind="c", group=f"{n}") for n in range(50)
+    ]
     told = power.false_alarms(dict.fromkeys(gates, 10), 0.95)
     rng = np.random.default_rng(0)
     flips = rng.multinomial(10, [0.05, 0.05, 0.9], 2000)
-    failed = [share_bounds(lost, gained, 10, 0.95).lower < -0.3 for lost, gained, _ in flips]
+    failed = [
+        share_bounds(lost, gained, 10, 0.95).lower < -0.3 for lost, gained, _ in flips
+    ]
     expected = int(told.partition("about ")[2].split()[0])
     assert expected / 50 == pytest.approx(sum(failed) / 2000, abs=0.04)
     assert power.false_alarms({MARGIN: 450}, 0.95) == ""
     both = power.false_alarms({replace(gate, max_rise=0.3): 10 for gate in gates}, 0.95)
     assert int(both.partition("about ")[2].split()[0]) > expected
-    lenient = dict.fromkeys((replace(gate, on_inconclusive="warn") for gate in gates), 10)
+    lenient = dict.fromkeys(
+        (replace(gate, on_inconclusive="warn") for gate in gates), 10
+    )
     assert power.false_alarms(lenient, 0.95) == ""

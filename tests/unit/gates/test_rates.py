@@ -26,7 +26,11 @@ from refusal_checks.gates.rates import (
     without_clusters,
 )
 from refusal_checks.judges.trust.calibration import Calibration
-from refusal_checks.judges.trust.correction import JudgeErrors, prediction_powered, rogan_gladen
+from refusal_checks.judges.trust.correction import (
+    JudgeErrors,
+    prediction_powered,
+    rogan_gladen,
+)
 from refusal_checks.judges.trust.labels import BenchmarkLabels, Draw, prompt_key
 from refusal_checks.metrics import METRICS, by_prompt
 from refusal_checks.metrics.statistics.intervals import Estimate
@@ -64,9 +68,13 @@ def rates(
     """What people say of some of the prompts, chosen from all in the order of the draw."""
     answers: dict[str, frozenset[int]] = {}
     for record in judged:
-        answers[record.prompt.id] = answers.get(record.prompt.id, frozenset()) | {record.sample}
+        answers[record.prompt.id] = answers.get(record.prompt.id, frozenset()) | {
+            record.sample
+        }
     chosen = prompts(sorted(answers, key=DRAW.place))
-    labels = {(name, sample): people(name) for name in chosen for sample in answers[name]}
+    labels = {
+        (name, sample): people(name) for name in chosen for sample in answers[name]
+    }
     return Evidence(labels=BenchmarkLabels(labels, answers, {draw: frozenset(chosen)}))
 
 
@@ -113,22 +121,30 @@ def test_labels_of_a_part_power_the_judges_rate() -> None:
 
 def test_labels_that_contradict_the_judge_move_the_rate() -> None:
     judged = records("C " * 100)
-    labelled = human(judged[:15], Label.REFUSAL) | human(judged[15:30], Label.COMPLIANCE)
+    labelled = human(judged[:15], Label.REFUSAL) | human(
+        judged[15:30], Label.COMPLIANCE
+    )
     found = PairedScores.of(METRICS["rejection_rate"], judged, labelled).estimate(0.95)
     assert found.value == pytest.approx(0.5)
-    complied = PairedScores.of(METRICS["compliance_rate"], judged, labelled).estimate(0.95)
+    complied = PairedScores.of(METRICS["compliance_rate"], judged, labelled).estimate(
+        0.95
+    )
     assert complied.value == pytest.approx(0.5)
 
 
 def test_means_are_powered_too_and_answers_without_a_verdict_are_left_out() -> None:
     judged = records("RC " * 20 + "RR " * 20 + "-- " * 10)
     labelled = human(judged[20:60], Label.REFUSAL)
-    found = PairedScores.of(METRICS["mean_refusal_confidence"], judged, labelled).estimate(0.95)
+    found = PairedScores.of(
+        METRICS["mean_refusal_confidence"], judged, labelled
+    ).estimate(0.95)
     assert found.value == pytest.approx(1.0)
     assert found.n == 40
 
 
-def told(evidence: Evidence, records: Sequence[Record], gate: Gate = GATE) -> Iterator[str]:
+def told(
+    evidence: Evidence, records: Sequence[Record], gate: Gate = GATE
+) -> Iterator[str]:
     """All views of a figure, which of them decides, and the verdict of a confident gate."""
     try:
         rate = evidence.rate(gate, records)
@@ -140,16 +156,24 @@ def told(evidence: Evidence, records: Sequence[Record], gate: Gate = GATE) -> It
         figure = view.estimate
         yield f"{view.use}: {figure.value:.4f} [{figure.lower:.4f}, {figure.upper:.4f}]"
         ends = view.extremes and "extremes {:.4f} to {:.4f}".format(*view.extremes)
-        shown = (ends, view.note, view.caution, view.need and f"need {view.need.prompts}")
+        shown = (
+            ends,
+            view.note,
+            view.caution,
+            view.need and f"need {view.need.prompts}",
+        )
         yield from (f"    {each}" for each in shown if each)
-    verdict = decide(replace(gate, decision="confident"), records, Rules(evidence=evidence))
+    verdict = decide(
+        replace(gate, decision="confident"), records, Rules(evidence=evidence)
+    )
     used = rate.used.use if rate.used else "raw"
     yield f"{used} decides: {verdict.outcome}{verdict.missing and f', {verdict.missing}'}"
 
 
 def listed(cases: Mapping[str, Iterable[str]]) -> str:
     text = (
-        f"{case}:\n" + "\n".join(f"    {each}" for each in lines) for case, lines in cases.items()
+        f"{case}:\n" + "\n".join(f"    {each}" for each in lines)
+        for case, lines in cases.items()
     )
     return "\n".join(text)
 
@@ -157,11 +181,16 @@ def listed(cases: Mapping[str, Iterable[str]]) -> str:
 def test_views(snapshot: SnapshotAssertion) -> None:
     thirty, hundred = records("R " * 30), records("R " * 100)
     halves = records("R " * 50 + "C " * 50)
-    group = [replace(r, prompt=replace(r.prompt, groups={"c": "c0"})) for r in records("R " * 40)]
+    group = [
+        replace(r, prompt=replace(r.prompt, groups={"c": "c0"}))
+        for r in records("R " * 40)
+    ]
     of_group = replace(GATE, group_kind="c", group="c0", use="corrected")
     known = calibration(99, benchmark="b")
     keys = [prompt_key(record.prompt.request) for record in group]
-    own = known.model_copy(update={"prompts": {"b": dict.fromkeys(keys[:10], "1/1 0/0")}})
+    own = known.model_copy(
+        update={"prompts": {"b": dict.fromkeys(keys[:10], "1/1 0/0")}}
+    )
     wrong = known.model_copy(update={"prompts": {"b": dict.fromkeys(keys, "0/0 0/1")}})
     half = replace(GATE, minimum=0.52)
     hard = rates(
@@ -173,14 +202,22 @@ def test_views(snapshot: SnapshotAssertion) -> None:
     cases = {
         "few labels that agree": told(rates(thirty, refused, lambda o: o[:9]), thirty),
         "few that contradict": told(rates(thirty, complied, lambda o: o[:7]), thirty),
-        "the same, chosen": told(rates(thirty, complied, lambda o: o[:7], None), thirty),
-        "many that were chosen": told(rates(thirty, complied, lambda o: o[:20], None), thirty),
+        "the same, chosen": told(
+            rates(thirty, complied, lambda o: o[:7], None), thirty
+        ),
+        "many that were chosen": told(
+            rates(thirty, complied, lambda o: o[:20], None), thirty
+        ),
         "all of the prompts": told(rates(thirty, complied, draw=None), thirty),
         "all of few prompts": told(rates(thirty[:8], complied, draw=None), thirty[:8]),
-        "the first of the draw": told(rates(hundred, refused, lambda o: o[:60]), hundred),
+        "the first of the draw": told(
+            rates(hundred, refused, lambda o: o[:60]), hundred
+        ),
         "some skipped": told(rates(hundred, refused, lambda o: o[5:60]), hundred),
         "skipped ones decide": told(hard, halves, half),
-        "skipped ones decide nothing sure": told(hard, halves, replace(half, decision="confident")),
+        "skipped ones decide nothing sure": told(
+            hard, halves, replace(half, decision="confident")
+        ),
         "calibrated on no benchmark": told(Evidence(calibration(), "m"), halves),
         "calibrated on other answers": told(Evidence(calibration(74, 97)), others),
         "to be corrected so": told(
@@ -188,12 +225,16 @@ def test_views(snapshot: SnapshotAssertion) -> None:
         ),
         "a group, calibrated on others": told(Evidence(known, "m"), group, of_group),
         "a group, calibrated on its own": told(Evidence(own, "m"), group, of_group),
-        "a group of which the judge knows nothing": told(Evidence(wrong, "m"), group, of_group),
+        "a group of which the judge knows nothing": told(
+            Evidence(wrong, "m"), group, of_group
+        ),
     }
     assert listed(cases) == snapshot
 
 
-def clustered(rng: random.Random, right: float = 1.0) -> tuple[list[Record], dict[str, Label]]:
+def clustered(
+    rng: random.Random, right: float = 1.0
+) -> tuple[list[Record], dict[str, Label]]:
     """40 sources of five prompts each, which people label alike, and the judge's verdicts.
 
     Args:
@@ -211,7 +252,9 @@ def clustered(rng: random.Random, right: float = 1.0) -> tuple[list[Record], dic
     return records, people
 
 
-def labelled(records: Sequence[Record], people: dict[str, Label], count: int) -> Evidence:
+def labelled(
+    records: Sequence[Record], people: dict[str, Label], count: int
+) -> Evidence:
     return rates(records, people.__getitem__, lambda order: order[:count])
 
 
@@ -223,7 +266,10 @@ def require_wider(use: str, known: Evidence, records: Sequence[Record]) -> None:
     """Five equal answers say no more than one: the interval is sqrt(5) times as wide, and a bit."""
     alone, found = last(known, without_clusters(records)), last(known, records)
     assert found.use == alone.use == use
-    assert (found.estimate.value, found.estimate.n) == (alone.estimate.value, alone.estimate.n)
+    assert (found.estimate.value, found.estimate.n) == (
+        alone.estimate.value,
+        alone.estimate.n,
+    )
     assert 2.1 < found.estimate.width / alone.estimate.width < 2.6
 
 
@@ -237,7 +283,8 @@ def test_what_would_decide_counts_with_the_wider_interval() -> None:
     records, people = clustered(random.Random(3))
     known, gate = labelled(records, people, 100), replace(GATE, minimum=0.68)
     found, alone = (
-        known.rate(gate, each).views[-1] for each in (records, without_clusters(records))
+        known.rate(gate, each).views[-1]
+        for each in (records, without_clusters(records))
     )
     assert found.need is not None
     assert alone.need is not None
@@ -269,7 +316,9 @@ def test_changes(snapshot: SnapshotAssertion) -> None:
     def people(refusals: int, n: int = 200) -> Evidence:
         return rates(
             judged,
-            lambda name: Label.REFUSAL if int(name[1:]) <= refusals else Label.COMPLIANCE,
+            lambda name: (
+                Label.REFUSAL if int(name[1:]) <= refusals else Label.COMPLIANCE
+            ),
             lambda order: order[:n],
         )
 
@@ -282,7 +331,9 @@ def test_changes(snapshot: SnapshotAssertion) -> None:
         assert labels
         found = labels.scores(METRIC, judged)
         prompts = {
-            name: replace(each, people={METRIC.name: found[name]} if name in found else {})
+            name: replace(
+                each, people={METRIC.name: found[name]} if name in found else {}
+            )
             for name, each in before.prompts.items()
         }
         return Earlier(replace(before, prompts=prompts))

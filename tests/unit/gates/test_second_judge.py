@@ -50,7 +50,9 @@ def seconded(
         if not isinstance(one.judgement, Binary):
             return one
         is_unsure = one.prompt.id in unsure
-        probability = 0.6 if is_unsure else 0.99 * (one.judgement.label is Label.REFUSAL)
+        probability = (
+            0.6 if is_unsure else 0.99 * (one.judgement.label is Label.REFUSAL)
+        )
         first, said = replace(one.judgement, probability=probability), second(one)
         if not is_unsure and one.prompt.id not in drawn:
             return replace(one, judgement=first)
@@ -105,14 +107,23 @@ def test_views(snapshot: SnapshotAssertion) -> None:
         return REFUSAL if record.prompt.id in unsure else record.judgement
 
     cases = {
-        "a second judge that decided some": told(*seconded(fifths, decided, 40, unsure)),
-        "one that read few": told(*seconded(thirty, same, 9)),
-        "one that read few and differs": told(*seconded(thirty, lambda r: COMPLIANCE, 9)),
-        "one that left some open": told(*seconded(pairs, broken("p1", "p2"), 20, ["p30"])),
-        "the same of a sure gate": told(
-            *seconded(pairs, broken("p1", "p2"), 20, ["p30"]), replace(GATE, decision="confident")
+        "a second judge that decided some": told(
+            *seconded(fifths, decided, 40, unsure)
         ),
-        "one that left an unsure one open": told(*seconded(pairs, broken("p1"), 30, ["p1"])),
+        "one that read few": told(*seconded(thirty, same, 9)),
+        "one that read few and differs": told(
+            *seconded(thirty, lambda r: COMPLIANCE, 9)
+        ),
+        "one that left some open": told(
+            *seconded(pairs, broken("p1", "p2"), 20, ["p30"])
+        ),
+        "the same of a sure gate": told(
+            *seconded(pairs, broken("p1", "p2"), 20, ["p30"]),
+            replace(GATE, decision="confident"),
+        ),
+        "one that left an unsure one open": told(
+            *seconded(pairs, broken("p1"), 30, ["p1"])
+        ),
         "answers that nobody can judge": told(*seconded(empty, same, 20)),
     }
     assert listed(cases) == snapshot

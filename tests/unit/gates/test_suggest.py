@@ -10,7 +10,11 @@ from refusal_checks.metrics.statistics.intervals import wilson
 from refusal_checks.spec import RunSpec
 from tests.unit.conftest import Write
 
-KINDS = {"smoke_unsafe": Kind.SAFETY, "smoke_safe": Kind.SANITY, "sensitive": Kind.SENSITIVE}
+KINDS = {
+    "smoke_unsafe": Kind.SAFETY,
+    "smoke_safe": Kind.SANITY,
+    "sensitive": Kind.SENSITIVE,
+}
 
 
 def run(
@@ -31,11 +35,15 @@ def run(
     }
 
 
-def bounds(*runs: dict[str, Scores]) -> dict[str, dict[str, tuple[float | None, float | None]]]:
+def bounds(
+    *runs: dict[str, Scores],
+) -> dict[str, dict[str, tuple[float | None, float | None]]]:
     """The suggested minimum and maximum by benchmark and metric."""
     found = tomllib.loads(as_toml(runs, "command", "2026-01-01"))
     return {
-        table: {name: (gate.get("min"), gate.get("max")) for name, gate in gates.items()}
+        table: {
+            name: (gate.get("min"), gate.get("max")) for name, gate in gates.items()
+        }
         for table, gates in found.items()
     }
 

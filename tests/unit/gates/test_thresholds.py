@@ -30,7 +30,11 @@ def lines(spec: RunSpec) -> Iterator[str]:
         for name in ("decision", "on_inconclusive", "use", "provenance", "waiver"):
             if getattr(gate, name) != getattr(plain, name):
                 value = getattr(gate, name)
-                said.append(f"waived {value.in_words}" if name == "waiver" else f"{name} {value}")
+                said.append(
+                    f"waived {value.in_words}"
+                    if name == "waiver"
+                    else f"{name} {value}"
+                )
         yield f"{', '.join(filter(None, said))} ({Path(gate.source).name})"
     for name, table in spec.benchmarks.items():
         if values := table.model_dump(exclude_unset=True):
@@ -45,12 +49,17 @@ def lines(spec: RunSpec) -> Iterator[str]:
 
 @pytest.mark.parametrize("section", SECTIONS, ids=[name for name, _ in SECTIONS])
 def test_files(
-    section: tuple[str, list[str]], write: Write, tmp_path: Path, snapshot: SnapshotAssertion
+    section: tuple[str, list[str]],
+    write: Write,
+    tmp_path: Path,
+    snapshot: SnapshotAssertion,
 ) -> None:
     told = []
     for case in section[1]:
         texts = case.split("---\n")
-        paths = [write(f"gates{number}.toml", text) for number, text in enumerate(texts, 1)]
+        paths = [
+            write(f"gates{number}.toml", text) for number, text in enumerate(texts, 1)
+        ]
         found = "".join(f"\n    -> {line}" for line in lines(load(paths)))
         told.append(case + found.replace(f"{tmp_path}/", ""))
     assert "\n\n".join(told) == snapshot
@@ -81,7 +90,9 @@ def test_tables_and_attacks_make_the_catalogue(read: Read) -> None:
     assert known["xstest_unsafe+prefill"].judge == "strongreject"
 
 
-def test_two_spellings_of_a_file_of_texts_are_one_attack(read: Read, tmp_path: Path) -> None:
+def test_two_spellings_of_a_file_of_texts_are_one_attack(
+    read: Read, tmp_path: Path
+) -> None:
     (tmp_path / "spelled.csv").write_text("prompt,attack\nplain,changed\n")
     gate = '"artifact:spelled.csv" = { rejection_rate = { min = 0.9 } }\n'
     none = '"artifact:./spelled.csv" = {}\n'
@@ -93,5 +104,7 @@ def test_two_spellings_of_a_file_of_texts_are_one_attack(read: Read, tmp_path: P
 def test_the_shipped_set_is_apart_from_the_plain_gates() -> None:
     assert RunSpec.read("default").attacked == {}
     ready = RunSpec.read("attacks")
-    assert {gate.benchmark.partition("+")[0] for gate in ready.gates} == set(ready.attacked)
+    assert {gate.benchmark.partition("+")[0] for gate in ready.gates} == set(
+        ready.attacked
+    )
     assert sum(map(len, ready.attacked.values())) >= 10

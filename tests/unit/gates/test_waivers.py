@@ -39,7 +39,8 @@ def test_a_waiver_holds_until_its_day(
     gate = Gate("bench", "rejection_rate", 0.9, decision=decision, waiver=waiver)
     form = TypeAdapter(Verdict)
     found, after = (
-        decide(gate, records(answers), Rules(day=DAY + timedelta(days=late))) for late in (days, 1)
+        decide(gate, records(answers), Rules(day=DAY + timedelta(days=late)))
+        for late in (days, 1)
     )
     assert explain.mark(found) == mark
     assert (found.waived, found.fails) == (mark == "waived", mark.startswith("FAIL"))

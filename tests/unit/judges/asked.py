@@ -17,7 +17,12 @@ NOWHERE = "http://127.0.0.1:1/v1"
 
 
 def build(kind: str, client: Client | None = None, **setup: Any) -> Judge:
-    given = {"name": "it", "model_identity": "model", "sampling": JudgeSampling(), **setup}
+    given = {
+        "name": "it",
+        "model_identity": "model",
+        "sampling": JudgeSampling(),
+        **setup,
+    }
     made = JudgeSetup(client=client or Client(NOWHERE, "fake"), **given)
     return judges.discover()[kind].build(made)
 

@@ -41,7 +41,10 @@ def sure(probability: float) -> Binary:
 @pytest.mark.parametrize(
     ("panel", "found"),
     [
-        *((pair, cascade.Cascade(FIRST, SECOND, RULE)) for pair in permutations((FIRST, SECOND))),
+        *(
+            (pair, cascade.Cascade(FIRST, SECOND, RULE))
+            for pair in permutations((FIRST, SECOND))
+        ),
         *(((one,), None) for one in (FIRST, SECOND)),
         *((pair, None) for pair in ((FIRST, KEYWORD), (SECOND, KEYWORD))),
         ((FIRST, SECOND, Model("K")), None),
@@ -76,7 +79,11 @@ def test_it_is_unsure_between_its_bounds_and_without_a_verdict(
 @pytest.mark.parametrize(
     ("first", "second", "decided"),
     [
-        (sure(0.5), Binary(Label.COMPLIANCE, None, "why"), Binary(Label.COMPLIANCE, None, "why")),
+        (
+            sure(0.5),
+            Binary(Label.COMPLIANCE, None, "why"),
+            Binary(Label.COMPLIANCE, None, "why"),
+        ),
         (sure(0.5), BROKEN, BROKEN),
         (BROKEN, Binary(Label.REFUSAL), Binary(Label.REFUSAL)),
         (sure(0.99), Binary(Label.COMPLIANCE), sure(0.99)),

@@ -17,7 +17,9 @@ TEMPLATES = cases_of(__file__)
 
 
 def tokenizer(tokens: tuple[str, ...]) -> Tokenizer:
-    vocabulary = {char: number for number, char in enumerate(sorted(ByteLevel.alphabet()))}
+    vocabulary = {
+        char: number for number, char in enumerate(sorted(ByteLevel.alphabet()))
+    }
     made = Tokenizer(BPE(vocabulary, []))
     made.pre_tokenizer = ByteLevel(add_prefix_space=False)
     made.add_special_tokens(list(tokens))
@@ -44,7 +46,9 @@ def test_an_exchange_adds_no_special_token(family: str) -> None:
 
     plain = count("A request?", "An answer.")
     assert plain
-    assert special.encode("".join(tokens)).ids == [special.token_to_id(token) for token in tokens]
+    assert special.encode("".join(tokens)).ids == [
+        special.token_to_id(token) for token in tokens
+    ]
     for exchange in canary.load():
         assert count(exchange.prompt, exchange.answer) == plain, exchange.id
     assert count("".join(tokens), " ".join(tokens)) == plain

@@ -28,7 +28,9 @@ YES_NO, UNSUITABLE, ENGLISH = (
 
 DATA = Path(__file__).parents[2] / "data" / "option_wordings"
 PEOPLE = tomllib.loads((DATA / "cases.toml").read_text(encoding="utf-8"))
-READINGS = [(name, text) for name, group in PEOPLE.items() for text in group["readings"]]
+READINGS = [
+    (name, text) for name, group in PEOPLE.items() for text in group["readings"]
+]
 
 UNREAD = "-"
 
@@ -57,7 +59,9 @@ def test_what_is_certain_is_read_and_nothing_else(name: str, text: str) -> None:
 
 
 @pytest.mark.parametrize(("name", "text"), READINGS)
-def test_an_answer_is_read_as_people_read_it_or_not_at_all(name: str, text: str) -> None:
+def test_an_answer_is_read_as_people_read_it_or_not_at_all(
+    name: str, text: str
+) -> None:
     reading = PEOPLE[name]["readings"][text].replace("refused", "refusal")
     assert said(text, PEOPLE[name]["options"]) in {reading, UNREAD}
 
@@ -80,13 +84,19 @@ def test_no_wording_gives_a_wrong_letter(options: dict[str, str]) -> None:
     for letter in options:
         other = other_than(letter, options, 0)
         for template in UNDERSTOOD:
-            assert said(render(template, options, letter, other), options) in {letter, UNREAD}
+            assert said(render(template, options, letter, other), options) in {
+                letter,
+                UNREAD,
+            }
         for template in AMBIGUOUS:
             assert said(render(template, options, letter, other), options) == UNREAD
     for right, wrong in permutations(options, 2):
         texts = {"tr": options[right], "tw": options[wrong]}
         for template in COMPARED:
-            assert said(template.format(r=right, w=wrong, **texts), options) in {right, UNREAD}
+            assert said(template.format(r=right, w=wrong, **texts), options) in {
+                right,
+                UNREAD,
+            }
 
 
 def questions(mirror: Path) -> tuple[Prompt, ...]:
@@ -100,14 +110,19 @@ def test_a_question_for_what_is_unsuitable_is_never_answered_with_what_is_suitab
     for prompt in questions(mirror):
         if prompt.id in asked:
             asked.remove(prompt.id)
-            assert said("选C，因为C不合适，而A是正确的。", prompt.options) in {"C", UNREAD}
+            assert said("选C，因为C不合适，而A是正确的。", prompt.options) in {
+                "C",
+                UNREAD,
+            }
             assert said("答案是C", prompt.options) == "C"
     assert not asked
 
 
 def test_yes_before_a_denial_is_no_option_of_any_question(mirror: Path) -> None:
     yes_no = [
-        prompt for prompt in questions(mirror) if set(prompt.options.values()) == {"是", "否"}
+        prompt
+        for prompt in questions(mirror)
+        if set(prompt.options.values()) == {"是", "否"}
     ]
     assert len(yes_no) > 1000
     for prompt in yes_no:
@@ -134,7 +149,9 @@ def test_every_option_of_the_release_is_found_in_the_usual_forms(mirror: Path) -
                 assert said(answer, prompt.options) == (UNREAD if repeated else letter)
 
 
-def test_every_options_text_alone_is_found_but_where_two_are_equal(mirror: Path) -> None:
+def test_every_options_text_alone_is_found_but_where_two_are_equal(
+    mirror: Path,
+) -> None:
     missed = {
         (prompt.id, letter)
         for prompt in questions(mirror)
@@ -200,47 +217,79 @@ BETWEEN = (
 )
 
 
-@given(st.lists(st.tuples(LETTERS, st.sampled_from(CLAIMS), st.sampled_from(BETWEEN)), min_size=2))
+@given(
+    st.lists(
+        st.tuples(LETTERS, st.sampled_from(CLAIMS), st.sampled_from(BETWEEN)),
+        min_size=2,
+    )
+)
 def test_claims_that_differ_are_no_choice(claims: list[tuple[str, str, str]]) -> None:
-    text = "".join(f"{form.format(letter)}{between}" for letter, form, between in claims)
+    text = "".join(
+        f"{form.format(letter)}{between}" for letter, form, between in claims
+    )
     letters = {letter for letter, _, _ in claims}
     reading = said(text, UNSUITABLE)
-    assert reading == UNREAD or letters == {reading} or is_the_only_explicit_one(reading, claims)
+    assert (
+        reading == UNREAD
+        or letters == {reading}
+        or is_the_only_explicit_one(reading, claims)
+    )
 
 
 def is_the_only_explicit_one(letter: str, claims: list[tuple[str, str, str]]) -> bool:
     """Whether the last claim is explicit, and all others only judge options or negate them."""
-    named = [claim for claim, form, _ in claims if not re.search("正确的。|is right", form)]
+    named = [
+        claim for claim, form, _ in claims if not re.search("正确的。|is right", form)
+    ]
     return set(named) == {letter}
 
 
-@given(LETTERS, st.sampled_from(["选{}", "答案是{}", "答案：{}", "The answer is {}"]), st.text())
+@given(
+    LETTERS,
+    st.sampled_from(["选{}", "答案是{}", "答案：{}", "The answer is {}"]),
+    st.text(),
+)
 def test_nothing_that_follows_a_statement_makes_it_another_letter(
     letter: str, form: str, after: str
 ) -> None:
-    assert said(f"{form.format(letter)}。{after}", UNSUITABLE) in {letter, UNREAD} or re.search(
-        "[A-Da-dＡ-Ｄａ-ｄ]", after
-    )
+    assert said(f"{form.format(letter)}。{after}", UNSUITABLE) in {
+        letter,
+        UNREAD,
+    } or re.search("[A-Da-dＡ-Ｄａ-ｄ]", after)
 
 
 @given(
-    LETTERS, st.sampled_from(["{}", "({})", "选{}", "答案是{}", "答案：{}。", "The answer is {}."])
+    LETTERS,
+    st.sampled_from(
+        ["{}", "({})", "选{}", "答案是{}", "答案：{}。", "The answer is {}."]
+    ),
 )
 def test_full_width_means_the_same(letter: str, form: str) -> None:
     wide = chr(ord(letter) + 0xFEE0)
-    assert said(form.format(wide), UNSUITABLE) == said(form.format(letter), UNSUITABLE) == letter
+    assert (
+        said(form.format(wide), UNSUITABLE)
+        == said(form.format(letter), UNSUITABLE)
+        == letter
+    )
 
 
 @given(st.text(), st.sampled_from([YES_NO, UNSUITABLE, ENGLISH]))
-def test_what_is_chosen_is_always_one_of_the_options(text: str, options: dict[str, str]) -> None:
+def test_what_is_chosen_is_always_one_of_the_options(
+    text: str, options: dict[str, str]
+) -> None:
     found = choose(text, options, "A")
     assert isinstance(found, Invalid) or found.option is None or found.option in options
 
 
-@given(st.sets(LETTERS, min_size=2), st.sampled_from(["、", "和", ",", "/", " and ", ""]))
+@given(
+    st.sets(LETTERS, min_size=2), st.sampled_from(["、", "和", ",", "/", " and ", ""])
+)
 def test_several_letters_are_never_a_choice(letters: set[str], between: str) -> None:
     for form in ("{}", "答案是{}", "选{}。"):
-        assert read(form.format(between.join(sorted(letters))), UNSUITABLE).outcome == "several"
+        assert (
+            read(form.format(between.join(sorted(letters))), UNSUITABLE).outcome
+            == "several"
+        )
 
 
 def test_options_that_name_each_other_are_not_told_apart() -> None:

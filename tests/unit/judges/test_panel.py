@@ -19,7 +19,9 @@ from refusal_checks.models.spec import RULE_JUDGES, Rule
 
 
 def test_the_benchmark_that_needs_a_model_is_named() -> None:
-    with pytest.raises(ModelError, match=r"^chisafety_qa, own: name a model with --judge: "):
+    with pytest.raises(
+        ModelError, match=r"^chisafety_qa, own: name a model with --judge: "
+    ):
         panels(
             {"chisafety_qa": JudgingMethod("degree"), "own": JudgingMethod("degree")},
             [Rule("keyword")],
@@ -27,7 +29,9 @@ def test_the_benchmark_that_needs_a_model_is_named() -> None:
         )
 
 
-CLASSES = Classes(("no", "yes"), ClassifierForm(format="{request} {answer}", refusal_label="yes"))
+CLASSES = Classes(
+    ("no", "yes"), ClassifierForm(format="{request} {answer}", refusal_label="yes")
+)
 WAYS = {
     "xstest": JudgingMethod("refusal"),
     "graded": JudgingMethod("degree"),
@@ -50,30 +54,51 @@ def test_the_bundled_judge_alone_is_refused_where_more_is_asked_for(way: str) ->
     alone = setups([])[:1]
     wanted = r"^own: name a judge model beside bundled with a second --judge, or leave them out"
     with pytest.raises(ModelError, match=wanted):
-        panels({"xstest": JudgingMethod("refusal"), "own": JudgingMethod(way)}, alone, False)
+        panels(
+            {"xstest": JudgingMethod("refusal"), "own": JudgingMethod(way)},
+            alone,
+            False,
+        )
 
 
 @pytest.mark.parametrize("order", [1, -1])
-def test_what_the_bundled_judge_cannot_judge_is_the_other_s_and_that_is_said(order: int) -> None:
+def test_what_the_bundled_judge_cannot_judge_is_the_other_s_and_that_is_said(
+    order: int,
+) -> None:
     said: list[str] = []
     found = panels(WAYS, setups(said)[::order], False)
-    names = {name: sorted(judge.name for judge in panel) for name, panel in found.items()}
-    assert names == {"xstest": ["bundled", "org/j"], "graded": ["org/j"], "rated": ["org/j"]}
+    names = {
+        name: sorted(judge.name for judge in panel) for name, panel in found.items()
+    }
+    assert names == {
+        "xstest": ["bundled", "org/j"],
+        "graded": ["org/j"],
+        "rated": ["org/j"],
+    }
     assert said == ["it judges refusals only; org/j alone: graded, rated"]
 
 
 IDENTITIES = {
     ("refusal", "x", None): ("5b4cb465c5c62b5b64274c376b49bf8d", "7f6a47bfd465"),
-    ("refusal", "demo:judge", None): ("19ff46ae20813286bac4126978449571", "cd58842e127f"),
+    ("refusal", "demo:judge", None): (
+        "19ff46ae20813286bac4126978449571",
+        "cd58842e127f",
+    ),
     ("refusal", "x", "demo"): ("19ff46ae20813286bac4126978449571", "cd58842e127f"),
     ("refusal", "x", "wildguard"): ("bcd453f6f9be1b5dc2a9a28ba3a54224", "56a1e02a0fa1"),
     ("refusal", "x", "harmbench"): ("3503e76d12171dbcd1df8a93ba42a5ca", "cb3f4eb46a81"),
     ("degree", "x", None): ("7c932c01a666910b6ab9910665df3fb4", "a0ffcf5200e7"),
-    ("degree", "demo:judge", None): ("c860195bbdcca482fb949624528ff453", "127ffbddc047"),
+    ("degree", "demo:judge", None): (
+        "c860195bbdcca482fb949624528ff453",
+        "127ffbddc047",
+    ),
     ("degree", "x", "demo"): ("d0bd0c4c7fe2adfdc95fb1e98a769dc0", "cd58842e127f"),
     ("rating", "x", None): ("af035cb7a65949d6c978a59105f3e156", "034cdcbce89d"),
     ("rating", "x", "wildguard"): ("af035cb7a65949d6c978a59105f3e156", "034cdcbce89d"),
-    ("rating", "demo:judge", None): ("3c71c1e8ebc7cf50f36933161afc9cb9", "dd3d3acf2a52"),
+    ("rating", "demo:judge", None): (
+        "3c71c1e8ebc7cf50f36933161afc9cb9",
+        "dd3d3acf2a52",
+    ),
     ("rating", "x", "demo"): ("3c71c1e8ebc7cf50f36933161afc9cb9", "dd3d3acf2a52"),
 }
 """By kind, judge and template. Another identity asks every user's judge for all verdicts again."""
@@ -85,7 +110,9 @@ def test_stored_verdicts_are_found_again(case: tuple[str, str, str | None]) -> N
     client = Client("http://127.0.0.1:1/v1", "fake")
     sampling = JudgeSampling(max_answer_chars=500)
     setup = JudgeSetup(name, client, "identity", sampling, template=template)
-    setup = replace(setup, category_guide=benchmarks.discover()["cfsafety"].category_guide)
+    setup = replace(
+        setup, category_guide=benchmarks.discover()["cfsafety"].category_guide
+    )
     judge = judges.discover()[kind].build(setup)
     assert (judge.identity, judge.prompt_hash[:12]) == IDENTITIES[case]
 
@@ -95,7 +122,9 @@ def test_an_extension_s_judge_of_no_class_of_judges_is_named_with_the_remedy(
 ) -> None:
     kind = JudgeKind("brief", cast(Any, lambda setup: SimpleNamespace(name="brief")))
     monkeypatch.setattr(judges, "discover", lambda: {"brief": kind})
-    with pytest.raises(ModelError, match=r"brief: make SimpleNamespace a subclass of refusal_ch"):
+    with pytest.raises(
+        ModelError, match=r"brief: make SimpleNamespace a subclass of refusal_ch"
+    ):
         panels({"own": JudgingMethod("brief")}, [], False)
 
 
@@ -125,5 +154,7 @@ def test_a_kind_says_which_verdicts_it_gives_and_whether_it_judges_refusal() -> 
 
 def test_an_unknown_way_of_judging_is_the_users_error_with_the_nearest_name() -> None:
     smoke = replace(benchmarks.discover()["smoke_safe"], judge="refusals")
-    with pytest.raises(DataError, match='no way of judging "refusals"; did you mean "refusal"'):
+    with pytest.raises(
+        DataError, match='no way of judging "refusals"; did you mean "refusal"'
+    ):
         judges.kind_of(smoke)

@@ -12,13 +12,24 @@ from hypothesis import strategies as st
 
 from refusal_checks.core.verdicts import Binary, Graded, Harm, Invalid, Label
 from refusal_checks.judges.kinds import degree, refusal, strongreject
-from refusal_checks.judges.kinds.refusal import CONSISTENT, SCHEMA, RefusalCategory, parse_verdict
-from refusal_checks.judges.parsing import parse_harmbench, parse_refusal_evaluation, parse_wildguard
+from refusal_checks.judges.kinds.refusal import (
+    CONSISTENT,
+    SCHEMA,
+    RefusalCategory,
+    parse_verdict,
+)
+from refusal_checks.judges.parsing import (
+    parse_harmbench,
+    parse_refusal_evaluation,
+    parse_wildguard,
+)
 
 FILE = Path(__file__).parents[2] / "data" / "judge_outputs.jsonl"
 """Outputs by format, and the label or degree that they give, or the reason why they give none."""
 
-OUTPUTS = [json.loads(line) for line in FILE.read_text(encoding="utf-8").split("\n") if line]
+OUTPUTS = [
+    json.loads(line) for line in FILE.read_text(encoding="utf-8").split("\n") if line
+]
 
 PARSERS: dict[str, Callable[[str], Binary | Graded | Harm | Invalid]] = {
     "refusal": refusal.parse_verdict,
@@ -37,7 +48,9 @@ def said(found: Binary | Graded | Harm | Invalid) -> str:
     return found.verdict.removeprefix("degree ")
 
 
-@pytest.mark.parametrize("row", OUTPUTS, ids=lambda row: f"{row['format']}-{row['case']}")
+@pytest.mark.parametrize(
+    "row", OUTPUTS, ids=lambda row: f"{row['format']}-{row['case']}"
+)
 def test_an_output_is_read_strictly(row: dict[str, str]) -> None:
     assert said(PARSERS[row["format"]](row["output"])) == row["reading"]
 
@@ -57,7 +70,9 @@ def test_what_is_unreadable_is_shown_bounded_and_storable(name: str) -> None:
         assert found.detail.encode("utf-8")
 
 
-def verdict(label: str = "refusal", category: str = "deflection", why: str = "why") -> str:
+def verdict(
+    label: str = "refusal", category: str = "deflection", why: str = "why"
+) -> str:
     return json.dumps({"rationale": why, "category": category, "verdict": label})
 
 
@@ -70,13 +85,39 @@ def test_a_refusal_has_a_category_and_a_compliance_has_none(category: str) -> No
     assert f"category {category} contradicts" in contrary.detail
 
 
-def test_a_refusal_may_be_without_category_and_of_a_text_what_can_be_stored_is_kept() -> None:
-    assert parse_verdict(verdict("refusal", "none")) == Binary(Label.REFUSAL, None, "why")
+def test_a_refusal_may_be_without_category_and_of_a_text_what_can_be_stored_is_kept() -> (
+    None
+):
+    assert parse_verdict(verdict("refusal", "none")) == Binary(
+        Label.REFUSAL, None, "why"
+    )
     assert parse_verdict(verdict(why="a\ud800b")).rationale.encode("utf-8")
 
 
-PIECES = ["{", "}", "[", "]", ":", ",", '"', "\\", " ", "refusal", "none", "not", "1", "null"]
-QUOTED = ['"verdict"', '"category"', '"refusal"', '"compliance"', '"none"', '"deflection"']
+PIECES = [
+    "{",
+    "}",
+    "[",
+    "]",
+    ":",
+    ",",
+    '"',
+    "\\",
+    " ",
+    "refusal",
+    "none",
+    "not",
+    "1",
+    "null",
+]
+QUOTED = [
+    '"verdict"',
+    '"category"',
+    '"refusal"',
+    '"compliance"',
+    '"none"',
+    '"deflection"',
+]
 
 
 @given(st.lists(st.sampled_from(PIECES + QUOTED)).map("".join))
@@ -108,14 +149,19 @@ def test_a_verdict_within_noise_is_read_as_it_was_written(
     if label is Label.COMPLIANCE and category != "none":
         assert isinstance(found, Invalid)
     else:
-        assert found == Binary(label, None if category == "none" else category, rationale)
+        assert found == Binary(
+            label, None if category == "none" else category, rationale
+        )
 
 
 def test_what_the_schema_allows_is_what_the_parser_reads() -> None:
     assert len(CATEGORIES) == len(set(CATEGORIES)) == 12
     assert SCHEMA["properties"]["category"]["enum"] == [*CATEGORIES, "none"]
     allowed = [form["properties"] for form in CONSISTENT["anyOf"]]
-    assert [form["verdict"]["enum"] for form in allowed] == [["refusal"], ["compliance"]]
+    assert [form["verdict"]["enum"] for form in allowed] == [
+        ["refusal"],
+        ["compliance"],
+    ]
     for form in allowed:
         for category in form["category"]["enum"]:
             (label,) = form["verdict"]["enum"]
@@ -123,7 +169,9 @@ def test_what_the_schema_allows_is_what_the_parser_reads() -> None:
 
 
 @given(st.integers(0, 3), st.text(), st.text(st.characters(codec="ascii")))
-def test_a_degree_is_read_as_it_was_written(grade: int, analysis: str, before: str) -> None:
+def test_a_degree_is_read_as_it_was_written(
+    grade: int, analysis: str, before: str
+) -> None:
     written = json.dumps({"degree": grade, "analysis": analysis}, ensure_ascii=False)
     found = degree.parse_verdict(before.replace('"', "") + written)
     assert found == Graded(grade, analysis)  # type: ignore[arg-type]
@@ -168,7 +216,15 @@ def test_the_rationale_is_what_the_judge_said() -> None:
     assert len(analysis) == 500
 
 
-LINES = ["Harmful request: ", "Response refusal: ", "Harmful response: ", "yes", "no", "\n", " "]
+LINES = [
+    "Harmful request: ",
+    "Response refusal: ",
+    "Harmful response: ",
+    "yes",
+    "no",
+    "\n",
+    " ",
+]
 
 
 @given(st.lists(st.sampled_from(LINES), max_size=12).map("".join))
@@ -178,7 +234,9 @@ def test_pieces_are_read_only_in_the_one_right_order(text: str) -> None:
         said = [line.rstrip().split(": ") for line in text.strip().split("\n")]
         names = ["Harmful request", "Response refusal", "Harmful response"]
         assert [name for name, _ in said] in (names, names[1:], names[:2], names[1:2])
-        assert found.label == ("refusal" if dict(said)[names[1]] == "yes" else "compliance")
+        assert found.label == (
+            "refusal" if dict(said)[names[1]] == "yes" else "compliance"
+        )
 
 
 TAGS = ["<answer>", "</answer>", "refusal", "not refusal", "</think>", "\n"]

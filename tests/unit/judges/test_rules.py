@@ -70,13 +70,16 @@ def test_the_keyword_judge_mostly_agrees_with_people(
     ],
 )
 def test_a_recorded_label_is_the_verdict(recorded: str, label: Label) -> None:
-    found = judged(LabelsJudge(), Completion("text that says something else", label=recorded))
+    found = judged(
+        LabelsJudge(), Completion("text that says something else", label=recorded)
+    )
     assert found == Binary(label, None, f"recorded label {recorded.strip()}")
     assert all(known == known.strip().lower() for known in LABELS)
 
 
 @pytest.mark.parametrize(
-    "recorded", [None, "", " ", "not-refusal", "not_refusal", "4_unclear", "1", "拒绝", "x" * 5000]
+    "recorded",
+    [None, "", " ", "not-refusal", "not_refusal", "4_unclear", "1", "拒绝", "x" * 5000],
 )
 def test_no_label_or_an_unknown_one_is_invalid(recorded: str | None) -> None:
     found = judged(LabelsJudge(), Completion("I'm sorry, no.", label=recorded))

@@ -9,7 +9,13 @@ from refusal_checks.core.prompts import Message, Prompt
 from refusal_checks.core.text import FAMILIES
 from refusal_checks.judges import template
 from refusal_checks.judges.kinds.refusal import READING, RefusalCategory
-from refusal_checks.judges.template import FOLDER, JudgePrompt, left_out, marker, shorten
+from refusal_checks.judges.template import (
+    FOLDER,
+    JudgePrompt,
+    left_out,
+    marker,
+    shorten,
+)
 from tests.unit.conftest import Write
 
 BUNDLED = sorted(path.stem for path in FOLDER.glob("*.md"))
@@ -47,7 +53,9 @@ def rough_tokens(text: str) -> float:
 
 def test_the_constant_part_comes_first_and_is_the_same_for_every_exchange() -> None:
     first = load("refusal").messages(PROMPT, "an answer")
-    second = load("refusal").messages(Prompt.single("p2", "另一个问题 {{ marker }}"), HOSTILE[0])
+    second = load("refusal").messages(
+        Prompt.single("p2", "另一个问题 {{ marker }}"), HOSTILE[0]
+    )
     assert [message.role for message in first] == ["system", "user"]
     assert first[0].content.encode() == second[0].content.encode()
     assert first[1] != second[1]
@@ -81,7 +89,9 @@ def test_judged_text_stays_literal(name: str, text: str) -> None:
 
 @pytest.mark.parametrize("name", FENCED)
 @given(request=st.text(), answer=st.text())
-def test_any_exchange_is_quoted_between_its_marker(name: str, request: str, answer: str) -> None:
+def test_any_exchange_is_quoted_between_its_marker(
+    name: str, request: str, answer: str
+) -> None:
     shown = user(answer, Prompt.single("p1", request), name)
     code = marker(request, answer)
     empty = load(name).user(marker="@@", request="", answer="")
@@ -106,12 +116,21 @@ def test_an_answer_that_holds_the_marker_gets_another() -> None:
     quoted = "the code is " + marker("q", "the code is ")
     assert not foretold(quoted)
     assert marker("q", quoted) != marker("q", "the code is ")
-    assert len({marker("a", "bc"), marker("ab", "c"), marker("abc", ""), marker("b", "a")}) == 4
+    assert (
+        len({marker("a", "bc"), marker("ab", "c"), marker("abc", ""), marker("b", "a")})
+        == 4
+    )
 
 
 def test_a_conversation_is_shown_whole() -> None:
-    turns = (Message("user", "first"), Message("assistant", "second"), Message("user", "third"))
-    assert "User: first\n\nAssistant: second\n\nUser: third" in user("x", Prompt("p1", turns))
+    turns = (
+        Message("user", "first"),
+        Message("assistant", "second"),
+        Message("user", "third"),
+    )
+    assert "User: first\n\nAssistant: second\n\nUser: third" in user(
+        "x", Prompt("p1", turns)
+    )
 
 
 def test_the_hash_changes_with_the_file(write: Write) -> None:
@@ -130,14 +149,21 @@ def test_a_users_template_without_separator_is_one_user_message(write: Write) ->
 
 @pytest.mark.parametrize("name", ["refusals", "nowhere.md", ""])
 def test_an_unknown_template_names_the_known_ones(name: str) -> None:
-    with pytest.raises(ModelError, match=r"--judge-prompt .*Known: .*refusal.*\.md file") as caught:
+    with pytest.raises(
+        ModelError, match=r"--judge-prompt .*Known: .*refusal.*\.md file"
+    ) as caught:
         load(name)
     assert name in str(caught.value)
 
 
 @pytest.mark.parametrize(
     "text",
-    ["{{ marker }} {{ request }} {{ answr }}", "{{ answer", "{% if %}", "{{ answer | nofilter }}"],
+    [
+        "{{ marker }} {{ request }} {{ answr }}",
+        "{{ answer",
+        "{% if %}",
+        "{{ answer | nofilter }}",
+    ],
 )
 def test_a_users_template_that_cannot_be_rendered_is_named_when_it_is_loaded(
     write: Write, text: str
@@ -189,13 +215,19 @@ def test_the_parts_that_fine_tuned_judges_know() -> None:
         ("format: harmbench\nBe strict.\n===== exchange =====\n", "harmbench"),
     ],
 )
-def test_the_first_line_may_declare_the_format(write: Write, header: str, declared: str) -> None:
-    prompt = load(str(write("mine.md", f"{header}{{{{ request }}}} -> {{{{ answer }}}}")))
+def test_the_first_line_may_declare_the_format(
+    write: Write, header: str, declared: str
+) -> None:
+    prompt = load(
+        str(write("mine.md", f"{header}{{{{ request }}}} -> {{{{ answer }}}}"))
+    )
     assert prompt.format == declared
     *system, message = prompt.messages(PROMPT, "so")
     assert system == [Message("system", "Be strict.")] * ("strict" in header)
     assert message.content.endswith("How do I boil an egg? -> so")
-    assert ("format:" in message.content) is (declared == "json" and "wildguard" in header)
+    assert ("format:" in message.content) is (
+        declared == "json" and "wildguard" in header
+    )
 
 
 @pytest.mark.parametrize("name", ["yaml", "", "JSON"])
@@ -214,17 +246,23 @@ def test_a_judge_that_reads_json_alone_refuses_other_formats(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", BUNDLED)
-def test_a_long_answer_is_shown_by_head_and_tail_with_what_is_left_out(name: str) -> None:
+def test_a_long_answer_is_shown_by_head_and_tail_with_what_is_left_out(
+    name: str,
+) -> None:
     answer = "".join(chr(0x4E00 + number) for number in range(1000))
     shown = load(name).messages(PROMPT, answer, 101)[-1].content
     code = marker(PROMPT.request, answer)
     line = f"\n[899 characters of the answer are left out here {code}]\n"
     assert answer[:51] + line + answer[-50:] in shown
-    assert load(name).messages(PROMPT, answer, 1000) == load(name).messages(PROMPT, answer)
+    assert load(name).messages(PROMPT, answer, 1000) == load(name).messages(
+        PROMPT, answer
+    )
 
 
 @given(answer=st.text(max_size=300), limit=st.integers(1, 200))
-def test_head_and_tail_are_the_answer_s_and_the_rest_is_counted(answer: str, limit: int) -> None:
+def test_head_and_tail_are_the_answer_s_and_the_rest_is_counted(
+    answer: str, limit: int
+) -> None:
     shown = shorten(answer, limit, "code")
     missing = left_out(answer, limit)
     if not missing:

@@ -90,7 +90,8 @@ def test_reasons_are_those_of_the_same_judge_that_writes_them_first() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "digest"), [("refusal", "7f6a47bfd465"), ("refusal_evaluation", "162199ca28bb")]
+    ("name", "digest"),
+    [("refusal", "7f6a47bfd465"), ("refusal_evaluation", "162199ca28bb")],
 )
 def test_prompts_of_whole_verdicts_are_as_they_were(name: str, digest: str) -> None:
     """Stored verdicts, calibrations and baselines hold the digest."""
@@ -102,7 +103,8 @@ def test_both_ways_share_the_prompt_up_to_the_order_about_the_output(name: str) 
     whole = load(name)
     assert whole.alone
     texts = [
-        (each.system, each.messages(PROMPT, "so")[-1].content) for each in (whole, whole.alone)
+        (each.system, each.messages(PROMPT, "so")[-1].content)
+        for each in (whole, whole.alone)
     ]
     (system, user), (alone_system, alone_user) = texts
     before, _, after = system.partition("# Output")
@@ -117,7 +119,10 @@ def test_both_ways_share_the_prompt_up_to_the_order_about_the_output(name: str) 
 
 def test_a_template_of_the_user_s_own_says_where_the_order_stands(write: Write) -> None:
     marked, plain = OWN, OWN.replace("===== output =====\n", "")
-    plain = plain[: plain.index("\n===== verdict")] + plain[plain.index("\n===== exchange") :]
+    plain = (
+        plain[: plain.index("\n===== verdict")]
+        + plain[plain.index("\n===== exchange") :]
+    )
     name = str(write("own.md", marked))
     found, before = load(name), load(str(write("before.md", plain)))
     assert found.sha256 == before.sha256  # the lines change no stored verdict
@@ -130,7 +135,9 @@ def test_a_template_of_the_user_s_own_says_where_the_order_stands(write: Write) 
 
 
 @pytest.mark.parametrize("line_end", ["\n", "\r\n"])
-def test_the_order_may_stand_in_the_user_s_message(tmp_path: Path, line_end: str) -> None:
+def test_the_order_may_stand_in_the_user_s_message(
+    tmp_path: Path, line_end: str
+) -> None:
     path = tmp_path / "user.md"
     text = "{{ request }} {{ answer }}\n===== output =====\nA\n===== verdict alone =====\nB\n"
     path.write_bytes(text.replace("\n", line_end).encode())
@@ -140,11 +147,18 @@ def test_the_order_may_stand_in_the_user_s_message(tmp_path: Path, line_end: str
     assert shown == [f"{PROMPT.request} so\n{end}" for end in "AB"]
 
 
-def test_a_template_without_a_place_for_it_is_refused_with_the_remedy(write: Write) -> None:
+def test_a_template_without_a_place_for_it_is_refused_with_the_remedy(
+    write: Write,
+) -> None:
     name = str(write("plain.md", "{{ request }} {{ answer }}"))
     with pytest.raises(ModelError) as fault:
         build(template=name)
-    for word in ("judge.rationales=offenders", "plain.md", template.ORDER, template.ALONE):
+    for word in (
+        "judge.rationales=offenders",
+        "plain.md",
+        template.ORDER,
+        template.ALONE,
+    ):
         assert word in str(fault.value)
     build(template=name, rationales="all")
 
@@ -156,7 +170,11 @@ def test_a_line_without_its_partner_is_named(write: Write) -> None:
 
 
 def test_formats_without_reasons_and_judges_of_other_things_are_asked_as_ever() -> None:
-    for judge in (build(template="wildguard"), build(template="harmbench"), build("degree")):
+    for judge in (
+        build(template="wildguard"),
+        build(template="harmbench"),
+        build("degree"),
+    ):
         assert judge.reasoned is None
     assert build("degree").identity == build("degree", rationales="all").identity
 
@@ -168,11 +186,17 @@ def test_a_server_that_wants_an_object_gets_one() -> None:
 
 
 @pytest.mark.parametrize("known", [True, False])
-def test_a_server_without_schemas_is_read_strictly_and_asked_once_more(known: bool) -> None:
+def test_a_server_without_schemas_is_read_strictly_and_asked_once_more(
+    known: bool,
+) -> None:
     said: list[str] = []
     texts = iter(["Well, hard to say.", "Compliance."])
-    capabilities = Capabilities(structured_outputs=Support.IGNORED) if known else Capabilities()
-    with FakeServer(lambda body: [next(texts)], no_schemas=None if known else 400) as server:
+    capabilities = (
+        Capabilities(structured_outputs=Support.IGNORED) if known else Capabilities()
+    )
+    with FakeServer(
+        lambda body: [next(texts)], no_schemas=None if known else 400
+    ) as server:
         found = ask(server, note=said.append, capabilities=capabilities)
     assert found == Binary(Label.COMPLIANCE)
     assert any("no structured outputs" in line for line in said)
@@ -182,17 +206,22 @@ def test_a_later_verdict_that_says_the_opposite_changes_nothing_and_is_shown() -
     alone = Binary(Label.REFUSAL, cut=3)
     same = Binary(Label.REFUSAL, "deflection", "it declines")
     other = Binary(Label.COMPLIANCE, None, "it answers")
-    assert alone.explained(same) == Binary(Label.REFUSAL, "deflection", "it declines", cut=3)
+    assert alone.explained(same) == Binary(
+        Label.REFUSAL, "deflection", "it declines", cut=3
+    )
     found = alone.explained(other)
     assert (found.label, found.category) == (Label.REFUSAL, None)
     assert (
-        found.rationale == "asked for its reasons afterwards, the judge says compliance: it answers"
+        found.rationale
+        == "asked for its reasons afterwards, the judge says compliance: it answers"
     )
 
 
 def test_what_several_verdicts_said_stays_beside_later_reasons() -> None:
     drawn = Binary(Label.REFUSAL, rationale="3 x refusal", refusal_share=1.0)
-    later = Binary(Label.REFUSAL, "deflection", "2 x refusal, 1 x compliance: it declines")
+    later = Binary(
+        Label.REFUSAL, "deflection", "2 x refusal, 1 x compliance: it declines"
+    )
     found = drawn.explained(later)
     assert (found.refusal_share, found.category) == (1.0, "deflection")
     assert found.rationale == (

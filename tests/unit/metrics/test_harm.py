@@ -31,7 +31,9 @@ def test_it_is_the_mean_over_prompts_of_the_mean_over_answers() -> None:
     assert estimate.n == 2
 
 
-def test_answers_without_a_verdict_count_as_refused_or_as_wholly_harmful_in_the_bounds() -> None:
+def test_answers_without_a_verdict_count_as_refused_or_as_wholly_harmful_in_the_bounds() -> (
+    None
+):
     records = [record("a", HALF), record("b", BROKEN)]
     verdict = decide(Gate("b", "harm_score", maximum=0.6), records)
     assert verdict.bounds == pytest.approx((0.25, 0.75))
@@ -45,7 +47,8 @@ def test_such_verdicts_also_tell_refusals_and_are_broken_down_by_their_score() -
     assert figures["compliance_rate"].value == pytest.approx(1 / 3)
     assert main_metric(figures) is harm_score
     assert (
-        main_metric(summarise([record("a", Binary(Label.REFUSAL))], 0.95).figures) is not harm_score
+        main_metric(summarise([record("a", Binary(Label.REFUSAL))], 0.95).figures)
+        is not harm_score
     )
 
 

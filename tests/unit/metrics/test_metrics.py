@@ -18,7 +18,9 @@ from refusal_checks.results.summary import summarise
 from tests.unit.conftest import record, records
 
 RATES = ("rejection_rate", "compliance_rate", "neutral_rate")
-WORDS = st.lists(st.text("RC-", min_size=1, max_size=7), min_size=1, max_size=12).map(" ".join)
+WORDS = st.lists(st.text("RC-", min_size=1, max_size=7), min_size=1, max_size=12).map(
+    " ".join
+)
 
 
 def value(metric: str, found: list[Record]) -> float:
@@ -53,7 +55,9 @@ def pair(target: float) -> list[Record]:
     """A refusal and a compliance whose weights give this refusal confidence."""
     logprob = -2 * math.atanh(target)
     answers = [("R", min(0.0, -logprob)), ("C", min(0.0, logprob))]
-    return [record(verdict, "p1", i, logprob=lp) for i, (verdict, lp) in enumerate(answers)]
+    return [
+        record(verdict, "p1", i, logprob=lp) for i, (verdict, lp) in enumerate(answers)
+    ]
 
 
 @pytest.mark.parametrize(
@@ -70,7 +74,9 @@ def pair(target: float) -> list[Record]:
         ("--C", "compliance"),
     ],
 )
-def test_a_prompt_is_rejected_complied_with_or_neutral(answers: str, expected: str) -> None:
+def test_a_prompt_is_rejected_complied_with_or_neutral(
+    answers: str, expected: str
+) -> None:
     assert side(records(answers)) == expected
 
 
@@ -84,7 +90,9 @@ def test_a_prompt_is_rejected_complied_with_or_neutral(answers: str, expected: s
         (-0.1 - 1e-6, "compliance"),
     ],
 )
-def test_the_sides_part_at_a_confidence_of_one_tenth(target: float, expected: str) -> None:
+def test_the_sides_part_at_a_confidence_of_one_tenth(
+    target: float, expected: str
+) -> None:
     answers = pair(target)
     assert confidence(answers) == pytest.approx(target)
     assert side(answers) == expected
@@ -113,7 +121,9 @@ def test_the_three_rates_share_out_the_scored_prompts(words: str) -> None:
 
 @given(words=WORDS.filter(lambda words: set(words) - set("- ")))
 @pytest.mark.parametrize("metric", [*RATES, "mean_refusal_confidence"])
-def test_answers_without_a_verdict_change_no_other_figure(metric: str, words: str) -> None:
+def test_answers_without_a_verdict_change_no_other_figure(
+    metric: str, words: str
+) -> None:
     found = records(words)
     valid = [record for record in found if isinstance(record.judgement, Binary)]
     assert METRICS[metric].estimate(found) == METRICS[metric].estimate(valid)
@@ -143,7 +153,9 @@ Answers = list[tuple[str, float | None]]
 
 def voted(answers: Answers) -> float:
     cast = enumerate(answers)
-    found = confidence([record(word, "p1", n, logprob=logprob) for n, (word, logprob) in cast])
+    found = confidence(
+        [record(word, "p1", n, logprob=logprob) for n, (word, logprob) in cast]
+    )
     assert found is not None
     return found
 
@@ -165,7 +177,9 @@ def test_confidence_weighs_the_answers_by_their_log_probability(
 
 @given(
     answers=st.lists(
-        st.tuples(st.sampled_from("RC"), st.none() | st.floats(-50, 0)), min_size=1, max_size=12
+        st.tuples(st.sampled_from("RC"), st.none() | st.floats(-50, 0)),
+        min_size=1,
+        max_size=12,
     ),
     shift=st.floats(-100, 0),
 )
@@ -174,7 +188,9 @@ def test_confidence_is_a_vote_in_which_only_differences_of_likelihood_count(
 ) -> None:
     value = voted(answers)
     assert -1 <= value <= 1
-    opposite: Answers = [("C" if word == "R" else "R", logprob) for word, logprob in answers]
+    opposite: Answers = [
+        ("C" if word == "R" else "R", logprob) for word, logprob in answers
+    ]
     assert voted(opposite) == pytest.approx(-value)
     moved: Answers = [(word, logprob and logprob + shift) for word, logprob in answers]
     if all(logprob for _, logprob in answers):
@@ -224,7 +240,9 @@ def test_the_rejection_rate_lies_between_its_two_worst_cases(words: str) -> None
 
 def test_the_cases_of_a_mixed_metric_are_the_extremes_of_each_prompt() -> None:
     metric, found = METRICS["neutral_rate"], records("R- C- R--C RRR - RC")
-    values = [metric.estimate(case).value for case in worst_cases(metric, found).values()]
+    values = [
+        metric.estimate(case).value for case in worst_cases(metric, found).values()
+    ]
     assert values == pytest.approx([1 / 6, 4 / 6])
     assert worst_cases(METRICS["invalid_rate"], found) == {}
     assert worst_cases(metric, records("-- -")) == {}
@@ -238,9 +256,16 @@ def test_metrics_are_known_by_their_name_and_explained() -> None:
 
 
 CLUSTERED = [
-    Record(Prompt.single(f"p{n}", "?", cluster=f"c{n // 4}"), 0, Completion("a"), Binary(verdict))
+    Record(
+        Prompt.single(f"p{n}", "?", cluster=f"c{n // 4}"),
+        0,
+        Completion("a"),
+        Binary(verdict),
+    )
     for n, verdict in enumerate(
-        Label.REFUSAL if cluster % 5 else Label.COMPLIANCE for cluster in range(25) for _ in "1234"
+        Label.REFUSAL if cluster % 5 else Label.COMPLIANCE
+        for cluster in range(25)
+        for _ in "1234"
     )
 ]
 """100 prompts in 25 clusters of equal answers."""
@@ -267,7 +292,9 @@ def test_an_averaged_verdict_counts_by_its_share() -> None:
             Prompt.single("p", "x"),
             sample,
             Completion("so", mean_logprob=logprob),
-            Binary(Label.REFUSAL if share > 0.5 else Label.COMPLIANCE, refusal_share=share),
+            Binary(
+                Label.REFUSAL if share > 0.5 else Label.COMPLIANCE, refusal_share=share
+            ),
         )
         for sample, (logprob, share) in enumerate(zip(logprobs, shares, strict=True))
     ]
@@ -292,4 +319,6 @@ def test_mean_refusal_confidence_is_the_mean_over_prompts() -> None:
 
 def test_a_tie_of_verdicts_is_neutral() -> None:
     tie = Binary(Label.COMPLIANCE, refusal_share=0.5)
-    assert side([Record(Prompt.single("p", "x"), 0, Completion("so"), tie)]) == "neutral"
+    assert (
+        side([Record(Prompt.single("p", "x"), 0, Completion("so"), tie)]) == "neutral"
+    )

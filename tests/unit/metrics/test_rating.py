@@ -60,7 +60,9 @@ def test_moral_rates_are_the_released_judgements(released: dict[str, Items]) -> 
             for name, found in released[model].items()
             for number, (moral, _) in enumerate(found)
         ]
-        assert METRICS["moral_rate"].estimate(records).value == pytest.approx(expected, abs=1e-9)
+        assert METRICS["moral_rate"].estimate(records).value == pytest.approx(
+            expected, abs=1e-9
+        )
 
 
 def test_the_published_table_is_not_the_mean_of_the_released_items(
@@ -93,7 +95,9 @@ def test_several_answers_to_a_prompt_are_averaged_and_invalid_ones_left_out() ->
         record("p1", "a", Invalid(Reason.OUTSIDE_LABELS), 2),
         record("p2", "a", Rated(0.5, 2.0)),
     ]
-    assert METRICS["safety_score"].scores(records) == pytest.approx({"p1": 2.6, "p2": 1.0})
+    assert METRICS["safety_score"].scores(records) == pytest.approx(
+        {"p1": 2.6, "p2": 1.0}
+    )
     # A tie is not moral: 0.5 is not above 0.5.
     assert METRICS["moral_rate"].estimate(records).value == 0.5
 
@@ -117,13 +121,20 @@ def test_the_mean_of_categories_weighs_each_the_same() -> None:
     records = rated({"a": [5.0], "b": [1.0, 2.0, 3.0]})
     assert METRICS["mean_category_score"].estimate(records).value == pytest.approx(3.5)
     assert METRICS["safety_score"].estimate(records).value == pytest.approx(11 / 4)
-    assert summarise(records, 0.95).figures["mean_category_score"].value == pytest.approx(3.5)
+    assert summarise(records, 0.95).figures[
+        "mean_category_score"
+    ].value == pytest.approx(3.5)
     assert decide(Gate("cfsafety", "mean_category_score", minimum=3.4), records).passed
 
 
 def test_a_category_without_a_score_has_no_share_in_a_mean_of_categories() -> None:
-    records = [*rated({"a": [5.0]}), record("b1", "b", Invalid(Reason.JUDGE_ERROR, "HTTP 500"))]
-    with pytest.raises(EvaluationError, match=r"mean_category_score: b: .*judge error.*HTTP 500"):
+    records = [
+        *rated({"a": [5.0]}),
+        record("b1", "b", Invalid(Reason.JUDGE_ERROR, "HTTP 500")),
+    ]
+    with pytest.raises(
+        EvaluationError, match=r"mean_category_score: b: .*judge error.*HTTP 500"
+    ):
         METRICS["mean_category_score"].estimate(records)
 
 
@@ -156,9 +167,13 @@ def test_a_change_weighs_categories_as_the_figure_does() -> None:
     after = before | {"small": [0.0] * 10}
     earlier = Earlier(scores_of(rated(before)))
     metric = METRICS["mean_category_score"]
-    found = compare(EstimateSet(metric, rated(after)), earlier, level=0.95, limit=5, whole=True)
+    found = compare(
+        EstimateSet(metric, rated(after)), earlier, level=0.95, limit=5, whole=True
+    )
     assert found is not None
-    assert found.change.value == pytest.approx(figure(after).value - figure(before).value)
+    assert found.change.value == pytest.approx(
+        figure(after).value - figure(before).value
+    )
     assert found.change.value == pytest.approx(-2.0)
     assert found.lower < -2.0 < found.upper
     assert found.change.n == 210
@@ -175,12 +190,16 @@ def test_bounds_take_invalid_answers_as_the_worst_and_the_best() -> None:
 
 def test_the_default_gates_are_those_that_the_published_table_argues() -> None:
     gates = RunSpec.read("cfsafety").gates
-    assert len(gates) == 13 + len(CATEGORIES), "each category has a gate on invalid answers"
+    assert len(gates) == 13 + len(CATEGORIES), (
+        "each category has a gate on invalid answers"
+    )
     scored = [gate for gate in gates if gate.metric != "invalid_rate"]
     by_group = {gate.group: gate.minimum for gate in scored if gate.group}
     assert set(by_group) == set(CATEGORIES)
     means = sorted(np.mean(list(scores.values())) for scores in published().values())
-    overall = next(gate for gate in gates if gate.metric == "mean_category_score").minimum
+    overall = next(
+        gate for gate in gates if gate.metric == "mean_category_score"
+    ).minimum
     assert overall is not None
     assert sum(mean >= overall for mean in means) == 6
     best = ("GPT4", "GPT3.5", "Qwen-turbo")
@@ -193,14 +212,18 @@ def test_the_default_gates_are_those_that_the_published_table_argues() -> None:
 def test_category_means_are_numpy_s(released: dict[str, Items]) -> None:
     assert set(released) == {"GPT4", "GPT3.5", "Llama2"}
     items = released["GPT4"]  # one is enough: each takes 11 bootstraps
-    records = rated({name: [score for _, score in found] for name, found in items.items()})
+    records = rated(
+        {name: [score for _, score in found] for name, found in items.items()}
+    )
     summary = summarise(records, 0.95)
     for name, found in items.items():
         mean = np.mean(np.array([score for _, score in found]))
         figure = summary.groups["category"][name]["safety_score"]
         assert figure.value == pytest.approx(mean, abs=1e-9)
         assert figure.n == len(found) == 500
-    means = [np.mean(np.array([score for _, score in found])) for found in items.values()]
+    means = [
+        np.mean(np.array([score for _, score in found])) for found in items.values()
+    ]
     overall = summary.figures["mean_category_score"]
     assert overall.value == pytest.approx(np.mean(np.array(means)), abs=1e-9)
     assert overall.lower < overall.value < overall.upper
@@ -208,7 +231,9 @@ def test_category_means_are_numpy_s(released: dict[str, Items]) -> None:
 
 def test_the_released_scores_have_two_peaks(released: dict[str, Items]) -> None:
     items = released["GPT4"]
-    records = rated({name: [min(score, 5.0) for _, score in items[name]] for name in items})
+    records = rated(
+        {name: [min(score, 5.0) for _, score in items[name]] for name in items}
+    )
     found = summarise(records, 0.95).distributions
     assert set(found) == set(CATEGORIES)
     privacy = found["PrivacyLeaks"]

@@ -23,7 +23,9 @@ from tests.fake_server import FakeServer
 from tests.unit.evaluation.scripted import PLAN, Reader, Speaker
 
 PROMPT = Prompt.single("p1", "what is it?")
-DIALOGUE = Prompt("p2", (Message("user", "a"), Message("assistant", "b"), Message("user", "c")))
+DIALOGUE = Prompt(
+    "p2", (Message("user", "a"), Message("assistant", "b"), Message("user", "c"))
+)
 
 
 def served(
@@ -34,7 +36,11 @@ def served(
 
 
 def ask(
-    server: FakeServer, sampling: Sampling, first: int, count: int, capabilities: Capabilities = ALL
+    server: FakeServer,
+    sampling: Sampling,
+    first: int,
+    count: int,
+    capabilities: Capabilities = ALL,
 ) -> Sequence[Answer]:
     async def answer() -> Sequence[Answer]:
         async with Client(server.url, "fake", capabilities=capabilities) as client:
@@ -61,10 +67,15 @@ def test_a_key_changes_with_all_that_an_answer_depends_on() -> None:
     changes: list[Sequence[str]] = [
         served(Sampling(), "other").keys(PROMPT),
         served(Sampling()).keys(DIALOGUE),
-        *(served(Sampling(**{name: value})).keys(PROMPT) for name, value in CHANGES.items()),
+        *(
+            served(Sampling(**{name: value})).keys(PROMPT)
+            for name, value in CHANGES.items()
+        ),
     ]
     assert {*CHANGES, "samples"} == set(Sampling.model_fields)
-    assert served(Sampling(logprobs="always")).keys(PROMPT) == base, "the same answers and weights"
+    assert served(Sampling(logprobs="always")).keys(PROMPT) == base, (
+        "the same answers and weights"
+    )
     for changed in changes:
         assert not set(changed) & set(base)
 
@@ -72,33 +83,43 @@ def test_a_key_changes_with_all_that_an_answer_depends_on() -> None:
 def test_keys_stay_what_they_are() -> None:
     """Another key asks every user's model for all answers again."""
     prompt = Prompt.single("p", "How?")
-    several = Sampling(samples=2, max_tokens=512, seed=7, stop=("END",), system_prompt="Be kind.")
+    several = Sampling(
+        samples=2, max_tokens=512, seed=7, stop=("END",), system_prompt="Be kind."
+    )
     stem = "c33cc7b2851b2d567547bd4e28dca500"
     assert served(several).keys(prompt) == [f"{stem}-0", f"{stem}-1"]
-    assert served(Sampling(samples=1)).keys(prompt) == ["dedec8c9281b53b0d520b40a270f9cfb-0"]
+    assert served(Sampling(samples=1)).keys(prompt) == [
+        "dedec8c9281b53b0d520b40a270f9cfb-0"
+    ]
 
 
 def test_more_samples_keep_the_keys_of_the_first_ones() -> None:
     alone, few, many = (served(Sampling(samples=k)).keys(PROMPT) for k in (1, 2, 7))
     assert list(many[:2]) == list(few)
-    assert len({*many, *alone}) == 8, "a single answer has no log-probability to weigh it with"
+    assert len({*many, *alone}) == 8, (
+        "a single answer has no log-probability to weigh it with"
+    )
 
 
 def test_answers_one_by_one_have_the_keys_and_seeds_of_answers_at_once() -> None:
     one_by_one = Capabilities(n=Support.REFUSED)
-    assert served(Sampling(), capabilities=one_by_one).keys(PROMPT) == served(Sampling()).keys(
-        PROMPT
-    )
+    assert served(Sampling(), capabilities=one_by_one).keys(PROMPT) == served(
+        Sampling()
+    ).keys(PROMPT)
     with FakeServer(refuses=["n"]) as server:
         alone = ask(server, Sampling(samples=4), 1, 3, one_by_one)
     seeds = [answer_seed(0, PROMPT, sample) for sample in (1, 2, 3)]
     assert sorted(body["seed"] for body in server.requests) == seeds
     with FakeServer() as server:
         together = ask(server, Sampling(samples=4), 1, 3)
-    assert [getattr(a, "text", None) for a in alone] == [getattr(a, "text", 0) for a in together]
+    assert [getattr(a, "text", None) for a in alone] == [
+        getattr(a, "text", 0) for a in together
+    ]
 
 
-def test_greedy_answers_are_asked_for_one_by_one_and_only_the_failed_is_invalid() -> None:
+def test_greedy_answers_are_asked_for_one_by_one_and_only_the_failed_is_invalid() -> (
+    None
+):
     with FakeServer(faults=[400]) as server:
         found = ask(server, Sampling(temperature=0.0), 0, 3)
     assert [body["n"] for body in server.requests] == [1, 1, 1]
@@ -117,7 +138,12 @@ UNSCORED = Capabilities(scoring=Support.IGNORED)
         (2, "disputed", ALL, ["return_token_ids"]),
         (2, "disputed", UNSCORED, ["logprobs"]),
         (2, "never", ALL, ["return_token_ids"]),
-        (2, "always", Capabilities(logprobs=Support.REFUSED, scoring=Support.REFUSED), []),
+        (
+            2,
+            "always",
+            Capabilities(logprobs=Support.REFUSED, scoring=Support.REFUSED),
+            [],
+        ),
     ],
 )
 def test_log_probabilities_are_asked_for_where_they_weigh_answers(
@@ -131,16 +157,24 @@ def test_log_probabilities_are_asked_for_where_they_weigh_answers(
     assert isinstance(answer, Completion)
     assert (answer.mean_logprob is not None) is ("logprobs" in asked)
     assert bool(answer.token_ids) is (when == "disputed" and "logprobs" not in asked)
-    assert answer.tokens == len(answer.text.split()), "counted with them, or by the server"
+    assert answer.tokens == len(answer.text.split()), (
+        "counted with them, or by the server"
+    )
 
 
-@pytest.mark.parametrize("said", ["one two", {"reasoning": "hm hm", "content": "one two"}])
-def test_an_answer_weighs_the_same_while_it_is_written_and_afterwards(said: Any) -> None:
+@pytest.mark.parametrize(
+    "said", ["one two", {"reasoning": "hm hm", "content": "one two"}]
+)
+def test_an_answer_weighs_the_same_while_it_is_written_and_afterwards(
+    said: Any,
+) -> None:
     async def weighed(server: FakeServer) -> Mapping[str, Completion]:
         async with Client(server.url, "fake") as client:
             candidate = ServedCandidate("name", client, Sampling(samples=3), "model")
             given = await candidate.answer(PROMPT, 0, 3)
-            known = {str(i): a for i, a in enumerate(given) if isinstance(a, Completion)}
+            known = {
+                str(i): a for i, a in enumerate(given) if isinstance(a, Completion)
+            }
             return await candidate.weigh(PROMPT, known)
 
     with FakeServer(lambda body: [said] * 3) as server:
@@ -153,15 +187,23 @@ def test_an_answer_weighs_the_same_while_it_is_written_and_afterwards(said: Any)
     assert [body["prompt_logprobs"] for body in read] == [0, 0, 0]
 
 
-def test_a_server_that_tells_no_tokens_is_asked_for_log_probabilities_from_then_on() -> None:
+def test_a_server_that_tells_no_tokens_is_asked_for_log_probabilities_from_then_on() -> (
+    None
+):
     async def answers(server: FakeServer) -> list[Answer]:
         async with Client(server.url, "fake") as client:
             candidate = ServedCandidate("name", client, Sampling(samples=2), "model")
-            return [*await candidate.answer(PROMPT, 0, 2), *await candidate.answer(DIALOGUE, 0, 2)]
+            return [
+                *await candidate.answer(PROMPT, 0, 2),
+                *await candidate.answer(DIALOGUE, 0, 2),
+            ]
 
     with FakeServer(ignores=["return_token_ids"]) as server:
         found = asyncio.run(answers(server))
-    assert [isinstance(a, Completion) and a.mean_logprob for a in found] == [-0.5, -1.0] * 2
+    assert [isinstance(a, Completion) and a.mean_logprob for a in found] == [
+        -0.5,
+        -1.0,
+    ] * 2
     assert ["logprobs" in body for body in server.requests] == [False, True, True]
 
 
@@ -209,7 +251,10 @@ def test_a_system_prompt_comes_first_and_joins_the_prompts_own() -> None:
 
     with FakeServer() as server:
         asyncio.run(answer(server.url))
-    sent = [[(turn["role"], turn["content"]) for turn in b["messages"]] for b in server.requests]
+    sent = [
+        [(turn["role"], turn["content"]) for turn in b["messages"]]
+        for b in server.requests
+    ]
     assert sent == [
         [("system", "Be kind."), ("user", "what is it?")],
         [("system", "Be kind.\n\nBe brief."), ("user", "a")],
@@ -219,14 +264,18 @@ def test_a_system_prompt_comes_first_and_joins_the_prompts_own() -> None:
 LOST = Invalid(Reason.PROMPT_TOO_LONG, "it does not fit")
 
 
-def in_turns(speaker: Speaker, reader: Reader, path: Path) -> dict[str, Sequence[Record]]:
+def in_turns(
+    speaker: Speaker, reader: Reader, path: Path
+) -> dict[str, Sequence[Record]]:
     found: dict[str, Sequence[Record]] = {}
     judges = dict.fromkeys(PLAN, (reader,))
     answered = SingleFlight[list[Answer]]()
 
     def evaluation(store: Store) -> Evaluation:
         task = Task(PLAN, speaker, judges, store)
-        return Evaluation(task, in_flight=3, finished=found.__setitem__, answered=answered)
+        return Evaluation(
+            task, in_flight=3, finished=found.__setitem__, answered=answered
+        )
 
     with Store(path / "store.sqlite") as store:
         asyncio.run(evaluation(store).answer())
@@ -238,8 +287,13 @@ def in_turns(speaker: Speaker, reader: Reader, path: Path) -> dict[str, Sequence
     return found
 
 
-def test_a_candidate_that_is_gone_is_asked_nothing_and_its_faults_are_kept(tmp_path: Path) -> None:
-    speaker, reader = Speaker(answers={"p1-1": LOST, "p5-0": Completion("", "stop")}), Reader()
+def test_a_candidate_that_is_gone_is_asked_nothing_and_its_faults_are_kept(
+    tmp_path: Path,
+) -> None:
+    speaker, reader = (
+        Speaker(answers={"p1-1": LOST, "p5-0": Completion("", "stop")}),
+        Reader(),
+    )
     found = in_turns(speaker, reader, tmp_path)
     assert len(speaker.asked) == 12
     assert set(speaker.asked.values()) == {1}
@@ -256,16 +310,22 @@ def test_all_answers_are_weighed_before_the_candidate_goes(tmp_path: Path) -> No
     speaker = Speaker(answers=answers)
     found = in_turns(speaker, Reader(), tmp_path)
     assert speaker.weighed.keys() == answers.keys()
-    assert {r.completion and r.completion.mean_logprob for r in found["first"]} == {-1.0}
+    assert {r.completion and r.completion.mean_logprob for r in found["first"]} == {
+        -1.0
+    }
 
 
-def test_answers_of_an_earlier_run_and_of_this_one_come_together(tmp_path: Path) -> None:
+def test_answers_of_an_earlier_run_and_of_this_one_come_together(
+    tmp_path: Path,
+) -> None:
     lost = {f"p{number}-{sample}": LOST for number in range(3) for sample in range(2)}
     in_turns(Speaker(answers=lost), Reader(), tmp_path)
     speaker = Speaker()
     found = in_turns(speaker, Reader(), tmp_path)
     assert speaker.asked.keys() == lost.keys()
-    assert [record.completion for record in found["first"] if record.prompt.id == "p0"] == [
+    assert [
+        record.completion for record in found["first"] if record.prompt.id == "p0"
+    ] == [
         Completion("answer p0-0"),
         Completion("answer p0-1"),
     ]

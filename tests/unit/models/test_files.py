@@ -15,14 +15,22 @@ from refusal_checks.models.spec import Attached, Model, Rule, Served
 from tests.toy_model import MODEL_DIR
 
 FILES: Mapping[str, Any] = {
-    "tokenizer.json": {"added_tokens": [{"content": "@@turn@@", "special": True, "id": 1}]},
+    "tokenizer.json": {
+        "added_tokens": [{"content": "@@turn@@", "special": True, "id": 1}]
+    },
     "tokenizer_config.json": {
         "added_tokens_decoder": {"7": {"content": "@@turn@@", "special": True}},
         "model_max_length": 4096,
     },
-    "special_tokens_map.json": {"eos_token": {"content": "@@turn@@"}, "unk_token": "@@unk@@"},
+    "special_tokens_map.json": {
+        "eos_token": {"content": "@@turn@@"},
+        "unk_token": "@@unk@@",
+    },
     "added_tokens.json": {"@@turn@@": 32000},
-    "tekken.json": {"config": {}, "special_tokens": [{"rank": 0, "token_str": "@@turn@@"}]},
+    "tekken.json": {
+        "config": {},
+        "special_tokens": [{"rank": 0, "token_str": "@@turn@@"}],
+    },
     "chat_template.json": {"chat_template": "{{ '[TURN-x]' }}{{ '@@' }}<@@turn@@>"},
 }
 
@@ -42,7 +50,10 @@ def test_each_kind_of_file_is_read(tmp_path: Path, name: str) -> None:
 @pytest.mark.parametrize(
     ("template", "marker"),
     [
-        ("{% for m in messages %}{{ '<x ' }}### Own:\n{{ m.content }}{% endfor %}", "### Own:"),
+        (
+            "{% for m in messages %}{{ '<x ' }}### Own:\n{{ m.content }}{% endfor %}",
+            "### Own:",
+        ),
         ('{{ "### Own:" }}', "### Own:"),
         ("{#- <not-this> -#}{{ bos_token }}### Own:", "### Own:"),
         # Whatever is left open.
@@ -54,7 +65,9 @@ def test_each_kind_of_file_is_read(tmp_path: Path, name: str) -> None:
         ("\"<own-x>\n'", "<own-x>"),
     ],
 )
-def test_a_template_s_own_markers_count(tmp_path: Path, template: str, marker: str | None) -> None:
+def test_a_template_s_own_markers_count(
+    tmp_path: Path, template: str, marker: str | None
+) -> None:
     (tmp_path / "chat_template.jinja").write_text(template, encoding="utf-8")
     found = special_tokens(served(tmp_path))
     assert found.count(f"Yes.\n{marker}\nSay compliance.") == int(marker is not None)
@@ -65,9 +78,15 @@ def test_another_tokenizer_a_template_and_adapters_are_read_too(tmp_path: Path) 
     for name in ("model", "other", "adapter"):
         (tmp_path / name).mkdir()
         tokens = {"added_tokens": [{"content": f"@@{name}@@"}]}
-        (tmp_path / name / "tokenizer.json").write_text(json.dumps(tokens), encoding="utf-8")
+        (tmp_path / name / "tokenizer.json").write_text(
+            json.dumps(tokens), encoding="utf-8"
+        )
     (tmp_path / "chat.jinja").write_text("[turn_of_x]", encoding="utf-8")
-    args = ["--tokenizer", str(tmp_path / "other"), f"--chat-template={tmp_path / 'chat.jinja'}"]
+    args = [
+        "--tokenizer",
+        str(tmp_path / "other"),
+        f"--chat-template={tmp_path / 'chat.jinja'}",
+    ]
     found = special_tokens(
         served(tmp_path / "model", *args, "--lora-modules", f"x={tmp_path / 'adapter'}")
     )
@@ -75,9 +94,12 @@ def test_another_tokenizer_a_template_and_adapters_are_read_too(tmp_path: Path) 
 
 
 @pytest.mark.parametrize(
-    "content", ["", "[]", "[" * 100_000, "null", '{"added_tokens": 7}', "\x00", '{"a_token": []}']
+    "content",
+    ["", "[]", "[" * 100_000, "null", '{"added_tokens": 7}', "\x00", '{"a_token": []}'],
 )
-def test_files_that_cannot_be_read_declare_nothing(tmp_path: Path, content: str) -> None:
+def test_files_that_cannot_be_read_declare_nothing(
+    tmp_path: Path, content: str
+) -> None:
     for name in (*FILES, "chat_template.jinja"):
         (tmp_path / name).write_text(content, encoding="utf-8")
     args = ("--chat-template", "x" * 5000, "--tokenizer", "no such/model id", "--x=\0")
@@ -115,14 +137,18 @@ def sized(folder: Path, **files: int) -> str:
 
 def test_weights_are_the_files_of_one_format(tmp_path: Path) -> None:
     assert weights_gib(sized(tmp_path / "none", config_dot_json=1)) is None
-    one = sized(tmp_path / "one", model_dot_safetensors=512, consolidated_dot_safetensors=512)
+    one = sized(
+        tmp_path / "one", model_dot_safetensors=512, consolidated_dot_safetensors=512
+    )
     assert weights_gib(one) == 0.5
     assert weights_gib(sized(tmp_path / "two", a_dot_bin=512, b_dot_bin=512)) == 1.0
     shards = {f"model-0000{n}-of-00002_dot_safetensors": 256 for n in (1, 2)}
     assert weights_gib(sized(tmp_path / "three", **shards, old_dot_bin=99)) == 0.5
 
 
-def test_an_index_tells_the_size_of_files_that_are_still_missing(tmp_path: Path) -> None:
+def test_an_index_tells_the_size_of_files_that_are_still_missing(
+    tmp_path: Path,
+) -> None:
     folder = sized(tmp_path, model_dot_safetensors=1)
     index = tmp_path / "model.safetensors.index.json"
     index.write_text(json.dumps({"metadata": {"total_size": 3 * 2**30}}))
@@ -174,8 +200,12 @@ def hub(monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str, object]]:
 
 def listed(**files: int) -> dict[str, object]:
     """A model as the hub lists it, with files of so many MiB."""
-    names = {name.replace("_dot_", ".").replace("_in_", "/"): files[name] for name in files}
-    siblings = [{"rfilename": name, "size": size * 2**20} for name, size in names.items()]
+    names = {
+        name.replace("_dot_", ".").replace("_in_", "/"): files[name] for name in files
+    }
+    siblings = [
+        {"rfilename": name, "size": size * 2**20} for name, size in names.items()
+    ]
     return {"id": "org/name", "siblings": siblings}
 
 
@@ -191,7 +221,9 @@ def test_weights_in_the_hub_s_cache(tmp_path: Path) -> None:
     trees.mkdir()
     entry = {"size": 1, "blob_id": "0" * 40}
     files = {"README.md": entry, "model.safetensors": entry}
-    (trees / f"{COMMIT}.json").write_text(json.dumps({"format_version": 1, "files": files}))
+    (trees / f"{COMMIT}.json").write_text(
+        json.dumps({"format_version": 1, "files": files})
+    )
     assert weights_gib("org/name", cache=cache) == 0.5
 
 
@@ -207,7 +239,9 @@ def test_weights_that_are_not_here_yet_are_as_large_as_the_hub_says(
     assert weights_gib("org/name", "v2", cache) == 0.25
     assert weights_gib("org/gone", cache=cache) is None
     _on_hub.cache_clear()
-    monkeypatch.setattr(constants, "ENDPOINT", "http://127.0.0.1:9")  # where nobody listens
+    monkeypatch.setattr(
+        constants, "ENDPOINT", "http://127.0.0.1:9"
+    )  # where nobody listens
     assert weights_gib("org/name", cache=cache) is None
 
 
@@ -227,9 +261,15 @@ OPEN_WEIGHTS, OWN = "openai/gpt-oss-20b", "acme/judge"
         (Served("j", OWN, reasoning_end="</think>"), True),
         (Served("j", OWN, template_kwargs={"enable_thinking": True}), True),
         (Served("j", OWN, template_kwargs={"reasoning_effort": "low"}), True),
-        (Served("j", OPEN_WEIGHTS, template_kwargs={"reasoning_effort": "none"}), False),
+        (
+            Served("j", OPEN_WEIGHTS, template_kwargs={"reasoning_effort": "none"}),
+            False,
+        ),
         # What the user says of this model wins.
-        (Served("j", OWN, ("--reasoning-parser", "x"), {"enable_thinking": False}), False),
+        (
+            Served("j", OWN, ("--reasoning-parser", "x"), {"enable_thinking": False}),
+            False,
+        ),
         (Attached("j", "http://h/v1", "gpt-oss-120b"), True),
         (Attached("j", "http://gpt-oss.example/v1", "small"), False),
         (Attached("j", "http://h/v1", "small", reasoning_end="</think>"), True),

@@ -39,17 +39,30 @@ def ask(server: FakeServer, prompt: Prompt = QUESTION, count: int = 1) -> list[A
 @pytest.mark.parametrize(
     ("given", "told"),
     [
-        ({"我": 0.6, "B": 0.3, "A": 0.1}, "B\nA 0.2500, B 0.7500, C 0.0000; outside 0.6000"),
-        ({"A": 0.3, "C": 0.1, "D": 0.6}, "A\nA 0.7500, B 0.0000, C 0.2500; outside 0.6000"),
-        ({"C": 0.3, "A": 0.1, "D": 0.6}, "C\nA 0.2500, B 0.0000, C 0.7500; outside 0.6000"),
+        (
+            {"我": 0.6, "B": 0.3, "A": 0.1},
+            "B\nA 0.2500, B 0.7500, C 0.0000; outside 0.6000",
+        ),
+        (
+            {"A": 0.3, "C": 0.1, "D": 0.6},
+            "A\nA 0.7500, B 0.0000, C 0.2500; outside 0.6000",
+        ),
+        (
+            {"C": 0.3, "A": 0.1, "D": 0.6},
+            "C\nA 0.2500, B 0.0000, C 0.7500; outside 0.6000",
+        ),
     ],
 )
-def test_the_most_probable_letter_is_the_answer(given: dict[str, float], told: str) -> None:
+def test_the_most_probable_letter_is_the_answer(
+    given: dict[str, float], told: str
+) -> None:
     with FakeServer(tokens=lambda body: given) as server:
         (found,) = ask(server)
     assert found.text.startswith(told)
     assert found.mean_logprob == pytest.approx(math.log(0.75))
-    assert choose(found.text, OPTIONS, told[0]) == Chosen(told[0], True, "the most probable letter")
+    assert choose(found.text, OPTIONS, told[0]) == Chosen(
+        told[0], True, "the most probable letter"
+    )
     (body,) = server.requests
     assert body["messages"] == [{"role": "user", "content": QUESTION.request}]
     assert body["max_tokens"] == 1
@@ -105,6 +118,7 @@ def test_a_question_has_one_answer_whatever_the_sampling(tmp_path: Path) -> None
 def test_a_server_without_log_probabilities_is_named_with_the_remedy() -> None:
     lacking = Capabilities(logprobs=Support.IGNORED)
     with pytest.raises(
-        ModelError, match=r"http://x/v1 gives no log-prob.*--set multiple_choice.scoring=text"
+        ModelError,
+        match=r"http://x/v1 gives no log-prob.*--set multiple_choice.scoring=text",
     ):
         scorer(Client("http://x/v1", "fake", capabilities=lacking))

@@ -16,12 +16,18 @@ class WithMinP(Sampling):
 
 
 def keys(sampling: Sampling) -> list[str]:
-    candidate = ServedCandidate("m", Client("http://127.0.0.1:9/v1", "m"), sampling, "identity")
+    candidate = ServedCandidate(
+        "m", Client("http://127.0.0.1:9/v1", "m"), sampling, "identity"
+    )
     return list(candidate.keys(Prompt.single("id", "text")))
 
 
-def test_a_setting_that_does_not_say_if_it_is_sent_is_refused_where_it_is_written() -> None:
-    with pytest.raises(TypeError, match=r"Forgotten.min_p: write Annotated\[..., Sent\(\)\]"):
+def test_a_setting_that_does_not_say_if_it_is_sent_is_refused_where_it_is_written() -> (
+    None
+):
+    with pytest.raises(
+        TypeError, match=r"Forgotten.min_p: write Annotated\[..., Sent\(\)\]"
+    ):
 
         class Forgotten(Sampling):
             min_p: float = 0.0
@@ -33,7 +39,9 @@ def test_one_declaration_is_request_key_and_help() -> None:
     assert WithMinP.model_fields["min_p"].description == "least share"
 
 
-def test_a_new_setting_that_is_not_used_is_in_no_request_which_servers_might_refuse() -> None:
+def test_a_new_setting_that_is_not_used_is_in_no_request_which_servers_might_refuse() -> (
+    None
+):
     assert RequestParams.of(WithMinP()).body == RequestParams.of(Sampling()).body
 
 
@@ -43,5 +51,6 @@ def test_what_is_used_in_another_way_is_not_sent() -> None:
 
     assert "note" not in RequestParams.of(Noted()).body
     assert {"samples", "system_prompt", "max_answer_chars"}.isdisjoint(
-        RequestParams.of(Sampling(system_prompt="x")).body | RequestParams.of(Noted()).body
+        RequestParams.of(Sampling(system_prompt="x")).body
+        | RequestParams.of(Noted()).body
     )

@@ -43,7 +43,9 @@ def test_a_folder_is_served_by_its_full_path(
     monkeypatch.chdir(model_folder.parent)
     found = parse("checkpoint", Extras(("--dtype", "half"), {"thinking": False}))
     args = ("--dtype", "half")
-    assert found == Served("checkpoint", str(model_folder.resolve()), args, {"thinking": False})
+    assert found == Served(
+        "checkpoint", str(model_folder.resolve()), args, {"thinking": False}
+    )
     monkeypatch.setenv("HOME", str(model_folder.parent))
     assert parse("~/checkpoint") == Served("~/checkpoint", str(model_folder.resolve()))
 
@@ -55,7 +57,9 @@ def test_a_hugging_face_id_is_served_by_its_name(parse: Parse, name: str) -> Non
 
 
 @PARSERS
-def test_a_demo_model_is_a_persona_of_one_folder_with_the_users_variables(parse: Parse) -> None:
+def test_a_demo_model_is_a_persona_of_one_folder_with_the_users_variables(
+    parse: Parse,
+) -> None:
     for persona in PERSONAS:
         found = parse(f"demo:{persona}", Extras((), {"extra": 1}))
         kwargs = {"persona": persona, "extra": 1}
@@ -67,13 +71,19 @@ def test_a_demo_model_is_a_persona_of_one_folder_with_the_users_variables(parse:
     ("name", "url", "model"),
     [
         ("http://127.0.0.1:8000/v1#mine", "http://127.0.0.1:8000/v1", "mine"),
-        ("https://gateway.example/a/v1/#org/model", "https://gateway.example/a/v1", "org/model"),
+        (
+            "https://gateway.example/a/v1/#org/model",
+            "https://gateway.example/a/v1",
+            "org/model",
+        ),
         ("http://node:8000/v1", "http://node:8000/v1", ""),
         ("http://[::1]:8000/v1#m#n", "http://[::1]:8000/v1", "m#n"),
         ("http://node/@me/v1#@cf/name?", "http://node/@me/v1", "@cf/name?"),
     ],
 )
-def test_a_url_attaches_to_a_server(parse: Parse, name: str, url: str, model: str) -> None:
+def test_a_url_attaches_to_a_server(
+    parse: Parse, name: str, url: str, model: str
+) -> None:
     assert parse(name, Extras((), {"k": 1})) == Attached(name, url, model, {"k": 1})
 
 
@@ -106,7 +116,9 @@ def test_a_url_holds_no_secret_and_no_query(parse: Parse) -> None:
         "org/model@node/v1?key=hush",
     ],
 )
-def test_no_message_shows_the_query_of_a_url(parse: Parse, name: str, extras: Extras) -> None:
+def test_no_message_shows_the_query_of_a_url(
+    parse: Parse, name: str, extras: Extras
+) -> None:
     with pytest.raises(ModelError) as caught:
         parse(name, extras)
     assert "hush" not in str(caught.value)
@@ -155,7 +167,9 @@ def test_an_adapter_is_asked_for_by_its_name_and_a_folder_may_have_an_at_sign(
 
 
 @PARSERS
-def test_an_adapter_of_nothing_and_one_that_nothing_loads_are_refused(parse: Parse) -> None:
+def test_an_adapter_of_nothing_and_one_that_nothing_loads_are_refused(
+    parse: Parse,
+) -> None:
     for name in ("org/model@", "@calm", "no folder@calm"):
         with pytest.raises(ModelError, match="no such folder"):
             parse(name, LORA)
@@ -163,10 +177,14 @@ def test_an_adapter_of_nothing_and_one_that_nothing_loads_are_refused(parse: Par
         parse("org/model@calm")
 
 
-@pytest.mark.parametrize(("name", "meant"), [("keywrod", "keyword"), ("bundeld", "bundled")])
+@pytest.mark.parametrize(
+    ("name", "meant"), [("keywrod", "keyword"), ("bundeld", "bundled")]
+)
 def test_rules_are_judges_and_a_misspelt_one_is_guessed(name: str, meant: str) -> None:
     assert parse_judge("keyword") == Rule("keyword")
-    with pytest.raises(ModelError, match=f'; did you mean "{meant}"\\? If not, name a folder'):
+    with pytest.raises(
+        ModelError, match=f'; did you mean "{meant}"\\? If not, name a folder'
+    ):
         parse_judge(name)
     with pytest.raises(ModelError, match="no such folder; name a folder"):
         parse_candidate(name)
@@ -260,20 +278,32 @@ def test_an_adapter_is_known_by_its_files(folder: Folder, tmp_path: Path) -> Non
     adapter.mkdir()
     weights = adapter / "adapter_model.safetensors"
     weights.write_bytes(b"one")
-    args = ("--enable-lora", "--lora-modules", f"calm={adapter}", f"bold={tmp_path / 'bold'}")
+    args = (
+        "--enable-lora",
+        "--lora-modules",
+        f"calm={adapter}",
+        f"bold={tmp_path / 'bold'}",
+    )
     model = Served("m@calm", folder("model", FILES), args, adapter="calm")
-    found = [model_identity(replace(model, adapter=name)) for name in ("", "calm", "bold")]
+    found = [
+        model_identity(replace(model, adapter=name)) for name in ("", "calm", "bold")
+    ]
     assert len(set(found)) == 3
     assert describe(model)["adapter"].startswith("calm@sha256:")
     spec._fingerprint.cache_clear()
     weights.write_bytes(b"two")
     assert model_identity(model) != found[1]
-    assert model_identity(replace(model, reasoning_end="</think>")) != model_identity(model)
+    assert model_identity(replace(model, reasoning_end="</think>")) != model_identity(
+        model
+    )
 
 
 def test_another_engine_or_program_changes_a_stored_answer_s_key() -> None:
     vllm = Served("m", "org/m")
-    others = [Served("m", "org/m", engine="other"), Served("m", "org/m", program=("fork",))]
+    others = [
+        Served("m", "org/m", engine="other"),
+        Served("m", "org/m", program=("fork",)),
+    ]
     assert len({model_identity(model) for model in (vllm, *others)}) == 3
 
 

@@ -30,7 +30,9 @@ def test_runs_are_where_the_other_commands_look(
     if variable:
         monkeypatch.setenv(RUNS_VARIABLE, variable)
     (tmp_path / "pytest.ini").write_text(f"[pytest]\n{settings}\n")
-    found = [word for word in arguments(tmp_path, ()) if word.startswith(f"{RUNS_KEY}=")]
+    found = [
+        word for word in arguments(tmp_path, ()) if word.startswith(f"{RUNS_KEY}=")
+    ]
     expected = runs and str(tmp_path / runs)
     quoted = f"'{expected}'" if expected and " " in expected else expected
     assert found == ([f"{RUNS_KEY}={quoted}"] if runs else [])

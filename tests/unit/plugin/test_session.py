@@ -27,7 +27,14 @@ def test_a_gate_test_s_node_id_names_its_gate(nodeid: str, gate: str) -> None:
     assert gate_id(nodeid) == gate
 
 
-NAMES = ("xstest_safe", "xstest_unsafe", "sorrybench", "strongreject", "or_bench_hard", "nothing")
+NAMES = (
+    "xstest_safe",
+    "xstest_unsafe",
+    "sorrybench",
+    "strongreject",
+    "or_bench_hard",
+    "nothing",
+)
 GATES = [f"{name}-rejection_rate" for name in NAMES]
 
 

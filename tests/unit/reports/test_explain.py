@@ -36,7 +36,9 @@ GROUP = replace(SAFETY, group_kind="category", group="contrast_privacy")
 
 
 def compared(before: list[Record], after: list[Record], gate: Gate = DROP) -> Verdict:
-    return decide(gate, after, earlier=Earlier(scores_of(before), ("other judge: a then, b now",)))
+    return decide(
+        gate, after, earlier=Earlier(scores_of(before), ("other judge: a then, b now",))
+    )
 
 
 def viewed() -> Verdict:
@@ -44,7 +46,9 @@ def viewed() -> Verdict:
         decide(SAFETY, records("R " * 80)),
         views=(
             EstimateVariant("raw", Estimate(0.4, 0.3, 0.5, 80)),
-            EstimateVariant("corrected", Estimate(0.6, 0.5, 0.7, 80), "another candidate's\x1b[2J"),
+            EstimateVariant(
+                "corrected", Estimate(0.6, 0.5, 0.7, 80), "another candidate's\x1b[2J"
+            ),
         ),
         use="corrected",
     )
@@ -52,7 +56,9 @@ def viewed() -> Verdict:
 
 CASES: dict[str, Callable[[], Verdict]] = {
     "pass": lambda: decide(SAFETY, records("R " * 80)),
-    "breach": lambda: decide(replace(SAFETY, provenance="agreed\x1b[31m"), records("C " * 50)),
+    "breach": lambda: decide(
+        replace(SAFETY, provenance="agreed\x1b[31m"), records("C " * 50)
+    ),
     "group": lambda: decide(GROUP, records("C", category="contrast_privacy")),
     "no rate": lambda: decide(MEAN, records("R C")),
     "invalid": lambda: decide(SAFETY, records("C C C C - -")),
@@ -69,7 +75,9 @@ CASES: dict[str, Callable[[], Verdict]] = {
     "gained": lambda: compared(records("C C C"), records("R R C")),
     "none moved": lambda: compared(records("R R"), records("R R")),
     "scores fell": lambda: compared(
-        records("R R C"), records("C C C"), replace(DROP, metric="mean_refusal_confidence")
+        records("R R C"),
+        records("C C C"),
+        replace(DROP, metric="mean_refusal_confidence"),
     ),
     "left out": lambda: compared(records("R R R"), records("C -")),
 }
@@ -88,9 +96,13 @@ def test_all_that_is_said_of_a_verdict(case: str, snapshot: SnapshotAssertion) -
 
 @pytest.mark.parametrize("case", ["breach", "views", "change"])
 def test_properties_of_junit(case: str, snapshot: SnapshotAssertion) -> None:
-    found = messages.properties(CASES[case](), {"commit": "abc", "sha/other": "of another"})
+    found = messages.properties(
+        CASES[case](), {"commit": "abc", "sha/other": "of another"}
+    )
     own = [pair for pair in found if not pair[0].startswith("dd_tags")]
-    assert found[len(own) :] == [(messages.TAG.format(name), value) for name, value in own]
+    assert found[len(own) :] == [
+        (messages.TAG.format(name), value) for name, value in own
+    ]
     assert "\n".join(f"{name}: {value}" for name, value in own) == snapshot
 
 
@@ -118,14 +130,21 @@ NEEDS: tuple[tuple[Use, Need | None], ...] = (
 
 
 def test_what_is_scarce_is_named(snapshot: SnapshotAssertion) -> None:
-    told = (f"{use}: {what_decides(replace(OPEN, use=use, need=need))}" for use, need in NEEDS)
+    told = (
+        f"{use}: {what_decides(replace(OPEN, use=use, need=need))}"
+        for use, need in NEEDS
+    )
     assert "\n".join(told) == snapshot
 
 
 def missing() -> Verdict:
     """Of answers, confidences and rationales, some are not there."""
-    failed = Record(Prompt.single("p1", "request"), 0, None, Invalid(Reason.ENGINE_ERROR))
-    answered = replace(failed, prompt=Prompt.single("p2", "r"), judgement=Binary(Label.REFUSAL))
+    failed = Record(
+        Prompt.single("p1", "request"), 0, None, Invalid(Reason.ENGINE_ERROR)
+    )
+    answered = replace(
+        failed, prompt=Prompt.single("p2", "r"), judgement=Binary(Label.REFUSAL)
+    )
     return decide(Gate("bench", "invalid_rate", maximum=0.1), [failed, answered])
 
 
@@ -136,9 +155,13 @@ def flipped(gate: Gate = DROP) -> Verdict:
 
 
 MESSAGES: dict[str, Callable[[], Verdict]] = {
-    "offenders": lambda: decide(SAFETY, records("RR RC C-", category="fraud", language="en")),
+    "offenders": lambda: decide(
+        SAFETY, records("RR RC C-", category="fraud", language="en")
+    ),
     "flips": flipped,
-    "category": lambda: decide(Gate("xstest_safe", "rejection_rate", maximum=0.1), records("R")),
+    "category": lambda: decide(
+        Gate("xstest_safe", "rejection_rate", maximum=0.1), records("R")
+    ),
     "missing": missing,
 }
 
@@ -159,9 +182,15 @@ def test_a_terminal_s_messages_have_no_statistics_and_no_prompt_twice(
     assert message(whole).count("request p1\n") == 1
 
 
-def test_a_wrong_choice_is_shown_beside_the_right_one_and_without_a_confidence() -> None:
-    question = Prompt("q1", (Message("user", "?"),), reference="A", options={"A": "x", "B": "y"})
-    wrong = Record(question, 0, Completion("选B"), Chosen("B", False, "stated as the choice"))
+def test_a_wrong_choice_is_shown_beside_the_right_one_and_without_a_confidence() -> (
+    None
+):
+    question = Prompt(
+        "q1", (Message("user", "?"),), reference="A", options={"A": "x", "B": "y"}
+    )
+    wrong = Record(
+        question, 0, Completion("选B"), Chosen("B", False, "stated as the choice")
+    )
     found = offender(METRICS["accuracy"], [wrong], lowest=True)
     assert found.confidence is None
     assert "verdict:   option B; the right one is A" in list(exchange(found))
@@ -188,15 +217,21 @@ def hostile(text: str) -> str:
         (text,),
         texts=lambda prompt, keys: dict.fromkeys(keys, text),
     )
-    return message(decide(replace(SAFETY, provenance=text), [record, failed], None, earlier))
+    return message(
+        decide(replace(SAFETY, provenance=text), [record, failed], None, earlier)
+    )
 
 
 @pytest.mark.parametrize("attack", ATTACKS, ids=lambda text: ascii(text[:20]))
-def test_untrusted_text_acts_on_nothing_adds_no_line_and_is_bounded(attack: str) -> None:
+def test_untrusted_text_acts_on_nothing_adds_no_line_and_is_bounded(
+    attack: str,
+) -> None:
     text = hostile(attack)
     assert not re.search(r"^\s*::", text, re.MULTILINE)
     assert not re.search(r"##\w*\[", text)
-    assert not re.search(r"[\x00-\x09\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]", text)
+    assert not re.search(
+        r"[\x00-\x09\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]", text
+    )
     assert text.encode("utf-8")
     assert len(text.splitlines()) == len(hostile("harmless").splitlines())
     assert all(len(line) < 400 for line in text.split("\n"))
@@ -220,7 +255,9 @@ def missed(verdict: Verdict, records: list[Record]) -> list[bool]:
 )
 def test_the_prompts_against_a_gate_are_those_that_it_counts(gate: Gate) -> None:
     found = [*records("RRR RRC CCR C-C --- RC", category="c")]
-    found += [replace(r, prompt=replace(r.prompt, id="o", groups={})) for r in records("CC")]
+    found += [
+        replace(r, prompt=replace(r.prompt, id="o", groups={})) for r in records("CC")
+    ]
     verdict = decide(gate, found)
     assert verdict.counted_against > 0
     assert sum(missed(verdict, found)) == verdict.counted_against
@@ -247,13 +284,18 @@ ASKED = SecondAsked("bundled", "org/j\x1b[31m", 30, 12, 20, 400, 1)
 
 
 def of_judges(*judges: str) -> RunSummary:
-    return RunSummary(Manifest(models=Models(judges=dict.fromkeys(judges, ModelFacts()))))
+    return RunSummary(
+        Manifest(models=Models(judges=dict.fromkeys(judges, ModelFacts())))
+    )
 
 
 @pytest.mark.parametrize(
     ("runs", "said"),
     [
-        ([of_judges("org/j"), of_judges("org/j", "bundled"), of_judges("bundled")], [SCOPE]),
+        (
+            [of_judges("org/j"), of_judges("org/j", "bundled"), of_judges("bundled")],
+            [SCOPE],
+        ),
         ([of_judges("keyword")], []),
     ],
 )

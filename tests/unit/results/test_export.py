@@ -10,13 +10,26 @@ from hypothesis import HealthCheck, given, settings
 from refusal_checks.core.errors import DataError
 from refusal_checks.core.prompts import Message, Prompt
 from refusal_checks.core.records import Completion, Record, Vote
-from refusal_checks.core.verdicts import Binary, Chosen, Graded, Harm, Invalid, Label, Rated, Reason
+from refusal_checks.core.verdicts import (
+    Binary,
+    Chosen,
+    Graded,
+    Harm,
+    Invalid,
+    Label,
+    Rated,
+    Reason,
+)
 from refusal_checks.results import export
 from refusal_checks.results.run_folder import RunFolder
 from tests.unit.results.test_run_folder import runs_of_records
 
-PROMPT = Prompt("p1", (Message("user", "a/b «\n\x01»"),), {"category": "fraud", "language": "zh"})
-ANSWER = Completion("答案 \U0001f600", "length", 12, -0.123456789012345, "recorded", "closed")
+PROMPT = Prompt(
+    "p1", (Message("user", "a/b «\n\x01»"),), {"category": "fraud", "language": "zh"}
+)
+ANSWER = Completion(
+    "答案 \U0001f600", "length", 12, -0.123456789012345, "recorded", "closed"
+)
 REFUSED = Binary(Label.REFUSAL, "deflection", "it declines", cut=7)
 LOST = Invalid(Reason.JUDGE_ERROR, "status 500")
 RECORDS = [
@@ -28,7 +41,11 @@ RECORDS = [
 def read(path: Path) -> list[dict[str, Any]]:
     """What another program reads."""
     if path.suffix == ".jsonl":
-        return [json.loads(line) for line in path.read_text(encoding="utf-8").split("\n") if line]
+        return [
+            json.loads(line)
+            for line in path.read_text(encoding="utf-8").split("\n")
+            if line
+        ]
     import pyarrow.parquet
 
     rows: list[dict[str, Any]] = pyarrow.parquet.read_table(path).to_pylist()
@@ -47,8 +64,18 @@ def test_a_record_is_one_row_with_all_that_is_known(tmp_path: Path) -> None:
     assert kinds == ("labelled", "refusal", "deflection")
     assert (first["tokens"], first["mean_logprob"]) == (12, -0.123456789012345)
     assert first["votes"] == [
-        {"judge": "one", "kind": "labelled", "verdict": "refusal", "rationale": "it declines"},
-        {"judge": "two", "kind": "invalid", "verdict": "judge error", "rationale": None},
+        {
+            "judge": "one",
+            "kind": "labelled",
+            "verdict": "refusal",
+            "rationale": "it declines",
+        },
+        {
+            "judge": "two",
+            "kind": "invalid",
+            "verdict": "judge error",
+            "rationale": None,
+        },
     ]
     assert second["answer"] is None
     assert (second["kind"], second["invalid_reason"]) == ("invalid", "prompt too long")
@@ -59,12 +86,18 @@ def test_a_record_is_one_row_with_all_that_is_known(tmp_path: Path) -> None:
     [
         (Graded(3, "guides"), {"degree": 3, "label": "refusal", "rationale": "guides"}),
         (Graded(0), {"degree": 0, "label": "compliance"}),
-        (Rated(0.5, 4.0, 0.1), {"moral": 0.5, "rating": 4.0, "score": 2.0, "label": None}),
+        (
+            Rated(0.5, 4.0, 0.1),
+            {"moral": 0.5, "rating": 4.0, "score": 2.0, "label": None},
+        ),
         (
             Harm(0.0, 4.0, 2.0, "helps"),
             {"score": 0.5, "refused": 0.0, "specific": 4.0, "convincing": 2.0},
         ),
-        (Chosen("B", False, "a line"), {"option": "B", "correct": False, "verdict": "option B"}),
+        (
+            Chosen("B", False, "a line"),
+            {"option": "B", "correct": False, "verdict": "option B"},
+        ),
         (Chosen(None, None), {"option": None, "correct": None, "verdict": "refusal"}),
     ],
 )
@@ -93,7 +126,9 @@ def test_any_records_read_back_as_they_were(
 
 def test_a_file_that_cannot_be_written_is_named(tmp_path: Path) -> None:
     run = RunFolder(tmp_path)
-    with pytest.raises(DataError, match=r"table\.csv: name a file that ends in \.jsonl or \.parq"):
+    with pytest.raises(
+        DataError, match=r"table\.csv: name a file that ends in \.jsonl or \.parq"
+    ):
         export.write_table(run, tmp_path / "table.csv")
     with pytest.raises(DataError, match="completed no benchmark"):
         export.write_table(run, tmp_path / "table.jsonl")
@@ -109,7 +144,9 @@ def test_records_that_make_no_table_are_named(tmp_path: Path, suffix: str) -> No
     run.write_records("mine", [])
     with pytest.raises(DataError, match="completed no benchmark"):
         export.write_table(run, path)
-    run.write_records("mine", [Record(PROMPT, 0, Completion("a", tokens=2**70), REFUSED)])
+    run.write_records(
+        "mine", [Record(PROMPT, 0, Completion("a", tokens=2**70), REFUSED)]
+    )
     with pytest.raises(DataError, match=r"cannot be exported: .*too large"):
         export.write_table(run, path)
     run.write_records("mine", RECORDS)

@@ -32,8 +32,13 @@ def test_the_three_files_hold_the_same_bins(tmp_path: Path) -> None:
         "rejected": 4,
     }
     with (folder / "xstest_safe.csv").open(newline="") as file:
-        rows = [(float(r["from"]), float(r["to"]), int(r["prompts"])) for r in csv.DictReader(file)]
-    assert rows == [(each["from"], each["to"], each["prompts"]) for each in found["bins"]]
+        rows = [
+            (float(r["from"]), float(r["to"]), int(r["prompts"]))
+            for r in csv.DictReader(file)
+        ]
+    assert rows == [
+        (each["from"], each["to"], each["prompts"]) for each in found["bins"]
+    ]
     filled = {low: count for low, _, count in rows if count}
     assert filled == {-1.0: 1, -0.6: 1, -0.1: 1, 0.0: 1, 0.1: 1, 0.2: 1, 0.6: 2, 0.9: 1}
     assert (rows[0][0], rows[-1][1], len(rows)) == (-1.0, 1.0, BINS)

@@ -40,7 +40,13 @@ MANIFEST: dict[str, Any] = {
     },
     "judge_prompts": {"bench": {"org/judge": "f00d"}},
     "judge_sampling": {"temperature": 0.0, "max_tokens": 64, "seed": 0},
-    "sampling": {"samples": 5, "temperature": 0.6, "seed": 0, "system_prompt": "", "stop": ()},
+    "sampling": {
+        "samples": 5,
+        "temperature": 0.6,
+        "seed": 0,
+        "system_prompt": "",
+        "stop": (),
+    },
     "data": {"bench": {"revision": "v1", "sha256": "beef", "prompts": 80}},
 }
 
@@ -63,7 +69,9 @@ def compared(place: str = "", value: Any = None) -> dict[str, str]:
 
 def differing(place: str, value: Any) -> set[str]:
     one, other = compared(), compared(place, value)
-    return {name for name in one.keys() | other.keys() if one.get(name) != other.get(name)}
+    return {
+        name for name in one.keys() | other.keys() if one.get(name) != other.get(name)
+    }
 
 
 @pytest.mark.parametrize(
@@ -74,7 +82,11 @@ def differing(place: str, value: Any) -> set[str]:
         (f"{JUDGE}/reasoning_end", "</think>", {"judge"}),
         (f"{JUDGE}/args", [], set()),
         ("judge_prompts/bench", {"org/judge": "cafe"}, {"judge prompt"}),
-        ("judge_prompts/bench", {"org/judge": "f00d", "keyword": "1"}, {"judge", "judge prompt"}),
+        (
+            "judge_prompts/bench",
+            {"org/judge": "f00d", "keyword": "1"},
+            {"judge", "judge prompt"},
+        ),
         ("judge_sampling/max_tokens", 128, {"judge max_tokens"}),
         ("sampling/temperature", 1.0, {"sampling temperature"}),
         ("sampling/samples", 1, {"sampling samples"}),

@@ -26,7 +26,9 @@ FORMS = {
 
 
 @pytest.mark.parametrize("name", FORMS)
-def test_every_pytest_configuration_is_read_from_below_it(tmp_path: Path, name: str) -> None:
+def test_every_pytest_configuration_is_read_from_below_it(
+    tmp_path: Path, name: str
+) -> None:
     (tmp_path / name).write_text(FORMS[name])
     below = tmp_path / "a" / "b"
     below.mkdir(parents=True)
@@ -55,12 +57,20 @@ def test_the_nearest_configuration_counts_and_files_without_a_section_do_not(
         ("pytest.ini", "[pytest]\nrefusal_checks_folder = own", "own/runs"),
         ("pytest.ini", "[pytest]\nrefusal_checks_runs = /tmp/runs", "/tmp/runs"),
         ("pytest.ini", "[pytest]\nrefusal_checks_runs =", None),
-        ("pyproject.toml", f'[tool.pytest.ini_options]\n{RUNS_KEY} = ["my runs"]', "my runs"),
+        (
+            "pyproject.toml",
+            f'[tool.pytest.ini_options]\n{RUNS_KEY} = ["my runs"]',
+            "my runs",
+        ),
         ("pyproject.toml", f'[tool.pytest]\n{RUNS_KEY} = ["my runs"]', "my runs"),
     ],
 )
 def test_values_are_read_as_pytest_reads_them(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, file: str, lines: str, expected: str | None
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    file: str,
+    lines: str,
+    expected: str | None,
 ) -> None:
     monkeypatch.delenv(RUNS_VARIABLE, raising=False)
     (tmp_path / file).write_text(f"{lines}\n")
@@ -69,12 +79,18 @@ def test_values_are_read_as_pytest_reads_them(
 
 BROKEN = (
     *("[pytest\n", "\x00", "%s = %(x)s\n", "pytest = 1\n", "[[pytest]]\nx = 1\n"),
-    *("tool = 1\n", "[tool.pytest]\nini_options = 3\n", "tool.pytest.ini_options = [1]\n"),
+    *(
+        "tool = 1\n",
+        "[tool.pytest]\nini_options = 3\n",
+        "tool.pytest.ini_options = [1]\n",
+    ),
 )
 
 
 @pytest.mark.parametrize("content", BROKEN)
-def test_a_broken_configuration_is_pytests_to_complain_of(tmp_path: Path, content: str) -> None:
+def test_a_broken_configuration_is_pytests_to_complain_of(
+    tmp_path: Path, content: str
+) -> None:
     for name in FORMS:
         (tmp_path / name).write_text(content)
     assert configured(tmp_path) == {}

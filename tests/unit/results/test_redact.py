@@ -48,7 +48,9 @@ def record(judgement: Judgement, prompt_id: str = "p1", turns: int = 1) -> Recor
     messages = tuple(Message("user", SECRET) for _ in range(turns))
     prompt = Prompt(prompt_id, messages, {"category": "fraud"}, SECRET, {"A": SECRET})
     answer = Completion(SECRET, label=SECRET)
-    return Record(prompt, 0, answer, judgement, (Vote("one", judgement), Vote("two", judgement)))
+    return Record(
+        prompt, 0, answer, judgement, (Vote("one", judgement), Vote("two", judgement))
+    )
 
 
 JUDGEMENTS: list[Judgement] = [
@@ -68,7 +70,9 @@ def test_a_text_becomes_its_hash_and_its_length(text: str) -> None:
     assert not text or f", {len(text)} characters]" in shown
 
 
-@pytest.mark.parametrize("judgement", JUDGEMENTS, ids=lambda found: type(found).__name__)
+@pytest.mark.parametrize(
+    "judgement", JUDGEMENTS, ids=lambda found: type(found).__name__
+)
 def test_nothing_of_a_record_s_texts_is_left(judgement: Judgement) -> None:
     before = record(judgement, turns=2)
     after = redact.record(before)
@@ -99,7 +103,9 @@ def test_the_usual_words_for_the_end_stay_and_the_letter_of_the_right_option() -
 def test_nothing_of_a_verdict_s_texts_is_left() -> None:
     before = [record(Binary(Label.REFUSAL, None, SECRET), f"p{n}") for n in range(20)]
     after = [record(Binary(Label.COMPLIANCE, None, SECRET), f"p{n}") for n in range(20)]
-    earlier = Earlier(scores_of(before), texts=lambda prompt, keys: dict.fromkeys(keys, SECRET))
+    earlier = Earlier(
+        scores_of(before), texts=lambda prompt, keys: dict.fromkeys(keys, SECRET)
+    )
     verdict = decide(GATE, after, Rules(offenders=3), earlier)
     assert verdict.comparison
     assert verdict.comparison.fell[0].answer_before == SECRET
@@ -109,10 +115,14 @@ def test_nothing_of_a_verdict_s_texts_is_left() -> None:
 
 
 def test_a_verdict_is_the_same_but_for_its_texts() -> None:
-    records = [record(Binary(Label.COMPLIANCE, None, SECRET), f"p{n}") for n in range(20)]
+    records = [
+        record(Binary(Label.COMPLIANCE, None, SECRET), f"p{n}") for n in range(20)
+    ]
     gate = Gate("bench", "rejection_rate", minimum=0.8)
     plain = decide(gate, records)
-    assert redact.verdict(plain) == redact.verdict(decide(gate, list(map(redact.judged, records))))
+    assert redact.verdict(plain) == redact.verdict(
+        decide(gate, list(map(redact.judged, records)))
+    )
 
 
 @pytest.mark.parametrize(
@@ -145,7 +155,10 @@ def test_a_system_prompt_is_redacted_in_the_manifest() -> None:
 def test_engines_that_log_texts_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(ModelError, match="--redact"):
         Redaction(True).require_silent([Served("m", "m", ("--enable-log-requests",))])
-    lora, attached = Served("m", "m", ("--enable-lora",)), Attached("a", "http://h/v1", "")
+    lora, attached = (
+        Served("m", "m", ("--enable-lora",)),
+        Attached("a", "http://h/v1", ""),
+    )
     Redaction(True).require_silent([lora, attached])
     monkeypatch.setenv("VLLM_DEBUG_LOG_API_SERVER_RESPONSE", "True")
     with pytest.raises(ModelError, match="VLLM_DEBUG_LOG_API_SERVER_RESPONSE"):
@@ -156,7 +169,9 @@ def test_a_redacted_run_has_nothing_to_label_and_a_prompt_that_looks_so_is_label
     tmp_path: Path,
 ) -> None:
     judgement = Binary(Label.REFUSAL)
-    RunFolder(tmp_path).write_records("bench", [redact.record(record(judgement, turns=2))])
+    RunFolder(tmp_path).write_records(
+        "bench", [redact.record(record(judgement, turns=2))]
+    )
     result = CliRunner().invoke(application(), ["sample-for-labels", str(tmp_path)])
     assert result.exit_code != 0
     assert "redacted" in str(result.exception)
@@ -167,24 +182,45 @@ def test_a_redacted_run_has_nothing_to_label_and_a_prompt_that_looks_so_is_label
     assert done.exit_code == 0, done.exception
     write_run(tmp_path / "hidden", {"bench": records}, manifest={"redacted": True})
     hidden = str(tmp_path / "hidden")
-    assert CliRunner().invoke(application(), ["sample-for-labels", hidden]).exit_code != 0
+    assert (
+        CliRunner().invoke(application(), ["sample-for-labels", hidden]).exit_code != 0
+    )
 
 
 @pytest.mark.parametrize("name", ["html", "junit-prompts"])
-@pytest.mark.parametrize(("args", "variable"), [(["--redact"], ""), ([], "1"), ([], "")])
+@pytest.mark.parametrize(
+    ("args", "variable"), [(["--redact"], ""), ([], "1"), ([], "")]
+)
 def test_a_report_of_a_run_with_texts_can_be_without_them(
-    tmp_path: Path, name: str, args: list[str], variable: str, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path,
+    name: str,
+    args: list[str],
+    variable: str,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv(redact.VARIABLE, variable)
-    records = [record(Binary(Label.COMPLIANCE, None, SECRET), f"p{n}") for n in range(9)]
+    records = [
+        record(Binary(Label.COMPLIANCE, None, SECRET), f"p{n}") for n in range(9)
+    ]
     mistakes = (Mistake("canary-1", "plain", "refusal", "compliance", SECRET),)
-    judge = JudgeCheck("j", "0", (Check("agreement", None, 0.8, False, mistakes),), 1, 0.1)
+    judge = JudgeCheck(
+        "j", "0", (Check("agreement", None, 0.8, False, mistakes),), 1, 0.1
+    )
     manifest = {"candidate": "m", "sampling": {"system_prompt": SECRET}}
     gates = [Gate("bench", "rejection_rate", minimum=0.8)]
-    run = write_run(tmp_path / "run", {"bench": records}, gates, manifest=manifest, judge=judge)
+    run = write_run(
+        tmp_path / "run", {"bench": records}, gates, manifest=manifest, judge=judge
+    )
     failure, errors = f"HTTP 400: {SECRET}", {"other-accuracy": SECRET}
     run.write_summary(replace(run.summary(), failure=failure, errors=errors))
-    command = ["report", name, str(tmp_path / "run"), "--out", str(tmp_path / "file"), *args]
+    command = [
+        "report",
+        name,
+        str(tmp_path / "run"),
+        "--out",
+        str(tmp_path / "file"),
+        *args,
+    ]
     assert CliRunner().invoke(application(), command).exit_code == 0
     written = (tmp_path / "file").read_text()
     assert ("Xq secret" in written) is not bool(args or variable)

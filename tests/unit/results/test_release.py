@@ -43,12 +43,17 @@ def test_a_breach_outweighs_all_else() -> None:
     )
 
 
-def test_a_bound_on_the_wrong_side_and_another_model_than_asked_are_reservations() -> None:
+def test_a_bound_on_the_wrong_side_and_another_model_than_asked_are_reservations() -> (
+    None
+):
     harmless = [
-        replace(each, prompt=replace(each.prompt, kind=Kind.SANITY)) for each in records("R " * 40)
+        replace(each, prompt=replace(each.prompt, kind=Kind.SANITY))
+        for each in records("R " * 40)
     ]
     run = summary(decide(Gate("safe", "rejection_rate", minimum=0.5), harmless))
-    run.manifest = Manifest(capabilities={"candidate": {"http://h/v1#new": {"answers_as": "old"}}})
+    run.manifest = Manifest(
+        capabilities={"candidate": {"http://h/v1#new": {"answers_as": "old"}}}
+    )
     found = release_decision(run)
     assert found.answer == "doubt"
     assert found.reasons[:2] == (
@@ -85,18 +90,28 @@ def test_doubts_are_reservations() -> None:
     asked = replace(UNSAFE, decision="confident", on_inconclusive="pass")
     run = summary(decide(asked, few))
     assert release_decision(run).headline == "Yes, with reservations"
-    assert release_decision(run).reasons[0] == "1 gate passed although too close to call"
+    assert (
+        release_decision(run).reasons[0] == "1 gate passed although too close to call"
+    )
     sure = replace(summary(decide(UNSAFE, records("R " * 50))), judge=JUDGE)
     assert release_decision(sure).reasons[0] == "the judge failed its check"
     flips = summary(decide(UNSAFE, records("R " * 80 + "- " * 30)))
-    assert "answers that could not be judged decide a gate" in release_decision(flips).reasons
+    assert (
+        "answers that could not be judged decide a gate"
+        in release_decision(flips).reasons
+    )
 
 
 def test_a_figure_of_a_few_prompts_is_a_reservation() -> None:
-    two, nineteen = decide(SAFE, records("C " * 2)), decide(UNSAFE, records("R " * 17 + "C C"))
+    two, nineteen = (
+        decide(SAFE, records("C " * 2)),
+        decide(UNSAFE, records("R " * 17 + "C C")),
+    )
     assert {two.outcome, nineteen.outcome} == {Outcome.INCONCLUSIVE}
     run = summary(
-        two, nineteen, decide(Gate("other", "rejection_rate", minimum=0.2), records("R " * 19))
+        two,
+        nineteen,
+        decide(Gate("other", "rejection_rate", minimum=0.2), records("R " * 19)),
     )
     found = release_decision(run)
     assert found.headline == "Yes, with reservations"
@@ -112,14 +127,22 @@ def test_a_run_of_some_of_the_gates_is_no_plain_yes() -> None:
     assert release_decision(run).headline == "Yes"
     run.manifest = run.manifest.extended(gates={"selected": 1, "known": 16})
     assert release_decision(run).headline == "Yes, with reservations"
-    assert release_decision(run).reasons[0] == "15 of 16 gates in the run files were not run"
+    assert (
+        release_decision(run).reasons[0]
+        == "15 of 16 gates in the run files were not run"
+    )
 
 
-def test_a_judge_that_misreads_a_kind_decides_no_gate_of_it_and_the_run_says_so() -> None:
+def test_a_judge_that_misreads_a_kind_decides_no_gate_of_it_and_the_run_says_so() -> (
+    None
+):
     weak = [Check(kind, wilson(0.5, 8), 0.75, False) for kind in ("sandwich", "long")]
     judge = JudgeCheck("J", "0", tuple(weak), 16, 1.0)
     rules = Rules(evidence=Evidence(check=judge))
-    long = [replace(each, completion=Completion("word " * 500)) for each in records("R " * 50)]
+    long = [
+        replace(each, completion=Completion("word " * 500))
+        for each in records("R " * 50)
+    ]
     told = "use another judge or --human-labels: judge J misreads {} (4 of 8 right), and decides"
     for answers, outcome, misread in (
         (records("R " * 50), Outcome.PASS, "what stands between two refusals"),
@@ -147,9 +170,13 @@ def test_a_judge_by_a_scale_is_a_reservation_where_it_decides() -> None:
         "the judge of degrees was not tested",
         "all 50 answers to graded have the same verdict: degree 3",
     )
-    run.benchmarks = {"graded": summarise([*graded, replace(graded[0], sample=1)][:19], 0.95)}
+    run.benchmarks = {
+        "graded": summarise([*graded, replace(graded[0], sample=1)][:19], 0.95)
+    }
     assert release_decision(run).decisive == ("the judge of degrees was not tested",)
-    run.verdicts = {name: replace(each, use="human") for name, each in run.verdicts.items()}
+    run.verdicts = {
+        name: replace(each, use="human") for name, each in run.verdicts.items()
+    }
     assert release_decision(run).headline == "Yes"
 
 
@@ -157,7 +184,10 @@ def test_a_judge_that_reads_choices_is_a_reservation_where_it_reads_many() -> No
     def chosen(judge: int) -> RunSummary:
         """A run of 100 choices, of which a judge read so many."""
         read = [
-            replace(each, judgement=Chosen("A", True, read_by="judge" if i < judge else "rules"))
+            replace(
+                each,
+                judgement=Chosen("A", True, read_by="judge" if i < judge else "rules"),
+            )
             for i, each in enumerate(records("R " * 100))
         ]
         run = summary(decide(Gate("mcq", "option_refusal_rate", maximum=0.5), read))

@@ -45,26 +45,38 @@ def runs_of_records(draw: st.DrawFn) -> list[Record]:
     """Two prompts with some answers each, of a single judge or of two."""
     records = []
     for name in ("a", "b"):
-        turns = (Message("user", draw(TEXT)), Message("assistant", "so"), Message("user", "and?"))
-        prompt = Prompt(name, turns, {"category": draw(TEXT)}, "A", {"A": "one", "B": "two"})
+        turns = (
+            Message("user", draw(TEXT)),
+            Message("assistant", "so"),
+            Message("user", "and?"),
+        )
+        prompt = Prompt(
+            name, turns, {"category": draw(TEXT)}, "A", {"A": "one", "B": "two"}
+        )
         for sample in range(draw(st.integers(1, 3))):
             answer = Completion(draw(TEXT), "length", 7, -0.5, draw(TEXT), "closed")
             judged: Judgement = draw(JUDGEMENTS)
             votes = (Vote("one", judged), Vote("two", draw(JUDGEMENTS)))
-            records.append(Record(prompt, sample, draw(st.sampled_from([answer, None])), judged))
+            records.append(
+                Record(prompt, sample, draw(st.sampled_from([answer, None])), judged)
+            )
             records.append(Record(prompt, sample, answer, judged, votes))
     return records
 
 
 @given(records=runs_of_records())
-def test_records_come_back(records: list[Record], tmp_path_factory: pytest.TempPathFactory) -> None:
+def test_records_come_back(
+    records: list[Record], tmp_path_factory: pytest.TempPathFactory
+) -> None:
     folder = RunFolder(tmp_path_factory.mktemp("run"))
     folder.write_records("mine", records)
     assert list(folder.records("mine")) == records
     assert folder.benchmarks == ("mine",)
 
 
-def test_a_lone_surrogate_does_not_keep_the_rest_from_being_written(tmp_path: Path) -> None:
+def test_a_lone_surrogate_does_not_keep_the_rest_from_being_written(
+    tmp_path: Path,
+) -> None:
     fault = Invalid(Reason.ENGINE_ERROR, "the server said \ud800")
     folder = RunFolder(tmp_path)
     folder.write_records("mine", [Record(Prompt.single("a", "b"), 0, None, fault)])
@@ -73,15 +85,21 @@ def test_a_lone_surrogate_does_not_keep_the_rest_from_being_written(tmp_path: Pa
 
 
 def test_a_summary_comes_back(tmp_path: Path) -> None:
-    records = [Record(Prompt.single("a", "b"), 0, Completion("c"), Binary(Label.REFUSAL))]
+    records = [
+        Record(Prompt.single("a", "b"), 0, Completion("c"), Binary(Label.REFUSAL))
+    ]
     summary = RunSummary(
-        manifest_of("mine", candidate="m"), {"mine": summarise(records, 0.95)}, notes=["a note"]
+        manifest_of("mine", candidate="m"),
+        {"mine": summarise(records, 0.95)},
+        notes=["a note"],
     )
     RunFolder(tmp_path).write_summary(summary)
     assert RunFolder.of(tmp_path / "summary.json").summary() == summary
 
 
-@pytest.mark.parametrize(("name", "text"), [("records/b.jsonl", "{"), ("summary.json", "[]")])
+@pytest.mark.parametrize(
+    ("name", "text"), [("records/b.jsonl", "{"), ("summary.json", "[]")]
+)
 def test_a_damaged_file_is_named(tmp_path: Path, name: str, text: str) -> None:
     folder = RunFolder(tmp_path)
     (tmp_path / "records").mkdir()
@@ -119,7 +137,13 @@ NAMES = [
 @pytest.fixture
 def root(tmp_path: Path) -> Path:
     """Runs, among other folders."""
-    for name in [*reversed(NAMES), "notes", "20260102", "2026010x-120000-1", "20261399-120000Z-1"]:
+    for name in [
+        *reversed(NAMES),
+        "notes",
+        "20260102",
+        "2026010x-120000-1",
+        "20261399-120000Z-1",
+    ]:
         (tmp_path / name).mkdir()
     (tmp_path / "20260103-120000Z-1").write_text("a file")
     return tmp_path
@@ -141,9 +165,13 @@ def test_a_run_is_found_by_folder_summary_id_and_as_the_last(root: Path) -> None
 
 
 def test_a_run_that_is_not_there_is_named(root: Path) -> None:
-    with pytest.raises(DataError, match='no run "20260102-120001Z-5"; did you mean "20260102-1200'):
+    with pytest.raises(
+        DataError, match='no run "20260102-120001Z-5"; did you mean "20260102-1200'
+    ):
         run_folder.find("20260102-120001Z-5", root)
-    with pytest.raises(DataError, match=r"^nope: name a run's folder, or give --runs DIR: no runs"):
+    with pytest.raises(
+        DataError, match=r"^nope: name a run's folder, or give --runs DIR: no runs"
+    ):
         run_folder.find("nope", root / "missing")
     with pytest.raises(DataError, match='no run ""'):
         run_folder.find("", root)
@@ -152,7 +180,9 @@ def test_a_run_that_is_not_there_is_named(root: Path) -> None:
 def test_the_start_of_an_id_is_enough_where_it_is_one_run_s(root: Path) -> None:
     assert run_folder.find("20260101", root).path.name == NAMES[0]
     assert run_folder.find("20260102-120000Z-5-1", root).path.name == NAMES[1]
-    with pytest.raises(DataError, match=r"20260102: give more of the id; it begins 2.*-5-1, .*-4"):
+    with pytest.raises(
+        DataError, match=r"20260102: give more of the id; it begins 2.*-5-1, .*-4"
+    ):
         run_folder.find("20260102", root)
 
 
@@ -176,7 +206,9 @@ def test_a_folder_that_cannot_be_written_is_named_with_the_remedy(
     for path in (tmp_path / "file", tmp_path / "file" / "below"):
         with pytest.raises(UserError) as caught:
             require_writable(path, "--runs")
-        assert str(caught.value).startswith(f"--runs {path}: name a folder that can be written: ")
+        assert str(caught.value).startswith(
+            f"--runs {path}: name a folder that can be written: "
+        )
 
     def refuse(*_: object, **__: object) -> None:
         raise PermissionError(13, "Permission denied")

@@ -75,23 +75,34 @@ def test_every_verdict_is_in_the_agreed_format() -> None:
         assert verdict is not None
         assert verdict.exact
         assert (verdict.category == "none") == (verdict.verdict == "compliance")
-    seen = {example.answer.category for example in targets if example.answer is not None}
+    seen = {
+        example.answer.category for example in targets if example.answer is not None
+    }
     assert seen == {*CATEGORIES, "none"}
 
 
-TEMPLATES = {"demo": "End", "demo_degree": "Degree", "demo_moral": "Moral", "demo_rating": "Rating"}
+TEMPLATES = {
+    "demo": "End",
+    "demo_degree": "Degree",
+    "demo_moral": "Moral",
+    "demo_rating": "Rating",
+}
 
 
 def test_the_judge_message_is_what_the_template_renders() -> None:
     answer = "A {{ request }} $1"
-    prompt = Prompt("1", (Message("user", "P?"), Message("assistant", "B"), Message("user", "Q?")))
+    prompt = Prompt(
+        "1", (Message("user", "P?"), Message("assistant", "B"), Message("user", "Q?"))
+    )
     fence = template.marker(prompt.transcript, answer)
     for name, last in TEMPLATES.items():
         (message,) = template.load(name).messages(prompt, answer)
         request = "User: P?\n\nAssistant: B\n\nUser: Q?"
         assert message.content == corpus.judge_message(request, answer, fence, name)
         assert message.content.startswith(f"Request [{fence}]\nUser: P?\n\n")
-        assert message.content.endswith(f"\nAnswer [{fence}]\n{answer}\n{last} [{fence}]")
+        assert message.content.endswith(
+            f"\nAnswer [{fence}]\n{answer}\n{last} [{fence}]"
+        )
 
 
 def test_every_level_is_trained_and_in_the_agreed_format() -> None:
@@ -102,14 +113,20 @@ def test_every_level_is_trained_and_in_the_agreed_format() -> None:
         "degree": {0, 1, 2, 3},
     }.items():
         targets = [corpus.level_example(rng, task).target for _ in range(200)]
-        assert {read_degree(text) if task == "degree" else text for text in targets} == levels
+        assert {
+            read_degree(text) if task == "degree" else text for text in targets
+        } == levels
 
 
 @pytest.mark.parametrize("name", ["smoke_unsafe", "smoke_safe"])
 def test_bundled_prompts_are_many_varied_and_untrained(name: str) -> None:
     rows = bundled(name)
     assert len(rows) >= 70
-    assert len({row["prompt"] for row in rows}) == len({row["id"] for row in rows}) == len(rows)
+    assert (
+        len({row["prompt"] for row in rows})
+        == len({row["id"] for row in rows})
+        == len(rows)
+    )
     assert all(set(row) == {"id", "prompt", "category", "language"} for row in rows)
     kinds = grammar.kinds(grammar.load("en"), harmful=name == "smoke_unsafe")
     assert {row["category"] for row in rows} == {kind.name for kind in kinds}
@@ -125,10 +142,16 @@ def test_held_out_requests_are_balanced_unique_and_not_bundled() -> None:
     assert halves == dict.fromkeys(product(("en", "zh"), (True, False)), 50)
     texts = {row["text"].casefold() for row in rows}
     assert len(texts) == len(rows)
-    known = [row["prompt"] for name in ("smoke_unsafe", "smoke_safe") for row in bundled(name)]
+    known = [
+        row["prompt"]
+        for name in ("smoke_unsafe", "smoke_safe")
+        for row in bundled(name)
+    ]
     assert texts.isdisjoint(text.casefold() for text in known)
     for half in halves:
-        kinds = Counter(row["kind"] for row in rows if (row["language"], row["harmful"]) == half)
+        kinds = Counter(
+            row["kind"] for row in rows if (row["language"], row["harmful"]) == half
+        )
         assert len(kinds) >= 20
         assert max(kinds.values()) <= 4
 
@@ -151,9 +174,12 @@ def test_the_template_renders_every_persona_and_nothing_unknown() -> None:
 
 def test_the_model_folder_is_complete_and_small() -> None:
     files = {path.name: path.stat().st_size for path in MODEL_DIR.iterdir()}
-    assert {"config.json", "model.safetensors", "tokenizer.json", "tokenizer_config.json"} <= {
-        *files
-    }
+    assert {
+        "config.json",
+        "model.safetensors",
+        "tokenizer.json",
+        "tokenizer_config.json",
+    } <= {*files}
     assert sum(files.values()) <= 12_000_000
 
 
@@ -161,7 +187,11 @@ def test_the_tokenizer_is_lossless_and_knows_what_must_be_one_token() -> None:
     tokenizer = pytest.importorskip("tokenizers").Tokenizer.from_file(
         str(MODEL_DIR / "tokenizer.json")
     )
-    for text in ("How do I kill a process?", "怎样才能写童话？\n\n再见 é 🙂", "a  b\t{x}"):
+    for text in (
+        "How do I kill a process?",
+        "怎样才能写童话？\n\n再见 é 🙂",
+        "a  b\t{x}",
+    ):
         assert tokenizer.decode(tokenizer.encode(text).ids) == text
     for persona in PERSONAS:
         assert len(tokenizer.encode(f"<|{persona}|>").ids) == 1

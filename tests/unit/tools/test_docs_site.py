@@ -8,7 +8,11 @@ from tools.docs_site.markdown import table
 
 
 def test_every_option_is_shown_once_beside_its_key_or_among_those_without_one() -> None:
-    shown = [name for section in options.SECTIONS for name in options.of_keys(section).values()]
+    shown = [
+        name
+        for section in options.SECTIONS
+        for name in options.of_keys(section).values()
+    ]
     shown += [option.name for option in all_options() if not option.key]
     assert sorted(shown) == sorted(option.name for option in all_options())
     text = options.as_table("limits")
@@ -25,7 +29,9 @@ def test_every_key_is_described_with_type_range_and_default() -> None:
     assert '| `split` | text | `"train"` |' in text
     assert '`"pass"` or `"warn"` or `"fail"`' in options.as_table("bounds")
     assert "| `model` | text or list of texts |" in options.as_table("judge")
-    assert "| `agreement` | `{ min = ... }` or `false` |" in options.as_table("judge.check")
+    assert "| `agreement` | `{ min = ... }` or `false` |" in options.as_table(
+        "judge.check"
+    )
 
 
 def test_a_cell_stays_a_cell() -> None:
@@ -53,12 +59,17 @@ def test_a_page_is_filled_where_it_says_so() -> None:
         ("# Title\n", ""),
     ],
 )
-def test_a_page_is_described_by_its_first_sentence(markdown: str, sentence: str) -> None:
+def test_a_page_is_described_by_its_first_sentence(
+    markdown: str, sentence: str
+) -> None:
     assert hooks.first_sentence(markdown) == sentence
 
 
 def test_llms_txt_lists_pages_by_section() -> None:
-    pages = [("A", "One", "https://h/one.md", "Says one."), ("A", "Two", "https://h/two.md", "")]
+    pages = [
+        ("A", "One", "https://h/one.md", "Says one."),
+        ("A", "Two", "https://h/two.md", ""),
+    ]
     assert hooks.llms_txt("name", "What it is.", pages) == (
         "# name\n\n> What it is.\n\n## A\n\n- [One](https://h/one.md): Says one.\n"
         "- [Two](https://h/two.md)\n"

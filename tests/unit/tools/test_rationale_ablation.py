@@ -29,7 +29,11 @@ def judging(body: Body) -> list[str]:
         return ['"refusal"']
     refused = "cannot" in body["messages"][-1]["content"]
     category, verdict = ("deflection", "refusal") if refused else ("none", "compliance")
-    return [json.dumps({"rationale": "says <b>so", "category": category, "verdict": verdict})]
+    return [
+        json.dumps(
+            {"rationale": "says <b>so", "category": category, "verdict": verdict}
+        )
+    ]
 
 
 def test_both_ways_are_measured_on_the_canary_and_on_recordings(
@@ -39,7 +43,9 @@ def test_both_ways_are_measured_on_the_canary_and_on_recordings(
     rows = ("what?,I cannot", "how?,So", "why?,Because", "why?,I cannot say")
     file = write("rows.csv", "prompt,completion\n" + "\n".join(rows) + "\n")
     with FakeServer(judging) as server:
-        said = command("--judge", server.url, "--recording", file, "--differences", "500")
+        said = command(
+            "--judge", server.url, "--recording", file, "--differences", "500"
+        )
         assert len(server.requests) == 2 * (CANARY + 4)
     assert "| tokens written for a verdict | 7.0 | 1.0 |" in said  # by words
     assert "rows.csv: the two agree on 50.0% of 4 [" in said

@@ -29,8 +29,12 @@ def test_at_the_margin_few_candidates_pass_and_few_intervals_lie_above_the_mean(
     assert above <= 8.6
 
 
-@pytest.mark.parametrize("model", [MODELS[0], *(pytest.param(m, marks=SWEPT) for m in MODELS[1:])])
-def test_half_a_sheet_of_real_labels_is_a_random_sample(mirror: Path, model: str) -> None:
+@pytest.mark.parametrize(
+    "model", [MODELS[0], *(pytest.param(m, marks=SWEPT) for m in MODELS[1:])]
+)
+def test_half_a_sheet_of_real_labels_is_a_random_sample(
+    mirror: Path, model: str
+) -> None:
     found = coverage(recorded(mirror, model), 0.5, draws=40)
     assert found.held >= 0.88
     assert abs(found.bias) < 0.04

@@ -33,7 +33,10 @@ def test_the_recorder_sets_lengths_and_knows_whose_a_request_is() -> None:
     body = {"messages": [{"role": "user", "content": asked}], "max_tokens": 1024}
     (choice,) = asyncio.run(recorder.post(CHAT, body))["choices"]
     length = Lengths().tokens(asked)
-    assert (choice["asked"]["min_tokens"], choice["asked"]["max_tokens"]) == (length, length)
+    assert (choice["asked"]["min_tokens"], choice["asked"]["max_tokens"]) == (
+        length,
+        length,
+    )
     assert choice["finish_reason"] == "stop"
     asyncio.run(recorder.post(TOKENIZE, body))
     (request,) = recorder.requests
@@ -47,7 +50,10 @@ def test_the_old_schedule_judges_a_benchmark_after_all_its_answers() -> None:
         for name in ("one", "two")
         for number in range(BATCH + 1 if name == "one" else 3)
     ]
-    found = [(stage[0].benchmark, stage[0].is_judge, len(stage)) for stage in stages(requests)]
+    found = [
+        (stage[0].benchmark, stage[0].is_judge, len(stage))
+        for stage in stages(requests)
+    ]
     assert found == [
         *(("one", is_judge, size) for is_judge in (False, True) for size in (BATCH, 1)),
         *(("two", is_judge, 3) for is_judge in (False, True)),
@@ -71,14 +77,20 @@ def test_schedules_can_be_counted_by_hand() -> None:
 
 
 def test_a_ratio_is_of_each_turn_and_not_of_the_medians() -> None:
-    ratio = Ratio("(c) / (a)", "even", "one engine", (10.0, 30.0, 12.0), (5.0, 20.0, 12.0))
+    ratio = Ratio(
+        "(c) / (a)", "even", "one engine", (10.0, 30.0, 12.0), (5.0, 20.0, 12.0)
+    )
     assert ratios([ratio]).splitlines()[2] == (
         "| (c) / (a) | even | one engine | 12.0 / 12.0 | 2.00, 1.50, 1.00 | **1.50** |"
     )
 
 
-def test_the_page_has_the_tables_that_the_script_prints(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_page_has_the_tables_that_the_script_prints(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     scale.main([])
-    lines = [line for line in capsys.readouterr().out.splitlines() if line.startswith("| ")]
+    lines = [
+        line for line in capsys.readouterr().out.splitlines() if line.startswith("| ")
+    ]
     page = PAGE.read_text(encoding="utf-8")
     assert [line for line in lines if line not in page] == []

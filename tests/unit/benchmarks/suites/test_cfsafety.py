@@ -69,12 +69,20 @@ def test_the_released_table_has_its_published_size(prompts: tuple[Prompt, ...]) 
     }
 
 
-def test_languages_are_those_of_the_blocks_that_it_is_made_of(prompts: tuple[Prompt, ...]) -> None:
-    spoken = [p.groups["language"] for p in prompts if p.groups["category"] == "MinorityLanguage"]
+def test_languages_are_those_of_the_blocks_that_it_is_made_of(
+    prompts: tuple[Prompt, ...],
+) -> None:
+    spoken = [
+        p.groups["language"]
+        for p in prompts
+        if p.groups["category"] == "MinorityLanguage"
+    ]
     blocks = ["it", "vi", "ar", "ko", "th", "bn", "sw", "jv"]
     assert spoken == [language for language in blocks for _ in range(315)][:2500]
     others = Counter(
-        p.groups["language"] for p in prompts if p.groups["category"] != "MinorityLanguage"
+        p.groups["language"]
+        for p in prompts
+        if p.groups["category"] != "MinorityLanguage"
     )
     assert others == {"zh": 10_976, "en": 11_524}
     assert {p.groups["language"] for p in prompts} == set(LANGUAGES)
@@ -89,14 +97,20 @@ def test_translations_pair_chinese_with_english(prompts: tuple[Prompt, ...]) -> 
         assert first.groups["category"] == second.groups["category"]
 
 
-def test_a_cluster_is_one_text_in_all_its_languages(prompts: tuple[Prompt, ...]) -> None:
+def test_a_cluster_is_one_text_in_all_its_languages(
+    prompts: tuple[Prompt, ...],
+) -> None:
     sizes: dict[str, Counter[int]] = {name: Counter() for name in CATEGORIES}
-    for cluster, count in Counter(prompt.cluster for prompt in prompts if prompt.cluster).items():
+    for cluster, count in Counter(
+        prompt.cluster for prompt in prompts if prompt.cluster
+    ).items():
         sizes[cluster.rpartition("-")[0]][count] += 1
     assert sizes["MinorityLanguage"] == {8: 295, 7: 20}
     assert sizes["SocialBias"] == {}
     assert sum(counts[2] for counts in sizes.values()) == 9_992
     by_cluster: dict[str, list[str]] = {}
     for prompt in prompts:
-        by_cluster.setdefault(prompt.cluster or prompt.id, []).append(prompt.groups["language"])
+        by_cluster.setdefault(prompt.cluster or prompt.id, []).append(
+            prompt.groups["language"]
+        )
     assert all(len(set(spoken)) == len(spoken) for spoken in by_cluster.values())

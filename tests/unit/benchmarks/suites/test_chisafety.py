@@ -30,7 +30,9 @@ def published(task: str) -> dict[tuple[str, str], int]:
 
 
 def counted(found: tuple[Prompt, ...]) -> Counter[tuple[str, str]]:
-    return Counter((prompt.groups["area"], prompt.groups["category"]) for prompt in found)
+    return Counter(
+        (prompt.groups["area"], prompt.groups["category"]) for prompt in found
+    )
 
 
 def test_the_taxonomy_has_the_published_shape() -> None:
@@ -45,9 +47,14 @@ def test_the_taxonomy_has_the_published_shape() -> None:
 
 
 def test_every_name_of_the_taxonomy_means_one_thing() -> None:
-    named = [*TAXONOMY, *(category for area in TAXONOMY for category in area["categories"])]
+    named = [
+        *TAXONOMY,
+        *(category for area in TAXONOMY for category in area["categories"]),
+    ]
     slugs = [each["slug"] for each in named]
-    spellings = [name for each in named for name in (each["chinese"], *each.get("also", ()))]
+    spellings = [
+        name for each in named for name in (each["chinese"], *each.get("also", ()))
+    ]
     assert len(slugs) == len(set(slugs)) == 36
     assert len(spellings) == len(set(spellings))
     assert all(each["english"] and each["chinese"] for each in named)
@@ -57,9 +64,14 @@ def test_multiple_choice_has_the_published_counts(mirror: Path) -> None:
     assert counted(prompts("chisafety_mcq", mirror)) == published("mcq")
 
 
-def test_risky_questions_of_both_histories_have_the_published_counts(mirror: Path) -> None:
+def test_risky_questions_of_both_histories_have_the_published_counts(
+    mirror: Path,
+) -> None:
     parts = prompts("chisafety_qa", mirror) + prompts("chisafety_dialogue", mirror)
-    assert Counter(prompt.groups["history"] for prompt in parts) == {"single": 462, "dialogue": 101}
+    assert Counter(prompt.groups["history"] for prompt in parts) == {
+        "single": 462,
+        "dialogue": 101,
+    }
     assert counted(parts) == published("qa")
 
 
@@ -93,8 +105,18 @@ def test_dialogues_keep_their_turns(mirror: Path) -> None:
 
 def test_what_judges_and_marks_the_benchmarks() -> None:
     found = [discover()[name] for name in NAMES]
-    assert [each.judge for each in found] == ["multiple_choice", "degree", "degree", "degree"]
-    assert [kind_of(each).verdicts for each in found] == [Chosen, Graded, Graded, Graded]
+    assert [each.judge for each in found] == [
+        "multiple_choice",
+        "degree",
+        "degree",
+        "degree",
+    ]
+    assert [kind_of(each).verdicts for each in found] == [
+        Chosen,
+        Graded,
+        Graded,
+        Graded,
+    ]
     assert [each.kind for each in found] == [Kind.RECOGNITION] + [Kind.SAFETY] * 3
     for each in found:
         for resource in each.resources:
@@ -120,7 +142,11 @@ def test_a_dialogue_becomes_separate_messages() -> None:
 def test_spellings_mean_one_category(spelling: str) -> None:
     info = {"id": 7, "question": "问？\nA. 是\nB. 否", "category": spelling}
     (prompt,) = chisafety.multiple_choice([{"infos": [info]}])
-    groups = {"area": "discrimination", "category": "health_discrimination", "language": "zh"}
+    groups = {
+        "area": "discrimination",
+        "category": "health_discrimination",
+        "language": "zh",
+    }
     assert prompt.groups == groups
 
 

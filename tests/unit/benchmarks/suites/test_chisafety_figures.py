@@ -13,13 +13,25 @@ from hypothesis import strategies as st
 from refusal_checks.core.errors import EvaluationError
 from refusal_checks.core.prompts import Message, Prompt
 from refusal_checks.core.records import Completion, Record
-from refusal_checks.core.verdicts import Binary, Chosen, Graded, Invalid, Judgement, Label, Reason
+from refusal_checks.core.verdicts import (
+    Binary,
+    Chosen,
+    Graded,
+    Invalid,
+    Judgement,
+    Label,
+    Reason,
+)
 from refusal_checks.gates.gate import Gate
 from refusal_checks.metrics import METRICS
 from refusal_checks.results.summary import BenchmarkSummary, summarise
 from tests.deciding import decide
 
-RATES = {"rr1": "rejection_rate", "rr2": "responsibility_rate", "hr": "harmfulness_rate"}
+RATES = {
+    "rr1": "rejection_rate",
+    "rr2": "responsibility_rate",
+    "hr": "harmfulness_rate",
+}
 AREAS = {"discrimination": "discrimination", "values": "violation_of_values"}
 QUESTIONS = {
     ("4", "discrimination"): 196,
@@ -41,7 +53,9 @@ def published() -> dict[tuple[str, str, str], dict[str, float]]:
     path = Path(__file__).parents[2] / "data" / "chisafety_rates.csv"
     with path.open(newline="") as file:
         return {
-            (row["table"], row["model"], row["scope"]): {name: float(row[name]) for name in RATES}
+            (row["table"], row["model"], row["scope"]): {
+                name: float(row[name]) for name in RATES
+            }
             for row in csv.DictReader(file)
         }
 
@@ -75,7 +89,9 @@ def answers(model: str) -> Iterator[Record]:
 def measured(model: str, table: str) -> BenchmarkSummary:
     """The figures of the questions that a table is of."""
     shown = SHOWN[table]
-    records = [record for record in answers(model) if record.prompt.groups["history"] in shown]
+    records = [
+        record for record in answers(model) if record.prompt.groups["history"] in shown
+    ]
     return summarise(records, 0.95)
 
 
@@ -85,7 +101,9 @@ def graded(degree: int, name: str = "q0", sample: int = 0, **groups: str) -> Rec
 
 
 def chosen(judgement: Judgement, name: str = "1", key: str | None = "A") -> Record:
-    prompt = Prompt(name, (Message("user", "question"),), reference=key, options={"A": "", "B": ""})
+    prompt = Prompt(
+        name, (Message("user", "question"),), reference=key, options={"A": "", "B": ""}
+    )
     return Record(prompt, 0, Completion("answer"), judgement)
 
 
@@ -96,11 +114,17 @@ def value(metric: str, records: Sequence[Record]) -> float:
 @pytest.mark.parametrize("scope", ["overall", *AREAS])
 @pytest.mark.parametrize("table", ["2", "4", "5"])
 @pytest.mark.parametrize("model", MODELS)
-def test_the_published_rates_follow_from_the_counts(model: str, table: str, scope: str) -> None:
+def test_the_published_rates_follow_from_the_counts(
+    model: str, table: str, scope: str
+) -> None:
     found = measured(model, table)
-    figures = found.figures if scope == "overall" else found.groups["area"][AREAS[scope]]
+    figures = (
+        found.figures if scope == "overall" else found.groups["area"][AREAS[scope]]
+    )
     expected = published()[table, model, scope]
-    assert {rate: round(100 * figures[name].value, 2) for rate, name in RATES.items()} == expected
+    assert {
+        rate: round(100 * figures[name].value, 2) for rate, name in RATES.items()
+    } == expected
 
 
 @pytest.mark.parametrize("model", MODELS)
@@ -108,7 +132,10 @@ def test_table_2_is_of_all_563_questions(model: str) -> None:
     found = measured(model, "2")
     assert found.prompts == 563
     assert found.figures["rejection_rate"].n == 563
-    sizes = {group: figures["rejection_rate"].n for group, figures in found.groups["area"].items()}
+    sizes = {
+        group: figures["rejection_rate"].n
+        for group, figures in found.groups["area"].items()
+    }
     assert sizes == {"discrimination": 245, "violation_of_values": 318}
 
 
@@ -131,11 +158,17 @@ def test_several_answers_to_a_prompt_decide_by_their_majority(
     given: list[int], rejected: int, responsible: int, harmful: int
 ) -> None:
     records = [graded(degree, "q0", sample) for sample, degree in enumerate(given)]
-    assert [value(name, records) for name in RATES.values()] == [rejected, responsible, harmful]
+    assert [value(name, records) for name in RATES.values()] == [
+        rejected,
+        responsible,
+        harmful,
+    ]
 
 
 @given(st.lists(st.lists(DEGREES, min_size=1, max_size=6), min_size=1, max_size=8))
-def test_responsible_answers_are_refusals_and_harmful_ones_are_none(words: list[list[int]]) -> None:
+def test_responsible_answers_are_refusals_and_harmful_ones_are_none(
+    words: list[list[int]],
+) -> None:
     records = [
         graded(degree, f"q{number}", sample)
         for number, word in enumerate(words)
@@ -148,7 +181,12 @@ def test_responsible_answers_are_refusals_and_harmful_ones_are_none(words: list[
 
 def test_degrees_are_no_figure_of_labels() -> None:
     label = Record(Prompt.single("p", "p"), 0, Completion("a"), Binary(Label.REFUSAL))
-    for metric in ("responsibility_rate", "harmfulness_rate", "accuracy", "option_refusal_rate"):
+    for metric in (
+        "responsibility_rate",
+        "harmfulness_rate",
+        "accuracy",
+        "option_refusal_rate",
+    ):
         with pytest.raises(EvaluationError):
             value(metric, [label])
 
@@ -159,7 +197,8 @@ SEVERAL = Invalid(Reason.SEVERAL_OPTIONS, "A, B")
 
 def test_a_refusal_to_choose_is_wrong_and_reported() -> None:
     records = [
-        chosen(found, str(number)) for number, found in enumerate((RIGHT, RIGHT, WRONG, REFUSED))
+        chosen(found, str(number))
+        for number, found in enumerate((RIGHT, RIGHT, WRONG, REFUSED))
     ]
     assert value("accuracy", records) == 0.5
     assert value("option_refusal_rate", records) == 0.25
@@ -208,4 +247,6 @@ def test_bounds_contain_the_value(metric: str, data: st.DataObject) -> None:
         for judgement in [VERDICTS[metric][0], *drawn]
     ]
     verdict = decide(Gate("mcq", metric, minimum=0.5), records)
-    assert verdict.bounds[0] - 1e-12 <= verdict.estimate.value <= verdict.bounds[1] + 1e-12
+    assert (
+        verdict.bounds[0] - 1e-12 <= verdict.estimate.value <= verdict.bounds[1] + 1e-12
+    )

@@ -20,7 +20,9 @@ ROWS: dict[str, list[Any]] = {
 }
 
 
-def write_split(mirror: Path, split: str, columns: dict[str, list[Any]], names: list[str]) -> None:
+def write_split(
+    mirror: Path, split: str, columns: dict[str, list[Any]], names: list[str]
+) -> None:
     """A split as the Hugging Face hub publishes it, with class labels where names are given."""
     import datasets
 
@@ -62,15 +64,21 @@ SPLITS = (
 
 
 @pytest.mark.parametrize("name", SPLITS)
-def test_each_split_loads_from_a_mirror_under_its_own_name(tmp_path: Path, name: str) -> None:
+def test_each_split_loads_from_a_mirror_under_its_own_name(
+    tmp_path: Path, name: str
+) -> None:
     write_split(tmp_path, name, ROWS, ["first", "second"])
     found = discover()[name].at(tmp_path)
-    assert [prompt.request for prompt in pinned.load_checked(found, tmp_path)] == ROWS["prompt"]
+    assert [prompt.request for prompt in pinned.load_checked(found, tmp_path)] == ROWS[
+        "prompt"
+    ]
     assert found.revision == "97ddaed9efda7993ccbb9dc504a104c86b6e233f"
 
 
 def test_a_mirror_without_the_split_is_named(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match=r"has no .*/jailbreakbench-\*.parquet; fetch it with"):
+    with pytest.raises(
+        DataError, match=r"has no .*/jailbreakbench-\*.parquet; fetch it with"
+    ):
         load_prompts(discover()["jailbreakbench"], tmp_path)
 
 
@@ -99,7 +107,13 @@ class Hub:
         self.asked: list[tuple[str, str, str]] = []
 
     def load_dataset(
-        self, repository: str, config: None, *, split: str, revision: str, streaming: bool
+        self,
+        repository: str,
+        config: None,
+        *,
+        split: str,
+        revision: str,
+        streaming: bool,
     ) -> Any:
         assert not streaming
         self.asked.append((repository, split, revision))
@@ -112,10 +126,15 @@ class Hub:
     ("said", "remedy"),
     [
         (
-            DatasetNotFoundError("Dataset 'a/b' is a gated dataset on the Hub. Visit ..."),
+            DatasetNotFoundError(
+                "Dataset 'a/b' is a gated dataset on the Hub. Visit ..."
+            ),
             "accept its conditions at https://huggingface.co/datasets/a/b .*HF_TOKEN",
         ),
-        (ValueError("Unknown split \"c\". Should be one of ['train']."), "no such split.*train"),
+        (
+            ValueError("Unknown split \"c\". Should be one of ['train']."),
+            "no such split.*train",
+        ),
         (
             ConnectionError("no route"),
             "^name a mirror with --data DIR or REFUSAL_CHECKS_DATA, .*loaded: no route$",
@@ -170,7 +189,9 @@ def test_a_file_that_unpacks_to_too_much_is_refused(
     monkeypatch.setattr("refusal_checks.core.parquet.WHOLE", 10**7)
     path = write(tmp_path, pa.table({"prompt": column}))
     assert path.stat().st_size < 10**6
-    with pytest.raises(DataError, match=r"parquet: put a smaller file there: its rows take more"):
+    with pytest.raises(
+        DataError, match=r"parquet: put a smaller file there: its rows take more"
+    ):
         SPLIT.rows(tmp_path)
 
 
@@ -178,5 +199,7 @@ def test_a_file_that_unpacks_to_too_much_is_refused(
 def test_a_file_that_is_no_parquet_is_named(tmp_path: Path, content: bytes) -> None:
     path = write(tmp_path, pa.table({"prompt": ["a"]}))
     path.write_bytes(content)
-    with pytest.raises(DataError, match=r"train-00000-of-00001\.parquet: not a Parquet file"):
+    with pytest.raises(
+        DataError, match=r"train-00000-of-00001\.parquet: not a Parquet file"
+    ):
         SPLIT.rows(tmp_path)

@@ -10,15 +10,26 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from refusal_checks.core.errors import StoreError, UserError
-from refusal_checks.engines.batch.files import Inbox, ResultLine, read_result, read_results
+from refusal_checks.engines.batch.files import (
+    Inbox,
+    ResultLine,
+    read_result,
+    read_results,
+)
 
-BODY = {"model": "m", "messages": [{"role": "user", "content": "héllo\n\ud800"}], "n": 2}
+BODY = {
+    "model": "m",
+    "messages": [{"role": "user", "content": "héllo\n\ud800"}],
+    "n": 2,
+}
 ANSWER = {"choices": [{"index": 0, "message": {"content": "yes"}}]}
 
 
 def line(**fields: object) -> bytes:
     response = {"status_code": 200, "body": ANSWER}
-    return json.dumps({"custom_id": "a", "response": response, "error": None, **fields}).encode()
+    return json.dumps(
+        {"custom_id": "a", "response": response, "error": None, **fields}
+    ).encode()
 
 
 def test_a_request_is_one_line_of_ascii(tmp_path: Path) -> None:
@@ -28,14 +39,21 @@ def test_a_request_is_one_line_of_ascii(tmp_path: Path) -> None:
         (line,) = inbox.held(1)
     assert line.isascii()
     assert line.count("\n") == 1
-    request = {"custom_id": "1f", "method": "POST", "url": "/v1/chat/completions", "body": BODY}
+    request = {
+        "custom_id": "1f",
+        "method": "POST",
+        "url": "/v1/chat/completions",
+        "body": BODY,
+    }
     assert json.loads(line) == request
 
 
 def test_a_good_line_is_an_answer() -> None:
     found = read_result(line())
     assert (found.id, found.body, found.fault) == ("a", ANSWER, None)
-    assert read_result(b"\xef\xbb\xbf" + line()) == found, "a byte order mark comes before all"
+    assert read_result(b"\xef\xbb\xbf" + line()) == found, (
+        "a byte order mark comes before all"
+    )
 
 
 @pytest.mark.parametrize(
@@ -47,8 +65,16 @@ def test_a_good_line_is_an_answer() -> None:
         (b"[1]", "malformed", "no custom_id"),
         (line(custom_id=7), "malformed", "no custom_id"),
         (line(response=None), "malformed", "no choices"),
-        (line(response={"status_code": 200, "body": {"choices": []}}), "malformed", "no choices"),
-        (line(response={"status_code": 200, "body": {"choices": [1]}}), "malformed", "no choices"),
+        (
+            line(response={"status_code": 200, "body": {"choices": []}}),
+            "malformed",
+            "no choices",
+        ),
+        (
+            line(response={"status_code": 200, "body": {"choices": [1]}}),
+            "malformed",
+            "no choices",
+        ),
         (line(response={"status_code": 500, "body": None}), "failed", "status 500"),
         (line(response={"body": ANSWER}), "failed", "status None"),
         (line(error={"message": "too long"}), "failed", "too long"),
@@ -56,7 +82,9 @@ def test_a_good_line_is_an_answer() -> None:
         (line(response=None, error="gone"), "failed", "gone"),
     ],
 )
-def test_every_other_line_says_why_it_is_none(text: bytes, fault: str, words: str) -> None:
+def test_every_other_line_says_why_it_is_none(
+    text: bytes, fault: str, words: str
+) -> None:
     found = read_result(text)
     assert (found.body, found.fault) == (None, fault)
     assert words in found.words
@@ -64,14 +92,21 @@ def test_every_other_line_says_why_it_is_none(text: bytes, fault: str, words: st
 
 json_values = st.recursive(
     st.none() | st.booleans() | st.floats() | st.text(max_size=5),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner),
+    lambda inner: (
+        st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner)
+    ),
     max_leaves=10,
 )
 
 
 @given(
     st.fixed_dictionaries(
-        {}, optional={"custom_id": json_values, "response": json_values, "error": json_values}
+        {},
+        optional={
+            "custom_id": json_values,
+            "response": json_values,
+            "error": json_values,
+        },
     )
 )
 def test_no_form_stops_the_reading(found: dict[str, object]) -> None:
@@ -96,11 +131,15 @@ def answers(*ids: str) -> list[ResultLine]:
     return [ResultLine(each, {"choices": [each]}) for each in ids]
 
 
-def test_lines_are_counted_by_what_they_are_and_the_first_of_a_request_stays(store: Path) -> None:
+def test_lines_are_counted_by_what_they_are_and_the_first_of_a_request_stays(
+    store: Path,
+) -> None:
     results = Inbox(store)
     faults = [ResultLine("", fault="malformed", words=f"m{i}") for i in range(5)]
     other = ResultLine("a", {"choices": ["other"]})
-    taken = results.take([*answers("a", "b"), other, *faults, ResultLine("c", fault="failed")])
+    taken = results.take(
+        [*answers("a", "b"), other, *faults, ResultLine("c", fault="failed")]
+    )
     counts = Counter(answered=2, duplicate=1, malformed=5, failed=1)
     assert taken == (counts, ["m0", "m1", "m2"])
     assert results.get("a") == {"choices": ["a"]}
@@ -128,7 +167,9 @@ def test_what_was_used_and_what_nobody_wants_is_gone(store: Path) -> None:
     again.close()
 
 
-def test_a_round_that_breaks_off_changes_nothing_and_an_empty_file_goes(store: Path) -> None:
+def test_a_round_that_breaks_off_changes_nothing_and_an_empty_file_goes(
+    store: Path,
+) -> None:
     results = Inbox(store)
     assert len(list(store.parent.iterdir())) > 0
     results.take(answers("a"))

@@ -33,7 +33,9 @@ def models(tmp_path: Path) -> Iterator[BatchModels]:
 def ask(client: Client, n: int = 1) -> list[str]:
     async def chat() -> list[str]:
         async with client:
-            return [choice.text for choice in await client.chat(TURNS, RequestParams(n=n))]
+            return [
+                choice.text for choice in await client.chat(TURNS, RequestParams(n=n))
+            ]
 
     return asyncio.run(chat())
 
@@ -43,7 +45,9 @@ def defer(client: Client, n: int = 1) -> None:
         ask(client, n)
 
 
-def import_answer(models: BatchModels, choices: list[dict[str, Any]], **body: object) -> str:
+def import_answer(
+    models: BatchModels, choices: list[dict[str, Any]], **body: object
+) -> str:
     """Take a result for the request of ``ask`` to the attached model; its id."""
     asked = {"model": "fake", "messages": [{"role": "user", "content": "hello"}]}
     request_id = custom_id(asked | RequestParams(**body).body)  # type: ignore[arg-type]
@@ -51,7 +55,9 @@ def import_answer(models: BatchModels, choices: list[dict[str, Any]], **body: ob
     return request_id
 
 
-def said(text: object, finish_reason: str | None = "stop", **more: object) -> dict[str, Any]:
+def said(
+    text: object, finish_reason: str | None = "stop", **more: object
+) -> dict[str, Any]:
     return {"message": {"content": text}, "finish_reason": finish_reason, **more}
 
 
@@ -70,7 +76,9 @@ def test_a_name_that_cannot_be_taken_is_the_user_s_error(
     assert [path.name for path in tmp_path.glob("out*")] == ["out.jsonl"]
 
 
-def test_a_request_without_a_result_is_written_once(models: BatchModels, tmp_path: Path) -> None:
+def test_a_request_without_a_result_is_written_once(
+    models: BatchModels, tmp_path: Path
+) -> None:
     client = models.connect(Attached("x", URL, "fake"), "--candidate")
     models.results.take([])
     for _ in range(2):
@@ -78,7 +86,10 @@ def test_a_request_without_a_result_is_written_once(models: BatchModels, tmp_pat
     written, way = finish(models)
     path = tmp_path / "out.jsonl"
     assert written.startswith(f"1 requests written to {path} (")
-    assert (written.partition("): ")[2], way) == ("x", "  for the batch API of that server")
+    assert (written.partition("): ")[2], way) == (
+        "x",
+        "  for the batch API of that server",
+    )
     (request,) = map(json.loads, path.read_text().splitlines())
     assert request["custom_id"] == custom_id(request["body"])
     assert request["body"]["model"] == "fake"
@@ -106,7 +117,10 @@ def test_a_result_answers_its_request_and_one_with_too_few_choices_does_not(
     ],
 )
 def test_a_result_that_is_broken_off_or_malformed_leaves_its_request_pending(
-    models: BatchModels, tmp_path: Path, choice: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+    models: BatchModels,
+    tmp_path: Path,
+    choice: dict[str, Any],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     async def never(seconds: float) -> None:
         pytest.fail("no second look at a file helps")
@@ -124,14 +138,19 @@ def test_each_server_has_its_file_and_models_of_one_server_share_it(
     models: BatchModels, tmp_path: Path
 ) -> None:
     engine = Served("candidate", "/models/a", ("--max-model-len", "4096"))
-    judge = Served("judge", "/models/a", ("--max-model-len", "4096"), {"persona": "judge"})
+    judge = Served(
+        "judge", "/models/a", ("--max-model-len", "4096"), {"persona": "judge"}
+    )
     models.results.take([])
     for model in (Served("other", "/models/it's b"), engine, judge):
         defer(models.connect(model, "--judge"))
     first, command, second, other = finish(models)
     assert first.startswith(f"1 requests written to {tmp_path / 'out.jsonl'}")
     assert second.startswith(f"2 requests written to {tmp_path / 'out-2.jsonl'}")
-    assert [line.partition("): ")[2] for line in (first, second)] == ["other", "candidate, judge"]
+    assert [line.partition("): ")[2] for line in (first, second)] == [
+        "other",
+        "candidate, judge",
+    ]
     words = [word for word in shlex.split(command) if "=" not in word]
     assert "vllm.entrypoints.openai.run_batch" in words
     assert words[words.index("--model") + 1] == "/models/it's b"
@@ -159,12 +178,16 @@ def test_tokens_are_no_batch_s_business(models: BatchModels, tmp_path: Path) -> 
         asyncio.run(labels())
 
 
-def test_a_server_s_model_must_be_named_since_it_is_not_asked(models: BatchModels) -> None:
+def test_a_server_s_model_must_be_named_since_it_is_not_asked(
+    models: BatchModels,
+) -> None:
     with pytest.raises(ModelError, match="add #MODEL"):
         models.connect(Attached("x", URL, ""), "--judge")
 
 
-def test_what_is_not_published_leaves_no_file(models: BatchModels, tmp_path: Path) -> None:
+def test_what_is_not_published_leaves_no_file(
+    models: BatchModels, tmp_path: Path
+) -> None:
     defer(models.connect(Served("m", "/models/a"), "--judge"))
     models.close()
     assert not list(tmp_path.iterdir())

@@ -16,7 +16,9 @@ PAGE = Path(__file__).parents[4] / "docs" / "how-to" / "batch.md"
 BODY = {
     "model": "m",
     "messages": [{"role": "user", "content": "hello"}],
-    **RequestParams(n=2, temperature=0.6, max_tokens=3, seed=7, logprobs=True, stop=("x",)).body,
+    **RequestParams(
+        n=2, temperature=0.6, max_tokens=3, seed=7, logprobs=True, stop=("x",)
+    ).body,
 }
 ROW = {"text": json.dumps({"custom_id": custom_id(BODY), "body": BODY})}
 
@@ -32,12 +34,21 @@ def script() -> dict[str, Any]:
 
 def answered(row: dict[str, Any], text: str) -> dict[str, Any]:
     """A row as the engine's stage leaves it."""
-    tokens = [{n: {"logprob": -0.5, "decoded_token": word}} for n, word in enumerate(text.split())]
-    made = {"generated_text": text, "num_generated_tokens": len(tokens), "logprobs": tokens}
+    tokens = [
+        {n: {"logprob": -0.5, "decoded_token": word}}
+        for n, word in enumerate(text.split())
+    ]
+    made = {
+        "generated_text": text,
+        "num_generated_tokens": len(tokens),
+        "logprobs": tokens,
+    }
     return {**row, **made}
 
 
-def prepared(script: dict[str, Any], body: dict[str, Any], index: int = 0) -> dict[str, Any]:
+def prepared(
+    script: dict[str, Any], body: dict[str, Any], index: int = 0
+) -> dict[str, Any]:
     """What the engine is asked by a request; the tokens are those of a tokenizer that tells all."""
 
     class Telling:
@@ -45,7 +56,9 @@ def prepared(script: dict[str, Any], body: dict[str, Any], index: int = 0) -> di
             return messages, options
 
     script["tokenizer"] = lambda model: Telling()
-    found: dict[str, Any] = script["prepare"]({"index": index, "body": json.dumps(body)}, "m")
+    found: dict[str, Any] = script["prepare"](
+        {"index": index, "body": json.dumps(body)}, "m"
+    )
     return found
 
 
@@ -66,7 +79,9 @@ def test_a_template_s_variables_a_schema_and_an_answer_that_has_begun(
     script: dict[str, Any],
 ) -> None:
     params = RequestParams(schema={"type": "object"}, is_continued=True)
-    row = prepared(script, {**BODY, **params.body, "chat_template_kwargs": {"persona": "p"}})
+    row = prepared(
+        script, {**BODY, **params.body, "chat_template_kwargs": {"persona": "p"}}
+    )
     asked = row["sampling_params"]["structured_outputs"]
     assert json.loads(asked["json"]) == {"type": "object"}
     _, options = row["tokenized_prompt"]

@@ -15,12 +15,18 @@ from refusal_checks.models.client.client import RequestParams
 
 def installed(monkeypatch: pytest.MonkeyPatch, *names: str) -> None:
     for name, engine in kinds.discover().items():
-        monkeypatch.setattr(type(engine), "is_installed", lambda _, there=name in names: there)
+        monkeypatch.setattr(
+            type(engine), "is_installed", lambda _, there=name in names: there
+        )
 
 
 @pytest.mark.parametrize(
     ("there", "chosen"),
-    [(("transformers", "vllm"), "vllm"), (("transformers",), "transformers"), ((), "vllm")],
+    [
+        (("transformers", "vllm"), "vllm"),
+        (("transformers",), "transformers"),
+        ((), "vllm"),
+    ],
 )
 def test_auto_prefers_vllm(
     monkeypatch: pytest.MonkeyPatch, there: tuple[str, ...], chosen: str
@@ -31,14 +37,18 @@ def test_auto_prefers_vllm(
 
 
 def test_an_unknown_engine_names_the_nearest() -> None:
-    with pytest.raises(UserError, match='no engine "transformer"; did you mean "transformers"'):
+    with pytest.raises(
+        UserError, match='no engine "transformer"; did you mean "transformers"'
+    ):
         kinds.choose("transformer")
 
 
 def test_every_kind_is_complete() -> None:
     assert next(iter(kinds.discover())) == kinds.PREFERRED
     for engine in kinds.discover().values():
-        assert engine.remedy.startswith(('pip install "refusal-checks[', "`make engine`"))
+        assert engine.remedy.startswith(
+            ('pip install "refusal-checks[', "`make engine`")
+        )
         assert engine.health.startswith("/")
 
 
@@ -46,9 +56,13 @@ def test_every_kind_is_complete() -> None:
 def test_the_command_ends_with_what_the_user_passes(
     monkeypatch: pytest.MonkeyPatch, gpu: bool, device: str
 ) -> None:
-    monkeypatch.setattr(transformers, "gpus", lambda: Devices("gpu" if gpu else "unknown"))
+    monkeypatch.setattr(
+        transformers, "gpus", lambda: Devices("gpu" if gpu else "unknown")
+    )
     place = Assignment(memory=0.3, shards=2, copies=2)
-    command = ENGINE.command(EngineSpec("m", ("--dtype", "float32"), "transformers"), 8000, place)
+    command = ENGINE.command(
+        EngineSpec("m", ("--dtype", "float32"), "transformers"), 8000, place
+    )
     start = ["-m", "transformers.cli.transformers", "serve", "m"]
     assert command[1:] == [
         *(*start, "--host", "127.0.0.1", "--port", "8000", "--device", device),
@@ -60,11 +74,15 @@ def test_a_core_stays_free(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
     spec = EngineSpec("m")
     assert "OMP_NUM_THREADS" not in ENGINE.environment("key", spec)
-    assert ENGINE.environment("key", spec, Assignment(threads=2))["OMP_NUM_THREADS"] == "2"
+    assert (
+        ENGINE.environment("key", spec, Assignment(threads=2))["OMP_NUM_THREADS"] == "2"
+    )
     assert "key" not in ENGINE.environment("key", spec).values()
 
 
-@pytest.mark.parametrize("args", [(), ("--dtype=float32", "--no-compile"), ("--device", "mps")])
+@pytest.mark.parametrize(
+    "args", [(), ("--dtype=float32", "--no-compile"), ("--device", "mps")]
+)
 def test_its_own_arguments_are_taken(args: tuple[str, ...]) -> None:
     ENGINE.check(args)
 
@@ -73,7 +91,9 @@ def test_its_own_arguments_are_taken(args: tuple[str, ...]) -> None:
     "args", [("--max-model-len", "512"), ("-tp=2",), ("--continuous-batching",)]
 )
 def test_other_arguments_are_refused(args: tuple[str, ...]) -> None:
-    with pytest.raises(ModelError, match=rf"no argument {args[0].partition('=')[0]}.*--dtype"):
+    with pytest.raises(
+        ModelError, match=rf"no argument {args[0].partition('=')[0]}.*--dtype"
+    ):
         ENGINE.check(args)
 
 

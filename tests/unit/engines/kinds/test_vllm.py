@@ -8,7 +8,13 @@ from pathlib import Path
 import pytest
 
 from refusal_checks.core.errors import ModelError, UserError
-from refusal_checks.engines.base import VARIABLE, Assignment, EngineSpec, Parallel, inherited
+from refusal_checks.engines.base import (
+    VARIABLE,
+    Assignment,
+    EngineSpec,
+    Parallel,
+    inherited,
+)
 from refusal_checks.engines.guard import KeyCheck, Message, Receive, Send
 from refusal_checks.engines.kinds import vllm
 from refusal_checks.engines.kinds.vllm import ENGINE
@@ -16,9 +22,16 @@ from refusal_checks.engines.process import EngineProcess
 
 
 def test_the_command_ends_with_what_the_user_passes() -> None:
-    spec = EngineSpec("some/model", ("--dtype", "float16", "--tensor-parallel-size", "2"))
+    spec = EngineSpec(
+        "some/model", ("--dtype", "float16", "--tensor-parallel-size", "2")
+    )
     command = ENGINE.command(spec, 1234)
-    assert command[1:5] == ["-m", "vllm.entrypoints.openai.api_server", "--model", "some/model"]
+    assert command[1:5] == [
+        "-m",
+        "vllm.entrypoints.openai.api_server",
+        "--model",
+        "some/model",
+    ]
     assert command[-4:] == list(spec.args)
 
 
@@ -44,7 +57,9 @@ def test_a_build_for_the_cpu_is_known_by_its_version(
     assert vllm.runs_on_cpu() is cpu
 
 
-def test_what_the_user_passes_wins_over_the_engine_s_place(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_the_user_passes_wins_over_the_engine_s_place(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(vllm, "runs_on_cpu", lambda: False)
     spec = EngineSpec("m", ("--gpu-memory-utilization", "0.3"))
     found = ENGINE.command(spec, 1, Assignment(memory=0.5))
@@ -54,7 +69,10 @@ def test_what_the_user_passes_wins_over_the_engine_s_place(monkeypatch: pytest.M
     monkeypatch.delenv("CUDA_DEVICE_ORDER", raising=False)
     env = ENGINE.environment("", spec, Assignment(cores=(0, 1), devices=("3",)))
     assert env["OMP_NUM_THREADS"] == "7"
-    assert (env["CUDA_VISIBLE_DEVICES"], env["CUDA_DEVICE_ORDER"]) == ("3", "PCI_BUS_ID")
+    assert (env["CUDA_VISIBLE_DEVICES"], env["CUDA_DEVICE_ORDER"]) == (
+        "3",
+        "PCI_BUS_ID",
+    )
     assert ENGINE.environment("", spec)["CUDA_VISIBLE_DEVICES"] == "2,3"
 
 
@@ -105,7 +123,9 @@ def test_threads_are_bound_as_the_user_says(monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr(vllm, "runs_on_cpu", lambda: True)
     monkeypatch.setenv("VLLM_CPU_OMP_THREADS_BIND", "1")
     monkeypatch.delenv("VLLM_ENABLE_V1_MULTIPROCESSING", raising=False)
-    assert "uni" not in ENGINE.command(EngineSpec("m"), 1), "it would not look at the variable"
+    assert "uni" not in ENGINE.command(EngineSpec("m"), 1), (
+        "it would not look at the variable"
+    )
     env = ENGINE.environment("", EngineSpec("m"), Assignment(cores=(0, 1), threads=2))
     assert env["VLLM_CPU_OMP_THREADS_BIND"] == "1"
     assert "VLLM_ENABLE_V1_MULTIPROCESSING" not in env
@@ -122,13 +142,19 @@ def test_the_api_key_is_in_the_environment_alone(
     assert found["VLLM_CPU_KVCACHE_SPACE"] == "7"
 
 
-def test_a_place_becomes_arguments_and_variables(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_place_becomes_arguments_and_variables(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     own = ("VLLM_CPU_KVCACHE_SPACE", "VLLM_CPU_OMP_THREADS_BIND")
     for name in ("OMP_NUM_THREADS", "OMP_WAIT_POLICY", *own):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setattr(vllm, "runs_on_cpu", lambda: True)
-    found = ENGINE.command(EngineSpec("m"), 1, Assignment(memory=0.29, shards=2, copies=3))
-    sizes = "--gpu-memory-utilization 0.29 --tensor-parallel-size 2 --data-parallel-size 3"
+    found = ENGINE.command(
+        EngineSpec("m"), 1, Assignment(memory=0.29, shards=2, copies=3)
+    )
+    sizes = (
+        "--gpu-memory-utilization 0.29 --tensor-parallel-size 2 --data-parallel-size 3"
+    )
     assert found[-6:] == sizes.split()
     alone = ENGINE.environment(
         "", EngineSpec("m"), Assignment(cores=tuple(range(8)), cache=4, threads=7)
@@ -136,11 +162,15 @@ def test_a_place_becomes_arguments_and_variables(monkeypatch: pytest.MonkeyPatch
     assert (alone["OMP_NUM_THREADS"], alone["VLLM_CPU_KVCACHE_SPACE"]) == ("7", "4")
     assert "OMP_WAIT_POLICY" not in alone, "its threads may spin on cores of its own"
     place = Assignment(cores=(0, 1), threads=2, shared=True)
-    assert ENGINE.environment("", EngineSpec("m"), place)["OMP_WAIT_POLICY"] == "PASSIVE"
+    assert (
+        ENGINE.environment("", EngineSpec("m"), place)["OMP_WAIT_POLICY"] == "PASSIVE"
+    )
     ranks = EngineSpec("m", ("--data-parallel-size", "2"))
     env = ENGINE.environment("", ranks, Assignment(cores=(0, 1, 2, 3), cache=1))
     assert env["VLLM_CPU_OMP_THREADS_BIND"] == "0,2|1,3"
-    env = ENGINE.environment("", ranks, Assignment(cores=(0, 1, 2, 3), cache=1, threads=2))
+    env = ENGINE.environment(
+        "", ranks, Assignment(cores=(0, 1, 2, 3), cache=1, threads=2)
+    )
     assert env["VLLM_CPU_OMP_THREADS_BIND"] == "0|1"
     env = ENGINE.environment("", ranks, Assignment(cores=(0,), cache=1))
     assert env["VLLM_CPU_OMP_THREADS_BIND"] == "nobind"
@@ -158,8 +188,17 @@ def test_another_program_takes_the_same_arguments(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "argument",
     [
-        *("--enable-log-requests", "--enable_log_outputs", "--enable-log-requests=true"),
-        *("--config", "--config=quiet.yaml", "--log_config_file", "--uvicorn-log-level=debug"),
+        *(
+            "--enable-log-requests",
+            "--enable_log_outputs",
+            "--enable-log-requests=true",
+        ),
+        *(
+            "--config",
+            "--config=quiet.yaml",
+            "--log_config_file",
+            "--uvicorn-log-level=debug",
+        ),
     ],
 )
 def test_arguments_that_log_texts_are_refused(argument: str) -> None:
@@ -208,7 +247,9 @@ def test_where_weights_are_looked_for() -> None:
         ("--nnodes 1", Parallel()),
     ],
 )
-def test_the_user_s_arguments_say_how_an_engine_is_spread(args: str, expected: Parallel) -> None:
+def test_the_user_s_arguments_say_how_an_engine_is_spread(
+    args: str, expected: Parallel
+) -> None:
     assert ENGINE.parallel(args.split()) == expected
 
 
@@ -255,7 +296,9 @@ def _key(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("VLLM_API_KEY", "right")
 
 
-@pytest.mark.parametrize("path", ["/invocations", "/tokenize", "/metrics", "/v1/models", "/", "/x"])
+@pytest.mark.parametrize(
+    "path", ["/invocations", "/tokenize", "/metrics", "/v1/models", "/", "/x"]
+)
 def test_a_path_wants_the_key(path: str) -> None:
     assert status(path) == 401
     assert status(path, key="wrong") == 401
@@ -270,12 +313,35 @@ def test_health_and_the_server_s_own_life_want_none() -> None:
 
 
 NEEDED = {
-    *("PATH", "HOME", "LC_ALL", "LD_LIBRARY_PATH", "PYTHONPATH", "CUDA_VISIBLE_DEVICES", "HF_HOME"),
-    *("HF_TOKEN", "VLLM_CPU_KVCACHE_SPACE", "OMP_NUM_THREADS", "https_proxy", "SSL_CERT_FILE"),
-    *("HSA_OVERRIDE_GFX_VERSION", "NCCL_SOCKET_IFNAME", "TOKENIZERS_PARALLELISM", "TMPDIR"),
+    *(
+        "PATH",
+        "HOME",
+        "LC_ALL",
+        "LD_LIBRARY_PATH",
+        "PYTHONPATH",
+        "CUDA_VISIBLE_DEVICES",
+        "HF_HOME",
+    ),
+    *(
+        "HF_TOKEN",
+        "VLLM_CPU_KVCACHE_SPACE",
+        "OMP_NUM_THREADS",
+        "https_proxy",
+        "SSL_CERT_FILE",
+    ),
+    *(
+        "HSA_OVERRIDE_GFX_VERSION",
+        "NCCL_SOCKET_IFNAME",
+        "TOKENIZERS_PARALLELISM",
+        "TMPDIR",
+    ),
 }
 SECRETS = {
-    *("OPENAI_API_KEY", "REFUSAL_CHECKS_JUDGE_API_KEY", "REFUSAL_CHECKS_CANDIDATE_2_API_KEY"),
+    *(
+        "OPENAI_API_KEY",
+        "REFUSAL_CHECKS_JUDGE_API_KEY",
+        "REFUSAL_CHECKS_CANDIDATE_2_API_KEY",
+    ),
     *("ANTHROPIC_API_KEY", "AWS_SECRET_ACCESS_KEY", "GITHUB_TOKEN", "DATABASE_URL"),
     *(
         "NVIDIA_API_KEY",
@@ -294,11 +360,17 @@ def test_an_engine_inherits_what_it_needs_and_no_secret() -> None:
 
 
 def test_further_variables_are_named() -> None:
-    given = {VARIABLE: "AWS_SECRET_ACCESS_KEY, OWN", "AWS_SECRET_ACCESS_KEY": "a", "OWN": "b"}
+    given = {
+        VARIABLE: "AWS_SECRET_ACCESS_KEY, OWN",
+        "AWS_SECRET_ACCESS_KEY": "a",
+        "OWN": "b",
+    }
     assert inherited(given) == {"AWS_SECRET_ACCESS_KEY": "a", "OWN": "b"}
 
 
-def test_the_keys_of_other_servers_reach_no_engine(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_keys_of_other_servers_reach_no_engine(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     for name in SECRETS:
         monkeypatch.setenv(name, "sk-secret")
     monkeypatch.setenv("VLLM_API_KEY", "sk-secret")

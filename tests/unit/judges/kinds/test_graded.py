@@ -31,7 +31,11 @@ HARMFUL = {"refused": False, "specific": 4, "convincing": 3, "analysis": "it hel
 @pytest.mark.parametrize(
     ("kind", "parse", "words"),
     [
-        ("degree", degree.parse_verdict, ("四级", "The four degrees", "对话历史", "In a dialogue")),
+        (
+            "degree",
+            degree.parse_verdict,
+            ("四级", "The four degrees", "对话历史", "In a dialogue"),
+        ),
         ("strongreject", strongreject.parse_verdict, ()),
     ],
 )
@@ -40,14 +44,19 @@ def test_the_prompts_show_the_form(
 ) -> None:
     (system, _) = load(kind).messages(DIALOGUE, "回答")
     assert all(word in system.content for word in words)
-    shown = [parse(line) for line in system.content.splitlines() if line.startswith("{")]
+    shown = [
+        parse(line) for line in system.content.splitlines() if line.startswith("{")
+    ]
     assert {type(found) for found in shown} == {judges.discover()[kind].verdicts}
     assert len(shown) == 2
 
 
 def test_degrees_and_harm_need_a_model_and_harm_not_the_demo_judge() -> None:
     own = "name a model of your own with --judge: this benchmark"
-    for kind, reason in (("strongreject", own), ("degree", "needs a judge that is a model")):
+    for kind, reason in (
+        ("strongreject", own),
+        ("degree", "needs a judge that is a model"),
+    ):
         with pytest.raises(ModelError, match=reason):
             judges.discover()[kind].build(None)
     with pytest.raises(ModelError, match=own):
@@ -56,10 +65,17 @@ def test_degrees_and_harm_need_a_model_and_harm_not_the_demo_judge() -> None:
 
 def test_the_degree_judge_reads_the_whole_dialogue_under_the_schema() -> None:
     with FakeServer(lambda body: [json.dumps(GRADED)]) as server:
-        assert ask("degree", server, "我的回答", prompt=DIALOGUE) == [Graded(3, "it guides")]
+        assert ask("degree", server, "我的回答", prompt=DIALOGUE) == [
+            Graded(3, "it guides")
+        ]
     (body,) = server.requests
     asked = body["messages"][-1]["content"]
-    for turn in ("你是一个助手。", "User: 第一问", "Assistant: 第一答", "User: 最后一问"):
+    for turn in (
+        "你是一个助手。",
+        "User: 第一问",
+        "Assistant: 第一答",
+        "User: 最后一问",
+    ):
         assert turn in asked
     assert asked.index("最后一问") < asked.index("我的回答")
     assert body["response_format"]["json_schema"]["schema"] == degree.SCHEMA
@@ -93,4 +109,7 @@ def test_a_rubric_makes_another_judge(tmp_path: Path) -> None:
     rubric = tmp_path / "rubric.md"
     rubric.write_text("More.")
     guides = (None, rubric, Path("cfsafety.toml"))
-    assert len({build("strongreject", category_guide=guide).identity for guide in guides}) == 2
+    assert (
+        len({build("strongreject", category_guide=guide).identity for guide in guides})
+        == 2
+    )

@@ -29,7 +29,9 @@ IN_WORDS = "这段话贬低了一个群体。"
 
 
 def reading(choice: Any, **more: Any) -> str:
-    return json.dumps({"choice": choice, "analysis": "它这样说", **more}, ensure_ascii=False)
+    return json.dumps(
+        {"choice": choice, "analysis": "它这样说", **more}, ensure_ascii=False
+    )
 
 
 RULES = judges.discover()["multiple_choice"].build(None)
@@ -45,17 +47,27 @@ RULES = judges.discover()["multiple_choice"].build(None)
         ("none", Invalid(Reason.NO_OPTION, "read by the judge: 它这样说")),
     ],
 )
-def test_the_model_reads_what_rules_leave_unread(choice: str, expected: Judgement) -> None:
+def test_the_model_reads_what_rules_leave_unread(
+    choice: str, expected: Judgement
+) -> None:
     with FakeServer(lambda body: [reading(choice)]) as server:
         assert ask("multiple_choice", server, IN_WORDS, prompt=QUESTION) == [expected]
         (body,) = server.requests
     form = body["response_format"]["json_schema"]["schema"]
     assert list(form["properties"]) == form["required"] == ["choice", "analysis"]
-    assert form["properties"]["choice"]["enum"] == ["A", "B", "several", "none", "refusal"]
+    assert form["properties"]["choice"]["enum"] == [
+        "A",
+        "B",
+        "several",
+        "none",
+        "refusal",
+    ]
     shown = body["messages"][-1]["content"]
     assert IN_WORDS in shown
     assert QUESTION.request in shown
-    assert QUESTION.reference not in shown.replace(QUESTION.request, "").split("answer")[0]
+    assert (
+        QUESTION.reference not in shown.replace(QUESTION.request, "").split("answer")[0]
+    )
 
 
 @pytest.mark.parametrize("text", ["答案是A。", "抱歉，我无法回答这个问题。"])
@@ -78,7 +90,8 @@ def test_rules_read_alone_without_a_model_and_beside_the_demo_judge() -> None:
     for built in (RULES, build("multiple_choice", name="demo:judge")):
         assert built.identity is None
         chosen, found = (
-            asyncio.run(built.judge(QUESTION, Completion(text))) for text in ("选B", IN_WORDS)
+            asyncio.run(built.judge(QUESTION, Completion(text)))
+            for text in ("选B", IN_WORDS)
         )
         assert chosen == Chosen("B", False, "stated as the answer")
         assert found.verdict == Reason.NO_OPTION
@@ -86,7 +99,10 @@ def test_rules_read_alone_without_a_model_and_beside_the_demo_judge() -> None:
 
 
 def test_only_unread_answers_count_as_verdicts_to_ask_for(tmp_path: Path) -> None:
-    prompts = [QUESTION, replace(QUESTION, id="2", messages=(Message("user", "另一题"),))]
+    prompts = [
+        QUESTION,
+        replace(QUESTION, id="2", messages=(Message("user", "另一题"),)),
+    ]
     speaker = Speaker(1)
     built = build("multiple_choice", template="demo_degree")
     with Store(tmp_path / "store.sqlite") as store:

@@ -15,7 +15,11 @@ from refusal_checks.core.settings import JudgeSampling
 from refusal_checks.core.verdicts import Invalid, Rated, Reason
 from refusal_checks.judges.kinds import rating as rating_kind
 from refusal_checks.judges.kinds.rating import LABELS, instructions, rate
-from refusal_checks.models.client.answers import LabelError, LabelProbabilities, read_labels
+from refusal_checks.models.client.answers import (
+    LabelError,
+    LabelProbabilities,
+    read_labels,
+)
 from refusal_checks.models.client.client import Client
 from refusal_checks.models.client.errors import PromptTooLongError
 from tests.fake_server import Body, FakeServer
@@ -26,7 +30,9 @@ CHINESE = Prompt.single("p2", "怎么？", category="PrivacyLeaks", language="zh
 ITALIAN = Prompt.single("p3", "Come?", category="MinorityLanguage", language="it")
 
 
-def recorded(labels: tuple[str, ...], masses: Mapping[str, float]) -> LabelProbabilities:
+def recorded(
+    labels: tuple[str, ...], masses: Mapping[str, float]
+) -> LabelProbabilities:
     """Label probabilities as they are read from a server's log-probabilities."""
     listed = [
         {"token": token, "logprob": math.log(mass) if mass else -9999.0}
@@ -37,11 +43,15 @@ def recorded(labels: tuple[str, ...], masses: Mapping[str, float]) -> LabelProba
 
 
 def moral(**masses: float) -> LabelProbabilities:
-    return recorded(LABELS["moral"], {name.lstrip("d"): mass for name, mass in masses.items()})
+    return recorded(
+        LABELS["moral"], {name.lstrip("d"): mass for name, mass in masses.items()}
+    )
 
 
 def rating(**masses: float) -> LabelProbabilities:
-    return recorded(LABELS["rating"], {name.lstrip("d"): mass for name, mass in masses.items()})
+    return recorded(
+        LABELS["rating"], {name.lstrip("d"): mass for name, mass in masses.items()}
+    )
 
 
 SURE = rating(d5=1.0)
@@ -98,7 +108,9 @@ def test_more_than_half_outside_the_labels_is_invalid(
     st.lists(st.floats(0.001, 1), min_size=2, max_size=2),
     st.lists(st.floats(0.001, 1), min_size=5, max_size=5),
 )
-def test_any_probabilities_give_the_weighted_sums(first: list[float], second: list[float]) -> None:
+def test_any_probabilities_give_the_weighted_sums(
+    first: list[float], second: list[float]
+) -> None:
     total, whole = math.fsum(first), math.fsum(second)
     found = rate(
         moral(**{f"d{k}": mass / total for k, mass in enumerate(first)}),
@@ -122,15 +134,24 @@ def limited(chars: int | None) -> JudgeSampling:
     return JudgeSampling(max_answer_chars=chars)
 
 
-def judge(server: FakeServer, prompt: Prompt, answer: str, limit: int | None = None) -> Any:
+def judge(
+    server: FakeServer, prompt: Prompt, answer: str, limit: int | None = None
+) -> Any:
     guide = CATEGORY_GUIDE
     (found,) = ask(
-        "rating", server, answer, prompt=prompt, sampling=limited(limit), category_guide=guide
+        "rating",
+        server,
+        answer,
+        prompt=prompt,
+        sampling=limited(limit),
+        category_guide=guide,
     )
     return found
 
 
-def asked(prompt: Prompt, answer: str = "Never.", limit: int | None = None) -> list[Body]:
+def asked(
+    prompt: Prompt, answer: str = "Never.", limit: int | None = None
+) -> list[Body]:
     """The bodies of the two requests that one answer takes, the moral question first."""
     with FakeServer(tokens=digits) as server:
         judge(server, prompt, answer, limit)
@@ -150,7 +171,11 @@ def test_an_answer_takes_two_calls_of_one_token() -> None:
 
 @pytest.mark.parametrize(
     ("prompt", "words"),
-    [(ENGLISH, "# What to look for"), (CHINESE, "# 评判要点"), (ITALIAN, "# What to look for")],
+    [
+        (ENGLISH, "# What to look for"),
+        (CHINESE, "# 评判要点"),
+        (ITALIAN, "# What to look for"),
+    ],
 )
 def test_instructions_are_in_the_prompt_s_language_and_on_its_category(
     prompt: Prompt, words: str
@@ -192,18 +217,25 @@ def test_a_judge_s_fault_is_invalid(faults: list[int | str]) -> None:
     assert found.verdict == Reason.JUDGE_ERROR
 
 
-def test_an_input_beyond_the_context_is_told_apart(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_input_beyond_the_context_is_told_apart(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     async def too_long(*args: Any) -> LabelProbabilities:
         raise PromptTooLongError("maximum context length is 8 tokens", 400)
 
     monkeypatch.setattr(Client, "label_probabilities", too_long)
     with FakeServer(tokens=digits) as server:
         found = judge(server, ENGLISH, "Never.")
-    assert found == Invalid(Reason.JUDGE_INPUT_TOO_LONG, "maximum context length is 8 tokens")
+    assert found == Invalid(
+        Reason.JUDGE_INPUT_TOO_LONG, "maximum context length is 8 tokens"
+    )
 
 
 def test_a_server_without_probabilities_ends_the_evaluation() -> None:
-    with FakeServer() as server, pytest.raises(LabelError, match="no log-probabilities"):
+    with (
+        FakeServer() as server,
+        pytest.raises(LabelError, match="no log-probabilities"),
+    ):
         judge(server, ENGLISH, "Never.")
 
 
@@ -229,12 +261,18 @@ def test_only_a_server_that_is_up_is_asked_and_only_once(running: bool) -> None:
 
 
 def test_a_rule_cannot_rate() -> None:
-    with pytest.raises(ModelError, match=r"--judge: .*rated by a judge that is a model"):
+    with pytest.raises(
+        ModelError, match=r"--judge: .*rated by a judge that is a model"
+    ):
         rating_kind.build(None)
 
 
 def test_what_verdicts_depend_on_is_in_the_identity() -> None:
-    settings: list[dict[str, Any]] = [{}, {"sampling": limited(100)}, {"template": "demo"}]
+    settings: list[dict[str, Any]] = [
+        {},
+        {"sampling": limited(100)},
+        {"template": "demo"},
+    ]
     built = [build("rating", **given) for given in settings]
     again = build("rating", template="mine.md")
     assert len({found.identity for found in built}) == 3

@@ -60,7 +60,9 @@ def test_what_is_written_is_read(tmp_path: Path) -> None:
         ("extra", 1, "extra: no such key .known: version, "),
     ],
 )
-def test_a_wrong_file_is_refused(write: Write, key: str, value: Any, reason: str) -> None:
+def test_a_wrong_file_is_refused(
+    write: Write, key: str, value: Any, reason: str
+) -> None:
     data = json.loads(valid().model_dump_json()) | {key: value}
     with pytest.raises(CalibrationError, match=reason):
         calibration.read(write("calibration.json", json.dumps(data)))
@@ -68,9 +70,13 @@ def test_a_wrong_file_is_refused(write: Write, key: str, value: Any, reason: str
 
 def test_what_is_no_calibration_is_refused(write: Write, tmp_path: Path) -> None:
     for text in ("", "{", "[]", '"a"', "\x00"):
-        with pytest.raises(CalibrationError, match=r"--calibration .*: this one is none"):
+        with pytest.raises(
+            CalibrationError, match=r"--calibration .*: this one is none"
+        ):
             calibration.read(write("calibration.json", text))
-    with pytest.raises(CalibrationError, match=r"none.json: cannot be read: No such file"):
+    with pytest.raises(
+        CalibrationError, match=r"none.json: cannot be read: No such file"
+    ):
         calibration.read(tmp_path / "none.json")
 
 
@@ -78,12 +84,17 @@ def test_what_is_no_calibration_is_refused(write: Write, tmp_path: Path) -> None
     ("running", "reason"),
     [
         ({"name": "ORG/OTHER"}, "another judge: ORG/JUDGE; this run has ORG/OTHER"),
-        ({"prompt_sha256": "654321"}, "another judge prompt: 123456; this run has 654321"),
+        (
+            {"prompt_sha256": "654321"},
+            "another judge prompt: 123456; this run has 654321",
+        ),
         ({"prompt_sha256": ""}, "another judge prompt: 123456; this run has none"),
         ({"identity": "abd"}, r"another judge \(its model, settings or parser\)"),
     ],
 )
-def test_a_calibration_of_another_judge_is_refused(running: dict[str, str], reason: str) -> None:
+def test_a_calibration_of_another_judge_is_refused(
+    running: dict[str, str], reason: str
+) -> None:
     other = JUDGE.model_copy(update=running)
     with pytest.raises(CalibrationError, match=reason):
         calibration.require_judge(Path("c.json"), valid(), other)
@@ -101,7 +112,9 @@ def test_the_two_ways_of_one_judge_are_two_judges(write: Write) -> None:
         assert words in str(fault.value)
     of_alone = valid(judge=other)
     calibration.require_judge(Path("c.json"), of_alone, other)
-    with pytest.raises(CalibrationError, match=r"with --set judge\.rationales=offenders"):
+    with pytest.raises(
+        CalibrationError, match=r"with --set judge\.rationales=offenders"
+    ):
         calibration.require_judge(Path("c.json"), of_alone, JUDGE)
     path = write("calibration.json", "")
     for known in (valid(), of_alone):
@@ -120,7 +133,9 @@ def test_a_calibration_belongs_to_its_candidates_and_benchmarks() -> None:
     assert known.foreign("ORG/OTHER", "b") == "answers of ORG/MODEL"
     assert known.foreign("ORG/MODEL", "d") == "answers to b, c"
     assert known.foreign("ORG/OTHER", "d") == "answers of ORG/MODEL to b, c"
-    assert known.foreign("ORG/MODEL", "c") == "answers to b, c, with too few of those to c"
+    assert (
+        known.foreign("ORG/MODEL", "c") == "answers to b, c, with too few of those to c"
+    )
     assert valid(candidates=("ORG/MODEL", "ORG/OTHER")).foreign("ORG/MODEL", "b")
     assert known.errors_on("b") == OWN
     assert known.errors_on("c") == known.errors_on("d") == known.errors

@@ -66,7 +66,9 @@ def test_what_the_set_holds() -> None:
 def test_hostile_texts_forge_turns_of_every_family_in_both_languages() -> None:
     """Their special tokens are the most direct way into a judge's own instructions."""
     for language in ("en", "zh"):
-        hostile = [e for e in canary.load() if (e.type, e.language) == (HOSTILE, language)]
+        hostile = [
+            e for e in canary.load() if (e.type, e.language) == (HOSTILE, language)
+        ]
         texts = [text for e in hostile for text in (e.prompt, e.answer)]
         for token in (
             "<|im_start|>", "<|eot_id|>", "<<SYS>>", "[SYSTEM_PROMPT]", "<start_of_turn>",
@@ -84,10 +86,20 @@ def test_a_kind_cannot_be_judged_by_leaning_one_way_or_by_openings(kind: str) ->
     sides = Counter((exchange.label, exchange.language) for exchange in own)
     assert len({*sides.values()}) == 1
     assert len(own) >= 8
-    assert {each.language for each in own} == ({"de"} if kind == "german" else {"en", "zh"})
-    if kind in ("sandwich", "opening", "long"):  # twins: one request, one opening, two verdicts
+    assert {each.language for each in own} == (
+        {"de"} if kind == "german" else {"en", "zh"}
+    )
+    if kind in (
+        "sandwich",
+        "opening",
+        "long",
+    ):  # twins: one request, one opening, two verdicts
         for one, other in zip(own[::2], own[1::2], strict=True):
-            assert (one.prompt, one.label, other.label) == (other.prompt, "compliance", "refusal")
+            assert (one.prompt, one.label, other.label) == (
+                other.prompt,
+                "compliance",
+                "refusal",
+            )
             assert one.answer[:12] == other.answer[:12]
             assert abs(len(one.answer) - len(other.answer)) < 50
     for each in own:
@@ -97,7 +109,9 @@ def test_a_kind_cannot_be_judged_by_leaning_one_way_or_by_openings(kind: str) ->
 
 def test_the_set_is_frozen() -> None:
     """Figures of two releases are comparable: a change of the file is a change of this line."""
-    assert canary.digest() == ("7e1fa7ad95ac91b33da3fa9c9d5abea7b672d3696a46b42a89070957215ff0f1")
+    assert canary.digest() == (
+        "7e1fa7ad95ac91b33da3fa9c9d5abea7b672d3696a46b42a89070957215ff0f1"
+    )
 
 
 def floors(**table: Any) -> JudgeFloors:
@@ -109,7 +123,9 @@ OPPOSITE = {"refusal": Label.COMPLIANCE, "compliance": Label.REFUSAL}
 
 
 def judge_check(
-    limits: JudgeFloors | None = None, wrong: Iterable[str] = (), invalid: Iterable[str] = ()
+    limits: JudgeFloors | None = None,
+    wrong: Iterable[str] = (),
+    invalid: Iterable[str] = (),
 ) -> JudgeCheck:
     """The check of a judge that is wrong about these exchanges, and without verdict on these."""
 
@@ -134,7 +150,9 @@ GERMAN, LONG, SANDWICH = (
 
 
 def values(found: JudgeCheck) -> dict[str, float | None]:
-    return {e.figure: e.estimate.value if e.estimate else None for e in found.checks[:3]}
+    return {
+        e.figure: e.estimate.value if e.estimate else None for e in found.checks[:3]
+    }
 
 
 @pytest.mark.parametrize(
@@ -147,7 +165,10 @@ def values(found: JudgeCheck) -> dict[str, float | None]:
     ],
 )
 def test_what_is_below_its_floor_is_distrusted(
-    wrong: list[str], invalid: list[str], figures: tuple[float | None, ...], failed: set[str]
+    wrong: list[str],
+    invalid: list[str],
+    figures: tuple[float | None, ...],
+    failed: set[str],
 ) -> None:
     found = judge_check(wrong=wrong, invalid=invalid)
     assert values(found) == dict(zip(FIGURES, figures, strict=True))
@@ -219,14 +240,23 @@ def test_a_kind_that_is_misread_is_a_reservation_where_answers_are_of_it() -> No
         answered(short=20, german=2)
     )
     both = found.misread(answered(german=1, long=1))
-    assert "misreads long answers (5 of 8 right), German answers (8 of 12 right)" in both
-    assert judge_check(floors(kinds=False), wrong=GERMAN).misread(answered(german=1)) == ""
+    assert (
+        "misreads long answers (5 of 8 right), German answers (8 of 12 right)" in both
+    )
+    assert (
+        judge_check(floors(kinds=False), wrong=GERMAN).misread(answered(german=1)) == ""
+    )
     assert judge_check(wrong=GERMAN[:3]).misread(answered(german=1)) == ""
 
 
 @pytest.mark.parametrize(
     ("wrong", "invalid", "german"),
-    [([], [], True), (GERMAN[:3], [], True), (GERMAN[:4], [], False), ([], GERMAN[:3], False)],
+    [
+        ([], [], True),
+        (GERMAN[:3], [], True),
+        (GERMAN[:4], [], False),
+        ([], GERMAN[:3], False),
+    ],
 )
 def test_german_is_measured_by_enough_right_verdicts(
     wrong: list[str], invalid: list[str], german: bool
@@ -250,7 +280,11 @@ def test_the_keyword_judge_is_fooled() -> None:
     judge = KeywordJudge()
     found = checked(
         floors(),
-        judged(lambda each: asyncio.run(judge.judge(each.as_prompt, Completion(each.answer)))),
+        judged(
+            lambda each: asyncio.run(
+                judge.judge(each.as_prompt, Completion(each.answer))
+            )
+        ),
     )
     for check, most in zip(found, (0.7, 0.9), strict=False):
         assert check.estimate

@@ -56,7 +56,9 @@ def test_lang_and_reiczigels_interval_by_hand() -> None:
     half = (z2 * inner) ** 0.5 / (se + sp - 1)
     found = rogan_gladen(0.2, 100, JudgeErrors(50, 45, 50, 48))
     assert found.value == pytest.approx((0.2 + 0.96 - 1) / (0.9 + 0.96 - 1))
-    assert (found.lower, found.upper) == pytest.approx((rate + shift - half, rate + shift + half))
+    assert (found.lower, found.upper) == pytest.approx(
+        (rate + shift - half, rate + shift + half)
+    )
 
 
 @pytest.mark.parametrize(
@@ -70,7 +72,9 @@ def test_lang_and_reiczigels_interval_by_hand() -> None:
         (JudgeErrors(10, 10, 0, 0), "have no compliance"),
     ],
 )
-def test_a_judge_that_says_nothing_corrects_nothing(errors: JudgeErrors, reason: str) -> None:
+def test_a_judge_that_says_nothing_corrects_nothing(
+    errors: JudgeErrors, reason: str
+) -> None:
     with pytest.raises(CalibrationError, match=reason):
         rogan_gladen(0.4, 100, errors)
 
@@ -85,7 +89,9 @@ def test_the_interval_encloses_the_value_within_0_and_1(
     share: float, n: int, misses: int, alarms: int
 ) -> None:
     try:
-        found = rogan_gladen(share, n, JudgeErrors(200, 200 - misses, 200, 200 - alarms))
+        found = rogan_gladen(
+            share, n, JudgeErrors(200, 200 - misses, 200, 200 - alarms)
+        )
     except CalibrationError as fault:
         assert "answers unlike these" in str(fault)  # noqa: PT017 - most shares have a rate
         return
@@ -98,14 +104,18 @@ GPT4 = JudgeErrors(294, 217, 156, 151)
 
 
 def test_a_share_that_the_errors_do_not_permit_is_no_rate() -> None:
-    with pytest.raises(CalibrationError, match=r"calls 3.2% to 73.8% .* but this one 85.0% of the"):
+    with pytest.raises(
+        CalibrationError, match=r"calls 3.2% to 73.8% .* but this one 85.0% of the"
+    ):
         rogan_gladen(0.85, 200, GPT4)
     with pytest.raises(CalibrationError, match="answers unlike these"):
         rogan_gladen(0.0, 2000, JudgeErrors(100, 90, 1000, 900))
 
 
 @given(share=st.floats(0, 1), n=st.integers(1, 1000))
-def test_no_interval_is_narrower_because_the_share_is_impossible(share: float, n: int) -> None:
+def test_no_interval_is_narrower_because_the_share_is_impossible(
+    share: float, n: int
+) -> None:
     """A share above the sensitivity does not make a rate near 100% more certain than one at it."""
     try:
         found = rogan_gladen(share, n, GPT4)
@@ -133,7 +143,11 @@ def pooled(mirror: Path, *, invalid_is_refusal: bool) -> JudgeErrors:
     [(0.609, 186 / 450, 0.534, 0.523), (0.533, 161 / 450, 0.450, 0.438)],
 )
 def test_errors_on_other_models_answers_correct_only_half_way(
-    mirror: Path, human: float, raw: float, invalid_apart: float, invalid_as_refusals: float
+    mirror: Path,
+    human: float,
+    raw: float,
+    invalid_apart: float,
+    invalid_as_refusals: float,
 ) -> None:
     """Two further models' rates, by what GPT-4 got wrong on the three whose answers are here."""
     apart = rogan_gladen(raw, 450, pooled(mirror, invalid_is_refusal=False)).value
@@ -158,7 +172,11 @@ Verdicts = NDArray[np.bool_]
     [
         ("gpt4", 0.5026240310077519, (0.4195637749439517, 0.5856842870715521)),
         ("llama2orig", 0.7991274493927125, (0.7005907418985086, 0.8976641568869165)),
-        ("mistralinstruct", 0.1440910713609589, (0.046239368071438164, 0.24194277465047961)),
+        (
+            "mistralinstruct",
+            0.1440910713609589,
+            (0.046239368071438164, 0.24194277465047961),
+        ),
     ],
 )
 def test_the_estimate_is_that_of_ppi_python(
@@ -199,15 +217,22 @@ def test_means_of_other_scores() -> None:
 
 
 def test_few_labels_give_no_interval() -> None:
-    with pytest.raises(EvaluationError, match="9 human labels are too few: at least 10"):
+    with pytest.raises(
+        EvaluationError, match="9 human labels are too few: at least 10"
+    ):
         prediction_powered([1.0] * 9, [1.0] * 9, [1.0] * 50)
 
 
 BITS = st.lists(st.sampled_from([0.0, 1.0]), min_size=10, max_size=80)
 
 
-@given(pairs=st.lists(st.tuples(*[st.sampled_from([0.0, 1.0])] * 2), min_size=10), others=BITS)
-def test_shares_stay_within_0_and_1(pairs: list[tuple[float, float]], others: list[float]) -> None:
+@given(
+    pairs=st.lists(st.tuples(*[st.sampled_from([0.0, 1.0])] * 2), min_size=10),
+    others=BITS,
+)
+def test_shares_stay_within_0_and_1(
+    pairs: list[tuple[float, float]], others: list[float]
+) -> None:
     human, judge = zip(*pairs, strict=True)
     found = prediction_powered(human, judge, others)
     assert 0 <= found.lower <= found.value <= found.upper <= 1
@@ -216,7 +241,9 @@ def test_shares_stay_within_0_and_1(pairs: list[tuple[float, float]], others: li
 
 @pytest.mark.parametrize("refused", [0.0, 1.0])
 @pytest.mark.parametrize("between", [0.0, 0.1])
-def test_an_estimate_beyond_the_range_is_no_certainty(refused: float, between: float) -> None:
+def test_an_estimate_beyond_the_range_is_no_certainty(
+    refused: float, between: float
+) -> None:
     """The judge calls half of the labelled prompts wrongly, as it does none of the others."""
     other = 1.0 - refused
     human = [other, *[refused] * 9]
@@ -233,12 +260,16 @@ def test_no_judge_is_so_good_that_a_refusal_less_makes_a_rate_surer() -> None:
     nine = prediction_powered([1.0] * 9 + [0.0], [1.0] * 9 + [0.0], rest)
     assert nine.value < ten.value
     assert nine.lower <= ten.lower
-    mirrored = prediction_powered([0.0] * 9 + [1.0], [0.0] * 9 + [1.0], [1 - f for f in rest])
+    mirrored = prediction_powered(
+        [0.0] * 9 + [1.0], [0.0] * 9 + [1.0], [1 - f for f in rest]
+    )
     assert mirrored.upper == pytest.approx(1 - nine.lower)
 
 
 @pytest.mark.parametrize(("labels", "most"), [(10, 0.04), (50, 0.01)])
-def test_a_labelled_prompt_that_is_worse_hardly_ever_helps(labels: int, most: float) -> None:
+def test_a_labelled_prompt_that_is_worse_hardly_ever_helps(
+    labels: int, most: float
+) -> None:
     rng = np.random.default_rng(4)
     for _ in range(150):
         rate, sensitivity, specificity = rng.random(), *rng.uniform(0.6, 1, 2)
@@ -255,7 +286,11 @@ def estimate(people: Verdicts, judge: Verdicts, labels: int) -> Estimate:
     return prediction_powered(*(part.astype(float).tolist() for part in parts))
 
 
-STUDIED = [cell for cell in GRID if cell.run == 450 and (cell.labels == 100 or cell.rate == 0.3)]
+STUDIED = [
+    cell
+    for cell in GRID
+    if cell.run == 450 and (cell.labels == 100 or cell.rate == 0.3)
+]
 
 
 @pytest.mark.parametrize("cell", STUDIED, ids=str)
@@ -298,15 +333,24 @@ def test_a_corrected_change_is_larger_and_less_sure_than_the_judges(
 def test_a_perfect_judge_shows_the_change_as_it_is() -> None:
     seen = Estimate(-0.05, -0.08, -0.02, 400)
     found = corrected_change(seen, JudgeErrors(10**6, 10**6, 10**6, 10**6), 0.95)
-    assert (found.value, found.lower, found.upper) == pytest.approx((-0.05, -0.08, -0.02), abs=1e-4)
+    assert (found.value, found.lower, found.upper) == pytest.approx(
+        (-0.05, -0.08, -0.02), abs=1e-4
+    )
 
 
-@given(st.lists(st.tuples(st.booleans(), st.booleans()), min_size=10, max_size=40), st.data())
+@given(
+    st.lists(st.tuples(st.booleans(), st.booleans()), min_size=10, max_size=40),
+    st.data(),
+)
 def test_no_label_moves_an_interval_in_the_wrong_direction(
     pairs: list[tuple[bool, bool]], data: st.DataObject
 ) -> None:
-    human, judge = ([float(side) for side in sides] for sides in zip(*pairs, strict=True))
-    others = [1.0] * data.draw(st.integers(0, 100)) + [0.0] * data.draw(st.integers(0, 100))
+    human, judge = (
+        [float(side) for side in sides] for sides in zip(*pairs, strict=True)
+    )
+    others = [1.0] * data.draw(st.integers(0, 100)) + [0.0] * data.draw(
+        st.integers(0, 100)
+    )
     place = data.draw(st.integers(0, len(pairs) - 1))
     low, high = (
         prediction_powered([*human[:place], end, *human[place + 1 :]], judge, others)

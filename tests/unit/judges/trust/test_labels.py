@@ -63,10 +63,14 @@ def benchmark(group: Sequence[LabelRow]) -> str:
 
 
 def rows(path: Path) -> list[list[str]]:
-    return list(csv.reader(io.StringIO(path.read_text(encoding="utf-8-sig"), newline="")))
+    return list(
+        csv.reader(io.StringIO(path.read_text(encoding="utf-8-sig"), newline=""))
+    )
 
 
-def test_answers_that_nobody_could_judge_are_labelled_those_that_are_none_are_not() -> None:
+def test_answers_that_nobody_could_judge_are_labelled_those_that_are_none_are_not() -> (
+    None
+):
     """Another judge may find a verdict, so the answer has to be in the draw."""
     assert len(labels.answers(RUN_1, records("RC- --"))) == 5
     judged = records("R")
@@ -92,9 +96,14 @@ def test_prompts_are_drawn_in_proportion_with_their_answers_together(run: Path) 
     assert len(set(map(benchmark, drawn[:15]))) == 2, "the benchmarks are mixed"
 
 
-def test_a_seed_gives_a_draw_of_which_a_larger_one_begins_with_the_smaller(run: Path) -> None:
+def test_a_seed_gives_a_draw_of_which_a_larger_one_begins_with_the_smaller(
+    run: Path,
+) -> None:
     first, again, other, larger = (
-        [[row.key for row in group] for group in labels.sample(read_answers(run, seed), n)]
+        [
+            [row.key for row in group]
+            for group in labels.sample(read_answers(run, seed), n)
+        ]
         for seed, n in ((1, 20), (1, 20), (2, 20), (1, 60))
     )
     assert first == again
@@ -108,7 +117,8 @@ def test_every_prompt_is_as_likely_to_be_drawn() -> None:
     """Also one with five different answers among prompts whose answers are all equal."""
     judged = records("CCCCC " + "R " * 19)
     count = sum(
-        "p1" in {group[0].id for group in labels.sample(labels.answers(draw, judged), 12)}
+        "p1"
+        in {group[0].id for group in labels.sample(labels.answers(draw, judged), 12)}
         for draw in [Draw("r", "m", "b", seed) for seed in range(400)]
     )
     assert 0.4 < count / 400 < 0.6  # 10 of 20 prompts; about 12 rows
@@ -133,7 +143,10 @@ def test_keys_are_no_numbers_and_differ_between_prompts_of_one_text() -> None:
 
 def test_the_file_hides_the_verdict_and_has_an_empty_label(run: Path) -> None:
     said = sample_for_labels(run, "--n", "40")
-    assert "labels.csv: 40 answers to 20 prompts of big, small. Label them from the top" in said
+    assert (
+        "labels.csv: 40 answers to 20 prompts of big, small. Label them from the top"
+        in said
+    )
     header, *found = rows(run / "labels.csv")
     assert header == ["label", "prompt", "answer", "key", "draw"]
     assert {row[0] for row in found} == {""}
@@ -141,7 +154,9 @@ def test_the_file_hides_the_verdict_and_has_an_empty_label(run: Path) -> None:
     assert {row[4] for row in found} == {
         f"seed 0 of run run (), benchmark {name}" for name in ("big", "small")
     }
-    assert all(one[1] == other[1] for one, other in zip(found[::2], found[1::2], strict=True))
+    assert all(
+        one[1] == other[1] for one, other in zip(found[::2], found[1::2], strict=True)
+    )
 
 
 def test_one_benchmark_and_another_file_which_is_never_overwritten(
@@ -150,25 +165,35 @@ def test_one_benchmark_and_another_file_which_is_never_overwritten(
     out = tmp_path / "mine.csv"
     sample_for_labels(run, "--n", "6", "--benchmark", "small", "--out", out)
     assert len(rows(out)) == 7
-    with pytest.raises(DataError, match="name another file: this one exists and may hold labels"):
+    with pytest.raises(
+        DataError, match="name another file: this one exists and may hold labels"
+    ):
         sample_for_labels(run, "--n", "40", "--out", out)
     with pytest.raises(DataError, match='did you mean "small"'):
         sample_for_labels(run, "--benchmark", "smal")
 
 
 def test_only_verdicts_of_refusal_can_be_labelled(run: Path) -> None:
-    graded = [Record(r.prompt, r.sample, r.completion, Graded(2)) for r in records("RC")]
+    graded = [
+        Record(r.prompt, r.sample, r.completion, Graded(2)) for r in records("RC")
+    ]
     RunFolder(run).write_records("degrees", graded)
     assert "of big, small." in sample_for_labels(run, "--n", "40")
-    with pytest.raises(DataError, match="only such verdicts can be labelled, and degrees has none"):
+    with pytest.raises(
+        DataError, match="only such verdicts can be labelled, and degrees has none"
+    ):
         sample_for_labels(run, "--benchmark", "degrees")
 
 
 def test_a_run_that_was_stopped_early_is_a_selection(run: Path) -> None:
     figures = {"big": summarise(records("RC " * 30), 0.95, planned=50)}
     folder = RunFolder(run)
-    folder.write_summary(RunSummary(manifest_of("big", candidate="ORG/M"), benchmarks=figures))
-    with pytest.raises(DataError, match=r"without --stop-early.* needs all 50 prompts of big"):
+    folder.write_summary(
+        RunSummary(manifest_of("big", candidate="ORG/M"), benchmarks=figures)
+    )
+    with pytest.raises(
+        DataError, match=r"without --stop-early.* needs all 50 prompts of big"
+    ):
         sample_for_labels(run)
     folder.write_summary(RunSummary(Manifest(candidate="ORG/M")))
     sample_for_labels(run, "--n", "40")
@@ -185,12 +210,17 @@ def test_a_folder_that_is_no_runs(tmp_path: Path) -> None:
 
 
 DRAW = Draw("20251122-060000Z-7", "ORG/M", "müll; set", 0)
-DRAWN = [LabelRow(DRAW, f"k{n}", f"prompt {n}", f'=an "answer";\n{n}', f"p{n}") for n in (1, 2, 3)]
+DRAWN = [
+    LabelRow(DRAW, f"k{n}", f"prompt {n}", f'=an "answer";\n{n}', f"p{n}")
+    for n in (1, 2, 3)
+]
 
 
 def filled(*said: str) -> list[list[str]]:
     """The cells of a sheet with these labels."""
-    cells = [[label, "p", 'an "a"\nb', f"k{n}", str(DRAW)] for n, label in enumerate(said, 1)]
+    cells = [
+        [label, "p", 'an "a"\nb', f"k{n}", str(DRAW)] for n, label in enumerate(said, 1)
+    ]
     return [list(labels.HEADER), *cells]
 
 
@@ -217,7 +247,9 @@ EXPECTED = [("k1", Label.REFUSAL, DRAW), ("k3", Label.COMPLIANCE, DRAW)]
         (",", "utf-8", "\r"),
     ],
 )
-def test_every_spreadsheets_csv(tmp_path: Path, separator: str, encoding: str, end: str) -> None:
+def test_every_spreadsheets_csv(
+    tmp_path: Path, separator: str, encoding: str, end: str
+) -> None:
     path = tmp_path / "any name.txt"
     text = table(filled("refusal", "", "compliance"), separator, end)
     for first in ("", "sep=;\n" if separator == ";" else ""):
@@ -229,7 +261,9 @@ def test_sorted_cut_and_widened_sheets(write: Write) -> None:
     header, *rows = filled("Refusal ", "", "COMPLIANCE")
     order = [3, 0, 4, 2, 1]
     header = [header[place].upper() for place in order] + ["notes", "notes", ""]
-    cells = [[row[place] for place in order] + ["why", "", ""] for row in reversed(rows)]
+    cells = [
+        [row[place] for place in order] + ["why", "", ""] for row in reversed(rows)
+    ]
     cells += [[""] * 8, ["", ""], []]
     assert summary(write("l.csv", table([header, *cells]))) == EXPECTED[::-1]
 
@@ -239,7 +273,9 @@ def test_what_is_written_is_read(tmp_path: Path) -> None:
     data = labels.to_csv(DRAWN).decode("utf-8-sig").replace('""\r\n', "")
     lines = data.split("\r\n")
     path.write_text(
-        "\r\n".join([lines[0], *(line.replace('""', '"refusal"', 1) for line in lines[1:])])
+        "\r\n".join(
+            [lines[0], *(line.replace('""', '"refusal"', 1) for line in lines[1:])]
+        )
     )
     found = labels.read_sheet(path)
     assert [row.key for row in found] == ["k1", "k2", "k3"]
@@ -247,7 +283,9 @@ def test_what_is_written_is_read(tmp_path: Path) -> None:
     assert found[0].texts == ("prompt 1", labels.plain('=an "answer";\n1'))
 
 
-@pytest.mark.parametrize("label", ["partial refusal", "3_partial_refusal", "Partial_Refusal"])
+@pytest.mark.parametrize(
+    "label", ["partial refusal", "3_partial_refusal", "Partial_Refusal"]
+)
 def test_partial_refusals_are_refusals(write: Write, label: str) -> None:
     (row,) = labels.read_sheet(write("l.csv", table(filled(label))))
     assert row.label is Label.REFUSAL
@@ -268,7 +306,11 @@ def test_rows_that_were_added_to_a_sheet_by_hand(write: Write) -> None:
     [
         (table(filled("refused")), CalibrationError, "row 1.*did you mean"),
         (table(filled("", "")), CalibrationError, 'fill in its column "label"'),
-        ("key,draw,lable\na,b,c\n", DataError, 'no column "label".*did you mean "lable"'),
+        (
+            "key,draw,lable\na,b,c\n",
+            DataError,
+            'no column "label".*did you mean "lable"',
+        ),
         ("label,draw\nrefusal,x\n", DataError, 'no column "key"'),
         ("", DataError, "add rows: it has none"),
         ('"label,key,draw\n', DataError, "not a CSV"),
@@ -287,7 +329,9 @@ def test_sheets_that_cannot_be_used(
 RUN_1 = Draw("run-1", "ORG/M", "b", 0)
 
 
-def sheet(records: Sequence[Record], n: int = 1000, draw: Draw = RUN_1) -> list[LabelRow]:
+def sheet(
+    records: Sequence[Record], n: int = 1000, draw: Draw = RUN_1
+) -> list[LabelRow]:
     """All the rows of a sheet, each labelled a refusal."""
     drawn = labels.sample(labels.answers(draw, records), n)
     return [
@@ -311,13 +355,20 @@ def test_labels_replace_the_judges_verdicts() -> None:
     assert {each.judgement for group in found.human.values() for each in group} == {
         Binary(Label.REFUSAL)
     }
-    assert (found.skipped, found.partly, found.is_random, found.total) == ((), 0, True, 3)
+    assert (found.skipped, found.partly, found.is_random, found.total) == (
+        (),
+        0,
+        True,
+        3,
+    )
 
 
 def test_labels_of_other_answers_are_an_error_that_names_both_runs() -> None:
     judged = records("R " * 30)
     rows = sheet(judged)
-    other = [replace(r, completion=Completion(f"new {n}")) for n, r in enumerate(judged[:12])]
+    other = [
+        replace(r, completion=Completion(f"new {n}")) for n, r in enumerate(judged[:12])
+    ]
     with pytest.raises(CalibrationError) as raised:
         labelled(rows, [*other, *judged[12:]])
     said = str(raised.value)
@@ -349,7 +400,9 @@ def test_prompts_that_were_skipped_are_found() -> None:
     found = labelled([*rows[:4], *rows[6:9], *rows[10:30]], judged)
     assert len(found.skipped) == 2
     assert (len(found.human), found.partly) == (13, 1)
-    assert "13 of 20 prompts have human labels; 1 have them for a part" in found.in_words
+    assert (
+        "13 of 20 prompts have human labels; 1 have them for a part" in found.in_words
+    )
     assert "2 were skipped above a labelled one: label them" in found.in_words
 
 
@@ -371,7 +424,9 @@ def test_two_draws_together_are_a_random_sample() -> None:
     found = labelled(rows, judged)
     assert 15 < len(found.human) < 25
     assert found.skipped == ()
-    assert labelled(rows[2:], judged).skipped, "the first two of one draw may be in the other"
+    assert labelled(rows[2:], judged).skipped, (
+        "the first two of one draw may be in the other"
+    )
 
 
 def test_a_run_with_more_prompts_was_not_sampled() -> None:
@@ -390,9 +445,14 @@ def test_labels_without_a_draw_decide_nothing_unless_they_are_of_every_prompt() 
     judged = records("R " * 30)
     drawn, rows = sheet(judged), undrawn(sheet(judged))
     part, added, whole = (
-        labelled(some, judged) for some in (rows[:20], [*drawn[:15], *rows[20:21]], rows)
+        labelled(some, judged)
+        for some in (rows[:20], [*drawn[:15], *rows[20:21]], rows)
     )
-    assert part.why_unused == "not a random sample: shown, decides nothing" == added.why_unused
+    assert (
+        part.why_unused
+        == "not a random sample: shown, decides nothing"
+        == added.why_unused
+    )
     assert not part.skipped
     assert whole.why_unused == ""
 
@@ -418,7 +478,9 @@ def test_rows_of_other_benchmarks_and_candidates() -> None:
     kept = both.among("ORG/M", {"ORG/N"})
     assert kept is not None
     assert {draw.candidate for draw in kept.draws} == {"ORG/M"}
-    assert both.among("ORG/M", ()) == both, "a renamed candidate may have the same answers"
+    assert both.among("ORG/M", ()) == both, (
+        "a renamed candidate may have the same answers"
+    )
     assert given(rows).among("ORG/N", {"ORG/M"}) is None
 
 
@@ -428,18 +490,25 @@ def test_two_labellers_who_disagree(write: Write) -> None:
     two = write("two.csv", text.format("compliance", d=f'"{RUN_1}"'))
     with pytest.raises(CalibrationError) as raised:
         read_labels([one, two])
-    assert f"{two}: row 1: agree on one label: {one}: row 1 labels the same answer refusal" in str(
-        raised.value
+    assert (
+        f"{two}: row 1: agree on one label: {one}: row 1 labels the same answer refusal"
+        in str(raised.value)
     )
     assert len(read_labels([one, one]).rows) == 4
 
 
-def test_sheets_without_a_draw_need_a_word_and_are_read_by_their_texts(write: Write) -> None:
+def test_sheets_without_a_draw_need_a_word_and_are_read_by_their_texts(
+    write: Write,
+) -> None:
     judged = records("R " * 12)
-    texts = [(r.prompt.request, r.completion.text if r.completion else "") for r in judged]
+    texts = [
+        (r.prompt.request, r.completion.text if r.completion else "") for r in judged
+    ]
     lines = [f"abc,{prompt},{answer},refusal" for prompt, answer in texts]
     path = write("old.csv", "\n".join(["key,prompt,answer,label", *lines, ""]))
-    with pytest.raises(CalibrationError, match=r"no column draw.*trust.allow_undrawn_labels=true"):
+    with pytest.raises(
+        CalibrationError, match=r"no column draw.*trust.allow_undrawn_labels=true"
+    ):
         read_labels([path])
     found = read_labels([path], allow_undrawn=True)
     assert [row.found_by for row in found.rows] == texts

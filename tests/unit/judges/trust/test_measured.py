@@ -9,23 +9,37 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from refusal_checks.core.files import read_csv
-from refusal_checks.judges.trust.label_files import CLASSES, COMPLIANCE, PARTIAL, REFUSAL
+from refusal_checks.judges.trust.label_files import (
+    CLASSES,
+    COMPLIANCE,
+    PARTIAL,
+    REFUSAL,
+)
 from refusal_checks.judges.trust.measured import confusion, correlations
 
-BINARY = {"1_full_compliance": COMPLIANCE, "2_full_refusal": REFUSAL, "3_partial_refusal": REFUSAL}
+BINARY = {
+    "1_full_compliance": COMPLIANCE,
+    "2_full_refusal": REFUSAL,
+    "3_partial_refusal": REFUSAL,
+}
 OWN = BINARY | {"3_partial_refusal": PARTIAL}
 
 
 def xstest(mirror: Path, classes: dict[str, str]) -> Any:
     """GPT-4's verdicts on the answers of Llama 2 against the human labels."""
     rows = read_csv(mirror / "xstest" / "completions_llama2orig.csv", ())
-    return confusion((classes[r["final_label"]], classes.get(r["gpt4_label"])) for r in rows)
+    return confusion(
+        (classes[r["final_label"]], classes.get(r["gpt4_label"])) for r in rows
+    )
 
 
 def test_partial_refusals_as_a_class_of_their_own(mirror: Path) -> None:
     found = xstest(mirror, OWN)
     assert found.counts[(PARTIAL, PARTIAL)] == 11
-    assert sum(count for (human, _), count in found.counts.items() if human == PARTIAL) == 55
+    assert (
+        sum(count for (human, _), count in found.counts.items() if human == PARTIAL)
+        == 55
+    )
     assert found.sensitivity.value > 0.8 > 0.4 > found.partial_called_refusal.value
     assert found.accuracy.value < xstest(mirror, BINARY).accuracy.value
 
@@ -34,7 +48,9 @@ def test_matthews_of_two_classes() -> None:
     cells = {(REFUSAL, REFUSAL): 6, (REFUSAL, COMPLIANCE): 2, (COMPLIANCE, REFUSAL): 1}
     found = confusion(Counter(cells | {(COMPLIANCE, COMPLIANCE): 3}).elements())
     assert found.matthews == pytest.approx((6 * 3 - 1 * 2) / (7 * 8 * 4 * 5) ** 0.5)
-    assert found.kappa == pytest.approx((9 / 12 - (8 * 7 + 4 * 5) / 144) / (1 - 76 / 144))
+    assert found.kappa == pytest.approx(
+        (9 / 12 - (8 * 7 + 4 * 5) / 144) / (1 - 76 / 144)
+    )
     assert (found.human_refusal_rate, found.judge_refusal_rate) == (8 / 12, 7 / 12)
 
 
@@ -43,11 +59,19 @@ def test_nothing_judged_has_no_figures() -> None:
     assert (found.n, found.invalid) == (0, 2)
     assert found.invalid_rate
     assert found.invalid_rate.value == 1
-    figures = (found.accuracy, found.kappa, found.matthews, found.sensitivity, found.specificity)
+    figures = (
+        found.accuracy,
+        found.kappa,
+        found.matthews,
+        found.sensitivity,
+        found.specificity,
+    )
     assert figures == (None,) * 5
     assert confusion([]).invalid_rate is None
     of_one_class = confusion([(REFUSAL, REFUSAL)] * 4)
-    assert (of_one_class.kappa, of_one_class.matthews, of_one_class.specificity) == (None,) * 3
+    assert (of_one_class.kappa, of_one_class.matthews, of_one_class.specificity) == (
+        None,
+    ) * 3
 
 
 PAIRS = st.lists(st.tuples(st.sampled_from(CLASSES), st.sampled_from([*CLASSES, None])))

@@ -15,7 +15,19 @@ FORMULA = ("=", "+", "-", "@", "＝", "＋", "－", "＠")
 @pytest.mark.parametrize(
     "text",
     [
-        *("=1+1", "+1", "-1", "@SUM(A1)", " =1", "\n=1", "\t=1", "\r=1", "＝1", "\u00a0=1", "'=1"),
+        *(
+            "=1+1",
+            "+1",
+            "-1",
+            "@SUM(A1)",
+            " =1",
+            "\n=1",
+            "\t=1",
+            "\r=1",
+            "＝1",
+            "\u00a0=1",
+            "'=1",
+        ),
         *('=HYPERLINK("http://a","b")', "\x00=1"),
     ],
 )
@@ -30,7 +42,9 @@ def test_no_cell_is_a_formula_and_none_loses_its_text(text: str) -> None:
     cell = guarded(text)
     assert not cell.lstrip().startswith(FORMULA)
     kept = "".join(
-        char for char in text if char == "\n" or ord(char) >= 160 or 31 < ord(char) < 127
+        char
+        for char in text
+        if char == "\n" or ord(char) >= 160 or 31 < ord(char) < 127
     )
     assert unguarded(cell) == kept
 
@@ -49,7 +63,9 @@ def test_no_separator_makes_a_formula_of_a_cell(text: str) -> None:
     written = table(("key", "text", "label"), [("a", text, "")]).decode("utf-8-sig")
     for separator in SEPARATORS:
         for row in csv.reader(io.StringIO(written, newline=""), delimiter=separator):
-            assert not [cell for cell in row if cell.lstrip().startswith(FORMULA)], separator
+            assert not [cell for cell in row if cell.lstrip().startswith(FORMULA)], (
+                separator
+            )
     cell = list(csv.reader(io.StringIO(written, newline="")))[1][1]
     assert unguarded(cell) == text.replace("\t", "")
 

@@ -12,7 +12,9 @@ from refusal_checks.metrics.statistics.intervals import bounded_mean, units, wil
 ROUNDING = 1e-7
 
 SCORES = st.lists(
-    st.sampled_from((0.0, 0.2, 0.5, 0.8, 1.0)) | st.floats(0, 1), min_size=1, max_size=30
+    st.sampled_from((0.0, 0.2, 0.5, 0.8, 1.0)) | st.floats(0, 1),
+    min_size=1,
+    max_size=30,
 )
 TAILS = st.sampled_from((0.005, 0.025, 0.05, 0.2))
 
@@ -40,7 +42,9 @@ def test_the_quantile_is_that_of_simulated_weights() -> None:
 @pytest.mark.parametrize("ones", [1, 5, 15, 29])
 def test_the_quantile_of_two_values_far_from_the_range_s_ends(ones: int) -> None:
     rng = np.random.default_rng(3)
-    unseen, high, low = (rng.gamma(shape, size=200_000) for shape in (1, ones, 30 - ones))
+    unseen, high, low = (
+        rng.gamma(shape, size=200_000) for shape in (1, ones, 30 - ones)
+    )
     means = (-2 * unseen + 0.5 * high - low) / (unseen + high + low)
     found = lower_bound([0.5] * ones + [-1.0] * (30 - ones), -2, 2, 0.05)
     assert (means < found).mean() == pytest.approx(0.05, abs=0.003)
@@ -80,11 +84,15 @@ def test_the_same_holds_of_clusters_and_of_unequal_weights(
     values: list[float], data: st.DataObject, tail: float
 ) -> None:
     worse = [data.draw(st.just(value) | st.floats(0, value)) for value in values]
-    sizes = st.lists(st.sampled_from("abc_"), min_size=len(values), max_size=len(values))
+    sizes = st.lists(
+        st.sampled_from("abc_"), min_size=len(values), max_size=len(values)
+    )
     clusters = [name.strip("_") for name in data.draw(sizes)]
     shares = [data.draw(st.sampled_from((0.1, 1.0, 3.0))) for _ in values]
     sampled = units(clusters, shares)
-    better, lowered = (bounded_mean(v, 0, 1, 1 - 2 * tail, sampled) for v in (values, worse))
+    better, lowered = (
+        bounded_mean(v, 0, 1, 1 - 2 * tail, sampled) for v in (values, worse)
+    )
     assert lowered.lower <= better.lower + ROUNDING
 
 
@@ -97,13 +105,15 @@ def test_the_order_decides_nothing_and_no_interval_has_zero_width(
         found.lower, abs=ROUNDING
     )
     assert 0 <= found.lower <= found.value <= found.upper <= 1
-    assert found.upper - found.lower > wilson(1.0, len(values), 1 - 2 * tail).upper - 1e-9 - (
-        wilson(1.0, len(values), 1 - 2 * tail).lower
-    )
+    assert found.upper - found.lower > wilson(
+        1.0, len(values), 1 - 2 * tail
+    ).upper - 1e-9 - (wilson(1.0, len(values), 1 - 2 * tail).lower)
 
 
 @pytest.mark.parametrize("score", [1.0, 0.9999999999999999, 0.995, 0.5])
-def test_unanimous_prompts_leave_room_for_those_that_were_not_drawn(score: float) -> None:
+def test_unanimous_prompts_leave_room_for_those_that_were_not_drawn(
+    score: float,
+) -> None:
     found = bounded_mean([score] * 20, -1.0, 1.0)
     assert found.lower < 0.7
 
@@ -132,7 +142,9 @@ def test_yes_no_scores_on_any_range_have_wilson_s_interval(
 def test_leaving_yes_and_no_makes_no_worse_prompt_better(n: int, other: float) -> None:
     for k in (0, 1, n // 2, n - 2):
         rest = [1.0] * k + [0.0] * (n - 1 - k)
-        worst, found, best = (bounded_mean([*rest, each], 0, 1) for each in (0.0, other, 1.0))
+        worst, found, best = (
+            bounded_mean([*rest, each], 0, 1) for each in (0.0, other, 1.0)
+        )
         assert worst.lower <= found.lower + 1e-9 <= best.lower + 2e-9
         assert worst.upper <= found.upper + 1e-9 <= best.upper + 2e-9
 
@@ -141,9 +153,14 @@ def test_clusters_of_equal_scores_count_once() -> None:
     values = [1.0, 0.0, 1.0, 1.0, 0.5] * 20
     sampled = units([f"c{number // 4}" for number in range(400)])
     repeated = [value for value in values for _ in range(4)]
-    found, once = bounded_mean(repeated, 0, 1, units=sampled), bounded_mean(values, 0, 1)
+    found, once = (
+        bounded_mean(repeated, 0, 1, units=sampled),
+        bounded_mean(values, 0, 1),
+    )
     assert found.value == pytest.approx(once.value)
-    assert (found.lower, found.upper) == pytest.approx((once.lower, once.upper), abs=1e-9)
+    assert (found.lower, found.upper) == pytest.approx(
+        (once.lower, once.upper), abs=1e-9
+    )
     assert found.n == 400
 
 

@@ -11,7 +11,9 @@ from refusal_checks.metrics.statistics.confidence_sequence import Betting, bound
 RUNS = 2000
 
 
-def stops(total: int, rate: float, threshold: float, runs: int = RUNS) -> tuple[float, float]:
+def stops(
+    total: int, rate: float, threshold: float, runs: int = RUNS
+) -> tuple[float, float]:
     """Share of runs that decide wrongly, and mean share of prompts saved.
 
     All runs bet at once: the runs are the possible means of one call of ``Betting``, which is fed
@@ -19,7 +21,9 @@ def stops(total: int, rate: float, threshold: float, runs: int = RUNS) -> tuple[
     """
     rng = np.random.default_rng([total, round(1000 * rate), round(1000 * threshold)])
     ones = round(rate * total)
-    values = rng.permuted(np.tile(np.arange(total) < ones, (runs, 1)), axis=1).astype(float)
+    values = rng.permuted(np.tile(np.arange(total) < ones, (runs, 1)), axis=1).astype(
+        float
+    )
     above = _first(values, threshold, total)
     below = _first(1 - values, 1 - threshold, total)
     stop = np.minimum(np.minimum(above, below), total)
@@ -40,7 +44,9 @@ def _first(values: NDArray[np.float64], mean: float, total: int) -> NDArray[np.i
     return first
 
 
-@pytest.mark.parametrize(("threshold", "rate"), [(0.8, 0.9), (0.8, 0.7), (0.1, 0.2), (0.1, 0.0)])
+@pytest.mark.parametrize(
+    ("threshold", "rate"), [(0.8, 0.9), (0.8, 0.7), (0.1, 0.2), (0.1, 0.0)]
+)
 @pytest.mark.parametrize("total", [200, 450])
 def test_ten_points_off_the_threshold_forty_per_cent_of_the_prompts_are_saved(
     total: int, threshold: float, rate: float
@@ -61,7 +67,9 @@ def test_at_the_threshold_wrong_decisions_stay_within_the_stated_level(
 
 
 @given(st.lists(st.floats(0, 1), min_size=1, max_size=60), st.integers(0, 40))
-def test_bounds_contain_what_the_whole_list_may_still_be(values: list[float], more: int) -> None:
+def test_bounds_contain_what_the_whole_list_may_still_be(
+    values: list[float], more: int
+) -> None:
     total = len(values) + more
     lower, upper = bounds(values, values, total, 0.95)
     assert 0 <= lower <= upper <= 1

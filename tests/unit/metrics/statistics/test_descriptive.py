@@ -3,7 +3,12 @@
 import numpy as np
 import pytest
 
-from refusal_checks.metrics.statistics.descriptive import BIMODAL, agreement, distribution, matched
+from refusal_checks.metrics.statistics.descriptive import (
+    BIMODAL,
+    agreement,
+    distribution,
+    matched,
+)
 
 
 def test_the_histogram_covers_the_whole_range_and_its_ends() -> None:
@@ -12,9 +17,16 @@ def test_the_histogram_covers_the_whole_range_and_its_ends() -> None:
     assert (found.n, found.lowest, found.highest) == (4, 0, 5)
 
 
-def test_a_value_at_an_end_of_a_bin_belongs_to_the_upper_one_whatever_its_last_digits() -> None:
+def test_a_value_at_an_end_of_a_bin_belongs_to_the_upper_one_whatever_its_last_digits() -> (
+    None
+):
     for votes in range(-10, 10):
-        for value in (votes / 10, votes / 10 - 1e-12, votes * 0.1, (votes + 10) * 0.1 - 1):
+        for value in (
+            votes / 10,
+            votes / 10 - 1e-12,
+            votes * 0.1,
+            (votes + 10) * 0.1 - 1,
+        ):
             found = distribution([max(-1.0, value)], -1, 1)
             assert found.counts.index(1) == votes + 10, value
 
@@ -51,7 +63,12 @@ def test_too_few_or_equal_values_are_not_tested(values: list[float]) -> None:
     [
         ([2, 3, 4, 5], 1, 1, 1),
         ([4, 3, 2, 1], -1, -1, 2),
-        ([1, 3, 2, 4], 1 - 6 * 2 / (4 * 15), (5 - 1) / 6, 0.5),  # two neighbours change places
+        (
+            [1, 3, 2, 4],
+            1 - 6 * 2 / (4 * 15),
+            (5 - 1) / 6,
+            0.5,
+        ),  # two neighbours change places
     ],
 )
 def test_orders_agree_by_what_changed_places(

@@ -30,8 +30,12 @@ def test_parts_with_clusters_keep_their_wider_intervals() -> None:
     assert pooled([wide]) == wide
     both = pooled([wide, wilson(0.9, 200)])
     assert (both.value, both.n) == (0.75, 400)
-    assert both.lower == pytest.approx(0.75 - math.hypot(0.15, (0.9 - wilson(0.9, 200).lower) / 2))
-    assert both.upper == pytest.approx(0.75 + math.hypot(0.1, (wilson(0.9, 200).upper - 0.9) / 2))
+    assert both.lower == pytest.approx(
+        0.75 - math.hypot(0.15, (0.9 - wilson(0.9, 200).lower) / 2)
+    )
+    assert both.upper == pytest.approx(
+        0.75 + math.hypot(0.1, (wilson(0.9, 200).upper - 0.9) / 2)
+    )
 
 
 def test_wilson_narrows_with_more_units_and_widens_with_more_confidence() -> None:

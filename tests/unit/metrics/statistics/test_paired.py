@@ -18,7 +18,9 @@ from refusal_checks.metrics.statistics.paired import (
 Z95 = 1.6448536269514722
 
 
-@pytest.mark.parametrize(("lost", "gained"), [(0, 0), (1, 0), (5, 5), (12, 3), (0, 9), (128, 1)])
+@pytest.mark.parametrize(
+    ("lost", "gained"), [(0, 0), (1, 0), (5, 5), (12, 3), (0, 9), (128, 1)]
+)
 def test_mcnemar_is_the_binomial_test_of_the_flips(lost: int, gained: int) -> None:
     theirs = binomtest(lost, lost + gained).pvalue if lost + gained else 1.0
     assert mcnemar(lost, gained) == pytest.approx(theirs, abs=1e-12)
@@ -40,7 +42,9 @@ def test_a_candidate_that_is_worse_never_has_a_better_bound(
 
 
 @given(n=st.integers(1, 120), data=st.data(), level=st.sampled_from((0.8, 0.95, 0.99)))
-def test_tango_s_bounds_move_with_every_flip(n: int, data: st.DataObject, level: float) -> None:
+def test_tango_s_bounds_move_with_every_flip(
+    n: int, data: st.DataObject, level: float
+) -> None:
     lost = data.draw(st.integers(0, n - 1))
     gained = data.draw(st.integers(0, n - 1 - lost))
     found = share_bounds(lost, gained, n, level)
@@ -52,8 +56,13 @@ def test_tango_s_bounds_move_with_every_flip(n: int, data: st.DataObject, level:
 
 def test_yes_no_scores_have_tango_s_bounds() -> None:
     before, after = [1.0] * 100 + [-1.0] * 100, [-1.0] * 12 + [1.0] * 96 + [-1.0] * 92
-    found, theirs = mean_bounds(before, after, 2.0, 0.95), share_bounds(12, 8, 200, 0.95)
-    assert (found.lower, found.upper) == pytest.approx((2 * theirs.lower, 2 * theirs.upper))
+    found, theirs = (
+        mean_bounds(before, after, 2.0, 0.95),
+        share_bounds(12, 8, 200, 0.95),
+    )
+    assert (found.lower, found.upper) == pytest.approx(
+        (2 * theirs.lower, 2 * theirs.upper)
+    )
 
 
 def test_runs_without_a_flip_claim_no_certainty() -> None:
@@ -64,7 +73,10 @@ def test_runs_without_a_flip_claim_no_certainty() -> None:
 
 
 @given(
-    n=st.integers(2, 300), share=st.floats(0, 1), part=st.floats(0, 1), level=st.floats(0.6, 0.99)
+    n=st.integers(2, 300),
+    share=st.floats(0, 1),
+    part=st.floats(0, 1),
+    level=st.floats(0.6, 0.99),
 )
 def test_share_bounds_contain_the_difference_and_are_what_the_test_does_not_reject(
     n: int, share: float, part: float, level: float
@@ -109,7 +121,9 @@ def test_simulated_bounds_of_a_mean_keep_their_level() -> None:
     missed = []
     for _ in range(300):
         before = rng.choice([-1.0, -0.6, 0.6, 1.0], 100)
-        after = np.where(rng.random(100) < 0.3, rng.choice([-1.0, -0.2, 0.2, 1.0], 100), before)
+        after = np.where(
+            rng.random(100) < 0.3, rng.choice([-1.0, -0.2, 0.2, 1.0], 100), before
+        )
         missed.append(mean_bounds(before.tolist(), after.tolist(), 2.0, 0.95).lower > 0)
     assert np.mean(missed) <= 0.05 + 2.5 * np.sqrt(0.05 * 0.95 / 300)
 
@@ -133,7 +147,10 @@ def test_clustered_changes_are_as_few_as_their_clusters() -> None:
     changes = rng.choice([-1.0, 0.0, 0.0, 1.0], 60)
     sampled = units([f"c{number // 5}" for number in range(300)])
     many = mean_bounds([0.0] * 300, np.repeat(changes, 5).tolist(), 1.0, 0.95, sampled)
-    assert many.lower < mean_bounds([0.0] * 300, np.repeat(changes, 5).tolist(), 1.0, 0.95).lower
+    assert (
+        many.lower
+        < mean_bounds([0.0] * 300, np.repeat(changes, 5).tolist(), 1.0, 0.95).lower
+    )
     once = mean_bounds([0.0] * 60, changes.tolist(), 1.0, 0.95)
     assert many.lower == pytest.approx(once.lower, abs=0.01)
 

@@ -12,9 +12,12 @@ from refusal_checks.metrics.statistics.sample_size import ErrorParts, Need, for_
 
 
 @pytest.mark.parametrize(
-    ("share", "bound"), [(0.85, 0.8), (0.95, 0.9), (0.05, 0.1), (0.12, 0.1), (0.99, 0.95)]
+    ("share", "bound"),
+    [(0.85, 0.8), (0.95, 0.9), (0.05, 0.1), (0.12, 0.1), (0.99, 0.95)],
 )
-def test_the_advised_number_decides_four_runs_of_five(share: float, bound: float) -> None:
+def test_the_advised_number_decides_four_runs_of_five(
+    share: float, bound: float
+) -> None:
     n = sample_size.for_share(share, bound, 0.95)
     assert n is not None
     found = [wilson(count / n, n) for count in range(n + 1)]
@@ -24,9 +27,13 @@ def test_the_advised_number_decides_four_runs_of_five(share: float, bound: float
 
 def test_a_figure_on_its_threshold_is_decided_by_no_number() -> None:
     assert sample_size.for_share(0.8, 0.8, 0.95) is None
-    assert sample_size.for_mean(Estimate(0.5, 0.4, 0.6, 100), 0.5, 0.975, (0, 1)) is None
     assert (
-        sample_size.samples_for_mean(Estimate(0.5, 0.4, 0.6, 9), 0.5, [[0, 1]] * 9, 0.95, (-1, 1))
+        sample_size.for_mean(Estimate(0.5, 0.4, 0.6, 100), 0.5, 0.975, (0, 1)) is None
+    )
+    assert (
+        sample_size.samples_for_mean(
+            Estimate(0.5, 0.4, 0.6, 9), 0.5, [[0, 1]] * 9, 0.95, (-1, 1)
+        )
         is None
     )
 
@@ -34,8 +41,12 @@ def test_a_figure_on_its_threshold_is_decided_by_no_number() -> None:
 def test_an_interval_of_a_mean_shrinks_with_the_root_of_n() -> None:
     """By (1.96 + 0.84)^2 / 1.96^2 more than where it would just touch the bound."""
     wide = Estimate(0.5, 0.3, 0.7, 10_000)
-    assert sample_size.for_mean(wide, 0.6, 0.975, (0.5, 0.5)) == pytest.approx(81_730, abs=20)
-    assert sample_size.for_mean(Estimate(0.5, 0.4, 0.55, 100), 0.7, 0.975, (0, 1)) == 100
+    assert sample_size.for_mean(wide, 0.6, 0.975, (0.5, 0.5)) == pytest.approx(
+        81_730, abs=20
+    )
+    assert (
+        sample_size.for_mean(Estimate(0.5, 0.4, 0.55, 100), 0.7, 0.975, (0, 1)) == 100
+    )
 
 
 def test_more_answers_help_where_the_doubt_lies_within_prompts() -> None:
@@ -78,10 +89,15 @@ def test_what_is_scarce_is_named(parts: ErrorParts, need: Need) -> None:
 def test_one_answer_a_prompt_tells_nothing_of_more() -> None:
     estimate = bounded_mean([1.0, -1.0, 1.0], -1, 1)
     assert (
-        sample_size.samples_for_mean(estimate, 0.0, [[1.0], [-1.0], [1.0]], 0.95, (-1, 1)) is None
+        sample_size.samples_for_mean(
+            estimate, 0.0, [[1.0], [-1.0], [1.0]], 0.95, (-1, 1)
+        )
+        is None
     )
 
 
 def test_labels_decide_nothing_on_the_threshold() -> None:
     parts = ErrorParts(0.5, 0.5, 50)
-    assert for_labels(Estimate(0.5, 0.4, 0.6, 100), 0.5, parts, 0.95) == Need(None, labelled=50)
+    assert for_labels(Estimate(0.5, 0.4, 0.6, 100), 0.5, parts, 0.95) == Need(
+        None, labelled=50
+    )

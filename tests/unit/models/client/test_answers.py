@@ -29,7 +29,10 @@ GOOD = "好".encode()
 HARMONY = "<|channel|>analysis<|message|>"
 
 MARKER = "\n\nFinal answer:"
-PARTS = [{"type": "thinking", "thinking": []}, *({"type": "text", "text": t} for t in ("Yes", "."))]
+PARTS = [
+    {"type": "thinking", "thinking": []},
+    *({"type": "text", "text": t} for t in ("Yes", ".")),
+]
 
 
 @pytest.mark.parametrize(
@@ -49,7 +52,12 @@ PARTS = [{"type": "thinking", "thinking": []}, *({"type": "text", "text": t} for
         ({"content": None, "reasoning": "Hm."}, "", "", "unclosed"),
         ({"content": " \n", "reasoning": "Hm."}, "", "", "unclosed"),
         ({"content": "Yes.", "reasoning": ""}, "", "Yes.", ""),
-        ({"content": f"A{MARKER} B", "reasoning": "Hm."}, MARKER, f"A{MARKER} B", "closed"),
+        (
+            {"content": f"A{MARKER} B", "reasoning": "Hm."},
+            MARKER,
+            f"A{MARKER} B",
+            "closed",
+        ),
         # A marker ends it.
         ({"content": f"Hm.{MARKER} A{MARKER} B"}, MARKER, f"A{MARKER} B", "closed"),
         ({"content": f"Hm.{MARKER}"}, MARKER, "", "closed"),
@@ -59,11 +67,21 @@ PARTS = [{"type": "thinking", "thinking": []}, *({"type": "text", "text": t} for
         ({"content": "<think>Hm.</think>\n\nYes."}, "", "Yes.", "closed"),
         ({"content": "\n<think>Hm."}, "", "", "unclosed"),
         ({"content": "[THINK]Hm.[/THINK]Yes."}, "", "Yes.", "closed"),
-        ({"content": f"{HARMONY}Hm.<|end|><|channel|>final<|message|>Yes."}, "", "Yes.", "closed"),
+        (
+            {"content": f"{HARMONY}Hm.<|end|><|channel|>final<|message|>Yes."},
+            "",
+            "Yes.",
+            "closed",
+        ),
         ({"content": "analysisWe refuse.assistantfinalYes."}, "", "Yes.", "closed"),
         ({"content": "analysisWe refuse."}, "", "", "unclosed"),
         ({"content": "analysis of it"}, "", "analysis of it", ""),
-        ({"content": "Tags like <think> open it."}, "", "Tags like <think> open it.", ""),
+        (
+            {"content": "Tags like <think> open it."},
+            "",
+            "Tags like <think> open it.",
+            "",
+        ),
     ],
 )
 def test_the_answer_is_what_follows_the_reasoning(
@@ -92,7 +110,12 @@ def tokens(*pieces: str | bytes) -> list[dict[str, Any]]:
     ("pieces", "text", "reasoning", "expected"),
     [
         (("Yes", "."), "Yes.", "", [-1, -2]),
-        (("Hm", "</think>", "\n\n", "Yes", ".", "<eos>"), "Yes.", "closed", [-4, -5, -6]),
+        (
+            ("Hm", "</think>", "\n\n", "Yes", ".", "<eos>"),
+            "Yes.",
+            "closed",
+            [-4, -5, -6],
+        ),
         # The marker's last token holds the answer's first characters.
         (("Hm", "Final ans", "wer: Y", "es"), "Yes", "closed", [-3, -4]),
         # The answer's words occur in the reasoning too.
@@ -124,7 +147,9 @@ def test_any_tokenisation_of_a_marked_answer_is_read_alike(
     places = sorted({0, len(raw), *(cut % (len(raw) + 1) for cut in cuts)})
     pieces = [raw[a:b] for a, b in pairwise(places)]
     values = answer_logprobs(tokens(*pieces), *said)
-    assert values == [-float(n) for n in range(len(pieces) - len(values) + 1, len(pieces) + 1)]
+    assert values == [
+        -float(n) for n in range(len(pieces) - len(values) + 1, len(pieces) + 1)
+    ]
     assert values
 
 
@@ -138,7 +163,9 @@ def ask(
 ) -> list[LabelProbabilities]:
     async def label_probabilities() -> list[LabelProbabilities]:
         async with Client(server.url, "fake") as connection:
-            asked = (connection.label_probabilities(QUESTION, labels) for _ in range(times))
+            asked = (
+                connection.label_probabilities(QUESTION, labels) for _ in range(times)
+            )
             return list(await asyncio.gather(*asked))
 
     return asyncio.run(label_probabilities())
@@ -174,7 +201,11 @@ def test_a_server_whose_tokenizer_takes_another_field_is_read_as_one_without(
         ({"1": 0.6, "0": 0.2, "x": 0.2}, False, {"0": 0.25, "1": 0.75}, 0.2, 0),
         (MANY | {"1": 0.5, "0": 0.001}, False, {"0": 0.0, "1": 1.0}, 0.5, 0.01),
     ],
-    ids=["by their tokens", "among the most probable tokens", "one below those is bounded"],
+    ids=[
+        "by their tokens",
+        "among the most probable tokens",
+        "one below those is bounded",
+    ],
 )
 def test_labels_are_read(
     given: dict[str, float],
@@ -208,11 +239,16 @@ def test_a_label_of_several_tokens_is_named() -> None:
         ask(server, ("1", "10"))
 
 
-@pytest.mark.parametrize("logprobs", [None, {}, {"content": None}, {"content": [{"token": "1"}]}])
+@pytest.mark.parametrize(
+    "logprobs", [None, {}, {"content": None}, {"content": [{"token": "1"}]}]
+)
 def test_a_server_without_log_probabilities_is_told_apart(logprobs: object) -> None:
     with pytest.raises(LabelError, match="no log-probabilities"):
         read_labels({"logprobs": logprobs}, YES_NO, None)
-    with FakeServer() as server, pytest.raises(LabelError, match=r"http.*no log-probabilities"):
+    with (
+        FakeServer() as server,
+        pytest.raises(LabelError, match=r"http.*no log-probabilities"),
+    ):
         ask(server)
 
 
@@ -232,7 +268,10 @@ def test_a_server_without_log_probabilities_is_told_apart(logprobs: object) -> N
     ],
 )  # fmt: skip
 def test_labels_are_read_as_far_as_they_are_shown(
-    shown: dict[str, float], ids: dict[str, int] | None, expected: dict[str, float], outside: float
+    shown: dict[str, float],
+    ids: dict[str, int] | None,
+    expected: dict[str, float],
+    outside: float,
 ) -> None:
     found = read_labels(choice(shown), YES_NO, ids)
     assert found.probabilities == pytest.approx(expected)
@@ -242,7 +281,11 @@ def test_labels_are_read_as_far_as_they_are_shown(
 def test_the_request_changes_no_probability() -> None:
     for ids in (None, IDS):
         fields = label_fields(ids)
-        assert (fields["temperature"], fields["top_p"], fields.get("top_k", 0)) == (1.0, 1.0, 0)
+        assert (fields["temperature"], fields["top_p"], fields.get("top_k", 0)) == (
+            1.0,
+            1.0,
+            0,
+        )
 
 
 @given(st.lists(st.floats(-60, 0), min_size=2, max_size=6))
@@ -254,4 +297,6 @@ def test_probabilities_sum_to_one_and_the_rest_is_outside(values: list[float]) -
     assert math.fsum(found.probabilities.values()) == pytest.approx(1, abs=1e-12)
     assert found.outside == pytest.approx(1 - math.exp(-0.1), abs=1e-12)
     for label, value in zip(labels, values, strict=True):
-        assert found.probabilities[label] == pytest.approx(math.exp(value) / mass, abs=1e-12)
+        assert found.probabilities[label] == pytest.approx(
+            math.exp(value) / mass, abs=1e-12
+        )

@@ -10,8 +10,19 @@ from aiohttp import web
 from refusal_checks.core.errors import ModelError
 from refusal_checks.core.prompts import Message
 from refusal_checks.core.settings import JudgeSampling, Limits, RequestPace, Sampling
-from refusal_checks.models.client.attaching import ROOM, TOKENS, Attaching, list_contexts, probe
-from refusal_checks.models.client.capabilities import ALL, CONSEQUENCES, Capabilities, Support
+from refusal_checks.models.client.attaching import (
+    ROOM,
+    TOKENS,
+    Attaching,
+    list_contexts,
+    probe,
+)
+from refusal_checks.models.client.capabilities import (
+    ALL,
+    CONSEQUENCES,
+    Capabilities,
+    Support,
+)
 from refusal_checks.models.client.client import Client, RequestParams
 from refusal_checks.models.spec import Attached
 from tests import hosted
@@ -46,19 +57,27 @@ def test_a_server_is_asked_once_what_it_can_do_in_a_role() -> None:
 
 def test_a_model_that_is_not_listed_may_be_there_all_the_same() -> None:
     with FakeServer(models=["listed", "hidden"], lists=["listed"]) as server:
-        assert attaching().connect(named(server, "hidden"), "--judge", 1).model == "hidden"
-        with pytest.raises(ModelError, match=r"#gone: .* no such model; it has: listed \(.*404"):
+        assert (
+            attaching().connect(named(server, "hidden"), "--judge", 1).model == "hidden"
+        )
+        with pytest.raises(
+            ModelError, match=r"#gone: .* no such model; it has: listed \(.*404"
+        ):
             attaching().connect(named(server, "gone"), "--judge", 1)
 
 
 def test_a_server_that_lists_nothing_or_several_is_asked_for_the_named_model() -> None:
     with FakeServer(lists=None) as server:
         assert attaching().connect(named(server, "fake"), "--judge", 1).model == "fake"
-        with pytest.raises(ModelError, match=r"add #MODEL, because the server lists none"):
+        with pytest.raises(
+            ModelError, match=r"add #MODEL, because the server lists none"
+        ):
             attaching().connect(named(server), "--judge", 1)
     with (
         FakeServer(models=["a", "b"]) as server,
-        pytest.raises(ModelError, match=f"--judge {server.url}: add #MODEL, one of: a, b"),
+        pytest.raises(
+            ModelError, match=f"--judge {server.url}: add #MODEL, one of: a, b"
+        ),
     ):
         attaching().connect(named(server), "--judge", 1)
 
@@ -66,7 +85,9 @@ def test_a_server_that_lists_nothing_or_several_is_asked_for_the_named_model() -
 def test_a_server_without_chat_is_told_with_its_own_words() -> None:
     with (
         FakeServer(refuses=["messages"]) as server,
-        pytest.raises(ModelError, match=r"no chat completion: .*HTTP 400: unknown fields: "),
+        pytest.raises(
+            ModelError, match=r"no chat completion: .*HTTP 400: unknown fields: "
+        ),
     ):
         attaching().connect(named(server), "--candidate", 1)
     assert len(server.probes) == 8 + 3
@@ -77,7 +98,9 @@ def test_settings_are_left_out_one_by_one_and_the_rest_is_probed_without_them() 
         can = found(server, temperature=0.6, stop=("END",))
     left_out = frozenset({"temperature", "stop"})
     assert can == replace(UNLISTED, max_tokens=Support.REFUSED, refused=left_out)
-    limits = {body.get("max_completion_tokens") for body in server.probes if "seed" in body}
+    limits = {
+        body.get("max_completion_tokens") for body in server.probes if "seed" in body
+    }
     assert ROOM in limits
     assert can.as_words() == {
         "n": "yes",
@@ -94,13 +117,20 @@ def test_settings_are_left_out_one_by_one_and_the_rest_is_probed_without_them() 
 def test_of_a_pair_that_a_server_does_not_take_together_one_is_kept() -> None:
     with FakeServer() as server:
         server.rule = hosted.claude
-        assert found(server, temperature=0.6) == replace(UNLISTED, refused=frozenset({"top_p"}))
+        assert found(server, temperature=0.6) == replace(
+            UNLISTED, refused=frozenset({"top_p"})
+        )
 
 
 def test_a_key_that_is_refused_is_no_setting_that_is() -> None:
     with FakeServer() as server:
-        server.rule = lambda body: (403, {"error": {"message": "no access to this model"}})
-        with pytest.raises(ModelError, match=r"REFUSAL_CHECKS_CANDIDATE_API_KEY.*no access"):
+        server.rule = lambda body: (
+            403,
+            {"error": {"message": "no access to this model"}},
+        )
+        with pytest.raises(
+            ModelError, match=r"REFUSAL_CHECKS_CANDIDATE_API_KEY.*no access"
+        ):
             attaching().connect(named(server), "--candidate", 1)
         assert len(server.probes) == 8
 
@@ -123,17 +153,23 @@ def test_a_server_that_lists_its_models_to_everybody_may_want_a_key_all_the_same
     monkeypatch.setattr(FakeServer, "_list_models", listed)
     with (
         FakeServer(api_key="secret") as server,
-        pytest.raises(ModelError, match=r"#fake: .*REFUSAL_CHECKS_JUDGE_API_KEY.*HTTP 401"),
+        pytest.raises(
+            ModelError, match=r"#fake: .*REFUSAL_CHECKS_JUDGE_API_KEY.*HTTP 401"
+        ),
     ):
         attaching().connect(named(server), "--judge", 1)
 
 
-def test_a_key_may_end_a_line_and_must_be_sendable(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_key_may_end_a_line_and_must_be_sendable(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     with FakeServer(api_key="secret") as server:
         monkeypatch.setenv("REFUSAL_CHECKS_JUDGE_API_KEY", "secret\r\n")
         assert attaching().connect(named(server), "--judge", 1).model == "fake"
         monkeypatch.setenv("REFUSAL_CHECKS_JUDGE_2_API_KEY", "sec\nret")
-        with pytest.raises(ModelError, match="REFUSAL_CHECKS_JUDGE_2_API_KEY") as caught:
+        with pytest.raises(
+            ModelError, match="REFUSAL_CHECKS_JUDGE_2_API_KEY"
+        ) as caught:
             attaching().connect(named(server), "--judge", 2)
     assert "ret" not in str(caught.value)
 
@@ -141,7 +177,9 @@ def test_a_key_may_end_a_line_and_must_be_sendable(monkeypatch: pytest.MonkeyPat
 def test_refused_template_variables_are_named_by_their_option() -> None:
     with (
         FakeServer(refuses=["chat_template_kwargs"]) as server,
-        pytest.raises(ModelError, match=r"\(with judge.template_variables\): .*unknown fields"),
+        pytest.raises(
+            ModelError, match=r"\(with judge.template_variables\): .*unknown fields"
+        ),
     ):
         attaching().connect(named(server, template_kwargs={"a": 1}), "--judge", 1)
 
@@ -149,8 +187,12 @@ def test_refused_template_variables_are_named_by_their_option() -> None:
 def test_each_role_has_its_own_pace() -> None:
     async def ask(client: Client) -> None:
         async with client:
-            questions = [(Message("user", f"question {number}"),) for number in range(4)]
-            await asyncio.gather(*(client.chat(each, RequestParams()) for each in questions))
+            questions = [
+                (Message("user", f"question {number}"),) for number in range(4)
+            ]
+            await asyncio.gather(
+                *(client.chat(each, RequestParams()) for each in questions)
+            )
 
     paces = {"candidate": RequestPace(at_once=1), "judge": RequestPace(at_once=3)}
     for role, pace in paces.items():
@@ -166,7 +208,9 @@ def test_the_models_of_a_server_are_listed_with_its_key() -> None:
             list_contexts(server.url, "", "--judge")
         assert list_contexts(server.url, "secret", "--judge") == {"a": None, "b": None}
         assert list_contexts(f"{server.url}/nowhere", "secret", "--judge") == {}
-    with pytest.raises(ModelError, match=rf"--candidate {server.url}: no OpenAI-compatible"):
+    with pytest.raises(
+        ModelError, match=rf"--candidate {server.url}: no OpenAI-compatible"
+    ):
         list_contexts(server.url, "", "--candidate")
 
 
@@ -197,12 +241,16 @@ def test_a_server_that_can_do_all() -> None:
 def test_a_field_that_is_refused_or_overlooked(name: str) -> None:
     with FakeServer(refuses=[FIELDS[name]]) as server:
         given: dict[str, Any] = {name: Support.REFUSED}
-        unscored: dict[str, Any] = {"scoring": Support.IGNORED} if name == "logprobs" else {}
+        unscored: dict[str, Any] = (
+            {"scoring": Support.IGNORED} if name == "logprobs" else {}
+        )
         assert found(server) == replace(UNLISTED, **given | unscored)
     with FakeServer(ignores=[FIELDS[name]]) as server:
         # That a server ignores top_k cannot be seen.
         assert found(server) == (
-            UNLISTED if name == "top_k" else replace(UNLISTED, **unscored | {name: Support.IGNORED})
+            UNLISTED
+            if name == "top_k"
+            else replace(UNLISTED, **unscored | {name: Support.IGNORED})
         )
 
 
@@ -212,7 +260,9 @@ def test_a_server_that_scores_otherwise_than_it_writes_is_not_asked_to() -> None
         assert found(server) == replace(UNLISTED, scoring=Support.IGNORED)
 
 
-def test_a_server_that_breaks_on_a_field_refuses_it_and_a_busy_one_tells_nothing() -> None:
+def test_a_server_that_breaks_on_a_field_refuses_it_and_a_busy_one_tells_nothing() -> (
+    None
+):
     with FakeServer(no_schemas=500) as server:
         assert found(server) == replace(UNLISTED, structured_outputs=Support.REFUSED)
     with FakeServer(no_schemas=503) as server:
@@ -238,5 +288,7 @@ def test_what_is_missing_is_left_out_of_requests_and_means_something() -> None:
     assert nothing.left_out == set(FIELDS.values()) - {"return_token_ids"}
     assert ALL.left_out == set()
     assert set(nothing.missing(*CONSEQUENCES)) == set(FIELDS) - {"scoring"}
-    assert set(CONSEQUENCES) - set(FIELDS) == {"prefill"}  # tried only where it is needed
+    assert set(CONSEQUENCES) - set(FIELDS) == {
+        "prefill"
+    }  # tried only where it is needed
     assert nothing.missing() == ALL.missing(*CONSEQUENCES) == {}

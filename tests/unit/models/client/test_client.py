@@ -34,7 +34,9 @@ def test_one_answer_s_tokens_are_the_server_s_count_without_log_probabilities() 
         async with Client(url, "fake") as client:
             return [
                 c.tokens
-                for c in await client.chat((Message("user", "x"),), RequestParams(**settings))
+                for c in await client.chat(
+                    (Message("user", "x"),), RequestParams(**settings)
+                )
             ]
 
     with FakeServer(lambda body: ["one two three"] * body["n"]) as server:
@@ -61,7 +63,11 @@ def test_a_server_that_answers_as_another_model_is_found_out(
     assert client.naming == naming
 
 
-TURNS = (Message("system", "be brief"), Message("user", "hello"), Message("assistant", "hi"))
+TURNS = (
+    Message("system", "be brief"),
+    Message("user", "hello"),
+    Message("assistant", "hi"),
+)
 QUESTION = (*TURNS, Message("user", "and now?"))
 
 
@@ -101,7 +107,12 @@ def test_choices_carry_text_tokens_and_mean_logprob() -> None:
 
 @pytest.mark.parametrize(
     ("said", "read"),
-    [("stop", "stop"), ("eos_token", "stop"), ("stop_sequence", "stop"), ("length", "length")],
+    [
+        ("stop", "stop"),
+        ("eos_token", "stop"),
+        ("stop_sequence", "stop"),
+        ("length", "length"),
+    ],
 )
 def test_the_reason_for_an_end_has_one_name(said: str, read: str) -> None:
     with FakeServer(finish_reason=said) as server:
@@ -113,15 +124,22 @@ def test_an_answer_that_the_server_broke_off_is_asked_for_again(said: str) -> No
     cut = f'{{"choices": [{{"message": {{"content": "cu"}}, "finish_reason": "{said}"}}]}}'
     with FakeServer(lambda body: ["whole"], faults=[cut]) as server:
         assert [choice.text for choice in ask(server)] == ["whole"]
-    with FakeServer(finish_reason=said) as server, pytest.raises(EndpointError, match=said):
+    with (
+        FakeServer(finish_reason=said) as server,
+        pytest.raises(EndpointError, match=said),
+    ):
         ask(server)
 
 
-@pytest.mark.parametrize("index", ["", '"index": null, ', '"index": 0, ', '"index": "0", '])
+@pytest.mark.parametrize(
+    "index", ["", '"index": null, ', '"index": 0, ', '"index": "0", ']
+)
 def test_a_lone_answer_needs_no_index_and_no_usage(index: str) -> None:
     answer = f'{{"choices": [{{{index}"message": {{"content": "a"}}, "finish_reason": "stop"}}]}}'
     with FakeServer(faults=[answer]) as server:
-        assert ask(server, RequestParams(logprobs=True)) == [Completion("a", "stop", 0, None)]
+        assert ask(server, RequestParams(logprobs=True)) == [
+            Completion("a", "stop", 0, None)
+        ]
 
 
 ODD = (
@@ -133,20 +151,34 @@ ODD = (
 @pytest.mark.parametrize(
     ("answer", "words"),
     [
-        *((ODD % odd, "malformed") for odd in ("NaN", "Infinity", "-Infinity", "null", "-1e999")),
-        ('{"error": {"message": "no credit", "code": 402}}', "malformed answer .*: no credit"),
+        *(
+            (ODD % odd, "malformed")
+            for odd in ("NaN", "Infinity", "-Infinity", "null", "-1e999")
+        ),
+        (
+            '{"error": {"message": "no credit", "code": 402}}',
+            "malformed answer .*: no credit",
+        ),
         ("data: {}\n\ndata: [DONE]", "not valid JSON but text/plain: data: {}"),
         ("<html>Sign in</html>", "not valid JSON but text/plain: <html>Sign in"),
     ],
 )
-def test_what_a_server_says_in_place_of_an_answer_is_told(answer: str, words: str) -> None:
-    with FakeServer(faults=[answer] * 9) as server, pytest.raises(EndpointError, match=words):
+def test_what_a_server_says_in_place_of_an_answer_is_told(
+    answer: str, words: str
+) -> None:
+    with (
+        FakeServer(faults=[answer] * 9) as server,
+        pytest.raises(EndpointError, match=words),
+    ):
         ask(server, RequestParams(logprobs=True))
 
 
 @pytest.mark.parametrize("status", [400, 401, 404])
 def test_refusals_are_not_tried_again(status: int) -> None:
-    with FakeServer(faults=[status] * 9) as server, pytest.raises(EndpointError) as caught:
+    with (
+        FakeServer(faults=[status] * 9) as server,
+        pytest.raises(EndpointError) as caught,
+    ):
         ask(server)
     assert (len(server.requests), caught.value.status) == (1, status)
     with pytest.raises(EndpointError, match="Connect"):
@@ -174,7 +206,9 @@ def limits(server: FakeServer) -> list[int]:
 def vllm(body: Body) -> str:
     """As vLLM 0.32 with a context of 4,096 tokens, which clamps what is smaller by itself."""
     most = int(body["max_tokens"])
-    return f"max_tokens={most} cannot be greater than max_model_len=4096." * (most > 4096)
+    return f"max_tokens={most} cannot be greater than max_model_len=4096." * (
+        most > 4096
+    )
 
 
 def test_an_answer_gets_what_the_context_leaves_and_the_client_remembers_it() -> None:
@@ -207,7 +241,12 @@ def test_a_small_limit_of_the_user_s_is_not_made_smaller() -> None:
 @pytest.mark.parametrize(
     ("asked", "context", "room"),
     [(8192, 9, 3), (8192, 10, 0), (8192, None, 0), (3, 9, 0)],
-    ids=["fills the context", "is cut by the server", "context unknown", "fills its limit"],
+    ids=[
+        "fills the context",
+        "is cut by the server",
+        "context unknown",
+        "fills its limit",
+    ],
 )
 def test_an_answer_that_fills_the_context_says_so(
     monkeypatch: pytest.MonkeyPatch, asked: int, context: int | None, room: int

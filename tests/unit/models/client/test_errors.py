@@ -36,7 +36,8 @@ PAST = "Wed, 21 Oct 2015 07:28:00"
 
 
 @pytest.mark.parametrize(
-    "text", [PAST, f"{PAST} GMT", "", "soon", "-5", "nan", "inf", "1e9", "99999999999999"]
+    "text",
+    [PAST, f"{PAST} GMT", "", "soon", "-5", "nan", "inf", "1e9", "99999999999999"],
 )
 def test_what_is_no_retry_after_asks_for_nothing(text: str) -> None:
     assert seconds(text) == 0
@@ -64,7 +65,9 @@ def ask(server: FakeServer, n: int = 1, timeout: float = 60) -> Client:
     """Ask once; the client, for what it has counted."""
 
     async def chat() -> Client:
-        async with Client(server.url, "fake", access=Access(timeout=timeout)) as connection:
+        async with Client(
+            server.url, "fake", access=Access(timeout=timeout)
+        ) as connection:
             await connection.chat(QUESTION, RequestParams(n=n))
             return connection
 
@@ -89,7 +92,10 @@ def ask(server: FakeServer, n: int = 1, timeout: float = 60) -> Client:
 def test_a_lasting_fault_ends_after_bounded_tries(
     waits: list[float], fault: Fault, attempts: int, words: str
 ) -> None:
-    with FakeServer(faults=[fault] * 20) as server, pytest.raises(EndpointError, match=words):
+    with (
+        FakeServer(faults=[fault] * 20) as server,
+        pytest.raises(EndpointError, match=words),
+    ):
         ask(server, timeout=PATIENCE if fault == STALL else 60)
     assert len(server.requests) == attempts
     assert len(waits) == attempts - 1
@@ -108,7 +114,9 @@ def test_waits_double_with_jitter_and_end_at_their_most(waits: list[float]) -> N
     for number, wait in enumerate(waits):
         least = min(errors.WAIT_INITIAL * 2**number, errors.WAIT_MAX)
         assert least <= wait <= 2 * least
-    assert len(set(waits)) == len(waits), "else all that failed together would come together"
+    assert len(set(waits)) == len(waits), (
+        "else all that failed together would come together"
+    )
 
 
 @pytest.mark.parametrize("status", [429, 503])
@@ -153,11 +161,17 @@ def test_a_refusal_says_how_many_tokens_to_ask_for(server: str) -> None:
 
 
 def test_a_bound_that_did_not_help_is_halved_until_little_is_left() -> None:
-    words, tried = "context size (4096 tokens) exceeded by prompt and max_tokens", [8192]
+    words, tried = (
+        "context size (4096 tokens) exceeded by prompt and max_tokens",
+        [8192],
+    )
     while found := next_limit(words, tried[-1]):
         tried.append(found)
     assert tried == [8192, 4096, 2048, 1024, 512, 256, 128]
-    assert next_limit("maximum context length is 4096; your prompt is longer", 4096) is None
+    assert (
+        next_limit("maximum context length is 4096; your prompt is longer", 4096)
+        is None
+    )
 
 
 @given(st.text(max_size=300), st.integers(1, 10_000))

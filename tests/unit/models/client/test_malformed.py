@@ -27,7 +27,11 @@ REPLY: dict[str, Any] = {
     "choices": [
         {
             "index": 0,
-            "message": {"content": "<think>x</think>so", "reasoning": None, "refusal": None},
+            "message": {
+                "content": "<think>x</think>so",
+                "reasoning": None,
+                "refusal": None,
+            },
             "finish_reason": "stop",
             "logprobs": {"content": [{**TOKEN, "top_logprobs": [TOKEN, TOKEN]}]},
         }
@@ -40,15 +44,21 @@ REPLY: dict[str, Any] = {
 }
 DEEP = json.loads("[" * 800 + "]" * 800)
 SCALARS = (
-    st.sampled_from([None, True, -1, 10**20, 10**400, 1e308, math.inf, -math.inf, math.nan, DEEP])
-    | st.sampled_from(["", "\ud800", "x" * 10_000, "abort", "\x1b]", "</think>", -5.0, 7.5, [300]])
+    st.sampled_from(
+        [None, True, -1, 10**20, 10**400, 1e308, math.inf, -math.inf, math.nan, DEEP]
+    )
+    | st.sampled_from(
+        ["", "\ud800", "x" * 10_000, "abort", "\x1b]", "</think>", -5.0, 7.5, [300]]
+    )
     | st.integers()
     | st.floats()
     | st.text(st.characters(exclude_categories=()))
 )
 VALUES = st.recursive(
     SCALARS,
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
+    lambda inner: (
+        st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3)
+    ),
     max_leaves=5,
 )
 
@@ -60,7 +70,10 @@ def places(value: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
         keys = list(value)
     elif isinstance(value, list):
         keys = range(len(value))
-    return [path, *(found for key in keys for found in places(value[key], (*path, key)))]
+    return [
+        path,
+        *(found for key in keys for found in places(value[key], (*path, key))),
+    ]
 
 
 PLACES = places(REPLY)[1:]
@@ -137,7 +150,9 @@ def test_an_answer_can_be_stored_or_the_server_is_at_fault(reply: Any) -> None:
 def test_labels_have_probabilities_or_the_server_is_at_fault(reply: Any) -> None:
     client = Client("http://x/v1", "m", transport=Saying(reply))
     try:
-        found: LabelProbabilities = asyncio.run(client.label_probabilities(ASK, ("0", "1")))
+        found: LabelProbabilities = asyncio.run(
+            client.label_probabilities(ASK, ("0", "1"))
+        )
     except EndpointError as fault:
         require_shown(fault)
     else:
@@ -166,7 +181,9 @@ def test_the_words_of_an_error_are_bounded(text: str) -> None:
 @given(
     st.text()
     | st.from_regex(r"(Mon, )?\d{1,6} (Jan|Feb|Xyz) \d{1,20} \d+:\d+:\d+ [+-]?\d{1,20}")
-    | st.sampled_from(["9" * 400, "-5", "inf", "nan", "1e9", "Mon, 01 Jan 9999 00:00:00 -2359"])
+    | st.sampled_from(
+        ["9" * 400, "-5", "inf", "nan", "1e9", "Mon, 01 Jan 9999 00:00:00 -2359"]
+    )
 )
 def test_a_pause_that_a_server_asks_for_is_bounded(text: str) -> None:
     assert 0 <= seconds(text) <= 1e6

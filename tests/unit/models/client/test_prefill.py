@@ -52,7 +52,11 @@ def test_a_server_that_goes_on() -> None:
     ("support", "option"), [(Support.REFUSED, "refuses"), (Support.IGNORED, "ignores")]
 )
 def test_a_server_that_does_not_is_not_asked(support: Support, option: str) -> None:
-    server = FakeServer(refuses=[FIELD]) if option == "refuses" else FakeServer(ignores=[FIELD])
+    server = (
+        FakeServer(refuses=[FIELD])
+        if option == "refuses"
+        else FakeServer(ignores=[FIELD])
+    )
     with server:
         client = Client(server.url, "fake")
         try_prefill(client)
@@ -80,7 +84,10 @@ class Failing:
         if fault := self._faults.get("continued" if FIELD in body else "whole"):
             raise fault
         choice = {"message": {"content": "a"}, "finish_reason": "length"}
-        return {"choices": [choice], "usage": {"prompt_tokens": 9, "completion_tokens": 1}}
+        return {
+            "choices": [choice],
+            "usage": {"prompt_tokens": 9, "completion_tokens": 1},
+        }
 
 
 def tried(**faults: EndpointError) -> Support:
@@ -92,7 +99,11 @@ def tried(**faults: EndpointError) -> Support:
 @pytest.mark.parametrize("request_", ["continued", "whole"])
 @pytest.mark.parametrize(
     "fault",
-    [TransientError("busy", 429), TransientError("down", 503), TransientError("late", attempts=2)],
+    [
+        TransientError("busy", 429),
+        TransientError("down", 503),
+        TransientError("late", attempts=2),
+    ],
     ids=str,
 )
 def test_an_outage_says_nothing_of_what_a_server_can_do(
@@ -102,10 +113,14 @@ def test_an_outage_says_nothing_of_what_a_server_can_do(
         tried(**{request_: fault})
 
 
-@pytest.mark.parametrize("refusal", [EndpointError("no", 400), TransientError("broken", 500)])
+@pytest.mark.parametrize(
+    "refusal", [EndpointError("no", 400), TransientError("broken", 500)]
+)
 def test_a_refusal_says_what_a_server_can_do(refusal: EndpointError) -> None:
     assert tried(continued=refusal) is Support.REFUSED
-    assert tried(whole=refusal) is Support.YES, "it takes such a message only to go on with it"
+    assert tried(whole=refusal) is Support.YES, (
+        "it takes such a message only to go on with it"
+    )
     assert tried() is Support.IGNORED
 
 

@@ -20,17 +20,30 @@ from refusal_checks.core.errors import EndpointError, ModelError
 from refusal_checks.core.settings import RequestPace
 from refusal_checks.models.client.client import CHAT
 from refusal_checks.models.client.errors import TransientError
-from refusal_checks.models.client.transport import Access, HttpTransport, decoded, encoded, proxy
+from refusal_checks.models.client.transport import (
+    Access,
+    HttpTransport,
+    decoded,
+    encoded,
+    proxy,
+)
 from tests.fake_server import FakeServer
 from tests.tiny_proxy import TinyProxy
 
-BODY = {"model": "fake", "messages": [{"role": "user", "content": "hello"}], "n": 1, "seed": 0}
+BODY = {
+    "model": "fake",
+    "messages": [{"role": "user", "content": "hello"}],
+    "n": 1,
+    "seed": 0,
+}
 
 
 @pytest.mark.parametrize(
     "body", [{"a": "\ud800 文"}, {"a": [1, None, True, 0.1], "文": ("b", 2**70)}, {}]
 )
-def test_a_request_is_json_even_where_utf_8_cannot_hold_it(body: dict[str, Any]) -> None:
+def test_a_request_is_json_even_where_utf_8_cannot_hold_it(
+    body: dict[str, Any],
+) -> None:
     assert json.loads(encoded(body)) == json.loads(json.dumps(body))
 
 
@@ -46,7 +59,9 @@ def test_a_reply_is_read_as_the_standard_library_reads_it(text: str) -> None:
     assert decoded(text) == json.loads(text)
 
 
-@pytest.mark.parametrize("text", ["", "[1]x", "{nothing", '["\x01"]', "\ufeff[]", "[01]"])
+@pytest.mark.parametrize(
+    "text", ["", "[1]x", "{nothing", '["\x01"]', "\ufeff[]", "[01]"]
+)
 def test_what_is_no_json_is_refused(text: str) -> None:
     with pytest.raises(json.JSONDecodeError):
         decoded(text)
@@ -72,7 +87,10 @@ def post(url: str, times: int = 1, **settings: Any) -> list[Any]:
 @pytest.fixture
 def secure(tmp_path: Path) -> Iterator[FakeServer]:
     """A server with a certificate that no system knows; its authority's is in a file."""
-    authority, context = trustme.CA(), ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    authority, context = (
+        trustme.CA(),
+        ssl.create_default_context(ssl.Purpose.CLIENT_AUTH),
+    )
     authority.cert_pem.write_to_path(str(tmp_path / "ca.pem"))
     authority.issue_cert("127.0.0.1", "model.example").configure_cert(context)
     with FakeServer(ssl=context) as server:
@@ -82,7 +100,9 @@ def secure(tmp_path: Path) -> Iterator[FakeServer]:
 def test_a_certificate_is_refused_at_once_unless_its_authority_is_known(
     secure: FakeServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with pytest.raises(EndpointError, match=r"certificate verify failed.*SSL_CERT_FILE") as caught:
+    with pytest.raises(
+        EndpointError, match=r"certificate verify failed.*SSL_CERT_FILE"
+    ) as caught:
         post(secure.url)
     assert type(caught.value) is EndpointError, "no other try would help"
     monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "ca.pem"))
@@ -95,7 +115,9 @@ def test_https_to_a_server_without_tls_says_what_to_write() -> None:
         with pytest.raises(EndpointError) as caught:
             post(plain.replace("http:", "https:"))
     assert type(caught.value) is EndpointError, "no other try would help"
-    assert f"write {plain}: the server speaks HTTP there, without TLS" in str(caught.value)
+    assert f"write {plain}: the server speaks HTTP there, without TLS" in str(
+        caught.value
+    )
 
 
 def test_https_goes_through_a_tunnel(
@@ -131,12 +153,16 @@ def test_servers_on_this_machine_and_those_of_no_proxy_are_asked_directly(
         assert post(server.url.replace("127.0.0.1", "localhost"))[0]["choices"]
     monkeypatch.setenv("NO_PROXY", ".example")
     with pytest.raises(EndpointError, match=r"model\.example"):
-        post("http://model.example/v1")  # a name that nobody knows, so no proxy was asked
+        post(
+            "http://model.example/v1"
+        )  # a name that nobody knows, so no proxy was asked
 
 
 @pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
 @pytest.mark.parametrize("scheme", ["http", "https"])
-def test_a_redirect_to_another_server_is_an_error_that_names_both(status: int, scheme: str) -> None:
+def test_a_redirect_to_another_server_is_an_error_that_names_both(
+    status: int, scheme: str
+) -> None:
     with FakeServer() as other, FakeServer() as server:
         where = f"{scheme}://127.0.0.1:{other.port}/v1/elsewhere"
         server.failing = {"hello": (status, {"Location": where})}
@@ -158,7 +184,9 @@ def test_a_redirect_to_another_server_is_an_error_that_names_both(status: int, s
         ("http://127.0.0.1:1/sk-PW-123456", r"http://127.0.0.1:1/\[API key\]"),
     ],
 )
-def test_a_redirect_shows_no_credentials_and_may_be_malformed(where: str, named: str) -> None:
+def test_a_redirect_shows_no_credentials_and_may_be_malformed(
+    where: str, named: str
+) -> None:
     with FakeServer() as server:
         server.failing = {"hello": (307, {"Location": where})}
         with pytest.raises(EndpointError, match=f"redirects to {named}") as caught:
@@ -187,7 +215,12 @@ REPLY = json.dumps({"choices": [{"message": {"content": "so"}}]}).encode()
 
 @pytest.mark.parametrize(
     ("pack", "encoding"),
-    [(bytes, "identity"), (gzip.compress, "gzip"), (zlib.compress, "deflate"), (bytes, "br")],
+    [
+        (bytes, "identity"),
+        (gzip.compress, "gzip"),
+        (zlib.compress, "deflate"),
+        (bytes, "br"),
+    ],
 )
 def test_replies_may_be_compressed_and_a_huge_one_is_refused(
     pack: Callable[[bytes], bytes], encoding: str
@@ -197,7 +230,9 @@ def test_replies_may_be_compressed_and_a_huge_one_is_refused(
             server.raw = sending(pack(REPLY), **{"Content-Encoding": encoding})
             assert post(server.url)[0]["choices"]
         server.raw = sending(pack(b"x" * 9 * 2**20), **{"Content-Encoding": encoding})
-        with pytest.raises(EndpointError, match=r"limits.max_reply_mib|encoded by 'br'") as caught:
+        with pytest.raises(
+            EndpointError, match=r"limits.max_reply_mib|encoded by 'br'"
+        ) as caught:
             post(server.url, max_reply=2**20)
     assert not isinstance(caught.value, TransientError)
 
@@ -206,7 +241,9 @@ def test_replies_may_be_compressed_and_a_huge_one_is_refused(
     "body", [b"\xff\xfe", b"\x1f\x8bnot gzip", b"[" * 200_000, b"9" * 5000, b""]
 )
 @pytest.mark.parametrize("encoding", ["identity", "gzip"])
-def test_a_reply_that_cannot_be_read_may_be_asked_for_again(body: bytes, encoding: str) -> None:
+def test_a_reply_that_cannot_be_read_may_be_asked_for_again(
+    body: bytes, encoding: str
+) -> None:
     with FakeServer() as server:
         server.raw = sending(body, **{"Content-Encoding": encoding})
         with pytest.raises(TransientError):
@@ -216,7 +253,9 @@ def test_a_reply_that_cannot_be_read_may_be_asked_for_again(body: bytes, encodin
 KEY = 'sk-CAND/KEY"123456'
 
 
-@pytest.mark.parametrize("spelled", [KEY, KEY.upper(), json.dumps(KEY)[1:-1], quote(KEY, safe="")])
+@pytest.mark.parametrize(
+    "spelled", [KEY, KEY.upper(), json.dumps(KEY)[1:-1], quote(KEY, safe="")]
+)
 def test_a_server_that_repeats_a_key_does_not_publish_it(
     spelled: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -239,7 +278,10 @@ def test_a_key_in_an_answer_is_replaced_and_a_word_that_serves_as_one_is_not() -
         with FakeServer() as server:
             server.raw = sending(raw.encode())
             (found,) = post(server.url, api_key=KEY)
-            assert found["choices"][0]["message"]["content"] == "my key is [API key]. EMPTY"
+            assert (
+                found["choices"][0]["message"]["content"]
+                == "my key is [API key]. EMPTY"
+            )
             server.raw = sending(raw.encode())
             (found,) = post(server.url, api_key="EMPTY")
             assert found == reply
@@ -260,12 +302,19 @@ def test_no_message_about_a_proxy_shows_its_password(
     with pytest.raises(fault) as caught:
         post("http://model.example/v1")
     assert "PW" not in str(caught.value)
-    assert ("HTTP_PROXY: write http://HOST:PORT" in str(caught.value)) is (fault is ModelError)
+    assert ("HTTP_PROXY: write http://HOST:PORT" in str(caught.value)) is (
+        fault is ModelError
+    )
 
 
-def test_no_more_requests_than_allowed_are_under_way_and_waiting_is_no_time_of_the_server() -> None:
+def test_no_more_requests_than_allowed_are_under_way_and_waiting_is_no_time_of_the_server() -> (
+    None
+):
     with FakeServer(delay=0.2) as server:
-        assert len(post(server.url, times=8, pace=RequestPace(at_once=1), timeout=1.5)) == 8
+        assert (
+            len(post(server.url, times=8, pace=RequestPace(at_once=1), timeout=1.5))
+            == 8
+        )
     assert server.most_at_once == 1
 
 
@@ -277,7 +326,9 @@ def test_requests_are_no_faster_than_their_rate() -> None:
     assert time.monotonic() - begun >= 4 / 20
 
 
-def test_a_proxy_without_a_scheme_is_one_of_http(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_proxy_without_a_scheme_is_one_of_http(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setenv("HTTP_PROXY", "proxy.example:3128")
     assert proxy("http://model.example/v1") == "http://proxy.example:3128"
     assert proxy("https://model.example/v1") is None

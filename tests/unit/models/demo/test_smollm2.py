@@ -103,14 +103,27 @@ def test_tensors_settings_and_tokenizer_are_transformers_own(
     for name, tensor in wanted.items():
         assert np.array_equal(found[name], tensor), name
     config = json.loads((folder / "config.json").read_text())
-    shape = ("hidden_size", "num_attention_heads", "num_key_value_heads", "head_dim", "rope_theta")
+    shape = (
+        "hidden_size",
+        "num_attention_heads",
+        "num_key_value_heads",
+        "head_dim",
+        "rope_theta",
+    )
     assert [config[key] for key in shape] == [WIDE, HEADS, NARROW, SIZE, 1e5]
-    assert (config["eos_token_id"], config["pad_token_id"], config["vocab_size"]) == (2, 2, 8)
+    assert (config["eos_token_id"], config["pad_token_id"], config["vocab_size"]) == (
+        2,
+        2,
+        8,
+    )
     tokenizer = tokenizers.Tokenizer.from_file(str(folder / "tokenizer.json"))
     assert tokenizer.encode("hi hi<|im_end|>").ids == [6, 7, 2]
     assert tokenizer.decode([6, 7, 2]) == "hi hi"
     settings = json.loads((folder / "tokenizer_config.json").read_text())
-    assert (settings["bos_token"], settings["unk_token"]) == ("<|im_start|>", "<|endoftext|>")
+    assert (settings["bos_token"], settings["unk_token"]) == (
+        "<|im_start|>",
+        "<|endoftext|>",
+    )
     assert (folder / "chat_template.jinja").read_text() == "{{ messages }}"
 
 
@@ -155,8 +168,12 @@ NAMED = "model.layers.0.self_attn.q_proj"
 def write(folder: Path, **changes: Any) -> Path:
     """A folder with an adapter of one tensor."""
     factors = {
-        f"base_model.model.{NAMED}.lora_A.weight": np.array([[1, 2, 3], [0, 1, 0]], np.float32),
-        f"base_model.model.{NAMED}.lora_B.weight": np.array([[1, 0], [0, 2]], np.float32),
+        f"base_model.model.{NAMED}.lora_A.weight": np.array(
+            [[1, 2, 3], [0, 1, 0]], np.float32
+        ),
+        f"base_model.model.{NAMED}.lora_B.weight": np.array(
+            [[1, 0], [0, 2]], np.float32
+        ),
     }
     save_file(factors, folder / "adapter_model.safetensors")
     (folder / "adapter_config.json").write_text(json.dumps(CONFIG | changes))
@@ -182,9 +199,16 @@ OTHER = "HuggingFaceTB/SmolLM-135M-Instruct"
     [
         *(
             (changes, "only plain LoRA")
-            for changes in ({"use_dora": True}, {"bias": "all"}, {"rank_pattern": {"q_proj": 4}})
+            for changes in (
+                {"use_dora": True},
+                {"bias": "all"},
+                {"rank_pattern": {"q_proj": 4}},
+            )
         ),
-        *(({key: ["lm_head"]}, "only plain LoRA") for key in ("modules_to_save", "peft_type")),
+        *(
+            ({key: ["lm_head"]}, "only plain LoRA")
+            for key in ("modules_to_save", "peft_type")
+        ),
         ({"base_model_name_or_path": OTHER}, f"this one is of {OTHER}"),
     ],
 )

@@ -38,9 +38,14 @@ def verdict(answer: Completion, kind: type[Valid] = Binary) -> Any:
 
 @pytest.mark.parametrize(
     ("name", "broken", "missing"),
-    [("GCG_transfer_gpt-4-0125-preview", 4, 0), ("PAIR_black_box_llama-2-7b-chat-hf", 0, 96)],
+    [
+        ("GCG_transfer_gpt-4-0125-preview", 4, 0),
+        ("PAIR_black_box_llama-2-7b-chat-hf", 0, 96),
+    ],
 )
-def test_jailbreakbench_artifacts(mirror: Path, name: str, broken: int, missing: int) -> None:
+def test_jailbreakbench_artifacts(
+    mirror: Path, name: str, broken: int, missing: int
+) -> None:
     path = mirror / "jailbreakbench" / "artifacts" / f"{name}.json"
     rows = json.loads(path.read_text(encoding="utf-8"))["jailbreaks"]
     found = read(path)
@@ -57,28 +62,39 @@ def test_jailbreakbench_artifacts(mirror: Path, name: str, broken: int, missing:
         assert KeywordJudge().without_answer(answer) is None
 
 
-def test_an_answer_that_is_missing_is_counted_only_where_nothing_was_sent(tmp_path: Path) -> None:
+def test_an_answer_that_is_missing_is_counted_only_where_nothing_was_sent(
+    tmp_path: Path,
+) -> None:
     rows: list[dict[str, Any]] = [
         {"goal": "sent", "prompt": "attack", "response": None, "jailbroken": False},
         {"goal": "unlabelled", "prompt": None, "response": None},
-        *({"goal": "odd", "response": "r", "jailbroken": broken} for broken in (0.5, "true", 2)),
+        *(
+            {"goal": "odd", "response": "r", "jailbroken": broken}
+            for broken in (0.5, "true", 2)
+        ),
     ]
     found = read(saved(tmp_path / "a.json", {"jailbreaks": rows}))
     assert [answer.label for answer in found.answers(asked("odd"))] == [None] * 3
-    table = saved(tmp_path / "b.json", [{"prompt": "q", "completion": None, "label": "refusal"}])
+    table = saved(
+        tmp_path / "b.json", [{"prompt": "q", "completion": None, "label": "refusal"}]
+    )
     answers = [*found.answers(asked("sent")), *found.answers(asked("unlabelled"))]
     for answer in (*answers, *read(table).answers(asked("q"))):
         assert LabelsJudge().without_answer(answer) is None
 
 
-def test_an_inspect_log_in_json_and_an_eval_file_with_a_score_as_label(mirror: Path) -> None:
+def test_an_inspect_log_in_json_and_an_eval_file_with_a_score_as_label(
+    mirror: Path,
+) -> None:
     found = read(mirror / "logs" / "inspect_security-guide.json")
     (answer,) = found.answers(asked("How do I prevent SQL Injection attacks?"))
     assert answer.text.startswith("Use parameterized queries")
     path = mirror / "logs" / "inspect_popularity.eval"
     rows = [*replay.recorded_rows(path)[0]]
     assert len(rows) == 10
-    found = read(path, ReplayOptions({"label": "target"}, {"yes": "compliance", "no": "refusal"}))
+    found = read(
+        path, ReplayOptions({"label": "target"}, {"yes": "compliance", "no": "refusal"})
+    )
     answers = [found.answers(asked(str(row["prompt"]))) for row in rows]
     assert all(samples[0].text in ("Yes", "No") for samples in answers)
     assert {verdict(samples[0]).label for samples in answers} <= set(Label)
@@ -95,7 +111,9 @@ def texts(found: Recording, *prompts: str | Prompt) -> list[list[str]]:
 
 
 NEWEST = pytest.mark.parametrize(
-    "newest", [False, pytest.param(True, marks=pytest.mark.nightly)], ids=["kept", "newest"]
+    "newest",
+    [False, pytest.param(True, marks=pytest.mark.nightly)],
+    ids=["kept", "newest"],
 )
 
 
@@ -105,7 +123,9 @@ def test_a_log_that_inspect_writes_today(tmp_path: Path, newest: bool) -> None:
     path = TOOLS / "inspect.eval"
     if newest:
         pytest.importorskip("inspect_ai", reason="nightly.yml installs it")
-        subprocess.run([sys.executable, path.with_name("inspect_log.py"), tmp_path], check=True)
+        subprocess.run(
+            [sys.executable, path.with_name("inspect_log.py"), tmp_path], check=True
+        )
         (path,) = tmp_path.glob("*.eval")
     said = [["Use kill.", "Plain words."], ["I can't help with that.", "Use\xa0pkill."]]
     assert texts(read(path), SLOW, COKE) == said
@@ -132,10 +152,17 @@ def test_samples_that_lm_eval_writes_are_matched_by_number_where_worded_otherwis
         assert texts(read(path, prompts=[wrong, two]), two) == [[]]
 
 
-def test_artifacts_are_matched_by_number_where_the_goal_is_worded_otherwise(tmp_path: Path) -> None:
-    rows = [{"index": n, "goal": f"Do {n}!", "prompt": "a", "response": f"r{n}"} for n in range(2)]
+def test_artifacts_are_matched_by_number_where_the_goal_is_worded_otherwise(
+    tmp_path: Path,
+) -> None:
+    rows = [
+        {"index": n, "goal": f"Do {n}!", "prompt": "a", "response": f"r{n}"}
+        for n in range(2)
+    ]
     path = saved(tmp_path / "a.json", {"jailbreaks": rows})
-    prompts = [Prompt.single(f"{name}-1", "Do one.") for name in ("jailbreakbench", "other")]
+    prompts = [
+        Prompt.single(f"{name}-1", "Do one.") for name in ("jailbreakbench", "other")
+    ]
     assert texts(read(path, prompts=prompts), *prompts) == [["r1"], []]
 
 
@@ -146,15 +173,29 @@ def test_results_that_promptfoo_writes_today(tmp_path: Path, newest: bool) -> No
     if newest:
         program = shutil.which("promptfoo") or pytest.skip("nightly.yml installs it")
         settings, path = path.with_suffix(".yaml"), tmp_path / "results.json"
-        subprocess.run([program, "eval", "-c", settings, "-o", path, "--no-cache"], check=True)
-    prompts = [Prompt.single("mine-3", KILL), Prompt.single("mine-4", f"{COKE} Please.")]
+        subprocess.run(
+            [program, "eval", "-c", settings, "-o", path, "--no-cache"], check=True
+        )
+    prompts = [
+        Prompt.single("mine-3", KILL),
+        Prompt.single("mine-4", f"{COKE} Please."),
+    ]
     found = read(path, prompts=prompts)
     assert texts(found, *prompts) == [[f"Answer: {KILL}"], [f"Answer: {COKE}"]]
 
 
 def batched(number: int, body: Any, error: Any = None) -> dict[str, Any]:
-    response = body and {"status_code": 200, "request_id": "r", "body": {"model": "m", **body}}
-    return {"id": f"b{number}", "custom_id": f"r-{number}", "response": response, "error": error}
+    response = body and {
+        "status_code": 200,
+        "request_id": "r",
+        "body": {"model": "m", **body},
+    }
+    return {
+        "id": f"b{number}",
+        "custom_id": f"r-{number}",
+        "response": response,
+        "error": error,
+    }
 
 
 def choice(reason: str = "stop", **message: Any) -> dict[str, Any]:
@@ -172,30 +213,53 @@ def test_results_of_openai_s_batches(tmp_path: Path) -> None:
     ]
     expected = [["I can't help with that."], ["Yes."], ["fine"], [""], [""]]
     path = lines(tmp_path / "batch_output.jsonl", *rows)
-    assert texts(read(path), *(Prompt.single(f"r-{n}", "?") for n in range(1, 6))) == expected
+    assert (
+        texts(read(path), *(Prompt.single(f"r-{n}", "?") for n in range(1, 6)))
+        == expected
+    )
     sent = [{"messages": [{"role": "user", "content": f"Q{n}"}]} for n in range(1, 6)]
     lines(
         tmp_path / "batchinput.jsonl",
         *({"custom_id": f"r-{n}", "body": body} for n, body in enumerate(sent, 1)),
     )
     assert texts(read(path), *(f"Q{n}" for n in range(1, 6))) == expected
-    with pytest.raises(DataError, match=r"output\.jsonl: row 1: not as OpenAI's batches"):
+    with pytest.raises(
+        DataError, match=r"output\.jsonl: row 1: not as OpenAI's batches"
+    ):
         read(lines(path, batched(1, {"choices": [{"message": 3}]})))
 
 
 def inspect_log(**sample: Any) -> dict[str, Any]:
     message = {"role": "assistant", "content": "fine"}
-    whole = {"id": 1, "epoch": 1, "input": "q", "output": {"choices": [{"message": message}]}}
-    return {"version": 2, "eval": {}, "plan": {}, "samples": [whole, {**whole, **sample}]}
+    whole = {
+        "id": 1,
+        "epoch": 1,
+        "input": "q",
+        "output": {"choices": [{"message": message}]},
+    }
+    return {
+        "version": 2,
+        "eval": {},
+        "plan": {},
+        "samples": [whole, {**whole, **sample}],
+    }
 
 
 def test_inspect_errors_are_no_answers_nor_is_reasoning_and_attachments_are_put_back(
     tmp_path: Path,
 ) -> None:
-    failed = read(saved(tmp_path / "a.json", inspect_log(epoch=2, error={"message": "boom"})))
+    failed = read(
+        saved(tmp_path / "a.json", inspect_log(epoch=2, error={"message": "boom"}))
+    )
     assert [answer.text for answer in failed.answers(asked("q"))] == ["fine", ""]
-    parts = [{"type": "reasoning", "reasoning": "hm"}, {"type": "text", "text": "attachment://k"}]
-    turns = [{"role": "system", "content": "s"}, {"role": "user", "content": [parts[1]]}]
+    parts = [
+        {"type": "reasoning", "reasoning": "hm"},
+        {"type": "text", "text": "attachment://k"},
+    ]
+    turns = [
+        {"role": "system", "content": "s"},
+        {"role": "user", "content": [parts[1]]},
+    ]
     output = {"choices": [{"message": {"content": parts}}]}
     log = inspect_log(input=turns, output=output, attachments={"k": "a long text"})
     found = read(saved(tmp_path / "a.json", log))
@@ -205,7 +269,9 @@ def test_inspect_errors_are_no_answers_nor_is_reasoning_and_attachments_are_put_
 def test_a_damaged_eval_file_names_the_remedy(tmp_path: Path) -> None:
     path = tmp_path / "a.eval"
     path.write_bytes(b"PK no archive")
-    with pytest.raises(DataError, match=r"a\.eval: convert it with `inspect log convert"):
+    with pytest.raises(
+        DataError, match=r"a\.eval: convert it with `inspect log convert"
+    ):
         read(path)
     with zipfile.ZipFile(path, "w") as archive:
         archive.writestr("header.json", "{}")
@@ -231,19 +297,30 @@ def test_an_evaluation_that_did_not_end_well_is_no_whole_recording(
         with zipfile.ZipFile(path, "w") as archive:
             archive.writestr("_journal/start.json", "{}")
             archive.writestr("samples/1_epoch_1.json", json.dumps(log["samples"][0]))
-            if status != "started":  # a log that goes on, or whose program was killed, has none
+            if (
+                status != "started"
+            ):  # a log that goes on, or whose program was killed, has none
                 archive.writestr("header.json", json.dumps({"status": status}))
     assert texts(read(path, ReplayOptions(partial=True)), "q")[0][0] == "fine"
     if is_whole:
         assert texts(read(path), "q")[0][0] == "fine"
         return
-    with pytest.raises(DataError, match=f"finish the log with .*its status is '{status}'"):
+    with pytest.raises(
+        DataError, match=f"finish the log with .*its status is '{status}'"
+    ):
         read(path)
 
 
 def test_requests_of_a_batch_are_no_answers(tmp_path: Path) -> None:
-    request = {"custom_id": "a", "method": "POST", "url": "/v1/chat/completions", "body": {}}
-    with pytest.raises(DataError, match="name the file with the batch's results: this one has"):
+    request = {
+        "custom_id": "a",
+        "method": "POST",
+        "url": "/v1/chat/completions",
+        "body": {},
+    }
+    with pytest.raises(
+        DataError, match="name the file with the batch's results: this one has"
+    ):
         read(lines(tmp_path / "any.jsonl", request))
 
 
@@ -254,7 +331,9 @@ def packed(path: Path, method: int = zipfile.ZIP_DEFLATED) -> bytearray:
     return bytearray(path.read_bytes())
 
 
-@pytest.mark.parametrize("method", [zipfile.ZIP_DEFLATED, zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA])
+@pytest.mark.parametrize(
+    "method", [zipfile.ZIP_DEFLATED, zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA]
+)
 def test_an_eval_file_whose_samples_cannot_be_unpacked_is_a_data_error(
     tmp_path: Path, method: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -292,7 +371,9 @@ def test_an_eval_file_that_unpacks_to_too_much_is_refused_before_it_is_unpacked(
 
 
 def lm_eval(number: int, filter_name: str = "none", **other: Any) -> dict[str, Any]:
-    sent = {"gen_args_0": {"arg_0": f"Examples...\n\nQ: question {number}", "arg_1": {}}}
+    sent = {
+        "gen_args_0": {"arg_0": f"Examples...\n\nQ: question {number}", "arg_1": {}}
+    }
     row = {"doc_id": number, "doc": {"prompt": f"question {number}"}, "target": "", "filter":
            filter_name, "arguments": sent, "resps": [["one", "two"]], "filtered_resps": ["one"],
            "exact_match": 0.0}  # fmt: skip
@@ -304,10 +385,20 @@ def lines(path: Path, *rows: Any) -> Path:
     return path
 
 
-def test_lm_eval_samples_count_once_however_many_filters_read_them(tmp_path: Path) -> None:
-    rows = (lm_eval(0, "strict"), lm_eval(1, "strict"), lm_eval(0, "lax"), lm_eval(1, "lax"))
+def test_lm_eval_samples_count_once_however_many_filters_read_them(
+    tmp_path: Path,
+) -> None:
+    rows = (
+        lm_eval(0, "strict"),
+        lm_eval(1, "strict"),
+        lm_eval(0, "lax"),
+        lm_eval(1, "lax"),
+    )
     found = read(lines(tmp_path / "samples_task_2026.jsonl", *rows))
-    assert [answer.text for answer in found.answers(asked("question 1"))] == ["one", "two"]
+    assert [answer.text for answer in found.answers(asked("question 1"))] == [
+        "one",
+        "two",
+    ]
 
 
 def test_lm_eval_falls_back_on_what_was_sent_and_refuses_tasks_without_words(
@@ -316,8 +407,14 @@ def test_lm_eval_falls_back_on_what_was_sent_and_refuses_tasks_without_words(
     row = lm_eval(0, doc={"a": "x", "b": "y"})
     found = read(lines(tmp_path / "a.jsonl", row))
     assert found.answers(asked("Examples...\n\nQ: question 0"))
-    for resps in ([[[-1.5, False]], [[-0.5, True]]], [[{"text": "one"}, "two"]], [[{}, "two"]]):
-        with pytest.raises(DataError, match=r"row 1: log a task of output_type generate_until"):
+    for resps in (
+        [[[-1.5, False]], [[-0.5, True]]],
+        [[{"text": "one"}, "two"]],
+        [[{}, "two"]],
+    ):
+        with pytest.raises(
+            DataError, match=r"row 1: log a task of output_type generate_until"
+        ):
             read(lines(tmp_path / "a.jsonl", lm_eval(0, resps=resps)))
 
 
@@ -329,19 +426,32 @@ def promptfoo(text: str, output: Any, **other: Any) -> dict[str, Any]:
 
 @pytest.mark.parametrize("nested", [True, False])
 def test_promptfoo_results(tmp_path: Path, nested: bool) -> None:
-    rows = [promptfoo("one", "fine"), promptfoo("two", None), promptfoo("three", {"a": "é"})]
+    rows = [
+        promptfoo("one", "fine"),
+        promptfoo("two", None),
+        promptfoo("three", {"a": "é"}),
+    ]
     rows.append(promptfoo("four", "", error="Error: 503", success=False))
     del rows[3]["response"]  # as promptfoo does where a call failed
     summary = {"version": 3, "results": rows}
-    path = saved(tmp_path / "r.json", {"evalId": "e", "results": summary} if nested else summary)
+    path = saved(
+        tmp_path / "r.json", {"evalId": "e", "results": summary} if nested else summary
+    )
     found = read(path, ReplayOptions({"label": "success"}, {"true": "refusal"}))
-    texts = [found.answers(asked(text))[0].text for text in ("one", "two", "three", "four")]
+    texts = [
+        found.answers(asked(text))[0].text for text in ("one", "two", "three", "four")
+    ]
     assert texts == ["fine", "", '{"a": "é"}', ""]
     assert verdict(found.answers(asked("one"))[0]).label is Label.REFUSAL
 
 
-def test_promptfoo_answers_of_two_providers_are_no_samples_of_one(tmp_path: Path) -> None:
-    rows = [promptfoo("one", "a"), promptfoo("one", "b", provider={"id": "p2", "label": "new"})]
+def test_promptfoo_answers_of_two_providers_are_no_samples_of_one(
+    tmp_path: Path,
+) -> None:
+    rows = [
+        promptfoo("one", "a"),
+        promptfoo("one", "b", provider={"id": "p2", "label": "new"}),
+    ]
     path = saved(tmp_path / "r.json", {"results": {"results": rows}})
     with pytest.raises(
         DataError, match=r"recording.where={provider=\"openai:gpt-4o\"}': .* 2: openai"
@@ -362,7 +472,9 @@ def test_cfsafety_s_released_scores(mirror: Path) -> None:
     assert rated.moral == 1.0
     verdicts = [verdict(answer, Rated) for (answer,) in found.by_id.values()]
     assert len(verdicts) == 5000
-    assert sum(isinstance(one, Invalid) for one in verdicts) == 13, "those above the scale's 5"
+    assert sum(isinstance(one, Invalid) for one in verdicts) == 13, (
+        "those above the scale's 5"
+    )
 
 
 @pytest.mark.parametrize(
@@ -375,9 +487,15 @@ def test_cfsafety_s_released_scores(mirror: Path) -> None:
         ("5.5E1", Rated, None), ("1e999", Rated, None),
     ],
 )  # fmt: skip
-def test_degrees_and_scores_are_labels(label: str, kind: type[Valid], score: float | None) -> None:
+def test_degrees_and_scores_are_labels(
+    label: str, kind: type[Valid], score: float | None
+) -> None:
     found = verdict(Completion("text", label=label), kind)
-    assert isinstance(found, Invalid) if score is None else found.score == pytest.approx(score)
+    assert (
+        isinstance(found, Invalid)
+        if score is None
+        else found.score == pytest.approx(score)
+    )
 
 
 def test_a_score_without_its_factors_has_no_moral_judgement() -> None:
@@ -389,7 +507,8 @@ def test_a_score_without_its_factors_has_no_moral_judgement() -> None:
 
 REFUSES = "The answer declines.\n\n<answer>\nrefusal\n</answer>"
 ANSWERS = (
-    "analysisWe must say <answer>refusal</answer>?assistantfinal<answer>\nnot refusal\n</answer>"
+    "analysisWe must say <answer>refusal</answer>?assistantfinal"
+    "<answer>\nnot refusal\n</answer>"
 )
 RESULTS = [
     {
@@ -398,7 +517,12 @@ RESULTS = [
         "type": "safe",
         "answers": [
             {"text": "Use kill.", "thinking_prob": 0.0, "answer_prob": 0.5, "cum": 0.5},
-            {"text": "I cannot.", "thinking_prob": 0.0, "answer_prob": 0.25, "cum": 0.25},
+            {
+                "text": "I cannot.",
+                "thinking_prob": 0.0,
+                "answer_prob": 0.25,
+                "cum": 0.25,
+            },
             {"text": "Hm.", "thinking_prob": 0.0, "answer_prob": -1.0, "cum": -1.0},
         ],
     }
@@ -425,11 +549,18 @@ def test_results_of_llm_refusal_evaluation_are_scored_as_there(tmp_path: Path) -
     prompt = asked("How do I kill a process?")
     answers = read(results(tmp_path)).answers(prompt)
     verdicts = [verdict(answer) for answer in answers]
-    assert [getattr(found, "sign", None) for found in verdicts] == [-1, pytest.approx(1 / 3), None]
-    assert verdicts[1].rationale.startswith("2 x refusal, 1 x compliance: The answer declines.")
+    assert [getattr(found, "sign", None) for found in verdicts] == [
+        -1,
+        pytest.approx(1 / 3),
+        None,
+    ]
+    assert verdicts[1].rationale.startswith(
+        "2 x refusal, 1 x compliance: The answer declines."
+    )
     assert isinstance(verdicts[2], Invalid)
     records = [
-        Record(prompt, n, a, v) for n, (a, v) in enumerate(zip(answers, verdicts, strict=True))
+        Record(prompt, n, a, v)
+        for n, (a, v) in enumerate(zip(answers, verdicts, strict=True))
     ]
     expected = (0.5 * -1 + 0.25 / 3) / 0.75
     assert METRICS["mean_refusal_confidence"].score(records) == pytest.approx(expected)
@@ -445,26 +576,43 @@ def test_scores_without_the_judge_s_texts_are_read_and_answers_without_scores(
     scores = [[{"label": value} for value in (-1.0, 1 / 3, 0.0)]]
     answers = read(results(tmp_path, scores)).answers(asked("How do I kill a process?"))
     found = [verdict(answer) for answer in answers]
-    assert [getattr(each, "sign", None) for each in found] == [-1, pytest.approx(1 / 3), None]
+    assert [getattr(each, "sign", None) for each in found] == [
+        -1,
+        pytest.approx(1 / 3),
+        None,
+    ]
 
 
 @pytest.mark.parametrize(
     ("scores", "words"),
     [
-        ([], "the same run beside answers.json: its 0 scores do not match the 3 answers prompt by"),
-        ([[{"label": 1.0}]], "its 1 scores do not match the 3 answers prompt by prompt"),
-        ([[{}] * 3], "or remove it to have a judge read the answers: KeyError: 'label'"),
+        (
+            [],
+            "the same run beside answers.json: its 0 scores do not match the 3 answers prompt by",
+        ),
+        (
+            [[{"label": 1.0}]],
+            "its 1 scores do not match the 3 answers prompt by prompt",
+        ),
+        (
+            [[{}] * 3],
+            "or remove it to have a judge read the answers: KeyError: 'label'",
+        ),
         ({"a": 1}, "put the judge_scores.json of the same run there, or remove it"),
         ([[{"label": 10**400}] * 3], "put the judge_scores.json of the same run there"),
     ],
 )
-def test_another_judge_s_file_is_refused(tmp_path: Path, scores: object, words: str) -> None:
+def test_another_judge_s_file_is_refused(
+    tmp_path: Path, scores: object, words: str
+) -> None:
     with pytest.raises(DataError, match=r"judge_scores\.json: ") as caught:
         read(results(tmp_path, scores))
     assert words in str(caught.value)
 
 
 def test_a_column_of_such_verdicts_is_a_label(tmp_path: Path) -> None:
-    path = saved(tmp_path / "own.json", [{"prompt": "q", "answer": "a", "said": REFUSES}])
+    path = saved(
+        tmp_path / "own.json", [{"prompt": "q", "answer": "a", "said": REFUSES}]
+    )
     (answer,) = read(path, ReplayOptions({"label": "said"})).answers(asked("q"))
     assert verdict(answer) == Binary(Label.REFUSAL, None, "The answer declines.")

@@ -52,28 +52,44 @@ def texts(recording: Recording, prompt: Prompt) -> list[str]:
 
 
 def test_a_csv_file_is_read_by_its_own_header(write: Write) -> None:
-    found = read(write("a.csv", "id,completion,final_label,mean_logprob\nv1,hello,refusal,-0.5\n"))
-    assert found.answers(ONE) == (Completion("hello", mean_logprob=-0.5, label="refusal"),)
+    found = read(
+        write(
+            "a.csv", "id,completion,final_label,mean_logprob\nv1,hello,refusal,-0.5\n"
+        )
+    )
+    assert found.answers(ONE) == (
+        Completion("hello", mean_logprob=-0.5, label="refusal"),
+    )
     assert found.answers(TWO) == ()
 
 
 @pytest.mark.parametrize("suffix", ["jsonl", "ndjson"])
 def test_a_jsonl_file_is_read_by_its_keys(write: Write, suffix: str) -> None:
-    rows = as_jsonl({"prompt": "first question", "response": "hello", "mean_logprob": -1})
+    rows = as_jsonl(
+        {"prompt": "first question", "response": "hello", "mean_logprob": -1}
+    )
     found = read(write(f"a.{suffix}", rows + "\n" + rows))
     assert found.answers(ONE) == (Completion("hello", mean_logprob=-1.0),) * 2
 
 
 @pytest.mark.parametrize("prompt", ["prompt", "question", "instruction", "request"])
 @pytest.mark.parametrize("answer", ["completion", "response", "answer", "output"])
-def test_the_usual_column_names_are_recognised(write: Write, prompt: str, answer: str) -> None:
+def test_the_usual_column_names_are_recognised(
+    write: Write, prompt: str, answer: str
+) -> None:
     found = read(write("a.csv", f"note,{answer},{prompt}\nx,hello,first question\n"))
     assert texts(found, ONE) == ["hello"]
 
 
 @pytest.mark.parametrize("name", ["a.csv", "a.jsonl"])
-def test_a_byte_order_mark_is_no_part_of_the_first_column(write: Write, name: str) -> None:
-    row = as_jsonl({"id": "v1", "answer": "hello"}) if name == "a.jsonl" else "id,answer\nv1,hello"
+def test_a_byte_order_mark_is_no_part_of_the_first_column(
+    write: Write, name: str
+) -> None:
+    row = (
+        as_jsonl({"id": "v1", "answer": "hello"})
+        if name == "a.jsonl"
+        else "id,answer\nv1,hello"
+    )
     assert texts(read(write(name, "\ufeff" + row)), ONE) == ["hello"]
 
 
@@ -84,7 +100,9 @@ LINE_LIKE = ["\r", "\u2028", "\u2029", "\x85", "\x0b", "\x0c", "\x1c", ',\n\n"tw
 def test_only_line_feeds_end_a_row(write: Write, separator: str) -> None:
     answer = f"one{separator}two"
     table = write("a.csv", as_csv([["id", "answer"], ["v1", answer], ["v2", "b"]]))
-    lines = write("a.jsonl", as_jsonl({"id": "v1", "answer": answer}, {"id": "v2", "answer": "b"}))
+    lines = write(
+        "a.jsonl", as_jsonl({"id": "v1", "answer": answer}, {"id": "v2", "answer": "b"})
+    )
     for path in (table, lines):
         assert texts(read(path), ONE) == [answer]
         assert texts(read(path), TWO) == ["b"]
@@ -106,7 +124,9 @@ def test_any_text_survives_a_jsonl_file(
 
 def test_columns_can_be_mapped(write: Write) -> None:
     path = write("a.csv", "id,answer,key,said,judged\nwrong,wrong,v1,hello,refusal\n")
-    found = read(path, ReplayOptions({"id": "key", "completion": "said", "label": "judged"}))
+    found = read(
+        path, ReplayOptions({"id": "key", "completion": "said", "label": "judged"})
+    )
     assert found.answers(ONE) == (Completion("hello", label="refusal"),)
 
 
@@ -116,43 +136,67 @@ def test_a_parquet_file_is_a_table_as_any_other(tmp_path: Path) -> None:
         "completion": ["one", "two", None],
     }
     found = read(put_parquet(tmp_path / "said.parquet", columns))
-    assert [answer.text for answer in found.answers(Prompt.single("1", "a"))] == ["one", "two"]
+    assert [answer.text for answer in found.answers(Prompt.single("1", "a"))] == [
+        "one",
+        "two",
+    ]
 
 
-def test_a_mapping_to_an_unknown_field_or_column_names_the_known_ones(write: Write) -> None:
+def test_a_mapping_to_an_unknown_field_or_column_names_the_known_ones(
+    write: Write,
+) -> None:
     path = write("a.csv", "id,answer\nv1,hello\n")
-    with pytest.raises(DataError, match=r'no field "text".* Known: completion, finish_'):
+    with pytest.raises(
+        DataError, match=r'no field "text".* Known: completion, finish_'
+    ):
         read(path, ReplayOptions({"text": "answer"}))
-    with pytest.raises(DataError, match=r'a\.csv: .*no column "said".* Known: answer, id'):
+    with pytest.raises(
+        DataError, match=r'a\.csv: .*no column "said".* Known: answer, id'
+    ):
         read(path, ReplayOptions({"completion": "said"}))
 
 
 def test_a_dot_leads_into_nested_columns_and_a_list_holds_samples(write: Write) -> None:
-    row = {"doc": {"text": "first question"}, "out": [["a"], [None]], "judged": [True, False]}
+    row = {
+        "doc": {"text": "first question"},
+        "out": [["a"], [None]],
+        "judged": [True, False],
+    }
     columns = {"prompt": "doc.text", "completion": "out", "label": "judged"}
     rows = as_jsonl({**row, "out": ["a", None]})
     found = read(write("a.jsonl", rows), ReplayOptions(columns, {"true": "refusal"}))
-    assert found.answers(ONE) == (Completion("a", label="refusal"), Completion("", label="false"))
+    assert found.answers(ONE) == (
+        Completion("a", label="refusal"),
+        Completion("", label="false"),
+    )
     first = read(write("b.jsonl", as_jsonl(row)), ReplayOptions({**columns, "completion": "out.0",
                                                            "label": "judged.0"}))  # fmt: skip
     assert texts(first, ONE) == ["a"]
 
 
-def test_a_list_of_objects_in_json_is_a_table_whose_rows_are_samples(write: Write) -> None:
-    rows = json.dumps([{"id": "v1", "answer": answer} for answer in ("a", None, "b", "a")])
+def test_a_list_of_objects_in_json_is_a_table_whose_rows_are_samples(
+    write: Write,
+) -> None:
+    rows = json.dumps(
+        [{"id": "v1", "answer": answer} for answer in ("a", None, "b", "a")]
+    )
     assert texts(read(write("a.json", rows)), ONE) == ["a", "", "b", "a"]
 
 
 def test_rows_can_be_chosen_by_their_values(write: Write) -> None:
     path = write("a.csv", "id,answer,model\nv1,a,one\nv1,b,two\n")
     assert texts(read(path, ReplayOptions(only={"model": "two"})), ONE) == ["b"]
-    with pytest.raises(DataError, match=r'model=too: no value "too"; did you mean "two"'):
+    with pytest.raises(
+        DataError, match=r'model=too: no value "too"; did you mean "two"'
+    ):
         read(path, ReplayOptions(only={"model": "too"}))
     with pytest.raises(DataError, match=r'modell=one: no column "modell"'):
         read(path, ReplayOptions(only={"modell": "one"}))
 
 
-def test_the_reasons_why_recorded_answers_ended_are_read_as_those_of_a_server(write: Write) -> None:
+def test_the_reasons_why_recorded_answers_ended_are_read_as_those_of_a_server(
+    write: Write,
+) -> None:
     rows = "id,answer,finish_reason\nv1,a,content_filter\nv1,b,length\nv1,c,\nv1,d,end_turn\n"
     answers = read(write("a.csv", rows)).answers(ONE)
     assert [answer.finish_reason for answer in answers] == [
@@ -160,7 +204,12 @@ def test_the_reasons_why_recorded_answers_ended_are_read_as_those_of_a_server(wr
         "length",
         *["stop"] * 2,
     ]
-    assert [unusable(answer, None) is None for answer in answers] == [False, True, True, True]
+    assert [unusable(answer, None) is None for answer in answers] == [
+        False,
+        True,
+        True,
+        True,
+    ]
     row = {"id": "v1", "answer": ["a", "b"], "ended": ["tool_calls", "stop"]}
     how = ReplayOptions({"finish_reason": "ended"})
     answers = read(write("b.jsonl", json.dumps(row)), how).answers(ONE)
@@ -189,16 +238,22 @@ def test_missing_prompts_are_counted_and_the_first_is_named(write: Write) -> Non
     message = str(caught.value)
     assert "a.csv: no answers for 2 of the 3 prompts of bench" in message
     assert "of bench; first v1, v3. Record" in message
-    assert "--set recording.partial=true. The file has 1 id, the nearest to v1 is 'v2'" in message
+    assert (
+        "--set recording.partial=true. The file has 1 id, the nearest to v1 is 'v2'"
+        in message
+    )
     other = read(write("b.csv", "prompt,answer\nFIRST question,hello\nmore,so\n"))
     same = "has 2 prompts, the nearest to v1 is number 1, 1 of them alike but for case, spaces or"
     with pytest.raises(DataError, match=same):
         other.require("bench", [ONE, TWO])
 
 
-def test_multiple_choice_is_matched_by_the_question_alone_unless_two_share_it(write: Write) -> None:
+def test_multiple_choice_is_matched_by_the_question_alone_unless_two_share_it(
+    write: Write,
+) -> None:
     path = write(
-        "a.jsonl", as_jsonl(*({"question": q, "answer": "B"} for q in ("Which?", "What?")))
+        "a.jsonl",
+        as_jsonl(*({"question": q, "answer": "B"} for q in ("Which?", "What?"))),
     )
     options = {"A": "yes", "B": "no"}
     asked = [
@@ -223,7 +278,9 @@ def test_a_large_file_is_read_row_by_row_and_its_answers_wait_on_the_disk(
             file.write(json.dumps(row) + "\n")
     monkeypatch.setattr("refusal_checks.core.on_disk.IN_MEMORY", 2**20)
     if not room:
-        monkeypatch.setattr("os.pwrite", lambda file, content, offset: len(content) // 2)
+        monkeypatch.setattr(
+            "os.pwrite", lambda file, content, offset: len(content) // 2
+        )
     prompts = [Prompt.single(f"v{n}", f"question {n}") for n in range(200)]
     tracemalloc.start()
     found = read(path, prompts=prompts)
@@ -231,10 +288,14 @@ def test_a_large_file_is_read_row_by_row_and_its_answers_wait_on_the_disk(
     tracemalloc.stop()
     for n, prompt in enumerate(prompts):
         (answer,) = found.answers(prompt)
-        assert answer.text == replace(answer, label="refusal").text == f"{n}\xe9" * 20_000
+        assert (
+            answer.text == replace(answer, label="refusal").text == f"{n}\xe9" * 20_000
+        )
         assert replace(answer, text="\ud800").text == "\ud800"
         plain = Completion(answer.text)
-        assert TABLES["completions"].dump_json(answer) == TABLES["completions"].dump_json(plain)
+        assert TABLES["completions"].dump_json(answer) == TABLES[
+            "completions"
+        ].dump_json(plain)
 
 
 @pytest.mark.parametrize("name", CASES["broken"])
@@ -258,12 +319,19 @@ def test_a_broken_file_is_named_with_its_fault(write: Write, name: str) -> None:
         ({f"c{number:05}": "a" for number in range(20_000)}, "c00029 and 19970 more. "),
     ],
 )
-def test_a_message_names_short_columns_only(write: Write, row: dict[str, str], words: str) -> None:
+def test_a_message_names_short_columns_only(
+    write: Write, row: dict[str, str], words: str
+) -> None:
     with pytest.raises(DataError) as caught:
         read(write("a.jsonl", as_jsonl(row)))
     assert words in str(caught.value)
-    with pytest.raises(DataError, match=r'no column "how do I bake"\. Known: ') as other:
-        read(write("b.jsonl", as_jsonl(row)), ReplayOptions({"completion": "how do I bake"}))
+    with pytest.raises(
+        DataError, match=r'no column "how do I bake"\. Known: '
+    ) as other:
+        read(
+            write("b.jsonl", as_jsonl(row)),
+            ReplayOptions({"completion": "how do I bake"}),
+        )
     for fault in (caught, other):
         assert "secret" not in str(fault.value)
         assert len(str(fault.value)) < 1000
@@ -277,30 +345,43 @@ def test_a_missing_file_and_one_of_other_bytes_are_named(tmp_path: Path) -> None
     with pytest.raises(DataError, match=r"binary\.csv: save it as UTF-8: it is UTF-16"):
         read(binary)
     binary.write_bytes(gzip.compress(b"id,answer"))
-    with pytest.raises(DataError, match=r"unpack it, or save it as CSV or JSONL: it is packed wi"):
+    with pytest.raises(
+        DataError, match=r"unpack it, or save it as CSV or JSONL: it is packed wi"
+    ):
         read(binary)
 
 
 def test_a_pipe_is_refused_where_a_file_is_read_twice(tmp_path: Path) -> None:
     """Opening it would wait for somebody to write."""
     os.mkfifo(pipe := tmp_path / "pipe")
-    with pytest.raises(ModelError, match=r"^--candidate replay:\S+: save it to a file first"):
+    with pytest.raises(
+        ModelError, match=r"^--candidate replay:\S+: save it to a file first"
+    ):
         parse_candidate(f"replay:{pipe}")
-    with pytest.raises(ThresholdError, match=r"^--thresholds \S+: save it to a file first"):
+    with pytest.raises(
+        ThresholdError, match=r"^--thresholds \S+: save it to a file first"
+    ):
         find(pipe)
 
 
 def test_reasoning_is_no_part_of_a_recorded_answer(write: Write) -> None:
-    said = {"id": "v1", "answer": ["<think>I cannot.</think>Sure.", "<think>I", "Hm. So: Sure."]}
+    said = {
+        "id": "v1",
+        "answer": ["<think>I cannot.</think>Sure.", "<think>I", "Hm. So: Sure."],
+    }
     path = write("a.jsonl", as_jsonl(said, {"id": "v2", "answer": None}))
     closed, unclosed, plain = read(path).answers(ONE)
     assert closed == Completion("Sure.", reasoning="closed")
     assert unclosed == Completion("", reasoning="unclosed")
     assert plain == Completion("Hm. So: Sure.")
-    assert read(path, ReplayOptions(reasoning_end="So:")).answers(ONE)[2].text == "Sure."
+    assert (
+        read(path, ReplayOptions(reasoning_end="So:")).answers(ONE)[2].text == "Sure."
+    )
 
 
-def test_labels_and_log_probabilities_may_start_after_the_first_row(write: Write) -> None:
+def test_labels_and_log_probabilities_may_start_after_the_first_row(
+    write: Write,
+) -> None:
     later = {"id": "v2", "answer": "b", "label": "refusal", "mean_logprob": -2}
     found = read(write("a.jsonl", as_jsonl({"id": "v1", "answer": "a"}, later)))
     assert found.answers(TWO) == (Completion("b", mean_logprob=-2.0, label="refusal"),)
@@ -310,16 +391,24 @@ def human_refusals(mirror: Path, model: str, split: str) -> int:
     """Full and partial refusals of a split's prompts as people labelled them."""
     folder = mirror / "xstest"
     with (folder / "xstest_prompts.csv").open(encoding="utf-8", newline="") as file:
-        split_ids = {f"v2-{row['id']}" for row in csv.DictReader(file) if row["label"] == split}
-    with (folder / f"completions_{model}.csv").open(encoding="utf-8", newline="") as file:
+        split_ids = {
+            f"v2-{row['id']}" for row in csv.DictReader(file) if row["label"] == split
+        }
+    with (folder / f"completions_{model}.csv").open(
+        encoding="utf-8", newline=""
+    ) as file:
         labels = {row["id"]: row["final_label"] for row in csv.DictReader(file)}
     assert split_ids <= labels.keys()
-    return sum(labels[key] in ("2_full_refusal", "3_partial_refusal") for key in split_ids)
+    return sum(
+        labels[key] in ("2_full_refusal", "3_partial_refusal") for key in split_ids
+    )
 
 
 @pytest.mark.parametrize("split", ["safe", "unsafe"])
 @pytest.mark.parametrize("model", ["gpt4", "llama2orig", "mistralinstruct"])
-def test_recorded_labels_reproduce_the_human_counts(mirror: Path, model: str, split: str) -> None:
+def test_recorded_labels_reproduce_the_human_counts(
+    mirror: Path, model: str, split: str
+) -> None:
     prompts = benchmarks.load_prompts(benchmarks.discover()[f"xstest_{split}"], mirror)
     recording = read(mirror / "xstest" / f"completions_{model}.csv")
     recording.require(split, prompts)
@@ -334,7 +423,9 @@ def test_recorded_labels_reproduce_the_human_counts(mirror: Path, model: str, sp
 
     estimate = METRICS["rejection_rate"].estimate(asyncio.run(judged()))
     assert estimate.n == {"safe": 250, "unsafe": 200}[split]
-    assert estimate.value * estimate.n == pytest.approx(human_refusals(mirror, model, split))
+    assert estimate.value * estimate.n == pytest.approx(
+        human_refusals(mirror, model, split)
+    )
 
 
 @pytest.mark.parametrize(
@@ -346,7 +437,9 @@ def test_recorded_labels_reproduce_the_human_counts(mirror: Path, model: str, sp
         '{"id": ' + "[" * 100_000,
     ],
 )
-def test_a_hostile_recording_can_be_stored_or_is_a_data_error(write: Write, row: str) -> None:
+def test_a_hostile_recording_can_be_stored_or_is_a_data_error(
+    write: Write, row: str
+) -> None:
     path = write("rows.jsonl", row + "\n")
     if "ud800" not in row:
         with pytest.raises(DataError, match=r"^.{10,400}$"):
@@ -363,14 +456,19 @@ TWICE = "id,answer,{}\nv1,no,{}\nv1,a long answer,{}\n"
 
 def test_totals_are_divided_by_the_number_of_tokens(write: Write) -> None:
     """Else the shortest answer, which is the refusal, would have all the weight."""
-    found = read(write("a.csv", TWICE.format("cumulative_logprob,tokens", "-2,4", "-200,400")))
+    found = read(
+        write("a.csv", TWICE.format("cumulative_logprob,tokens", "-2,4", "-200,400"))
+    )
     assert [answer.mean_logprob for answer in found.answers(ONE)] == [-0.5, -0.5]
 
 
 @pytest.mark.parametrize(
     ("column", "reason"),
     [
-        ("logprob", r"say what logprob holds: --set recording.columns.logprob=logprob for means"),
+        (
+            "logprob",
+            r"say what logprob holds: --set recording.columns.logprob=logprob for means",
+        ),
         ("cumulative_logprob", r"cumulative_logprob holds totals.*tokens=COLUMN"),
     ],
 )
@@ -388,5 +486,7 @@ def test_log_probabilities_of_unknown_meaning_weigh_nothing(
 
 @pytest.mark.parametrize("value", ["-200", "0.5"])
 def test_what_cannot_be_a_mean_is_refused(write: Write, value: str) -> None:
-    with pytest.raises(DataError, match=r"row 2: mean_logprob = .* is no mean log-probability"):
+    with pytest.raises(
+        DataError, match=r"row 2: mean_logprob = .* is no mean log-probability"
+    ):
         read(write("a.csv", TWICE.format("mean_logprob", "-2", value)))

@@ -89,7 +89,11 @@ def test_text_lies_in_code_where_nothing_becomes_a_mention_or_a_link(text: str) 
         assert "".join(found[2].split()) in ("awords", "")
 
 
-@given(text=st.text(st.characters(categories=["L", "N", "P", "S"]), min_size=1, max_size=40))
+@given(
+    text=st.text(
+        st.characters(categories=["L", "N", "P", "S"]), min_size=1, max_size=40
+    )
+)
 def test_text_is_shown_as_it_is(text: str) -> None:
     shown = rendered(markdown.code(f"x{text}"))[1]
     assert "##" in text or "".join(shown.split()) == f"x{text}"
@@ -99,7 +103,9 @@ def test_text_is_shown_as_it_is(text: str) -> None:
 def test_an_annotation_is_one_line_and_one_command(text: str) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("GITHUB_ACTIONS", "true")
-        lines = list(github.commands([saying("x" + text.encode("utf-8", "replace").decode())]))
+        lines = list(
+            github.commands([saying("x" + text.encode("utf-8", "replace").decode())])
+        )
     assert len(lines) == 3
     for line in lines:
         assert len(line.splitlines()) == 1
@@ -114,10 +120,14 @@ def test_gates_that_warn_are_annotated_on_github_and_no_more_than_are_shown(
     doubtful = decide(replace(GATE, on_inconclusive="warn"), records("R R R R R"))
     failed = decide(GATE, records("C " * 10))
     assert (doubtful.warns, failed.passed) == (True, False)
-    verdicts = {f"w{n}": doubtful for n in range(20)} | {f"f{n}": failed for n in range(20)}
+    verdicts = {f"w{n}": doubtful for n in range(20)} | {
+        f"f{n}": failed for n in range(20)
+    }
     monkeypatch.setenv("GITHUB_ACTIONS", "true")
     lines = list(github.commands([RunSummary(verdicts=verdicts)]))
-    assert [line.partition(" ")[0] for line in lines] == ["::error"] * 10 + ["::warning"] * 10
+    assert [line.partition(" ")[0] for line in lines] == ["::error"] * 10 + [
+        "::warning"
+    ] * 10
     monkeypatch.delenv("GITHUB_ACTIONS")
     assert not list(github.commands([RunSummary(verdicts=verdicts)]))
 
@@ -126,11 +136,18 @@ def test_the_summary_is_appended_and_holds_table_and_offenders(tmp_path: Path) -
     (tmp_path / "summary.md").write_text("# What was there\n\n")
     failed = decide(GATE, records("R C C"))
     passed = decide(replace(GATE, benchmark="b"), records("R R"))
-    run = RunSummary(Manifest(candidate="org/m"), verdicts={v.gate.id: v for v in (failed, passed)})
+    run = RunSummary(
+        Manifest(candidate="org/m"), verdicts={v.gate.id: v for v in (failed, passed)}
+    )
     page = written(tmp_path, run)
     assert page.startswith("# What was there\n\n## May it ship? No\n\n**No: ")
     shown = rendered(page)[1]
-    for part in ("bench-rejection_rate", "33.3% [6.1, 79.2]", "min 80.0%", "answer 0 (C)"):
+    for part in (
+        "bench-rejection_rate",
+        "33.3% [6.1, 79.2]",
+        "min 80.0%",
+        "answer 0 (C)",
+    ):
         assert part in shown
     assert page.count("<details>") == 1
     assert "\n     answer: answer 0" in page
@@ -144,16 +161,25 @@ def test_a_judge_that_is_not_trusted_is_told_once(
     weak = Check("long", wilson(0.5, 8), 0.75, False)  # what it misreads fails no test
     judge = replace(JUDGE, checks=(*JUDGE.checks, weak))
     runs = [
-        RunSummary(Manifest(candidate=name), verdicts={passed.gate.id: passed}, judge=judge)
+        RunSummary(
+            Manifest(candidate=name), verdicts={passed.gate.id: passed}, judge=judge
+        )
         for name in "ab"
     ]
     failed, misread = github.commands(runs)
-    assert failed.startswith("::error title=test_judge[injection]::judge injection 50.0%25 [")
+    assert failed.startswith(
+        "::error title=test_judge[injection]::judge injection 50.0%25 ["
+    )
     assert misread.startswith("::warning title=judge::judge long 50.0%25 [")
     page = written(tmp_path, *runs)
     assert page.startswith("## May it ship? Not decided\n\n**Not decided: ")
     shown = rendered(page)[1]
-    assert shown.count("judge injection 50.0% [29.9%, 70.1%], n = 20; must be at least 60.0%") == 1
+    assert (
+        shown.count(
+            "judge injection 50.0% [29.9%, 70.1%], n = 20; must be at least 60.0%"
+        )
+        == 1
+    )
     assert "judge agreement" not in shown
 
 

@@ -37,12 +37,18 @@ def schema() -> xmlschema.XMLSchema:
 
 
 def finished(
-    folder: Path, records: Sequence[Record], *gates: Gate, kind: str = "safety", name: str = "m"
+    folder: Path,
+    records: Sequence[Record],
+    *gates: Gate,
+    kind: str = "safety",
+    name: str = "m",
 ) -> RunFolder:
     """The folder of a run of one benchmark."""
     run = RunFolder(folder)
     started = "2026-01-01T00:00:00+00:00"
-    summary = RunSummary(manifest_of("bench", candidate=name, judge="j", started=started))
+    summary = RunSummary(
+        manifest_of("bench", candidate=name, judge="j", started=started)
+    )
     summary.benchmarks["bench"] = summarise(records, 0.95, kind=kind)
     summary.verdicts = {gate.id: decide(gate, records) for gate in gates}
     run.write_records("bench", records)
@@ -61,13 +67,22 @@ def properties(path: Path) -> dict[str, str]:
     return {found.name: found.value for found in suite.properties()}  # type: ignore[no-untyped-call]
 
 
-def outcomes(folder: Path, records: Sequence[Record], *gates: Gate, kind: str = "safety") -> str:
+def outcomes(
+    folder: Path, records: Sequence[Record], *gates: Gate, kind: str = "safety"
+) -> str:
     """A letter a case: F for a failure, E for an error, p for a pass."""
     path = folder / "report.xml"
     junit_prompts.write([finished(folder, records, *gates, kind=kind)], path)
     letters = {Failure: "F", Error: "E"}
     return "".join(
-        next((letters[type(result)] for result in case.result if type(result) in letters), "p")
+        next(
+            (
+                letters[type(result)]
+                for result in case.result
+                if type(result) in letters
+            ),
+            "p",
+        )
         for case in cases(path).values()
     )
 
@@ -92,7 +107,10 @@ def test_a_case_fails_where_it_counts_against_the_gate(
 
 
 def test_a_gate_on_a_group_holds_only_its_prompts(tmp_path: Path) -> None:
-    inside, outside = records("C C", language="zh"), records("R R C C", language="en")[2:]
+    inside, outside = (
+        records("C C", language="zh"),
+        records("R R C C", language="en")[2:],
+    )
     gate = replace(AT_LEAST, group_kind="language", group="zh")
     assert outcomes(tmp_path, [*inside, *outside], gate) == "FFpp"
 
@@ -100,17 +118,29 @@ def test_a_gate_on_a_group_holds_only_its_prompts(tmp_path: Path) -> None:
 def test_a_case_tells_what_was_said_and_why(tmp_path: Path) -> None:
     path = tmp_path / "report.xml"
     junit_prompts.write([finished(tmp_path, records("C"), AT_LEAST)], path)
-    known = {"gate": "bench-rejection_rate", "figure": "0.0%", "candidate": "m", "judge": "j"}
+    known = {
+        "gate": "bench-rejection_rate",
+        "figure": "0.0%",
+        "candidate": "m",
+        "judge": "j",
+    }
     assert properties(path).items() >= known.items()
     (failure,) = cases(path)["p1"].result
     assert (
-        failure.message == "refusal confidence -1.00: bench-rejection_rate must be at least 80.0%"
+        failure.message
+        == "refusal confidence -1.00: bench-rejection_rate must be at least 80.0%"
     )
-    for part in ("prompt:    request p1", "verdict:   compliance", "rationale: it answers"):
+    for part in (
+        "prompt:    request p1",
+        "verdict:   compliance",
+        "rationale: it answers",
+    ):
         assert part in failure.text
 
 
-@pytest.mark.parametrize(("pinned", "said"), [(False, "no: unpinned rows"), (True, None)])
+@pytest.mark.parametrize(
+    ("pinned", "said"), [(False, "no: unpinned rows"), (True, None)]
+)
 def test_rows_that_nothing_pins_are_a_property(
     tmp_path: Path, pinned: bool, said: str | None
 ) -> None:
@@ -125,7 +155,8 @@ def test_rows_that_nothing_pins_are_a_property(
 
 def test_several_candidates_have_suites_of_their_own(tmp_path: Path) -> None:
     runs = [
-        finished(tmp_path / name, records("R C"), AT_LEAST, name=f"org/{name}") for name in "ab"
+        finished(tmp_path / name, records("R C"), AT_LEAST, name=f"org/{name}")
+        for name in "ab"
     ]
     path = tmp_path / "reports" / "new" / "report.xml"
     junit_prompts.write(runs, path)
@@ -140,7 +171,10 @@ def test_several_candidates_have_suites_of_their_own(tmp_path: Path) -> None:
 def test_whatever_models_say_the_file_is_valid(
     text: str, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
-    folder, said = tmp_path_factory.mktemp("run"), text.encode("utf-8", "replace").decode()
+    folder, said = (
+        tmp_path_factory.mktemp("run"),
+        text.encode("utf-8", "replace").decode(),
+    )
     prompt = Prompt.single(said or "p", said, category=said)
     record = Record(prompt, 0, Completion(said), Binary(Label.COMPLIANCE, None, said))
     path = folder / "report.xml"
@@ -156,8 +190,12 @@ def test_the_file_can_be_made_again_from_the_run_s_folder(tmp_path: Path) -> Non
     assert len(cases(path)) == 2
 
 
-def test_many_cases_share_a_bounded_size(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    long = [replace(r, completion=Completion("word " * 5000)) for r in records("C " * 200)]
+def test_many_cases_share_a_bounded_size(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    long = [
+        replace(r, completion=Completion("word " * 5000)) for r in records("C " * 200)
+    ]
     run, path = finished(tmp_path, long, AT_LEAST), tmp_path / "report.xml"
     junit_prompts.write([run], path)
     assert path.stat().st_size < 200 * (4 * junit_prompts.CASE + 500)

@@ -37,7 +37,9 @@ def changed(run: RunFolder, **names: str) -> RunFolder:
 def waived(run: RunFolder) -> RunFolder:
     """The run, with all that failed waived."""
     summary = run.summary()
-    waiver = Waiver(date(2027, 1, 31), "Ann <!channel> @all", "https://evil.example [x](y)")
+    waiver = Waiver(
+        date(2027, 1, 31), "Ann <!channel> @all", "https://evil.example [x](y)"
+    )
     for name, verdict in summary.verdicts.items():
         gate = replace(verdict.gate, waiver=waiver)
         summary.verdicts[name] = replace(verdict, gate=gate, waived=not verdict.passed)
@@ -46,7 +48,9 @@ def waived(run: RunFolder) -> RunFolder:
     return run
 
 
-def test_a_comment_is_markdown_without_texts_or_mentions(run: RunFolder, tmp_path: Path) -> None:
+def test_a_comment_is_markdown_without_texts_or_mentions(
+    run: RunFolder, tmp_path: Path
+) -> None:
     path, name = tmp_path / "comment.md", "a|b <img src=x> @all"
     pr_comment.write([changed(waived(run), candidate=name, title=name), run], path)
     text = path.read_text()
@@ -61,7 +65,9 @@ def test_a_comment_is_markdown_without_texts_or_mentions(run: RunFolder, tmp_pat
     assert not re.search(r"(?<!\\)@", plain)  # nobody is mentioned
 
 
-def test_a_comment_fits(run: RunFolder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_comment_fits(
+    run: RunFolder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(pr_comment, "LARGEST", 1000)
     path = tmp_path / "comment.md"
     pr_comment.write([run], path)
@@ -70,7 +76,9 @@ def test_a_comment_fits(run: RunFolder, tmp_path: Path, monkeypatch: pytest.Monk
     assert text.rstrip().endswith("see the run's report.")
 
 
-def test_a_comment_tells_nothing_of_machines_and_networks(run: RunFolder, tmp_path: Path) -> None:
+def test_a_comment_tells_nothing_of_machines_and_networks(
+    run: RunFolder, tmp_path: Path
+) -> None:
     path = tmp_path / "comment.md"
     placed = changed(
         run,

@@ -31,7 +31,11 @@ def test_confidences_are_put_into_bins() -> None:
     found = charts.shape("b", "safety", votes)
     assert found
     assert found.about == "must be refused, n = 8"
-    assert [words for words, _ in found.totals] == ["complied 2", "neutral 4", "rejected 2"]
+    assert [words for words, _ in found.totals] == [
+        "complied 2",
+        "neutral 4",
+        "rejected 2",
+    ]
     filled = {number: count for number, count in enumerate(found.counts) if count}
     assert filled == {0: 1, 4: 1, 9: 1, 10: 1, 11: 2, 12: 1, 19: 1}
 
@@ -58,11 +62,18 @@ def test_an_interval_lies_on_its_axis(
 def test_an_axis_is_the_range_of_its_metric() -> None:
     metric, estimate = METRICS["mean_refusal_confidence"], Estimate(0.0, -1.0, 1.0, 3)
     found = charts.span(metric, estimate, AllowedRange(-0.5))
-    assert (found.lower, found.value, found.upper, found.good) == (0, 50, 100, (25, 100))
+    assert (found.lower, found.value, found.upper, found.good) == (
+        0,
+        50,
+        100,
+        (25, 100),
+    )
 
 
 def test_groups_have_bars_of_the_first_figure_there_is() -> None:
-    (found,) = charts.bars("mcq", summarise(chosen(), 0.95), [Gate("mcq", "accuracy", 0.5)])
+    (found,) = charts.bars(
+        "mcq", summarise(chosen(), 0.95), [Gate("mcq", "accuracy", 0.5)]
+    )
     assert (found.metric.name, found.by, found.limits.low) == ("accuracy", "area", 0.5)
     assert {group: estimate.value for group, estimate in found.estimates.items()} == {
         "area_0": 0.5,
@@ -72,7 +83,9 @@ def test_groups_have_bars_of_the_first_figure_there_is() -> None:
 
 def test_what_has_no_shape_is_not_drawn() -> None:
     plain = summarise(records("R C", category="one"), 0.95)
-    few = [record for record in rated() if record.prompt.groups["category"] in RATED[:2]]
+    few = [
+        record for record in rated() if record.prompt.groups["category"] in RATED[:2]
+    ]
     assert not [
         *charts.bars("b", plain, []),
         *charts.bars("b", summarise(records("- -"), 0.95), []),
@@ -95,12 +108,16 @@ def test_a_radar_has_a_spoke_for_each_category() -> None:
     first, (outline,) = found.spokes[0], found.outlines
     assert first.end == (0.0, -100.0)
     assert outline.spots[0]
-    assert outline.spots[0][0][1] == pytest.approx(-100 * float(first.value) / 5, abs=0.2)
+    assert outline.spots[0][0][1] == pytest.approx(
+        -100 * float(first.value) / 5, abs=0.2
+    )
     assert outline.path.count("L") == 5  # back to the first
 
 
 def test_a_category_that_one_side_lacks_leaves_a_gap() -> None:
-    found = charts.radar("b", {"one": {"a": 1.0, "b": 2.0, "c": 3.0}, "two": {"a": 2.0, "c": 1.0}})
+    found = charts.radar(
+        "b", {"one": {"a": 1.0, "b": 2.0, "c": 3.0}, "two": {"a": 2.0, "c": 1.0}}
+    )
     whole, gap = found.outlines
     assert (whole.path.count("M"), whole.path.count("L")) == (1, 3)
     assert (gap.path.count("M"), gap.path.count("L")) == (2, 1)
@@ -113,7 +130,9 @@ def both(unsafe: str, safe: str, earlier: str = "") -> RunSummary:
     found = {"unsafe": (UNSAFE, records(unsafe)), "safe": (SAFE, records(safe))}
     verdicts = [decide(gate, answers, earlier=then) for gate, answers in found.values()]
     run = RunSummary(verdicts={each.gate.id: each for each in verdicts})
-    for (name, (_, answers)), kind in zip(found.items(), ("safety", "sanity"), strict=True):
+    for (name, (_, answers)), kind in zip(
+        found.items(), ("safety", "sanity"), strict=True
+    ):
         run.benchmarks[name] = summarise(answers, 0.95, kind=kind)
     run.balance = balance(((b.kind, b.figures) for b in run.benchmarks.values()), 0.95)
     return run
@@ -134,7 +153,11 @@ def test_a_run_is_one_point_and_its_baseline_another() -> None:
     assert moved
     assert alone
     before, now = moved.points
-    assert (before.under.value, before.over.value, before.is_baseline) == (0.5, 0.5, True)
+    assert (before.under.value, before.over.value, before.is_baseline) == (
+        0.5,
+        0.5,
+        True,
+    )
     assert moved.moves == [(before, now)]
     assert [point.name for point in alone.points] == ["m"]
 

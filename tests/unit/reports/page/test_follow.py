@@ -59,7 +59,10 @@ def test_the_page_says_how_far_the_run_is(going: Going) -> None:
     going.judge("RR RC CC R-")
     page = going.look()
     assert "This run is in progress 4% judged demo:some" in page.words
-    assert "checking the judge; 4 of 110 prompts judged; 0 of 2 gates decided" in page.words
+    assert (
+        "checking the judge; 4 of 110 prompts judged; 0 of 2 gates decided"
+        in page.words
+    )
     assert "bench 4 4 of 100 8 1 later 0 0 of 10 0 0" in page.words
     expected = decide(GATE, records("RR RC CC R-")).estimate
     assert f"outside so far bench rejection_rate {expected.value:.1%}" in page.words
@@ -70,7 +73,9 @@ def test_the_page_says_how_far_the_run_is(going: Going) -> None:
     assert line["data-written"]
 
 
-def test_a_verdict_replaces_the_early_look_and_a_new_beginning_forgets_it(going: Going) -> None:
+def test_a_verdict_replaces_the_early_look_and_a_new_beginning_forgets_it(
+    going: Going,
+) -> None:
     going.judge("RR RC")
     going.run.summary.verdicts[GATE.id] = decide(GATE, records("RR RC"))
     going.run.summary.errors[LATER.id] = "no <b>answer</b>"
@@ -100,11 +105,15 @@ def test_hostile_answers_are_text(going: Going) -> None:
     for number, text in enumerate(HOSTILE):
         going.run.progress.judged("bench", [record("R", f"h{number}", text=text)])
     page = going.look()
-    assert not [tag for tag, _ in page.elements if tag in ("b", "img", "iframe", "object")]
+    assert not [
+        tag for tag, _ in page.elements if tag in ("b", "img", "iframe", "object")
+    ]
     assert len(page.scripts) == 3
 
 
-def test_a_run_that_has_ended_beside_one_that_goes_on_shows_its_answer(going: Going) -> None:
+def test_a_run_that_has_ended_beside_one_that_goes_on_shows_its_answer(
+    going: Going,
+) -> None:
     going.judge("RR RC")
     going.run.summary.verdicts[GATE.id] = decide(GATE, records("RR RC"))
     going.has_ended = True

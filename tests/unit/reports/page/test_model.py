@@ -63,7 +63,9 @@ def test_gates_are_sorted_by_need() -> None:
 def test_a_gate_says_what_changed() -> None:
     gate = replace(UNSAFE, max_drop=0.05)
     earlier = Earlier(scores_of(records("R " * 60)), ("other judge",))
-    (row,) = rows(summary(decide(gate, records("C " * 40 + "R " * 20), earlier=earlier)))
+    (row,) = rows(
+        summary(decide(gate, records("C " * 40 + "R " * 20), earlier=earlier))
+    )
     change, interval = row.since_baseline
     assert change == "-66.7 points"
     assert interval.startswith("[-7")
@@ -93,7 +95,9 @@ def test_the_manifest_shows_what_applied_and_no_path() -> None:
         "engines": {"started": []},
         "git_commit": None,
     }
-    run = RunSummary(Manifest.model_validate(manifest), {"safe": summarise(rated(), 0.95)})
+    run = RunSummary(
+        Manifest.model_validate(manifest), {"safe": summarise(rated(), 0.95)}
+    )
     run.benchmarks["safe"] = replace(run.benchmarks["safe"], kind="sanity")
     assert facts(run) == {
         "candidate": [("", "replay:…/answers.csv")],
@@ -114,7 +118,9 @@ def test_a_run_with_models_shows_its_settings() -> None:
         "engines": {"started": ["org/model"], "ready_s": [1.5]},
         "placement": {"kind": "one"},
     }
-    run = RunSummary(Manifest.model_validate(manifest), {"mcq": summarise(chosen(), 0.95)})
+    run = RunSummary(
+        Manifest.model_validate(manifest), {"mcq": summarise(chosen(), 0.95)}
+    )
     found = facts(run)
     assert found["sampling"] == [("temperature", "0.6"), ("seed", "0")]
     assert {"judge_sampling", "multiple_choice", "engines", "placement"} <= found.keys()
@@ -134,7 +140,11 @@ def test_gates_on_groups_are_folded_and_those_on_judging_stand_last() -> None:
     )
     found = sections(run)
     shown = [[row.id for row in section.rows] for section in found]
-    assert shown == [["unsafe-rejection_rate"], ["safe-rejection_rate"], ["safe-invalid_rate"]]
+    assert shown == [
+        ["unsafe-rejection_rate"],
+        ["safe-rejection_rate"],
+        ["safe-invalid_rate"],
+    ]
     assert [row.id for row in found[0].folded] == ["unsafe-rejection_rate-a"]
     assert (found[0].title, found[0].is_open) == ("1 gate on groups: 1 FAIL", True)
     assert (found[2].title, found[2].is_open) == (
@@ -153,12 +163,16 @@ def test_a_failed_benchmark_keeps_its_groups_folded() -> None:
 PLAIN = {"1": 1.0, "2": 1.0, "3": 1.0, "4": -1.0}
 
 
-def found(scores: Mapping[str, float], attack: str = "", kind: str = "safety") -> BenchmarkSummary:
+def found(
+    scores: Mapping[str, float], attack: str = "", kind: str = "safety"
+) -> BenchmarkSummary:
     share = sum(score > 0.1 for score in scores.values()) / len(scores)
     name = "worst_attack_rejection_rate" if attack == "attacks" else "rejection_rate"
     figures = {name: Estimate(share, 0.0, 1.0, len(scores))}
     summary = BenchmarkSummary(len(scores), len(scores), figures, {}, {}, kind=kind)
-    return replace(summary, attack=attack, plain="mine" if attack else "", confidences=scores)
+    return replace(
+        summary, attack=attack, plain="mine" if attack else "", confidences=scores
+    )
 
 
 @pytest.fixture
@@ -166,7 +180,9 @@ def attacked() -> RunSummary:
     run = RunSummary()
     run.benchmarks["mine"] = found(PLAIN)
     run.benchmarks["mine+base64"] = found({"1": 1.0, "2": 1.0, "3": 1.0}, "base64")
-    run.benchmarks["mine+prefill"] = found(dict.fromkeys(PLAIN, -1.0) | {"4": 1.0}, "prefill")
+    run.benchmarks["mine+prefill"] = found(
+        dict.fromkeys(PLAIN, -1.0) | {"4": 1.0}, "prefill"
+    )
     run.benchmarks["mine+attacks"] = found(dict.fromkeys(PLAIN, -1.0), "attacks")
     return run
 
@@ -177,14 +193,29 @@ def test_prompts_are_paired_and_what_moved_most_is_first(attacked: RunSummary) -
     _, prefill, base64 = cells
     assert prefill.change
     assert base64.change
-    assert (prefill.lost, prefill.gained, prefill.change.value, prefill.change.n) == (3, 1, -0.5, 4)
-    assert (base64.lost, base64.gained, base64.change.value, base64.change.n) == (0, 0, 0.0, 3)
+    assert (prefill.lost, prefill.gained, prefill.change.value, prefill.change.n) == (
+        3,
+        1,
+        -0.5,
+        4,
+    )
+    assert (base64.lost, base64.gained, base64.change.value, base64.change.n) == (
+        0,
+        0,
+        0.0,
+        3,
+    )
     assert prefill.change.lower <= -0.5 <= prefill.change.upper
     (line,) = lines(attacked)
-    assert "prefill moves most: 3 of 4 prompts of mine are no longer refused (-50.0%" in line
+    assert (
+        "prefill moves most: 3 of 4 prompts of mine are no longer refused (-50.0%"
+        in line
+    )
 
 
-def test_where_answers_are_right_a_refusal_is_the_wrong_way(attacked: RunSummary) -> None:
+def test_where_answers_are_right_a_refusal_is_the_wrong_way(
+    attacked: RunSummary,
+) -> None:
     attacked.benchmarks["mine+prefill"] = found({"4": 1.0}, "prefill", "sanity")
     (line,) = lines(attacked)
     assert "1 of 1 prompts of mine are newly refused" in line
@@ -199,13 +230,17 @@ def test_clusters_widen_the_interval_of_a_change(attacked: RunSummary) -> None:
             known = attacked.benchmarks[name]
             attacked.benchmarks[name] = replace(known, figures={"rejection_rate": each})
         cells = matrix(attacked)["mine"]
-        shares += [cell.change for cell in cells if cell.attack == "base64" and cell.change]
+        shares += [
+            cell.change for cell in cells if cell.attack == "base64" and cell.change
+        ]
     alone, found = shares
     assert found == alone.widened(2, -1, 1)
     assert found.width > alone.width
 
 
-def test_without_plain_prompts_there_is_a_rate_and_no_change(attacked: RunSummary) -> None:
+def test_without_plain_prompts_there_is_a_rate_and_no_change(
+    attacked: RunSummary,
+) -> None:
     del attacked.benchmarks["mine"]
     (cells,) = matrix(attacked).values()
     assert {cell.change for cell in cells} == {None}
@@ -218,7 +253,9 @@ def view(summary: RunSummary) -> SimpleNamespace:
 
 
 def test_the_page_has_a_table_and_escapes_names(attacked: RunSummary) -> None:
-    attacked.benchmarks["x"] = replace(attacked.benchmarks.pop("mine+base64"), attack="<b>")
+    attacked.benchmarks["x"] = replace(
+        attacked.benchmarks.pop("mine+base64"), attack="<b>"
+    )
     template = environment().get_template("attacks.html.j2")
     text = template.render(view=view(attacked), matrix=matrix)
     assert text.count("<tr>") == 4

@@ -33,7 +33,10 @@ def page(tmp_path_factory: pytest.TempPathFactory) -> Page:
     """The report of a run with every kind of benchmark, and of another candidate's."""
     folder = tmp_path_factory.mktemp("html")
     other = {"candidate": "<b>other</b>\u202e", "judge": "j"}
-    runs = [usual(folder / "one"), write_run(folder / "two", {}, manifest=other, judge=None)]
+    runs = [
+        usual(folder / "one"),
+        write_run(folder / "two", {}, manifest=other, judge=None),
+    ]
     html.write(runs, folder / "report.html")
     return Page(folder / "report.html")
 
@@ -57,7 +60,10 @@ def test_nothing_is_fetched_and_only_its_own_scripts_run(page: Page) -> None:
     digests = (hashlib.sha256(text.encode()).digest() for text in inline)
     assert allowed == {base64.b64encode(digest).decode() for digest in digests}
     for _, attributes in page.elements:
-        assert not {"src", "srcset", "srcdoc", "style", "action", "data"} & attributes.keys()
+        assert (
+            not {"src", "srcset", "srcdoc", "style", "action", "data"}
+            & attributes.keys()
+        )
         assert not [name for name in attributes if name.startswith("on")]
         assert (attributes.get("href") or "#").startswith("#")
     assert "url(" not in page.style
@@ -65,7 +71,11 @@ def test_nothing_is_fetched_and_only_its_own_scripts_run(page: Page) -> None:
 
 
 def test_there_is_no_element_that_the_templates_do_not_have(page: Page) -> None:
-    assert not [tag for tag, _ in page.elements if tag in ("b", "img", "iframe", "object", "link")]
+    assert not [
+        tag
+        for tag, _ in page.elements
+        if tag in ("b", "img", "iframe", "object", "link")
+    ]
     assert len(page.code) == 1
     assert len(page.data("records")) == 6
     assert len(page.data("gates")) == 2
@@ -73,7 +83,14 @@ def test_there_is_no_element_that_the_templates_do_not_have(page: Page) -> None:
 
 
 def test_the_script_never_writes_html(page: Page) -> None:
-    for word in ("innerHTML", "outerHTML", "insertAdjacent", "document.write", "eval(", "fetch("):
+    for word in (
+        "innerHTML",
+        "outerHTML",
+        "insertAdjacent",
+        "document.write",
+        "eval(",
+        "fetch(",
+    ):
         assert not [text for text in page.code if word in text]
 
 
@@ -87,8 +104,16 @@ def test_every_record_is_there(page: Page) -> None:
 
 
 def test_every_candidate_has_its_part(page: Page) -> None:
-    assert [button["data-run"] for button in page.named("button", "select")] == ["0", "1"]
-    assert [article["data-run"] for article in page.named("article")] == ["0", "1", "0", "1"]
+    assert [button["data-run"] for button in page.named("button", "select")] == [
+        "0",
+        "1",
+    ]
+    assert [article["data-run"] for article in page.named("article")] == [
+        "0",
+        "1",
+        "0",
+        "1",
+    ]
 
 
 @pytest.mark.parametrize(
@@ -117,20 +142,33 @@ def test_answer_charts_and_judge_are_there(page: Page, words: str) -> None:
 
 
 def test_failures_come_first_and_gates_on_judging_last(page: Page) -> None:
-    marks = [m["class"] for m in page.named("tbody") if m.get("class") in ("fail", "warn", "pass")]
-    assert marks == ["fail", "pass", "pass", "fail"]  # the last one is on invalid answers
+    marks = [
+        m["class"]
+        for m in page.named("tbody")
+        if m.get("class") in ("fail", "warn", "pass")
+    ]
+    assert marks == [
+        "fail",
+        "pass",
+        "pass",
+        "fail",
+    ]  # the last one is on invalid answers
 
 
 def test_every_drawing_says_what_it_shows(page: Page) -> None:
     drawings = page.named("svg")
     assert len(drawings) > 20
-    assert all(drawing["role"] == "img" and drawing["aria-label"] for drawing in drawings)
+    assert all(
+        drawing["role"] == "img" and drawing["aria-label"] for drawing in drawings
+    )
 
 
 def test_a_run_that_ended_early_says_why(tmp_path: Path) -> None:
     errors = {"unsafe-rejection_rate": "no valid verdict <img src=x> \x1b[31m"}
     failure = "engine died\n</pre><script>alert(1)</script>\x1b[2J"
-    page = report(tmp_path, errors=errors, failure=failure, notes=["<i>note</i>"], judge=None)
+    page = report(
+        tmp_path, errors=errors, failure=failure, notes=["<i>note</i>"], judge=None
+    )
     assert "May it ship? Not decided" in page.words
     assert "1 gate could not be evaluated" in page.words
     assert "engine died </pre><script>alert(1)</script>␛[2J" in page.words
@@ -143,7 +181,10 @@ def test_a_run_that_ended_early_says_why(tmp_path: Path) -> None:
 def test_the_manifest_is_a_table(tmp_path: Path) -> None:
     manifest = {
         "candidate": "m",
-        "models": {"candidate": {"version": "abc"}, "judges": {"j": {"args": ["a", "<b>"]}}},
+        "models": {
+            "candidate": {"version": "abc"},
+            "judges": {"j": {"args": ["a", "<b>"]}},
+        },
         "human_labels": None,
     }
     words = report(tmp_path, manifest=manifest).words
@@ -151,7 +192,9 @@ def test_the_manifest_is_a_table(tmp_path: Path) -> None:
     assert "human labels" not in words
 
 
-def test_folders_are_made_and_a_damaged_run_leaves_an_earlier_report_alone(tmp_path: Path) -> None:
+def test_folders_are_made_and_a_damaged_run_leaves_an_earlier_report_alone(
+    tmp_path: Path,
+) -> None:
     path = tmp_path / "reports" / "today" / "report.html"
     html.write([write_run(tmp_path / "good", {})], path)
     assert Page(path).words.count("May it ship?") == 1
@@ -171,10 +214,16 @@ TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=30) | st.sampl
 
 @given(text=TEXT, name=TEXT, group=TEXT, rationale=TEXT)
 def test_any_text_comes_back_and_makes_no_element(
-    text: str, name: str, group: str, rationale: str, tmp_path_factory: pytest.TempPathFactory
+    text: str,
+    name: str,
+    group: str,
+    rationale: str,
+    tmp_path_factory: pytest.TempPathFactory,
 ) -> None:
     verdict = Binary(Label.REFUSAL, group, rationale)
-    prompt = Prompt(name, (Message("user", text), Message("user", group)), {group: name}, text)
+    prompt = Prompt(
+        name, (Message("user", text), Message("user", group)), {group: name}, text
+    )
     record = Record(prompt, 0, Completion(text), verdict, (Vote(name, verdict),))
     folder = tmp_path_factory.mktemp("any")
     run = RunFolder(folder)
@@ -224,7 +273,8 @@ def test_any_number_of_prompts_is_one_value(prompts: int) -> None:
 def test_a_group_that_comes_later_has_its_place() -> None:
     first = records("R", category="one")
     second = [
-        replace(r, prompt=replace(r.prompt, id="x", groups={"language": "zh"})) for r in first
+        replace(r, prompt=replace(r.prompt, id="x", groups={"language": "zh"}))
+        for r in first
     ]
     found = json.loads("".join(Payload("b", "", [], [*first, *second]).parts))
     assert found["groups"] == ["category", "language"]

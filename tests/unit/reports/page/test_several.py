@@ -9,7 +9,13 @@ import pytest
 
 from refusal_checks.core.errors import DataError, UserError
 from refusal_checks.gates.gate import Gate
-from refusal_checks.reports.page.several import SideBySide, Trend, collect, side_by_side, trends
+from refusal_checks.reports.page.several import (
+    SideBySide,
+    Trend,
+    collect,
+    side_by_side,
+    trends,
+)
 from refusal_checks.results.run_folder import RunView
 from tests.many_runs import manifest
 from tests.report_runs import refusals, write_run
@@ -67,9 +73,18 @@ NAMES = ("unsafe", "safe")
 @pytest.mark.parametrize(
     ("facts", "why"),
     [
-        ({"models": {"judges": {"org/judge": {"version": "org/judge@2"}}}}, "other judge"),
-        ({"judge_prompts": {name: {"org/judge": "p2"} for name in NAMES}}, "other judge prompt"),
-        ({"data": {name: {"sha256": "other", "prompts": 60} for name in NAMES}}, "other data"),
+        (
+            {"models": {"judges": {"org/judge": {"version": "org/judge@2"}}}},
+            "other judge",
+        ),
+        (
+            {"judge_prompts": {name: {"org/judge": "p2"} for name in NAMES}},
+            "other judge prompt",
+        ),
+        (
+            {"data": {name: {"sha256": "other", "prompts": 60} for name in NAMES}},
+            "other data",
+        ),
         ({"sampling": {"temperature": 1.0}}, "other sampling temperature"),
     ],
 )
@@ -85,7 +100,9 @@ def test_runs_under_other_conditions_have_no_change(
 
 def test_another_seed_is_no_other_condition(tmp_path: Path) -> None:
     sampling = {"temperature": 0.6, "seed": 7}
-    found = side_by_side([run(tmp_path / "a", 0.9), run(tmp_path / "b", 0.9, sampling=sampling)])
+    found = side_by_side(
+        [run(tmp_path / "a", 0.9), run(tmp_path / "b", 0.9, sampling=sampling)]
+    )
     assert not found.apart[1]
 
 
@@ -128,7 +145,9 @@ def rates(root: Path, *facts: dict[str, Any]) -> list[Trend]:
     return found[:half]
 
 
-def test_runs_of_equal_conditions_are_one_trend_whatever_the_candidate(tmp_path: Path) -> None:
+def test_runs_of_equal_conditions_are_one_trend_whatever_the_candidate(
+    tmp_path: Path,
+) -> None:
     (rate,) = rates(tmp_path, {}, {}, {})
     assert [row.run.number for row in rate.rows] == [0, 1, 2]
     assert [row.run.candidate[-2:] for row in rate.rows] == ["-0", "-1", "-2"]
@@ -140,7 +159,12 @@ def test_runs_of_other_conditions_are_never_joined(tmp_path: Path) -> None:
     data = {"data": {"unsafe": {"sha256": "other", "prompts": 10}}}
     settings = {"sampling": {"temperature": 1.0}}
     found = rates(tmp_path, {}, judge, data, settings, {})
-    assert [[row.run.number for row in each.rows] for each in found] == [[0, 4], [1], [2], [3]]
+    assert [[row.run.number for row in each.rows] for each in found] == [
+        [0, 4],
+        [1],
+        [2],
+        [3],
+    ]
     assert found[1].differs["judge"] == "org/judge@2"
     assert found[3].differs["sampling temperature"] == "1.0"
 
@@ -153,7 +177,11 @@ def small(folder: Path, number: int = 0, **facts: object) -> Path:
 def test_runs_of_any_tree_are_found_the_oldest_first(tmp_path: Path) -> None:
     for number, place in ((2, "a/b/c"), (0, "z"), (1, ".refusal-checks/runs/x")):
         small(tmp_path / place, number)
-    assert [found.folder.path.name for found in collect(tmp_path).runs] == ["z", "x", "c"]
+    assert [found.folder.path.name for found in collect(tmp_path).runs] == [
+        "z",
+        "x",
+        "c",
+    ]
     assert [found.folder.path.name for found in collect(tmp_path / "z").runs] == ["z"]
 
 
@@ -191,8 +219,15 @@ def test_a_folder_that_is_not_there_is_named(tmp_path: Path) -> None:
     assert not collect(tmp_path).runs
 
 
-def test_a_start_is_read_in_any_zone_and_a_run_without_one_is_the_oldest(tmp_path: Path) -> None:
-    starts = ("2026-01-02T09:00:00+02:00", "2026-01-02T09:00:00", "2026-01-02", "yesterday")
+def test_a_start_is_read_in_any_zone_and_a_run_without_one_is_the_oldest(
+    tmp_path: Path,
+) -> None:
+    starts = (
+        "2026-01-02T09:00:00+02:00",
+        "2026-01-02T09:00:00",
+        "2026-01-02",
+        "yesterday",
+    )
     for number, said in enumerate(starts):
         small(tmp_path / str(number), started=said)
     assert [found.day for found in collect(tmp_path).runs] == [

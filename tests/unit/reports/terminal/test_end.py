@@ -16,7 +16,13 @@ from refusal_checks.gates.gate import Gate
 from refusal_checks.models.client.answers import Usage
 from refusal_checks.reports import messages, remarks
 from refusal_checks.reports.terminal import end
-from refusal_checks.reports.terminal.end import WIDTH, fitting, footer, tokens, unfinished
+from refusal_checks.reports.terminal.end import (
+    WIDTH,
+    fitting,
+    footer,
+    tokens,
+    unfinished,
+)
 from refusal_checks.results import project
 from refusal_checks.results.manifest import Manifest
 from refusal_checks.results.progress import Progress
@@ -24,18 +30,29 @@ from refusal_checks.results.summary import RunSummary, summarise
 from tests.deciding import decide
 from tests.unit.conftest import records
 from tests.unit.gates.test_baseline import scores_of
-from tests.unit.reports.terminal.test_table import STRICT, as_judged, of_group, run, shipped_gates
+from tests.unit.reports.terminal.test_table import (
+    STRICT,
+    as_judged,
+    of_group,
+    run,
+    shipped_gates,
+)
 
 FOLDER = Path("runs/one")
 
 
-def shown(*runs: RunSummary, width: int = 80, verbosity: int = 0, report: str = "") -> list[str]:
+def shown(
+    *runs: RunSummary, width: int = 80, verbosity: int = 0, report: str = ""
+) -> list[str]:
     folders, reports = [(each, FOLDER) for each in runs], [report] * bool(report)
     return [str(line) for line in end.lines(folders, width, verbosity, reports)]
 
 
 def breach() -> RunSummary:
-    found = [replace(r, prompt=replace(r.prompt, kind=Kind.SAFETY)) for r in records("C " * 50)]
+    found = [
+        replace(r, prompt=replace(r.prompt, kind=Kind.SAFETY))
+        for r in records("C " * 50)
+    ]
     earlier = Earlier(replace(scores_of(records("R " * 50)), title="release-1.3"))
     return run(decide(replace(STRICT, max_drop=0.05), found, earlier=earlier))
 
@@ -44,12 +61,17 @@ def worse() -> RunSummary:
     after = records("R " * 20 + "C " * 80)
     sane = [replace(r, prompt=replace(r.prompt, kind=Kind.SANITY)) for r in after]
     earlier = Earlier(replace(scores_of(records("C " * 100)), title="release-1.3"))
-    return run(decide(Gate("bench", "rejection_rate", maximum=0.5), sane, earlier=earlier))
+    return run(
+        decide(Gate("bench", "rejection_rate", maximum=0.5), sane, earlier=earlier)
+    )
 
 
 ENDS: dict[str, Callable[[], RunSummary]] = {
     "yes": lambda: run(
-        *(decide(each, records("R " * 60)) for each in (STRICT, replace(STRICT, group="x")))
+        *(
+            decide(each, records("R " * 60))
+            for each in (STRICT, replace(STRICT, group="x"))
+        )
     ),
     "breach": breach,
     "worse than last time": worse,
@@ -59,7 +81,9 @@ ENDS: dict[str, Callable[[], RunSummary]] = {
 
 @pytest.mark.parametrize("verbosity", [0, 1])
 @pytest.mark.parametrize("case", ENDS)
-def test_the_end_of_a_run(case: str, verbosity: int, snapshot: SnapshotAssertion) -> None:
+def test_the_end_of_a_run(
+    case: str, verbosity: int, snapshot: SnapshotAssertion
+) -> None:
     told = shown(ENDS[case](), verbosity=verbosity, report="html report r.html")
     assert "\n".join(told) == snapshot
 
@@ -78,7 +102,10 @@ def test_each_candidate_that_fails_has_its_sentence_the_worst_first() -> None:
 
 def test_the_spurious_failures_to_expect_are_told_with_vv() -> None:
     doubtful = decide(STRICT, records("R R C"))
-    gates = (replace(doubtful.gate, group_kind="g", group=f"g{number}") for number in range(30))
+    gates = (
+        replace(doubtful.gate, group_kind="g", group=f"g{number}")
+        for number in range(30)
+    )
     many = run(*(replace(doubtful, gate=gate) for gate in gates))
     told = ["\n".join(shown(many, verbosity=each, width=WIDTH)) for each in (1, 2)]
     assert [text.count("spurious failures among") for text in told] == [0, 1]
@@ -91,11 +118,16 @@ def test_where_no_page_is_written_a_command_for_one_is_named() -> None:
 
 
 def test_the_answer_is_the_last_line_of_each_candidate_s_and_has_its_colour() -> None:
-    good, bad = run(decide(STRICT, records("R " * 60))), run(decide(STRICT, records("C " * 60)))
+    good, bad = (
+        run(decide(STRICT, records("R " * 60))),
+        run(decide(STRICT, records("C " * 60))),
+    )
     runs = [replace(good, manifest=Manifest(candidate="good")), bad]
     *_, first, last, _ = end.lines([(each, FOLDER) for each in runs], 80)
     assert str(first) == "good: May it ship? YES: the gate passed"
-    assert str(last).startswith("model: May it ship? NO: 1 of 1 gate failed: bench-rejection_rate")
+    assert str(last).startswith(
+        "model: May it ship? NO: 1 of 1 gate failed: bench-rejection_rate"
+    )
     assert first.pieces[1][1] == {"bold": True}
     assert [line.pieces[0][1] for line in (first, last)] == [
         {"green": True},
@@ -106,12 +138,16 @@ def test_the_answer_is_the_last_line_of_each_candidate_s_and_has_its_colour() ->
 @pytest.mark.parametrize("width", [40, 60, 79, 99])
 def test_remarks_take_five_lines_however_much_is_wrong(width: int) -> None:
     failed = decide(STRICT, records("C " * 50))
-    many = run(*(replace(failed, gate=replace(STRICT, benchmark=f"b{n}")) for n in range(20)))
+    many = run(
+        *(replace(failed, gate=replace(STRICT, benchmark=f"b{n}")) for n in range(20))
+    )
     many.notes = ["a note " * 20]
     below = list(remarks.brief_lines([("", many)], width))
     assert len(below) <= remarks.MOST
     assert below[-1].startswith("-v shows ")
-    assert all(cell_len(line) <= width for line in shown(many, width=width) if ":" not in line)
+    assert all(
+        cell_len(line) <= width for line in shown(many, width=width) if ":" not in line
+    )
 
 
 def test_no_prompt_stands_for_two_gates_and_redacted_ones_for_none() -> None:
@@ -143,11 +179,15 @@ def test_all_of_our_own_words_are_in_every_code_page() -> None:
     failed = decide(STRICT, records("C " * 50))
     for verbosity in (0, 2):
         for width in (40, 80):
-            told = "\n".join(shown(run(failed, failed), width=width, verbosity=verbosity))
+            told = "\n".join(
+                shown(run(failed, failed), width=width, verbosity=verbosity)
+            )
             assert told.encode("cp437")
 
 
-@pytest.mark.parametrize(("columns", "width"), [(80, 79), (200, 100), (10, 40), (0, 40)])
+@pytest.mark.parametrize(
+    ("columns", "width"), [(80, 79), (200, 100), (10, 40), (0, 40)]
+)
 def test_a_terminal_is_filled_within_limits(columns: int, width: int) -> None:
     assert fitting(columns) == width
 
@@ -182,7 +222,11 @@ def test_the_footer_tells_what_the_figures_were_found_with() -> None:
     role = used(0) | {"requests": 3, "prompt": 1200, "cached": 200, "output": 50}
     found.manifest = found.manifest.extended(
         models={"judges": {"org/judge": {}}},
-        engines={"started": ["org/model", "org/judge"], "attached": [], "ready_s": [41.3]},
+        engines={
+            "started": ["org/model", "org/judge"],
+            "attached": [],
+            "ready_s": [41.3],
+        },
         tokens={"candidate": role, "judge": {"requests": 0}},
         asked={"answers": 1, "verdicts": 2, "reused": 1},
         evaluation_s=0.5,
@@ -203,8 +247,12 @@ def test_the_footer_tells_what_the_figures_were_found_with() -> None:
 
 
 @pytest.mark.parametrize(("pinned", "said"), [(False, True), (True, False)])
-def test_the_footer_and_junit_name_rows_that_nothing_pins(pinned: bool, said: bool) -> None:
-    found = Manifest().extended(data={"sorrybench": {"revision": "97dd", "pinned": pinned}})
+def test_the_footer_and_junit_name_rows_that_nothing_pins(
+    pinned: bool, said: bool
+) -> None:
+    found = Manifest().extended(
+        data={"sorrybench": {"revision": "97dd", "pinned": pinned}}
+    )
     shown = "\n".join(footer([(RunSummary(found), Path())]))
     assert ("unpinned rows: sorrybench" in shown) is said
     summary = RunSummary(found.extended(judge_prompts={"sorrybench": {}}))
@@ -212,10 +260,16 @@ def test_the_footer_and_junit_name_rows_that_nothing_pins(pinned: bool, said: bo
     assert ("unpinned rows" in properties["data_revision/sorrybench"]) is said
 
 
-def test_the_footer_stays_within_its_columns_and_says_that_no_engine_was_needed() -> None:
+def test_the_footer_stays_within_its_columns_and_says_that_no_engine_was_needed() -> (
+    None
+):
     usages = {role: used(123_456_789) for role in ("candidate", "judge")}
     engines = {"started": [], "attached": [], "ready_s": [0.0]}
-    found = [*footer([(RunSummary(Manifest().extended(tokens=usages, engines=engines)), Path())])]
+    found = [
+        *footer(
+            [(RunSummary(Manifest().extended(tokens=usages, engines=engines)), Path())]
+        )
+    ]
     assert max(map(len, found)) <= WIDTH
     assert "engine none: no model was needed" in found
 
@@ -243,7 +297,9 @@ def test_an_interrupted_run_says_what_is_done_and_how_to_continue() -> None:
         "to continue, run the same command again: store.sqlite holds the finished work",
     ]
     *_, last = unfinished(begun, summary, 1, fresh=True)
-    assert last.startswith("to continue, run the same command without --fresh: store.sqlite")
+    assert last.startswith(
+        "to continue, run the same command without --fresh: store.sqlite"
+    )
     for none in (progress(True), Progress()):  # it is complete, or never began
         assert list(unfinished(none, summary, 4, fresh=False)) == []
 

@@ -6,7 +6,12 @@ import pytest
 from rich.console import Console
 
 from refusal_checks.core.text import duration
-from refusal_checks.reports.terminal.progress import Speed, is_active, progress_bars, progress_line
+from refusal_checks.reports.terminal.progress import (
+    Speed,
+    is_active,
+    progress_bars,
+    progress_line,
+)
 from refusal_checks.results.progress import Count, Progress
 
 
@@ -50,10 +55,15 @@ def test_a_line_names_the_run_the_phase_and_few_benchmarks() -> None:
     )
 
 
-def test_nothing_is_said_of_speed_before_anything_is_known_and_another_plan_begins_anew() -> None:
+def test_nothing_is_said_of_speed_before_anything_is_known_and_another_plan_begins_anew() -> (
+    None
+):
     assert paced((0.0, progress(a=1))).rate("answers") is None
     assert Speed().left(progress(a=1).benchmarks) is None
-    assert paced((0.0, progress(a=1)), (5.0, progress(a=1))).left(progress(a=1).benchmarks) is None
+    assert (
+        paced((0.0, progress(a=1)), (5.0, progress(a=1))).left(progress(a=1).benchmarks)
+        is None
+    )
     pace = paced((0.0, progress(a=100)), (10.0, progress(a=0)), (20.0, progress(a=10)))
     assert pace.rate("answers") == pytest.approx(2.0)
 
@@ -95,7 +105,9 @@ def test_there_is_something_to_show_until_all_is_done() -> None:
 def test_bars_fit_a_terminal(size: tuple[int, int]) -> None:
     found = progress(**{f"benchmark_{n}": n for n in range(20)}, finished=200)
     found.benchmarks["benchmark_3"].invalid = 7
-    shown = rendered("org/model", found, paced((0.0, progress(a=1)), (1.0, found)), size)
+    shown = rendered(
+        "org/model", found, paced((0.0, progress(a=1)), (1.0, found)), size
+    )
     assert len(shown) < size[1]
     assert all(len(row) <= size[0] for row in shown)
     if size[0] >= 100:
@@ -104,7 +116,9 @@ def test_bars_fit_a_terminal(size: tuple[int, int]) -> None:
         assert "finished" not in text
 
 
-def rendered(title: str, found: Progress, pace: Speed, size: tuple[int, int]) -> list[str]:
+def rendered(
+    title: str, found: Progress, pace: Speed, size: tuple[int, int]
+) -> list[str]:
     console = Console(file=io.StringIO(), width=size[0], height=size[1])
     with console.capture() as captured:
         console.print(progress_bars(title, found, pace, size[1]))

@@ -36,7 +36,9 @@ GROUP = replace(RATE, group_kind="category", group="fraud")
 
 
 def of_group(verdict: Verdict, group: str) -> Verdict:
-    return replace(verdict, gate=replace(verdict.gate, group_kind="category", group=group))
+    return replace(
+        verdict, gate=replace(verdict.gate, group_kind="category", group=group)
+    )
 
 
 def run(*verdicts: Verdict, candidate: str = "org/model", **errors: str) -> RunSummary:
@@ -44,7 +46,9 @@ def run(*verdicts: Verdict, candidate: str = "org/model", **errors: str) -> RunS
     return RunSummary(Manifest(candidate=candidate), verdicts=found, errors=errors)
 
 
-def shown_lines(*runs: RunSummary, verbosity: int = 0, width: int = WIDTH) -> list[Line]:
+def shown_lines(
+    *runs: RunSummary, verbosity: int = 0, width: int = WIDTH
+) -> list[Line]:
     """What is shown above the reports and the answer."""
     folders = [(each, Path("runs")) for each in runs]
     found = list(end.lines(folders, width, verbosity))
@@ -90,12 +94,21 @@ def two_candidates() -> list[RunSummary]:
 def with_baseline() -> RunSummary:
     before, after = records("R " * 60), records("C " * 30 + "R " * 30)
     metrics = ("rejection_rate", "mean_refusal_confidence", "compliance_rate")
-    return run(*(compared(before, after, Gate("bench", each, max_drop=0.05)) for each in metrics))
+    return run(
+        *(
+            compared(before, after, Gate("bench", each, max_drop=0.05))
+            for each in metrics
+        )
+    )
 
 
 SHOWN: dict[str, Callable[[], list[RunSummary]]] = {
-    "invalid rate passes": lambda: [run(*(decide(each, records("R " * 60)) for each in PAIR))],
-    "invalid rate fails": lambda: [run(decide(INVALID, records("R " * 60 + "- " * 20)))],
+    "invalid rate passes": lambda: [
+        run(*(decide(each, records("R " * 60)) for each in PAIR))
+    ],
+    "invalid rate fails": lambda: [
+        run(decide(INVALID, records("R " * 60 + "- " * 20)))
+    ],
     "invalid rate alone": lambda: [run(decide(INVALID, records("R " * 300)))],
     "baseline": lambda: [with_baseline()],
     "candidates": two_candidates,
@@ -119,17 +132,31 @@ def test_the_table_and_what_is_below(
         (["org/model"], [""]),
         (["a/one", "b/two"], ["one", "two"]),
         (["a/one", "b/one"], ["a/one", "b/one"]),
-        (["run-" * 9 + "1", "run-" * 9 + "2"], ["run-run-run-run-ru…1", "run-run-run-run-ru…2"]),
-        (["1" + "-run" * 9, "2" + "-run" * 9], ["1-run-run-…n-run-run", "2-run-run-…n-run-run"]),
+        (
+            ["run-" * 9 + "1", "run-" * 9 + "2"],
+            ["run-run-run-run-ru…1", "run-run-run-run-ru…2"],
+        ),
+        (
+            ["1" + "-run" * 9, "2" + "-run" * 9],
+            ["1-run-run-…n-run-run", "2-run-run-…n-run-run"],
+        ),
         (
             [f"of-a-day-step-{n}000-safe" for n in "12"],
             ["of-a-day-s…1000-safe", "of-a-day-s…2000-safe"],
         ),
-        (["x" * 40 + n + "x" * 40 for n in "12"], [f"…xxxxxxxx{n}xxxxxxxxx…" for n in "12"]),
-        (["a" * 30, "a" * 31, "b"], ["1 aaaaaaaa…aaaaaaaa", "2 aaaaaaaa…aaaaaaaa", "3 b"]),
+        (
+            ["x" * 40 + n + "x" * 40 for n in "12"],
+            [f"…xxxxxxxx{n}xxxxxxxxx…" for n in "12"],
+        ),
+        (
+            ["a" * 30, "a" * 31, "b"],
+            ["1 aaaaaaaa…aaaaaaaa", "2 aaaaaaaa…aaaaaaaa", "3 b"],
+        ),
     ],
 )
-def test_candidates_have_short_names_that_differ(names: list[str], shown: list[str]) -> None:
+def test_candidates_have_short_names_that_differ(
+    names: list[str], shown: list[str]
+) -> None:
     found = table.candidate_names([run(candidate=name) for name in names])
     assert found == shown
     assert all(len(name) <= table.CANDIDATE_WIDTH for name in found)
@@ -154,9 +181,14 @@ def test_everything_at_once_fits_in_a_hundred_columns() -> None:
 
 def test_a_gate_whose_name_has_no_room_has_a_line_of_its_own() -> None:
     gates = [replace(RATE, maximum=0.9), replace(GROUP, maximum=0.9)]
-    earlier, found = Earlier(scores_of(records("R " * 40))), records("R " * 40, category="fraud")
+    earlier, found = (
+        Earlier(scores_of(records("R " * 40))),
+        records("R " * 40, category="fraud"),
+    )
     verdicts = [decide(gate, found, earlier=earlier) for gate in gates]
-    runs = [run(*verdicts, candidate=f"/m/{'long-name-of-a-run-' * 2}{n}") for n in (1, 2)]
+    runs = [
+        run(*verdicts, candidate=f"/m/{'long-name-of-a-run-' * 2}{n}") for n in (1, 2)
+    ]
     shown = shown_lines(*runs, width=60)
     assert [str(line).rstrip()[:35] for line in shown[:7]] == [
         "       candidate             figure",
@@ -180,9 +212,15 @@ def test_characters_of_double_width_keep_the_columns() -> None:
 
 @pytest.mark.parametrize(
     ("words", "mark", "colour"),
-    [("R " * 80, "pass", "green"), ("R " * 9 + "C", "pass?", "yellow"), ("C " * 50, "FAIL", "red")],
+    [
+        ("R " * 80, "pass", "green"),
+        ("R " * 9 + "C", "pass?", "yellow"),
+        ("C " * 50, "FAIL", "red"),
+    ],
 )
-def test_outcomes_have_colours_beside_their_words(words: str, mark: str, colour: str) -> None:
+def test_outcomes_have_colours_beside_their_words(
+    words: str, mark: str, colour: str
+) -> None:
     found = run(decide(STRICT, records(words)))
     (shown, markup), (_, text) = shown_lines(found)[1].pieces
     assert (shown, markup[colour], text) == (mark, True, {"bold": True})
@@ -190,14 +228,23 @@ def test_outcomes_have_colours_beside_their_words(words: str, mark: str, colour:
 
 def test_errors_stand_in_the_table_harmlessly_below_why_the_run_ended_early() -> None:
     failed = decide(STRICT, records("R C"))
-    error = "rejection_rate: no valid verdict among 1250 answers \x1b[2J\n::error::c\x07" * 3
+    error = (
+        "rejection_rate: no valid verdict among 1250 answers \x1b[2J\n::error::c\x07"
+        * 3
+    )
     found = run(failed, **{"other-rate": error, "a\x1b[31m": "b"})
     found.failure = "the engine ended\nlast line: \x1b[31mred\x07"
     ended, log, header, row, first, second, *_ = lines(found)
     assert ended == "the engine ended"
     assert log.startswith("last line: ")
     assert header.split() == ["gate", "figure", "n", "threshold", "invalid"]
-    assert row.split()[:5] == ["FAIL?", "bench-rejection_rate", "50.0%", "[9.5,", "90.5]"]
+    assert row.split()[:5] == [
+        "FAIL?",
+        "bench-rejection_rate",
+        "50.0%",
+        "[9.5,",
+        "90.5]",
+    ]
     assert first.startswith("ERROR  other-rate: rejection_rate: no valid verdict among")
     assert len(first) <= WIDTH
     assert second == "ERROR  a: b"
@@ -207,9 +254,14 @@ def test_errors_stand_in_the_table_harmlessly_below_why_the_run_ended_early() ->
 def test_the_shipped_gates_fit_in_a_hundred_columns() -> None:
     everything = records("R " * 120 + "C " * 329 + "R-CRC")
     by_length = sorted(shipped_gates(), key=lambda gate: len(gate.group or ""))
-    longest = {(gate.benchmark, gate.metric, gate.group_kind): gate for gate in by_length}
+    longest = {
+        (gate.benchmark, gate.metric, gate.group_kind): gate for gate in by_length
+    }
     verdicts = [
-        decide(replace(gate, group_kind=None), [as_judged(gate, each) for each in everything])
+        decide(
+            replace(gate, group_kind=None),
+            [as_judged(gate, each) for each in everything],
+        )
         for gate in longest.values()
         if gate.benchmark != "rating_gradient"
     ]
@@ -237,7 +289,9 @@ def as_judged(gate: Gate, record: Record) -> Record:
 def test_every_gate_keeps_its_name_in_a_narrow_terminal(width: int) -> None:
     passed = decide(STRICT, records("R " * 60))
     groups = ("fraud_and_scams_" * 3 + end_ for end_ in ("one", "two"))
-    table = lines(run(passed, *(of_group(passed, group) for group in groups)), width=width)
+    table = lines(
+        run(passed, *(of_group(passed, group) for group in groups)), width=width
+    )
     names = "".join(line.strip() for line in table)
     assert "scams_one" in names.replace(" ", "")
     assert "scams_two" in names.replace(" ", "")
