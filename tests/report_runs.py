@@ -22,8 +22,8 @@ from refusal_checks.gates.decide import Verdict
 from refusal_checks.gates.gate import Gate
 from refusal_checks.judges.trust.canary import Check, JudgeCheck, Mistake
 from refusal_checks.metrics.statistics.intervals import wilson
+from refusal_checks.results.events import Judged, Listener, Progress, Underway
 from refusal_checks.results.manifest import Manifest
-from refusal_checks.results.progress import Judged, Listener, Progress, Underway
 from refusal_checks.results.redact import Redaction
 from refusal_checks.results.run_folder import RunFolder
 from refusal_checks.results.summary import RunSummary, balance, summarise

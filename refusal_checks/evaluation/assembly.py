@@ -20,8 +20,8 @@ from refusal_checks.evaluation.config import (
     RunConfig,
     changed,
 )
+from refusal_checks.evaluation.loading import load_prompts
 from refusal_checks.evaluation.planning import Judges, Plan
-from refusal_checks.evaluation.prompts import load_prompts
 from refusal_checks.gates.gate import Gate
 from refusal_checks.judges import cascade, classifier, panel
 from refusal_checks.judges.base import JudgeSetup

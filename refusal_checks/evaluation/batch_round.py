@@ -18,13 +18,13 @@ from refusal_checks.engines.batch.files import Inbox
 from refusal_checks.engines.batch.models import USED, BatchModels
 from refusal_checks.evaluation.assembly import Parts, assemble, convert
 from refusal_checks.evaluation.config import Folders, RunConfig, configure
-from refusal_checks.evaluation.evaluate import Evaluation, UnreadableError
 from refusal_checks.evaluation.planning import Judges, Plan, Task, prompts_at_once
+from refusal_checks.evaluation.stream import Evaluation, UnreadableError
 from refusal_checks.evaluation.verification import adopt_all
 from refusal_checks.judges import panel
 from refusal_checks.judges.base import Judge
 from refusal_checks.models.candidates import Candidate
-from refusal_checks.results.progress import Listener, Message
+from refusal_checks.results.events import Listener, Message
 from refusal_checks.spec import RunSpec
 
 SLICE = 2000

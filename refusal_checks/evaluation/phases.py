@@ -10,15 +10,15 @@ from refusal_checks.core.records import Record
 from refusal_checks.core.verdicts import Invalid, Reason
 from refusal_checks.engines.servers import Work
 from refusal_checks.evaluation.aio import SingleFlight, gather_or_cancel
-from refusal_checks.evaluation.decide import Decider
-from refusal_checks.evaluation.evaluate import Evaluation, Finished, UnreadableError
+from refusal_checks.evaluation.decider import Decider
 from refusal_checks.evaluation.prepare import PreparedRun
 from refusal_checks.evaluation.rationales import RationaleCollector, judges_up
+from refusal_checks.evaluation.stream import Evaluation, Finished, UnreadableError
 from refusal_checks.gates.decide import Verdict
 from refusal_checks.judges import kind_of, panel
 from refusal_checks.judges.base import Judge, JudgeKind
 from refusal_checks.models.candidates import Answer
-from refusal_checks.results.progress import Progress
+from refusal_checks.results.events import Progress
 
 
 class _UnfitError(Exception):

@@ -16,7 +16,7 @@ from refusal_checks.engines.pool import Engines, PoolSettings, Shared
 from refusal_checks.engines.servers import Servers
 from refusal_checks.evaluation.assembly import Parts, assemble, convert
 from refusal_checks.evaluation.config import BaselineConfig, RunConfig
-from refusal_checks.evaluation.manifest import manifest
+from refusal_checks.evaluation.loading import prompts_of
 from refusal_checks.evaluation.planning import (
     Pending,
     Plan,
@@ -24,7 +24,7 @@ from refusal_checks.evaluation.planning import (
     pending,
     prompts_at_once,
 )
-from refusal_checks.evaluation.prompts import prompts_of
+from refusal_checks.evaluation.provenance import manifest
 from refusal_checks.evaluation.trust import (
     Canary,
     Gradient,

@@ -16,15 +16,14 @@ from refusal_checks.core.records import Record
 from refusal_checks.engines.servers import Work
 from refusal_checks.evaluation.aio import gather_or_cancel
 from refusal_checks.evaluation.forecast import attempts, forecast
-from refusal_checks.evaluation.manifest import effort
+from refusal_checks.evaluation.loading import prompts_of
 from refusal_checks.evaluation.phases import Pipeline
 from refusal_checks.evaluation.planning import Pending
 from refusal_checks.evaluation.prepare import PreparedRun
-from refusal_checks.evaluation.prompts import prompts_of
+from refusal_checks.evaluation.provenance import effort
 from refusal_checks.gates import power
 from refusal_checks.models.spec import Model
-from refusal_checks.results.manifest import EnginesUsed
-from refusal_checks.results.progress import (
+from refusal_checks.results.events import (
     Decided,
     Ended,
     Judged,
@@ -34,6 +33,7 @@ from refusal_checks.results.progress import (
     Turn,
     Underway,
 )
+from refusal_checks.results.manifest import EnginesUsed
 from refusal_checks.results.run_folder import RunFolder
 
 _RARELY = (20_000, 20, 100)

@@ -18,7 +18,7 @@ from refusal_checks.evaluation.run import Run, evaluate_in_turn
 from refusal_checks.gates.gate import Gate
 from refusal_checks.reports import formats
 from refusal_checks.results import project
-from refusal_checks.results.progress import Event, Listener, Message, Prepared
+from refusal_checks.results.events import Event, Listener, Message, Prepared
 from refusal_checks.results.run_folder import RunFolder, RunView
 from refusal_checks.spec import RunSpec
 
@@ -60,7 +60,7 @@ def evaluate(
 
     Args:
         spec: what to evaluate; see ``RunSpec.read``.
-        on_event: is told what happens, one event at a time; see ``results.progress`` for the
+        on_event: is told what happens, one event at a time; see ``results.events`` for the
             events. ``print`` shows them all. The evaluation waits for it. If it raises, it is told
             nothing more, and ``evaluate`` raises that when the evaluation has ended.
         gates: the gates to decide, by candidate; all of them if it is None.

@@ -32,7 +32,6 @@ from refusal_checks.evaluation.config import (
     RunConfig,
     TrustConfig,
 )
-from refusal_checks.evaluation.evaluate import Evaluation
 from refusal_checks.evaluation.planning import (
     Judges,
     Pending,
@@ -43,6 +42,7 @@ from refusal_checks.evaluation.planning import (
     verdict_key,
 )
 from refusal_checks.evaluation.rationales import RationaleCollector
+from refusal_checks.evaluation.stream import Evaluation
 from refusal_checks.evaluation.verification import adopt, with_reasoned
 from refusal_checks.gates.gate import Gate
 from refusal_checks.gates.rates import Evidence

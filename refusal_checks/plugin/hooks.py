@@ -29,7 +29,7 @@ from refusal_checks.reports import messages
 from refusal_checks.reports.explain import doubt
 from refusal_checks.reports.formats import github
 from refusal_checks.reports.terminal import end
-from refusal_checks.results.progress import Event, Prepared, Underway
+from refusal_checks.results.events import Event, Prepared, Underway
 from refusal_checks.results.redact import is_redacted
 from refusal_checks.results.release import explains
 from refusal_checks.results.run_folder import RunView

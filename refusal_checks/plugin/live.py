@@ -20,7 +20,7 @@ from refusal_checks.reports.terminal.progress import (
     progress_bars,
     progress_line,
 )
-from refusal_checks.results.progress import Event, Message, Turn, Underway
+from refusal_checks.results.events import Event, Message, Turn, Underway
 
 if TYPE_CHECKING:
     from rich.live import Live as Region

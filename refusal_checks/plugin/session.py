@@ -44,7 +44,7 @@ from refusal_checks.spec import RunSpec, usual_file
 if TYPE_CHECKING:
     from refusal_checks.evaluation.config import Folders
     from refusal_checks.evaluation.result import RunResult
-    from refusal_checks.results.progress import Listener
+    from refusal_checks.results.events import Listener
     from refusal_checks.results.run_folder import RunView
 
 EXIT_ENGINE = 16

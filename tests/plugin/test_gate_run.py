@@ -165,7 +165,7 @@ def test_a_strict_project_s_warnings_do_not_end_an_evaluation(project: Project) 
     project.conftest(
         """
         import warnings
-        from refusal_checks.evaluation.evaluate import Evaluation
+        from refusal_checks.evaluation.stream import Evaluation
 
         judged = Evaluation._judged
 

@@ -18,7 +18,7 @@ OTHER = ("--candidate", "./other")
 
 INTERRUPTED = """
 import os, signal
-from refusal_checks.evaluation.decide import Decider
+from refusal_checks.evaluation.decider import Decider
 
 def interrupted(self, *args):
     os.kill(os.getpid(), signal.SIGINT)

@@ -23,9 +23,9 @@ from refusal_checks.core.prompts import Prompt
 from refusal_checks.core.records import Record
 from refusal_checks.core.settings import JudgeSampling, Sampling
 from refusal_checks.core.store import Store
-from refusal_checks.evaluation.evaluate import Evaluation
 from refusal_checks.evaluation.planning import LEAST, Task
 from refusal_checks.evaluation.run import _RARELY
+from refusal_checks.evaluation.stream import Evaluation
 from refusal_checks.judges.base import JudgeSetup
 from refusal_checks.judges.kinds import refusal
 from refusal_checks.models.candidates import ServedCandidate

@@ -20,8 +20,8 @@ from refusal_checks.core.verdicts import Invalid
 from refusal_checks.engines.base import EngineSpec
 from refusal_checks.engines.pool import Engines
 from refusal_checks.evaluation.assembly import judge_panels
-from refusal_checks.evaluation.evaluate import Evaluation
 from refusal_checks.evaluation.planning import Judges, Task, prompts_at_once
+from refusal_checks.evaluation.stream import Evaluation
 from refusal_checks.judges.panel import JudgingMethod
 from refusal_checks.models.candidates import ServedCandidate
 from refusal_checks.models.client.answers import Usage

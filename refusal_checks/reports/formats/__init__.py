@@ -7,7 +7,7 @@ A module is a format if it defines what ``Format`` lists. Its name is a key of t
 - ``METAVAR``: what the option takes in place of a FILE, for example ``PROJECT``. The path that
   ``write`` is given is then that word as it is, and no report is said to be at it.
 - ``check()``: raises UserError before an engine starts if the report could not be written.
-- ``follow(runs, path, say)``: shows runs (``results.progress.Underway``) while they go on. What it
+- ``follow(runs, path, say)``: shows runs (``results.events.Underway``) while they go on. What it
   returns is told of each event by ``see(event)``, until ``stop()`` is called; ``say`` prints a
   line. It must not fail.
 - ``written()``: what became of the report, in a few words, if METAVAR is not FILE.
@@ -27,7 +27,7 @@ from refusal_checks.results.run_folder import RunFolder, require_writable
 from refusal_checks.spec import ReportsTable
 
 if TYPE_CHECKING:
-    from refusal_checks.results.progress import Event, Underway
+    from refusal_checks.results.events import Event, Underway
 
 FILE = "FILE"
 

@@ -10,7 +10,7 @@ from refusal_checks.results.run_folder import RunFolder
 
 if TYPE_CHECKING:
     from refusal_checks.reports.page.follow import LivePage
-    from refusal_checks.results.progress import Underway
+    from refusal_checks.results.events import Underway
 
 OPTION = "--html"
 VARIABLE = "REFUSAL_CHECKS_HTML"

@@ -19,7 +19,7 @@ from refusal_checks.metrics.statistics.intervals import Estimate
 from refusal_checks.reports.page import page
 from refusal_checks.reports.page.model import GateRow, rows, sections
 from refusal_checks.reports.page.page import Report
-from refusal_checks.results.progress import Count, Event, Judged, Underway
+from refusal_checks.results.events import Count, Event, Judged, Underway
 from refusal_checks.results.run_folder import RunFolder, RunView
 
 LOOK = 0.5  # seconds between two looks for the first answer

@@ -39,7 +39,7 @@ from refusal_checks.reports.page.several import (
     side_by_side,
     trends,
 )
-from refusal_checks.results.progress import Count
+from refusal_checks.results.events import Count
 from refusal_checks.results.run_folder import RunFolder, RunView
 
 

@@ -17,8 +17,8 @@ from refusal_checks.reports import remarks
 from refusal_checks.reports import rows as table_rows
 from refusal_checks.reports.rows import HEADER, Row
 from refusal_checks.results import project
+from refusal_checks.results.events import Progress
 from refusal_checks.results.export import DISAGREEMENTS
-from refusal_checks.results.progress import Progress
 from refusal_checks.results.release import release_decision
 from refusal_checks.results.summary import RunSummary
 

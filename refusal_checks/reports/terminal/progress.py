@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from refusal_checks.core.text import duration
-from refusal_checks.results.progress import Count, Progress
+from refusal_checks.results.events import Count, Progress
 
 if TYPE_CHECKING:
     from rich.console import RenderableType

@@ -10,11 +10,11 @@ from refusal_checks.core.prompts import Prompt
 from refusal_checks.core.records import Completion, Record
 from refusal_checks.core.store import Store
 from refusal_checks.core.verdicts import Binary, Invalid, Judgement, Label, Reason
-from refusal_checks.evaluation.evaluate import Evaluation
 from refusal_checks.evaluation.planning import Pending, Plan, Task, pending
+from refusal_checks.evaluation.stream import Evaluation
 from refusal_checks.judges.base import Judge
 from refusal_checks.models.candidates import Answer
-from refusal_checks.results.progress import Progress
+from refusal_checks.results.events import Progress
 
 PROMPTS = [Prompt.single(f"p{number}", f"request {number}") for number in range(6)]
 PLAN = {"first": PROMPTS[:4], "second": PROMPTS[4:]}

@@ -22,7 +22,7 @@ from refusal_checks import RunResult, RunSpec, evaluate, load_run
 from refusal_checks.core.errors import DataError, UserError
 from refusal_checks.evaluation import prepare
 from refusal_checks.evaluation.session import Interrupted
-from refusal_checks.results.progress import (
+from refusal_checks.results.events import (
     Decided,
     Ended,
     Event,

@@ -13,8 +13,8 @@ from refusal_checks.core.settings import Sampling
 from refusal_checks.core.store import Store
 from refusal_checks.core.verdicts import Invalid, Reason
 from refusal_checks.evaluation.aio import SingleFlight
-from refusal_checks.evaluation.evaluate import Evaluation
 from refusal_checks.evaluation.planning import Task
+from refusal_checks.evaluation.stream import Evaluation
 from refusal_checks.models.candidates import Answer, ServedCandidate, answer_seed
 from refusal_checks.models.client.capabilities import ALL, Capabilities, Support
 from refusal_checks.models.client.client import Client

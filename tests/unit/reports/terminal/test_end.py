@@ -24,8 +24,8 @@ from refusal_checks.reports.terminal.end import (
     unfinished,
 )
 from refusal_checks.results import project
+from refusal_checks.results.events import Progress
 from refusal_checks.results.manifest import Manifest
-from refusal_checks.results.progress import Progress
 from refusal_checks.results.summary import RunSummary, summarise
 from tests.deciding import decide
 from tests.unit.conftest import records

@@ -12,7 +12,7 @@ from refusal_checks.reports.terminal.progress import (
     progress_bars,
     progress_line,
 )
-from refusal_checks.results.progress import Count, Progress
+from refusal_checks.results.events import Count, Progress
 
 
 def progress(**judged: int) -> Progress:

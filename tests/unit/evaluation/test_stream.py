@@ -22,7 +22,6 @@ from refusal_checks.core.verdicts import (
     Reason,
 )
 from refusal_checks.engines.kinds import vllm
-from refusal_checks.evaluation.evaluate import FIRST, Evaluation, UnreadableError
 from refusal_checks.evaluation.planning import (
     LEAST,
     Pending,
@@ -30,6 +29,7 @@ from refusal_checks.evaluation.planning import (
     Task,
     prompts_at_once,
 )
+from refusal_checks.evaluation.stream import FIRST, Evaluation, UnreadableError
 from refusal_checks.models.spec import Attached, Rule, Served
 from tests.unit.evaluation.scripted import (
     BROKEN,

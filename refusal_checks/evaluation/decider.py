@@ -14,9 +14,9 @@ from refusal_checks.core.records import Completion, Record
 from refusal_checks.core.settings import Sampling
 from refusal_checks.core.text import count
 from refusal_checks.core.verdicts import Binary, Invalid, Reason
+from refusal_checks.evaluation.loading import prompts_of
 from refusal_checks.evaluation.planning import drawn
 from refusal_checks.evaluation.prepare import PreparedRun
-from refusal_checks.evaluation.prompts import prompts_of
 from refusal_checks.gates import baseline
 from refusal_checks.gates.baseline import Scores
 from refusal_checks.gates.decide import Verdict, decide_all

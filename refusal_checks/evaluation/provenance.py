@@ -22,8 +22,8 @@ from refusal_checks.core.text import without_credentials
 from refusal_checks.engines import kinds
 from refusal_checks.evaluation.assembly import Parts
 from refusal_checks.evaluation.config import RunConfig
+from refusal_checks.evaluation.loading import prompts_of
 from refusal_checks.evaluation.planning import Pending
-from refusal_checks.evaluation.prompts import prompts_of
 from refusal_checks.evaluation.verification import Verified
 from refusal_checks.judges import cascade
 from refusal_checks.models.spec import Attached, Model, Served, describe

@@ -24,7 +24,7 @@ from refusal_checks.judges import cascade
 from refusal_checks.judges.base import Judge
 from refusal_checks.metrics.refusal import weights_decide
 from refusal_checks.models.candidates import Answer
-from refusal_checks.results.progress import Progress
+from refusal_checks.results.events import Progress
 
 Finished = Callable[[str, Sequence[Record]], None]
 """Called with a benchmark's name and all its records once they are complete."""

@@ -11,7 +11,7 @@ from refusal_checks.core.prompts import Prompt
 from refusal_checks.core.records import Completion, Record, unusable
 from refusal_checks.core.settings import Sampling
 from refusal_checks.core.verdicts import Binary, Invalid, Label, Reason
-from refusal_checks.evaluation.decide import Decider, truncation_remarks
+from refusal_checks.evaluation.decider import Decider, truncation_remarks
 from refusal_checks.evaluation.prepare import PreparedRun
 from refusal_checks.gates.gate import Gate
 
