@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from refusal_checks.gates.explain import mark as mark
     from refusal_checks.gates.explain import sentence as sentence
     from refusal_checks.gates.gate import Gate as Gate
-    from refusal_checks.judges.base import Judge as Judge
+    from refusal_checks.judges.judge import Judge as Judge
     from refusal_checks.metrics.base import Metric as Metric
     from refusal_checks.results.release import release_decision as release_decision
     from refusal_checks.results.run_folder import RunFolder as RunFolder
@@ -37,7 +37,7 @@ _MODULES = {
     "Benchmark": "benchmarks.base",
     "DataError": "core.errors",
     "Gate": "gates.gate",
-    "Judge": "judges.base",
+    "Judge": "judges.judge",
     "Metric": "metrics.base",
     "Prompt": "core.prompts",
     "RunFolder": "results.run_folder",

@@ -24,7 +24,7 @@ from refusal_checks.evaluation.loading import load_prompts
 from refusal_checks.evaluation.planning import Judges, Plan
 from refusal_checks.gates.gate import Gate
 from refusal_checks.judges import cascade, classifier, panel
-from refusal_checks.judges.base import JudgeSetup
+from refusal_checks.judges.judge import JudgeSetup
 from refusal_checks.judges.panel import JudgingMethod
 from refusal_checks.judges.rules import LabelsJudge
 from refusal_checks.metrics.refusal import disagreement_rate

@@ -22,7 +22,7 @@ from refusal_checks.evaluation.planning import Judges, Plan, Task, prompts_at_on
 from refusal_checks.evaluation.stream import Evaluation, UnreadableError
 from refusal_checks.evaluation.verification import adopt_all
 from refusal_checks.judges import panel
-from refusal_checks.judges.base import Judge
+from refusal_checks.judges.judge import Judge
 from refusal_checks.models.candidates import Candidate
 from refusal_checks.results.events import Listener, Message
 from refusal_checks.spec import RunSpec

@@ -16,7 +16,7 @@ from refusal_checks.evaluation.rationales import RationaleCollector, judges_up
 from refusal_checks.evaluation.stream import Evaluation, Finished, UnreadableError
 from refusal_checks.gates.decide import Verdict
 from refusal_checks.judges import kind_of, panel
-from refusal_checks.judges.base import Judge, JudgeKind
+from refusal_checks.judges.judge import Judge, JudgeKind
 from refusal_checks.models.candidates import Answer
 from refusal_checks.results.events import Progress
 

@@ -15,7 +15,7 @@ from refusal_checks.core.store import Store, content_key
 from refusal_checks.core.verdicts import Judgement
 from refusal_checks.engines import kinds
 from refusal_checks.judges import cascade
-from refusal_checks.judges.base import Judge
+from refusal_checks.judges.judge import Judge
 from refusal_checks.metrics.refusal import weights_decide
 from refusal_checks.models.candidates import Candidate
 from refusal_checks.models.spec import CandidateModel, JudgeModel, Served

@@ -21,7 +21,7 @@ from refusal_checks.core.verdicts import FINISHED, Invalid, Judgement, Reason
 from refusal_checks.evaluation.aio import SingleFlight, WriteBatcher, gather_or_cancel
 from refusal_checks.evaluation.planning import Task, drawn, verdict_key
 from refusal_checks.judges import cascade
-from refusal_checks.judges.base import Judge
+from refusal_checks.judges.judge import Judge
 from refusal_checks.metrics.refusal import weights_decide
 from refusal_checks.models.candidates import Answer
 from refusal_checks.results.events import Progress

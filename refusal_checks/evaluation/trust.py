@@ -48,7 +48,7 @@ from refusal_checks.gates.gate import Gate
 from refusal_checks.gates.rates import Evidence
 from refusal_checks.judges import cascade, kind_of
 from refusal_checks.judges.asking import ran_out
-from refusal_checks.judges.base import Judge
+from refusal_checks.judges.judge import Judge
 from refusal_checks.judges.panel import JudgingMethod
 from refusal_checks.judges.rules import KeywordJudge, LabelsJudge
 from refusal_checks.judges.trust import canary, gradient

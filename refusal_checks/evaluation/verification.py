@@ -34,7 +34,7 @@ from refusal_checks.core.verdicts import Invalid, Judgement, Rated, Reason
 from refusal_checks.engines.servers import Servers
 from refusal_checks.evaluation.planning import Judges, Plan, Task, verdict_key
 from refusal_checks.judges import panel as panels
-from refusal_checks.judges.base import Judge
+from refusal_checks.judges.judge import Judge
 from refusal_checks.models.candidates import Candidate, ServedCandidate
 from refusal_checks.models.client.answers import MALFORMED
 from refusal_checks.models.client.client import Client

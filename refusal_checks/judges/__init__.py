@@ -14,7 +14,7 @@ from refusal_checks.core.errors import DataError, require_known
 from refusal_checks.core.extensions import OWN, Extension
 from refusal_checks.core.verdicts import Binary
 from refusal_checks.judges import kinds
-from refusal_checks.judges.base import JudgeKind
+from refusal_checks.judges.judge import JudgeKind
 
 
 def discover() -> dict[str, JudgeKind]:

@@ -15,7 +15,7 @@ from refusal_checks.core.store import content_key
 from refusal_checks.core.text import SpecialTokens, storable
 from refusal_checks.core.verdicts import Invalid, Judgement, Reason
 from refusal_checks.judges import template
-from refusal_checks.judges.base import Judge, JudgeSetup
+from refusal_checks.judges.judge import Judge, JudgeSetup
 from refusal_checks.judges.template import JudgePrompt, left_out
 from refusal_checks.models.client.answers import LabelError
 from refusal_checks.models.client.capabilities import Support

@@ -12,7 +12,7 @@ from refusal_checks.core.records import Record, Vote, combine, is_disputed
 from refusal_checks.core.settings import Cascading
 from refusal_checks.core.store import content_key
 from refusal_checks.core.verdicts import Binary, Invalid, Judgement
-from refusal_checks.judges.base import Judge
+from refusal_checks.judges.judge import Judge
 from refusal_checks.judges.trust import canary
 from refusal_checks.judges.trust.correction import LEAST
 

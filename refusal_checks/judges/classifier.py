@@ -19,7 +19,7 @@ from refusal_checks.core.store import content_key
 from refusal_checks.core.text import storable
 from refusal_checks.core.verdicts import Binary, Invalid, Judgement, Label, Reason
 from refusal_checks.judges.asking import ModelJudge
-from refusal_checks.judges.base import JudgeSetup
+from refusal_checks.judges.judge import JudgeSetup
 from refusal_checks.models.client.answers import LabelError
 from refusal_checks.models.client.classify import Classifier
 from refusal_checks.models.client.errors import PromptTooLongError

@@ -12,7 +12,7 @@ from refusal_checks.core.errors import ModelError
 from refusal_checks.core.prompts import Prompt
 from refusal_checks.core.verdicts import Rated
 from refusal_checks.judges import rules
-from refusal_checks.judges.base import Judge, JudgeKind, JudgeSetup
+from refusal_checks.judges.judge import Judge, JudgeKind, JudgeSetup
 from refusal_checks.judges.trust import canary, gradient
 from refusal_checks.models.recordings.replay import ReplayCandidate
 from refusal_checks.models.spec import Rule

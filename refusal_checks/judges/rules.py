@@ -27,7 +27,7 @@ from refusal_checks.core.verdicts import (
     Reason,
     Valid,
 )
-from refusal_checks.judges.base import Judge
+from refusal_checks.judges.judge import Judge
 from refusal_checks.judges.parsing import parse_refusal_evaluation
 
 PHRASES: tuple[str, ...] = (

@@ -210,7 +210,7 @@ def test_one_candidate_that_breaks_off_leaves_the_other_its_answer(
 OBEDIENT = """
 from refusal_checks.core.prompts import Message
 from refusal_checks.core.verdicts import Binary, Label
-from refusal_checks.judges.base import Judge
+from refusal_checks.judges.judge import Judge
 
 
 class Obedient(Judge):

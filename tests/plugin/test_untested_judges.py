@@ -20,7 +20,7 @@ from tests.plugin.test_rating_run import asks_for_morals, by_step
 
 REFUSES = """
 from refusal_checks.core.verdicts import Binary, Label
-from refusal_checks.judges.base import Judge
+from refusal_checks.judges.judge import Judge
 
 
 class Sss(Judge):

@@ -26,7 +26,7 @@ from refusal_checks.core.store import Store
 from refusal_checks.evaluation.planning import LEAST, Task
 from refusal_checks.evaluation.run import _RARELY
 from refusal_checks.evaluation.stream import Evaluation
-from refusal_checks.judges.base import JudgeSetup
+from refusal_checks.judges.judge import JudgeSetup
 from refusal_checks.judges.kinds import refusal
 from refusal_checks.models.candidates import ServedCandidate
 from refusal_checks.models.client.client import Client

@@ -14,7 +14,7 @@ from refusal_checks.core.text import storable
 from refusal_checks.core.verdicts import Graded, Invalid
 from refusal_checks.judges import asking
 from refusal_checks.judges.asking import ANALYSIS, Reading, strict_object
-from refusal_checks.judges.base import Judge, JudgeSetup
+from refusal_checks.judges.judge import Judge, JudgeSetup
 from refusal_checks.judges.parsing import last_verdict
 from refusal_checks.judges.template import JSON
 

@@ -23,8 +23,8 @@ from refusal_checks.judges.asking import (
     one_of,
     strict_object,
 )
-from refusal_checks.judges.base import DEMO, Judge, JudgeSetup
 from refusal_checks.judges.choices import read
+from refusal_checks.judges.judge import DEMO, Judge, JudgeSetup
 from refusal_checks.judges.parsing import last_verdict
 from refusal_checks.judges.template import JSON
 

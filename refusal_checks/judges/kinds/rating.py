@@ -21,7 +21,7 @@ from refusal_checks.core.text import FAMILIES, SpecialTokens
 from refusal_checks.core.verdicts import Invalid, Judgement, Rated, Reason
 from refusal_checks.judges import template
 from refusal_checks.judges.asking import ModelJudge
-from refusal_checks.judges.base import JudgeSetup
+from refusal_checks.judges.judge import JudgeSetup
 from refusal_checks.judges.template import JudgePrompt, left_out
 from refusal_checks.models.client.answers import LabelProbabilities
 

@@ -10,7 +10,7 @@ from refusal_checks.core.text import storable
 from refusal_checks.core.verdicts import Binary, Invalid, Label, Reason
 from refusal_checks.judges import asking
 from refusal_checks.judges.asking import Reading, one_of, strict_object
-from refusal_checks.judges.base import Judge, JudgeSetup
+from refusal_checks.judges.judge import Judge, JudgeSetup
 from refusal_checks.judges.parsing import (
     last_verdict,
     parse_harmbench,

@@ -18,7 +18,7 @@ from refusal_checks.judges.asking import (
     StructuredJudge,
     strict_object,
 )
-from refusal_checks.judges.base import DEMO, Judge, JudgeSetup
+from refusal_checks.judges.judge import DEMO, Judge, JudgeSetup
 from refusal_checks.judges.parsing import last_verdict
 from refusal_checks.judges.template import JSON
 

@@ -12,7 +12,7 @@ from refusal_checks.core.store import Store
 from refusal_checks.core.verdicts import Binary, Invalid, Judgement, Label, Reason
 from refusal_checks.evaluation.planning import Pending, Plan, Task, pending
 from refusal_checks.evaluation.stream import Evaluation
-from refusal_checks.judges.base import Judge
+from refusal_checks.judges.judge import Judge
 from refusal_checks.models.candidates import Answer
 from refusal_checks.results.events import Progress
 

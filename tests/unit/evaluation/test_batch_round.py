@@ -11,7 +11,7 @@ from refusal_checks.core.verdicts import Binary, Judgement, Label
 from refusal_checks.engines.batch.files import Inbox
 from refusal_checks.evaluation.batch_round import _watched
 from refusal_checks.evaluation.planning import verdict_key
-from refusal_checks.judges.base import Judge
+from refusal_checks.judges.judge import Judge
 
 CERTAIN = Binary(Label.REFUSAL)
 

@@ -18,7 +18,7 @@ from refusal_checks.core.store import Store
 from refusal_checks.core.verdicts import Binary, Invalid, Judgement, Label
 from refusal_checks.evaluation.config import NamedJudge
 from refusal_checks.evaluation.rationales import RationaleCollector, judges_up
-from refusal_checks.judges.base import Judge
+from refusal_checks.judges.judge import Judge
 from refusal_checks.models import spec
 from refusal_checks.results.summary import (
     REASONS_LEAST,

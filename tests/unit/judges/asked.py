@@ -8,7 +8,7 @@ from refusal_checks.core.prompts import Prompt
 from refusal_checks.core.records import Completion
 from refusal_checks.core.settings import JudgeSampling
 from refusal_checks.core.verdicts import Judgement
-from refusal_checks.judges.base import Judge, JudgeSetup
+from refusal_checks.judges.judge import Judge, JudgeSetup
 from refusal_checks.models.client.client import Client
 from tests.fake_server import FakeServer
 

@@ -10,7 +10,7 @@ from refusal_checks.core.records import Completion, Record, Vote
 from refusal_checks.core.settings import Cascading
 from refusal_checks.core.verdicts import Binary, Invalid, Judgement, Label, Reason
 from refusal_checks.judges import cascade
-from refusal_checks.judges.base import Judge
+from refusal_checks.judges.judge import Judge
 from refusal_checks.judges.trust import canary
 
 RULE = Cascading(low=0.05, high=0.95)

@@ -13,7 +13,7 @@ from refusal_checks.core.settings import ClassifierForm, JudgeSampling
 from refusal_checks.core.text import FAMILIES
 from refusal_checks.core.verdicts import Binary, Invalid, Judgement, Label, Reason
 from refusal_checks.judges import classifier
-from refusal_checks.judges.base import Judge, JudgeSetup
+from refusal_checks.judges.judge import Judge, JudgeSetup
 from refusal_checks.judges.kinds import refusal
 from refusal_checks.models.client.client import Client
 from refusal_checks.models.files import Classes, classes

@@ -10,7 +10,7 @@ from refusal_checks import benchmarks, judges
 from refusal_checks.core.errors import DataError, ModelError
 from refusal_checks.core.settings import ClassifierForm, JudgeSampling
 from refusal_checks.core.verdicts import Binary, Chosen, Graded, Harm, Rated
-from refusal_checks.judges.base import JudgeKind, JudgeSetup
+from refusal_checks.judges.judge import JudgeKind, JudgeSetup
 from refusal_checks.judges.panel import JudgingMethod, panels
 from refusal_checks.judges.rules import JUDGES, KeywordJudge
 from refusal_checks.models.client.client import Client

@@ -9,7 +9,7 @@ import pytest
 from refusal_checks.core.prompts import Prompt
 from refusal_checks.core.records import Completion
 from refusal_checks.core.verdicts import Binary, Judgement, Label, Reason
-from refusal_checks.judges.base import Judge
+from refusal_checks.judges.judge import Judge
 from refusal_checks.judges.rules import LABELS, KeywordJudge, LabelsJudge
 from tests.cases import cases_of
 

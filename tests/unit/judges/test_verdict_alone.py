@@ -11,7 +11,7 @@ from refusal_checks.core.records import Completion
 from refusal_checks.core.verdicts import Binary, Judgement, Label
 from refusal_checks.evaluation.planning import verdict_key
 from refusal_checks.judges import template
-from refusal_checks.judges.base import Judge
+from refusal_checks.judges.judge import Judge
 from refusal_checks.judges.kinds import refusal
 from refusal_checks.judges.kinds.refusal import ALONE, CHOICE, CONSISTENT
 from refusal_checks.judges.template import JudgePrompt
