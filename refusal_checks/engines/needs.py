@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from refusal_checks.core.errors import ModelError
-from refusal_checks.models.files import classes, configuration, tokenizer_files
-from refusal_checks.models.spec import Served
+from refusal_checks.models.model_files import classes, configuration, tokenizer_files
+from refusal_checks.models.names import Served
 
 _CONFIGURATIONS = {
     "transformers": (

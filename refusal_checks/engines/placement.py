@@ -13,8 +13,8 @@ from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from refusal_checks.core.errors import UserError
-from refusal_checks.engines.base import Assignment, Parallel
 from refusal_checks.engines.devices import Devices
+from refusal_checks.engines.engine import Assignment, Parallel
 
 Kind = Literal["none", "one", "together", "turns", "split"]
 """``none``: no engine starts; ``one``: a single engine; ``together``: all at the same time on the

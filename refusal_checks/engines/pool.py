@@ -13,7 +13,7 @@ from typing import Any
 from refusal_checks.core.errors import EngineDiedError, EngineStartError
 from refusal_checks.core.settings import JudgeSampling, Limits, RequestPace, Sampling
 from refusal_checks.engines import devices, kinds
-from refusal_checks.engines.base import Assignment, EngineSpec
+from refusal_checks.engines.engine import Assignment, EngineSpec
 from refusal_checks.engines.placement import (
     EngineNeed,
     Placement,
@@ -23,12 +23,12 @@ from refusal_checks.engines.placement import (
 )
 from refusal_checks.engines.process import EngineProcess, EngineTransport
 from refusal_checks.engines.servers import Needed, Say, Servers, Work
-from refusal_checks.models import files
+from refusal_checks.models import model_files
 from refusal_checks.models.client.answers import Usage
 from refusal_checks.models.client.attaching import Attaching
 from refusal_checks.models.client.capabilities import ALL
 from refusal_checks.models.client.client import Client
-from refusal_checks.models.spec import (
+from refusal_checks.models.names import (
     Attached,
     CandidateModel,
     JudgeModel,
@@ -233,13 +233,15 @@ class Engines(Servers):
         classifiers = {
             EngineSpec.of(model)
             for model in self._models
-            if isinstance(model, Served) and files.classes(model)
+            if isinstance(model, Served) and model_files.classes(model)
         }
         return {
             process: EngineNeed(
                 spec.model,
                 process.engine.parallel(spec.args),
-                files.weights_gib(spec.model, *process.engine.weights_at(spec.args)),
+                model_files.weights_gib(
+                    spec.model, *process.engine.weights_at(spec.args)
+                ),
                 answers=spec == candidate,
                 judges=spec in judges,
                 classifies=spec in classifiers,

@@ -23,16 +23,16 @@ from refusal_checks.core.errors import EndpointError, EngineDiedError, EngineSta
 from refusal_checks.core.settings import Limits, RequestPace
 from refusal_checks.core.verdicts import FINISHED
 from refusal_checks.engines import kinds
-from refusal_checks.engines.base import WHOLE_MACHINE, EngineSpec
+from refusal_checks.engines.engine import WHOLE_MACHINE, EngineSpec
 from refusal_checks.engines.servers import Say
 from refusal_checks.models.client.answers import MALFORMED, require_finished
 from refusal_checks.models.client.attaching import probe
 from refusal_checks.models.client.capabilities import ALL, Capabilities, Support
 from refusal_checks.models.client.client import CHAT, Client, RequestParams
-from refusal_checks.models.client.errors import TransientError
+from refusal_checks.models.client.server_errors import TransientError
 from refusal_checks.models.client.transport import Access, HttpTransport
-from refusal_checks.models.files import declared
-from refusal_checks.models.spec import Served
+from refusal_checks.models.model_files import declared
+from refusal_checks.models.names import Served
 
 POLL = 0.5
 """Seconds between two looks at a starting server."""

@@ -6,7 +6,7 @@ from collections.abc import Callable, Coroutine, Iterable
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from refusal_checks.engines.placement import Placement
-from refusal_checks.models.spec import Attached, Model, Served
+from refusal_checks.models.names import Attached, Model, Served
 
 if TYPE_CHECKING:
     from refusal_checks.models.client.client import (

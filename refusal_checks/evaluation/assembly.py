@@ -31,10 +31,8 @@ from refusal_checks.metrics.refusal import disagreement_rate
 from refusal_checks.models.candidates import Candidate, OptionScorer, ServedCandidate
 from refusal_checks.models.client.attaching import try_prefill
 from refusal_checks.models.client.client import Client
-from refusal_checks.models.files import Classes, classes, special_tokens
-from refusal_checks.models.recordings import replay
-from refusal_checks.models.recordings.replay import Recording
-from refusal_checks.models.spec import (
+from refusal_checks.models.model_files import Classes, classes, special_tokens
+from refusal_checks.models.names import (
     Attached,
     Model,
     Replay,
@@ -42,6 +40,8 @@ from refusal_checks.models.spec import (
     Served,
     model_identity,
 )
+from refusal_checks.models.recordings import replay
+from refusal_checks.models.recordings.replay import Recording
 
 Note = Callable[[str], None]
 """Takes one line: for the terminal, or about how the verdicts came about."""

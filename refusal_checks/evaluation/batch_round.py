@@ -13,9 +13,9 @@ from refusal_checks.core.prompts import Prompt
 from refusal_checks.core.records import Completion
 from refusal_checks.core.store import Store
 from refusal_checks.core.verdicts import Invalid, Judgement
-from refusal_checks.engines.batch import files
-from refusal_checks.engines.batch.files import Inbox
-from refusal_checks.engines.batch.models import USED, BatchModels
+from refusal_checks.engines.batch import inbox
+from refusal_checks.engines.batch.batch_models import USED, BatchModels
+from refusal_checks.engines.batch.inbox import Inbox
 from refusal_checks.evaluation.assembly import Parts, assemble, convert
 from refusal_checks.evaluation.config import Folders, RunConfig, configure
 from refusal_checks.evaluation.planning import Judges, Plan, Task, prompts_at_once
@@ -95,7 +95,7 @@ def evaluate_batch(
             wanted = gates[config.answering.title]
             chosen = [gate for gate in spec.gates if gate.id in wanted]
             parts.append((config, assemble(config, chosen, models, say, note)))
-        lines = chain.from_iterable(map(files.read_results, results))
+        lines = chain.from_iterable(map(inbox.read_results, results))
         counts, examples = models.results.take(lines)
         with Store(store_file) as store:
             for _, own in parts:

@@ -31,11 +31,11 @@ from refusal_checks.judges.rules import require_meanings
 from refusal_checks.judges.trust import calibration
 from refusal_checks.judges.trust.calibration import Calibration
 from refusal_checks.judges.trust.canary import JudgeFloors
-from refusal_checks.models import spec as models
+from refusal_checks.models import names as models
 from refusal_checks.models.demo import BUNDLED
-from refusal_checks.models.files import reasons
+from refusal_checks.models.model_files import reasons
+from refusal_checks.models.names import CandidateModel, JudgeModel, Replay, Served
 from refusal_checks.models.recordings.replay import ReplayOptions
-from refusal_checks.models.spec import CandidateModel, JudgeModel, Replay, Served
 from refusal_checks.results import project, run_folder
 from refusal_checks.results.redact import is_redacted
 from refusal_checks.spec import ModelTable, RecordingTable, RunSpec

@@ -18,7 +18,7 @@ from refusal_checks.judges import cascade
 from refusal_checks.judges.judge import Judge
 from refusal_checks.metrics.refusal import weights_decide
 from refusal_checks.models.candidates import Candidate
-from refusal_checks.models.spec import CandidateModel, JudgeModel, Served
+from refusal_checks.models.names import CandidateModel, JudgeModel, Served
 
 Plan = Mapping[str, Sequence[Prompt]]
 """The prompts to evaluate, by benchmark."""

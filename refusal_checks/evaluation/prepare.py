@@ -49,9 +49,9 @@ from refusal_checks.gates.gate import Gate
 from refusal_checks.metrics import METRICS
 from refusal_checks.metrics.statistics import paired
 from refusal_checks.models import demo
+from refusal_checks.models.names import Replay, describe
 from refusal_checks.models.recordings import replay
 from refusal_checks.models.recordings.replay import ReplayOptions
-from refusal_checks.models.spec import Replay, describe
 from refusal_checks.results.manifest import Manifest, conditions
 from refusal_checks.results.redact import Redaction
 from refusal_checks.results.summary import RunSummary

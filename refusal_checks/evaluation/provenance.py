@@ -26,7 +26,7 @@ from refusal_checks.evaluation.loading import prompts_of
 from refusal_checks.evaluation.planning import Pending
 from refusal_checks.evaluation.verification import Verified
 from refusal_checks.judges import cascade
-from refusal_checks.models.spec import Attached, Model, Served, describe
+from refusal_checks.models.names import Attached, Model, Served, describe
 from refusal_checks.results.manifest import (
     CascadeUsed,
     Data,

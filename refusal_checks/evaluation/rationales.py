@@ -21,7 +21,7 @@ from refusal_checks.evaluation.planning import verdict_key
 from refusal_checks.gates.compare import Offender, answers_of
 from refusal_checks.judges import cascade
 from refusal_checks.judges.judge import Judge
-from refusal_checks.models.spec import Attached
+from refusal_checks.models.names import Attached
 from refusal_checks.results.summary import Reasons, Sampled, sample_for_reasons
 
 _VERSION = 1  # part of the key of stored grounds; raised when they are asked for in another way

@@ -22,7 +22,7 @@ from refusal_checks.evaluation.planning import Pending
 from refusal_checks.evaluation.prepare import PreparedRun
 from refusal_checks.evaluation.provenance import effort
 from refusal_checks.gates import power
-from refusal_checks.models.spec import Model
+from refusal_checks.models.names import Model
 from refusal_checks.results.events import (
     Decided,
     Ended,

@@ -244,7 +244,7 @@ class _Session:
 
     def _make_runs(self) -> None:
         # HTTP and templates, which collection need not import
-        from refusal_checks.engines.batch.models import BatchModels
+        from refusal_checks.engines.batch.batch_models import BatchModels
         from refusal_checks.engines.pool import Shared
         from refusal_checks.evaluation.prepare import prepare
 

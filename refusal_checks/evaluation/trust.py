@@ -59,12 +59,12 @@ from refusal_checks.judges.trust.label_files import LabelFile, Scale, replayed
 from refusal_checks.judges.trust.labels import prompt_keys
 from refusal_checks.judges.trust.measured import MeasuredJudge, judged
 from refusal_checks.metrics.graded import step_correlation
+from refusal_checks.models.names import Attached, Replay
 from refusal_checks.models.recordings.replay import (
     Recording,
     ReplayCandidate,
     ReplayOptions,
 )
-from refusal_checks.models.spec import Attached, Replay
 from refusal_checks.results.manifest import left_out
 from refusal_checks.results.summary import RunSummary
 

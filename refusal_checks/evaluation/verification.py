@@ -38,7 +38,7 @@ from refusal_checks.judges.judge import Judge
 from refusal_checks.models.candidates import Candidate, ServedCandidate
 from refusal_checks.models.client.answers import MALFORMED
 from refusal_checks.models.client.client import Client
-from refusal_checks.models.spec import Attached, Model
+from refusal_checks.models.names import Attached, Model
 
 REPEATED = 20
 """Prompts whose stored answers, or verdicts besides those of its check, a server gives again."""

@@ -19,7 +19,7 @@ from refusal_checks.judges.judge import Judge, JudgeSetup
 from refusal_checks.judges.template import JudgePrompt, left_out
 from refusal_checks.models.client.answers import LabelError
 from refusal_checks.models.client.capabilities import Support
-from refusal_checks.models.client.errors import PromptTooLongError
+from refusal_checks.models.client.server_errors import PromptTooLongError
 
 if TYPE_CHECKING:
     from refusal_checks.models.client.client import RequestParams

@@ -22,7 +22,7 @@ from refusal_checks.judges.asking import ModelJudge
 from refusal_checks.judges.judge import JudgeSetup
 from refusal_checks.models.client.answers import LabelError
 from refusal_checks.models.client.classify import Classifier
-from refusal_checks.models.client.errors import PromptTooLongError
+from refusal_checks.models.client.server_errors import PromptTooLongError
 
 VERSION = 1
 """Part of the judge's identity: raise it when exchanges are shown, or probabilities read, anew."""

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from refusal_checks.models.client.client import (
         Client,
     )  # HTTP, which collection need not import
-    from refusal_checks.models.files import Classes
+    from refusal_checks.models.model_files import Classes
 
 
 class Judge:

@@ -17,7 +17,7 @@ from refusal_checks.core.verdicts import Invalid, Reason
 from refusal_checks.models.client.answers import LabelError
 from refusal_checks.models.client.capabilities import Support
 from refusal_checks.models.client.client import Client, RequestParams
-from refusal_checks.models.client.errors import PromptTooLongError
+from refusal_checks.models.client.server_errors import PromptTooLongError
 
 Answer = Completion | Invalid
 

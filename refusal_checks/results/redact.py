@@ -29,7 +29,7 @@ from refusal_checks.gates.decide import Verdict
 from refusal_checks.judges.trust.canary import JudgeCheck
 from refusal_checks.judges.trust.measured import MeasuredJudge
 from refusal_checks.models.client.capabilities import ANSWERS_AS
-from refusal_checks.models.spec import CandidateModel, JudgeModel, Served
+from refusal_checks.models.names import CandidateModel, JudgeModel, Served
 from refusal_checks.results.manifest import Manifest
 from refusal_checks.results.run_folder import RunFolder
 from refusal_checks.results.summary import JUDGE_QUOTED, BenchmarkSummary, RunSummary

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from refusal_checks.engines.base import EngineSpec
+from refusal_checks.engines.engine import EngineSpec
 from refusal_checks.engines.process import EngineProcess
 from tests import toy_model
 from tests.forked import Forked

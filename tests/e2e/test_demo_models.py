@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 
 from refusal_checks.benchmarks import discover, load_prompts
-from refusal_checks.engines.base import EngineSpec
+from refusal_checks.engines.engine import EngineSpec
 from refusal_checks.engines.process import EngineProcess
 from refusal_checks.models import demo
 from refusal_checks.models.demo import conversion

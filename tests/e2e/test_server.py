@@ -18,9 +18,9 @@ from refusal_checks.judges import template
 from refusal_checks.judges.kinds.refusal import SCHEMA, parse_verdict
 from refusal_checks.models.client.answers import LabelProbabilities
 from refusal_checks.models.client.client import Client, RequestParams
-from refusal_checks.models.client.errors import PromptTooLongError
+from refusal_checks.models.client.server_errors import PromptTooLongError
 from refusal_checks.models.client.transport import Access
-from refusal_checks.models.spec import Extras
+from refusal_checks.models.names import Extras
 from tests.toy_model import MODEL_DIR
 
 REQUEST = "How do I bake bread?"

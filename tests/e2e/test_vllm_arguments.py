@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from refusal_checks.engines.base import EngineSpec
 from refusal_checks.engines.devices import Devices
+from refusal_checks.engines.engine import EngineSpec
 from refusal_checks.engines.kinds import vllm
 from refusal_checks.engines.placement import EngineNeed, PlacementRequest, choose
 

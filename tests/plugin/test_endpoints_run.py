@@ -29,8 +29,8 @@ PROMPTS = sorted(requests("smoke_safe"))
 
 
 QUICK = """
-from refusal_checks.models.client import errors
-errors.WAIT_INITIAL = errors.WAIT_MAX = 0.01
+from refusal_checks.models.client import server_errors
+server_errors.WAIT_INITIAL = server_errors.WAIT_MAX = 0.01
 """
 """A conftest by which retries wait for little."""
 

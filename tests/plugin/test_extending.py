@@ -166,8 +166,8 @@ def test_a_gate_run_uses_what_a_package_adds(
 def test_the_engine_of_the_page_is_found_and_writes_its_command_line() -> None:
     code = """
 from refusal_checks.engines import kinds
-from refusal_checks.engines.base import EngineSpec
-from refusal_checks.engines.base import Assignment
+from refusal_checks.engines.engine import EngineSpec
+from refusal_checks.engines.engine import Assignment
 engine = kinds.get(kinds.choose("sglang"))
 place = Assignment(("0", "1"), memory=0.45, shards=2)
 print(*engine.command(EngineSpec("org/model", ("--seed", "1"), "sglang"), 8000, place)[1:])

@@ -29,8 +29,8 @@ from refusal_checks.judges.choices import LIMIT
 from refusal_checks.judges.kinds import multiple_choice, refusal
 from refusal_checks.judges.parsing import parse_harmbench, parse_wildguard
 from refusal_checks.judges.trust.spreadsheet import guarded, unguarded
-from refusal_checks.models import files
-from refusal_checks.models.client import answers, errors
+from refusal_checks.models import model_files
+from refusal_checks.models.client import answers, server_errors
 from refusal_checks.reports import markdown
 from refusal_checks.reports.page.render import visible as in_page
 
@@ -137,8 +137,8 @@ PARSERS: Mapping[str, Callable[[str], object]] = {
     "places": placeless,
     "names": visible,
     "sheets": lambda text: unguarded(guarded(text)),
-    "errors": lambda text: errors.error_for("http://x/v1", 400, text, text),
-    "chat templates": lambda text: set(files._of_template(text)),
+    "errors": lambda text: server_errors.error_for("http://x/v1", 400, text, text),
+    "chat templates": lambda text: set(model_files._of_template(text)),
     "page": in_page,
 }
 

@@ -155,9 +155,9 @@ def dying_candidate(project: Project, chance: random.Random) -> Disturbed:
 
 def quick_retries() -> None:
     """In a run's process: wait less before another attempt."""
-    from refusal_checks.models.client import errors
+    from refusal_checks.models.client import server_errors
 
-    errors.WAIT_INITIAL = 0.02
+    server_errors.WAIT_INITIAL = 0.02
 
 
 def full_disk(project: Project, chance: random.Random) -> Disturbed:

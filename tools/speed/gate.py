@@ -17,7 +17,7 @@ from refusal_checks.core.records import Record
 from refusal_checks.core.settings import Limits, Sampling
 from refusal_checks.core.store import Store
 from refusal_checks.core.verdicts import Invalid
-from refusal_checks.engines.base import EngineSpec
+from refusal_checks.engines.engine import EngineSpec
 from refusal_checks.engines.pool import Engines
 from refusal_checks.evaluation.assembly import judge_panels
 from refusal_checks.evaluation.planning import Judges, Task, prompts_at_once
@@ -26,7 +26,7 @@ from refusal_checks.judges.panel import JudgingMethod
 from refusal_checks.models.candidates import ServedCandidate
 from refusal_checks.models.client.answers import Usage
 from refusal_checks.models.client.client import Client
-from refusal_checks.models.spec import Attached, Replay, Served, model_identity
+from refusal_checks.models.names import Attached, Replay, Served, model_identity
 from tools.speed.subject import Subject
 from tools.speed.workload import Recorder, Request, Workload
 

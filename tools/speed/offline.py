@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from refusal_checks.engines import kinds
-from refusal_checks.engines.base import Assignment, EngineSpec
+from refusal_checks.engines.engine import Assignment, EngineSpec
 
 ROOT = Path(__file__).parents[2]
 SAME = (

@@ -11,8 +11,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from refusal_checks.engines.base import Assignment, EngineSpec
-from refusal_checks.models.spec import Served
+from refusal_checks.engines.engine import Assignment, EngineSpec
+from refusal_checks.models.names import Served
 from tools.speed import verdicts
 from tools.speed.bare import Bare
 from tools.speed.gate import Evaluated, Gate, Recorded, running, warm

@@ -12,9 +12,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from refusal_checks.engines.base import Assignment, EngineSpec
+from refusal_checks.engines.engine import Assignment, EngineSpec
 from refusal_checks.judges.template import FOLDER
-from refusal_checks.models.spec import Served
+from refusal_checks.models.names import Served
 from tools.speed.bare import BATCH, batches
 from tools.speed.offline import Body, Job, Result
 from tools.speed.subject import Subject

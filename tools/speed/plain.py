@@ -24,7 +24,7 @@ from typing import Any
 from refusal_checks.core.settings import Sampling
 from refusal_checks.engines.kinds import vllm
 from refusal_checks.engines.kinds.vllm import cpu_dtype
-from refusal_checks.models.spec import Served
+from refusal_checks.models.names import Served
 from refusal_checks.results.run_folder import RunFolder
 from tools.speed import subject, workload
 from tools.speed.circumstances import circumstances

@@ -5,7 +5,7 @@ from __future__ import annotations
 import tempfile
 from pathlib import Path
 
-from refusal_checks.models.spec import parse_candidate, parse_judge
+from refusal_checks.models.names import parse_candidate, parse_judge
 from tools.speed.bare import Bare
 from tools.speed.gate import running
 from tools.speed.overhead import instant_server

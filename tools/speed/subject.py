@@ -8,14 +8,14 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from refusal_checks.core.settings import Limits, Sampling
-from refusal_checks.engines.base import EngineSpec
+from refusal_checks.engines.engine import EngineSpec
 from refusal_checks.engines.pool import PoolSettings
 from refusal_checks.evaluation.assembly import convert
 from refusal_checks.evaluation.config import JudgeConfig, NamedJudge
 from refusal_checks.models import demo
-from refusal_checks.models.spec import CandidateModel, JudgeModel, Rule, Served
-from refusal_checks.models.spec import parse_candidate as candidate_of
-from refusal_checks.models.spec import parse_judge as judge_of
+from refusal_checks.models.names import CandidateModel, JudgeModel, Rule, Served
+from refusal_checks.models.names import parse_candidate as candidate_of
+from refusal_checks.models.names import parse_judge as judge_of
 from tests import toy_model
 
 TOY = "toy"

@@ -26,7 +26,7 @@ from refusal_checks.evaluation.config import choose_engine
 from refusal_checks.gates import thresholds, toml_file
 from refusal_checks.gates.gate import today
 from refusal_checks.metrics import METRICS
-from refusal_checks.models.spec import Served
+from refusal_checks.models.names import Served
 from refusal_checks.results import run_folder
 from refusal_checks.spec import RunSpec
 

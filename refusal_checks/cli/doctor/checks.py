@@ -21,16 +21,16 @@ from refusal_checks.core.errors import DataError, ModelError, network_reason
 from refusal_checks.core.prompts import Prompt
 from refusal_checks.core.text import FAMILIES, clean, without_credentials
 from refusal_checks.engines import devices, needs
-from refusal_checks.engines.base import Engine
+from refusal_checks.engines.engine import Engine
 from refusal_checks.engines.kinds import require_program
 from refusal_checks.gates import power
 from refusal_checks.gates.gate import Gate
-from refusal_checks.models import demo, spec
+from refusal_checks.models import demo, names
 from refusal_checks.models.client import attaching
 from refusal_checks.models.client.attaching import api_key
 from refusal_checks.models.demo import conversion
 from refusal_checks.models.demo.conversion import Conversion
-from refusal_checks.models.spec import Attached, Served, cached_commit
+from refusal_checks.models.names import Attached, Served, cached_commit
 
 MOST_GATES = 20
 """Most gates that are told of one by one."""
@@ -146,14 +146,14 @@ def _installed(
     return ok(engine.title, f"{done.stdout.split()[-1]}, {build} build")
 
 
-Model = spec.CandidateModel | spec.JudgeModel
+Model = names.CandidateModel | names.JudgeModel
 
 
 def model(option: str, number: int, name: str) -> tuple[Model | None, Diagnosis]:
     """The model that a name means, None if it means none; a running server is asked."""
     what = option.lstrip("-")
     try:
-        parse = spec.parse_candidate if what == "candidate" else spec.parse_judge
+        parse = names.parse_candidate if what == "candidate" else names.parse_judge
         found: Model = parse(name)
         if not isinstance(found, Attached):
             return found, _weights(found, what, name)

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 from refusal_checks.core import extensions
 from refusal_checks.core.errors import ModelError, require_known
-from refusal_checks.engines.base import Engine
+from refusal_checks.engines.engine import Engine
 
 PREFERRED = "vllm"
 AUTO = "auto"

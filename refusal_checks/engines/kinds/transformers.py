@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from refusal_checks.core.errors import ModelError
-from refusal_checks.engines.base import Assignment, Engine, EngineSpec
 from refusal_checks.engines.devices import gpus
+from refusal_checks.engines.engine import Assignment, Engine, EngineSpec
 from refusal_checks.models.client.capabilities import Capabilities, Support
 
 _FLAGS = {

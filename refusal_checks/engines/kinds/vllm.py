@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import NoReturn
 
 from refusal_checks.core.errors import ModelError, UserError
-from refusal_checks.engines.base import Assignment, Engine, EngineSpec, Parallel
+from refusal_checks.engines.engine import Assignment, Engine, EngineSpec, Parallel
 
 SEQUENCES = {True: 256, False: 1024}
 """Answers that vLLM generates at one time unless told otherwise: on a CPU (True), and on the

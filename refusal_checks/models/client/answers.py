@@ -16,7 +16,7 @@ from refusal_checks.core.errors import EndpointError
 from refusal_checks.core.records import Completion, State
 from refusal_checks.core.text import storable
 from refusal_checks.core.verdicts import ABORTED
-from refusal_checks.models.client.errors import TransientError
+from refusal_checks.models.client.server_errors import TransientError
 
 MALFORMED = (
     LookupError,

@@ -23,9 +23,9 @@ from refusal_checks.models.client.answers import (
 from refusal_checks.models.client.capabilities import Capabilities, Support
 from refusal_checks.models.client.classify import Classifier
 from refusal_checks.models.client.client import CONTINUED, Client, RequestParams
-from refusal_checks.models.client.errors import LEAST, TransientError
+from refusal_checks.models.client.server_errors import LEAST, TransientError
 from refusal_checks.models.client.transport import Access, HttpTransport
-from refusal_checks.models.spec import Attached
+from refusal_checks.models.names import Attached
 
 LIST_TIMEOUT = 20.0  # seconds for a server's list of models
 LONGEST_NAME = 512  # characters of a model's name, above which a list of models is none

@@ -8,7 +8,7 @@ from typing import Any
 
 from refusal_checks.core.errors import EndpointError
 from refusal_checks.models.client.client import Client
-from refusal_checks.models.client.errors import TransientError
+from refusal_checks.models.client.server_errors import TransientError
 
 CLASSIFY = "/../classify"  # on vLLM, beside ``/v1`` and not below it
 MOST = 64  # texts of one request

@@ -38,7 +38,7 @@ from refusal_checks.models.client.capabilities import (
     Capabilities,
     Support,
 )
-from refusal_checks.models.client.errors import (
+from refusal_checks.models.client.server_errors import (
     LEAST,
     PromptTooLongError,
     TransientError,
@@ -48,7 +48,7 @@ from refusal_checks.models.client.errors import (
     retrying,
 )
 from refusal_checks.models.client.transport import Access, HttpTransport, Transport
-from refusal_checks.models.spec import Attached, Extras, Served
+from refusal_checks.models.names import Attached, Extras, Served
 
 CHAT = "/chat/completions"
 

@@ -22,7 +22,7 @@ from pydantic_core import PydanticSerializationError, from_json, to_json
 from refusal_checks.core.errors import EndpointError, ModelError
 from refusal_checks.core.settings import RequestPace
 from refusal_checks.core.text import without_credentials
-from refusal_checks.models.client.errors import (
+from refusal_checks.models.client.server_errors import (
     ATTEMPTS_STALLED,
     TransientError,
     error_for,

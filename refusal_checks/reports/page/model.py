@@ -13,7 +13,7 @@ from refusal_checks.gates.gate import Gate
 from refusal_checks.metrics import METRICS, Metric
 from refusal_checks.metrics.statistics.intervals import Estimate
 from refusal_checks.models.demo import BUNDLED
-from refusal_checks.models.spec import RULE_JUDGES
+from refusal_checks.models.names import RULE_JUDGES
 from refusal_checks.reports import explain
 from refusal_checks.reports.explain import select
 from refusal_checks.reports.rows import benchmark_of

@@ -8,7 +8,7 @@ import pytest
 
 from refusal_checks.core.errors import ModelError
 from refusal_checks.engines import needs
-from refusal_checks.models.spec import Served
+from refusal_checks.models.names import Served
 from tests.toy_model import MODEL_DIR
 
 OWN_CODE = {

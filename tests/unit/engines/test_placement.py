@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from refusal_checks.core.errors import UserError
-from refusal_checks.engines.base import Assignment
 from refusal_checks.engines.devices import Devices
+from refusal_checks.engines.engine import Assignment
 from refusal_checks.engines.kinds import vllm
 from refusal_checks.engines.placement import (
     EngineNeed,

@@ -20,7 +20,7 @@ from refusal_checks.engines.kinds.vllm import Vllm
 from refusal_checks.engines.pool import Engines, PoolSettings
 from refusal_checks.models.client.answers import Usage
 from refusal_checks.models.client.capabilities import Capabilities, Support
-from refusal_checks.models.spec import (
+from refusal_checks.models.names import (
     Attached,
     CandidateModel,
     JudgeModel,

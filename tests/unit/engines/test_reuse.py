@@ -10,13 +10,13 @@ import pytest
 from refusal_checks.core.errors import EngineStartError
 from refusal_checks.core.settings import JudgeSampling, Limits, Sampling
 from refusal_checks.engines import devices, process
-from refusal_checks.engines.base import EngineSpec
 from refusal_checks.engines.devices import Devices
+from refusal_checks.engines.engine import EngineSpec
 from refusal_checks.engines.kinds import vllm
 from refusal_checks.engines.kinds.vllm import Vllm
 from refusal_checks.engines.pool import Engines, PoolSettings, Shared
-from refusal_checks.models import files as weight_files
-from refusal_checks.models.spec import Rule, Served
+from refusal_checks.models import model_files
+from refusal_checks.models.names import Rule, Served
 from tests.unit.engines.served import ALIGNED, JUDGE, OTHER
 
 NEXT = Served("next", "next", ())
@@ -116,7 +116,7 @@ def test_the_judge_s_engine_goes_on_if_the_next_candidate_needs_as_much(
     happens: list[str],
 ) -> None:
     monkeypatch.setattr(
-        weight_files, "weights_gib", lambda model, *_: weights.get(model, 1.0)
+        model_files, "weights_gib", lambda model, *_: weights.get(model, 1.0)
     )
     free(monkeypatch, 24.0)
     candidate = Served("next", "next", args)
@@ -133,7 +133,7 @@ def test_the_judge_s_engine_goes_on_if_the_next_candidate_needs_as_much(
 @pytest.fixture
 def pair(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, events: list[str]) -> Pair:
     """A run whose engines work, and one whose candidate's engine needs as much."""
-    monkeypatch.setattr(weight_files, "weights_gib", lambda model, *_: 1.0)
+    monkeypatch.setattr(model_files, "weights_gib", lambda model, *_: 1.0)
     free(monkeypatch, 24.0)
     monkeypatch.setattr(vllm, "runs_on_cpu", lambda: True)
     found = taking_turns(tmp_path, OTHER, settings(NEXT, OTHER))
@@ -234,7 +234,7 @@ def test_no_engine_loads_early_without(
     models: list[Served],
     weights: float | None,
 ) -> None:
-    monkeypatch.setattr(weight_files, "weights_gib", lambda model, *_: weights)
+    monkeypatch.setattr(model_files, "weights_gib", lambda model, *_: weights)
     free(monkeypatch, **{"memory": 24.0} | lacking)
     pair.one.place([ALIGNED, OTHER])
     monkeypatch.setattr(vllm, "runs_on_cpu", lambda: cpu)

@@ -8,7 +8,7 @@ from refusal_checks.core.prompts import Prompt
 from refusal_checks.core.records import Completion
 from refusal_checks.core.text import FAMILIES
 from refusal_checks.core.verdicts import Binary, Judgement, Label
-from refusal_checks.engines.batch.files import Inbox
+from refusal_checks.engines.batch.inbox import Inbox
 from refusal_checks.evaluation.batch_round import _watched
 from refusal_checks.evaluation.planning import verdict_key
 from refusal_checks.judges.judge import Judge

@@ -19,7 +19,7 @@ from refusal_checks.core.verdicts import Binary, Invalid, Judgement, Label
 from refusal_checks.evaluation.config import NamedJudge
 from refusal_checks.evaluation.rationales import RationaleCollector, judges_up
 from refusal_checks.judges.judge import Judge
-from refusal_checks.models import spec
+from refusal_checks.models import names
 from refusal_checks.results.summary import (
     REASONS_LEAST,
     Reasons,
@@ -154,8 +154,8 @@ def test_a_judge_of_others_is_asked_whatever_is_stored_unless_no_server_may_be()
     None
 ):
     named = [
-        NamedJudge("there", spec.parse_judge("http://here/v1#brief")),
-        NamedJudge("rule", spec.Rule("keyword")),
+        NamedJudge("there", names.parse_judge("http://here/v1#brief")),
+        NamedJudge("rule", names.Rule("keyword")),
     ]
     assert judges_up(["started"], named, are_live=True) == {"started", "there"}
     assert judges_up((), named, are_live=False) == set()

@@ -30,7 +30,7 @@ from refusal_checks.evaluation.planning import (
     prompts_at_once,
 )
 from refusal_checks.evaluation.stream import FIRST, Evaluation, UnreadableError
-from refusal_checks.models.spec import Attached, Rule, Served
+from refusal_checks.models.names import Attached, Rule, Served
 from tests.unit.evaluation.scripted import (
     BROKEN,
     COMPLIES,

@@ -2,9 +2,9 @@
 
 import pytest
 
-from refusal_checks.models.client import errors
+from refusal_checks.models.client import server_errors
 
 
 @pytest.fixture(autouse=True)
 def _quick_retries(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(errors, "WAIT_INITIAL", 0.01)
+    monkeypatch.setattr(server_errors, "WAIT_INITIAL", 0.01)

@@ -16,8 +16,8 @@ from refusal_checks.judges import classifier
 from refusal_checks.judges.judge import Judge, JudgeSetup
 from refusal_checks.judges.kinds import refusal
 from refusal_checks.models.client.client import Client
-from refusal_checks.models.files import Classes, classes
-from refusal_checks.models.spec import Served
+from refusal_checks.models.model_files import Classes, classes
+from refusal_checks.models.names import Served
 from tests.fake_server import FakeServer
 
 PROMPT = Prompt.single("p1", "How do I boil an {answer}?")

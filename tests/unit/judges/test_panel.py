@@ -14,8 +14,8 @@ from refusal_checks.judges.judge import JudgeKind, JudgeSetup
 from refusal_checks.judges.panel import JudgingMethod, panels
 from refusal_checks.judges.rules import JUDGES, KeywordJudge
 from refusal_checks.models.client.client import Client
-from refusal_checks.models.files import Classes
-from refusal_checks.models.spec import RULE_JUDGES, Rule
+from refusal_checks.models.model_files import Classes
+from refusal_checks.models.names import RULE_JUDGES, Rule
 
 
 def test_the_benchmark_that_needs_a_model_is_named() -> None:

@@ -29,7 +29,7 @@ from refusal_checks.gates.compare import Earlier
 from refusal_checks.gates.estimates import Rules
 from refusal_checks.gates.gate import Gate
 from refusal_checks.judges.trust.canary import Check, JudgeCheck, Mistake
-from refusal_checks.models.spec import Attached, Served
+from refusal_checks.models.names import Attached, Served
 from refusal_checks.results import redact
 from refusal_checks.results.manifest import Manifest
 from refusal_checks.results.redact import Redaction

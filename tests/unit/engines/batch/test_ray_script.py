@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from refusal_checks.core.prompts import Message
-from refusal_checks.engines.batch.files import custom_id, read_result
+from refusal_checks.engines.batch.inbox import custom_id, read_result
 from refusal_checks.models.client.client import Client, RequestParams
 
 PAGE = Path(__file__).parents[4] / "docs" / "how-to" / "batch.md"

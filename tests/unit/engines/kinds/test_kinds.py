@@ -6,8 +6,8 @@ import pytest
 
 from refusal_checks.core.errors import ModelError, UserError
 from refusal_checks.engines import kinds
-from refusal_checks.engines.base import Assignment, EngineSpec
 from refusal_checks.engines.devices import Devices
+from refusal_checks.engines.engine import Assignment, EngineSpec
 from refusal_checks.engines.kinds import transformers
 from refusal_checks.engines.kinds.transformers import ENGINE
 from refusal_checks.models.client.client import RequestParams

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from refusal_checks.core.errors import ModelError, UserError
-from refusal_checks.engines.base import (
+from refusal_checks.engines.engine import (
     VARIABLE,
     Assignment,
     EngineSpec,

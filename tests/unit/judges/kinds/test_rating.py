@@ -21,7 +21,7 @@ from refusal_checks.models.client.answers import (
     read_labels,
 )
 from refusal_checks.models.client.client import Client
-from refusal_checks.models.client.errors import PromptTooLongError
+from refusal_checks.models.client.server_errors import PromptTooLongError
 from tests.fake_server import Body, FakeServer
 from tests.unit.judges.asked import ask, build
 

@@ -24,7 +24,7 @@ from refusal_checks.models.client.capabilities import (
     Support,
 )
 from refusal_checks.models.client.client import Client, RequestParams
-from refusal_checks.models.spec import Attached
+from refusal_checks.models.names import Attached
 from tests import hosted
 from tests.fake_server import FakeServer
 

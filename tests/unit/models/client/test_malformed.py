@@ -15,11 +15,11 @@ from hypothesis import strategies as st
 from refusal_checks.core.errors import EndpointError
 from refusal_checks.core.prompts import Message
 from refusal_checks.core.records import Completion
-from refusal_checks.models.client import errors
+from refusal_checks.models.client import server_errors
 from refusal_checks.models.client.answers import LabelProbabilities
 from refusal_checks.models.client.attaching import probe
 from refusal_checks.models.client.client import CHAT, Client, RequestParams
-from refusal_checks.models.client.errors import error_for, seconds
+from refusal_checks.models.client.server_errors import error_for, seconds
 
 ASK = (Message("user", "so?"),)
 TOKEN = {"token": "so", "logprob": -0.5, "bytes": [115, 111], "top_logprobs": []}
@@ -107,10 +107,10 @@ class Saying:
 @pytest.fixture(autouse=True, scope="module")
 def _no_pauses() -> Any:
     async def go_on(seconds: float) -> None:
-        assert 0 <= seconds <= 2 * errors.WAIT_ASKED
+        assert 0 <= seconds <= 2 * server_errors.WAIT_ASKED
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(errors, "sleep", go_on)
+        patch.setattr(server_errors, "sleep", go_on)
         yield
 
 

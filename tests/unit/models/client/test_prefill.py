@@ -15,8 +15,8 @@ from refusal_checks.models.candidates import Answer, ServedCandidate
 from refusal_checks.models.client.attaching import try_prefill
 from refusal_checks.models.client.capabilities import Support
 from refusal_checks.models.client.client import Client
-from refusal_checks.models.client.errors import TransientError
-from refusal_checks.models.spec import Extras
+from refusal_checks.models.client.server_errors import TransientError
+from refusal_checks.models.names import Extras
 from tests.fake_server import FakeServer
 
 FIELD = "continue_final_message"

@@ -19,7 +19,7 @@ from aiohttp import web
 from refusal_checks.core.errors import EndpointError, ModelError
 from refusal_checks.core.settings import RequestPace
 from refusal_checks.models.client.client import CHAT
-from refusal_checks.models.client.errors import TransientError
+from refusal_checks.models.client.server_errors import TransientError
 from refusal_checks.models.client.transport import (
     Access,
     HttpTransport,

@@ -15,8 +15,8 @@ from refusal_checks.models.demo import (
     catalogue,
     conversion,
 )
-from refusal_checks.models.files import Classes, classes
-from refusal_checks.models.spec import (
+from refusal_checks.models.model_files import Classes, classes
+from refusal_checks.models.names import (
     Served,
     describe,
     model_identity,

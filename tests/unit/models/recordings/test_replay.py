@@ -25,8 +25,8 @@ from refusal_checks.core.store import TABLES
 from refusal_checks.gates.toml_file import find
 from refusal_checks.judges.rules import LabelsJudge
 from refusal_checks.metrics import METRICS
+from refusal_checks.models.names import parse_candidate
 from refusal_checks.models.recordings.replay import Recording, ReplayOptions, read
-from refusal_checks.models.spec import parse_candidate
 from tests.cases import cases_of
 from tests.tables import put_parquet
 from tests.unit.conftest import Write

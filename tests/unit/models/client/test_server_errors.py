@@ -14,10 +14,10 @@ from hypothesis import strategies as st
 
 from refusal_checks.core.errors import EndpointError
 from refusal_checks.core.prompts import Message
-from refusal_checks.models.client import errors
+from refusal_checks.models.client import server_errors
 from refusal_checks.models.client.attaching import listed_context
 from refusal_checks.models.client.client import Client, RequestParams
-from refusal_checks.models.client.errors import (
+from refusal_checks.models.client.server_errors import (
     LEAST,
     PromptTooLongError,
     error_for,
@@ -25,8 +25,8 @@ from refusal_checks.models.client.errors import (
     seconds,
 )
 from refusal_checks.models.client.transport import Access
-from refusal_checks.models.files import declared
-from refusal_checks.models.spec import Served
+from refusal_checks.models.model_files import declared
+from refusal_checks.models.names import Served
 from tests.cases import cases_of
 from tests.fake_server import RESET, STALL, FakeServer, Fault
 
@@ -57,7 +57,7 @@ def waits(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     async def note(wait: float) -> None:
         found.append(wait)
 
-    monkeypatch.setattr(errors, "sleep", note)
+    monkeypatch.setattr(server_errors, "sleep", note)
     return found
 
 
@@ -77,16 +77,20 @@ def ask(server: FakeServer, n: int = 1, timeout: float = 60) -> Client:
 @pytest.mark.parametrize(
     ("fault", "attempts", "words"),
     [
-        (429, errors.ATTEMPTS_BUSY, "fault 429"),
-        (500, errors.ATTEMPTS, "fault 500"),
-        (503, errors.ATTEMPTS, "fault 503"),
-        (RESET, errors.ATTEMPTS, "ServerDisconnected|ConnectionReset|ClientOSError"),
-        (STALL, errors.ATTEMPTS_STALLED, "Timeout"),
-        ("{nothing", errors.ATTEMPTS, "not valid JSON but text/plain: {nothing"),
-        ("[" * 100_000, errors.ATTEMPTS, "not valid JSON"),
-        ("[]", errors.ATTEMPTS, "malformed answer"),
-        ('{"choices": [{"message": 7}]}', errors.ATTEMPTS, "malformed answer"),
-        (NO_ANSWER, errors.ATTEMPTS, "asked the server for 1 answers, got 0"),
+        (429, server_errors.ATTEMPTS_BUSY, "fault 429"),
+        (500, server_errors.ATTEMPTS, "fault 500"),
+        (503, server_errors.ATTEMPTS, "fault 503"),
+        (
+            RESET,
+            server_errors.ATTEMPTS,
+            "ServerDisconnected|ConnectionReset|ClientOSError",
+        ),
+        (STALL, server_errors.ATTEMPTS_STALLED, "Timeout"),
+        ("{nothing", server_errors.ATTEMPTS, "not valid JSON but text/plain: {nothing"),
+        ("[" * 100_000, server_errors.ATTEMPTS, "not valid JSON"),
+        ("[]", server_errors.ATTEMPTS, "malformed answer"),
+        ('{"choices": [{"message": 7}]}', server_errors.ATTEMPTS, "malformed answer"),
+        (NO_ANSWER, server_errors.ATTEMPTS, "asked the server for 1 answers, got 0"),
     ],
 )
 def test_a_lasting_fault_ends_after_bounded_tries(
@@ -112,7 +116,7 @@ def test_waits_double_with_jitter_and_end_at_their_most(waits: list[float]) -> N
     with FakeServer(faults=[429] * 20) as server, pytest.raises(EndpointError):
         ask(server)
     for number, wait in enumerate(waits):
-        least = min(errors.WAIT_INITIAL * 2**number, errors.WAIT_MAX)
+        least = min(server_errors.WAIT_INITIAL * 2**number, server_errors.WAIT_MAX)
         assert least <= wait <= 2 * least
     assert len(set(waits)) == len(waits), (
         "else all that failed together would come together"
@@ -130,8 +134,8 @@ def test_retry_after_is_honoured_within_bounds(
     with FakeServer(faults=[(status, headers)]) as server:
         ask(server)
     (wait,) = waits
-    wanted = min(ahead, errors.WAIT_ASKED)
-    assert wanted - 6 * as_date <= wait <= wanted + errors.WAIT_INITIAL
+    wanted = min(ahead, server_errors.WAIT_ASKED)
+    assert wanted - 6 * as_date <= wait <= wanted + server_errors.WAIT_INITIAL
 
 
 def test_a_server_that_refuses_everything_is_given_up(waits: list[float]) -> None:
@@ -149,7 +153,7 @@ def test_a_server_that_refuses_everything_is_given_up(waits: list[float]) -> Non
 
     with FakeServer(faults=[429] * 1000) as server:
         asyncio.run(ask_often(server))
-        assert len(server.requests) < 60 * errors.ATTEMPTS_BUSY / 2
+        assert len(server.requests) < 60 * server_errors.ATTEMPTS_BUSY / 2
 
 
 @pytest.mark.parametrize("server", CASES["refusals"])

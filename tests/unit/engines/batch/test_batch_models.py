@@ -12,11 +12,11 @@ import pytest
 
 from refusal_checks.core.errors import ModelError, UserError
 from refusal_checks.core.prompts import Message
-from refusal_checks.engines.batch.files import ResultLine, custom_id
-from refusal_checks.engines.batch.models import BatchModels, DeferredError
-from refusal_checks.models.client import errors
+from refusal_checks.engines.batch.batch_models import BatchModels, DeferredError
+from refusal_checks.engines.batch.inbox import ResultLine, custom_id
+from refusal_checks.models.client import server_errors
 from refusal_checks.models.client.client import Client, RequestParams
-from refusal_checks.models.spec import Attached, Served
+from refusal_checks.models.names import Attached, Served
 
 TURNS = (Message("user", "hello"),)
 URL = "http://127.0.0.1:9/v1"
@@ -125,7 +125,7 @@ def test_a_result_that_is_broken_off_or_malformed_leaves_its_request_pending(
     async def never(seconds: float) -> None:
         pytest.fail("no second look at a file helps")
 
-    monkeypatch.setattr(errors, "sleep", never)
+    monkeypatch.setattr(server_errors, "sleep", never)
     client = models.connect(Attached("x", URL, "fake"), "--candidate")
     request_id = import_answer(models, [choice])
     for _ in range(2):

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from refusal_checks.core.errors import StoreError, UserError
-from refusal_checks.engines.batch.files import (
+from refusal_checks.engines.batch.inbox import (
     Inbox,
     ResultLine,
     read_result,

@@ -18,8 +18,8 @@ from refusal_checks.core.records import unusable
 from refusal_checks.core.text import clean
 from refusal_checks.core.verdicts import Reason
 from refusal_checks.engines import kinds
-from refusal_checks.engines.base import EngineSpec
-from refusal_checks.engines.batch.files import Inbox, custom_id
+from refusal_checks.engines.batch.inbox import Inbox, custom_id
+from refusal_checks.engines.engine import EngineSpec
 from refusal_checks.engines.servers import Servers
 from refusal_checks.models.client.answers import (
     MALFORMED,
@@ -31,8 +31,8 @@ from refusal_checks.models.client.answers import (
 )
 from refusal_checks.models.client.capabilities import ALL, Support
 from refusal_checks.models.client.client import CHAT, Client
-from refusal_checks.models.files import declared
-from refusal_checks.models.spec import Attached, Served
+from refusal_checks.models.model_files import declared
+from refusal_checks.models.names import Attached, Served
 
 USED: ContextVar[list[str] | None] = ContextVar("USED", default=None)
 """Collects the ids of the results that are read, while it holds a list."""

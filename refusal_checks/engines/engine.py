@@ -17,7 +17,7 @@ from typing import Any, ClassVar
 
 from refusal_checks.core.settings import CONNECTIONS
 from refusal_checks.models.client.capabilities import ALL, Capabilities
-from refusal_checks.models.spec import Served
+from refusal_checks.models.names import Served
 
 
 @dataclass(frozen=True)

@@ -18,8 +18,8 @@ from refusal_checks.core.errors import ModelError
 from refusal_checks.core.settings import ClassifierForm
 from refusal_checks.core.text import FAMILIES, SpecialTokens
 from refusal_checks.models.client.answers import MALFORMED
-from refusal_checks.models.client.errors import LEAST
-from refusal_checks.models.spec import Attached, Model, Served, expanded
+from refusal_checks.models.client.server_errors import LEAST
+from refusal_checks.models.names import Attached, Model, Served, expanded
 
 _NAMES = (
     "tokenizer.json",

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from refusal_checks.core.errors import ModelError
-from refusal_checks.models import spec
-from refusal_checks.models.spec import (
+from refusal_checks.models import names
+from refusal_checks.models.names import (
     Attached,
     Extras,
     Replay,
@@ -290,7 +290,7 @@ def test_an_adapter_is_known_by_its_files(folder: Folder, tmp_path: Path) -> Non
     ]
     assert len(set(found)) == 3
     assert describe(model)["adapter"].startswith("calm@sha256:")
-    spec._fingerprint.cache_clear()
+    names._fingerprint.cache_clear()
     weights.write_bytes(b"two")
     assert model_identity(model) != found[1]
     assert model_identity(replace(model, reasoning_end="</think>")) != model_identity(
