@@ -10,7 +10,7 @@ from os import PathLike
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from refusal_checks.benchmarks.base import Benchmark as Benchmark
+    from refusal_checks.benchmarks.benchmark import Benchmark as Benchmark
     from refusal_checks.core.errors import DataError as DataError
     from refusal_checks.core.errors import UserError as UserError
     from refusal_checks.core.files import write_text as write_text
@@ -20,12 +20,9 @@ if TYPE_CHECKING:
     from refusal_checks.core.text import without_credentials as without_credentials
     from refusal_checks.evaluation.result import RunResult as RunResult
     from refusal_checks.evaluation.session import evaluate as evaluate
-    from refusal_checks.gates.decide import Verdict as Verdict
-    from refusal_checks.gates.explain import mark as mark
-    from refusal_checks.gates.explain import sentence as sentence
     from refusal_checks.gates.gate import Gate as Gate
     from refusal_checks.judges.judge import Judge as Judge
-    from refusal_checks.metrics.base import Metric as Metric
+    from refusal_checks.metrics.metric import Metric as Metric
     from refusal_checks.results.release import release_decision as release_decision
     from refusal_checks.results.run_folder import RunFolder as RunFolder
     from refusal_checks.results.summary import RunSummary as RunSummary
@@ -34,23 +31,23 @@ if TYPE_CHECKING:
 __version__ = "0.2.0"
 
 _MODULES = {
-    "Benchmark": "benchmarks.base",
+    "Benchmark": "benchmarks.benchmark",
     "DataError": "core.errors",
     "Gate": "gates.gate",
     "Judge": "judges.judge",
-    "Metric": "metrics.base",
+    "Metric": "metrics.metric",
     "Prompt": "core.prompts",
     "RunFolder": "results.run_folder",
     "RunResult": "evaluation.result",
     "RunSpec": "spec",
     "RunSummary": "results.summary",
     "UserError": "core.errors",
-    "Verdict": "gates.decide",
+    "Verdict": "gates.verdict",
     "clean": "core.text",
     "evaluate": "evaluation.session",
-    "mark": "gates.explain",
+    "mark": "gates.sentences",
     "placeless": "core.text",
-    "sentence": "gates.explain",
+    "sentence": "gates.sentences",
     "release_decision": "results.release",
     "without_credentials": "core.text",
     "write_text": "core.files",

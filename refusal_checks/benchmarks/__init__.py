@@ -7,7 +7,7 @@ from types import MappingProxyType
 
 from refusal_checks.benchmarks import suites
 from refusal_checks.benchmarks.attacks import Attacked, derived
-from refusal_checks.benchmarks.base import Benchmark, digest, load_prompts
+from refusal_checks.benchmarks.benchmark import Benchmark, digest, load_prompts
 from refusal_checks.benchmarks.custom import custom
 from refusal_checks.core import extensions
 from refusal_checks.core.extensions import Extension, ExtensionError

@@ -4,8 +4,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, cast, get_args
 
-from refusal_checks.benchmarks import choices, hub
-from refusal_checks.benchmarks.base import Benchmark
+from refusal_checks.benchmarks import answer_key, hub
+from refusal_checks.benchmarks.benchmark import Benchmark
 from refusal_checks.core.errors import DataError
 from refusal_checks.core.files import (
     header,
@@ -133,7 +133,9 @@ def _prompts(
         source = "" if cluster is None else str(cluster)
         prompt = Prompt(str(row_id), messages, groups, cluster=source)
         if table.options is not None:
-            prompt = choices.with_options(prompt, row, table.options, table.key, place)
+            prompt = answer_key.with_options(
+                prompt, row, table.options, table.key, place
+            )
         prompts.append(prompt)
     return prompts
 

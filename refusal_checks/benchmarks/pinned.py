@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
 
-from refusal_checks.benchmarks.base import Benchmark, digest, load_prompts
+from refusal_checks.benchmarks.benchmark import Benchmark, digest, load_prompts
 from refusal_checks.core.errors import DataError, network_reason
 from refusal_checks.core.files import parse_json, read_csv, write_json
 from refusal_checks.core.prompts import Kind, Prompt

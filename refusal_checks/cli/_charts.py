@@ -8,7 +8,7 @@ from refusal_checks.benchmarks import display_order
 from refusal_checks.benchmarks.suites.cfsafety import published, translations
 from refusal_checks.core.errors import DataError, UserError, require_known
 from refusal_checks.core.text import clean, padded
-from refusal_checks.gates import baseline
+from refusal_checks.gates import score_files
 from refusal_checks.metrics import safety_score
 from refusal_checks.metrics.refusal import mean_refusal_confidence
 from refusal_checks.metrics.statistics.descriptive import (
@@ -84,10 +84,10 @@ def write_histogram(run: RunView, benchmark: str, file: Path) -> list[str]:
 def _refusal_confidences(run: RunView, benchmark: str) -> Distribution:
     """How the refusal confidences of a benchmark without ratings are distributed."""
     metric = mean_refusal_confidence
-    path = run.folder.path / baseline.FOLDER / f"{benchmark}.json"
+    path = run.folder.path / score_files.FOLDER / f"{benchmark}.json"
     values = []
     if path.is_file():
-        for prompt in baseline.read(path).prompts.values():
+        for prompt in score_files.read(path).prompts.values():
             confidence = prompt.scores.get(metric.name)
             if confidence is not None:
                 values.append(confidence)

@@ -16,7 +16,7 @@ from refusal_checks.cli._common import (
 from refusal_checks.core.errors import BaselineError
 from refusal_checks.core.files import write_text
 from refusal_checks.core.text import clean, count
-from refusal_checks.gates import baseline
+from refusal_checks.gates import score_files
 from refusal_checks.results import run_folder
 from refusal_checks.results.run_folder import RunView
 
@@ -56,10 +56,10 @@ def accept(
     require_target(folder, runs, "baseline accept", [folder, run])
     past = read_run(run, runs)
     _require_whole(past, partial)
-    accepted = baseline.load(past.folder.path)
-    for place in (folder, folder / baseline.ANCHOR)[: 1 + anchor]:
+    accepted = score_files.load(past.folder.path)
+    for place in (folder, folder / score_files.ANCHOR)[: 1 + anchor]:
         for name, scores in accepted.items():
-            write_text(place / f"{name}.json", baseline.dump(scores))
+            write_text(place / f"{name}.json", score_files.dump(scores))
             candidate = clean(scores.candidate)
             echo(f"{place / name}.json: {len(scores.prompts)} prompts of {candidate}")
     verdicts = past.summary.verdicts.items()

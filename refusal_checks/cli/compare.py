@@ -17,7 +17,7 @@ from refusal_checks.cli._common import (
 )
 from refusal_checks.core.errors import DataError, UserError
 from refusal_checks.core.text import clean, count, json_text, table, told_apart
-from refusal_checks.gates.decide import Verdict
+from refusal_checks.gates.verdict import Verdict
 from refusal_checks.reports import explain
 from refusal_checks.reports.page.model import GateRow
 from refusal_checks.reports.page.several import (

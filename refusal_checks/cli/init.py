@@ -13,7 +13,7 @@ from refusal_checks import __version__
 from refusal_checks.cli._common import NAMED, Root, echo
 from refusal_checks.cli.doctor.checks import local_prompts, shown_by
 from refusal_checks.core.errors import UserError
-from refusal_checks.gates import baseline
+from refusal_checks.gates import score_files
 from refusal_checks.gates import suggest as suggestions
 from refusal_checks.models.demo.conversion import INSTALL
 from refusal_checks.results import run_folder
@@ -95,7 +95,7 @@ def init(
 
 def _suggested(names: Sequence[str], runs: Path) -> str:
     """Gates that all these runs pass, as TOML."""
-    references = [baseline.load(run_folder.locate(name, runs)) for name in names]
+    references = [score_files.load(run_folder.locate(name, runs)) for name in names]
     options = [word for name in names for word in ("--suggest", name)]
     command = shlex.join(["refusal-checks", "init", *options])
     today = datetime.now(UTC).date().isoformat()

@@ -17,15 +17,16 @@ from refusal_checks.core.verdicts import Binary, Invalid, Reason
 from refusal_checks.evaluation.loading import prompts_of
 from refusal_checks.evaluation.planning import drawn
 from refusal_checks.evaluation.prepare import PreparedRun
-from refusal_checks.gates import baseline
-from refusal_checks.gates.baseline import Scores
-from refusal_checks.gates.decide import Verdict, decide_all
+from refusal_checks.gates import score_files
+from refusal_checks.gates.decision import decide_all
 from refusal_checks.gates.estimates import Rules, expected_breaches
+from refusal_checks.gates.score_files import Scores
+from refusal_checks.gates.verdict import Verdict
 from refusal_checks.judges import cascade, kind_of
 from refusal_checks.judges.panel import way_of
 from refusal_checks.judges.trust.canary import JudgeCheck
 from refusal_checks.metrics import METRICS, rejection_rate, score_all
-from refusal_checks.metrics.base import nothing_valid
+from refusal_checks.metrics.metric import nothing_valid
 from refusal_checks.metrics.refusal import mean_refusal_confidence
 from refusal_checks.metrics.worst_case import worst_attack_rejection_rate, worst_of
 from refusal_checks.results import export, histograms
@@ -293,9 +294,12 @@ class Decider:
                 if gate.benchmark == name
             },
         )
-        prompts = baseline.score_prompts(records, scores, parts.candidate.keys, people)
+        prompts = score_files.score_prompts(
+            records, scores, parts.candidate.keys, people
+        )
         write_lines(
-            folder / baseline.FOLDER / f"{name}.json", baseline.parts(scored, prompts)
+            folder / score_files.FOLDER / f"{name}.json",
+            score_files.parts(scored, prompts),
         )
 
     def _blurred(self, name: str, decided: Decided) -> str:

@@ -8,10 +8,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
-from refusal_checks.benchmarks import Benchmark, attacks, choices, hub, pinned
+from refusal_checks.benchmarks import Benchmark, answer_key, attacks, hub, pinned
 from refusal_checks.benchmarks.attacks import rewrite
-from refusal_checks.benchmarks.attacks.base import Given
-from refusal_checks.benchmarks.base import stratified
+from refusal_checks.benchmarks.attacks.attack import Given
+from refusal_checks.benchmarks.benchmark import stratified
 from refusal_checks.core.errors import (
     DataError,
     ThresholdError,
@@ -114,7 +114,7 @@ def _whole(
     loaded = {}
     for name in set(plain.values()):
         prompts = pinned.load_checked(benchmarks[name], mirror)
-        loaded[name] = choices.mark(prompts, benchmarks[name], multiple_choice)
+        loaded[name] = answer_key.mark(prompts, benchmarks[name], multiple_choice)
     return {name: loaded[plain[name]] for name in plain}
 
 

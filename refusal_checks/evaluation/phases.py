@@ -14,7 +14,7 @@ from refusal_checks.evaluation.decider import Decider
 from refusal_checks.evaluation.prepare import PreparedRun
 from refusal_checks.evaluation.rationales import RationaleCollector, judges_up
 from refusal_checks.evaluation.stream import Evaluation, Finished, UnreadableError
-from refusal_checks.gates.decide import Verdict
+from refusal_checks.gates.verdict import Verdict
 from refusal_checks.judges import kind_of, panel
 from refusal_checks.judges.judge import Judge, JudgeKind
 from refusal_checks.models.candidates import Answer

@@ -40,12 +40,12 @@ from refusal_checks.evaluation.verification import (
     unverified,
     verify,
 )
-from refusal_checks.gates import baseline
-from refusal_checks.gates.baseline import Scores
-from refusal_checks.gates.compare import Earlier, Texts
+from refusal_checks.gates import score_files
+from refusal_checks.gates.comparison import Earlier, Texts
 from refusal_checks.gates.early_stopping import EarlyStopping, shuffled
 from refusal_checks.gates.estimates import Rules
 from refusal_checks.gates.gate import Gate
+from refusal_checks.gates.score_files import Scores
 from refusal_checks.metrics import METRICS
 from refusal_checks.metrics.statistics import paired
 from refusal_checks.models import demo
@@ -75,7 +75,9 @@ def find_earlier(
             found[name] = Earlier(
                 scores,
                 tuple(
-                    baseline.differences(scores.conditions, conditions(manifest, name))
+                    score_files.differences(
+                        scores.conditions, conditions(manifest, name)
+                    )
                 ),
                 _texts(scores, reading, store, plan.get(name, ())),
                 same_candidate=(scores.title or scores.candidate)
@@ -95,9 +97,9 @@ def find_earlier(
             )
         return found
 
-    found = compared(baseline.load(wanted.path))
-    folder = wanted.path / baseline.ANCHOR
-    anchors = compared(baseline.load(folder)) if folder.is_dir() else {}
+    found = compared(score_files.load(wanted.path))
+    folder = wanted.path / score_files.ANCHOR
+    anchors = compared(score_files.load(folder)) if folder.is_dir() else {}
     return {
         name: replace(each, anchor=anchors.get(name)) for name, each in found.items()
     }

@@ -14,7 +14,7 @@ import psutil
 
 from refusal_checks import __version__
 from refusal_checks.benchmarks import Benchmark, attacks, digest
-from refusal_checks.benchmarks.attacks.base import SEED
+from refusal_checks.benchmarks.attacks.attack import SEED
 from refusal_checks.core import extensions
 from refusal_checks.core.files import sha256
 from refusal_checks.core.store import Store

@@ -18,7 +18,7 @@ from refusal_checks.core.verdicts import Binary, Invalid, Judgement, Reason
 from refusal_checks.evaluation.aio import SingleFlight, WriteBatcher
 from refusal_checks.evaluation.config import NamedJudge
 from refusal_checks.evaluation.planning import verdict_key
-from refusal_checks.gates.compare import Offender, answers_of
+from refusal_checks.gates.offenders import Offender, answers_of
 from refusal_checks.judges import cascade
 from refusal_checks.judges.judge import Judge
 from refusal_checks.models.names import Attached

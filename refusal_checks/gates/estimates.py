@@ -10,7 +10,7 @@ from typing import TypeVar
 
 from refusal_checks.core.errors import EvaluationError
 from refusal_checks.core.records import Record
-from refusal_checks.gates.compare import Comparison, Earlier, compare
+from refusal_checks.gates.comparison import Comparison, Earlier, compare
 from refusal_checks.gates.early_stopping import level_once_watched
 from refusal_checks.gates.gate import (
     TOLERANCE,

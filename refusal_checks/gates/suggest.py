@@ -7,8 +7,8 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from refusal_checks.benchmarks import attacks
 from refusal_checks.benchmarks.attacks import name_of
-from refusal_checks.gates.baseline import Scores
 from refusal_checks.gates.gate import KEY
+from refusal_checks.gates.score_files import Scores
 from refusal_checks.metrics import METRICS
 
 _BARE = re.compile(r"[A-Za-z0-9_-]+")  # a TOML key that needs no quotes

@@ -8,7 +8,7 @@ do not hold, ``VERDICTS``; of this package also ``JUDGES_REFUSAL``.
 from collections.abc import Mapping
 from functools import cache
 
-from refusal_checks.benchmarks.base import Benchmark
+from refusal_checks.benchmarks.benchmark import Benchmark
 from refusal_checks.core import extensions
 from refusal_checks.core.errors import DataError, require_known
 from refusal_checks.core.extensions import OWN, Extension

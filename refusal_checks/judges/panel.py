@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from refusal_checks import judges
-from refusal_checks.benchmarks.base import Benchmark
+from refusal_checks.benchmarks.benchmark import Benchmark
 from refusal_checks.benchmarks.suites import bundled
 from refusal_checks.core.errors import ModelError
 from refusal_checks.core.prompts import Prompt

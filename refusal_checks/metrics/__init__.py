@@ -11,15 +11,14 @@ and has no score without any.
 from importlib import import_module
 from pkgutil import iter_modules
 
-from refusal_checks.metrics.base import METRICS as METRICS
-from refusal_checks.metrics.base import Metric as Metric
-from refusal_checks.metrics.base import by_prompt as by_prompt
-from refusal_checks.metrics.base import main_metric as main_metric
-from refusal_checks.metrics.base import score_all as score_all
-
 # Before refusal: harm_score is what is broken down where both are known.
 from refusal_checks.metrics.graded import harm_score as harm_score
 from refusal_checks.metrics.graded import safety_score as safety_score
+from refusal_checks.metrics.metric import METRICS as METRICS
+from refusal_checks.metrics.metric import Metric as Metric
+from refusal_checks.metrics.metric import by_prompt as by_prompt
+from refusal_checks.metrics.metric import main_metric as main_metric
+from refusal_checks.metrics.metric import score_all as score_all
 from refusal_checks.metrics.refusal import confidence as confidence
 from refusal_checks.metrics.refusal import rejection_rate as rejection_rate
 from refusal_checks.metrics.worst_case import metric_limits as metric_limits

@@ -8,7 +8,7 @@ from refusal_checks.core.errors import EvaluationError
 from refusal_checks.core.prompts import Prompt
 from refusal_checks.core.records import Record
 from refusal_checks.core.verdicts import Chosen, Harm, Rated
-from refusal_checks.metrics.base import Metric, average, mean, nothing_valid, share
+from refusal_checks.metrics.metric import Metric, average, mean, nothing_valid, share
 from refusal_checks.metrics.statistics.descriptive import agreement
 from refusal_checks.metrics.statistics.intervals import Estimate, Units, units
 

@@ -7,7 +7,7 @@ from itertools import cycle
 from refusal_checks.core.prompts import Kind
 from refusal_checks.core.records import Record
 from refusal_checks.core.verdicts import EXTREMES, Invalid, Label, Labelled, Valid
-from refusal_checks.metrics.base import LABELS, METRICS, Metric, by_prompt, share
+from refusal_checks.metrics.metric import LABELS, METRICS, Metric, by_prompt, share
 from refusal_checks.metrics.refusal import confidence, is_decisive
 
 _BAD = {Kind.SAFETY: -1.0, Kind.SANITY: 1.0}

@@ -20,8 +20,8 @@ from refusal_checks.plugin.xdist import Controller
 
 if TYPE_CHECKING:
     from refusal_checks.evaluation.result import RunResult
-    from refusal_checks.gates.decide import Verdict
     from refusal_checks.gates.gate import Gate
+    from refusal_checks.gates.verdict import Verdict
     from refusal_checks.judges.trust.canary import Figure
     from refusal_checks.plugin.hooks import Gates
 

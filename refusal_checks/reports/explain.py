@@ -1,6 +1,6 @@
 """A verdict in sentences: all that the terminal, JUnit, HTML and GitHub say about a gate.
 
-Only this module and ``gates.explain`` formulate them. A report selects remarks by topic and
+Only this module and ``gates.sentences`` formulate them. A report selects remarks by topic and
 escapes them for its medium.
 """
 
@@ -10,12 +10,12 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from refusal_checks.core.text import clean, count
-from refusal_checks.gates.compare import Comparison, Flip, most_changed
-from refusal_checks.gates.decide import Verdict
-from refusal_checks.gates.explain import USES, moves, sentence
-from refusal_checks.gates.explain import group_of as group_of
-from refusal_checks.gates.explain import mark as mark
+from refusal_checks.gates.comparison import Comparison, Flip, most_changed
 from refusal_checks.gates.gate import Gate, Outcome, Waiver
+from refusal_checks.gates.sentences import USES, moves, sentence
+from refusal_checks.gates.sentences import group_of as group_of
+from refusal_checks.gates.sentences import mark as mark
+from refusal_checks.gates.verdict import Verdict
 from refusal_checks.metrics import METRICS
 from refusal_checks.metrics.statistics.intervals import Estimate
 from refusal_checks.results.summary import RunSummary

@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from refusal_checks.core.text import clean, clean_lines
-from refusal_checks.gates.decide import Verdict
+from refusal_checks.gates.verdict import Verdict
 from refusal_checks.reports import rows
 from refusal_checks.results.summary import RunSummary
 

@@ -6,10 +6,10 @@ from pathlib import Path
 
 from refusal_checks.core.text import clean, count
 from refusal_checks.core.verdicts import Reason
-from refusal_checks.gates.compare import Offender
-from refusal_checks.gates.decide import Verdict
-from refusal_checks.gates.explain import sentence
 from refusal_checks.gates.gate import Gate
+from refusal_checks.gates.offenders import Offender
+from refusal_checks.gates.sentences import sentence
+from refusal_checks.gates.verdict import Verdict
 from refusal_checks.judges.trust.canary import Check, Figure, JudgeCheck
 from refusal_checks.metrics import METRICS
 from refusal_checks.reports import explain

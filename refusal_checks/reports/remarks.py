@@ -7,8 +7,8 @@ from typing import NamedTuple
 
 from refusal_checks.core.prompts import Kind
 from refusal_checks.core.text import clean, columns, count, cut, padded, wrapped
-from refusal_checks.gates.decide import Verdict
-from refusal_checks.gates.explain import miss, moves, sentence, short, worst_first
+from refusal_checks.gates.sentences import miss, moves, sentence, short, worst_first
+from refusal_checks.gates.verdict import Verdict
 from refusal_checks.metrics import METRICS, main_metric, rejection_rate
 from refusal_checks.metrics.worst_case import worst_of_k_rate
 from refusal_checks.models.demo import BUNDLED

@@ -4,8 +4,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from refusal_checks.core.text import clean, told_apart
-from refusal_checks.gates.decide import Verdict
 from refusal_checks.gates.gate import Gate
+from refusal_checks.gates.verdict import Verdict
 from refusal_checks.metrics import METRICS
 from refusal_checks.metrics.refusal import invalid_rate
 from refusal_checks.reports import explain

@@ -24,8 +24,9 @@ from refusal_checks.core.records import Record
 from refusal_checks.core.text import redacted
 from refusal_checks.core.verdicts import FINISH_REASONS
 from refusal_checks.engines import kinds
-from refusal_checks.gates.compare import Flip, Offender
-from refusal_checks.gates.decide import Verdict
+from refusal_checks.gates.comparison import Flip
+from refusal_checks.gates.offenders import Offender
+from refusal_checks.gates.verdict import Verdict
 from refusal_checks.judges.trust.canary import JudgeCheck
 from refusal_checks.judges.trust.measured import MeasuredJudge
 from refusal_checks.models.client.capabilities import ANSWERS_AS

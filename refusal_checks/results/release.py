@@ -9,9 +9,9 @@ from typing import Literal
 
 from refusal_checks.core.text import clean, count, in_a_row
 from refusal_checks.core.verdicts import Binary
-from refusal_checks.gates.decide import Verdict
-from refusal_checks.gates.explain import finding, reversed_bound, worst_first
 from refusal_checks.gates.gate import Outcome, Waiver
+from refusal_checks.gates.sentences import finding, reversed_bound, worst_first
+from refusal_checks.gates.verdict import Verdict
 from refusal_checks.metrics import METRICS
 from refusal_checks.results.summary import RunSummary
 

@@ -33,7 +33,7 @@ from refusal_checks.core.prompts import Prompt
 from refusal_checks.core.records import Completion, Record, Vote
 from refusal_checks.core.text import storable
 from refusal_checks.core.verdicts import Judgement
-from refusal_checks.gates import explain
+from refusal_checks.gates.sentences import sentence
 from refusal_checks.results import project
 from refusal_checks.results.manifest import Manifest
 from refusal_checks.results.release import ReleaseDecision, release_decision
@@ -82,9 +82,7 @@ def dump_summary(summary: RunSummary) -> dict[str, Any]:
         "headline": ships.headline,
         "reasons": list(ships.reasons),
     }
-    sentences = {
-        gate: explain.sentence(each) for gate, each in summary.verdicts.items()
-    }
+    sentences = {gate: sentence(each) for gate, each in summary.verdicts.items()}
     added = {"decision": answer | {"sentence": ships.line}, "sentences": sentences}
     return {"format": FORMAT} | values | added
 

@@ -17,7 +17,7 @@ from refusal_checks.core.records import Record, is_disputed
 from refusal_checks.core.store import content_key
 from refusal_checks.core.text import clean
 from refusal_checks.core.verdicts import Binary, Chosen, Invalid, Label, Reason
-from refusal_checks.gates.decide import Verdict
+from refusal_checks.gates.verdict import Verdict
 from refusal_checks.judges.cascade import SecondAsked
 from refusal_checks.judges.kinds.refusal import RefusalCategory
 from refusal_checks.judges.trust.canary import JudgeCheck

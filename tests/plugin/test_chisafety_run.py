@@ -6,7 +6,7 @@ from functools import cache
 
 import pytest
 
-from refusal_checks.benchmarks import choices, discover, load_prompts
+from refusal_checks.benchmarks import answer_key, discover, load_prompts
 from refusal_checks.core.prompts import Prompt
 from refusal_checks.core.settings import MultipleChoice
 from tests.fake_server import Body, FakeServer
@@ -142,7 +142,7 @@ def test_dialogues_are_asked_turn_by_turn_and_every_answer_once(
 
 def test_multiple_choice_counts_agreed_questions_and_refusals(project: Project) -> None:
     benchmark = discover()["chisafety_mcq"]
-    marked = choices.mark(prompts("chisafety_mcq"), benchmark, MultipleChoice())
+    marked = answer_key.mark(prompts("chisafety_mcq"), benchmark, MultipleChoice())
     right = sum(p.reference == "A" and not is_sexist(p) for p in marked)
     result = project.gate("--thresholds", "choice.toml", "--samples", "1")
     result.assert_outcomes(passed=6, failed=2)

@@ -9,8 +9,8 @@ from dataclasses import replace
 from functools import cache
 
 from refusal_checks.benchmarks.attacks import recorded
-from refusal_checks.benchmarks.attacks.base import Attack, Family, Given
-from refusal_checks.benchmarks.base import Benchmark
+from refusal_checks.benchmarks.attacks.attack import Attack, Family, Given
+from refusal_checks.benchmarks.benchmark import Benchmark
 from refusal_checks.core import extensions
 from refusal_checks.core.errors import DataError, UserError, require_known
 from refusal_checks.core.extensions import Extension, ExtensionError

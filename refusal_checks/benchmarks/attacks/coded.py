@@ -7,7 +7,7 @@ from dataclasses import replace
 from itertools import product
 from pathlib import Path
 
-from refusal_checks.benchmarks.attacks.base import (
+from refusal_checks.benchmarks.attacks.attack import (
     Attack,
     Family,
     Given,

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from refusal_checks.benchmarks.attacks.base import Attack, worded
+from refusal_checks.benchmarks.attacks.attack import Attack, worded
 from refusal_checks.core.errors import DataError
 from refusal_checks.core.files import objects, parsed, read_bytes, rows_of
 from refusal_checks.core.text import storable

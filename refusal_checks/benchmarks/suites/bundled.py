@@ -12,7 +12,7 @@ candidate: ``--candidate replay:FILE``.
 from collections.abc import Mapping
 from pathlib import Path
 
-from refusal_checks.benchmarks.base import Benchmark
+from refusal_checks.benchmarks.benchmark import Benchmark
 from refusal_checks.benchmarks.suites.cfsafety import CATEGORY_GUIDE
 from refusal_checks.core.files import read_rows
 from refusal_checks.core.prompts import Kind, Prompt

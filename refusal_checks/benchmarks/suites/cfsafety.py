@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
 
-from refusal_checks.benchmarks.base import Benchmark
+from refusal_checks.benchmarks.benchmark import Benchmark
 from refusal_checks.benchmarks.pinned import PinnedFile, fetch
 from refusal_checks.core.prompts import Kind, Prompt
 

@@ -18,7 +18,7 @@ from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
-from refusal_checks.benchmarks.base import Benchmark
+from refusal_checks.benchmarks.benchmark import Benchmark
 from refusal_checks.benchmarks.pinned import PinnedFile, fetch
 from refusal_checks.core.prompts import Kind, Message, Prompt
 

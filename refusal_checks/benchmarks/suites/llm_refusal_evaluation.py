@@ -12,7 +12,7 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
-from refusal_checks.benchmarks.base import Benchmark
+from refusal_checks.benchmarks.benchmark import Benchmark
 from refusal_checks.benchmarks.hub import HubSplit
 from refusal_checks.benchmarks.pinned import PinnedFile, fetch, table_benchmark
 from refusal_checks.core.prompts import Kind, Prompt

@@ -4,7 +4,7 @@ import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 
-from refusal_checks.benchmarks.base import Benchmark
+from refusal_checks.benchmarks.benchmark import Benchmark
 from refusal_checks.benchmarks.pinned import PinnedFile, table_benchmark
 from refusal_checks.core.prompts import Kind
 

@@ -15,7 +15,7 @@ from functools import partial
 from pathlib import Path
 
 from refusal_checks.benchmarks import Benchmark, pinned
-from refusal_checks.benchmarks.base import Resource
+from refusal_checks.benchmarks.benchmark import Resource
 from refusal_checks.benchmarks.hub import HubSplit
 from refusal_checks.core.errors import DataError, ModelError, network_reason
 from refusal_checks.core.prompts import Prompt

@@ -9,7 +9,7 @@ from itertools import chain
 from pathlib import Path
 
 from refusal_checks.core.text import clean, count
-from refusal_checks.gates.explain import sentence
+from refusal_checks.gates.sentences import sentence
 from refusal_checks.reports import markdown, messages, remarks, rows
 from refusal_checks.reports.explain import doubt, select
 from refusal_checks.reports.markdown import code, escape

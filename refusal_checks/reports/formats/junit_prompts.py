@@ -17,7 +17,7 @@ from refusal_checks.core.prompts import Kind
 from refusal_checks.core.records import Record
 from refusal_checks.core.text import clean
 from refusal_checks.core.verdicts import Invalid
-from refusal_checks.gates.compare import MissedBound, offender
+from refusal_checks.gates.offenders import MissedBound, offender
 from refusal_checks.metrics import METRICS, by_prompt, rejection_rate
 from refusal_checks.reports import explain, messages, rows
 from refusal_checks.results.manifest import Data

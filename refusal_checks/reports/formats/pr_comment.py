@@ -10,7 +10,7 @@ from pathlib import Path
 
 from refusal_checks.core.files import write_text
 from refusal_checks.core.text import placeless
-from refusal_checks.gates.decide import Verdict
+from refusal_checks.gates.verdict import Verdict
 from refusal_checks.reports import markdown
 from refusal_checks.reports.explain import remarks_on
 from refusal_checks.reports.markdown import code, escape

@@ -14,8 +14,8 @@ from refusal_checks.benchmarks import display_order
 from refusal_checks.core.errors import UserError
 from refusal_checks.core.files import write_text
 from refusal_checks.core.prompts import Kind
-from refusal_checks.gates.decide import Verdict
 from refusal_checks.gates.gate import AllowedRange, Gate
+from refusal_checks.gates.verdict import Verdict
 from refusal_checks.metrics import METRICS, Metric, main_metric, safety_score
 from refusal_checks.metrics.refusal import DECISIVE
 from refusal_checks.metrics.statistics.descriptive import Distribution

@@ -8,8 +8,8 @@ from typing import NamedTuple
 from refusal_checks.core.prompts import Kind
 from refusal_checks.core.text import count, pathless
 from refusal_checks.engines import kinds
-from refusal_checks.gates.decide import Verdict
 from refusal_checks.gates.gate import Gate
+from refusal_checks.gates.verdict import Verdict
 from refusal_checks.metrics import METRICS, Metric
 from refusal_checks.metrics.statistics.intervals import Estimate
 from refusal_checks.models.demo import BUNDLED

@@ -20,9 +20,9 @@ from refusal_checks.core.prompts import Kind, Prompt
 from refusal_checks.core.records import Record
 from refusal_checks.core.text import count
 from refusal_checks.core.verdicts import Judgement
-from refusal_checks.gates.compare import MissedBound
-from refusal_checks.gates.decide import Verdict
 from refusal_checks.gates.gate import AllowedRange
+from refusal_checks.gates.offenders import MissedBound
+from refusal_checks.gates.verdict import Verdict
 from refusal_checks.judges.trust.canary import ABOUT
 from refusal_checks.metrics import METRICS, confidence
 from refusal_checks.reports import explain, remarks

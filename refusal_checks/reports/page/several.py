@@ -16,10 +16,10 @@ from refusal_checks.core.errors import DataError, UserError
 from refusal_checks.core.files import is_file_name, resolved, sha256
 from refusal_checks.core.prompts import Kind
 from refusal_checks.core.records import Record
-from refusal_checks.gates import baseline, compare
-from refusal_checks.gates.baseline import Scores, score_prompts
-from refusal_checks.gates.compare import Earlier
+from refusal_checks.gates import score_files
+from refusal_checks.gates.comparison import Earlier, compare
 from refusal_checks.gates.rates import EstimateSet
+from refusal_checks.gates.score_files import Scores, score_prompts
 from refusal_checks.metrics import METRICS, by_prompt, score_all
 from refusal_checks.metrics.statistics.intervals import unpaired_difference
 from refusal_checks.reports.explain import Moved, moved
@@ -98,7 +98,7 @@ def _apart(first: RunView, run: RunView) -> dict[str, list[str]]:
         then, now = (
             all_conditions(each.summary.manifest, name) for each in (first, run)
         )
-        found[name] = baseline.differences(then, now)
+        found[name] = score_files.differences(then, now)
     return {
         name: why for name, why in sorted(found.items()) if why and run is not first
     }
@@ -119,12 +119,14 @@ class _Answers:
     def _earlier(self, benchmark: str) -> Earlier | None:
         """The benchmark as others are compared with it; None without its records or scores."""
         records = self.of(benchmark)
-        file = self.run.folder.path / baseline.FOLDER / f"{benchmark}.json"
+        file = self.run.folder.path / score_files.FOLDER / f"{benchmark}.json"
         if not records:
             is_safe = is_file_name(
                 benchmark
             )  # it comes from a file that anybody may have written
-            return Earlier(baseline.read(file)) if is_safe and file.is_file() else None
+            return (
+                Earlier(score_files.read(file)) if is_safe and file.is_file() else None
+            )
         answers = by_prompt(records)
         texts = {
             name: {
@@ -172,9 +174,7 @@ def _row(
     records = [each for each in now.of(own.benchmark) if own.looks_at(each.prompt)]
     if records and (earlier := first.earlier(own.benchmark)):
         rate, whole = EstimateSet(METRICS[own.metric], records), own.group is None
-        compared = compare.compare(
-            rate, earlier, level=verdict.level, limit=MOVED, whole=whole
-        )
+        compared = compare(rate, earlier, level=verdict.level, limit=MOVED, whole=whole)
         if compared:  # the runs share prompts
             paired = replace(verdict, comparison=compared)
             return replace(alone, verdict=paired, change=compared.change)

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from refusal_checks.benchmarks import choices, discover, load_prompts
-from refusal_checks.benchmarks.base import Benchmark
+from refusal_checks.benchmarks import answer_key, discover, load_prompts
+from refusal_checks.benchmarks.benchmark import Benchmark
 from refusal_checks.core.errors import DataError
 from refusal_checks.core.prompts import Message, Prompt
 from refusal_checks.core.settings import MultipleChoice
@@ -26,7 +26,7 @@ QUESTIONS = [
 
 def marked(path: Path, **settings: str) -> list[str | None]:
     known = MultipleChoice.read({"key": str(path), **settings}, "test")
-    return [prompt.reference for prompt in choices.mark(QUESTIONS, MCQ, known)]
+    return [prompt.reference for prompt in answer_key.mark(QUESTIONS, MCQ, known)]
 
 
 def test_the_key_says_how_its_two_passes_came_to_it() -> None:
@@ -40,7 +40,7 @@ def test_the_key_says_how_its_two_passes_came_to_it() -> None:
 @pytest.mark.parametrize(("items", "keyed"), [("agreed", 1545), ("all", 1567)])
 def test_the_release_is_keyed(mirror: Path, items: str, keyed: int) -> None:
     settings = MultipleChoice.read({"items": items}, "test")
-    prompts = choices.mark(load_prompts(MCQ, mirror), MCQ, settings)
+    prompts = answer_key.mark(load_prompts(MCQ, mirror), MCQ, settings)
     assert len(prompts) == 1567
     assert sum(prompt.reference in tuple("ABCD") for prompt in prompts) == keyed
 
@@ -51,7 +51,7 @@ def test_a_users_key_replaces_the_packages(write: Write) -> None:
 
 def test_a_benchmark_without_a_key_is_left_as_it_is() -> None:
     other: Benchmark = discover()["smoke_safe"]
-    assert choices.mark(QUESTIONS, other, MultipleChoice(key="/no/such")) == tuple(
+    assert answer_key.mark(QUESTIONS, other, MultipleChoice(key="/no/such")) == tuple(
         QUESTIONS
     )
 

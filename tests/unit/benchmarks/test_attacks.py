@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from refusal_checks.benchmarks import attacks, digest
 from refusal_checks.benchmarks.attacks import as_judged, coded, rewrite
-from refusal_checks.benchmarks.attacks.base import Attack, Given, Rewrite, worded
+from refusal_checks.benchmarks.attacks.attack import Attack, Given, Rewrite, worded
 from refusal_checks.benchmarks.attacks.encodings import ENCODINGS, Encoding
 from refusal_checks.core.errors import DataError, UserError
 from refusal_checks.core.prompts import Kind, Message, Prompt

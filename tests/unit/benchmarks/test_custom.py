@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from refusal_checks.benchmarks import Benchmark, catalogue, discover, load_prompts
-from refusal_checks.benchmarks.base import digest
+from refusal_checks.benchmarks.benchmark import digest
 from refusal_checks.core.errors import DataError
 from refusal_checks.core.prompts import Kind, Message, Prompt
 from refusal_checks.core.settings import BenchmarkTable

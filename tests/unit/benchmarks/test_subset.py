@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from refusal_checks.benchmarks.base import stratified
+from refusal_checks.benchmarks.benchmark import stratified
 from refusal_checks.core.prompts import Prompt
 
 

@@ -11,14 +11,14 @@ from refusal_checks.core.errors import BaselineError
 from refusal_checks.core.prompts import Prompt
 from refusal_checks.core.records import Completion, Record
 from refusal_checks.core.verdicts import Binary, Label
-from refusal_checks.gates import baseline
+from refusal_checks.gates import score_files
 from refusal_checks.gates.gate import Gate
 from refusal_checks.results.run_folder import RunFolder
 from refusal_checks.results.summary import BenchmarkSummary, RunSummary
 from tests.deciding import decide
 from tests.report_runs import manifest_of
 from tests.unit.conftest import records
-from tests.unit.gates.test_baseline import scores_of
+from tests.unit.gates.test_score_files import scores_of
 
 REFUSED = Record(Prompt.single("p", "?"), 0, Completion("No."), Binary(Label.REFUSAL))
 GATES = (
@@ -39,7 +39,7 @@ def run(tmp_path: Path) -> Path:
     folder = tmp_path / "run"
     (folder / "scores").mkdir(parents=True)
     scores = scores_of(records("RR C-"), "smoke_unsafe")
-    (folder / "scores" / "smoke_unsafe.json").write_text(baseline.dump(scores))
+    (folder / "scores" / "smoke_unsafe.json").write_text(score_files.dump(scores))
     write_summary(folder)
     return folder
 

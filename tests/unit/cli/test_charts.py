@@ -14,7 +14,7 @@ from refusal_checks.core.files import write_text
 from refusal_checks.core.prompts import Kind, Prompt
 from refusal_checks.core.records import Completion, Record, Vote
 from refusal_checks.core.verdicts import Rated
-from refusal_checks.gates.baseline import PromptScores, Scores, dump
+from refusal_checks.gates.score_files import PromptScores, Scores, dump
 from refusal_checks.results.run_folder import RunFolder
 from refusal_checks.results.summary import RunSummary, summarise
 from tests.report_runs import manifest_of

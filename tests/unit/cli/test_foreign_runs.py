@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 
 from refusal_checks.core.errors import BaselineError, DataError, RefusalChecksError
-from refusal_checks.gates import baseline
+from refusal_checks.gates import score_files
 from refusal_checks.results.run_folder import RunFolder
 from tests.report_runs import hostile, refusals, write_run
 from tests.unit.cli.test_baseline import call
 from tests.unit.conftest import records
-from tests.unit.gates.test_baseline import scores_of
+from tests.unit.gates.test_score_files import scores_of
 
 EVIL = "\x1b]0;taken\x07\x1b[31m\u202e##[error]x\n::error::y\x9b31m"
 NAMES = (
@@ -65,7 +65,7 @@ def run(tmp_path: Path) -> Path:
     path = tmp_path / "20260101-120000Z-1"
     write_run(path, {"unsafe": [*refusals("unsafe", 4), *hostile()]})
     assert poison(RunFolder(path)) > 20
-    scores = json.loads(baseline.dump(scores_of(records("RR C-"), "unsafe")))
+    scores = json.loads(score_files.dump(scores_of(records("RR C-"), "unsafe")))
     for place, key in leaves(scores):
         if key not in ("benchmark", "kind") and not isinstance(place, list):
             place[key] += EVIL

@@ -11,7 +11,7 @@ from refusal_checks.core.prompts import Kind
 from refusal_checks.core.records import Completion
 from refusal_checks.core.store import Store
 from refusal_checks.core.verdicts import Binary, Label
-from refusal_checks.gates import baseline
+from refusal_checks.gates import score_files
 from tests.unit.cli.test_baseline import call
 
 NOW = datetime.fromisoformat("2026-05-20 12:00").astimezone()
@@ -94,11 +94,11 @@ def test_days_are_counted_and_of_two_limits_the_one_that_keeps_more(
 
 def test_a_baseline_keeps_its_answers(folder: Path, tmp_path: Path) -> None:
     prompts = {
-        "p1": baseline.PromptScores("f", {}, (("a", "refusal"), ("gone", "refusal")))
+        "p1": score_files.PromptScores("f", {}, (("a", "refusal"), ("gone", "refusal")))
     }
-    scores = baseline.Scores("mine", Kind.SAFETY, "m", "1", "2026", {}, {}, prompts)
+    scores = score_files.Scores("mine", Kind.SAFETY, "m", "1", "2026", {}, {}, prompts)
     (tmp_path / "base").mkdir()
-    (tmp_path / "base" / "mine.json").write_text(baseline.dump(scores))
+    (tmp_path / "base" / "mine.json").write_text(score_files.dump(scores))
     call("store", "gc", "--keep-runs", "1", "--baseline", tmp_path / "base")
     assert left(folder) == "ad"
 

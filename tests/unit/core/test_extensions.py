@@ -28,7 +28,7 @@ PROMPTS = [Prompt.single("a", "b")]
 BENCHMARKS = [Benchmark("{name}", Kind.SANITY, "some", lambda mirror: PROMPTS, "1")]
 """
 METRIC = """
-from refusal_checks.metrics.base import LABELS, mean
+from refusal_checks.metrics.metric import LABELS, mean
 @mean(LABELS)
 def {name}(answers): return 0.0
 """

@@ -8,7 +8,7 @@ from unittest.mock import patch
 
 import pytest
 
-from refusal_checks.benchmarks.base import Benchmark
+from refusal_checks.benchmarks.benchmark import Benchmark
 from refusal_checks.core.prompts import Kind
 from refusal_checks.gates import toml_file
 from refusal_checks.gates.gate import Gate

@@ -10,24 +10,25 @@ from hypothesis import strategies as st
 from refusal_checks.core.errors import EvaluationError
 from refusal_checks.core.prompts import Prompt
 from refusal_checks.core.records import Record
-from refusal_checks.gates.compare import (
+from refusal_checks.gates.comparison import (
     Comparison,
     Earlier,
     GroupChange,
     in_order,
     most_changed,
 )
-from refusal_checks.gates.decide import Verdict, decide_all
+from refusal_checks.gates.decision import decide_all
 from refusal_checks.gates.estimates import Rules
-from refusal_checks.gates.explain import finding, sentence
 from refusal_checks.gates.gate import Gate, Outcome
+from refusal_checks.gates.sentences import finding, sentence
+from refusal_checks.gates.verdict import Verdict
 from refusal_checks.metrics.statistics.intervals import Estimate
 from refusal_checks.reports import messages
 from refusal_checks.reports.explain import remarks_on
 from tests.deciding import decide
 from tests.unit.conftest import record
 from tests.unit.gates.conftest import Read, written
-from tests.unit.gates.test_baseline import scores_of
+from tests.unit.gates.test_score_files import scores_of
 
 
 def answers(refused: Mapping[str, tuple[int, int]]) -> list[Record]:

@@ -11,20 +11,21 @@ from hypothesis import strategies as st
 from refusal_checks.core.errors import EvaluationError
 from refusal_checks.core.records import Record
 from refusal_checks.core.verdicts import Binary, Invalid, Label
-from refusal_checks.gates import baseline
-from refusal_checks.gates.compare import Earlier
-from refusal_checks.gates.decide import Verdict, decide_all
+from refusal_checks.gates import score_files
+from refusal_checks.gates.comparison import Earlier
+from refusal_checks.gates.decision import decide_all
 from refusal_checks.gates.early_stopping import EarlyStopping
 from refusal_checks.gates.estimates import Rules
 from refusal_checks.gates.gate import Gate, Outcome
 from refusal_checks.gates.rates import Evidence
+from refusal_checks.gates.verdict import Verdict
 from refusal_checks.metrics import by_prompt
 from refusal_checks.reports.explain import select
 from tests.deciding import decide
 from tests.unit.conftest import record, records
 from tests.unit.gates.conftest import Read
-from tests.unit.gates.test_baseline import scores_of
 from tests.unit.gates.test_rates import calibration
+from tests.unit.gates.test_score_files import scores_of
 
 SURE = Gate("bench", "rejection_rate", 0.8, decision="confident")
 DROP = Gate("bench", "rejection_rate", max_drop=0.05)
@@ -125,8 +126,8 @@ def test_the_limits_of_scores_are_written_where_an_answer_is_invalid() -> None:
     sure, unsure = scores.prompts.values()
     assert sure.limits == {}
     assert unsure.limits["rejection_rate"] == (0, 1)
-    assert '"limits"' in baseline.dump(scores).split('"p2"')[1]
-    assert '"limits"' not in baseline.dump(scores).split('"p2"')[0]
+    assert '"limits"' in score_files.dump(scores).split('"p2"')[1]
+    assert '"limits"' not in score_files.dump(scores).split('"p2"')[0]
 
 
 ANSWERS = st.lists(

@@ -14,9 +14,8 @@ from refusal_checks.core.errors import CalibrationError, EvaluationError
 from refusal_checks.core.prompts import Prompt
 from refusal_checks.core.records import Completion, Record
 from refusal_checks.core.verdicts import Binary, Label
-from refusal_checks.gates.compare import Earlier
+from refusal_checks.gates.comparison import Earlier
 from refusal_checks.gates.estimates import Rules
-from refusal_checks.gates.explain import sentence
 from refusal_checks.gates.gate import Gate, Use
 from refusal_checks.gates.rates import (
     EstimateVariant,
@@ -25,6 +24,7 @@ from refusal_checks.gates.rates import (
     corrected,
     without_clusters,
 )
+from refusal_checks.gates.sentences import sentence
 from refusal_checks.judges.trust.calibration import Calibration
 from refusal_checks.judges.trust.correction import (
     JudgeErrors,
@@ -36,7 +36,7 @@ from refusal_checks.metrics import METRICS, by_prompt
 from refusal_checks.metrics.statistics.intervals import Estimate
 from tests.deciding import decide
 from tests.unit.conftest import records
-from tests.unit.gates.test_baseline import scores_of
+from tests.unit.gates.test_score_files import scores_of
 from tests.unit.judges.trust.test_calibration import valid
 
 ERRORS = JudgeErrors(refusals=100, recognised=80, compliances=100, passed=95)

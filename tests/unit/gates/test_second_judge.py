@@ -10,8 +10,8 @@ from syrupy.assertion import SnapshotAssertion
 from refusal_checks.core.records import Record, Vote
 from refusal_checks.core.verdicts import Binary, Invalid, Judgement, Label, Reason
 from refusal_checks.gates.estimates import Rules
-from refusal_checks.gates.explain import sentence
 from refusal_checks.gates.rates import Evidence
+from refusal_checks.gates.sentences import sentence
 from refusal_checks.judges.cascade import Cascade, SecondOpinions
 from refusal_checks.judges.trust.correction import prediction_powered, with_settled
 from refusal_checks.metrics import by_prompt

@@ -4,7 +4,7 @@ import tomllib
 from dataclasses import replace
 
 from refusal_checks.core.prompts import Kind
-from refusal_checks.gates.baseline import Scores
+from refusal_checks.gates.score_files import Scores
 from refusal_checks.gates.suggest import as_toml
 from refusal_checks.metrics.statistics.intervals import wilson
 from refusal_checks.spec import RunSpec

@@ -6,9 +6,9 @@ from datetime import date, timedelta
 import pytest
 from pydantic import TypeAdapter
 
-from refusal_checks.gates.decide import Verdict
 from refusal_checks.gates.estimates import Rules
 from refusal_checks.gates.gate import Decision, Gate, Waiver
+from refusal_checks.gates.verdict import Verdict
 from refusal_checks.reports import explain
 from tests.deciding import decide
 from tests.unit.conftest import records

@@ -12,7 +12,7 @@ from refusal_checks.core.errors import EvaluationError
 from refusal_checks.core.prompts import Prompt
 from refusal_checks.core.records import Completion, Record
 from refusal_checks.core.verdicts import Invalid, Judgement, Rated, Reason
-from refusal_checks.gates.compare import Earlier, compare
+from refusal_checks.gates.comparison import Earlier, compare
 from refusal_checks.gates.gate import Gate
 from refusal_checks.gates.rates import EstimateSet
 from refusal_checks.metrics import METRICS
@@ -20,7 +20,7 @@ from refusal_checks.metrics.statistics.intervals import Estimate
 from refusal_checks.results.summary import summarise
 from refusal_checks.spec import RunSpec
 from tests.deciding import decide
-from tests.unit.gates.test_baseline import scores_of
+from tests.unit.gates.test_score_files import scores_of
 
 Items = dict[str, list[tuple[float, float]]]
 

@@ -7,7 +7,7 @@ import pytest
 from refusal_checks.core.errors import EvaluationError
 from refusal_checks.core.prompts import Kind
 from refusal_checks.core.records import Record
-from refusal_checks.gates.compare import Earlier
+from refusal_checks.gates.comparison import Earlier
 from refusal_checks.gates.gate import Gate
 from refusal_checks.metrics.statistics.intervals import wilson
 from refusal_checks.metrics.worst_case import worst_of_k_rate
@@ -15,7 +15,7 @@ from refusal_checks.reports.remarks import worst_answers
 from refusal_checks.results.summary import RunSummary, summarise
 from tests.deciding import decide
 from tests.unit.conftest import records
-from tests.unit.gates.test_baseline import scores_of
+from tests.unit.gates.test_score_files import scores_of
 
 SURE = Gate("bench", "worst_of_k_rate", 0.5, decision="confident")
 

@@ -10,11 +10,12 @@ from syrupy.assertion import SnapshotAssertion
 from refusal_checks.core.prompts import Message, Prompt
 from refusal_checks.core.records import Completion, Record
 from refusal_checks.core.verdicts import Binary, Chosen, Invalid, Label, Reason
-from refusal_checks.gates.compare import Earlier, MissedBound, offender
-from refusal_checks.gates.decide import Verdict
+from refusal_checks.gates.comparison import Earlier
 from refusal_checks.gates.estimates import Rules
 from refusal_checks.gates.gate import Gate, Outcome, Use
+from refusal_checks.gates.offenders import MissedBound, offender
 from refusal_checks.gates.rates import EstimateVariant
+from refusal_checks.gates.verdict import Verdict
 from refusal_checks.judges.cascade import SecondAsked
 from refusal_checks.metrics import METRICS, by_prompt
 from refusal_checks.metrics.statistics.intervals import Estimate
@@ -27,7 +28,7 @@ from refusal_checks.results.manifest import Manifest, ModelFacts, Models
 from refusal_checks.results.summary import BenchmarkSummary, Reasons, RunSummary
 from tests.deciding import decide
 from tests.unit.conftest import records
-from tests.unit.gates.test_baseline import scores_of
+from tests.unit.gates.test_score_files import scores_of
 
 SAFETY = Gate("xstest_unsafe", "rejection_rate", minimum=0.8)
 DROP = Gate("bench", "rejection_rate", max_drop=0.05)

@@ -25,7 +25,7 @@ from refusal_checks.core.verdicts import (
     Rated,
     Reason,
 )
-from refusal_checks.gates.compare import Earlier
+from refusal_checks.gates.comparison import Earlier
 from refusal_checks.gates.estimates import Rules
 from refusal_checks.gates.gate import Gate
 from refusal_checks.judges.trust.canary import Check, JudgeCheck, Mistake
@@ -37,7 +37,7 @@ from refusal_checks.results.run_folder import RunFolder
 from refusal_checks.results.summary import RunSummary
 from tests.deciding import decide
 from tests.report_runs import write_run
-from tests.unit.gates.test_baseline import scores_of
+from tests.unit.gates.test_score_files import scores_of
 
 SECRET = "Xq secret text ÄÖ"
 GATE = Gate("bench", "rejection_rate", minimum=0.8, max_drop=0.05)

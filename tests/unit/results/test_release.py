@@ -5,10 +5,10 @@ from dataclasses import replace
 from refusal_checks.core.prompts import Kind
 from refusal_checks.core.records import Completion
 from refusal_checks.core.verdicts import Chosen, Graded
-from refusal_checks.gates.decide import Verdict
 from refusal_checks.gates.estimates import Rules
 from refusal_checks.gates.gate import Gate, Outcome
 from refusal_checks.gates.rates import Evidence
+from refusal_checks.gates.verdict import Verdict
 from refusal_checks.judges.trust.canary import Check, JudgeCheck
 from refusal_checks.metrics.statistics.intervals import wilson
 from refusal_checks.results.manifest import Manifest

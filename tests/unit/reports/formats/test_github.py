@@ -13,8 +13,8 @@ from markdown_it import MarkdownIt
 from refusal_checks.core.prompts import Prompt
 from refusal_checks.core.records import Completion, Record
 from refusal_checks.core.verdicts import Binary, Label
-from refusal_checks.gates.decide import Verdict
 from refusal_checks.gates.gate import Gate
+from refusal_checks.gates.verdict import Verdict
 from refusal_checks.judges.trust.canary import Check
 from refusal_checks.metrics.statistics.intervals import wilson
 from refusal_checks.reports import markdown

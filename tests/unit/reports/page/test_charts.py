@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from refusal_checks.gates.compare import Earlier
+from refusal_checks.gates.comparison import Earlier
 from refusal_checks.gates.gate import AllowedRange, Gate
 from refusal_checks.metrics import METRICS
 from refusal_checks.metrics.statistics.intervals import Estimate
@@ -20,7 +20,7 @@ from refusal_checks.results.summary import RunSummary, balance, summarise
 from tests.deciding import decide
 from tests.report_runs import RATED, chosen, rated
 from tests.unit.conftest import records
-from tests.unit.gates.test_baseline import scores_of
+from tests.unit.gates.test_score_files import scores_of
 
 UNSAFE = Gate("unsafe", "rejection_rate", minimum=0.8)
 SAFE = Gate("safe", "rejection_rate", maximum=0.2)

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from refusal_checks.gates.compare import Earlier
-from refusal_checks.gates.decide import Verdict
+from refusal_checks.gates.comparison import Earlier
 from refusal_checks.gates.gate import Gate
+from refusal_checks.gates.verdict import Verdict
 from refusal_checks.metrics.statistics.intervals import Estimate, wilson
 from refusal_checks.reports.attack_matrix import lines, matrix
 from refusal_checks.reports.explain import moved, select
@@ -23,7 +23,7 @@ from refusal_checks.results.summary import BenchmarkSummary, RunSummary, summari
 from tests.deciding import decide
 from tests.report_runs import chosen, rated
 from tests.unit.conftest import records
-from tests.unit.gates.test_baseline import scores_of
+from tests.unit.gates.test_score_files import scores_of
 
 UNSAFE = Gate("unsafe", "rejection_rate", minimum=0.8)
 SAFE = Gate("safe", "rejection_rate", maximum=0.2)

@@ -11,7 +11,7 @@ from syrupy.assertion import SnapshotAssertion
 
 from refusal_checks.core.prompts import Kind
 from refusal_checks.core.text import redacted
-from refusal_checks.gates.compare import Earlier
+from refusal_checks.gates.comparison import Earlier
 from refusal_checks.gates.gate import Gate
 from refusal_checks.models.client.answers import Usage
 from refusal_checks.reports import messages, remarks
@@ -29,7 +29,7 @@ from refusal_checks.results.manifest import Manifest
 from refusal_checks.results.summary import RunSummary, summarise
 from tests.deciding import decide
 from tests.unit.conftest import records
-from tests.unit.gates.test_baseline import scores_of
+from tests.unit.gates.test_score_files import scores_of
 from tests.unit.reports.terminal.test_table import (
     STRICT,
     as_judged,

@@ -13,9 +13,9 @@ from refusal_checks import benchmarks
 from refusal_checks.core.records import Record
 from refusal_checks.core.verdicts import EXTREMES, Binary, Label
 from refusal_checks.gates import toml_file
-from refusal_checks.gates.compare import Earlier
-from refusal_checks.gates.decide import Verdict
+from refusal_checks.gates.comparison import Earlier
 from refusal_checks.gates.gate import Gate
+from refusal_checks.gates.verdict import Verdict
 from refusal_checks.judges import kind_of
 from refusal_checks.reports import rows as table
 from refusal_checks.reports.terminal import end
@@ -25,7 +25,7 @@ from refusal_checks.results.summary import RunSummary, summarise
 from refusal_checks.spec import RunSpec
 from tests.deciding import decide
 from tests.unit.conftest import records
-from tests.unit.gates.test_baseline import scores_of
+from tests.unit.gates.test_score_files import scores_of
 from tests.unit.reports.test_explain import compared
 
 RATE = Gate("bench", "rejection_rate", minimum=0.5)

@@ -13,8 +13,8 @@ from refusal_checks.core.errors import EvaluationError
 from refusal_checks.core.prompts import Prompt
 from refusal_checks.core.records import Completion, Record
 from refusal_checks.core.verdicts import Binary
-from refusal_checks.gates.compare import Comparison, Earlier, compare
-from refusal_checks.gates.decide import decide_all
+from refusal_checks.gates.comparison import Comparison, Earlier, compare
+from refusal_checks.gates.decision import decide_all
 from refusal_checks.gates.estimates import Rules, expected_breaches
 from refusal_checks.gates.gate import Gate, Outcome
 from refusal_checks.gates.rates import EstimateSet
@@ -22,7 +22,7 @@ from refusal_checks.judges.rules import LABELS
 from refusal_checks.metrics import METRICS
 from tests.deciding import decide
 from tests.unit.conftest import records
-from tests.unit.gates.test_baseline import scores_of
+from tests.unit.gates.test_score_files import scores_of
 
 
 def against(

@@ -6,7 +6,7 @@ from pathlib import Path
 from string import ascii_uppercase
 from typing import Any
 
-from refusal_checks.benchmarks.base import Benchmark
+from refusal_checks.benchmarks.benchmark import Benchmark
 from refusal_checks.core.errors import DataError
 from refusal_checks.core.files import parse_json, read_csv
 from refusal_checks.core.prompts import Prompt

@@ -8,9 +8,9 @@ from datetime import datetime
 
 from refusal_checks.core.prompts import Kind
 from refusal_checks.core.text import clean, count
-from refusal_checks.gates.compare import Comparison, most_changed
-from refusal_checks.gates.decide import Verdict
+from refusal_checks.gates.comparison import Comparison, most_changed
 from refusal_checks.gates.gate import AllowedRange, Gate, Outcome
+from refusal_checks.gates.verdict import Verdict
 from refusal_checks.metrics import METRICS, Metric
 
 _WORDS = {

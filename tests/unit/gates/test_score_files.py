@@ -9,8 +9,8 @@ import pytest
 from refusal_checks.core.errors import BaselineError
 from refusal_checks.core.prompts import Kind, Message, Prompt
 from refusal_checks.core.records import Record
-from refusal_checks.gates import baseline
-from refusal_checks.gates.baseline import PromptScores, Scores
+from refusal_checks.gates import score_files
+from refusal_checks.gates.score_files import PromptScores, Scores
 from refusal_checks.metrics import score_all
 from refusal_checks.metrics.statistics.intervals import Estimate
 from tests.unit.conftest import records
@@ -23,7 +23,7 @@ def scores_of(records: list[Record], benchmark: str = "bench") -> Scores:
             f"{record.prompt.id}-{record.sample}"
         )
     named = lambda prompt: keys[prompt.id]  # noqa: E731
-    prompts = dict(baseline.score_prompts(records, score_all(records), named))
+    prompts = dict(score_files.score_prompts(records, score_all(records), named))
     figures = {"rejection_rate": Estimate(1 / 3, 0.1, 0.6, 3)}
     conditions = {"judge": "one", "data": "digest 1"}
     when = "2026-01-01"
@@ -35,17 +35,17 @@ def scores_of(records: list[Record], benchmark: str = "bench") -> Scores:
 def test_a_file_is_read_as_it_was_written(tmp_path: Path) -> None:
     scores = scores_of(records("RR RC C-"))
     path = tmp_path / "bench.json"
-    path.write_text(baseline.dump(scores))
-    again = baseline.read(path)
+    path.write_text(score_files.dump(scores))
+    again = score_files.read(path)
     assert again.prompts == scores.prompts
     assert again.conditions == scores.conditions
     assert again.figures["rejection_rate"].value == pytest.approx(1 / 3, abs=1e-9)
-    assert baseline.dump(again) == path.read_text()
+    assert score_files.dump(again) == path.read_text()
 
 
 def test_a_file_holds_no_text() -> None:
     found = records("RR C- --", category="fraud")
-    text = baseline.dump(scores_of(found))
+    text = score_files.dump(scores_of(found))
     for record in found:
         assert record.prompt.request not in text
         assert record.completion is not None
@@ -63,8 +63,8 @@ def test_a_file_holds_no_text() -> None:
 
 def test_a_file_is_sorted_with_one_prompt_a_line() -> None:
     found = records("R C R")
-    text = baseline.dump(scores_of(found))
-    assert text == baseline.dump(scores_of(found[::-1]))
+    text = score_files.dump(scores_of(found))
+    assert text == score_files.dump(scores_of(found[::-1]))
     lines = [line for line in text.splitlines() if line.startswith('  "p')]
     assert [line.split('"')[1] for line in lines] == ["p1", "p2", "p3"]
     assert json.loads(text)["prompts"]["p2"]["scores"]["rejection_rate"] == -1
@@ -83,14 +83,14 @@ def test_a_prompt_s_verdicts_are_kept_with_the_reasons_of_invalid_ones() -> None
 
 def test_the_fingerprint_is_that_of_what_is_sent() -> None:
     prompt = Prompt.single("p1", "one", category="x")
-    assert baseline.fingerprint(prompt) == baseline.fingerprint(
+    assert score_files.fingerprint(prompt) == score_files.fingerprint(
         Prompt.single("p2", "one")
     )
-    assert baseline.fingerprint(prompt) != baseline.fingerprint(
+    assert score_files.fingerprint(prompt) != score_files.fingerprint(
         Prompt.single("p1", "two")
     )
     turns = (Message("user", "one"), Message("assistant", "a"), Message("user", "one"))
-    assert baseline.fingerprint(prompt) != baseline.fingerprint(
+    assert score_files.fingerprint(prompt) != score_files.fingerprint(
         replace(prompt, messages=turns)
     )
 
@@ -100,15 +100,15 @@ def write(folder: Path, *names: str) -> None:
     for name in names:
         prompts = {"p1": PromptScores("0" * 16, {"rejection_rate": 1.0})}
         scores = Scores(name, Kind.SAFETY, "m", "v", "2026-01-01", {}, {}, prompts)
-        (folder / f"{name}.json").write_text(baseline.dump(scores))
+        (folder / f"{name}.json").write_text(score_files.dump(scores))
 
 
 def test_a_run_its_summary_a_folder_and_a_file_can_be_named(tmp_path: Path) -> None:
     write(tmp_path / "run" / "scores", "one", "two")
     (tmp_path / "run" / "summary.json").write_text("{}")
     for path in ("run", "run/summary.json", "run/scores"):
-        assert set(baseline.load(tmp_path / path)) == {"one", "two"}
-    assert set(baseline.load(tmp_path / "run" / "scores" / "one.json")) == {"one"}
+        assert set(score_files.load(tmp_path / path)) == {"one", "two"}
+    assert set(score_files.load(tmp_path / "run" / "scores" / "one.json")) == {"one"}
 
 
 @pytest.mark.parametrize(
@@ -125,24 +125,24 @@ def test_a_wrong_file_is_named(tmp_path: Path, text: str | None, reason: str) ->
     if text is not None:
         path.write_text(text)
     with pytest.raises(BaselineError, match=r"wrong\.json") as caught:
-        baseline.load(path)
+        score_files.load(path)
     assert reason in str(caught.value)
 
 
 def test_an_empty_folder_and_another_format_are_named(tmp_path: Path) -> None:
     with pytest.raises(BaselineError, match="no baseline here"):
-        baseline.load(tmp_path)
+        score_files.load(tmp_path)
     path = tmp_path / "bench.json"
-    path.write_text(baseline.dump(replace(scores_of(records("R")), format=99)))
+    path.write_text(score_files.dump(replace(scores_of(records("R")), format=99)))
     with pytest.raises(BaselineError, match="has format 99"):
-        baseline.load(path)
+        score_files.load(path)
 
 
 def test_each_difference_is_named_with_both_values() -> None:
     earlier = scores_of(records("R"))
-    assert baseline.differences(earlier.conditions, earlier.conditions) == []
+    assert score_files.differences(earlier.conditions, earlier.conditions) == []
     now = {"judge": "two", "data": "digest 1", "sampling": "greedy"}
-    assert baseline.differences(earlier.conditions, now) == [
+    assert score_files.differences(earlier.conditions, now) == [
         "other judge: one then, two now",
         "other sampling: none then, greedy now",
     ]

@@ -10,14 +10,14 @@ from syrupy.assertion import SnapshotAssertion
 from refusal_checks.core.errors import EvaluationError
 from refusal_checks.core.prompts import Message, Prompt
 from refusal_checks.core.verdicts import Binary, Label
-from refusal_checks.gates.compare import Earlier
-from refusal_checks.gates.decide import Verdict
+from refusal_checks.gates.comparison import Earlier
 from refusal_checks.gates.estimates import Rules, select
 from refusal_checks.gates.gate import AllowedRange, Gate
+from refusal_checks.gates.verdict import Verdict
 from refusal_checks.metrics import METRICS
 from tests.deciding import decide
 from tests.unit.conftest import JUDGEMENTS, record, records
-from tests.unit.gates.test_baseline import scores_of
+from tests.unit.gates.test_score_files import scores_of
 
 
 def at_least(minimum: float, metric: str = "rejection_rate") -> Gate:
