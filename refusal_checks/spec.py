@@ -160,7 +160,7 @@ class JudgeTable(ModelTable, JudgeSampling):
     rationales: Rationales = Field(
         "all",
         description="reasons of judges of refusal: of all answers, before the verdict; or the "
-        "verdict alone, and reasons afterwards for offenders, disagreements and a sample",
+        "verdict alone, and reasons afterwards for the answers that reports show",
     )
     check: JudgeFloors | None = Field(
         None,

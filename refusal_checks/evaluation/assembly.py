@@ -104,8 +104,6 @@ def assemble(
             "judges in a cascade: leave out --stop-early, because the second judge's sample is one "
             "of whole benchmarks"
         )
-    if config.judging.rationales != "all":
-        _note_without_reasons(judges, note)
     return Parts(plan, candidate, judges, engines, loaded.left_out, loaded.usual)
 
 
@@ -270,22 +268,3 @@ def _classes(model: Served | Attached, client: Client) -> Classes | None:
             f"--judge {model.name}: use --engine vllm: {engine.title} cannot serve a classifier"
         )
     return found
-
-
-def _note_without_reasons(judges: Judges, note: Note) -> None:
-    """Tell which judges ``rationales = "offenders"`` changes nothing for.
-
-    It is a note, not an error: a repository may set the option once, whatever judge it uses.
-    """
-    whole: dict[str, list[str]] = {}
-    asked = {name: judges[name] for name in judges if not panel.is_check(name)}
-    for benchmark, judges_of_it in asked.items():
-        for judge in judges_of_it:
-            if not judge.reasoned:
-                whole.setdefault(judge.name, []).append(benchmark)
-    for name, benchmarks in whole.items():
-        where = "" if len(benchmarks) == len(asked) else f" in {', '.join(benchmarks)}"
-        note(
-            f"judge {name}: judge.rationales=offenders changes nothing{where}: only judges of "
-            "refusals that write their reasons can leave them out"
-        )

@@ -34,10 +34,8 @@ from refusal_checks.results.manifest import conditions
 from refusal_checks.results.run_folder import RunFolder
 from refusal_checks.results.summary import (
     BenchmarkSummary,
-    Sampled,
     balance,
     distinct,
-    refusal_categories,
     summarise,
 )
 
@@ -104,18 +102,16 @@ class Decider:
         name: str,
         records: Records,
         decided: Decided,
-        sampled: Sampled | None = None,
     ) -> None:
         """Publish the outcomes of a complete benchmark, and write what the run's folder keeps.
 
         Args:
-            records: as decided on, perhaps with reasons that judges have given since.
-            sampled: by which ways of refusing are counted where verdicts have no reasons.
+            records: as decided on, perhaps with reasons that a judge has given since.
         """
         run = self._run
         shown = run.redaction.judged(records)
         scores = score_all(shown)
-        figures = run.redaction.benchmark(self._figures(name, shown, scores, sampled))
+        figures = run.redaction.benchmark(self._figures(name, shown, scores))
         run.summary.benchmarks[name] = figures
         written = max((judge.max_tokens for judge in run.parts.judges[name]), default=0)
         for line in truncation_remarks(shown, run.config.answering.sampling, written):
@@ -180,9 +176,7 @@ class Decider:
             evidence = replace(evidence, second=second)
         return replace(run.rules, evidence=evidence)
 
-    def _figures(
-        self, name: str, records: Records, scores: Scored, sampled: Sampled | None
-    ) -> BenchmarkSummary:
+    def _figures(self, name: str, records: Records, scores: Scored) -> BenchmarkSummary:
         about, panel, plan = (
             self._known[name],
             self._run.parts.judges[name],
@@ -199,10 +193,8 @@ class Decider:
         if any(judge.identity is not None for judge in panel):
             changed["unmeasured"] = self._unmeasured(name, records)
         if any(judge.reasoned for judge in panel):
-            changed["reasons"] = sampled.reasons if sampled else None
-            changed["refusal_categories"] = refusal_categories(
-                sampled.records if sampled else ()
-            )
+            # Only offenders have a category then, which are no random sample.
+            changed["refusal_categories"] = {}
         if (formed := cascade.of(panel)) and name in plan:
             drawn_prompts = drawn(panel, name, plan[name])
             changed["second"] = cascade.asked(formed, records, drawn_prompts)

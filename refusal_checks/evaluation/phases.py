@@ -12,8 +12,13 @@ from refusal_checks.engines.servers import Work
 from refusal_checks.evaluation.aio import SingleFlight, gather_or_cancel
 from refusal_checks.evaluation.decider import Decider
 from refusal_checks.evaluation.prepare import PreparedRun
-from refusal_checks.evaluation.rationales import RationaleCollector, judges_up
+from refusal_checks.evaluation.rationales import (
+    RationaleCollector,
+    explaining_judge,
+    judges_up,
+)
 from refusal_checks.evaluation.stream import Evaluation, Finished, UnreadableError
+from refusal_checks.gates.offenders import Offender
 from refusal_checks.gates.verdict import Verdict
 from refusal_checks.judges import kind_of, panel
 from refusal_checks.judges.judge import Judge, JudgeKind
@@ -222,25 +227,26 @@ class Pipeline:
         """Decide once the judge is trusted; it then gives its reasons for what is shown."""
         if self._kind(benchmark).meets_canary:
             await self._trusted.wait()
-        run, sampled = self._run, None
-        judges, redacted = run.parts.judges[benchmark], run.config.redact
+        run = self._run
         decided = self._decider.decide(benchmark, records)
-        if any(
-            each.reasoned or (each.gives_grounds and not redacted) for each in judges
-        ):
-            effort, named = run.summary.manifest.asked, run.config.judging.judges
-            asked = effort.judges if effort else ()
-            up = judges_up(asked, named, are_live=self._engines.are_live)
-            asking = RationaleCollector(judges, run.store, run.in_flight(), up)
-            verdicts = [each for each in decided.values() if isinstance(each, Verdict)]
-            shown = [answer for verdict in verdicts for answer in verdict.shown]
-            records, sampled = await asking.benchmark(
-                benchmark, records, shown, redacted=redacted
+        judges = run.parts.judges[benchmark]
+        if explaining_judge(judges) and not run.config.redact:
+            effort = run.summary.manifest.asked
+            up = judges_up(
+                effort.judges if effort else (),
+                run.config.judging.judges,
+                are_live=self._engines.are_live,
             )
+            collector = RationaleCollector(judges, run.store, run.in_flight(), up)
+            shown: list[Offender] = []
+            for verdict in decided.values():
+                if isinstance(verdict, Verdict):
+                    shown += verdict.shown
+            records = await collector.explained(records, shown)
             decided = {
-                gate: each.with_rationales(records)
-                if isinstance(each, Verdict)
-                else each
-                for gate, each in decided.items()
+                gate: verdict.with_rationales(records)
+                if isinstance(verdict, Verdict)
+                else verdict
+                for gate, verdict in decided.items()
             }
-        self._decider.publish(benchmark, records, decided, sampled)
+        self._decider.publish(benchmark, records, decided)

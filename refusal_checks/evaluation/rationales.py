@@ -1,11 +1,11 @@
-"""The reasons of verdicts that reports show, from judges that give them only when asked.
+"""Reasons for the verdicts that reports show, from a judge that gives them only when asked.
 
-Such reasons cost further requests, so they are asked for once it is known which answers count
-against a gate, and while the engines are still up. They are stored like verdicts.
+They cost further requests, so they are asked for once it is known which answers count against a
+gate, and while the engines are still up. They are stored like verdicts, and change none.
 """
 
 import asyncio
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 
@@ -22,161 +22,146 @@ from refusal_checks.gates.offenders import Offender, answers_of
 from refusal_checks.judges import cascade
 from refusal_checks.judges.judge import Judge
 from refusal_checks.models.names import Attached
-from refusal_checks.results.summary import Reasons, Sampled, sample_for_reasons
 
 _VERSION = 1  # part of the key of stored grounds; raised when they are asked for in another way
 
-MOST = (
-    20  # answers of a benchmark that are asked about, where each costs several requests
-)
-
 MOST_REASONED = 200
-"""Most answers of a benchmark, besides its sample, of which a judge is asked for its reasons."""
+"""Most answers of a benchmark of which a judge is asked for its reasons."""
 
-_Place = tuple[str, int]
-"""A prompt's id and an answer's number."""
+MOST_WITH_GROUNDS = 20
+"""The same where the reasons for one answer cost several requests."""
 
 
-def _place(record: Record) -> _Place:
-    return record.prompt.id, record.sample
+def explaining_judge(judges: Sequence[Judge]) -> Judge | None:
+    """The first judge that writes reasons afterwards, else the first that gives grounds."""
+    for judge in judges:
+        if judge.reasoned:
+            return judge
+    for judge in judges:
+        if judge.gives_grounds:
+            return judge
+    return None
 
 
 def judges_up(
     asked: Iterable[str], judges: Iterable[NamedJudge], *, are_live: bool
 ) -> frozenset[str]:
     """Names of the judges whose servers are up: asked for verdicts, or attached and live."""
-    attached = (judge.name for judge in judges if isinstance(judge.model, Attached))
-    return frozenset((*asked, *(attached if are_live else ())))
+    up = set(asked)
+    if are_live:
+        up |= {judge.name for judge in judges if isinstance(judge.model, Attached)}
+    return frozenset(up)
 
 
 class RationaleCollector:
-    """Asks judges, where their servers are up, for the reasons of verdicts that they gave."""
+    """Asks one judge, if its server is up, for the reasons of verdicts that it gave."""
 
     def __init__(
-        self, judges: Sequence[Judge], store: Store, at_once: int, up: Iterable[str]
+        self, judges: Sequence[Judge], store: Store, at_once: int, up: Collection[str]
     ) -> None:
         self._judges = judges
+        self._judge = explaining_judge(judges)
+        self._is_up = self._judge is not None and self._judge.name in up
         self._store = store
-        self._saver = WriteBatcher(store)
+        self._writer = WriteBatcher(store)
         self._free = asyncio.Semaphore(at_once)
-        self._up = frozenset(up)
-        self._later = SingleFlight[Judgement | None]()
-        self._said: list[tuple[_Place, bool | None]] = []
-        """Whether reasons came with the same verdict; None if no reasons came."""
+        self._verdicts = SingleFlight[Judgement | None]()
 
-    async def benchmark(
-        self,
-        name: str,
-        records: Sequence[Record],
-        shown: Sequence[Offender],
-        *,
-        redacted: bool,
-    ) -> tuple[Sequence[Record], Sampled | None]:
-        """A benchmark's records, those that reports show and a sample with their judges' reasons.
+    async def explained(
+        self, records: Sequence[Record], offenders: Sequence[Offender]
+    ) -> Sequence[Record]:
+        """The records, with reasons for those that reports show.
 
-        The sample is None where judges write their reasons with every verdict. Shown besides what
-        verdicts show is what judges dispute; of redacted texts no reasons are asked for.
+        Reports show the offenders of gates, and answers on which judges disagree.
         """
-        alone = any(judge.reasoned for judge in self._judges)
-        places, drawn = list[_Place](), list[_Place]()
-        if not redacted:
-            places = list(dict.fromkeys(map(_place, _shown(records, shown))))
-            drawn = (
-                list(map(_place, sample_for_reasons(name, records))) if alone else []
-            )
-        wanted = dict.fromkeys([*places[: MOST_REASONED if alone else MOST], *drawn])
-        costly = frozenset(places[:MOST])
-        known = {_place(record): record for record in records}
-        found = await asyncio.gather(
-            *(self.record(known[each], costly=each in costly) for each in wanted)
+        if self._judge is None:
+            return records
+        most = MOST_REASONED if self._judge.reasoned else MOST_WITH_GROUNDS
+        shown = {_place(record): record for record in _shown(records, offenders)}
+        places = list(shown)[:most]
+        explained = await asyncio.gather(
+            *(self._with_reasons(self._judge, shown[place]) for place in places)
         )
-        changed = dict(zip(wanted, found, strict=True))
-        fuller = [changed.get(_place(record), record) for record in records]
-        if not alone:
-            return fuller, None
-        in_sample = frozenset(drawn)
-        of_sample = [agrees for place, agrees in self._said if place in in_sample]
-        agreed = [agrees for _, agrees in self._said]
-        reasons = Reasons(
-            answers=sum(isinstance(record.judgement, Binary) for record in records),
-            asked=len({place for place, _ in self._said}),
-            sampled=len(drawn),
-            given=len(of_sample) - of_sample.count(None),
-            agree=of_sample.count(True),
-            missing=agreed.count(None),
-            contradicted=agreed.count(False),
-        )
-        return fuller, Sampled(reasons, tuple(changed[each] for each in drawn))
+        by_place = dict(zip(places, explained, strict=True))
+        return [by_place.get(_place(record), record) for record in records]
 
-    async def record(self, record: Record, *, costly: bool) -> Record:
-        """The record with its judges' reasons; ``costly``: also those of several requests."""
-        judges, answer = self._judges, record.completion
-        assert answer, "there is an answer to judge"
-        given = {vote.judge: vote.judgement for vote in record.votes}
-        if not given:  # of one judge, or of a cascade's first
-            formed = cascade.of(judges)
-            given = {(formed.first if formed else judges[0]).name: record.judgement}
-        shown = as_judged(record.prompt, answer)
-        asked = {judge.name: judge for judge in judges}
+    async def _with_reasons(self, judge: Judge, record: Record) -> Record:
+        """The record with the judge's reasons; as it is if the judge did not read it."""
+        if not record.votes:
+            # One judge decided: the only one, or the first of a cascade.
+            formed = cascade.of(self._judges)
+            decided = formed.first if formed else self._judges[0]
+            if decided is not judge:
+                return record
+            judgement = await self._reasons(judge, record, record.judgement)
+            return replace(record, judgement=judgement)
+
         votes = []
-        for name, judgement in given.items():
-            judge = asked[name]
-            if (fuller := judge.reasoned) and isinstance(judgement, Binary):
-                later = await self._reasons(judge, fuller, *shown)
-                agrees = None
-                if isinstance(later, Binary):
-                    agrees = later.label is judgement.label
-                    judgement = judgement.explained(later)
-                self._said.append((_place(record), agrees))
-                votes.append(Vote(name, judgement))
-            elif costly and judge.gives_grounds:
-                votes.append(Vote(name, await self._grounds(judge, *shown, judgement)))
-            else:
-                votes.append(Vote(name, judgement))
-        judgement = cascade.decide(judges, votes)
-        return replace(
-            record, judgement=judgement, votes=tuple(votes) if record.votes else ()
-        )
+        for vote in record.votes:
+            if vote.judge == judge.name:
+                judgement = await self._reasons(judge, record, vote.judgement)
+                vote = Vote(vote.judge, judgement)
+            votes.append(vote)
+        decision = cascade.decide(self._judges, votes)
+        return replace(record, judgement=decision, votes=tuple(votes))
 
     async def _reasons(
-        self, judge: Judge, fuller: Judge, prompt: Prompt, answer: Completion
-    ) -> Judgement | None:
-        """The verdict of the judge that writes its reasons, from the store if it has it.
+        self, judge: Judge, record: Record, verdict: Judgement
+    ) -> Judgement:
+        """The verdict with its reasons; as it is if there are none to be had."""
+        assert record.completion, "there is an answer to judge"
+        prompt, answer = as_judged(record.prompt, record.completion)
+        if judge.reasoned and isinstance(verdict, Binary):
+            reasoned = await self._reasoned_verdict(judge.reasoned, prompt, answer)
+            if isinstance(reasoned, Binary):
+                return verdict.explained(reasoned)
+        elif judge.gives_grounds and not isinstance(verdict, Invalid):
+            return await self._with_grounds(judge, prompt, answer, verdict)
+        return verdict
 
-        None if its server is not up, because nothing else is asked of it.
+    async def _reasoned_verdict(
+        self, reasoned: Judge, prompt: Prompt, answer: Completion
+    ) -> Judgement | None:
+        """The verdict of the same judge as it writes its reasons first.
+
+        From the store if that has it; None if it has not, and the server is not up.
         """
-        key = verdict_key(fuller, prompt, answer.text)
+        key = verdict_key(reasoned, prompt, answer.text)
 
         async def ask() -> Judgement:
             async with self._free:
                 try:
-                    return await fuller.judge(prompt, answer)
-                except InfrastructureError as fault:  # no reason to lose verdicts
+                    return await reasoned.judge(prompt, answer)
+                except InfrastructureError as fault:
+                    # Verdicts are there already: they are not lost for want of reasons.
                     return Invalid(Reason.JUDGE_ERROR, str(fault))
 
-        async def work() -> Judgement | None:
+        async def stored_or_asked() -> Judgement | None:
             self._store.use([key])
-            if judge.name not in self._up:
+            if not self._is_up:
                 return self._store.judgements([key]).get(key)
-            return await self._saver.judged(key, ask)
+            return await self._writer.judged(key, ask)
 
-        return await self._later.get(key, work)
+        return await self._verdicts.get(key, stored_or_asked)
 
-    async def _grounds(
-        self, judge: Judge, prompt: Prompt, answer: Completion, judgement: Judgement
+    async def _with_grounds(
+        self, judge: Judge, prompt: Prompt, answer: Completion, verdict: Judgement
     ) -> Judgement:
-        """A judge's verdict with its grounds, from the store if it has them."""
-        if isinstance(judgement, Invalid):
-            return judgement
+        """A classifier's verdict with its grounds, from the store if that has them."""
         key = content_key("grounds", _VERSION, verdict_key(judge, prompt, answer.text))
         self._store.use([key])
-        async with self._saver.claimed(
-            [key], partial(self._store.judgements, [key])
-        ) as stored:
-            found = stored.get(key) or await judge.explained(prompt, answer, judgement)
-            if not stored and found != judgement and not isinstance(found, Invalid):
-                self._store.add_judgements({key: found})
-        return found
+        read = partial(self._store.judgements, [key])
+        async with self._writer.claimed([key], read) as stored:
+            if key in stored:
+                return stored[key]
+            grounded = await judge.explained(prompt, answer, verdict)
+            if grounded != verdict and not isinstance(grounded, Invalid):
+                self._store.add_judgements({key: grounded})
+        return grounded
+
+
+def _place(record: Record) -> tuple[str, int]:
+    return record.prompt.id, record.sample
 
 
 def _shown(
@@ -185,6 +170,9 @@ def _shown(
     """The records that gates' messages show, then those on which judges disagree."""
     answers = answers_of(offenders, records)
     for offender in offenders:
-        if record := answers.get((offender.id, offender.answer)):
+        record = answers.get((offender.id, offender.answer))
+        if record is not None:
             yield record
-    yield from (record for record in records if is_disputed(record.votes))
+    for record in records:
+        if is_disputed(record.votes):
+            yield record

@@ -41,7 +41,6 @@ from refusal_checks.evaluation.planning import (
     prompts_at_once,
     verdict_key,
 )
-from refusal_checks.evaluation.rationales import RationaleCollector
 from refusal_checks.evaluation.stream import Evaluation
 from refusal_checks.evaluation.verification import adopt, with_reasoned
 from refusal_checks.gates.gate import Gate
@@ -165,15 +164,6 @@ class Canary:
         panel = task.judges[canary.NAME]
         if told:
             told.note_unread(records, [judge.expected for judge in panel])
-        if any(judge.reasoned for judge in panel) and told:
-            asking = RationaleCollector(panel, task.store, in_flight, todo.judges)
-            wrong = {each.id for each in canary.mistakes(records)}
-            mistaken = (record for record in records if record.prompt.id in wrong)
-            fuller = await asyncio.gather(
-                *(asking.record(r, costly=False) for r in mistaken)
-            )
-            known = {record.prompt.id: record for record in fuller}
-            records = [known.get(record.prompt.id, record) for record in records]
         names = ", ".join(judge.name for judge in panel)
         checks = canary.checked(self._floors, records, level, way)
         seconds = perf_counter() - start

@@ -182,9 +182,6 @@ def provenance(summary: RunSummary, benchmark: str = "") -> dict[str, str]:
     figures = summary.benchmarks.get(benchmark)
     if figures is None:
         return properties
-    if of := figures.reasons:
-        drawn = f"a sample of {of.sampled} of {of.answers} answers"
-        properties["refusal_categories_of"] = drawn
     for category, number in figures.refusal_categories.items():
         field = re.sub(r"[^A-Za-z0-9]", "_", category)[:60]
         properties[f"refusal_category_{field}"] = str(number)

@@ -172,7 +172,7 @@ def bundled_scope(runs: Iterable[RunSummary]) -> Iterator[str]:
 
 
 def judges_asked(name: str, summary: BenchmarkSummary) -> Iterator[str]:
-    """How often a cascade's second judge was asked, and for which verdicts reasons were given."""
+    """How often a cascade's second judge was asked."""
     if asked := summary.second:
         judge, first = clean(asked.judge, 60), clean(asked.first, 60)
         total = f"asked about {asked.asked} of {count(asked.answers, 'answer')}"
@@ -185,23 +185,6 @@ def judges_asked(name: str, summary: BenchmarkSummary) -> Iterator[str]:
                 f"(other verdicts: {asked.differs})"
             )
         yield line
-    found = summary.reasons
-    if found and not found.asked:
-        yield f"{name}: verdicts without reasons, and no ways of refusing are counted"
-    elif found:
-        line = "no ways of refusing are counted, since no answer has a verdict"
-        if found.sampled:
-            drawn = f"a sample of {found.sampled} of {count(found.answers, 'answer')}"
-            line = f"ways of refusing are counted in {drawn}"
-        if found.given:
-            same = f"{found.agree} of {found.given} come with the same verdict"
-            line += f", whose reasons were asked for afterwards: {same}"
-        if found.missing:
-            line += (
-                f"; {count(found.missing, 'verdict')} to be shown with reasons had none: the judge "
-                "failed, or no engine was started for it"
-            )
-        yield f"{name}: verdicts alone; {line}"
 
 
 MOST = 5  # most lines of remarks unless all are asked for

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
@@ -14,7 +13,6 @@ from refusal_checks.core import extensions
 from refusal_checks.core.errors import EvaluationError
 from refusal_checks.core.prompts import Kind
 from refusal_checks.core.records import Record, is_disputed
-from refusal_checks.core.store import content_key
 from refusal_checks.core.text import clean
 from refusal_checks.core.verdicts import Binary, Chosen, Invalid, Label, Reason
 from refusal_checks.gates.verdict import Verdict
@@ -53,7 +51,8 @@ class BenchmarkSummary:
     # answers on which the valid votes of several judges differ; None if no answer has two valid
     # votes
     disputed: int | None = None
-    # see the function; empty where answers are not judged for refusal alone
+    # see the function; empty where answers are not judged for refusal alone, and where judges
+    # give verdicts alone
     refusal_categories: Mapping[str, int] = field(default_factory=dict)
     # answers to multiple-choice questions by who read the option: rules or a judge
     read_by: Mapping[str, int] = field(default_factory=dict)
@@ -68,8 +67,6 @@ class BenchmarkSummary:
     plain: str = ""  # the benchmark that is attacked
     # refusal confidence by prompt id, if it is under attack or attacked
     confidences: Mapping[str, float] = field(default_factory=dict)
-    # of which answers judges gave reasons; None where each verdict has them
-    reasons: Reasons | None = None
     # how often the second judge of a cascade was asked; None where there is none
     second: SecondAsked | None = None
     cut: int = 0  # answers of which the judge did not see all
@@ -340,43 +337,3 @@ def require_metrics(summary: RunSummary) -> None:
             f"its metric {name} is not known here. Install the extension that has it, or load its "
             f"file with `refusal-checks --thresholds FILE ...`; the run used {brought}"
         )
-
-
-REASONS_SHARE, REASONS_LEAST = 0.05, 20
-"""How many of a benchmark's answers are drawn at random, whatever their verdicts: share, fewest."""
-
-
-@dataclass(frozen=True)
-class Reasons:
-    """For which answers to a benchmark judges were asked for reasons (``judge.rationales``).
-
-    A judge that writes its reasons first may give another verdict; the first one stays. How often
-    that is so in the sample says how far its two ways agree on these answers.
-    """
-
-    answers: int  # how many have a verdict
-    # of these, how many its reasons were wanted of: those that reports show, and the sample
-    asked: int
-    sampled: int  # size of the sample, by which ways of refusing are counted
-    given: int  # how many of its verdicts have reasons; several judges count each
-    agree: int  # of these, how many reasons come with the same verdict
-    # of all verdicts whose reasons were wanted, how many have none: the judge failed, or it was not
-    # asked because its verdicts were stored and nothing else was left to ask
-    missing: int
-    contradicted: int  # how many reasons, of all, come with another verdict
-
-
-@dataclass(frozen=True)
-class Sampled:
-    reasons: Reasons
-    records: tuple[Record, ...]
-
-
-def sample_for_reasons(benchmark: str, records: Sequence[Record]) -> list[Record]:
-    """The answers for which a judge gives its reasons in any case; every run draws the same."""
-    judged = [record for record in records if isinstance(record.judgement, Binary)]
-    count = max(REASONS_LEAST, math.ceil(REASONS_SHARE * len(judged)))
-    return sorted(
-        judged,
-        key=lambda r: content_key("order of reasons", benchmark, r.prompt.id, r.sample),
-    )[:count]

@@ -149,9 +149,6 @@ def test_verdicts_alone_cost_few_tokens_and_reasons_come_afterwards(
     alone = run_persona("regressed", *own, "--set", "judge.rationales=offenders")
     assert alone.status == 1, alone.output
     found = alone.summary["benchmarks"]["smoke_unsafe"]
-    reasons = found["reasons"]
-    assert (reasons["answers"], reasons["missing"]) == (found["answers"], 0)
-    assert reasons["sampled"] == reasons["given"] == 20 < reasons["asked"] < 80
     assert "rationale: " in alone.output
     assert found["invalid"] == {}
 

@@ -6,11 +6,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
-from refusal_checks.results.summary import REASONS_SHARE
 from tools.speed.published import PRICES, Published
 
 Rationales = Literal["all", "offenders"]
 Placed = Literal["shared", "split"]
+
+REASONS_SHARE = 0.05
+"""Share of answers whose reasons are asked for afterwards."""
 
 BLOCK = 16
 """Tokens in a block of vLLM's prefix cache, which holds whole blocks only."""

@@ -25,7 +25,7 @@ from refusal_checks.reports.explain import moved, remarks_on, what_decides
 from refusal_checks.reports.messages import brief_message, exchange, message
 from refusal_checks.reports.remarks import SCOPE, bundled_scope, judges_asked
 from refusal_checks.results.manifest import Manifest, ModelFacts, Models
-from refusal_checks.results.summary import BenchmarkSummary, Reasons, RunSummary
+from refusal_checks.results.summary import BenchmarkSummary, RunSummary
 from tests.deciding import decide
 from tests.unit.conftest import records
 from tests.unit.gates.test_score_files import scores_of
@@ -311,8 +311,5 @@ def test_what_judges_were_asked(snapshot: SnapshotAssertion) -> None:
         BENCHMARK,
         replace(BENCHMARK, second=ASKED),
         replace(BENCHMARK, second=replace(ASKED, sampled=0, prompts=0, differs=0)),
-        replace(BENCHMARK, reasons=Reasons(400, 0, 0, 0, 0, 0, 0)),
-        replace(BENCHMARK, reasons=Reasons(0, 200, 0, 0, 0, 0, 0)),
-        replace(BENCHMARK, reasons=Reasons(400, 30, 20, 19, 18, 1, 1)),
     ]
     assert [[*judges_asked("xstest", each)] for each in benchmarks] == snapshot
