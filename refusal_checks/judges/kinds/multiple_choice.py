@@ -1,8 +1,8 @@
 """The judge of multiple-choice answers: which option an answer states.
 
-Rules read what is certain (``judges.choices``). What they leave unread is invalid, or, if the run
-has a judge that is a model, read by it: a letter, several, none or a refusal. A refusal is an
-outcome of its own: it counts as a wrong choice and is reported.
+Rules read what is certain (``judges.option_reader``). The rest is read by the run's judge model, as
+a letter, several, none or a refusal; without such a judge it is invalid. A refusal is an outcome of
+its own: it counts as a wrong choice and is reported.
 """
 
 from collections.abc import Mapping
@@ -15,7 +15,7 @@ from refusal_checks.core.prompts import Prompt
 from refusal_checks.core.records import Completion
 from refusal_checks.core.text import storable
 from refusal_checks.core.verdicts import Chosen, Invalid, Judgement, Reason
-from refusal_checks.judges import template
+from refusal_checks.judges import option_reader, template
 from refusal_checks.judges.asking import (
     ANALYSIS,
     Reading,
@@ -23,7 +23,6 @@ from refusal_checks.judges.asking import (
     one_of,
     strict_object,
 )
-from refusal_checks.judges.choices import read
 from refusal_checks.judges.judge import DEMO, Judge, JudgeSetup
 from refusal_checks.judges.parsing import last_verdict
 from refusal_checks.judges.template import JSON
@@ -48,18 +47,17 @@ def parse_choice(letters: str, text: str) -> Chosen | Invalid:
     detail = storable(reading.analysis)
     if reading.choice == REFUSAL:
         return Chosen(None, None, detail, "judge")
-    if reading.choice in (SEVERAL, NONE):
-        reason = (
-            Reason.SEVERAL_OPTIONS if reading.choice == SEVERAL else Reason.NO_OPTION
-        )
-        return Invalid(reason, f"read by the judge: {detail}")
+    if reading.choice == SEVERAL:
+        return Invalid(Reason.SEVERAL_OPTIONS, f"read by the judge: {detail}")
+    if reading.choice == NONE:
+        return Invalid(Reason.NO_OPTION, f"read by the judge: {detail}")
     if len(reading.choice) != 1 or reading.choice not in letters:
         return Invalid(Reason.UNPARSABLE_VERDICT, storable(text[:200]))
     return Chosen(reading.choice, None, detail, "judge")
 
 
 class RulesJudge(Judge):
-    """Reads by rules alone; Invalid unless exactly one option is certain."""
+    """Reads by rules alone; Invalid unless one option, or a refusal, is certain."""
 
     name = "options"
 
@@ -68,29 +66,36 @@ class RulesJudge(Judge):
 
 
 class AskingJudge(StructuredJudge):
+    """Asks a model to read what rules leave unread."""
+
     def __init__(self, setup: JudgeSetup) -> None:
         super().__init__(setup, template.load("options"), _reading("ABCDEFGH"))
         self._setup = setup
-        self._judges: dict[str, StructuredJudge] = {}
+        self._by_letters: dict[str, StructuredJudge] = {}
 
     def without_asking(
         self, prompt: Prompt, completion: Completion
     ) -> Judgement | None:
         """What the rules read for certain: an option or a refusal."""
-        found = choose(completion.text, prompt.options, prompt.reference)
-        return found if isinstance(found, Chosen) else None
+        choice = choose(completion.text, prompt.options, prompt.reference)
+        return choice if isinstance(choice, Chosen) else None
 
     async def judge(self, prompt: Prompt, completion: Completion) -> Judgement:
-        if (certain := self.without_asking(prompt, completion)) is not None:
+        certain = self.without_asking(prompt, completion)
+        if certain is not None:
             return certain
+
+        # The schema names the question's own letters, so there is a judge for each set of them.
         letters = "".join(prompt.options)
-        if letters not in self._judges:
+        if letters not in self._by_letters:
             reading = _reading(letters)
-            self._judges[letters] = StructuredJudge(self._setup, self._prompt, reading)
-        found = await self._judges[letters].judge(prompt, completion)
-        if not isinstance(found, Chosen):
-            return found
-        return replace(found, correct=_is_right(found.option, prompt.reference))
+            self._by_letters[letters] = StructuredJudge(
+                self._setup, self._prompt, reading
+            )
+        choice = await self._by_letters[letters].judge(prompt, completion)
+        if not isinstance(choice, Chosen):
+            return choice
+        return replace(choice, correct=_is_right(choice.option, prompt.reference))
 
 
 def _reading(letters: str) -> Reading:
@@ -114,15 +119,12 @@ def choose(text: str, options: Mapping[str, str], key: str | None) -> Chosen | I
 
     ``key`` is the right letter, if known.
     """
-    found = read(text, options)
-    match found.outcome:
-        case "option" | "refusal":
-            letter = next(iter(found.letters), None)
-            return Chosen(letter, _is_right(letter, key), found.why)
-        case "several":
-            letters = ", ".join(sorted(found.letters))
-            return Invalid(Reason.SEVERAL_OPTIONS, f"{found.why}: {letters}")
-    return Invalid(Reason.NO_OPTION, storable(f"{found.why}: {text[:200]}"))
+    statement = option_reader.read(text, options)
+    if statement is None:
+        detail = f"no option is stated for certain: {text[:200]}"
+        return Invalid(Reason.NO_OPTION, storable(detail))
+    is_right = _is_right(statement.letter, key)
+    return Chosen(statement.letter, is_right, statement.form)
 
 
 def _is_right(option: str | None, key: str | None) -> bool | None:

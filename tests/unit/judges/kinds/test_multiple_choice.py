@@ -70,11 +70,21 @@ def test_the_model_reads_what_rules_leave_unread(
     )
 
 
-@pytest.mark.parametrize("text", ["答案是A。", "抱歉，我无法回答这个问题。"])
-def test_the_model_is_not_asked_what_is_certain(text: str) -> None:
+@pytest.mark.parametrize(
+    ("text", "key", "expected"),
+    [
+        ("答案是A。", "A", Chosen("A", True, "stated as the answer")),
+        ("B", "A", Chosen("B", False, "stands alone")),
+        ("B", None, Chosen("B", None, "stands alone")),
+        ("抱歉，我无法回答这个问题。", "A", Chosen(None, False, "refusal")),
+    ],
+)
+def test_the_model_is_not_asked_what_is_certain(
+    text: str, key: str | None, expected: Chosen
+) -> None:
     with FakeServer(lambda body: [reading("B")]) as server:
-        (found,) = ask("multiple_choice", server, text, prompt=QUESTION)
-        assert found.read_by == "rules"
+        prompt = replace(QUESTION, reference=key)
+        assert ask("multiple_choice", server, text, prompt=prompt) == [expected]
         assert server.requests == []
 
 
@@ -89,13 +99,9 @@ def test_a_reading_that_is_no_allowed_choice_is_unreadable(text: str) -> None:
 def test_rules_read_alone_without_a_model_and_beside_the_demo_judge() -> None:
     for built in (RULES, build("multiple_choice", name="demo:judge")):
         assert built.identity is None
-        chosen, found = (
-            asyncio.run(built.judge(QUESTION, Completion(text)))
-            for text in ("选B", IN_WORDS)
-        )
-        assert chosen == Chosen("B", False, "stated as the answer")
-        assert found.verdict == Reason.NO_OPTION
-        assert IN_WORDS in found.rationale
+        unread = asyncio.run(built.judge(QUESTION, Completion(IN_WORDS)))
+        detail = f"no option is stated for certain: {IN_WORDS}"
+        assert unread == Invalid(Reason.NO_OPTION, detail)
 
 
 def test_only_unread_answers_count_as_verdicts_to_ask_for(tmp_path: Path) -> None:
