@@ -15,9 +15,9 @@ if TYPE_CHECKING:
     from refusal_checks.core.errors import UserError as UserError
     from refusal_checks.core.files import write_text as write_text
     from refusal_checks.core.prompts import Prompt as Prompt
+    from refusal_checks.core.redaction import placeless as placeless
+    from refusal_checks.core.redaction import without_credentials as without_credentials
     from refusal_checks.core.text import clean as clean
-    from refusal_checks.core.text import placeless as placeless
-    from refusal_checks.core.text import without_credentials as without_credentials
     from refusal_checks.evaluation.result import RunResult as RunResult
     from refusal_checks.evaluation.session import evaluate as evaluate
     from refusal_checks.gates.gate import Gate as Gate

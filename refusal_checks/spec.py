@@ -33,6 +33,7 @@ from refusal_checks.benchmarks.attacks import Attacked
 from refusal_checks.core import extensions
 from refusal_checks.core.errors import ThresholdError, UserError
 from refusal_checks.core.files import why_no_file
+from refusal_checks.core.sampling import JudgeSampling, Sampling
 from refusal_checks.core.settings import (
     CONNECTIONS,
     BenchmarkTable,
@@ -40,13 +41,11 @@ from refusal_checks.core.settings import (
     ClassifierForm,
     FromFile,
     Frozen,
-    JudgeSampling,
     Limits,
     MultipleChoice,
     PerMinute,
     Rationales,
     RequestPace,
-    Sampling,
     Seconds,
 )
 from refusal_checks.core.suggestions import near

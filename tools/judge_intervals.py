@@ -14,8 +14,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from refusal_checks.core.data_files import read_csv
 from refusal_checks.core.errors import CalibrationError
-from refusal_checks.core.files import read_csv
 from refusal_checks.judges.trust.correction import (
     JudgeErrors,
     prediction_powered,

@@ -6,16 +6,12 @@ from typing import Any, cast, get_args
 
 from refusal_checks.benchmarks import answer_key, hub
 from refusal_checks.benchmarks.benchmark import Benchmark
+from refusal_checks.core.data_files import header, read_rows, require_in_data
 from refusal_checks.core.errors import DataError
-from refusal_checks.core.files import (
-    header,
-    parse_json,
-    read_rows,
-    require_in_data,
-    sha256,
-)
+from refusal_checks.core.files import sha256
 from refusal_checks.core.prompts import Kind, Message, Prompt, Role
 from refusal_checks.core.settings import BenchmarkTable
+from refusal_checks.core.strict_json import parse_json
 from refusal_checks.core.text import brief
 
 KINDS = {"refuse": Kind.SAFETY, "answer": Kind.SANITY, "report": Kind.SENSITIVE}

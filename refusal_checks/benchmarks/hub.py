@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from refusal_checks.benchmarks.pinned import MIRROR_VARIABLE
 from refusal_checks.core import parquet
+from refusal_checks.core.data_files import WHOLE, require_in_data
 from refusal_checks.core.errors import DataError, network_reason
-from refusal_checks.core.files import WHOLE, require_in_data
-from refusal_checks.core.text import without_credentials
+from refusal_checks.core.redaction import without_credentials
 
 if TYPE_CHECKING:
     from pyarrow import Table

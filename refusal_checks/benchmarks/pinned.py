@@ -11,10 +11,12 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from refusal_checks.benchmarks.benchmark import Benchmark, digest, load_prompts
+from refusal_checks.core.data_files import read_csv
 from refusal_checks.core.errors import DataError, network_reason
-from refusal_checks.core.files import parse_json, read_csv, write_json
+from refusal_checks.core.files import write_json
 from refusal_checks.core.prompts import Kind, Prompt
-from refusal_checks.core.text import without_credentials
+from refusal_checks.core.redaction import without_credentials
+from refusal_checks.core.strict_json import parse_json
 
 MIRROR_VARIABLE = "REFUSAL_CHECKS_DATA"
 

@@ -7,7 +7,8 @@ from pathlib import Path
 from refusal_checks.benchmarks import display_order
 from refusal_checks.benchmarks.suites.cfsafety import published, translations
 from refusal_checks.core.errors import DataError, UserError, require_known
-from refusal_checks.core.text import clean, padded
+from refusal_checks.core.layout import padded
+from refusal_checks.core.text import clean
 from refusal_checks.gates import score_files
 from refusal_checks.metrics import safety_score
 from refusal_checks.metrics.refusal import mean_refusal_confidence

@@ -20,8 +20,9 @@ from refusal_checks.core.errors import (
     require_known,
 )
 from refusal_checks.core.files import resolved, write_json, write_lines
+from refusal_checks.core.redaction import has_redacted
 from refusal_checks.core.store import MEMORY
-from refusal_checks.core.text import clean, count, has_redacted
+from refusal_checks.core.text import clean, count
 from refusal_checks.core.verdicts import Binary
 from refusal_checks.evaluation.config import EngineConfig, paces, read_judges
 from refusal_checks.evaluation.interrupts import Watch

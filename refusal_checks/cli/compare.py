@@ -16,7 +16,8 @@ from refusal_checks.cli._common import (
     require_target,
 )
 from refusal_checks.core.errors import DataError, UserError
-from refusal_checks.core.text import clean, count, json_text, table, told_apart
+from refusal_checks.core.layout import table, told_apart
+from refusal_checks.core.text import clean, count, json_text
 from refusal_checks.gates.verdict import Verdict
 from refusal_checks.reports import explain
 from refusal_checks.reports.page.model import GateRow

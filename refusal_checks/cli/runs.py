@@ -21,7 +21,8 @@ from refusal_checks.cli._common import (
     require_target,
 )
 from refusal_checks.core.errors import DataError, UserError
-from refusal_checks.core.text import clean, json_text, table
+from refusal_checks.core.layout import table
+from refusal_checks.core.text import clean, json_text
 from refusal_checks.reports.terminal import end
 from refusal_checks.results import run_folder
 from refusal_checks.results.manifest import Manifest

@@ -10,8 +10,9 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
+from refusal_checks.core.data_files import WHOLE
 from refusal_checks.core.errors import DataError
-from refusal_checks.core.files import WHOLE, parse_json
+from refusal_checks.core.strict_json import parse_json
 
 if TYPE_CHECKING:
     from pyarrow import Table

@@ -8,9 +8,8 @@ last moments at most. Several processes may use one file.
 import hashlib
 import json
 import os
-import sqlite3
 import time
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from itertools import islice
@@ -20,9 +19,8 @@ from uuid import uuid4
 
 import psutil
 from pydantic import Field, TypeAdapter, ValidationError
-from tenacity import Retrying, retry_if_exception_message, stop_after_delay, wait_random
 
-from refusal_checks.core.errors import StoreError
+from refusal_checks.core.database import Database, Execute
 from refusal_checks.core.records import Completion
 from refusal_checks.core.verdicts import ABORTED, Valid
 
@@ -37,134 +35,6 @@ def content_key(*parts: Any) -> str:
 
 
 MEMORY = Path(":memory:")  # a database without a file; it is gone when it is closed
-
-_RERUN = "run the same command again; it continues where this one stopped"
-
-_REMEDIES = {
-    "SQLITE_FULL": f"free some space on its disk, then {_RERUN}",
-    "SQLITE_IOERR": "the disk, a quota or a limit on file sizes prevents reading or writing it; "
-    f"fix this, then {_RERUN}",
-    "SQLITE_CORRUPT": "the file is damaged; move it away, and the next run collects anew what it "
-    "held",
-    "SQLITE_NOTADB": "move that file away",
-    "SQLITE_BUSY": "another process has locked it for a minute; wait for that process to end",
-    "SQLITE_READONLY": "change its permissions",
-    "SQLITE_CANTOPEN": "if it is a folder, name a file; else create its folder, or change the "
-    "folder's permissions",
-}
-
-# Two processes that turn a new file into a WAL database at once do not wait for each other.
-_when_unlocked = Retrying(
-    retry=retry_if_exception_message(match=".*locked"),
-    stop=stop_after_delay(30),
-    wait=wait_random(0.01, 0.2),
-    reraise=True,
-)
-
-Execute = Callable[..., Any]
-
-
-class Database:
-    """An SQLite file with known tables.
-
-    Args:
-        version: of the tables' format, kept as ``user_version``; files of another one are refused.
-        tables: names by which a file of any version is recognised as ours.
-        create: creates the tables.
-    """
-
-    def __init__(
-        self,
-        path: Path,
-        version: int,
-        tables: Sequence[str],
-        create: Callable[[Execute], None],
-    ) -> None:
-        self.path = path
-        self._version, self._tables, self._create = version, set(tables), create
-        with self.faults():
-            path.parent.mkdir(parents=True, exist_ok=True)
-            # One thread opens it and others use it, never two at once.
-            self._db = sqlite3.connect(
-                path, timeout=60, isolation_level=None, check_same_thread=False
-            )
-        self.execute: Execute = self._db.execute
-        self.executemany: Execute = self._db.executemany
-        self.close = self._db.close
-        try:
-            with self.faults():
-                _when_unlocked(self._prepare)
-        except StoreError:
-            self.close()
-            raise
-
-    @contextmanager
-    def transaction(self) -> Iterator[None]:
-        """Write everything inside, or nothing if an exception leaves the block; also within one."""
-        if self._db.in_transaction:
-            yield
-            return
-        self.execute("BEGIN IMMEDIATE")
-        with self._db:  # commits, or rolls back on an exception
-            yield
-
-    @contextmanager
-    def faults(self) -> Iterator[None]:
-        """Turn errors of SQLite and of the system into one that names the file and the remedy."""
-        try:
-            yield
-        except OSError as fault:
-            raise self.error(fault.strerror or str(fault), "SQLITE_CANTOPEN") from fault
-        except sqlite3.Error as fault:
-            # Without a code it is Python's own, which may quote what a row holds.
-            if code := getattr(fault, "sqlite_errorname", ""):
-                raise self.error(str(fault), code) from fault
-            raise self.error("some of it cannot be read") from None
-
-    def error(self, problem: str, code: str = "SQLITE_CORRUPT") -> StoreError:
-        """An error that names the file, the problem and the remedy for SQLite's code for it."""
-        remedies = [
-            remedy for name, remedy in _REMEDIES.items() if code.startswith(name)
-        ]
-        message = "; ".join(
-            [problem, *remedies, "or name another one with --store FILE"]
-        )
-        return StoreError(f"the store {self.path}: {message}")
-
-    def _prepare(self) -> None:
-        version, names = self._state()
-        if names and not names & self._tables:
-            tables = ", ".join(sorted(names))
-            raise self.error(
-                f"a database of another program, with the tables {tables}", code=""
-            )
-        is_new = not names and version == 0
-        if version != self._version and not is_new:
-            raise self.error(
-                f"it has format {version}, and this version of refusal-checks reads format "
-                f"{self._version}; move it away, and the next run asks anew for what it holds",
-                code="",
-            )
-        # A file system that cannot hold a write-ahead log keeps SQLite's rollback journal instead.
-        self.execute("PRAGMA journal_mode=WAL")
-        self.execute("PRAGMA synchronous=NORMAL")
-        # With SQLite's default of 1000 pages, writing 125,000 answers takes 60% longer.
-        self.execute("PRAGMA wal_autocheckpoint=8000")
-        # The check for damage takes a second or two for 2 GiB.
-        is_small = self.path.is_file() and self.path.stat().st_size <= 2 * 2**30
-        if is_small and self.execute("PRAGMA quick_check(1)").fetchone()[0] != "ok":
-            raise self.error("database disk image is malformed")
-        if is_new:
-            with self.transaction():
-                if self._state()[0] == 0:  # another process may have been faster
-                    self._create(self.execute)
-                    self.execute(f"PRAGMA user_version = {self._version}")
-
-    def _state(self) -> tuple[int, set[str]]:
-        rows = self.execute("SELECT name FROM sqlite_master WHERE type = 'table'")
-        return self.execute("PRAGMA user_version").fetchone()[0], {
-            name for (name,) in rows
-        }
 
 
 FORMAT = 4  # of the tables; raised when their meaning changes, or that of the keys

@@ -7,8 +7,6 @@ the file's name is what ``--engine`` takes. Where a method has a default, an eng
 from __future__ import annotations
 
 import importlib.util
-import os
-import re
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -16,6 +14,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from refusal_checks.core.settings import CONNECTIONS
+from refusal_checks.engines.environment import inherited
 from refusal_checks.models.client.capabilities import ALL, Capabilities
 from refusal_checks.models.names import Served
 
@@ -218,46 +217,3 @@ class Engine(ABC):
             **devices,
             **key,
         }
-
-
-VARIABLE = "REFUSAL_CHECKS_ENGINE_VARIABLES"
-"""Names further variables for engines, divided by commas."""
-
-INHERITED = (
-    "HOME HOSTNAME LANG LANGUAGE LOGNAME PATH PWD SHELL TEMP TERM TMP TMPDIR TZ USER VIRTUAL_ENV "
-    "HTTP_PROXY HTTPS_PROXY ALL_PROXY NO_PROXY REQUESTS_CA_BUNDLE CURL_CA_BUNDLE CC CXX "
-    "DOCKER_HOST DOCKER_CONTEXT DOCKER_CONFIG CONTAINER_HOST "
-    "LC_* LD_* DYLD_* XDG_* SSL_* PYTHON* CONDA_* MALLOC_* SLURM_* HF_* HUGGING* TRANSFORMERS_* "
-    "TOKENIZERS_* SAFETENSORS_* VLLM_* SGLANG_* LMCACHE_* CUDA* CUBLAS* CUDNN* NVIDIA_* NCCL_* "
-    "NVSHMEM_* GPU_* HIP_* HSA_* ROC* AMD_* MIOPEN_* RCCL_* ONEAPI_* ZE_* SYCL_* CCL_* TPU_* XLA_* "
-    "PJRT_* NEURON_* HABANA_* OMP_* GOMP_* KMP_* MKL_* OPENBLAS_* DNNL_* ONEDNN_* NUMEXPR_* TORCH* "
-    "PYTORCH_* TRITON_* FLASHINFER_* XFORMERS_* TVM_* RAY_* GLOO_* UCX_* MASTER_*"
-)
-"""Variables of the system, of certificates and proxies (in lower case too), of containers, and of
-engines, devices and libraries of numbers."""
-
-SECRET = frozenset(
-    {"KEY", "KEYS", "TOKEN", "SECRET", "PASSWORD", "PASSWD", "CREDENTIALS", "AUTH"}
-)
-"""A variable with one of these among its words is kept back."""
-
-HUB = {"HF_TOKEN", "HF_TOKEN_PATH", "HUGGING_FACE_HUB_TOKEN"}
-"""The secrets that an engine needs: it downloads gated weights."""
-
-
-def inherited(environment: Mapping[str, str] = os.environ) -> dict[str, str]:
-    """The variables that a server started here gets of this process's own."""
-    wanted = HUB | {name.strip() for name in environment.get(VARIABLE, "").split(",")}
-    needed = re.compile(INHERITED.replace("*", ".*").replace(" ", "|"))
-
-    def is_needed(name: str) -> bool:
-        upper = name.upper()
-        return needed.fullmatch(upper) is not None and not SECRET & set(
-            upper.split("_")
-        )
-
-    return {
-        name: text
-        for name, text in environment.items()
-        if name in wanted or is_needed(name)
-    }

@@ -12,8 +12,9 @@ from pathlib import Path
 from typing import NamedTuple
 
 from refusal_checks.core.errors import ModelError
-from refusal_checks.models.model_files import classes, configuration, tokenizer_files
+from refusal_checks.models.model_files import classes, configuration
 from refusal_checks.models.names import Served
+from refusal_checks.models.token_files import tokenizer_files
 
 _CONFIGURATIONS = {
     "transformers": (

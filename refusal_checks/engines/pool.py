@@ -11,9 +11,11 @@ from pathlib import Path
 from typing import Any
 
 from refusal_checks.core.errors import EngineDiedError, EngineStartError
-from refusal_checks.core.settings import JudgeSampling, Limits, RequestPace, Sampling
+from refusal_checks.core.sampling import JudgeSampling, Sampling
+from refusal_checks.core.settings import Limits, RequestPace
 from refusal_checks.engines import devices, kinds
 from refusal_checks.engines.engine import Assignment, EngineSpec
+from refusal_checks.engines.engine_transport import EngineTransport
 from refusal_checks.engines.placement import (
     EngineNeed,
     Placement,
@@ -21,13 +23,13 @@ from refusal_checks.engines.placement import (
     choose,
     fit_beside,
 )
-from refusal_checks.engines.process import EngineProcess, EngineTransport
+from refusal_checks.engines.process import EngineProcess
 from refusal_checks.engines.servers import Needed, Say, Servers, Work
-from refusal_checks.models import model_files
-from refusal_checks.models.client.answers import Usage
+from refusal_checks.models import model_files, weights
 from refusal_checks.models.client.attaching import Attaching
 from refusal_checks.models.client.capabilities import ALL
 from refusal_checks.models.client.client import Client
+from refusal_checks.models.client.usage import Usage
 from refusal_checks.models.names import (
     Attached,
     CandidateModel,
@@ -239,9 +241,7 @@ class Engines(Servers):
             process: EngineNeed(
                 spec.model,
                 process.engine.parallel(spec.args),
-                model_files.weights_gib(
-                    spec.model, *process.engine.weights_at(spec.args)
-                ),
+                weights.weights_gib(spec.model, *process.engine.weights_at(spec.args)),
                 answers=spec == candidate,
                 judges=spec in judges,
                 classifies=spec in classifiers,

@@ -1,6 +1,5 @@
 """One engine: its server process, which runs under a guard, and the way to it."""
 
-import asyncio
 import http.client
 import os
 import re
@@ -11,38 +10,22 @@ import subprocess
 import sys
 import time
 import urllib.request
-from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import psutil
 
-from refusal_checks.core.errors import EndpointError, EngineDiedError, EngineStartError
-from refusal_checks.core.settings import Limits, RequestPace
-from refusal_checks.core.verdicts import FINISHED
+from refusal_checks.core.errors import EngineDiedError, EngineStartError
 from refusal_checks.engines import kinds
 from refusal_checks.engines.engine import WHOLE_MACHINE, EngineSpec
+from refusal_checks.engines.engine_logs import LOG_READ, LOG_WIDTH, _cause, _last_words
 from refusal_checks.engines.servers import Say
-from refusal_checks.models.client.answers import MALFORMED, require_finished
-from refusal_checks.models.client.attaching import probe
-from refusal_checks.models.client.capabilities import ALL, Capabilities, Support
-from refusal_checks.models.client.client import CHAT, Client, RequestParams
-from refusal_checks.models.client.server_errors import TransientError
-from refusal_checks.models.client.transport import Access, HttpTransport
-from refusal_checks.models.model_files import declared
-from refusal_checks.models.names import Served
 
 POLL = 0.5
 """Seconds between two looks at a starting server."""
 
 STOP_TIMEOUT, GROUP_TIMEOUT = 15.0, 10.0
 """Seconds that a server may take to end before its process group is killed, and then to be gone."""
-
-LOG_LINES, LOG_WIDTH, LOG_READ = 25, 2_000, 2**20
-"""Last lines of the log that an error shows, characters of each that are read, and bytes of the log
-in which they are looked for."""
 
 
 class EngineProcess:
@@ -199,48 +182,6 @@ class EngineProcess:
         return self._status or "unknown, it was killed"
 
 
-_CAUSE = re.compile(r"(?<![\w./-])(?:[\w.]*(?:Error|Exception)|[\w./-]+: error): .+")
-"""How the line of a log that says why a program ended looks: Python's last one, or argparse's."""
-
-_REMEDIES = {
-    "error: unrecognized arguments": "check --candidate-args and --judge-args",
-    "error: argument": "check --candidate-args and --judge-args",
-    "not a valid model identifier": "check the name (ORG/MODEL or a folder); set HF_TOKEN if gated",
-    "trust_remote_code": 'give --candidate-args="--trust-remote-code" (or --judge-args) if you '
-    "trust the Python files that come with the model",
-    "Repository Not Found": "check the name (ORG/MODEL or a folder); set HF_TOKEN if gated",
-    "gated repo": "accept the model's conditions and set HF_TOKEN",
-    "couldn't connect to": "check the name, connect this machine to the hub, or name a folder",
-    "out of memory": "use a smaller model, or free the device",
-}
-"""What to do, by what a cause says."""
-
-
-_ABOVE = re.compile(r"root cause above|\(above\) for the root cause", re.IGNORECASE)
-
-
-def _last_words(lines: Sequence[str]) -> Sequence[str]:
-    """The last lines; if they point to a cause above them, of another process, those up to it."""
-    labels = [line.split(" ", 1)[0] for line in lines]  # vLLM's, such as (EngineCore
-    above = {
-        labels[n]
-        for n in range(-min(LOG_LINES, len(lines)), 0)
-        if _ABOVE.search(lines[n])
-    }
-    ends = (n for n in range(len(lines), 0, -1) if above and labels[n - 1] not in above)
-    return lines[: next((n for n in ends if _cause(lines[n - 1 : n])[0]), None)][
-        -LOG_LINES:
-    ]
-
-
-def _cause(lines: Sequence[str]) -> tuple[str, str]:
-    """Why a server ended, as far as its log tells, and what to do; empty if it does not."""
-    causes = (found[0] for line in reversed(lines) if (found := _CAUSE.search(line)))
-    cause = next((one for one in causes if not _ABOVE.search(one)), "")
-    remedy = next((what for words, what in _REMEDIES.items() if words in cause), "")
-    return cause[:500], remedy
-
-
 def _members(group: int) -> list[psutil.Process]:
     found = []
     for process in psutil.process_iter():
@@ -260,89 +201,3 @@ def is_healthy(url: str) -> bool:
             return bool(response.status == 200)
     except (OSError, http.client.HTTPException):
         return False
-
-
-SETTLE = 5.0
-"""Seconds in which an engine ends after a request has failed, if that is why it failed: its guard
-takes ``guard.WATCH + guard.VITAL_GRACE`` to notice."""
-
-
-class EngineTransport(HttpTransport):
-    """Sends requests in the engine's own dialect, as many at one time as it takes."""
-
-    def __init__(self, process: EngineProcess, limits: Limits) -> None:
-        pace = RequestPace(at_once=process.engine.at_once)
-        most = limits.max_reply_mib * 2**20
-        access = Access(process.api_key, limits.request_timeout, pace, most)
-        super().__init__(process.url, access)
-        self._process = process
-        self._limits = limits
-        self._clients: list[Client] = []
-        self._model: Served | None = None
-        self._is_probed = False
-
-    def connect(self, model: Served) -> Client:
-        self._model = self._model or model
-        capabilities = self._process.engine.capabilities
-        # vLLM may be told to give other log-probabilities, but it gives these only while it writes.
-        if any(argument.startswith("--logprobs-mode") for argument in model.args):
-            capabilities = replace(capabilities, scoring=Support.IGNORED)
-        client = Client(
-            self.url,
-            model.served_name,
-            extras=model,
-            capabilities=capabilities,
-            transport=self,
-        )
-        client.context = declared(model)
-        self._clients.append(client)
-        return client
-
-    async def post(self, path: str, body: Mapping[str, Any]) -> Any:
-        """Ask; what a dying engine says does not count as an answer.
-
-        Nothing is sent to another process that listens on the port of an engine that has ended.
-        """
-        self._process.require_running()
-        try:
-            answer = await super().post(path, self._process.engine.translate(body))
-            if path == CHAT:
-                with suppress(*MALFORMED):  # which its reader refuses
-                    require_finished(answer, FINISHED)
-        except TransientError:
-            deadline = time.monotonic() + SETTLE
-            while time.monotonic() < deadline:
-                self._process.require_running()
-                await asyncio.sleep(0.1)
-            raise
-        return answer
-
-    def learn(self, say: Say) -> None:
-        """Probe an engine that lacks something, once, and do without what this version lacks."""
-        engine = self._process.engine
-        if engine.capabilities == ALL or self._is_probed or self._model is None:
-            return
-        model = self._model
-
-        async def probe_it() -> Capabilities:
-            # Another thread's event loop may have opened this transport already.
-            async with EngineTransport(self._process, self._limits) as own:
-                return await probe(own.connect(model), RequestParams())
-
-        try:
-            probed = asyncio.run(probe_it())
-        except EndpointError as fault:
-            problem = f"gives no chat completion: {fault}"
-            raise EngineStartError(self._process.report(problem)) from fault
-        self._is_probed = True
-        declared = engine.capabilities.as_words()
-        expected = [
-            name for name, support in declared.items() if support == Support.YES
-        ]
-        both = replace(
-            engine.capabilities, **{name: getattr(probed, name) for name in expected}
-        )
-        for client in self._clients:
-            client.capabilities = both
-        for words in both.missing(*expected).values():
-            say(f"{engine.title} for {self._process.spec.model}: {words}")

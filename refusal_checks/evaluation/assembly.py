@@ -29,19 +29,14 @@ from refusal_checks.judges.panel import JudgingMethod
 from refusal_checks.judges.rules import LabelsJudge
 from refusal_checks.metrics.refusal import disagreement_rate
 from refusal_checks.models.candidates import Candidate, OptionScorer, ServedCandidate
-from refusal_checks.models.client.attaching import try_prefill
 from refusal_checks.models.client.client import Client
-from refusal_checks.models.model_files import Classes, classes, special_tokens
-from refusal_checks.models.names import (
-    Attached,
-    Model,
-    Replay,
-    Rule,
-    Served,
-    model_identity,
-)
+from refusal_checks.models.client.probing import try_prefill
+from refusal_checks.models.identity import model_identity
+from refusal_checks.models.model_files import Classes, classes
+from refusal_checks.models.names import Attached, Model, Replay, Rule, Served
 from refusal_checks.models.recordings import replay
 from refusal_checks.models.recordings.replay import Recording
+from refusal_checks.models.token_files import special_tokens
 
 Note = Callable[[str], None]
 """Takes one line: for the terminal, or about how the verdicts came about."""

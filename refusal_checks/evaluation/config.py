@@ -23,6 +23,7 @@ from refusal_checks.core.errors import (
     UserError,
 )
 from refusal_checks.core.files import resolved, why_no_file
+from refusal_checks.core.sampling import JudgeSampling, Sampling
 from refusal_checks.core.settings import RequestPace
 from refusal_checks.engines import kinds
 from refusal_checks.engines.placement import PlacementRequest
@@ -61,7 +62,7 @@ class CandidateConfig:
     """The candidate, its number among several, and how its answers are drawn or read."""
 
     model: CandidateModel
-    sampling: settings.Sampling = field(default_factory=settings.Sampling)
+    sampling: Sampling = field(default_factory=Sampling)
     replay: ReplayOptions = field(default_factory=ReplayOptions)
     title: str = ""
     number: int = 1
@@ -72,7 +73,7 @@ class JudgeConfig:
     """The judges, and all that their verdicts depend on besides what they read."""
 
     judges: tuple[NamedJudge, ...]
-    sampling: settings.JudgeSampling = field(default_factory=settings.JudgeSampling)
+    sampling: JudgeSampling = field(default_factory=JudgeSampling)
     cascade: settings.Cascading = field(default_factory=settings.Cascading)
     rationales: settings.Rationales = "all"
 
@@ -80,7 +81,7 @@ class JudgeConfig:
     def models(self) -> tuple[JudgeModel, ...]:
         return tuple(judge.model for judge in self.judges)
 
-    def sampling_of(self, judge: NamedJudge) -> settings.JudgeSampling:
+    def sampling_of(self, judge: NamedJudge) -> JudgeSampling:
         """How one of the judges writes its verdicts."""
         return self.sampling.of_reasoning if reasons(judge.model) else self.sampling
 

@@ -11,7 +11,7 @@ from refusal_checks.core.errors import CalibrationError, EvaluationError
 from refusal_checks.core.files import write_lines
 from refusal_checks.core.language import other_language
 from refusal_checks.core.records import Completion, Record
-from refusal_checks.core.settings import Sampling
+from refusal_checks.core.sampling import Sampling
 from refusal_checks.core.text import count
 from refusal_checks.core.verdicts import Binary, Invalid, Reason
 from refusal_checks.evaluation.loading import prompts_of

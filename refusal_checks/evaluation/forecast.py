@@ -6,9 +6,9 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from refusal_checks.core.files import parse_json
+from refusal_checks.core.strict_json import parse_json
 from refusal_checks.core.text import duration
-from refusal_checks.models.client.answers import Usage
+from refusal_checks.models.client.usage import Usage
 from refusal_checks.results.manifest import Attempts, Manifest
 from refusal_checks.results.run_folder import RunFolder, all_runs
 

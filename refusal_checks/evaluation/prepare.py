@@ -49,7 +49,8 @@ from refusal_checks.gates.score_files import Scores
 from refusal_checks.metrics import METRICS
 from refusal_checks.metrics.statistics import paired
 from refusal_checks.models import demo
-from refusal_checks.models.names import Replay, describe
+from refusal_checks.models.identity import describe
+from refusal_checks.models.names import Replay
 from refusal_checks.models.recordings import replay
 from refusal_checks.models.recordings.replay import ReplayOptions
 from refusal_checks.results.manifest import Manifest, conditions

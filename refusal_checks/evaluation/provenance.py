@@ -17,8 +17,8 @@ from refusal_checks.benchmarks import Benchmark, attacks, digest
 from refusal_checks.benchmarks.attacks.attack import SEED
 from refusal_checks.core import extensions
 from refusal_checks.core.files import sha256
+from refusal_checks.core.redaction import without_credentials
 from refusal_checks.core.store import Store
-from refusal_checks.core.text import without_credentials
 from refusal_checks.engines import kinds
 from refusal_checks.evaluation.assembly import Parts
 from refusal_checks.evaluation.config import RunConfig
@@ -26,7 +26,8 @@ from refusal_checks.evaluation.loading import prompts_of
 from refusal_checks.evaluation.planning import Pending
 from refusal_checks.evaluation.verification import Verified
 from refusal_checks.judges import cascade
-from refusal_checks.models.names import Attached, Model, Served, describe
+from refusal_checks.models.identity import describe
+from refusal_checks.models.names import Attached, Model, Served
 from refusal_checks.results.manifest import (
     CascadeUsed,
     Data,

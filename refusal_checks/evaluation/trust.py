@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, NamedTuple
 from refusal_checks.benchmarks import Benchmark, discover
 from refusal_checks.core.errors import CalibrationError
 from refusal_checks.core.records import Completion, Record
-from refusal_checks.core.settings import Limits, Sampling
+from refusal_checks.core.sampling import Sampling
+from refusal_checks.core.settings import Limits
 from refusal_checks.core.store import MEMORY, Store
 from refusal_checks.core.text import clean, in_a_row
 from refusal_checks.core.verdicts import Invalid, Judgement, Reason

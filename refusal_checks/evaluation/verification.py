@@ -36,8 +36,8 @@ from refusal_checks.evaluation.planning import Judges, Plan, Task, verdict_key
 from refusal_checks.judges import panel as panels
 from refusal_checks.judges.judge import Judge
 from refusal_checks.models.candidates import Candidate, ServedCandidate
-from refusal_checks.models.client.answers import MALFORMED
 from refusal_checks.models.client.client import Client
+from refusal_checks.models.client.server_errors import MALFORMED
 from refusal_checks.models.names import Attached, Model
 
 REPEATED = 20

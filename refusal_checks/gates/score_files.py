@@ -19,10 +19,10 @@ from pydantic import TypeAdapter, ValidationError
 from refusal_checks.core import suggestions
 from refusal_checks.core.errors import BaselineError
 from refusal_checks.core.files import FILE_NAME, is_file_name
+from refusal_checks.core.layout import told_apart
 from refusal_checks.core.prompts import Kind, Prompt
 from refusal_checks.core.records import Record
 from refusal_checks.core.store import content_key
-from refusal_checks.core.text import told_apart
 from refusal_checks.gates.gate import Use
 from refusal_checks.judges.trust.correction import JudgeErrors
 from refusal_checks.metrics import Metric, by_prompt, score_limits

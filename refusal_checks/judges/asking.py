@@ -11,14 +11,15 @@ from typing import TYPE_CHECKING, Any
 from refusal_checks.core.errors import EndpointError, ModelError
 from refusal_checks.core.prompts import Message, Prompt
 from refusal_checks.core.records import Completion, average
+from refusal_checks.core.special_tokens import SpecialTokens
 from refusal_checks.core.store import content_key
-from refusal_checks.core.text import SpecialTokens, storable
+from refusal_checks.core.text import storable
 from refusal_checks.core.verdicts import Invalid, Judgement, Reason
 from refusal_checks.judges import template
 from refusal_checks.judges.judge import Judge, JudgeSetup
 from refusal_checks.judges.template import JudgePrompt, left_out
-from refusal_checks.models.client.answers import LabelError
 from refusal_checks.models.client.capabilities import Support
+from refusal_checks.models.client.label_probabilities import LabelError
 from refusal_checks.models.client.server_errors import PromptTooLongError
 
 if TYPE_CHECKING:

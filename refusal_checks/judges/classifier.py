@@ -20,8 +20,8 @@ from refusal_checks.core.text import storable
 from refusal_checks.core.verdicts import Binary, Invalid, Judgement, Label, Reason
 from refusal_checks.judges.asking import ModelJudge
 from refusal_checks.judges.judge import JudgeSetup
-from refusal_checks.models.client.answers import LabelError
 from refusal_checks.models.client.classify import Classifier
+from refusal_checks.models.client.label_probabilities import LabelError
 from refusal_checks.models.client.server_errors import PromptTooLongError
 
 VERSION = 1

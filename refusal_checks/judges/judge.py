@@ -10,13 +10,9 @@ from typing import TYPE_CHECKING
 
 from refusal_checks.core.prompts import Prompt
 from refusal_checks.core.records import Completion
-from refusal_checks.core.settings import (
-    Cascading,
-    ClassifierForm,
-    JudgeSampling,
-    Rationales,
-)
-from refusal_checks.core.text import FAMILIES, SpecialTokens
+from refusal_checks.core.sampling import JudgeSampling
+from refusal_checks.core.settings import Cascading, ClassifierForm, Rationales
+from refusal_checks.core.special_tokens import FAMILIES, SpecialTokens
 from refusal_checks.core.verdicts import Binary, Judgement, Valid
 
 if TYPE_CHECKING:

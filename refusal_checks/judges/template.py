@@ -18,7 +18,7 @@ from pathlib import Path
 
 from refusal_checks.core.errors import ModelError
 from refusal_checks.core.prompts import Message, Prompt
-from refusal_checks.core.text import FAMILIES, SpecialTokens
+from refusal_checks.core.special_tokens import FAMILIES, SpecialTokens
 from refusal_checks.models import demo
 
 FOLDER = Path(__file__).parent / "prompts"

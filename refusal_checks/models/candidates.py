@@ -11,12 +11,12 @@ from typing import Protocol
 from refusal_checks.core.errors import EndpointError, ModelError
 from refusal_checks.core.prompts import Message, Prompt
 from refusal_checks.core.records import Completion
-from refusal_checks.core.settings import Sampling
+from refusal_checks.core.sampling import Sampling
 from refusal_checks.core.store import Store, content_key
 from refusal_checks.core.verdicts import Invalid, Reason
-from refusal_checks.models.client.answers import LabelError
 from refusal_checks.models.client.capabilities import Support
 from refusal_checks.models.client.client import Client, RequestParams
+from refusal_checks.models.client.label_probabilities import LabelError
 from refusal_checks.models.client.server_errors import PromptTooLongError
 
 Answer = Completion | Invalid

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
+from refusal_checks.core.layout import columns, cut, padded, wrapped
 from refusal_checks.core.prompts import Kind
-from refusal_checks.core.text import clean, columns, count, cut, padded, wrapped
+from refusal_checks.core.text import clean, count
 from refusal_checks.gates.sentences import miss, moves, sentence, short, worst_first
 from refusal_checks.gates.verdict import Verdict
 from refusal_checks.metrics import METRICS, main_metric, rejection_rate

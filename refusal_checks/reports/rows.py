@@ -3,7 +3,8 @@
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
-from refusal_checks.core.text import clean, told_apart
+from refusal_checks.core.layout import told_apart
+from refusal_checks.core.text import clean
 from refusal_checks.gates.gate import Gate
 from refusal_checks.gates.verdict import Verdict
 from refusal_checks.metrics import METRICS

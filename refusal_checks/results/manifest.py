@@ -9,9 +9,10 @@ from typing import Any, Self
 
 from pydantic import BaseModel, ConfigDict
 
-from refusal_checks.core.text import count, redacted
-from refusal_checks.models.client.answers import Usage
+from refusal_checks.core.redaction import redacted
+from refusal_checks.core.text import count
 from refusal_checks.models.client.capabilities import ANSWERS_AS, LEFT_OUT, LISTED, OWN
+from refusal_checks.models.client.usage import Usage
 
 
 class _Facts(BaseModel):

@@ -21,7 +21,7 @@ from refusal_checks.core.errors import (
 )
 from refusal_checks.core.prompts import Prompt
 from refusal_checks.core.records import Record
-from refusal_checks.core.text import redacted
+from refusal_checks.core.redaction import redacted
 from refusal_checks.core.verdicts import FINISH_REASONS
 from refusal_checks.engines import kinds
 from refusal_checks.gates.comparison import Flip

@@ -22,15 +22,10 @@ from pydantic import TypeAdapter, ValidationError
 
 from refusal_checks.core import suggestions
 from refusal_checks.core.errors import DataError, UserError, require_known
-from refusal_checks.core.files import (
-    FILE_NAME,
-    is_file_name,
-    parse_json,
-    write_json,
-    write_lines,
-)
+from refusal_checks.core.files import FILE_NAME, is_file_name, write_json, write_lines
 from refusal_checks.core.prompts import Prompt
 from refusal_checks.core.records import Completion, Record, Vote
+from refusal_checks.core.strict_json import parse_json
 from refusal_checks.core.text import storable
 from refusal_checks.core.verdicts import Judgement
 from refusal_checks.gates.sentences import sentence

@@ -16,9 +16,9 @@ from aiohttp import ClientSession, web
 from refusal_checks.core.prompts import Message
 from refusal_checks.engines import process
 from refusal_checks.engines.process import EngineProcess
-from refusal_checks.models.client.answers import Usage
 from refusal_checks.models.client.client import Client, RequestParams
 from refusal_checks.models.client.transport import Access
+from refusal_checks.models.client.usage import Usage
 from tests.e2e.conftest import GateRun, RunPersona, gate_command, run_gate
 from tests.fake_server import InThread
 from tests.toy_model import MODEL_DIR

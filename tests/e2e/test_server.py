@@ -16,8 +16,8 @@ from refusal_checks.core.verdicts import Binary
 from refusal_checks.engines.process import EngineProcess
 from refusal_checks.judges import template
 from refusal_checks.judges.kinds.refusal import SCHEMA, parse_verdict
-from refusal_checks.models.client.answers import LabelProbabilities
 from refusal_checks.models.client.client import Client, RequestParams
+from refusal_checks.models.client.label_probabilities import LabelProbabilities
 from refusal_checks.models.client.server_errors import PromptTooLongError
 from refusal_checks.models.client.transport import Access
 from refusal_checks.models.names import Extras

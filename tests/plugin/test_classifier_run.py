@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from refusal_checks.core.text import FAMILIES
+from refusal_checks.core.special_tokens import FAMILIES
 from refusal_checks.judges.trust import canary
 from tests.fake_server import FakeServer
 from tests.plugin.conftest import AGAIN, THRESHOLDS, Project, refused

@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from refusal_checks.core.text import FAMILIES
+from refusal_checks.core.special_tokens import FAMILIES
 from refusal_checks.judges.trust import canary
 from tests.fake_server import Body
 from tests.plugin.conftest import (

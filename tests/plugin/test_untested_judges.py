@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from refusal_checks.benchmarks import discover, load_prompts
-from refusal_checks.core.text import FAMILIES
+from refusal_checks.core.special_tokens import FAMILIES
 from refusal_checks.judges.trust import canary
 from refusal_checks.reports.markdown import escape
 from tests.fake_server import Body, FakeServer

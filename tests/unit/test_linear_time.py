@@ -14,23 +14,17 @@ import pytest
 
 from refusal_checks.benchmarks.attacks.coded import reword
 from refusal_checks.benchmarks.attacks.encodings import ENCODINGS
-from refusal_checks.core.text import (
-    FAMILIES,
-    clean,
-    clean_lines,
-    placeless,
-    storable,
-    visible,
-    without_credentials,
-    wrapped,
-)
+from refusal_checks.core.layout import wrapped
+from refusal_checks.core.redaction import placeless, without_credentials
+from refusal_checks.core.special_tokens import FAMILIES
+from refusal_checks.core.text import clean, clean_lines, storable, visible
 from refusal_checks.judges import rules, template
 from refusal_checks.judges.kinds import multiple_choice, refusal
 from refusal_checks.judges.option_reader import LIMIT
 from refusal_checks.judges.parsing import parse_harmbench, parse_wildguard
 from refusal_checks.judges.trust.spreadsheet import guarded, unguarded
-from refusal_checks.models import model_files
-from refusal_checks.models.client import answers, server_errors
+from refusal_checks.models import token_files
+from refusal_checks.models.client import reasoning, server_errors
 from refusal_checks.reports import markdown
 from refusal_checks.reports.page.render import visible as in_page
 
@@ -130,7 +124,7 @@ PARSERS: Mapping[str, Callable[[str], object]] = {
     "special tokens": lambda text: FAMILIES.count("", text),
     "special tokens broken up": FAMILIES.broken_up,
     "markdown": lambda text: markdown.escape(text),
-    "answer": lambda text: answers.split_reasoning({"content": text}, "</think>"),
+    "answer": lambda text: reasoning.split_reasoning({"content": text}, "</think>"),
     **{name: encoding.decode for name, encoding in ENCODINGS.items()},
     "past tense": reword,
     "credentials": without_credentials,
@@ -138,7 +132,7 @@ PARSERS: Mapping[str, Callable[[str], object]] = {
     "names": visible,
     "sheets": lambda text: unguarded(guarded(text)),
     "errors": lambda text: server_errors.error_for("http://x/v1", 400, text, text),
-    "chat templates": lambda text: set(model_files._of_template(text)),
+    "chat templates": lambda text: set(token_files._of_template(text)),
     "page": in_page,
 }
 

@@ -17,7 +17,7 @@ from typing import NamedTuple
 import numpy as np
 
 from refusal_checks.benchmarks.pinned import MIRROR_VARIABLE
-from refusal_checks.core.files import read_csv
+from refusal_checks.core.data_files import read_csv
 from refusal_checks.core.prompts import Prompt
 from refusal_checks.core.records import Completion, Record
 from refusal_checks.core.verdicts import Binary, Label

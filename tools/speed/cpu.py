@@ -21,7 +21,7 @@ from pathlib import Path
 
 from refusal_checks.core.prompts import Prompt
 from refusal_checks.core.records import Record
-from refusal_checks.core.settings import JudgeSampling, Sampling
+from refusal_checks.core.sampling import JudgeSampling, Sampling
 from refusal_checks.core.store import Store
 from refusal_checks.evaluation.planning import LEAST, Task
 from refusal_checks.evaluation.run import _RARELY

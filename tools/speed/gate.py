@@ -14,7 +14,8 @@ from pathlib import Path
 import aiohttp
 
 from refusal_checks.core.records import Record
-from refusal_checks.core.settings import Limits, Sampling
+from refusal_checks.core.sampling import Sampling
+from refusal_checks.core.settings import Limits
 from refusal_checks.core.store import Store
 from refusal_checks.core.verdicts import Invalid
 from refusal_checks.engines.engine import EngineSpec
@@ -24,9 +25,10 @@ from refusal_checks.evaluation.planning import Judges, Task, prompts_at_once
 from refusal_checks.evaluation.stream import Evaluation
 from refusal_checks.judges.panel import JudgingMethod
 from refusal_checks.models.candidates import ServedCandidate
-from refusal_checks.models.client.answers import Usage
 from refusal_checks.models.client.client import Client
-from refusal_checks.models.names import Attached, Replay, Served, model_identity
+from refusal_checks.models.client.usage import Usage
+from refusal_checks.models.identity import model_identity
+from refusal_checks.models.names import Attached, Replay, Served
 from tools.speed.subject import Subject
 from tools.speed.workload import Recorder, Request, Workload
 

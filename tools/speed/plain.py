@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from refusal_checks.core.settings import Sampling
+from refusal_checks.core.sampling import Sampling
 from refusal_checks.engines.kinds import vllm
 from refusal_checks.engines.kinds.vllm import cpu_dtype
 from refusal_checks.models.names import Served

@@ -7,7 +7,8 @@ import os
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from refusal_checks.core.settings import Limits, Sampling
+from refusal_checks.core.sampling import Sampling
+from refusal_checks.core.settings import Limits
 from refusal_checks.engines.engine import EngineSpec
 from refusal_checks.engines.pool import PoolSettings
 from refusal_checks.evaluation.assembly import convert

@@ -12,8 +12,9 @@ from pathlib import Path
 from typing import Any
 
 from refusal_checks.benchmarks.attacks.attack import Attack, worded
+from refusal_checks.core.data_files import objects, parsed, rows_of
 from refusal_checks.core.errors import DataError
-from refusal_checks.core.files import objects, parsed, read_bytes, rows_of
+from refusal_checks.core.files import read_bytes
 from refusal_checks.core.text import storable
 
 PREFIX = "artifact:"

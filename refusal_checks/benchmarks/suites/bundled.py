@@ -14,7 +14,7 @@ from pathlib import Path
 
 from refusal_checks.benchmarks.benchmark import Benchmark
 from refusal_checks.benchmarks.suites.cfsafety import CATEGORY_GUIDE
-from refusal_checks.core.files import read_rows
+from refusal_checks.core.data_files import read_rows
 from refusal_checks.core.prompts import Kind, Prompt
 
 _DATA = Path(__file__).parent / "data"

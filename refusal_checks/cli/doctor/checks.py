@@ -19,7 +19,9 @@ from refusal_checks.benchmarks.benchmark import Resource
 from refusal_checks.benchmarks.hub import HubSplit
 from refusal_checks.core.errors import DataError, ModelError, network_reason
 from refusal_checks.core.prompts import Prompt
-from refusal_checks.core.text import FAMILIES, clean, without_credentials
+from refusal_checks.core.redaction import without_credentials
+from refusal_checks.core.special_tokens import FAMILIES
+from refusal_checks.core.text import clean
 from refusal_checks.engines import devices, needs
 from refusal_checks.engines.engine import Engine
 from refusal_checks.engines.kinds import require_program
@@ -30,7 +32,8 @@ from refusal_checks.models.client import attaching
 from refusal_checks.models.client.attaching import api_key
 from refusal_checks.models.demo import conversion
 from refusal_checks.models.demo.conversion import Conversion
-from refusal_checks.models.names import Attached, Served, cached_commit
+from refusal_checks.models.identity import cached_commit
+from refusal_checks.models.names import Attached, Served
 
 MOST_GATES = 20
 """Most gates that are told of one by one."""

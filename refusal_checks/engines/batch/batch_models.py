@@ -21,16 +21,12 @@ from refusal_checks.engines import kinds
 from refusal_checks.engines.batch.inbox import Inbox, custom_id
 from refusal_checks.engines.engine import EngineSpec
 from refusal_checks.engines.servers import Servers
-from refusal_checks.models.client.answers import (
-    MALFORMED,
-    fills,
-    read_choices,
-    read_labels,
-    require_finished,
-    tokens,
-)
+from refusal_checks.models.client.answers import fills, read_choices, require_finished
 from refusal_checks.models.client.capabilities import ALL, Support
 from refusal_checks.models.client.client import CHAT, Client
+from refusal_checks.models.client.label_probabilities import read_labels
+from refusal_checks.models.client.server_errors import MALFORMED
+from refusal_checks.models.client.usage import tokens
 from refusal_checks.models.model_files import declared
 from refusal_checks.models.names import Attached, Served
 

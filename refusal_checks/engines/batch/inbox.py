@@ -8,9 +8,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
+from refusal_checks.core.database import Database, Execute
 from refusal_checks.core.errors import StoreError, UserError
-from refusal_checks.core.files import parse_json
-from refusal_checks.core.store import Database, Execute, content_key
+from refusal_checks.core.store import content_key
+from refusal_checks.core.strict_json import parse_json
 from refusal_checks.models.client.server_errors import error_words
 from refusal_checks.models.recordings.formats import THESE_ARE_REQUESTS, is_request
 

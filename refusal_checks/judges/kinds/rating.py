@@ -16,14 +16,14 @@ from typing import Any, Literal, NamedTuple
 
 from refusal_checks.core.errors import EndpointError, ModelError
 from refusal_checks.core.prompts import Message, Prompt
+from refusal_checks.core.special_tokens import FAMILIES, SpecialTokens
 from refusal_checks.core.store import content_key
-from refusal_checks.core.text import FAMILIES, SpecialTokens
 from refusal_checks.core.verdicts import Invalid, Judgement, Rated, Reason
 from refusal_checks.judges import template
 from refusal_checks.judges.asking import ModelJudge
 from refusal_checks.judges.judge import JudgeSetup
 from refusal_checks.judges.template import JudgePrompt, left_out
-from refusal_checks.models.client.answers import LabelProbabilities
+from refusal_checks.models.client.label_probabilities import LabelProbabilities
 
 VERDICTS = Rated
 

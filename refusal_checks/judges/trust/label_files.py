@@ -7,8 +7,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal
 
+from refusal_checks.core.data_files import find_columns, header
 from refusal_checks.core.errors import DataError
-from refusal_checks.core.files import find_columns, header
 from refusal_checks.core.prompts import Prompt
 from refusal_checks.core.text import brief, listed, storable
 from refusal_checks.core.verdicts import Graded, Harm, Rated, Valid

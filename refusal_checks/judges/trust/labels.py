@@ -15,8 +15,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from refusal_checks.benchmarks.attacks import as_judged
+from refusal_checks.core.data_files import header, require_in_data
 from refusal_checks.core.errors import CalibrationError, DataError, require_known
-from refusal_checks.core.files import header, require_in_data
 from refusal_checks.core.prompts import Prompt
 from refusal_checks.core.records import Record
 from refusal_checks.core.store import content_key

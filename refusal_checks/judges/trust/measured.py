@@ -11,8 +11,9 @@ from datetime import UTC, datetime
 from functools import cached_property
 from typing import Any, TypeVar
 
+from refusal_checks.core.data_files import require_in_data
 from refusal_checks.core.errors import CalibrationError
-from refusal_checks.core.files import require_in_data, sha256
+from refusal_checks.core.files import sha256
 from refusal_checks.core.language import language_of
 from refusal_checks.core.verdicts import Invalid, Judgement
 from refusal_checks.judges.trust.calibration import Calibration, JudgeIdentity

@@ -10,8 +10,9 @@ from io import StringIO
 from pathlib import Path
 from typing import Any
 
+from refusal_checks.core.data_files import rows_of
 from refusal_checks.core.errors import DataError
-from refusal_checks.core.files import read_bytes, rows_of
+from refusal_checks.core.files import read_bytes
 
 _FORMULA = (
     "=+@＝＋－＠-"  # a cell that starts with one of these may be read as a formula

@@ -3,27 +3,20 @@
 import asyncio
 import json
 import os
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import Any
 
 from refusal_checks.core.errors import EndpointError, ModelError
-from refusal_checks.core.prompts import Message
-from refusal_checks.core.records import Completion
-from refusal_checks.core.settings import JudgeSampling, Limits, RequestPace, Sampling
+from refusal_checks.core.sampling import JudgeSampling, Sampling
+from refusal_checks.core.settings import Limits, RequestPace
 from refusal_checks.core.text import clean, storable
-from refusal_checks.models.client.answers import (
-    MALFORMED,
-    label_fields,
-    read_first_tokens,
-    tokens,
-    written,
-)
-from refusal_checks.models.client.capabilities import Capabilities, Support
 from refusal_checks.models.client.classify import Classifier
-from refusal_checks.models.client.client import CONTINUED, Client, RequestParams
-from refusal_checks.models.client.server_errors import LEAST, TransientError
+from refusal_checks.models.client.client import Client, RequestParams
+from refusal_checks.models.client.probing import QUESTION, probe
+from refusal_checks.models.client.server_errors import MALFORMED, TransientError
+from refusal_checks.models.client.token_limits import LEAST
 from refusal_checks.models.client.transport import Access, HttpTransport
 from refusal_checks.models.names import Attached
 
@@ -194,211 +187,3 @@ def _wants_key(option: str) -> str:
 
 def _key_variable(option: str) -> str:
     return f"REFUSAL_CHECKS_{option.lstrip('-').upper()}_API_KEY"
-
-
-QUESTION = "Name a colour, an animal and a number, as JSON."
-"""A question with many possible answers, so that a seed makes a difference."""
-
-SCHEMA: Mapping[str, Any] = {
-    "type": "object",
-    "properties": {"colour": {"type": "string"}},
-    "required": ["colour"],
-    "additionalProperties": False,
-}
-
-BEGUN = "A colour, an animal and"  # the beginning of an answer to it
-TOKENS = (
-    12  # most tokens of an answer that must differ from others; elsewhere one is enough
-)
-ROOM = 4096  # most tokens at a server that refuses so few, perhaps because its model reasons first
-_BROKEN = 500  # the status with which some servers refuse fields that they do not know
-
-_NOISE = 0.2
-"""Difference of the mean log-probabilities of a few tokens, read at once and one by one, that
-rounding may make, also of quantised weights."""
-
-Choices = Sequence[Mapping[str, Any]]
-
-
-async def probe(client: Client, options: RequestParams) -> Capabilities:
-    """Find out what the client's server can do, with eleven small requests, nearly at once.
-
-    If it refuses the plainest of them, it is asked which of the run's settings it takes, and then
-    what else it can do. A capability that cannot be tested, for example because the server is busy,
-    counts as there. The client has all capabilities and is not open; an EndpointError says that it
-    has no chat at all.
-    """
-    async with client:
-        try:
-            return await _tried(client, options)
-        except EndpointError as fault:
-            room = await _settle(client, options, fault)
-            return await _tried(client, options, room, max(room, TOKENS))
-
-
-async def _settle(client: Client, options: RequestParams, fault: EndpointError) -> int:
-    """Leave out what the client's server refuses, one setting after the other.
-
-    The words of the refusals decide nothing, because every server has its own. A setting is tried
-    with those before it that are taken: some servers refuse a pair of which they take each.
-    Returns how many tokens a small request has to ask for; raises ``fault`` if even a request
-    without any setting is refused.
-    """
-    if not _is_refusal(fault) or fault.status in (401, 403):
-        raise fault
-    usual = client.capabilities
-    renamed = replace(usual, max_tokens=Support.REFUSED)
-    for capabilities, room in ((usual, 1), (usual, ROOM), (renamed, ROOM)):
-        client.capabilities = capabilities
-        if (
-            await _support(client, {"max_tokens": room}, lambda choices: True)
-            is Support.YES
-        ):
-            break
-    else:
-        raise fault
-    kept: dict[str, Any] = {"max_tokens": room}
-    refused = set()
-    for name, value in options.settings.items():
-        trial = {**kept, name: value}
-        if await _support(client, trial, lambda choices: True) is Support.REFUSED:
-            refused.add(name)
-        else:
-            kept = trial
-    client.capabilities = replace(client.capabilities, refused=frozenset(refused))
-    return room
-
-
-async def _tried(
-    client: Client, options: RequestParams, few: int = 1, some: int = TOKENS
-) -> Capabilities:
-    """The capabilities of a server that takes ``few`` and ``some`` as limits of an answer.
-
-    Raises EndpointError if the server refuses the settings of the run that the client sends.
-    """
-    plain = {
-        "temperature": options.temperature,
-        "top_p": options.top_p,
-        "max_tokens": few,
-    }
-    hot = {**plain, "temperature": options.temperature or 1.0}
-    form = {"response_format": RequestParams(schema=SCHEMA).body["response_format"]}
-
-    def begins_an_object(choices: Choices) -> bool:
-        text = choices[0]["text"].lstrip()  # truncated, perhaps
-        return not text or text.startswith("{")
-
-    def are_equal(first: Choices, second: Choices) -> bool:
-        return [c["message"] for c in first] == [c["message"] for c in second]
-
-    basic = asyncio.create_task(_ask(client, {**options.settings, "max_tokens": few}))
-    n, logprobs, structured_outputs, seed, top_k, first_tokens = await asyncio.gather(
-        _support(client, {**hot, "n": 2}, lambda choices: len(choices) == 2),
-        _support(
-            client, {**plain, "logprobs": True}, lambda c: c[0]["logprobs"]["content"]
-        ),
-        _support(client, {**plain, "max_tokens": some, **form}, begins_an_object),
-        _support(client, {**hot, "max_tokens": some, "seed": 1}, are_equal, times=2),
-        _support(client, {**plain, "top_k": options.top_k}, lambda choices: True),
-        _support(
-            client, label_fields(None), lambda c: len(read_first_tokens(c[0])) > 1
-        ),
-    )
-    await basic
-    client.capabilities = replace(
-        client.capabilities,
-        n=n,
-        logprobs=logprobs,
-        structured_outputs=structured_outputs,
-        seed=seed,
-        top_k=top_k,
-        first_tokens=first_tokens,
-    )
-    scoring = await _scores(client, replace(options, max_tokens=some))
-    return replace(client.capabilities, scoring=scoring)
-
-
-async def _scores(client: Client, options: RequestParams) -> Support:
-    """What a server does that is asked for log-probabilities afterwards.
-
-    They have to be those that it gives while it writes: some give these after temperature and
-    top_p (vLLM: ``--logprobs-mode``). A server that cannot be tested counts as one without.
-    """
-    asked = replace(options, n=1, logprobs=True, return_token_ids=True)
-    turns = (Message("user", QUESTION),)
-    try:
-        (choice,) = await client.chat(turns, asked)
-        if choice.mean_logprob is None or not choice.token_ids:
-            return Support.IGNORED
-        answer = Completion(
-            choice.text, token_ids=choice.token_ids, reasoning=choice.reasoning
-        )
-        (mean,) = await client.weigh(turns, [answer], is_continued=False)
-    except (EndpointError, *MALFORMED):
-        return Support.REFUSED
-    is_same = mean is not None and abs(mean - choice.mean_logprob) < _NOISE
-    return Support.YES if is_same else Support.IGNORED
-
-
-async def _support(
-    client: Client,
-    fields: Mapping[str, Any],
-    shows: Callable[..., bool],
-    times: int = 1,
-) -> Support:
-    """What a server does with the fields of a request; ``shows`` gets the answers to each."""
-    try:
-        answers = await asyncio.gather(*(_ask(client, fields) for _ in range(times)))
-        return Support.YES if shows(*answers) else Support.IGNORED
-    except EndpointError as fault:
-        return Support.REFUSED if _is_refusal(fault) else Support.YES
-    except MALFORMED:  # as it is nested too deeply to be compared
-        return Support.IGNORED
-
-
-async def _ask(client: Client, fields: Mapping[str, Any]) -> Choices:
-    def read(response: Any) -> Choices:
-        choices = [dict(choice) for choice in response["choices"]]
-        if not choices:
-            raise LookupError("no choices")
-        return [{**choice, "text": written(choice["message"])} for choice in choices]
-
-    return await client.ask((Message("user", QUESTION),), fields, read)
-
-
-def _is_refusal(fault: EndpointError) -> bool:
-    """True if it is the server's answer to the request's fields."""
-    return not isinstance(fault, TransientError) or fault.status == _BROKEN
-
-
-def try_prefill(client: Client) -> None:
-    """Find out if the client's server goes on with an answer that has begun.
-
-    It is asked with and without ``continue_final_message``: a server that continues reads fewer
-    tokens, because nothing marks the end of the message and the beginning of the next. The client's
-    capabilities are updated. A server that says nothing of tokens counts as one that cannot; one
-    that is busy or fails says nothing of what it can do, and raises EndpointError.
-    """
-    turns = (Message("user", QUESTION), Message("assistant", BEGUN))
-
-    async def prompt_tokens(fields: Mapping[str, Any]) -> int | None:
-        """None if the server refuses the request."""
-        brief = {"max_tokens": 1, "temperature": 0.0, **fields}
-        try:
-            return await client.ask(turns, brief, lambda response: tokens(response)[0])
-        except EndpointError as fault:
-            if not _is_refusal(fault):
-                raise
-            return None
-
-    async def support() -> Support:
-        async with client:
-            continued = await prompt_tokens(CONTINUED)
-            if continued is None:
-                return Support.REFUSED
-            # One that refuses the message without the field takes it only to go on with it.
-            return (
-                Support.IGNORED if continued == await prompt_tokens({}) else Support.YES
-            )
-
-    client.capabilities = replace(client.capabilities, prefill=asyncio.run(support()))

@@ -13,22 +13,13 @@ from typing import Any, Self, TypeVar
 from refusal_checks.core.errors import EndpointError
 from refusal_checks.core.prompts import Message
 from refusal_checks.core.records import Completion
-from refusal_checks.core.settings import SamplingBase
+from refusal_checks.core.sampling import SamplingBase
 from refusal_checks.core.text import storable
 from refusal_checks.models.client.answers import (
-    MALFORMED,
-    LabelError,
-    LabelProbabilities,
-    Usage,
     fills,
-    label_fields,
-    mean_logprob,
     read_choices,
-    read_first_tokens,
-    read_labels,
     read_scores,
     require_finished,
-    tokens,
     unpacked,
 )
 from refusal_checks.models.client.capabilities import (
@@ -38,16 +29,24 @@ from refusal_checks.models.client.capabilities import (
     Capabilities,
     Support,
 )
+from refusal_checks.models.client.label_probabilities import (
+    LabelError,
+    LabelProbabilities,
+    label_fields,
+    read_first_tokens,
+    read_labels,
+)
+from refusal_checks.models.client.reasoning import mean_logprob
 from refusal_checks.models.client.server_errors import (
-    LEAST,
+    MALFORMED,
     PromptTooLongError,
     TransientError,
     error_words,
-    most_allowed,
-    next_limit,
     retrying,
 )
+from refusal_checks.models.client.token_limits import LEAST, most_allowed, next_limit
 from refusal_checks.models.client.transport import Access, HttpTransport, Transport
+from refusal_checks.models.client.usage import Usage, tokens
 from refusal_checks.models.names import Attached, Extras, Served
 
 CHAT = "/chat/completions"

@@ -5,23 +5,22 @@ from __future__ import annotations
 import asyncio
 import json
 import math
-import os
-import re
 import ssl
 import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from time import monotonic
 from typing import TYPE_CHECKING, Any, Protocol, Self
-from urllib.parse import quote, urljoin, urlsplit
-from urllib.request import getproxies, proxy_bypass
+from urllib.parse import urljoin, urlsplit
 
 from aiolimiter import AsyncLimiter
 from pydantic_core import PydanticSerializationError, from_json, to_json
 
-from refusal_checks.core.errors import EndpointError, ModelError
+from refusal_checks.core.errors import EndpointError
+from refusal_checks.core.redaction import without_credentials
 from refusal_checks.core.settings import RequestPace
-from refusal_checks.core.text import without_credentials
+from refusal_checks.models.client.key_redaction import Keys
+from refusal_checks.models.client.proxies import proxy
 from refusal_checks.models.client.server_errors import (
     ATTEMPTS_STALLED,
     TransientError,
@@ -223,35 +222,6 @@ def session(url: str, timeout: float) -> aiohttp.ClientSession:
     )
 
 
-def proxy(url: str) -> str | None:
-    """The proxy for a server, with the credentials in the proxy's URL, if any.
-
-    This replaces aiohttp's ``trust_env``, which looks for a .netrc file at each request, refuses an
-    API key if it finds one, and sends requests to this machine's own servers through proxies.
-    """
-    parts = urlsplit(url)
-    named = getproxies().get(parts.scheme)
-    host = parts.hostname or ""
-    is_here = host in ("localhost", "::1") or host.startswith("127.")
-    if not named or is_here or proxy_bypass(parts.netloc):
-        return None
-    named = named if "://" in named else f"http://{named}"
-    try:
-        found = urlsplit(named)
-        is_proxy = (
-            found.scheme in ("http", "https") and found.hostname and found.port != 0
-        )
-    except ValueError:
-        is_proxy = False
-    if not is_proxy:
-        raise ModelError(
-            f"{parts.scheme.upper()}_PROXY: write http://HOST:PORT, or http://USER:PASSWORD@HOST:"
-            "PORT, its characters quoted (%40 for @): its value, which may hold a password and is "
-            "not shown, is not the URL of a proxy"
-        )
-    return named
-
-
 def _followed(url: str, where: str, method: str, status: int) -> str:
     def origin(url: str) -> tuple[str, str | None, int | None]:
         parts = urlsplit(url)
@@ -296,42 +266,3 @@ async def _body(response: aiohttp.ClientResponse, most: int) -> bytes:
                 "limits.max_reply_mib if it should"
             )
     return bytes(body)
-
-
-class Keys:
-    """Takes the keys of the server and the environment out of what servers say and reports show."""
-
-    def __init__(self, own: str = "") -> None:
-        named = re.compile(r"REFUSAL_CHECKS_.*API_KEY|OPENAI_API_KEY|HF_TOKEN")
-        theirs = (value for name, value in os.environ.items() if named.fullmatch(name))
-        keys = {key.strip() for key in (own, *theirs)}
-        self._in_errors = _pattern({key for key in keys if len(key) >= 4})
-        # Short words that people give to servers without keys, such as EMPTY, may be in answers.
-        self._in_answers = _pattern(
-            {k for k in keys if len(k) >= 8 and not k.isalpha()}
-        )
-
-    def hidden(self, text: str, is_answer: bool = False) -> str:
-        """The text with each key replaced, also where JSON spells it with escapes."""
-        pattern = self._in_answers if is_answer else self._in_errors
-        if pattern is None:
-            return text
-        text = pattern.sub("[API key]", text)
-        if "\\u" in text or "\\/" in text:
-            try:
-                plain = json.dumps(json.loads(text), ensure_ascii=False)
-            except (ValueError, RecursionError):
-                return text
-            if pattern.search(plain):
-                return pattern.sub("[API key]", plain)
-        return text
-
-
-def _pattern(keys: set[str]) -> re.Pattern[str] | None:
-    spelled = {
-        form
-        for key in keys
-        for form in (key, quote(key, safe=""), json.dumps(key)[1:-1])
-    }
-    forms = sorted(spelled, key=len, reverse=True)
-    return re.compile("|".join(map(re.escape, forms)), re.IGNORECASE) if forms else None

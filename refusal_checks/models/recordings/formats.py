@@ -15,10 +15,12 @@ from lzma import LZMAError
 from pathlib import Path
 from typing import Any
 
+from refusal_checks.core.data_files import WHOLE, read_json, rows_in
 from refusal_checks.core.errors import DataError
-from refusal_checks.core.files import WHOLE, parse_json, read_json, rows_in
+from refusal_checks.core.strict_json import parse_json
 from refusal_checks.core.text import brief
-from refusal_checks.models.client.answers import MALFORMED, split_reasoning, written
+from refusal_checks.models.client.reasoning import split_reasoning, written
+from refusal_checks.models.client.server_errors import MALFORMED
 
 Row = dict[str, Any]
 """A prompt and its answers, by column: ``prompt``, ``completion`` (a text, None, or a list of

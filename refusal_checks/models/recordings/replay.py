@@ -19,20 +19,22 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from refusal_checks.core.errors import DataError
-from refusal_checks.core.files import (
+from refusal_checks.core.data_files import (
     find_columns,
     header,
     objects,
     require_in_data,
     rows_in,
 )
+from refusal_checks.core.errors import DataError
 from refusal_checks.core.on_disk import Texts
 from refusal_checks.core.prompts import Prompt
 from refusal_checks.core.records import Completion
+from refusal_checks.core.redaction import redacted
 from refusal_checks.core.store import Store
-from refusal_checks.core.text import brief, clean, count, listed, redacted, storable
-from refusal_checks.models.client.answers import read_reason, split_reasoning
+from refusal_checks.core.text import brief, clean, count, listed, storable
+from refusal_checks.models.client.answers import read_reason
+from refusal_checks.models.client.reasoning import split_reasoning
 from refusal_checks.models.recordings.formats import (
     FORMATS,
     NEVER_ASKED,

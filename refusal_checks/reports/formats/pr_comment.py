@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from refusal_checks.core.files import write_text
-from refusal_checks.core.text import placeless
+from refusal_checks.core.redaction import placeless
 from refusal_checks.gates.verdict import Verdict
 from refusal_checks.reports import markdown
 from refusal_checks.reports.explain import remarks_on

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from refusal_checks.core.prompts import Kind
-from refusal_checks.core.text import count, pathless
+from refusal_checks.core.redaction import pathless
+from refusal_checks.core.text import count
 from refusal_checks.engines import kinds
 from refusal_checks.gates.gate import Gate
 from refusal_checks.gates.verdict import Verdict

@@ -17,7 +17,8 @@ from typing import Any
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup, escape
 
-from refusal_checks.core.text import BLANK, clean, is_style, pathless
+from refusal_checks.core.redaction import pathless
+from refusal_checks.core.text import BLANK, clean, is_style
 
 TEMPLATES = Path(__file__).parent / "templates"
 

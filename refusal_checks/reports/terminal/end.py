@@ -9,10 +9,11 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from refusal_checks.core.text import clean, columns, count, cut, table, wrapped
+from refusal_checks.core.layout import columns, cut, table, wrapped
+from refusal_checks.core.text import clean, count
 from refusal_checks.core.verdicts import Reason
 from refusal_checks.judges.trust.canary import KINDS, Check
-from refusal_checks.models.client.answers import Usage
+from refusal_checks.models.client.usage import Usage
 from refusal_checks.reports import remarks
 from refusal_checks.reports import rows as table_rows
 from refusal_checks.reports.rows import HEADER, Row

@@ -10,7 +10,7 @@ import pytest
 
 from refusal_checks.benchmarks import attacks, discover, load_prompts
 from refusal_checks.benchmarks.attacks import recorded, rewrite
-from refusal_checks.core import files
+from refusal_checks.core import strict_json
 from refusal_checks.core.errors import DataError, ThresholdError
 from refusal_checks.core.prompts import Prompt
 from refusal_checks.gates import attack_tables
@@ -136,9 +136,9 @@ def test_a_file_is_read_and_parsed_once(
     tmp_path: Path, content: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = saved(tmp_path / "once.json", content)
-    read, parsed = Mock(wraps=Path.read_bytes), Mock(wraps=files.parse_json)
+    read, parsed = Mock(wraps=Path.read_bytes), Mock(wraps=strict_json.parse_json)
     monkeypatch.setattr(Path, "read_bytes", lambda path: read(path))
-    monkeypatch.setattr("refusal_checks.core.files.parse_json", parsed)
+    monkeypatch.setattr("refusal_checks.core.data_files.parse_json", parsed)
     monkeypatch.setattr(recorded, "_known", {})
     recorded.read(path)
     assert (read.call_count, parsed.call_count) == (1, 1)

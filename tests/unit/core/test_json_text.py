@@ -8,9 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from refusal_checks.core import files
+from refusal_checks.core import data_files
+from refusal_checks.core.data_files import read_rows
 from refusal_checks.core.errors import DataError
-from refusal_checks.core.files import DEPTH, parse_json, read_rows
+from refusal_checks.core.strict_json import DEPTH, parse_json
 
 VALUES = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(),
@@ -73,7 +74,7 @@ def test_a_key_that_is_there_twice_is_named_in_files_of_rows(tmp_path: Path) -> 
 def test_a_line_that_is_too_long_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(files, "LINE", 2**20)
+    monkeypatch.setattr(data_files, "LINE", 2**20)
     path = tmp_path / "a.jsonl"
     path.write_text('{"prompt": "a"}\n{"prompt": "' + "a" * 2**21 + '"}')
     with pytest.raises(
@@ -81,7 +82,7 @@ def test_a_line_that_is_too_long_is_refused(
         match=r"line 2: write one row a line, of at most 1 MiB; this one is longer",
     ):
         read_rows(path)
-    monkeypatch.setattr(files, "WHOLE", 20)
+    monkeypatch.setattr(data_files, "WHOLE", 20)
     path.rename(tmp_path / "a.json")
     with pytest.raises(
         DataError, match=r"a\.json: convert it to JSONL, .*: it has more than"

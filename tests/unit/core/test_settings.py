@@ -5,13 +5,8 @@ from typing import Any
 import pytest
 
 from refusal_checks.core.errors import ModelError, UserError
-from refusal_checks.core.settings import (
-    Cascading,
-    Frozen,
-    JudgeSampling,
-    Limits,
-    Sampling,
-)
+from refusal_checks.core.sampling import JudgeSampling, Sampling
+from refusal_checks.core.settings import Cascading, Frozen, Limits
 from refusal_checks.spec import EngineTable, ModelTable
 
 

@@ -7,19 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from refusal_checks.core.text import (
-    BLANK,
-    FAMILIES,
-    SEPARATOR,
-    SpecialTokens,
-    clean,
-    clean_lines,
-    pathless,
-    placeless,
-    storable,
-    without_credentials,
-    wrapped,
-)
+from refusal_checks.core.layout import wrapped
+from refusal_checks.core.redaction import pathless, placeless, without_credentials
+from refusal_checks.core.special_tokens import FAMILIES, SEPARATOR, SpecialTokens
+from refusal_checks.core.text import BLANK, clean, clean_lines, storable
 from tests.cases import cases_of
 
 CASES = cases_of(__file__)

@@ -12,14 +12,15 @@ from pathlib import Path
 import pytest
 
 from refusal_checks.core.errors import EngineDiedError, EngineStartError, ModelError
-from refusal_checks.core.settings import JudgeSampling, Limits, Sampling
+from refusal_checks.core.sampling import JudgeSampling, Sampling
+from refusal_checks.core.settings import Limits
 from refusal_checks.engines import process
 from refusal_checks.engines.kinds import vllm
 from refusal_checks.engines.kinds.transformers import Transformers
 from refusal_checks.engines.kinds.vllm import Vllm
 from refusal_checks.engines.pool import Engines, PoolSettings
-from refusal_checks.models.client.answers import Usage
 from refusal_checks.models.client.capabilities import Capabilities, Support
+from refusal_checks.models.client.usage import Usage
 from refusal_checks.models.names import (
     Attached,
     CandidateModel,

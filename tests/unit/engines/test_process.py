@@ -18,9 +18,11 @@ import pytest
 
 from refusal_checks.core.errors import EndpointError, EngineDiedError, EngineStartError
 from refusal_checks.core.settings import Limits
-from refusal_checks.engines import guard, process
+from refusal_checks.engines import engine_transport, guard, process
 from refusal_checks.engines.engine import Assignment, EngineSpec
-from refusal_checks.engines.process import EngineProcess, EngineTransport, _cause
+from refusal_checks.engines.engine_logs import _cause
+from refusal_checks.engines.engine_transport import EngineTransport
+from refusal_checks.engines.process import EngineProcess
 from refusal_checks.models.client import server_errors
 from refusal_checks.models.client.client import CHAT
 from tests.fake_server import FakeServer
@@ -351,7 +353,7 @@ class Mortal(process.EngineProcess):
 
 @pytest.fixture
 def engine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Mortal:
-    monkeypatch.setattr(process, "SETTLE", 0.3)
+    monkeypatch.setattr(engine_transport, "SETTLE", 0.3)
     monkeypatch.setattr(server_errors, "WAIT_INITIAL", 0.01)
     (tmp_path / "log").touch()
     return Mortal(EngineSpec("m"), tmp_path / "log")

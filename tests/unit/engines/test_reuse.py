@@ -8,14 +8,15 @@ from typing import Any, NamedTuple
 import pytest
 
 from refusal_checks.core.errors import EngineStartError
-from refusal_checks.core.settings import JudgeSampling, Limits, Sampling
+from refusal_checks.core.sampling import JudgeSampling, Sampling
+from refusal_checks.core.settings import Limits
 from refusal_checks.engines import devices, process
 from refusal_checks.engines.devices import Devices
 from refusal_checks.engines.engine import EngineSpec
 from refusal_checks.engines.kinds import vllm
 from refusal_checks.engines.kinds.vllm import Vllm
 from refusal_checks.engines.pool import Engines, PoolSettings, Shared
-from refusal_checks.models import model_files
+from refusal_checks.models import weights as weight_sizes
 from refusal_checks.models.names import Rule, Served
 from tests.unit.engines.served import ALIGNED, JUDGE, OTHER
 
@@ -116,7 +117,7 @@ def test_the_judge_s_engine_goes_on_if_the_next_candidate_needs_as_much(
     happens: list[str],
 ) -> None:
     monkeypatch.setattr(
-        model_files, "weights_gib", lambda model, *_: weights.get(model, 1.0)
+        weight_sizes, "weights_gib", lambda model, *_: weights.get(model, 1.0)
     )
     free(monkeypatch, 24.0)
     candidate = Served("next", "next", args)
@@ -133,7 +134,7 @@ def test_the_judge_s_engine_goes_on_if_the_next_candidate_needs_as_much(
 @pytest.fixture
 def pair(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, events: list[str]) -> Pair:
     """A run whose engines work, and one whose candidate's engine needs as much."""
-    monkeypatch.setattr(model_files, "weights_gib", lambda model, *_: 1.0)
+    monkeypatch.setattr(weight_sizes, "weights_gib", lambda model, *_: 1.0)
     free(monkeypatch, 24.0)
     monkeypatch.setattr(vllm, "runs_on_cpu", lambda: True)
     found = taking_turns(tmp_path, OTHER, settings(NEXT, OTHER))
@@ -234,7 +235,7 @@ def test_no_engine_loads_early_without(
     models: list[Served],
     weights: float | None,
 ) -> None:
-    monkeypatch.setattr(model_files, "weights_gib", lambda model, *_: weights)
+    monkeypatch.setattr(weight_sizes, "weights_gib", lambda model, *_: weights)
     free(monkeypatch, **{"memory": 24.0} | lacking)
     pair.one.place([ALIGNED, OTHER])
     monkeypatch.setattr(vllm, "runs_on_cpu", lambda: cpu)

@@ -6,7 +6,7 @@ import pytest
 
 from refusal_checks.core.prompts import Prompt
 from refusal_checks.core.records import Completion
-from refusal_checks.core.text import FAMILIES
+from refusal_checks.core.special_tokens import FAMILIES
 from refusal_checks.core.verdicts import Binary, Judgement, Label
 from refusal_checks.engines.batch.inbox import Inbox
 from refusal_checks.evaluation.batch_round import _watched

@@ -17,7 +17,8 @@ from refusal_checks.evaluation.config import (
     read_judges,
     titles,
 )
-from refusal_checks.models.names import Attached, Rule, Served, describe
+from refusal_checks.models.identity import describe
+from refusal_checks.models.names import Attached, Rule, Served
 
 ATTACHED = Attached("there", "http://there/v1", "model")
 

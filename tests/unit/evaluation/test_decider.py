@@ -9,7 +9,7 @@ import pytest
 from refusal_checks.benchmarks import catalogue
 from refusal_checks.core.prompts import Prompt
 from refusal_checks.core.records import Completion, Record, unusable
-from refusal_checks.core.settings import Sampling
+from refusal_checks.core.sampling import Sampling
 from refusal_checks.core.verdicts import Binary, Invalid, Label, Reason
 from refusal_checks.evaluation.decider import Decider, truncation_remarks
 from refusal_checks.evaluation.prepare import PreparedRun

@@ -6,7 +6,7 @@ from typing import Any
 from refusal_checks import judges
 from refusal_checks.core.prompts import Prompt
 from refusal_checks.core.records import Completion
-from refusal_checks.core.settings import JudgeSampling
+from refusal_checks.core.sampling import JudgeSampling
 from refusal_checks.core.verdicts import Judgement
 from refusal_checks.judges.judge import Judge, JudgeSetup
 from refusal_checks.models.client.client import Client

@@ -9,9 +9,9 @@ import pytest
 
 from refusal_checks.core.prompts import Message, Prompt
 from refusal_checks.core.records import Completion
-from refusal_checks.core.settings import JudgeSampling
+from refusal_checks.core.sampling import JudgeSampling
+from refusal_checks.core.special_tokens import FAMILIES, SpecialTokens
 from refusal_checks.core.store import content_key
-from refusal_checks.core.text import FAMILIES, SpecialTokens
 from refusal_checks.core.verdicts import Binary, Judgement, Label, Reason
 from refusal_checks.evaluation.planning import verdict_key
 from refusal_checks.judges.asking import RETRY_TEMPERATURE

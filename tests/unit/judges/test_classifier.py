@@ -9,8 +9,9 @@ import pytest
 
 from refusal_checks.core.prompts import Message, Prompt
 from refusal_checks.core.records import Completion
-from refusal_checks.core.settings import ClassifierForm, JudgeSampling
-from refusal_checks.core.text import FAMILIES
+from refusal_checks.core.sampling import JudgeSampling
+from refusal_checks.core.settings import ClassifierForm
+from refusal_checks.core.special_tokens import FAMILIES
 from refusal_checks.core.verdicts import Binary, Invalid, Judgement, Label, Reason
 from refusal_checks.judges import classifier
 from refusal_checks.judges.judge import Judge, JudgeSetup

@@ -8,7 +8,8 @@ import pytest
 
 from refusal_checks import benchmarks, judges
 from refusal_checks.core.errors import DataError, ModelError
-from refusal_checks.core.settings import ClassifierForm, JudgeSampling
+from refusal_checks.core.sampling import JudgeSampling
+from refusal_checks.core.settings import ClassifierForm
 from refusal_checks.core.verdicts import Binary, Chosen, Graded, Harm, Rated
 from refusal_checks.judges.judge import JudgeKind, JudgeSetup
 from refusal_checks.judges.panel import JudgingMethod, panels

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from refusal_checks.core.errors import ModelError
 from refusal_checks.core.prompts import Message, Prompt
-from refusal_checks.core.text import FAMILIES
+from refusal_checks.core.special_tokens import FAMILIES
 from refusal_checks.judges import template
 from refusal_checks.judges.kinds.refusal import READING, RefusalCategory
 from refusal_checks.judges.template import (

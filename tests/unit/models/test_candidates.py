@@ -9,7 +9,7 @@ import pytest
 
 from refusal_checks.core.prompts import Message, Prompt
 from refusal_checks.core.records import Completion, Record
-from refusal_checks.core.settings import Sampling
+from refusal_checks.core.sampling import Sampling
 from refusal_checks.core.store import Store
 from refusal_checks.core.verdicts import Invalid, Reason
 from refusal_checks.evaluation.aio import SingleFlight

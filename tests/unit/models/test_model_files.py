@@ -10,13 +10,10 @@ from typing import Any
 import pytest
 from huggingface_hub import constants
 
-from refusal_checks.models.model_files import (
-    _on_hub,
-    reasons,
-    special_tokens,
-    weights_gib,
-)
+from refusal_checks.models.model_files import reasons
 from refusal_checks.models.names import Attached, Model, Rule, Served
+from refusal_checks.models.token_files import special_tokens
+from refusal_checks.models.weights import _on_hub, weights_gib
 from tests.toy_model import MODEL_DIR
 
 FILES: Mapping[str, Any] = {
@@ -114,7 +111,7 @@ def test_files_that_cannot_be_read_declare_nothing(
 def test_a_hugging_face_id_is_read_from_the_cache_once_it_is_there(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("refusal_checks.models.model_files.RETRY", 0.0)
+    monkeypatch.setattr("refusal_checks.models.token_files.RETRY", 0.0)
     model = Served("org/judge", "org/judge", ("--download-dir", str(tmp_path)))
     found = special_tokens(model)
     assert found.count("@@turn@@") == 0

@@ -9,15 +9,14 @@ from pathlib import Path
 import pytest
 
 from refusal_checks.core.errors import ModelError
-from refusal_checks.models import names
+from refusal_checks.models import identity
+from refusal_checks.models.identity import describe, model_identity
 from refusal_checks.models.names import (
     Attached,
     Extras,
     Replay,
     Rule,
     Served,
-    describe,
-    model_identity,
     parse_candidate,
     parse_judge,
 )
@@ -290,7 +289,7 @@ def test_an_adapter_is_known_by_its_files(folder: Folder, tmp_path: Path) -> Non
     ]
     assert len(set(found)) == 3
     assert describe(model)["adapter"].startswith("calm@sha256:")
-    names._fingerprint.cache_clear()
+    identity._fingerprint.cache_clear()
     weights.write_bytes(b"two")
     assert model_identity(model) != found[1]
     assert model_identity(replace(model, reasoning_end="</think>")) != model_identity(

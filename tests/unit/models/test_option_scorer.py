@@ -10,7 +10,7 @@ import pytest
 from refusal_checks.core.errors import ModelError
 from refusal_checks.core.prompts import Message, Prompt
 from refusal_checks.core.records import Completion
-from refusal_checks.core.settings import Sampling
+from refusal_checks.core.sampling import Sampling
 from refusal_checks.core.store import Store
 from refusal_checks.core.verdicts import Chosen, Reason
 from refusal_checks.judges.kinds.multiple_choice import choose

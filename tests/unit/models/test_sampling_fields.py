@@ -6,13 +6,15 @@ import pytest
 from pydantic import Field
 
 from refusal_checks.core.prompts import Prompt
-from refusal_checks.core.settings import JudgeSampling, Sampling, Sent, Unsent
+from refusal_checks.core.sampling import JudgeSampling, RequestField, Sampling
 from refusal_checks.models.candidates import ServedCandidate
 from refusal_checks.models.client.client import Client, RequestParams
 
 
 class WithMinP(Sampling):
-    min_p: Annotated[float, Sent()] = Field(0.0, ge=0, le=1, description="least share")
+    min_p: Annotated[float, RequestField()] = Field(
+        0.0, ge=0, le=1, description="least share"
+    )
 
 
 def keys(sampling: Sampling) -> list[str]:
@@ -26,7 +28,7 @@ def test_a_setting_that_does_not_say_if_it_is_sent_is_refused_where_it_is_writte
     None
 ):
     with pytest.raises(
-        TypeError, match=r"Forgotten.min_p: write Annotated\[..., Sent\(\)\]"
+        TypeError, match=r"Forgotten.min_p: write Annotated\[..., RequestField\(\)\]"
     ):
 
         class Forgotten(Sampling):
@@ -47,7 +49,7 @@ def test_a_new_setting_that_is_not_used_is_in_no_request_which_servers_might_ref
 
 def test_what_is_used_in_another_way_is_not_sent() -> None:
     class Noted(JudgeSampling):
-        note: Annotated[str, Unsent()] = "a"
+        note: Annotated[str, RequestField(sent=False)] = "a"
 
     assert "note" not in RequestParams.of(Noted()).body
     assert {"samples", "system_prompt", "max_answer_chars"}.isdisjoint(

@@ -14,7 +14,7 @@ from refusal_checks.cli import application
 from refusal_checks.core.errors import EndpointError, EngineDiedError, ModelError
 from refusal_checks.core.prompts import Message, Prompt
 from refusal_checks.core.records import Completion, Record, Vote
-from refusal_checks.core.text import is_redacted, redacted
+from refusal_checks.core.redaction import is_redacted, redacted
 from refusal_checks.core.verdicts import (
     Binary,
     Chosen,

@@ -8,13 +8,8 @@ from pathlib import Path
 import pytest
 
 from refusal_checks.core.errors import ModelError, UserError
-from refusal_checks.engines.engine import (
-    VARIABLE,
-    Assignment,
-    EngineSpec,
-    Parallel,
-    inherited,
-)
+from refusal_checks.engines.engine import Assignment, EngineSpec, Parallel
+from refusal_checks.engines.environment import VARIABLE, inherited
 from refusal_checks.engines.guard import KeyCheck, Message, Receive, Send
 from refusal_checks.engines.kinds import vllm
 from refusal_checks.engines.kinds.vllm import ENGINE

@@ -11,16 +11,16 @@ from hypothesis import strategies as st
 from refusal_checks.benchmarks.suites.cfsafety import CATEGORIES, CATEGORY_GUIDE
 from refusal_checks.core.errors import ModelError
 from refusal_checks.core.prompts import Prompt
-from refusal_checks.core.settings import JudgeSampling
+from refusal_checks.core.sampling import JudgeSampling
 from refusal_checks.core.verdicts import Invalid, Rated, Reason
 from refusal_checks.judges.kinds import rating as rating_kind
 from refusal_checks.judges.kinds.rating import LABELS, instructions, rate
-from refusal_checks.models.client.answers import (
+from refusal_checks.models.client.client import Client
+from refusal_checks.models.client.label_probabilities import (
     LabelError,
     LabelProbabilities,
     read_labels,
 )
-from refusal_checks.models.client.client import Client
 from refusal_checks.models.client.server_errors import PromptTooLongError
 from tests.fake_server import Body, FakeServer
 from tests.unit.judges.asked import ask, build

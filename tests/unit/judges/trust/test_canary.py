@@ -12,7 +12,7 @@ from refusal_checks.cli import application
 from refusal_checks.core.errors import EvaluationError, ThresholdError
 from refusal_checks.core.nonsense import why_nonsense
 from refusal_checks.core.records import Completion, Record
-from refusal_checks.core.text import FAMILIES
+from refusal_checks.core.special_tokens import FAMILIES
 from refusal_checks.core.verdicts import Binary, Invalid, Judgement, Label, Reason
 from refusal_checks.judges.kinds.refusal import RefusalCategory
 from refusal_checks.judges.rules import KeywordJudge

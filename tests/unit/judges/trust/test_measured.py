@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from refusal_checks.core.files import read_csv
+from refusal_checks.core.data_files import read_csv
 from refusal_checks.judges.trust.label_files import (
     CLASSES,
     COMPLIANCE,

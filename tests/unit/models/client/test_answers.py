@@ -13,16 +13,15 @@ from hypothesis import strategies as st
 
 from refusal_checks.core.prompts import Message
 from refusal_checks.core.records import State
-from refusal_checks.models.client.answers import (
+from refusal_checks.models.client.client import Client
+from refusal_checks.models.client.label_probabilities import (
     TOP,
     LabelError,
     LabelProbabilities,
-    answer_logprobs,
     label_fields,
     read_labels,
-    split_reasoning,
 )
-from refusal_checks.models.client.client import Client
+from refusal_checks.models.client.reasoning import answer_logprobs, split_reasoning
 from tests.fake_server import FakeServer
 
 GOOD = "好".encode()

@@ -9,14 +9,9 @@ from aiohttp import web
 
 from refusal_checks.core.errors import ModelError
 from refusal_checks.core.prompts import Message
-from refusal_checks.core.settings import JudgeSampling, Limits, RequestPace, Sampling
-from refusal_checks.models.client.attaching import (
-    ROOM,
-    TOKENS,
-    Attaching,
-    list_contexts,
-    probe,
-)
+from refusal_checks.core.sampling import JudgeSampling, Sampling
+from refusal_checks.core.settings import Limits, RequestPace
+from refusal_checks.models.client.attaching import Attaching, list_contexts
 from refusal_checks.models.client.capabilities import (
     ALL,
     CONSEQUENCES,
@@ -24,6 +19,7 @@ from refusal_checks.models.client.capabilities import (
     Support,
 )
 from refusal_checks.models.client.client import Client, RequestParams
+from refusal_checks.models.client.probing import ROOM, TOKENS, probe
 from refusal_checks.models.names import Attached
 from tests import hosted
 from tests.fake_server import FakeServer

@@ -10,9 +10,9 @@ from refusal_checks.core.prompts import Message
 from refusal_checks.core.records import Completion
 from refusal_checks.core.verdicts import ABORTED
 from refusal_checks.models.client import client as module
-from refusal_checks.models.client.answers import Usage
 from refusal_checks.models.client.client import Client, RequestParams
 from refusal_checks.models.client.server_errors import PromptTooLongError
+from refusal_checks.models.client.usage import Usage
 from refusal_checks.models.names import Extras
 from tests.fake_server import Body, FakeServer
 

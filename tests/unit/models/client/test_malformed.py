@@ -16,9 +16,9 @@ from refusal_checks.core.errors import EndpointError
 from refusal_checks.core.prompts import Message
 from refusal_checks.core.records import Completion
 from refusal_checks.models.client import server_errors
-from refusal_checks.models.client.answers import LabelProbabilities
-from refusal_checks.models.client.attaching import probe
 from refusal_checks.models.client.client import CHAT, Client, RequestParams
+from refusal_checks.models.client.label_probabilities import LabelProbabilities
+from refusal_checks.models.client.probing import probe
 from refusal_checks.models.client.server_errors import error_for, seconds
 
 ASK = (Message("user", "so?"),)

@@ -9,12 +9,12 @@ import pytest
 from refusal_checks.benchmarks.attacks import find, rewrite
 from refusal_checks.core.errors import EndpointError
 from refusal_checks.core.prompts import Prompt
-from refusal_checks.core.settings import Sampling
+from refusal_checks.core.sampling import Sampling
 from refusal_checks.core.verdicts import Invalid, Reason
 from refusal_checks.models.candidates import Answer, ServedCandidate
-from refusal_checks.models.client.attaching import try_prefill
 from refusal_checks.models.client.capabilities import Support
 from refusal_checks.models.client.client import Client
+from refusal_checks.models.client.probing import try_prefill
 from refusal_checks.models.client.server_errors import TransientError
 from refusal_checks.models.names import Extras
 from tests.fake_server import FakeServer

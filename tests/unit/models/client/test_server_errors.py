@@ -18,12 +18,11 @@ from refusal_checks.models.client import server_errors
 from refusal_checks.models.client.attaching import listed_context
 from refusal_checks.models.client.client import Client, RequestParams
 from refusal_checks.models.client.server_errors import (
-    LEAST,
     PromptTooLongError,
     error_for,
-    next_limit,
     seconds,
 )
+from refusal_checks.models.client.token_limits import LEAST, next_limit
 from refusal_checks.models.client.transport import Access
 from refusal_checks.models.model_files import declared
 from refusal_checks.models.names import Served

@@ -19,13 +19,13 @@ from aiohttp import web
 from refusal_checks.core.errors import EndpointError, ModelError
 from refusal_checks.core.settings import RequestPace
 from refusal_checks.models.client.client import CHAT
+from refusal_checks.models.client.proxies import proxy
 from refusal_checks.models.client.server_errors import TransientError
 from refusal_checks.models.client.transport import (
     Access,
     HttpTransport,
     decoded,
     encoded,
-    proxy,
 )
 from tests.fake_server import FakeServer
 from tests.tiny_proxy import TinyProxy

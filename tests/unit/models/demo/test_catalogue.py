@@ -15,14 +15,9 @@ from refusal_checks.models.demo import (
     catalogue,
     conversion,
 )
+from refusal_checks.models.identity import describe, model_identity
 from refusal_checks.models.model_files import Classes, classes
-from refusal_checks.models.names import (
-    Served,
-    describe,
-    model_identity,
-    parse_candidate,
-    parse_judge,
-)
+from refusal_checks.models.names import Served, parse_candidate, parse_judge
 from tests import toy_model
 
 

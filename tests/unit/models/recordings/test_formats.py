@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from refusal_checks.core import files
+from refusal_checks.core import strict_json
 from refusal_checks.core.errors import DataError
 from refusal_checks.core.prompts import Prompt
 from refusal_checks.core.records import Completion, Record
@@ -337,7 +337,7 @@ def packed(path: Path, method: int = zipfile.ZIP_DEFLATED) -> bytearray:
 def test_an_eval_file_whose_samples_cannot_be_unpacked_is_a_data_error(
     tmp_path: Path, method: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(files, "VALUES", 1000)
+    monkeypatch.setattr(strict_json, "VALUES", 1000)
     path = tmp_path / "a.eval"
     content = packed(path, method)
     encrypted = bytearray(content)

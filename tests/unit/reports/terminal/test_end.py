@@ -10,10 +10,10 @@ from rich.cells import cell_len
 from syrupy.assertion import SnapshotAssertion
 
 from refusal_checks.core.prompts import Kind
-from refusal_checks.core.text import redacted
+from refusal_checks.core.redaction import redacted
 from refusal_checks.gates.comparison import Earlier
 from refusal_checks.gates.gate import Gate
-from refusal_checks.models.client.answers import Usage
+from refusal_checks.models.client.usage import Usage
 from refusal_checks.reports import messages, remarks
 from refusal_checks.reports.terminal import end
 from refusal_checks.reports.terminal.end import (

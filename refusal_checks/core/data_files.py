@@ -1,0 +1,236 @@
+"""Rows of data files: CSV, JSON, JSONL and Parquet, read strictly and one at a time."""
+
+from __future__ import annotations
+
+import csv
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from io import BytesIO, TextIOWrapper
+from itertools import chain, count
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from refusal_checks.core.errors import DataError, require_known
+from refusal_checks.core.files import _reading
+from refusal_checks.core.strict_json import parse_json
+from refusal_checks.core.suggestions import near
+from refusal_checks.core.text import is_name, listed
+
+LINE = 64 * 2**20
+"""Most characters of a line of JSONL or of a cell of CSV, which are held in memory as a whole."""
+
+
+WHOLE = 256 * 2**20
+"""Most bytes of what can only be read as a whole: a JSON file, and what archives unpack to."""
+
+
+def read_rows(path: Path) -> list[dict[str, Any]]:
+    """The rows of a file, by column; see ``rows_in``."""
+    return list(rows_in(path))
+
+
+def rows_in(path: Path) -> Iterator[dict[str, Any]]:
+    """The rows of a file, by column, one at a time.
+
+    ``.json`` is JSON, ``.jsonl`` and ``.ndjson`` are JSONL, ``.parquet`` is Parquet, all others are
+    CSV, whose separator is the comma, semicolon or tab that the header has most of.
+    """
+    with _reading(path):
+        file = path.open("rb")
+    with file:
+        yield from _rows(path, file)
+
+
+def rows_of(path: Path, content: bytes) -> list[dict[str, Any]]:
+    """The rows in the content of a file, as ``rows_in`` gives them."""
+    return list(_rows(path, BytesIO(content)))
+
+
+def _rows(path: Path, file: BinaryIO) -> Iterator[dict[str, Any]]:
+    rows: Iterable[dict[str, Any]]
+    row = None
+    if path.suffix in (".jsonl", ".ndjson"):
+        rows = _json_rows(path, _lines(path, file, "\n"))
+    elif path.suffix == ".json":
+        rows = objects(path, read_json(path, file))
+    elif path.suffix == ".parquet":
+        from refusal_checks.core import parquet  # which needs this module
+
+        rows = parquet.rows(parquet.read_table(file, path))
+    else:
+        rows = _csv_rows(path, file)
+    try:
+        for row in rows:
+            yield row
+    except csv.Error as fault:
+        raise DataError(f"{path}: not a CSV, JSON or JSONL file: {fault}") from None
+    if row is None:
+        raise DataError(f"{path}: add rows: it has none")
+
+
+def _csv_rows(path: Path, file: BinaryIO) -> Iterator[dict[Any, Any]]:
+    csv.field_size_limit(LINE)
+    # Only line feeds end a row, because texts hold every other kind of line separator.
+    lines = _lines(path, file, "")
+    head = next(lines, "")
+    if _JSON.match(head):
+        raise DataError(
+            f"{path}: name it .jsonl if each line is a JSON object, else .json"
+        )
+    separator = max(",;\t", key=head.count)
+    rows = csv.DictReader(chain([head], lines), strict=True, delimiter=separator)
+    for number, row in enumerate(rows, 1):
+        if any(row.get(None) or ()):  # the rest of an answer, perhaps
+            raise DataError(
+                f"{path}: row {number}: put texts that hold {separator!r} in quotes: the row has "
+                "more cells than the header"
+            )
+        yield row
+
+
+def _lines(path: Path, file: BinaryIO, newline: str) -> Iterator[str]:
+    """The lines of a text, each with its end; ``newline`` as for ``open``."""
+    with TextIOWrapper(file, "utf-8-sig", newline=newline) as text:
+        try:
+            for number in count(1):
+                line = text.readline(LINE + 1)
+                if len(line) > LINE:
+                    raise DataError(
+                        f"{path}: line {number}: write one row a line, of at most {LINE >> 20} "
+                        "MiB; this one is longer"
+                    )
+                if not line:
+                    break
+                yield line
+        except UnicodeDecodeError:
+            raise _not_utf8(path, file) from None
+
+
+_JSON = re.compile(r'\s*(\{\s*"|\[\s*([{"]|$))')
+"""How JSON begins; a CSV header does not."""
+
+
+_PACKED = {
+    b"PK\x03\x04": "a zip archive or a spreadsheet",
+    b"\x1f\x8b": "packed with gzip",
+    b"\x28\xb5\x2f\xfd": "packed with Zstandard",
+}
+"""The first bytes of files that people often give in place of text."""
+
+
+def _not_utf8(path: Path, file: BinaryIO) -> DataError:
+    file.seek(0)
+    start = file.read(4)
+    if start == b"PAR1":
+        return DataError(f"{path}: name it .parquet: it is a Parquet file")
+    for begun, what in _PACKED.items():
+        if start.startswith(begun):
+            return DataError(
+                f"{path}: unpack it, or save it as CSV or JSONL: it is {what}"
+            )
+    found = "it is UTF-16"
+    if start[:2] not in (b"\xff\xfe", b"\xfe\xff"):
+        file.seek(0)
+        lines = (line.decode(errors="ignore").encode() != line for line in file)
+        number = next(number for number, is_other in enumerate(lines, 1) if is_other)
+        found = f"line {number} is not (Latin-1, perhaps)"
+    return DataError(f"{path}: save it as UTF-8: {found}")
+
+
+def read_json(path: Path, file: BinaryIO | None = None) -> Any:
+    """The value of a JSON file of at most ``WHOLE`` bytes."""
+    with _reading(path), file or path.open("rb") as opened:
+        content = opened.read(WHOLE + 1)
+    if len(content) > WHOLE:
+        raise DataError(
+            f"{path}: convert it to JSONL, which is read row by row (for a list of objects: "
+            f"jq -c '.[]'): it has more than {WHOLE >> 20} MiB"
+        )
+    try:
+        return parsed(path, content.decode("utf-8-sig"))
+    except UnicodeDecodeError:
+        raise _not_utf8(path, BytesIO(content)) from None
+
+
+def parsed(where: object, text: str | bytes, in_line: bool = False) -> Any:
+    """The value of a JSON text of a file; ``where`` names that, or its line, in messages."""
+    try:
+        return parse_json(text, unique=True)
+    except ValueError as fault:
+        said = str(fault).replace("line 1 ", "") if in_line else fault
+        remedy = "" if "remove one" in str(fault) else "correct it: "
+        raise DataError(f"{where}: {remedy}not valid JSON: {said}") from None
+
+
+def objects(path: Path, value: Any) -> list[dict[str, Any]]:
+    if not isinstance(value, list) or not all(isinstance(row, dict) for row in value):
+        raise DataError(
+            f"{path}: must be a list of JSON objects, or name it .jsonl if each line is one"
+        )
+    return value
+
+
+def header(rows: Iterable[Mapping[str, Any]]) -> list[str]:
+    """The columns of all rows, in order; a row of JSONL may lack some."""
+    return list(dict.fromkeys(column for row in rows for column in row if column))
+
+
+def require_in_data(
+    name: str, known: Iterable[str], where: str, what: str = "column"
+) -> None:
+    """Raise a DataError unless data has this column or value; see ``require_known``.
+
+    The message lists short names only: a file may have texts for columns, and any number of them.
+    """
+    names = set(filter(None, known))  # a row that is too long has cells of no column
+    if name not in names:
+        hint = near(name, sorted(filter(is_name, names))) or "."
+        raise DataError(f'{where}: no {what} "{name}"{hint} Known: {listed(names)}')
+
+
+def find_columns(
+    path: Path,
+    known: Sequence[str],
+    usual: Mapping[str, Sequence[str]],
+    given: Mapping[str, str],
+    option: str,
+) -> dict[str, str]:
+    """The column of each field that a file with the ``known`` columns has.
+
+    ``usual`` has names of columns, the best first, and ``given`` what the user's ``option`` says.
+    """
+    for field, column in given.items():
+        require_known(field, usual, f"{option} {field}={column}", "field", DataError)
+        require_in_data(column, known, f"{path}: {option} {field}={column}")
+    wanted = {**usual, **{field: [column] for field, column in given.items()}}
+    found = (
+        (field, [one for one in names if one in known])
+        for field, names in wanted.items()
+    )
+    return {field: columns[0] for field, columns in found if columns}
+
+
+def read_csv(path: Path, columns: Sequence[str]) -> list[dict[str, str]]:
+    """The rows of a CSV file that has these columns, each cell as text."""
+    rows = read_rows(path)
+    for column in columns:
+        require_in_data(column, header(rows), str(path))
+    for number, row in enumerate(rows, 1):
+        if None in row or None in row.values():
+            raise DataError(
+                f"{path}: row {number} does not have as many cells as the header"
+            )
+    return rows
+
+
+def _json_rows(path: Path, lines: Iterable[str]) -> Iterator[dict[str, Any]]:
+    for number, line in enumerate(lines, 1):
+        if number == 1 and line.lstrip().startswith("["):
+            raise DataError(
+                f"{path}: name it .json: it holds a list, not an object a line"
+            )
+        if not line.isspace():
+            row = parsed(f"{path}: line {number}", line.rstrip(), in_line=True)
+            if not isinstance(row, dict):
+                raise DataError(f"{path}: line {number}: must be a JSON object")
+            yield row

@@ -1,0 +1,56 @@
+"""Takes out of a text what must not be published: keys, folders, hosts, or all of it."""
+
+import hashlib
+import re
+
+
+def without_credentials(text: str) -> str:
+    """The text with the passwords and the queries of its URLs taken out, which may be keys."""
+
+    def public(url: re.Match[str]) -> str:
+        _, at, rest = url[0].rpartition("@")
+        place, asks, query = (f"[...]@{rest}" if at else url[0]).partition("?")
+        _, hash_, part = query.partition("#")
+        return f"{place}?[...]{hash_}{part.partition('?')[0]}" if asks else place
+
+    return re.sub(r"(?<=://)[^\s'\"<>]+", public, text)
+
+
+_PART = r"[^\s\\/,;:'\"]+[\\/]"
+
+
+_FOLDERS = re.compile(
+    rf"(?<![\w/.~…-])(?:(?:~[\w.-]*|[A-Za-z]:)[\\/](?:{_PART})*|[\\/](?![\\/])(?:{_PART})+)"
+)
+"""The folders that lead to a file, but not those of a URL."""
+
+
+def pathless(text: str) -> str:
+    """The text with each path of the machine cut to its last part, such as ``…/store.sqlite``."""
+    return _FOLDERS.sub("…/", text)
+
+
+def placeless(text: str) -> str:
+    """The text without the machine's folders and the hosts of URLs, fit to be published."""
+    return re.sub(r"(?<=://)[^\s/?#'\"<>]+", "…", pathless(without_credentials(text)))
+
+
+_REDACTED = re.compile(r"\[redacted: sha256 [0-9a-f]{12}, \d+ characters\]")
+
+
+def redacted(original: str) -> str:
+    """Hash and length of a text; an empty or redacted one stays as it is."""
+    if not original or is_redacted(original):
+        return original
+    digest = hashlib.sha256(original.encode("utf-8", "surrogatepass")).hexdigest()[:12]
+    return f"[redacted: sha256 {digest}, {len(original)} characters]"
+
+
+def is_redacted(shown: str) -> bool:
+    """True if the text is a hash and a length in place of another."""
+    return _REDACTED.fullmatch(shown) is not None
+
+
+def has_redacted(shown: str) -> bool:
+    """True if a part of the text, such as one turn of a conversation, is redacted."""
+    return _REDACTED.search(shown) is not None

@@ -1,0 +1,168 @@
+"""How answers and verdicts are sampled; each field is a key of the run file."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Annotated, Any, ClassVar, Literal, Self
+
+from pydantic import (
+    Field,
+    model_validator,
+)
+
+from refusal_checks.core.settings import Frozen
+
+
+@dataclass(frozen=True)
+class RequestField:
+    """Says whether requests carry a sampling setting under its own name.
+
+    Attributes:
+        sent: False for a setting that is used in another way.
+    """
+
+    sent: bool = True
+
+
+class SamplingBase(Frozen):
+    """How a model's answers are drawn: each field is a key of the run file, and part of store keys.
+
+    A field says with ``RequestField`` whether requests have it. From that one declaration
+    come the key with its help, the request and the keys of what is stored.
+    """
+
+    # True for a table of a run file, which says more.
+    has_other_keys: ClassVar[bool] = False
+    _marks: ClassVar[Mapping[str, RequestField]]
+
+    @classmethod
+    def __pydantic_init_subclass__(cls, **_: Any) -> None:
+        if cls.has_other_keys:
+            return
+        marks = {}
+        for name, field in cls.model_fields.items():
+            for mark in field.metadata:
+                if isinstance(mark, RequestField):
+                    marks[name] = mark
+            if name not in marks:
+                raise TypeError(
+                    f"{cls.__name__}.{name}: write Annotated[..., RequestField()] if requests "
+                    "have it, or RequestField(sent=False) if it is used in another way"
+                )
+        cls._marks = marks
+
+    @property
+    def sent(self) -> dict[str, Any]:
+        return {name: value for name, value in self if self._marks[name].sent}
+
+
+class Sampling(SamplingBase):
+    """How the candidate's answers are drawn.
+
+    Defaults are those of LLM-Refusal-Evaluation (arXiv 2512.16602). Here and in the classes below,
+    each field is a key of the run file; its description is the help.
+    """
+
+    samples: Annotated[int, RequestField(sent=False)] = Field(
+        5, ge=1, le=128, description="answers per prompt, K"
+    )
+    temperature: Annotated[float, RequestField()] = Field(
+        0.6, ge=0, le=2, description="temperature of the answers"
+    )
+    top_p: Annotated[float, RequestField()] = Field(
+        0.95, gt=0, le=1, description="nucleus sampling of the answers"
+    )
+    top_k: Annotated[int, RequestField()] = Field(
+        20, ge=0, description="most probable tokens to sample from; 0: no limit"
+    )
+    max_tokens: Annotated[int, RequestField()] = Field(
+        8192,
+        ge=1,
+        description="most tokens of an answer with its reasoning, as far as the context holds them",
+    )
+    seed: Annotated[int, RequestField()] = Field(
+        0,
+        ge=0,
+        lt=2**31,
+        description="seed of the run; each prompt derives its own from it",
+    )
+    stop: Annotated[tuple[str, ...], RequestField()] = Field(
+        (), strict=False, description="text that ends an answer"
+    )
+    system_prompt: Annotated[str, RequestField(sent=False)] = Field(
+        "", description="sent as the first turn of every prompt"
+    )
+    logprobs: Annotated[
+        Literal["disputed", "always", "never"], RequestField(sent=False)
+    ] = Field(
+        "disputed",
+        description="log-probabilities, by which several answers to a prompt are weighed: of "
+        "prompts whose verdicts differ, in one pass once they are known; of all answers, while "
+        "they are written; or of none, so that all weigh the same",
+    )
+
+
+REASONING_TOKENS = 4096
+"""Most tokens of a verdict of a judge that reasons, unless an option says how many."""
+
+
+class JudgeSampling(SamplingBase):
+    """How a judge model writes its verdict (greedy, one verdict), and how much it reads.
+
+    LLM-Refusal-Evaluation (arXiv 2512.16602) draws one verdict with temperature 0.6, top_p 0.95
+    and top_k 20, and averages several if it is told to.
+    """
+
+    # Each has a seed of its own, see ``records.average``.
+    samples: Annotated[int, RequestField(sent=False)] = Field(
+        1,
+        ge=1,
+        le=128,
+        description="verdicts of each judge on an answer, which are averaged",
+    )
+    temperature: Annotated[float, RequestField()] = Field(
+        0.0, ge=0, le=2, description="temperature of the judge's verdicts"
+    )
+    top_p: Annotated[float, RequestField()] = Field(
+        1.0, gt=0, le=1, description="nucleus sampling of the verdicts"
+    )
+    top_k: Annotated[int, RequestField()] = Field(
+        0, ge=0, description="most probable tokens to sample verdicts from; 0: no limit"
+    )
+    max_tokens: Annotated[int, RequestField()] = Field(
+        1024,
+        ge=16,
+        description=f"most tokens of a verdict; {REASONING_TOKENS} for a judge that reasons, "
+        "unless given",
+    )
+    seed: Annotated[int, RequestField()] = Field(
+        0, ge=0, lt=2**31, description="seed of the judge's verdicts"
+    )
+    # A judge that rates is shown the beginning alone (CFSafety's authors: 100). None shows all of
+    # it; an answer that does not fit the judge's context is then invalid.
+    max_answer_chars: Annotated[int | None, RequestField(sent=False)] = Field(
+        None,
+        ge=100,
+        description="judge a longer answer on this many characters of its head and tail",
+    )
+
+    @property
+    def of_reasoning(self) -> JudgeSampling:
+        """The same for a judge that reasons: with room for it, unless the user said how much."""
+        if "max_tokens" in self.model_fields_set:
+            return self
+        return self.model_copy(update={"max_tokens": REASONING_TOKENS})
+
+    @model_validator(mode="after")
+    def _require_chance(self) -> Self:
+        if self.samples > 1 and not self.temperature:
+            raise ValueError(
+                f"samples = {self.samples}: set the judge's temperature above 0, for example 0.6: "
+                "at 0 a judge gives the same verdict each time"
+            )
+        return self
+
+    def seeds(self) -> range:
+        """The seed of each verdict; the next one is that of its second attempt."""
+        return range(self.seed, self.seed + 2 * self.samples, 2)

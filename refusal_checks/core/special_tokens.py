@@ -1,0 +1,177 @@
+"""Special tokens of chat models, found in any spelling and broken up before a judge reads them."""
+
+import re
+import unicodedata
+from collections.abc import Callable, Collection, Iterable
+from dataclasses import dataclass
+from functools import cache, lru_cache
+from itertools import pairwise
+
+from refusal_checks.core.text import BLANK
+
+SEPARATOR = "·"
+"""What breaks a token up; in no token that is known, and left alone by Unicode normalisation."""
+
+
+_S = r"\s{0,8}"
+
+
+_ANGLE = (
+    r"/?(?:s|sys|usr|asst|bo[ha]|bos|eos|pad|unk|mask|cls|sep|(?:so|eo)[a-z]|bot|image|role|start|end|begin|turn"
+    r"|end_?of_?text|tools|function|think|thinking|(?:seed|minimax):\w{1,40}"
+    r"|(?:unused|reserved|special|control|dummy|placeholder|sentinel)\d{1,5})"
+)
+
+
+_JOINED = r"/?[\w:.-]{0,40}[_▁][\w▁:.-]{0,40}"
+"""Words joined by an underscore, as in nearly all tokens of angle brackets, whichever the family:
+<beginning_of_sentence>, <extra_id_1>, <C_Q>. No tag of HTML has one."""
+
+
+_SQUARE = (
+    r"/?(?i:inst|gmask|smask|sys|system_prompt|available_tools|tool_calls|tool_results)"
+    r"|/?(?:ARGS|IMG|PREFIX|MIDDLE|SUFFIX|THINK|BOS|EOS|MASK|CLS|SEP|PAD|UNK|EOT|AUDIO|TRANSCRIBE"
+    r"|(?:start|end)_header_id|extra_id_\d{1,5}|(?i:unused_?(?:token_)?\d{1,5}))"
+    r"|/?[A-Z][A-Z0-9]{0,20}(?:_[A-Z0-9]{1,20}){1,4}"  # [TOOL_CONTENT]
+    r"|@[A-Za-z_]{1,20}@|(?i:round)\s{1,4}\d{1,4}"  # Sarvam, ChatGLM 2
+)
+
+
+_FALCON = (
+    "TITLE|ABSTRACT|INTRODUCTION|SUMMARY|COMMENT|ANSWER|QUESTION|DOMAIN|PREFIX|SUFFIX|MIDDLE"
+    "|EMAIL_ADDRESS|IP_ADDRESS"
+)
+
+
+_ROLES = (
+    "user|human|system|assistant|bot|ai|gpt|model|developer|function|environment|observation"
+    "|用户|系统|助手|机器人|问|答"
+)
+
+
+_KNOWN: tuple[tuple[str, str], ...] = (
+    # ChatML, Qwen, Llama 3, Phi, Harmony (gpt-oss), ChatGLM, DeepSeek, Granite, Cohere, Kimi ...
+    ("<", rf"{_S}\|[^<>|]{{1,80}}\|{_S}>"),
+    # Gemma 4: <|turn> and <turn|>
+    ("<", rf"{_S}\|{_S}/?\w[\w:./-]{{0,60}}{_S}>"),
+    ("<", rf"{_S}/?\w[\w:./-]{{0,60}}{_S}\|{_S}>"),
+    # Gemma, Llama 2, Mistral, T5, InternLM, Baichuan, Seed, Qwen's tools and thoughts
+    ("<", rf"{_S}(?i:{_ANGLE}){_S}>"),
+    ("<", rf"{_S}{_JOINED}{_S}>"),
+    ("<", rf"{_S}\[[^\[\]<>]{{1,60}}\]{_S}>"),  # Seed-Coder
+    ("<", rf"{_S}<{_S}/?{_S}(?i:sys){_S}>{_S}>"),
+    # Mistral, Llama 2, ChatGLM, Kimi, BERT
+    ("[", rf"{_S}(?:{_SQUARE}){_S}\]"),
+    ("[", rf"{_S}\|[^\[\]|]{{1,40}}\|{_S}\]"),  # EXAONE, Baize
+    # What looks like a marker of a role or of tools, in whichever family: <system>,
+    # [USER], <TOOLCALL>, <user-1>
+    ("<", rf"{_S}/?(?i:(?:[a-z0-9]{{1,20}}-)?(?:{_ROLES})(?:-\w{{1,20}})?){_S}>"),
+    ("<", rf"{_S}/?(?i:[a-z]{{0,20}}tool[a-z]{{0,20}}){_S}>"),
+    ("[", rf"{_S}/?(?i:{_ROLES}){_S}\]"),
+    ("]", r"~!?b[\[\]]"),  # MiniMax
+    ("]", r"<\]"),
+    ("[", r"e~\["),
+    ("|", rf"{_S}DSML{_S}\|"),  # DeepSeek
+    ("/", r"(?i:no_?think)\b"),  # Qwen, GLM
+    (">", rf">(?:{_FALCON})<<"),  # Falcon
+)
+"""Tokens of known families: first character, and a regular expression of what must follow."""
+
+
+_LIKE = str.maketrans({
+    **dict.fromkeys("∣ǀ│┃❘❙❚⏐ꞁ￨¦丨", "|"), **dict.fromkeys("‹〈⟨❮❬ᐸ˂", "<"),
+    **dict.fromkeys("›〉⟩❯❭ᐳ˃", ">"),
+})  # fmt: skip
+"""Characters that look like those of tokens and that Unicode normalisation keeps."""
+
+
+@dataclass(frozen=True)
+class SpecialTokens:
+    """The special tokens of one model: those of known families, and its own.
+
+    A server renders a conversation to one string before it divides it into tokens, so a token's
+    text in an answer (``<|im_end|>``) ends the turn in which it is quoted. A ``SEPARATOR`` after
+    its first character keeps it readable and makes it plain text.
+
+    They are found whatever their letter case, with spaces within their brackets, with characters
+    that only look like theirs, and with invisible characters among them.
+    """
+
+    # reads the model's own tokens, again at each use: they may be downloaded later
+    own: Callable[[], Collection[str]] = tuple
+
+    def count(self, *texts: str) -> int:
+        own = frozenset(self.own())
+        return sum(len(_starts(own, text)) for text in texts)
+
+    def broken_up(self, text: str) -> str:
+        """The text, each special token of it with a ``SEPARATOR`` after its first character."""
+        starts = _starts(frozenset(self.own()), text)
+        if not starts:
+            return text
+        places = [number for number, char in enumerate(text) for _ in _plain(char)]
+        ends = sorted({places[start] + 1 for start in starts})
+        pieces = (text[first:last] for first, last in pairwise([0, *ends, len(text)]))
+        return SEPARATOR.join(pieces)
+
+    def changes(self, *texts: str) -> tuple[str, ...]:
+        """The texts, broken up; nothing if none of them holds a special token."""
+        shown = tuple(map(self.broken_up, texts))
+        return shown if shown != texts else ()
+
+
+FAMILIES = SpecialTokens()
+"""The tokens of all known families, for servers that do not tell theirs."""
+
+
+def _folded(text: str) -> str:
+    """The text as it is searched: normalised character by character, without invisible ones."""
+    return text if text.isascii() else "".join(map(_plain, text))
+
+
+@cache
+def _plain(char: str) -> str:
+    normal = unicodedata.normalize("NFKD", char.translate(_LIKE))
+    gone = {"Cf", "Mn", "Me", "Cs", "Cn", "Co"}
+    return "".join(
+        c for c in normal if c not in BLANK and unicodedata.category(c) not in gone
+    )
+
+
+@lru_cache(
+    maxsize=1024
+)  # asked for a verdict's key, for its request, and once it is there
+def _starts(own: frozenset[str], text: str) -> tuple[int, ...]:
+    return tuple(match.start() for match in _pattern(own).finditer(_folded(text)))
+
+
+@lru_cache(maxsize=16)
+def _pattern(own: frozenset[str]) -> re.Pattern[str]:
+    """A pattern whose matches are the first characters of special tokens.
+
+    The rest is looked at only, so that tokens that overlap are all found.
+    """
+    known = _compiled(_KNOWN)
+    others = {_folded(token) for token in own}
+    # Some tokenizers list spaces and single characters as added tokens.
+    found = (
+        one for one in sorted(others) if len(one.strip()) > 1 and not known.match(one)
+    )
+    return _compiled([*_KNOWN, *((token[0], _spaced(token[1:])) for token in found)])
+
+
+def _compiled(parts: Iterable[tuple[str, str]]) -> re.Pattern[str]:
+    rests: dict[str, list[str]] = {}
+    for first, rest in parts:
+        rests.setdefault(first, []).append(rest)
+    return re.compile(
+        "|".join(
+            f"{re.escape(first)}(?={'|'.join(rest)})" for first, rest in rests.items()
+        )
+    )
+
+
+def _spaced(rest: str) -> str:
+    """The rest of a token of one's own: any letter case, spaces around punctuation."""
+    pieces = re.findall(r"\w+|[^\w\s]|\s+", rest)
+    return r"\s{0,4}".join(f"(?i:{re.escape(piece)})" for piece in pieces)

@@ -1,0 +1,61 @@
+"""JSON from elsewhere: bounded in depth and size, no key twice."""
+
+from __future__ import annotations
+
+import json
+from itertools import chain
+from typing import Any
+
+from refusal_checks.core.text import brief, clean, is_name
+
+DEPTH = 100
+"""Most levels of lists and objects within each other; Python's own limit is near 1,000, and what
+passes it can still be too deep for the next function that descends."""
+
+
+VALUES = 10_000_000
+"""Most values in a JSON text, in memory up to 80 bytes each, where the text has two."""
+
+
+def parse_json(text: str | bytes, unique: bool = False) -> Any:
+    """The value of a JSON text in UTF-8, of at most ``VALUES`` and nested to at most ``DEPTH``.
+
+    Lone surrogates, which JSON can spell and no file can hold, are replaced. ``unique`` refuses
+    objects that have a key twice, of which JSON keeps the last. All faults are a ValueError.
+    """
+    if isinstance(text, bytes):
+        text = text.decode("utf-8-sig")
+    brackets = text.count("[") + text.count("{")
+    if brackets + text.count(",") > VALUES:
+        raise ValueError(f"it has more than {VALUES:,} values")
+    try:
+        value = json.loads(text, object_pairs_hook=_unique if unique else None)
+        if "\\ud" in text or "\\uD" in text:
+            whole = json.dumps(value, ensure_ascii=False).encode("utf-8", "replace")
+            value = json.loads(whole)
+    except RecursionError:
+        raise ValueError("it is nested too deeply") from None
+    if brackets > DEPTH:
+        level = [value]
+        for _ in range(DEPTH):
+            dicts = (one.values() for one in level if isinstance(one, dict))
+            lists = (one for one in level if isinstance(one, list))
+            level = [child for children in chain(dicts, lists) for child in children]
+        if level:
+            raise ValueError(f"it is nested more than {DEPTH} levels deep")
+    return value
+
+
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        names = [name for name, _ in pairs]
+        twice = next(name for name in names if names.count(name) > 1)
+        # A longer key may be a text that a run keeps to itself.
+        which = (
+            f'the key "{clean(twice, 60)}"'
+            if is_name(twice)
+            else f"a key ({brief(twice)})"
+        )
+        raise ValueError(f"{which} is there twice; remove one")
+    return found

@@ -1,0 +1,41 @@
+"""The proxy for a server, from the environment."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
+from urllib.request import getproxies, proxy_bypass
+
+from refusal_checks.core.errors import ModelError
+
+if TYPE_CHECKING:
+    pass
+
+
+def proxy(url: str) -> str | None:
+    """The proxy for a server, with the credentials in the proxy's URL, if any.
+
+    This replaces aiohttp's ``trust_env``, which looks for a .netrc file at each request, refuses an
+    API key if it finds one, and sends requests to this machine's own servers through proxies.
+    """
+    parts = urlsplit(url)
+    named = getproxies().get(parts.scheme)
+    host = parts.hostname or ""
+    is_here = host in ("localhost", "::1") or host.startswith("127.")
+    if not named or is_here or proxy_bypass(parts.netloc):
+        return None
+    named = named if "://" in named else f"http://{named}"
+    try:
+        found = urlsplit(named)
+        is_proxy = (
+            found.scheme in ("http", "https") and found.hostname and found.port != 0
+        )
+    except ValueError:
+        is_proxy = False
+    if not is_proxy:
+        raise ModelError(
+            f"{parts.scheme.upper()}_PROXY: write http://HOST:PORT, or http://USER:PASSWORD@HOST:"
+            "PORT, its characters quoted (%40 for @): its value, which may hold a password and is "
+            "not shown, is not the URL of a proxy"
+        )
+    return named

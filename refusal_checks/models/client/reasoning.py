@@ -1,0 +1,93 @@
+"""Separates an answer from the reasoning before it."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping, Sequence
+from itertools import accumulate
+from typing import Any
+
+from refusal_checks.core.records import State
+
+_REASONING = (
+    (r"<think>", "</think>"),
+    (r"\[THINK\]", "[/THINK]"),
+    (r"<\|channel\|>analysis", "<|channel|>final<|message|>"),
+    (r"analysis(?=[A-Z])", "assistantfinal"),
+)
+"""How texts begin that hold their reasoning (R1, Qwen; Mistral; gpt-oss, with its tokens and with
+these dropped), and what ends it."""
+
+
+def split_reasoning(message: Mapping[str, Any], end: str = "") -> tuple[str, State]:
+    """The answer in a server's message without the reasoning, empty if that did not end.
+
+    A server with a reasoning parser has a field of its own for the reasoning. Without one, the
+    reasoning ends at the first ``end`` in the text, which may be any number of tokens, or where it
+    usually ends after such a beginning.
+    """
+    text = written(message)
+    if message.get("reasoning") or message.get("reasoning_content"):
+        return text.lstrip(), "closed" if text.strip() else "unclosed"
+    if not end:
+        begun = (
+            close for opened, close in _REASONING if re.match(rf"\s*{opened}", text)
+        )
+        end = next(begun, "")
+    if not end:
+        return text, ""
+    _, ended, answer = text.partition(end)
+    return (answer.lstrip(), "closed") if ended else ("", "unclosed")
+
+
+_SAID = ("text", "output_text", "refusal")
+"""Kinds of a message's parts that are the answer; the others are reasoning, pictures and calls."""
+
+
+def written(message: Mapping[str, Any]) -> str:
+    """The text of a message; some servers give it in parts, or a refusal in another field."""
+    content = message.get("content") or message.get("refusal") or ""
+    if isinstance(content, list):
+        parts = (part for part in content if part.get("type") in _SAID)
+        content = "".join(
+            part["refusal" if part["type"] == "refusal" else "text"] for part in parts
+        )
+    if not isinstance(content, str):
+        raise TypeError(f"the answer is not text: {type(content).__name__}")
+    return content
+
+
+def mean_logprob(
+    tokens: Sequence[Mapping[str, Any]], text: str, reasoning: State
+) -> float | None:
+    """The mean of ``answer_logprobs``, at most 0; None without any."""
+    values = answer_logprobs(tokens, text, reasoning)
+    if not math.isfinite(sum(values)):
+        raise ValueError(f"the sum of the log-probabilities is {sum(values)}")
+    return min(0.0, sum(values) / len(values)) if values else None
+
+
+def answer_logprobs(
+    tokens: Sequence[Mapping[str, Any]], text: str, reasoning: State
+) -> list[float]:
+    """Log-probabilities of the tokens that belong to the answer, in order.
+
+    They are those of all tokens if there was no reasoning, and none if the answer cannot be found
+    among the tokens that the server lists.
+    """
+    values = [float(token["logprob"]) for token in tokens]
+    if not reasoning:
+        return values
+    # A character may span two tokens.
+    pieces = [
+        bytes(known)
+        if isinstance(known := token.get("bytes"), list) and known
+        else str(token.get("token", "")).encode(errors="replace")
+        for token in tokens
+    ]
+    answer = text.strip().encode(errors="replace")
+    start = b"".join(pieces).rfind(answer) if answer else -1
+    ends = accumulate(map(len, pieces))
+    first = next((index for index, end in enumerate(ends) if end > start), len(values))
+    return values[first:] if start >= 0 else []

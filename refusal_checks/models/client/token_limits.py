@@ -1,0 +1,45 @@
+"""How many tokens to ask for after a server's refusal of more."""
+
+import re
+
+LEAST = 128
+"""Fewest tokens that an answer gets; where the context leaves fewer the prompt is too long."""
+
+
+_MOST = re.compile(
+    r"(?:max_model_len ?= ?|context (?:length|size|window)\D{0,12}|at most |must be <= |> ?|"
+    r"less than or equal to `?|range of max_tokens is \[1, ?)(\d{1,9})",
+    re.IGNORECASE,
+)
+"""The most that a server's refusal allows: of an answer, or of prompt and answer together."""
+
+
+_PROMPT = re.compile(
+    r"(\d{1,9}) (?:input tokens|in the messages|tokens from the input|`inputs` tokens)"
+)
+
+
+_ANSWER = re.compile(r"max_(?:\w+_)?tokens|output tokens|completion", re.IGNORECASE)
+"""A refusal that speaks of the answer's limit, which a smaller one may satisfy."""
+
+
+def most_allowed(refusal: str) -> int | None:
+    """The most tokens that a server's refusal allows, of an answer or in all; None if unclear."""
+    return min((int(found[1]) for found in _MOST.finditer(refusal)), default=None)
+
+
+def next_limit(refusal: str, refused: int) -> int | None:
+    """The limit on an answer's tokens to ask for after a server's refusal of a larger one.
+
+    It is what the words leave for the answer, else half of the refused limit; None if the prompt
+    alone is too long.
+    """
+    most, prompt = most_allowed(refusal), _PROMPT.search(refusal)
+    if most and prompt:
+        left = most - int(prompt[1])
+    elif most and most < refused:
+        left = most
+    else:
+        left = refused // 2 if most is None or _ANSWER.search(refusal) else 0
+    left = min(left, refused - 1)
+    return left if left >= LEAST else None

@@ -1,0 +1,53 @@
+"""The tokens and requests that a run has paid for, as servers report them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from typing import Any, Self
+
+from refusal_checks.models.client.server_errors import MALFORMED
+
+_MOST = (
+    10**9
+)  # more tokens than any request has; a larger number may be too long to be written
+
+
+def tokens(response: Any) -> tuple[int, int, int]:
+    """Prompt, cached and output tokens of a server's answer; 0 where it does not say."""
+    try:
+        usage = response["usage"]
+        details = usage.get("prompt_tokens_details") or {}
+        prompt, output = (
+            int(usage["prompt_tokens"]),
+            int(usage.get("completion_tokens") or 0),
+        )
+        cached = int(details.get("cached_tokens") or 0)
+    except MALFORMED:
+        return 0, 0, 0
+    prompt, output = min(max(prompt, 0), _MOST), min(max(output, 0), _MOST)
+    return prompt, min(max(cached, 0), prompt), output
+
+
+@dataclass(slots=True)
+class Usage:
+    """The cost of answered requests; change it in the thread that asks."""
+
+    requests: int = 0
+    retries: int = 0  # attempts after the first one
+    prompt: int = 0  # tokens of prompts, of which cached were in a prefix cache, if the server says
+    cached: int = 0
+    output: int = 0  # generated tokens
+    verdicts: int = 0  # verdicts asked for; 0 for a candidate
+
+    def __add__(self, other: Self) -> Self:
+        names = [field.name for field in fields(self)]
+        return type(self)(
+            *(getattr(self, name) + getattr(other, name) for name in names)
+        )
+
+    def count(self, response: Any) -> None:
+        prompt, cached, output = tokens(response)
+        self.requests += 1
+        self.prompt += prompt
+        self.cached += cached
+        self.output += output

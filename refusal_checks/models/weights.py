@@ -1,0 +1,67 @@
+"""How large a model's weights are, by its files or the hub."""
+
+import fnmatch
+import json
+from collections.abc import Mapping
+from contextlib import suppress
+from functools import cache
+from pathlib import Path
+
+from refusal_checks.models.model_files import _cached
+
+_WEIGHTS = ("model*.safetensors", "*.safetensors", "*.bin", "*.gguf", "*.pt")
+"""Names of weight files, best first: some folders hold the same weights in several formats."""
+
+
+PATIENCE = 10.0  # seconds that the hub may take to list a model's files
+
+
+def weights_gib(
+    model: str, revision: str | None = None, cache: str | None = None
+) -> float | None:
+    """GiB of weights of a folder, or of a Hugging Face id: in the local cache, else on the hub.
+
+    None if the weights, or a part of them, are not here, and the hub does not list them.
+    """
+    if Path(model).is_dir():
+        size = _size(Path(model))
+    else:
+        config = _cached(model, "config.json", cache, revision)
+        size = (config and _size(config.parent)) or _on_hub(model, revision)
+    return size / 2**30 if size else None
+
+
+def _size(folder: Path) -> int:
+    """Bytes of the weights: as an index of several files declares, else of the files themselves."""
+    for index in folder.glob("*.safetensors.index.json"):
+        with suppress(OSError, ValueError, LookupError, TypeError):
+            return int(json.loads(index.read_bytes())["metadata"]["total_size"])
+    return _of_one_format(
+        {p.name: p.stat().st_size for p in folder.iterdir() if p.is_file()}
+    )
+
+
+def _of_one_format(sizes: Mapping[str, int]) -> int:
+    found = (
+        [sizes[name] for name in fnmatch.filter(sizes, pattern)] for pattern in _WEIGHTS
+    )
+    return sum(next(filter(None, found), []))
+
+
+@cache
+def _on_hub(model: str, revision: str | None) -> int:
+    """Bytes as the hub lists them; 0 if it cannot be asked or has no such model."""
+    from huggingface_hub import HfApi
+
+    if model.count("/") != 1:
+        return 0
+    try:
+        info = HfApi().model_info(
+            model, revision=revision, files_metadata=True, timeout=PATIENCE
+        )
+    except Exception:  # its HTTP library has its own; the engine itself reports it best
+        return 0
+    files = {file.rfilename: file.size or 0 for file in info.siblings or []}
+    return _of_one_format(
+        {name: size for name, size in files.items() if "/" not in name}
+    )
