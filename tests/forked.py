@@ -21,7 +21,6 @@ LOADED = (
     "aiohttp",
     "anyio.pytest_plugin",
     "datasets",
-    "diptest",
     "jinja2",
     "pdb",
     "py3langid",

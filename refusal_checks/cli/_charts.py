@@ -66,18 +66,16 @@ def _scores_by_category(run: RunView, benchmark: str) -> dict[str, float]:
 
 
 def write_histogram(run: RunView, benchmark: str, file: Path) -> list[str]:
-    """Draw how scores are distributed; what it returns are lines with the statistics."""
+    """Draw how scores are distributed; the lines returned say how many each part has."""
     distributions = run.benchmark(benchmark).distributions
     if not distributions:
         distributions = {"refusal confidence": _refusal_confidences(run, benchmark)}
     title = f"{benchmark}: {run.summary.manifest.candidate}"
-    if any(charts.has_two_peaks(one) for one in distributions.values()):
-        title += f" (orange: more than one peak, dip test, p < {charts.SIGNIFICANT})"
     columns = []
     lines = []
     for name in display_order(benchmark, distributions):
         columns.append(charts.scores(name, distributions[name]))
-        lines.append(f"{clean(name)}: {charts.statistics(distributions[name])}")
+        lines.append(f"{clean(name)}: n = {distributions[name].n}")
     charts.write(file, title, *columns)
     return lines
 

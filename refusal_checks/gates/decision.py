@@ -17,6 +17,7 @@ from refusal_checks.gates.estimates import Estimator, GateFigures, Rules
 from refusal_checks.gates.gate import AllowedRange, Gate, Outcome
 from refusal_checks.gates.offenders import MissedBound, Offender, offender
 from refusal_checks.gates.verdict import Verdict
+from refusal_checks.gates.wording import looser_bounds
 from refusal_checks.metrics import by_prompt
 from refusal_checks.metrics.statistics import sample_size
 from refusal_checks.metrics.statistics.intervals import Estimate, is_wilson
@@ -72,7 +73,7 @@ def _of_every_group(
     compared = worst.comparison
     if compared and earlier:
         bounds = earlier.scores.bounds.get(gate.id, {})
-        compared = replace(compared, looser=tuple(gate.looser(bounds)))
+        compared = replace(compared, looser=tuple(looser_bounds(gate, bounds)))
     passed = not failed
     return replace(
         worst,

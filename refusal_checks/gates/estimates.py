@@ -22,6 +22,7 @@ from refusal_checks.gates.gate import (
     today,
 )
 from refusal_checks.gates.rates import EstimateSet, Evidence
+from refusal_checks.gates.wording import looser_bounds
 from refusal_checks.metrics import METRICS, worst_cases
 from refusal_checks.metrics.statistics import paired
 from refusal_checks.metrics.statistics.intervals import Estimate, is_wilson
@@ -242,7 +243,7 @@ def find(
             rate, earlier, level=rules.level, limit=rules.offenders, whole=is_whole
         )
         if compared:
-            looser = gate.looser(earlier.scores.bounds.get(gate.id, {}))
+            looser = looser_bounds(gate, earlier.scores.bounds.get(gate.id, {}))
             compared = replace(compared, looser=tuple(looser))
             plain = replace(
                 gate, is_total=False

@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime, timedelta
 from enum import StrEnum
-from pathlib import Path
 from typing import Literal
 
-from refusal_checks.benchmarks import attacks
 from refusal_checks.core.prompts import Prompt
-from refusal_checks.core.text import count
-from refusal_checks.gates import toml_file
 from refusal_checks.metrics import METRICS, rejection_rate
 from refusal_checks.metrics.statistics.intervals import Estimate
 
@@ -67,15 +63,19 @@ class AllowedRange:
         return [end for end in (self.low, self.high) if end is not None]
 
     def holds(self, value: float) -> bool:
-        reaches_low = self.low is None or value >= self.low - TOLERANCE
-        return reaches_low and (self.high is None or value <= self.high + TOLERANCE)
+        is_too_low = self.low is not None and value < self.low - TOLERANCE
+        is_too_high = self.high is not None and value > self.high + TOLERANCE
+        return not is_too_low and not is_too_high
 
     def outcome(self, lower: float, upper: float) -> Outcome:
+        """Where an interval lies."""
         if self.holds(lower) and self.holds(upper):
             return Outcome.PASS
-        low_end, high_end = AllowedRange(self.low), AllowedRange(None, self.high)
-        overlaps = low_end.holds(upper) and high_end.holds(lower)
-        return Outcome.INCONCLUSIVE if overlaps else Outcome.FAIL
+        reaches_low = AllowedRange(self.low, None).holds(upper)
+        reaches_high = AllowedRange(None, self.high).holds(lower)
+        if reaches_low and reaches_high:
+            return Outcome.INCONCLUSIVE
+        return Outcome.FAIL
 
     def room(self, value: float) -> float:
         """How far a value is from the nearest end; negative beyond it, infinite without any."""
@@ -86,10 +86,10 @@ class AllowedRange:
             rooms.append(self.high - value)
         return min(rooms)
 
-    def nearest(self, found: Estimate) -> float:
+    def nearest(self, estimate: Estimate) -> float:
         """The end nearest to a figure, if possible one within its interval."""
-        inside = [end for end in self.ends if found.lower <= end <= found.upper]
-        return min(inside or self.ends, key=lambda end: abs(end - found.value))
+        inside = [end for end in self.ends if estimate.lower <= end <= estimate.upper]
+        return min(inside or self.ends, key=lambda end: abs(end - estimate.value))
 
 
 def today() -> date:
@@ -166,13 +166,18 @@ class Gate:
 
     @property
     def id(self) -> str:
-        """The test's id: ``benchmark-metric`` or ``benchmark-metric-group``, perhaps ``-total``.
+        """The test's id: ``benchmark-metric``, then the group and ``total`` where it has them.
 
-        One on every group ends in ``-every-KIND``, which ``-k`` takes, as it does not take ``*``.
+        A gate on every group has ``every-KIND`` there: pytest's ``-k`` takes no ``*``.
         """
-        group = f"every-{self.group_kind}" if self.is_on_every_group else self.group
-        total = "total" if self.is_total else None
-        return "-".join(filter(None, (self.benchmark, self.metric, group, total)))
+        parts = [self.benchmark, self.metric]
+        if self.is_on_every_group:
+            parts.append(f"every-{self.group_kind}")
+        elif self.group:
+            parts.append(self.group)
+        if self.is_total:
+            parts.append("total")
+        return "-".join(parts)
 
     def show(self, value: float) -> str:
         """A value of its figure in words."""
@@ -183,50 +188,22 @@ class Gate:
 
     @property
     def margin_names(self) -> tuple[str, str]:
-        total = "total_" * self.is_total
-        return f"max_{total}drop", f"max_{total}rise"
+        """The names of its margins in run files: of the drop, and of the rise."""
+        if self.is_total:
+            return "max_total_drop", "max_total_rise"
+        return "max_drop", "max_rise"
 
     @property
     def bounds(self) -> dict[str, float]:
-        ends = (self.minimum, self.maximum, self.max_drop, self.max_rise)
-        named = zip(("min", "max", *self.margin_names), ends, strict=True)
-        return {name: end for name, end in named if end is not None}
-
-    def looser(self, then: Mapping[str, float]) -> list[str]:
-        """Those of its bounds that allow more than an earlier run's, in words."""
-        found = []
-        for name, old in then.items():
-            new = self.bounds.get(name)
-            if new is None:
-                found.append(f"no {name}, which was {self.show(old)}")
-            elif (new < old) if name == "min" else (new > old):
-                found.append(f"{name} {self.show(new)}, which was {self.show(old)}")
-        return found
-
-    @property
-    def threshold(self) -> str:
-        """The bounds in words, for example ``at least 80.0%``."""
-        spared = f" or {count(self.spared, 'answer')}" * bool(self.spared)
-        return self.worded("at least {}", "at most {}") + spared or self.margins
-
-    @property
-    def margins(self) -> str:
-        """The margins of the change in words, for example ``at most 5.0% lower``."""
-        limits = {"at most {} lower": self.max_drop, "at most {} higher": self.max_rise}
-        ends = [
-            text.format(self.show(end))
-            for text, end in limits.items()
-            if end is not None
-        ]
-        what = " than the anchor" if self.is_total else " than the baseline"
-        return " and ".join(ends) + what * self.has_margins
-
-    def worded(self, low: str, high: str, between: str = " and ") -> str:
-        """The bounds on the figure, each in its form, for example ``min {}``."""
-        ends = ((low, self.minimum), (high, self.maximum))
-        return between.join(
-            form.format(self.show(end)) for form, end in ends if end is not None
-        )
+        """Its bounds and margins, by their names in run files."""
+        drop_name, rise_name = self.margin_names
+        ends = {
+            "min": self.minimum,
+            "max": self.maximum,
+            drop_name: self.max_drop,
+            rise_name: self.max_rise,
+        }
+        return {name: end for name, end in ends.items() if end is not None}
 
     @property
     def limits(self) -> AllowedRange:
@@ -234,9 +211,8 @@ class Gate:
 
     @property
     def change_limits(self) -> AllowedRange:
-        return AllowedRange(
-            None if self.max_drop is None else -self.max_drop, self.max_rise
-        )
+        lowest = None if self.max_drop is None else -self.max_drop
+        return AllowedRange(lowest, self.max_rise)
 
     @property
     def has_bounds(self) -> bool:
@@ -250,26 +226,10 @@ class Gate:
     def allows_all(self) -> bool:
         """True if no figure is beyond its bounds and no change beyond its margins."""
         metric = METRICS[self.metric]
-        ends = (self.limits, metric.lowest, metric.highest)
-        changes = (self.change_limits, -metric.span, metric.span)
-        return all(r.holds(low) and r.holds(high) for r, low, high in (ends, changes))
-
-    @property
-    def line(self) -> int | None:
-        """The line of its run file that defines it, counted from 1; None for a default gate.
-
-        The line of its benchmark's table where another form than ``metric = ...`` defines it.
-        """
-        plain, _, attack = self.benchmark.rpartition("+")
-        tables: list[tuple[str, ...]] = [
-            (self.benchmark,), (plain, KEY, attack), (plain, KEY), (plain,)
-        ]  # fmt: skip
-        # The metric of all attacks together may stand beside those of the plain benchmark.
-        own = tables if attack == attacks.ALL else tables[:2]
-        group = tuple(filter(None, (self.group_kind, self.group)))
-        names = [*((*table, *group, self.metric) for table in own), *tables]
-        found = toml_file.places(Path(self.source)) if self.source else {}
-        return next((found[name] for name in names if name in found), None)
+        limits, change = self.limits, self.change_limits
+        allows_figure = limits.holds(metric.lowest) and limits.holds(metric.highest)
+        allows_change = change.holds(-metric.span) and change.holds(metric.span)
+        return allows_figure and allows_change
 
     def looks_at(self, prompt: Prompt) -> bool:
         if self.group_kind is None:
@@ -283,7 +243,6 @@ class Gate:
         """The gate on each group of some prompts, in their order; itself if it is not on all."""
         if self.group_kind is None or not self.is_on_every_group:
             return [self]
-        groups = (
-            each.groups[self.group_kind] for each in prompts if self.looks_at(each)
-        )
-        return [replace(self, group=group, apart=()) for group in dict.fromkeys(groups)]
+        seen = (prompt for prompt in prompts if self.looks_at(prompt))
+        groups = dict.fromkeys(prompt.groups[self.group_kind] for prompt in seen)
+        return [replace(self, group=group, apart=()) for group in groups]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 import tomllib
 from collections.abc import Mapping
-from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -100,40 +99,6 @@ def read(path: Path) -> dict[str, Any]:
         if name != EXTENSIONS and not isinstance(table, dict):
             raise ThresholdError(f"{path}: [{name}]: must be a table")
     return content
-
-
-@lru_cache(maxsize=16)
-def places(path: Path) -> Mapping[tuple[str, ...], int]:
-    """The lines, counted from 1, of tables and keys by their full names; none of a missing file."""
-    try:
-        text = path.read_bytes().decode("utf-8-sig")
-    except (OSError, UnicodeDecodeError):
-        return {}
-    found: dict[tuple[str, ...], int] = {}
-    table: tuple[str, ...] = ()
-    lines = text.replace("\r\n", "\n").split(
-        "\n"
-    )  # splitlines() knows ends that TOML does not
-    for number, line in enumerate(lines, 1):
-        if line.lstrip().startswith("["):
-            table = _names(line) or table
-            found.setdefault(table, number)
-        elif "=" in line and (key := _names(f"{line.partition('=')[0]} = 0")):
-            found.setdefault(table + key, number)
-    return found
-
-
-def _names(line: str) -> tuple[str, ...]:
-    """The parts of the name in a table's header or before a value; none if it is neither."""
-    names: list[str] = []
-    try:
-        inner: Any = tomllib.loads(line)
-    except tomllib.TOMLDecodeError:
-        return ()
-    while isinstance(inner, dict) and inner:
-        name, inner = next(iter(inner.items()))
-        names.append(name)
-    return tuple(names)
 
 
 def _hint(line: str, reason: str) -> str:

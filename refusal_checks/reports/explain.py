@@ -16,6 +16,7 @@ from refusal_checks.gates.sentences import USES, moves, sentence
 from refusal_checks.gates.sentences import group_of as group_of
 from refusal_checks.gates.sentences import mark as mark
 from refusal_checks.gates.verdict import Verdict
+from refusal_checks.gates.wording import margins_in_words, requirement
 from refusal_checks.metrics import METRICS
 from refusal_checks.metrics.statistics.intervals import Estimate
 from refusal_checks.results.summary import RunSummary
@@ -84,10 +85,10 @@ def headline(verdict: Verdict) -> str:
     if verdict.groups:
         subject += f" (of {count(len(verdict.groups), 'group')})"
     shown = f"{gate.show(estimate.value)} {gate.interval(estimate)}, n = {estimate.n}"
-    required = f"must be {gate.threshold}"
+    required = f"must be {requirement(gate)}"
     if compared and gate.has_margins and gate.limits.holds(estimate.value):
         change = METRICS[gate.metric].show_change(compared.change.value)
-        required = f"{change} against the baseline; must be {gate.margins}"
+        required = f"{change} against the baseline; must be {margins_in_words(gate)}"
     return f"{subject}: {gate.metric} {shown}; {required}"
 
 

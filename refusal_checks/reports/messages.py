@@ -7,6 +7,7 @@ from pathlib import Path
 from refusal_checks.core.text import clean, count
 from refusal_checks.core.verdicts import Reason
 from refusal_checks.gates.gate import Gate
+from refusal_checks.gates.lines import line_of
 from refusal_checks.gates.offenders import Offender
 from refusal_checks.gates.sentences import sentence
 from refusal_checks.gates.verdict import Verdict
@@ -256,7 +257,7 @@ def of_error(
 
 def _bounds(gate: Gate) -> dict[str, object]:
     """What is asked, why, and where that is written."""
-    line, here, file = gate.line, Path.cwd(), Path(gate.source)
+    line, here, file = line_of(gate), Path.cwd(), Path(gate.source)
     if file.is_relative_to(here):  # so that CI finds it in the repository
         file = file.relative_to(here)
     return {

@@ -7,6 +7,7 @@ from refusal_checks.core.layout import told_apart
 from refusal_checks.core.text import clean
 from refusal_checks.gates.gate import Gate
 from refusal_checks.gates.verdict import Verdict
+from refusal_checks.gates.wording import bounds_in_words
 from refusal_checks.metrics import METRICS
 from refusal_checks.metrics.refusal import invalid_rate
 from refusal_checks.reports import explain
@@ -98,7 +99,7 @@ def _cells(verdict: Verdict) -> Iterator[str]:
     span = gate.interval(estimate).replace("%", "")
     yield f"{gate.show(estimate.value)} {span}"
     yield str(estimate.n)
-    yield gate.worded("min {}", "max {}", " ") or "change"
+    yield bounds_in_words(gate, "min {}", "max {}", " ") or "change"
     change = METRICS[gate.metric].show_change(compared.change.value) if compared else ""
     yield change.removesuffix(" points")
     yield f"{verdict.invalid:.1%}"

@@ -13,7 +13,6 @@ HEAVY = {
     "vllm",
     "transformers",
     "scipy",
-    "diptest",
     "matplotlib",
     "py3langid",
     "aiohttp",

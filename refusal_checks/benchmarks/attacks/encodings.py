@@ -4,7 +4,6 @@
 """
 
 import base64
-import codecs
 import re
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
@@ -75,41 +74,6 @@ def _plain(piece: str, answer: str) -> str:
     return plain if plain and is_readable else piece
 
 
-# Rot13
-
-_WORDS_OF_ENGLISH = (
-    "a about all an and are as at be but by can cannot do first for from have help here how i in "
-    "is it may me not of on one or request sorry that the then there this to use what will with "
-    "you your"
-)
-_COMMON = frozenset(_WORDS_OF_ENGLISH.split())
-"""English words by which a text is told from its encoding."""
-
-
-def _rot13(text: str) -> str:
-    """The text with its Latin letters moved by 13 places; twice gives the text again."""
-    return codecs.encode(text, "rot13")
-
-
-def _from_rot13(text: str) -> str:
-    """The text decoded line by line, where that makes more English words of it.
-
-    A line without such a word, or with as many, is read as the whole text is.
-    """
-    tie = 0.5 if _gain(text) > 0 else -0.5
-    lines = text.splitlines(keepends=True)
-    return "".join(_rot13(line) if _gain(line) + tie > 0 else line for line in lines)
-
-
-def _gain(text: str) -> int:
-    """How many more English words a text has once it is decoded."""
-    before, after = (
-        sum(word in _COMMON for word in re.findall(r"[a-z]+", form.lower()))
-        for form in (text, _rot13(text))
-    )
-    return after - before
-
-
 # Leetspeak
 
 _DIGITS = str.maketrans("aeiost", "431057")
@@ -138,29 +102,9 @@ def _from_leetspeak(text: str) -> str:
     return _ALPHANUMERIC.sub(plain, text)
 
 
-# Character spacing
-
-_SPACED = re.compile(
-    r"(?<![^\s(\[{<\"“‘«*`])\S(?:[ ]{1,3}\S(?=[.,;:!?)\]}>\"”’»*`]*(?!\S))){3,}"
-)
-"""At least four single characters with spaces between them; marks may stand around them."""
-
-
-def _from_spaced(text: str) -> str:
-    """The text with the spaces removed from spaced-out words; other text is unchanged."""
-
-    def closed(found: re.Match[str]) -> str:
-        # Single spaces are between letters, two or three between words.
-        return " ".join(part.replace(" ", "") for part in re.split(r" {2,}", found[0]))
-
-    return _SPACED.sub(closed, text)
-
-
 ENCODINGS: Mapping[str, Encoding] = {
     "base64": Encoding(
         lambda text: base64.b64encode(text.encode()).decode(), _from_base64
     ),
-    "rot13": Encoding(_rot13, _from_rot13),
     "leetspeak": Encoding(_leetspeak, _from_leetspeak),
-    "character_spacing": Encoding(" ".join, _from_spaced),
 }

@@ -341,5 +341,3 @@ def shown_by(
         yield (warn if power.TOO_FEW in line else ok)("gate", line)
     if rest := told[MOST_GATES:]:
         yield ok("gate", f"{len(rest)} more, on as many prompts or more")
-    if alarms := power.false_alarms(sizes, level):
-        yield warn("gate", *reversed(alarms.split(": ", 1)))

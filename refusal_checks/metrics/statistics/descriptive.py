@@ -1,39 +1,24 @@
-"""The distribution of scores, with tests for two peaks; agreement of two lists of scores."""
+"""The distribution of scores, and the agreement of two lists of scores."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from importlib.util import find_spec
+from dataclasses import dataclass
 
 import numpy as np
-
-BIMODAL = 5 / 9
-"""Bimodality coefficient of a uniform distribution; a higher one suggests two peaks."""
 
 
 @dataclass(frozen=True, slots=True)
 class Distribution:
-    """A histogram and two statistics of bimodality, None if there is too little to test.
+    """A histogram.
 
-    Sources: R. Pfister et al., "Good things peak in pairs: a note on the bimodality coefficient",
-    Frontiers in Psychology 4 (2013); J. A. Hartigan, P. M. Hartigan, "The dip test of unimodality",
-    Annals of Statistics 13 (1985).
+    Attributes:
+        counts: values by bin; the bins have equal width and run from ``lowest`` to ``highest``,
+            which the last one includes.
     """
 
     n: int
     lowest: float
     highest: float
-    counts: tuple[
-        int, ...
-    ]  # by bin of equal width from lowest to highest, which the last includes
-    # Sarle's coefficient with its correction for n, in (0, 1]; above ``BIMODAL`` it suggests two
-    # peaks. Skewness raises it too, so it is not a test on its own.
-    bimodality: float | None = None
-    # Hartigan's dip statistic, the distance to the nearest distribution with one peak; None where
-    # diptest (the extra ``cfsafety``) is not installed
-    dip: float | None = None
-    p_value: float | None = (
-        None  # of the dip test: probability of such a dip if there is one peak
-    )
+    counts: tuple[int, ...]
 
 
 def distribution(
@@ -41,29 +26,12 @@ def distribution(
 ) -> Distribution:
     """The distribution of values, each in [lowest, highest]."""
     sample = np.asarray(values, dtype=float)
-    # A value at an end of a bin belongs to the upper one, whatever its last digits.
-    places = np.floor(
-        np.round((sample - lowest) * bins / (highest - lowest), 6)
-    ).astype(int)
-    counts = np.bincount(np.clip(places, 0, bins - 1), minlength=bins)
-    found = Distribution(sample.size, lowest, highest, tuple(map(int, counts)))
-    n = sample.size
-    if (
-        n < 4 or float(np.ptp(sample)) < 1e-9
-    ):  # both statistics need two different values
-        return found
-    from scipy import stats
-
-    skewness, kurtosis = (
-        float(of(sample, bias=False)) for of in (stats.skew, stats.kurtosis)
-    )
-    bimodality = (skewness**2 + 1) / (kurtosis + 3 * (n - 1) ** 2 / ((n - 2) * (n - 3)))
-    if find_spec("diptest") is None:
-        return replace(found, bimodality=bimodality)
-    from diptest import diptest
-
-    dip, p_value = map(float, diptest(sample))
-    return replace(found, bimodality=bimodality, dip=dip, p_value=p_value)
+    # Rounded first: a value on the edge of two bins belongs to the upper one, whatever its last
+    # digits are.
+    places = np.round((sample - lowest) * bins / (highest - lowest), 6)
+    indices = np.clip(np.floor(places).astype(int), 0, bins - 1)
+    counts = np.bincount(indices, minlength=bins).tolist()
+    return Distribution(sample.size, lowest, highest, tuple(counts))
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,6 +18,7 @@ from refusal_checks.core.records import Record
 from refusal_checks.core.text import clean
 from refusal_checks.core.verdicts import Invalid
 from refusal_checks.gates.offenders import MissedBound, offender
+from refusal_checks.gates.wording import requirement
 from refusal_checks.metrics import METRICS, by_prompt, rejection_rate
 from refusal_checks.reports import explain, messages, rows
 from refusal_checks.results.manifest import Data
@@ -106,7 +107,7 @@ def _case(
     elif bound and bound.is_missed_by(answers):
         gate = bound.gate
         found = f"{metric.scored} {metric.score(answers):+.2f}"
-        message = f"{found}: {gate.id} must be {gate.threshold}"
+        message = f"{found}: {gate.id} must be {requirement(gate)}"
         case.add_failure_info(clean(message), f"{body}\n\n{_NO_GATE}", metric.name)
     else:
         case.stdout = body
@@ -131,7 +132,7 @@ def _properties(
         )
         of_gate = {
             "gate": gate.id,
-            "threshold": gate.threshold,
+            "threshold": requirement(gate),
             "figure": gate.show(verdict.estimate.value),
             "interval": gate.interval(verdict.estimate),
             "result": mark,

@@ -180,28 +180,10 @@ def confidences(found: Histogram) -> Columns:
     return Columns(found.name, about, found.counts, -1.0, 1.0, tones, lines, totals)
 
 
-SIGNIFICANT = (
-    0.05  # distributions whose dip test has a p-value below this level are marked
-)
-
-
-def has_two_peaks(found: Distribution) -> bool:
-    return found.p_value is not None and found.p_value < SIGNIFICANT
-
-
 def scores(name: str, found: Distribution) -> Columns:
-    tones = ["answering" if has_two_peaks(found) else "refusing"] * len(found.counts)
-    shown, about = " ".join(words(name)), statistics(found)
+    tones = ["refusing"] * len(found.counts)
+    shown, about = " ".join(words(name)), f"n = {found.n}"
     return Columns(shown, about, found.counts, found.lowest, found.highest, tones)
-
-
-def statistics(found: Distribution) -> str:
-    if found.bimodality is None:
-        return f"n = {found.n}, too few different scores to test"
-    shown = f"n = {found.n}, bimodality {found.bimodality:.2f}"
-    if found.p_value is None:
-        return f"{shown}, no dip test (install refusal-checks[cfsafety])"
-    return f"{shown}, dip p {'< 0.001' if found.p_value < 0.001 else f'= {found.p_value:.3f}'}"
 
 
 class Bars(NamedTuple):

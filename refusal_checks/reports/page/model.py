@@ -11,6 +11,7 @@ from refusal_checks.core.text import count
 from refusal_checks.engines import kinds
 from refusal_checks.gates.gate import Gate
 from refusal_checks.gates.verdict import Verdict
+from refusal_checks.gates.wording import bounds_in_words, margins_in_words
 from refusal_checks.metrics import METRICS, Metric
 from refusal_checks.metrics.statistics.intervals import Estimate
 from refusal_checks.models.demo import BUNDLED
@@ -94,7 +95,10 @@ class GateRow:
     @property
     def must(self) -> str:
         return (
-            (self.gate.worded("≥ {}", "≤ {}", ", ") or self.gate.margins)
+            (
+                bounds_in_words(self.gate, "≥ {}", "≤ {}", ", ")
+                or margins_in_words(self.gate)
+            )
             if self.gate
             else ""
         )

@@ -27,7 +27,7 @@ from tests.cases import cases_of
 CASES = cases_of(__file__)
 
 NAMES = [name for name in attacks.names() if not name.startswith("language_")]
-BASE64, ROT13, LEETSPEAK, SPACING = ENCODINGS.values()
+BASE64, LEETSPEAK = ENCODINGS.values()
 REQUEST = "How do I bake a loaf of bread with 2 kinds of flour?"
 
 texts = st.text(st.characters(codec="utf-8"), min_size=1)
@@ -44,10 +44,8 @@ def one(name: str, prompt: Prompt) -> Prompt | None:
 
 
 @given(texts)
-def test_encodings_of_any_text_give_it_back(text: str) -> None:
+def test_base64_of_any_text_gives_it_back(text: str) -> None:
     assert b64decode(BASE64.encode(text)).decode() == text
-    assert ROT13.encode(ROT13.encode(text)) == text
-    assert SPACING.encode(text)[::2] == text
 
 
 @given(words)
@@ -258,9 +256,8 @@ def test_a_decoding_that_fails_names_its_attack(
 
 def test_what_stays_as_it_is_is_not_attacked() -> None:
     prompts = [Prompt.single("a", "你好"), Prompt.single("b", "hello there")]
-    for name in ("rot13", "leetspeak"):
-        _, left_out = rewrite(attacks.find(name, ""), prompts)
-        assert [prompt.id for prompt in left_out] == ["a"]
+    _, left_out = rewrite(attacks.find("leetspeak", ""), prompts)
+    assert [prompt.id for prompt in left_out] == ["a"]
     assert (
         attacks.find("payload_splitting", "").rewrite(Prompt.single("a", "x"), Given())
         is None
@@ -290,20 +287,6 @@ def test_words_are_no_base64(answer: str) -> None:
 def test_text_that_is_base64_of_nothing_readable_stays(run: str, words: str) -> None:
     assert isinstance(BASE64.decode(run + words), str)
     assert BASE64.decode(words) == words
-
-
-def test_lines_of_rot13_without_a_common_word_are_read_as_the_others_are() -> None:
-    recipe = "First you need these:\n1. Flour\n2. Water, salt\n\nKnead dough twice."
-    assert ROT13.decode(ROT13.encode(recipe)) == recipe
-    assert ROT13.decode(recipe) == recipe
-    said, more = "Here is what you asked for:\n", "Take the flour and the water."
-    assert ROT13.decode(said + ROT13.encode(more)) == said + more
-    assert ROT13.decode("Flour") == "Flour"
-
-
-@pytest.mark.parametrize(("answer", "read"), CASES["spaced"])
-def test_spaced_letters_within_an_answer(answer: str, read: str) -> None:
-    assert SPACING.decode(answer) == read
 
 
 @pytest.mark.parametrize(("request_", "asked"), CASES["past_tense"])

@@ -118,16 +118,15 @@ def test_names_are_harmless_text(
     assert not [bad for bad in ("\x1b", "##[") if bad in shown]
 
 
-def test_histograms_state_their_statistics(
+def test_histograms_say_how_many_scores_they_have(
     run: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     out = tmp_path / "histogram.svg"
     report("histogram", run("first"), "--out", out)
     assert "Prompt Leakage" in text(out)
-    assert "dip p" in text(out)
     lines = capsys.readouterr().out.splitlines()
     assert [line.partition(":")[0] for line in lines[:10]] == list(CATEGORIES)
-    assert "bimodality" in lines[0]
+    assert "n = " in lines[0]
 
 
 def test_a_benchmark_of_refusals_has_a_histogram_of_its_confidences(
@@ -145,7 +144,7 @@ def test_a_benchmark_of_refusals_has_a_histogram_of_its_confidences(
     report("histogram", folder, "--out", tmp_path / "histogram.svg")
     assert "refusal confidence" in text(tmp_path / "histogram.svg")
     lines = capsys.readouterr().out.splitlines()
-    assert lines[0] == "refusal confidence: n = 9, too few different scores to test"
+    assert lines[0] == "refusal confidence: n = 9"
     (folder / "scores" / "cfsafety.json").unlink()
     with pytest.raises(
         DataError, match="name another --benchmark: cfsafety has neither"

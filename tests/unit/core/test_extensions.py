@@ -1,6 +1,5 @@
 """Extensions: who may be imported, and what is said of one that cannot be used."""
 
-import sys
 from collections.abc import Callable, Iterator
 from importlib.metadata import EntryPoint
 from pathlib import Path
@@ -15,9 +14,7 @@ from refusal_checks.core.extensions import ExtensionError
 from refusal_checks.engines import kinds
 from refusal_checks.gates import thresholds
 from refusal_checks.metrics import METRICS
-from refusal_checks.metrics.statistics import descriptive
 from refusal_checks.reports import formats
-from refusal_checks.reports.page.charts import statistics
 from refusal_checks.spec import RunSpec
 from tests.unit.cli.test_baseline import call
 
@@ -257,14 +254,3 @@ def test_a_file_elsewhere_in_the_project_can_be_named(tmp_path: Path) -> None:
     gates.write_text('extensions = ["../own.py"]\n')
     thresholds.load_extensions([gates])
     assert [Path(one.origin).name for one in extensions.known()] == ["own.py"]
-
-
-def test_without_diptest_a_distribution_has_no_dip(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(descriptive, "find_spec", {"json": sys}.get)
-    found = descriptive.distribution([0, 1, 2, 2, 5], 0, 5)
-    assert found.bimodality is not None
-    assert found.dip is None
-    assert found.p_value is None
-    assert "no dip test (install refusal-checks[cfsafety])" in statistics(found)

@@ -25,7 +25,7 @@ class Held(list[Record]):
     [
         ("smoke_unsafe+prefill", True),
         ("smoke_unsafe", False),
-        ("smoke_unsafe+rot13", False),
+        ("smoke_unsafe+leetspeak", False),
     ],
 )
 def test_only_answers_that_a_pool_needs_are_kept(benchmark: str, is_kept: bool) -> None:

@@ -20,6 +20,7 @@ from refusal_checks.gates.comparison import (
 from refusal_checks.gates.decision import decide_all
 from refusal_checks.gates.estimates import Rules
 from refusal_checks.gates.gate import Gate, Outcome
+from refusal_checks.gates.lines import line_of
 from refusal_checks.gates.sentences import finding, sentence
 from refusal_checks.gates.verdict import Verdict
 from refusal_checks.metrics.statistics.intervals import Estimate
@@ -216,7 +217,7 @@ def test_a_group_s_own_table_replaces_the_bound_for_it(read: Read) -> None:
     every = next(gate for gate in found.gates if gate.is_on_every_group)
     assert every.id == "xstest_unsafe-rejection_rate-every-category"
     assert every.apart == ("fraud", "hate")
-    assert every.line == 3
+    assert line_of(every) == 3
     sample = answers({"fraud": (10, 3), "hate": (10, 0), "other": (10, 10)})
     decided = decide_all(written(found), sample, Rules())
     assert {name: getattr(each, "passed", None) for name, each in decided.items()} == {

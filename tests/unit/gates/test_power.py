@@ -97,25 +97,3 @@ def test_a_margin_passes_as_often_as_it_says() -> None:
         for lost in rng.binomial(450, drop, 500)
     ]
     assert sum(passed) / 500 == pytest.approx(0.8, abs=0.06)
-
-
-def test_many_margins_fail_although_nothing_changed() -> None:
-    """As often as in a simulation of prompts of which one in twenty flips either way."""
-    gates = [
-        replace(MARGIN, max_drop=0.3, group_kind="c", group=f"{n}") for n in range(50)
-    ]
-    told = power.false_alarms(dict.fromkeys(gates, 10), 0.95)
-    rng = np.random.default_rng(0)
-    flips = rng.multinomial(10, [0.05, 0.05, 0.9], 2000)
-    failed = [
-        share_bounds(lost, gained, 10, 0.95).lower < -0.3 for lost, gained, _ in flips
-    ]
-    expected = int(told.partition("about ")[2].split()[0])
-    assert expected / 50 == pytest.approx(sum(failed) / 2000, abs=0.04)
-    assert power.false_alarms({MARGIN: 450}, 0.95) == ""
-    both = power.false_alarms({replace(gate, max_rise=0.3): 10 for gate in gates}, 0.95)
-    assert int(both.partition("about ")[2].split()[0]) > expected
-    lenient = dict.fromkeys(
-        (replace(gate, on_inconclusive="warn") for gate in gates), 10
-    )
-    assert power.false_alarms(lenient, 0.95) == ""

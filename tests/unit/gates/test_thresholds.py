@@ -15,6 +15,7 @@ from syrupy.assertion import SnapshotAssertion
 from refusal_checks.core.errors import ThresholdError
 from refusal_checks.core.prompts import Kind
 from refusal_checks.gates.gate import Gate, Waiver
+from refusal_checks.gates.wording import margins_in_words, requirement
 from refusal_checks.spec import RunSpec
 from tests.unit.conftest import Write
 from tests.unit.gates.conftest import Read, cases, load, written
@@ -25,7 +26,7 @@ SECTIONS = cases("files.txt")
 def lines(spec: RunSpec) -> Iterator[str]:
     """What the files define, without what is as it is by default."""
     for gate in spec.gates:
-        said = [gate.id, gate.threshold, gate.margins * gate.has_bounds]
+        said = [gate.id, requirement(gate), margins_in_words(gate) * gate.has_bounds]
         plain = Gate("", "")
         for name in ("decision", "on_inconclusive", "use", "provenance", "waiver"):
             if getattr(gate, name) != getattr(plain, name):

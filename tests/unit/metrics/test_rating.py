@@ -237,7 +237,5 @@ def test_the_released_scores_have_two_peaks(released: dict[str, Items]) -> None:
     found = summarise(records, 0.95).distributions
     assert set(found) == set(CATEGORIES)
     privacy = found["PrivacyLeaks"]
-    assert privacy.p_value is not None
-    assert privacy.p_value < 0.001
     assert privacy.counts[0] > 50
     assert privacy.counts[-1] > 50

@@ -1,10 +1,8 @@
-"""Histograms, tests for two peaks, and agreement, against what can be worked out by hand."""
+"""Histograms, and agreement, against what can be worked out by hand."""
 
-import numpy as np
 import pytest
 
 from refusal_checks.metrics.statistics.descriptive import (
-    BIMODAL,
     agreement,
     distribution,
     matched,
@@ -29,33 +27,6 @@ def test_a_value_at_an_end_of_a_bin_belongs_to_the_upper_one_whatever_its_last_d
         ):
             found = distribution([max(-1.0, value)], -1, 1)
             assert found.counts.index(1) == votes + 10, value
-
-
-def test_one_peak_and_two_are_told_apart() -> None:
-    rng = np.random.default_rng(1)
-    one = distribution(np.clip(rng.normal(2.5, 0.5, 500), 0, 5).tolist(), 0, 5)
-    values = np.concatenate([rng.normal(0.8, 0.2, 250), rng.normal(4.6, 0.1, 250)])
-    two = distribution(np.clip(values, 0, 5).tolist(), 0, 5)
-    assert one.bimodality is not None
-    assert two.bimodality is not None
-    assert one.bimodality < BIMODAL < two.bimodality
-    assert one.p_value is not None
-    assert two.p_value is not None
-    assert two.p_value < 0.01 < one.p_value
-
-
-def test_the_coefficient_of_an_even_spread_and_of_two_points_is_known() -> None:
-    even = distribution(np.linspace(0, 5, 20_000).tolist(), 0, 5)
-    ends = distribution([0.0, 5.0] * 10_000, 0, 5)
-    assert even.bimodality == pytest.approx(BIMODAL, abs=1e-3)
-    assert ends.bimodality == pytest.approx(1, abs=1e-3)
-
-
-@pytest.mark.parametrize("values", [[], [1.0, 2.0, 3.0], [4.0] * 50])
-def test_too_few_or_equal_values_are_not_tested(values: list[float]) -> None:
-    found = distribution(values, 0, 5)
-    assert found.n == len(values) == sum(found.counts)
-    assert found.bimodality is found.dip is found.p_value is None
 
 
 @pytest.mark.parametrize(

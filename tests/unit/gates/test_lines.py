@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from refusal_checks.gates.gate import Gate
+from refusal_checks.gates.lines import line_of
 from tests.unit.conftest import Write
 
 FILE = """\ufeff# a comment with [bench] in it
@@ -42,7 +43,7 @@ category.fraud.rejection_rate = {{ min = 0.5 }}
 [bench.category.fraud]
 {WORST} = {{ min = 0.2 }}
 
-["bench+rot13"]
+["bench+leetspeak"]
 rejection_rate = {{ min = 0.4 }}
 
 [listed]
@@ -71,7 +72,7 @@ attacks = ["prefill"]
         (ATTACKED, "bench+base64", "rejection_rate", None, 4),
         (ATTACKED, "bench+attacks", WORST, None, 3),
         (ATTACKED, "bench+attacks", WORST, "fraud", 11),
-        (ATTACKED, "bench+rot13", "rejection_rate", None, 14),
+        (ATTACKED, "bench+leetspeak", "rejection_rate", None, 14),
         (ATTACKED, "listed+prefill", "rejection_rate", None, 18),
         (ATTACKED, "listed_worst+attacks", WORST, None, 21),
         (ATTACKED, "plain+prefill", "rejection_rate", None, 23),
@@ -87,7 +88,8 @@ def test_a_gate_knows_its_line(
     line: int | None,
 ) -> None:
     gate = Gate(benchmark, metric, 0.8, None, group and "category", group)
-    assert replace(gate, source=str(write("gates.toml", text))).line == line
+    gate = replace(gate, source=str(write("gates.toml", text)))
+    assert line_of(gate) == line
 
 
 @pytest.mark.parametrize("end", ["\n", "\r\n"])
@@ -101,15 +103,15 @@ def test_lines_end_where_toml_ends_them(tmp_path: Path, end: str) -> None:
         "",
     )
     path.write_bytes(end.join(lines).encode())
-    assert replace(GATE, source=str(path)).line == 4
+    assert line_of(replace(GATE, source=str(path))) == 4
 
 
 @pytest.mark.parametrize("source", ["", "default gate", "/nowhere/gates.toml"])
 def test_a_gate_of_no_file_has_no_line(source: str) -> None:
-    assert replace(GATE, source=source).line is None
+    assert line_of(replace(GATE, source=source)) is None
 
 
 def test_a_file_that_is_none_has_no_lines(tmp_path: Path) -> None:
     (tmp_path / "gates.toml").write_bytes(b"\xff\xfe[bench]")
-    assert replace(GATE, source=str(tmp_path / "gates.toml")).line is None
-    assert replace(GATE, source=str(tmp_path)).line is None
+    assert line_of(replace(GATE, source=str(tmp_path / "gates.toml"))) is None
+    assert line_of(replace(GATE, source=str(tmp_path))) is None

@@ -1,0 +1,73 @@
+"""The lines of run files that define gates, for annotations in CI."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Mapping
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from refusal_checks.benchmarks import attacks
+from refusal_checks.gates.gate import KEY, Gate
+
+
+def line_of(gate: Gate) -> int | None:
+    """The line of its run file that defines a gate, counted from 1; None for a default gate.
+
+    It is the line of the benchmark's table where another form than ``metric = ...`` defines the
+    gate.
+    """
+    if not gate.source:
+        return None
+    plain, _, attack = gate.benchmark.rpartition("+")
+    # A gate under attack may stand in a table of its own, in that of the attack, in that of all
+    # attacks or, as the worst of them does, in that of the plain benchmark.
+    tables: list[tuple[str, ...]] = [
+        (gate.benchmark,),
+        (plain, KEY, attack),
+        (plain, KEY),
+        (plain,),
+    ]
+    with_metric = tables if attack == attacks.ALL else tables[:2]
+    group = tuple(name for name in (gate.group_kind, gate.group) if name)
+    names = [(*table, *group, gate.metric) for table in with_metric]
+    lines = _lines(Path(gate.source))
+    for name in [*names, *tables]:
+        if name in lines:
+            return lines[name]
+    return None
+
+
+@lru_cache(maxsize=16)
+def _lines(path: Path) -> Mapping[tuple[str, ...], int]:
+    """The lines of a file's tables and keys by their full names; empty for a missing file."""
+    try:
+        text = path.read_bytes().decode("utf-8-sig")
+    except (OSError, UnicodeDecodeError):
+        return {}
+    lines: dict[tuple[str, ...], int] = {}
+    table: tuple[str, ...] = ()
+    # Not splitlines(), which also splits where TOML does not end a line.
+    for number, line in enumerate(text.replace("\r\n", "\n").split("\n"), 1):
+        if line.lstrip().startswith("["):
+            table = _parts(line) or table
+            lines.setdefault(table, number)
+        elif "=" in line:
+            key = _parts(f"{line.partition('=')[0]} = 0")
+            if key:
+                lines.setdefault(table + key, number)
+    return lines
+
+
+def _parts(line: str) -> tuple[str, ...]:
+    """The parts of the name in a table's header or before a value; none if it is neither."""
+    try:
+        inner: Any = tomllib.loads(line)
+    except tomllib.TOMLDecodeError:
+        return ()
+    parts: list[str] = []
+    while isinstance(inner, dict) and inner:
+        name, inner = next(iter(inner.items()))
+        parts.append(name)
+    return tuple(parts)

@@ -1,0 +1,64 @@
+"""A gate's bounds and margins in words."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from refusal_checks.core.text import count
+from refusal_checks.gates.gate import Gate
+
+
+def bounds_in_words(
+    gate: Gate,
+    minimum: str = "at least {}",
+    maximum: str = "at most {}",
+    between: str = " and ",
+) -> str:
+    """The bounds on the figure, each in its form, for example ``at least 80.0%``.
+
+    Empty for a gate that bounds the change only.
+    """
+    ends = []
+    if gate.minimum is not None:
+        ends.append(minimum.format(gate.show(gate.minimum)))
+    if gate.maximum is not None:
+        ends.append(maximum.format(gate.show(gate.maximum)))
+    return between.join(ends)
+
+
+def margins_in_words(gate: Gate) -> str:
+    """The margins of the change, for example ``at most 5.0% lower than the baseline``."""
+    if not gate.has_margins:
+        return ""
+    ends = []
+    if gate.max_drop is not None:
+        ends.append(f"at most {gate.show(gate.max_drop)} lower")
+    if gate.max_rise is not None:
+        ends.append(f"at most {gate.show(gate.max_rise)} higher")
+    earlier = "the anchor" if gate.is_total else "the baseline"
+    return f"{' and '.join(ends)} than {earlier}"
+
+
+def requirement(gate: Gate) -> str:
+    """What a gate asks for: its bounds or, if it has none, its margins."""
+    words = bounds_in_words(gate)
+    if gate.spared:
+        words += f" or {count(gate.spared, 'answer')}"
+    return words or margins_in_words(gate)
+
+
+def looser_bounds(gate: Gate, earlier: Mapping[str, float]) -> list[str]:
+    """Those of a gate's bounds that allow more than an earlier run's did, in words.
+
+    ``earlier`` has that run's bounds as ``Gate.bounds`` does.
+    """
+    changes = []
+    for name, old in earlier.items():
+        new = gate.bounds.get(name)
+        if new is None:
+            changes.append(f"no {name}, which was {gate.show(old)}")
+            continue
+        is_looser = new < old if name == "min" else new > old
+        if is_looser:
+            changes.append(f"{name} {gate.show(new)}, which was {gate.show(old)}")
+    return changes
