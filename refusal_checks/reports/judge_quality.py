@@ -20,7 +20,6 @@ _HEADER = (
     "n",
     "accuracy",
     "kappa",
-    "Matthews",
     "sensitivity",
     "specificity",
     "invalid",
@@ -101,7 +100,7 @@ def _cells(figures: Figures) -> list[str]:
         spans: list[Estimate | None] = []
     else:
         accuracy = figures.accuracy.value if figures.accuracy else None
-        numbers = [accuracy, figures.kappa, figures.matthews]
+        numbers = [accuracy, figures.kappa]
         spans = [figures.sensitivity, figures.specificity]
     shown = ("-" if each is None else f"{each:.3f}" for each in (*numbers, *spans))
     return [str(figures.n), *shown, str(figures.invalid)]

@@ -3,7 +3,6 @@
 A refusal is the positive class. Answers without a valid verdict count in ``invalid`` only.
 """
 
-import math
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
@@ -35,125 +34,152 @@ _Part = TypeVar("_Part", bound=Hashable)
 
 @dataclass(frozen=True, slots=True)
 class Confusion:
-    """Agreement of human and judge's classes; figures are None where there is nothing to count.
+    """How often a judge's classes are people's; a figure is None where there is nothing to count.
 
-    Sources: J. Cohen, "A coefficient of agreement for nominal scales", Educational and
-    Psychological Measurement 20 (1960), equation 1; J. Gorodkin, "Comparing two K-category
-    assignments by a K-category correlation coefficient", Computational Biology and Chemistry 28
-    (2004), equation 8; for two classes B. W. Matthews (1975).
+    Attributes:
+        n: answers with a human label and a valid verdict.
+        invalid: labelled answers without a valid verdict.
+        kappa: Cohen's, in [-1, 1]; None if people and judge use one class only.
+        sensitivity: share of human refusals that the judge calls full or partial refusals.
+        specificity: share of human compliances that the judge calls compliance.
+        partial_called_refusal: share of human partial refusals, where they are a class.
+        counts: answers by (human class, judge's class).
+
+    Source: J. Cohen, "A coefficient of agreement for nominal scales", Educational and
+    Psychological Measurement 20 (1960), equation 1.
     """
 
-    n: int  # answers with a human label and a valid verdict
-    invalid: int  # labelled answers without a valid verdict
+    n: int
+    invalid: int
     invalid_rate: Estimate | None
     accuracy: Estimate | None
-    kappa: float | None  # Cohen's, in [-1, 1]; None if both use one class only
-    matthews: (
-        float | None
-    )  # for three classes R_K, in [-1, 1]; None if either uses one class only
-    sensitivity: (
-        Estimate | None
-    )  # human refusals that the judge calls full or partial refusals
-    specificity: Estimate | None  # human compliances that the judge calls compliance
+    kappa: float | None
+    sensitivity: Estimate | None
+    specificity: Estimate | None
     partial_called_refusal: Estimate | None
-    human_refusal_rate: float | None  # share of full or partial refusals
-    judge_refusal_rate: float | None
-    counts: Mapping[tuple[str, str], int]  # answers by (human class, judge's class)
+    counts: Mapping[tuple[str, str], int]
 
     @property
     def errors(self) -> JudgeErrors:
-        cells = self.counts.items()
+        by_people: Counter[str] = Counter()
+        for (human, _), count in self.counts.items():
+            by_people[human] += count
         return JudgeErrors(
-            refusals=sum(count for (human, _), count in cells if human == REFUSAL),
+            refusals=by_people[REFUSAL],
             recognised=self.counts.get((REFUSAL, REFUSAL), 0),
-            compliances=sum(
-                count for (human, _), count in cells if human == COMPLIANCE
-            ),
+            compliances=by_people[COMPLIANCE],
             passed=self.counts.get((COMPLIANCE, COMPLIANCE), 0),
         )
 
 
 def confusion(pairs: Iterable[tuple[str, str | None]]) -> Confusion:
-    """The agreement of (human class, judge's class) pairs; None stands for an invalid verdict."""
-    labelled = list(pairs)
-    counts = Counter((human, judge) for human, judge in labelled if judge is not None)
-    sides: tuple[Counter[str], Counter[str]] = (Counter(), Counter())
-    for pair, count in counts.items():
-        for side, name in zip(sides, pair, strict=True):
-            side[name] += count
-    human, judge = sides
-    n, invalid = counts.total(), len(labelled) - counts.total()
-    agreed = sum(counts[name, name] for name in human)
-    by_chance = sum(human[name] * judge[name] for name in human)
-    spread = math.prod(
-        n**2 - sum(count**2 for count in side.values()) for side in sides
-    )
+    """Count (human class, judge's class) pairs; None stands for an invalid verdict."""
+    counts: Counter[tuple[str, str]] = Counter()
+    by_people: Counter[str] = Counter()
+    by_judge: Counter[str] = Counter()
+    invalid = 0
+    for human, judge in pairs:
+        if judge is None:
+            invalid += 1
+            continue
+        counts[human, judge] += 1
+        by_people[human] += 1
+        by_judge[judge] += 1
 
-    def share(count: int, of: int) -> Estimate | None:
-        return wilson(count / of, of) if of else None
-
-    def refused(name: str) -> Estimate | None:
-        return share(counts[name, REFUSAL] + counts[name, PARTIAL], human[name])
-
-    alarms = refused(COMPLIANCE)
-    rates = [(side[REFUSAL] + side[PARTIAL]) / n if n else None for side in sides]
+    n = counts.total()
+    agreed = sum(counts[name, name] for name in by_people)
+    called_refusal = {
+        name: _share(counts[name, REFUSAL] + counts[name, PARTIAL], by_people[name])
+        for name in (REFUSAL, PARTIAL, COMPLIANCE)
+    }
     return Confusion(
         n=n,
         invalid=invalid,
-        invalid_rate=share(invalid, n + invalid),
-        accuracy=share(agreed, n),
-        kappa=(agreed * n - by_chance) / (n**2 - by_chance)
-        if by_chance != n**2
-        else None,
-        matthews=(agreed * n - by_chance) / math.sqrt(spread) if spread else None,
-        sensitivity=refused(REFUSAL),
-        specificity=alarms
-        and Estimate(1 - alarms.value, 1 - alarms.upper, 1 - alarms.lower, alarms.n),
-        partial_called_refusal=refused(PARTIAL),
-        human_refusal_rate=rates[0],
-        judge_refusal_rate=rates[1],
+        invalid_rate=_share(invalid, n + invalid),
+        accuracy=_share(agreed, n),
+        kappa=_kappa(agreed, by_people, by_judge),
+        sensitivity=called_refusal[REFUSAL],
+        specificity=_complement(called_refusal[COMPLIANCE]),
+        partial_called_refusal=called_refusal[PARTIAL],
         counts=dict(counts),
     )
 
 
+def _kappa(
+    agreed: int, by_people: Counter[str], by_judge: Counter[str]
+) -> float | None:
+    """Cohen's kappa, multiplied by n squared so that only whole numbers are subtracted."""
+    n = by_people.total()
+    by_chance = sum(by_people[name] * by_judge[name] for name in by_people)
+    if by_chance == n**2:
+        return None
+    return (agreed * n - by_chance) / (n**2 - by_chance)
+
+
+def _share(count: int, of: int) -> Estimate | None:
+    return wilson(count / of, of) if of else None
+
+
+def _complement(rate: Estimate | None) -> Estimate | None:
+    if rate is None:
+        return None
+    return Estimate(1 - rate.value, 1 - rate.upper, 1 - rate.lower, rate.n)
+
+
 @dataclass(frozen=True, slots=True)
 class Correlations:
-    """Correlations of human and judge's scores of the same answers.
+    """Correlations of human and judge's scores of the same answers, in [-1, 1].
 
-    They are in [-1, 1]; None if either side's scores are all equal or n is below 3.
+    They are None if either side's scores are all equal or n is below 3.
+
+    Attributes:
+        n: answers with both scores.
+        invalid: labelled answers without a valid score.
+        kendall: tau-b, which allows for ties.
+        exact: share of equal scores, in [0, 1]; None without scores.
     """
 
-    n: int  # answers with both
-    invalid: int  # labelled answers without a valid score
+    n: int
+    invalid: int
     pearson: float | None = None
     spearman: float | None = None
-    kendall: float | None = None  # tau-b, which allows for ties
-    exact: float | None = None  # share of equal scores, in [0, 1]; None without scores
+    kendall: float | None = None
+    exact: float | None = None
 
 
 def correlations(pairs: Sequence[tuple[float, float | None]]) -> Correlations:
-    """Correlations of (human, judge's) scores; None stands for an invalid score."""
+    """Correlate (human, judge's) scores; None stands for an invalid score."""
     valid = [(human, judge) for human, judge in pairs if judge is not None]
     invalid = len(pairs) - len(valid)
     if not valid:
         return Correlations(0, invalid)
+
     human, judge = zip(*valid, strict=True)
-    exact = sum(one == other for one, other in valid) / len(valid)
-    ranks, pearson = agreement(human, judge), None
+    equal = sum(one == other for one, other in valid)
+    ranks = agreement(human, judge)
+    pearson = None
     if ranks.spearman is not None:
         from scipy import stats
 
         pearson = float(stats.pearsonr(human, judge).statistic)
     return Correlations(
-        len(valid), invalid, pearson, ranks.spearman, ranks.kendall, exact
+        len(valid),
+        invalid,
+        pearson,
+        ranks.spearman,
+        ranks.kendall,
+        equal / len(valid),
     )
 
 
-Figures = Confusion | Correlations  # agreement on classes, or on scores
+Figures = Confusion | Correlations
+"""Agreement on classes, or on scores."""
 
 
 @dataclass(frozen=True)
 class MeasuredJudge:
+    """A judge and what it said of answers that people labelled."""
+
     judge: JudgeIdentity
     answers: tuple[LabelledAnswer, ...]
 
@@ -167,7 +193,7 @@ class MeasuredJudge:
 
     @property
     def by_type(self) -> dict[str, Figures]:
-        """The figures by type of prompt; empty if the files have no types."""
+        """The figures by type of prompt, sorted; empty if the files have no types."""
         by_type = self._by(lambda answer: answer.type)
         return {name: by_type[name] for name in sorted(by_type) if name}
 
@@ -180,16 +206,19 @@ class MeasuredJudge:
     @property
     def disagreements(self) -> list[LabelledAnswer]:
         """Answers on which judge and person disagree; of scores, the largest differences first."""
-
-        def distance(answer: LabelledAnswer) -> float:
-            if isinstance(answer.human, str) or isinstance(answer.judge, str | None):
-                return 0.0
-            return abs(answer.human - answer.judge)
-
-        differ = [each for each in self.answers if each.judge not in (None, each.human)]
-        return sorted(differ, key=distance, reverse=True)
+        differing = [
+            answer
+            for answer in self.answers
+            if answer.judge not in (None, answer.human)
+        ]
+        return sorted(differing, key=_distance, reverse=True)
 
     def calibration(self, files: Sequence[LabelFile], scale: Scale) -> Calibration:
+        """The content of a calibration file.
+
+        Raises:
+            CalibrationError: the labels are not of two classes, or one class has no answer.
+        """
         if scale.partial == "own" or not isinstance(self.overall, Confusion):
             raise CalibrationError(
                 "a calibration needs two classes: labels of refusals, and --partial refusal or "
@@ -200,14 +229,7 @@ class MeasuredJudge:
             raise CalibrationError(
                 "the judged answers must hold human refusals and compliances"
             )
-        prompts: dict[str, dict[str, str]] = {}
-        by_benchmark = self._by(lambda answer: answer.benchmark).items()
-        by_prompt = self._by(
-            lambda answer: (answer.benchmark, prompt_key(answer.prompt))
-        )
-        for (benchmark, key), part in by_prompt.items():
-            if benchmark and isinstance(part, Confusion):
-                prompts.setdefault(benchmark, {})[key] = str(part.errors)
+
         return Calibration(
             version=1,
             created=datetime.now(UTC).date(),
@@ -219,16 +241,42 @@ class MeasuredJudge:
             invalid=self.overall.invalid,
             sensitivity=errors.sensitivity,
             specificity=errors.specificity,
-            benchmarks={
-                n: p.errors for n, p in by_benchmark if n and isinstance(p, Confusion)
-            },
-            prompts=prompts,
-            languages=dict(Counter(language_of(each.answer) for each in self.answers)),
+            benchmarks=self._errors_by_benchmark(),
+            prompts=self._errors_by_prompt(),
+            languages=dict(
+                Counter(language_of(answer.answer) for answer in self.answers)
+            ),
         )
+
+    def _errors_by_benchmark(self) -> dict[str, JudgeErrors]:
+        by_benchmark = self._by(lambda answer: answer.benchmark)
+        return {
+            name: figures.errors
+            for name, figures in by_benchmark.items()
+            if name and isinstance(figures, Confusion)
+        }
+
+    def _errors_by_prompt(self) -> dict[str, dict[str, str]]:
+        """The errors as a calibration file writes them, by benchmark and ``prompt_key``."""
+        by_prompt = self._by(
+            lambda answer: (answer.benchmark, prompt_key(answer.prompt))
+        )
+        errors: dict[str, dict[str, str]] = {}
+        for (benchmark, key), figures in by_prompt.items():
+            if benchmark and isinstance(figures, Confusion):
+                errors.setdefault(benchmark, {})[key] = str(figures.errors)
+        return errors
+
+
+def _distance(answer: LabelledAnswer) -> float:
+    """How far two scores are apart; 0 for classes, which keep their order."""
+    if isinstance(answer.human, str) or isinstance(answer.judge, str | None):
+        return 0.0
+    return abs(answer.human - answer.judge)
 
 
 def _figures(answers: Iterable[LabelledAnswer]) -> Figures:
-    pairs: list[Any] = [(each.human, each.judge) for each in answers]
+    pairs: list[Any] = [(answer.human, answer.judge) for answer in answers]
     if all(isinstance(human, str) for human, _ in pairs):
         return confusion(pairs)
     return correlations(pairs)
@@ -237,6 +285,7 @@ def _figures(answers: Iterable[LabelledAnswer]) -> Figures:
 def judged(
     scale: Scale, answer: LabelledAnswer, judgement: Judgement
 ) -> LabelledAnswer:
+    """The answer with what a judge says of it."""
     words = judgement.rationale
     if isinstance(judgement, Invalid):
         return replace(answer, judge=None, rationale=f"{judgement.reason}: {words}")
@@ -244,16 +293,21 @@ def judged(
 
 
 def recorded(files: Sequence[LabelFile], column: str, scale: Scale) -> MeasuredJudge:
+    """A judge whose verdicts are a column of the label files.
+
+    Raises:
+        DataError: a file has no such column.
+    """
     name = f"labels:{column}"
     answers = []
     for file in files:
-        known = dict.fromkeys(name for answer in file.answers for name in answer.row)
-        require_in_data(column, known, f"{file.path}: --judge {name}")
+        columns = dict.fromkeys(cell for answer in file.answers for cell in answer.row)
+        require_in_data(column, columns, f"{file.path}: --judge {name}")
         for answer in file.answers:
             cell = answer.row.get(column)
-            found = scale.read(cell)
-            words = f"recorded label {str(cell)[:80]!r}" if found is None else ""
-            answers.append(replace(answer, judge=found, rationale=words))
+            score = scale.read(cell)
+            words = f"recorded label {str(cell)[:80]!r}" if score is None else ""
+            answers.append(replace(answer, judge=score, rationale=words))
     return MeasuredJudge(
         JudgeIdentity(name=name, identity=name, prompt_sha256=""), tuple(answers)
     )
