@@ -161,13 +161,6 @@ class _Session:
 
     def _write(self, result: RunResult, write_reports: bool) -> None:
         """Write what shows the runs; of those that were stopped it shows what is done."""
-        from refusal_checks.reports.page.charts import (
-            write_histograms,
-        )  # not for collection
-
-        for run in result.runs:
-            with suppress(OSError, UserError):  # their figures are there
-                write_histograms(run.folder.path, run.summary.manifest.shown)
         if write_reports:
             for line in result.write_reports(self._spec.reports):
                 self._say(line)

@@ -110,7 +110,7 @@ def test_a_command_is_understood(command: Command, project: Path) -> None:
 MISTAKES = (
     "refusal-checks gate --no-such-option",
     "refusal-checks gate demo:aligned --judge keyword --candidate-args '--swap \"one'",
-    "refusal-checks report radar RUN --agains GPT4",
+    "refusal-checks report svg RUN --ot charts.svg",
     "no-such-program",
     "make no-such-target",
 )

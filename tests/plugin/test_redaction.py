@@ -218,13 +218,13 @@ runs list; runs list last -v; runs export last rows.jsonl; runs export last rows
 report html last; report junit-prompts last; report pr-comment last
 compare FIRST last; compare FIRST last --json; compare FIRST last --html compare.html
 history; history --json; history --html history.html --reports; baseline accept last accepted
-report histogram last --benchmark mine; init --suggest last
-sample-for-labels last --out labels.csv; doctor --candidate MODEL --judge MODEL; report radar last
-report consistency last; gate MODEL --judge MODEL --redact --seed 2
+report svg last; init --suggest last
+sample-for-labels last --out labels.csv; doctor --candidate MODEL --judge MODEL
+gate MODEL --judge MODEL --redact --seed 2
 store gc --dry-run; store gc --keep-runs 1
 """
-NEED_OTHERS = ("sample-for-labels", "report radar", "report consistency")
-"""What needs runs with texts, or of CFSafety."""
+NEED_OTHERS = ("sample-for-labels",)
+"""What needs runs with texts."""
 
 
 def test_no_command_tells_anything_of_redacted_runs_or_of_a_damaged_store(
@@ -267,7 +267,7 @@ report junit-prompts last; compare FIRST last --json
 compare FIRST last --html compare.html; history --html history.html --reports
 baseline accept last accepted; init --suggest last; sample-for-labels last --out labels.csv
 calibrate --judge labels:verdict --labels labelled.csv --out quality
-report histogram last --benchmark mine
+report svg last
 """
 """Every command that shows or writes something of a run; this one has texts."""
 

@@ -1,9 +1,10 @@
 """Files that show finished runs. A format is a module here, or an extension.
 
 A module is a format if it defines what ``Format`` lists. Its name is a key of the run file's
-``[reports]``. If it has an option, it is also a kind of
+``[reports]``. If it has an option or a USUAL_FILE, it is also a kind of
 ``refusal-checks report KIND RUN... --out FILE``. It may also define
 
+- ``USUAL_FILE``: the file that this command writes where ``--out`` names none.
 - ``METAVAR``: what the option takes in place of a FILE, for example ``PROJECT``. The path that
   ``write`` is given is then that word as it is, and no report is said to be at it.
 - ``check()``: raises UserError before an engine starts if the report could not be written.
@@ -23,6 +24,7 @@ from typing import TYPE_CHECKING, Protocol, cast
 from refusal_checks.core import extensions
 from refusal_checks.core.errors import UserError, require_known
 from refusal_checks.core.extensions import ExtensionError
+from refusal_checks.core.files import resolved
 from refusal_checks.results.run_folder import RunFolder, require_writable
 from refusal_checks.spec import ReportsTable
 
@@ -83,6 +85,11 @@ def metavar(module: Format) -> str:
     return str(getattr(module, "METAVAR", FILE))
 
 
+def usual_file(module: Format) -> str:
+    """The file that ``refusal-checks report`` writes if none is named; empty if one must be."""
+    return str(getattr(module, "USUAL_FILE", ""))
+
+
 def targets(wanted: ReportsTable) -> Iterator[tuple[str, Format, Path]]:
     """The formats that a spec or the environment asks for, with their names and files."""
     for name, module in discover().items():
@@ -109,17 +116,34 @@ def check(wanted: ReportsTable) -> None:
     """Raise UserError if a report that is asked for could not be written."""
     for name in wanted.formats:
         require_known(name, discover(), "[reports]", "report", UserError)
+    taken: dict[Path, str] = {}
     for name, module, path in targets(wanted):
         if metavar(module) == FILE:
-            given = f"{module.OPTION or module.VARIABLE or name} {path}"
-            try:
-                is_folder = path.is_dir()
-            except OSError as fault:
-                raise UserError(f"{given}: name a file: {fault.strerror}") from None
-            if is_folder:
-                raise UserError(f"{given}: name a file: it is a folder")
-            require_writable(path.parent, f"{given}:")
+            given = module.OPTION or module.VARIABLE or f"reports.{name}"
+            _require_file(given, path)
+            _require_apart(given, path, taken)
         getattr(module, "check", lambda: None)()
+
+
+def _require_file(given: str, path: Path) -> None:
+    """Refuse a path at which no file can be written."""
+    try:
+        is_folder = path.is_dir()
+    except OSError as fault:
+        raise UserError(f"{given} {path}: name a file: {fault.strerror}") from None
+    if is_folder:
+        raise UserError(f"{given} {path}: name a file: it is a folder")
+    require_writable(path.parent, f"{given} {path}:")
+
+
+def _require_apart(given: str, path: Path, taken: dict[Path, str]) -> None:
+    """Refuse a file that another report is written to: the second would replace the first."""
+    place = resolved(path)
+    if place in taken:
+        raise UserError(
+            f"{given} {path}: name another file: {taken[place]} is written to this one"
+        )
+    taken[place] = given
 
 
 def written(name: str, module: Format, path: Path) -> str:

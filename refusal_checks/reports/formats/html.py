@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
 OPTION = "--html"
 VARIABLE = "REFUSAL_CHECKS_HTML"
+USUAL_FILE = "report.html"
 HELP = "write an HTML report of the runs to this file, from the first answer on"
 
 

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
 OPTION = "--junit-prompts"
 VARIABLE = ""
+USUAL_FILE = "junit-prompts.xml"
 HELP = (
     "write JUnit XML with one case per prompt, for browsing: "
     "its failed cases are not failed gates"

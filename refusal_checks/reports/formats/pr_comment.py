@@ -20,6 +20,7 @@ from refusal_checks.results.summary import RunSummary
 
 OPTION = "--pr-comment"
 VARIABLE = "REFUSAL_CHECKS_PR_COMMENT"
+USUAL_FILE = "pr-comment.md"
 HELP = "write a Markdown comment for a pull request to this file, without texts"
 
 MARKER = "<!-- refusal-checks -->"

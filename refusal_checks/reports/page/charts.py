@@ -1,25 +1,23 @@
 """Every chart, as SVG: its data in the units of its drawing, which ``charts.html.j2`` draws.
 
-A chart stands in the page, or alone in a file.
+A chart stands in the page, or in a file of its own (``formats/svg.py``).
 """
 
 import math
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
-from pathlib import Path
 from typing import NamedTuple
 
 from refusal_checks.benchmarks import display_order
 from refusal_checks.core.errors import UserError
-from refusal_checks.core.files import write_text
 from refusal_checks.core.prompts import Kind
 from refusal_checks.gates.gate import AllowedRange, Gate
 from refusal_checks.gates.verdict import Verdict
 from refusal_checks.metrics import METRICS, Metric, main_metric, safety_score
 from refusal_checks.metrics.refusal import DECISIVE
-from refusal_checks.metrics.statistics.descriptive import Distribution
 from refusal_checks.metrics.statistics.intervals import Estimate
+from refusal_checks.reports.rows import candidate_names
 from refusal_checks.results import histograms
 from refusal_checks.results.histograms import Histogram
 from refusal_checks.results.run_folder import RunView
@@ -175,15 +173,24 @@ def confidences(found: Histogram) -> Columns:
         (f"neutral {found.neutral:,}", ""),
         (f"rejected {found.rejected:,}", "refusing"),
     ]
-    about = f"{_ASKS.get(found.kind, found.kind)}, n = {found.n:,}".lstrip(", ")
+    asks = _ASKS.get(found.kind, found.kind)
+    about = f"{asks}, n = {found.n:,}" if asks else f"n = {found.n:,}"
     lines = (-DECISIVE, DECISIVE)
     return Columns(found.name, about, found.counts, -1.0, 1.0, tones, lines, totals)
 
 
-def scores(name: str, found: Distribution) -> Columns:
-    tones = ["refusing"] * len(found.counts)
-    shown, about = " ".join(words(name)), f"n = {found.n}"
-    return Columns(shown, about, found.counts, found.lowest, found.highest, tones)
+def safety_scores(name: str, summary: BenchmarkSummary) -> Iterator[Columns]:
+    """How the safety scores of rated answers are distributed, by category."""
+    for category in display_order(name, summary.distributions):
+        scores = summary.distributions[category]
+        yield Columns(
+            name=" ".join(words(category)),
+            about=f"safety score, n = {scores.n:,}",
+            counts=scores.counts,
+            lowest=scores.lowest,
+            highest=scores.highest,
+            tones=["refusing"] * len(scores.counts),
+        )
 
 
 class Bars(NamedTuple):
@@ -250,46 +257,81 @@ class Radar(NamedTuple):
     outlines: Sequence[Outline]
 
 
-MOST_SERIES = 8  # colours that can be told apart
+MOST_SERIES = 8
+"""Colours that can be told apart."""
+
+
+def radars(runs: Sequence[RunSummary]) -> list[Radar]:
+    """A radar of mean safety scores for each rated benchmark, with a line for each run.
+
+    Raises:
+        UserError: there are more runs than colours.
+    """
+    if len(runs) > MOST_SERIES:
+        raise UserError(
+            f"name at most {MOST_SERIES} runs, which is what one chart holds: {len(runs)} are named"
+        )
+    names = candidate_names(runs)
+    series_by_benchmark: dict[str, dict[str, Mapping[str, float]]] = {}
+    for name, run in zip(names, runs, strict=True):
+        for benchmark, summary in run.benchmarks.items():
+            scores = _scores_by_category(benchmark, summary)
+            if len(scores) >= 3:
+                series_by_benchmark.setdefault(benchmark, {})[name] = scores
+    return [
+        radar(benchmark, series) for benchmark, series in series_by_benchmark.items()
+    ]
+
+
+def _scores_by_category(name: str, summary: BenchmarkSummary) -> dict[str, float]:
+    categories = _by_group(name, summary.groups.get("category", {}), safety_score)
+    return {category: estimate.value for category, estimate in categories.items()}
 
 
 def radar(name: str, series: Mapping[str, Mapping[str, float]]) -> Radar:
-    """One closed line for each of at most ``MOST_SERIES`` series of scores by category."""
+    """One closed line for each series of scores by category; a single one needs no name."""
     categories = list(
-        dict.fromkeys(each for found in series.values() for each in found)
+        dict.fromkeys(category for scores in series.values() for category in scores)
     )
     angles = {
-        each: 2 * math.pi * n / len(categories) for n, each in enumerate(categories)
+        category: 2 * math.pi * place / len(categories)
+        for place, category in enumerate(categories)
     }
-
-    def point(angle: float, radius: float) -> Spot:
-        return round(radius * math.sin(angle), 2), round(-radius * math.cos(angle), 2)
-
-    spokes, alone = [], next(iter(series.values()))
-    for category, angle in angles.items():
-        x = math.sin(angle)
-        anchor = "middle" if abs(x) < 0.1 else "start" if x > 0 else "end"
-        value = f"{alone[category]:.2f}" if len(series) == 1 else ""
-        spokes.append(
-            Spoke(words(category), value, point(angle, 100), point(angle, 110), anchor)
-        )
+    alone = next(iter(series.values())) if len(series) == 1 else {}
+    spokes = [
+        _spoke(category, angle, alone.get(category))
+        for category, angle in angles.items()
+    ]
     outlines = []
-    for label, found in series.items():
-        spots = {
-            each: (
-                point(angles[each], 100 * score / safety_score.highest),
-                f"{each}: {score:.2f}",
-            )
-            for each, score in found.items()
-        }
-        outlines.append(Outline(label, [spots.get(each) for each in categories]))
+    for label, scores in series.items():
+        spots: list[tuple[Spot, str] | None] = []
+        for category, angle in angles.items():
+            score = scores.get(category)
+            if score is None:
+                spots.append(None)
+            else:
+                spot = _on_spoke(angle, 100 * score / safety_score.highest)
+                spots.append((spot, f"{category}: {score:.2f}"))
+        outlines.append(Outline(label, spots))
     return Radar(name, spokes, outlines)
 
 
-def category_radar(name: str, summary: BenchmarkSummary) -> Radar | None:
-    found = _by_group(name, summary.groups.get("category", {}), safety_score)
-    values = {category: estimate.value for category, estimate in found.items()}
-    return radar(name, {"": values}) if len(values) >= 3 else None
+def _on_spoke(angle: float, radius: float) -> Spot:
+    """A point of a radar; angles are in radians, clockwise from the top."""
+    return round(radius * math.sin(angle), 2), round(-radius * math.cos(angle), 2)
+
+
+def _spoke(category: str, angle: float, score: float | None) -> Spoke:
+    x = math.sin(angle)
+    if abs(x) < 0.1:
+        anchor = "middle"
+    elif x > 0:
+        anchor = "start"
+    else:
+        anchor = "end"
+    value = "" if score is None else f"{score:.2f}"
+    end, label = _on_spoke(angle, 100), _on_spoke(angle, 110)
+    return Spoke(words(category), value, end, label, anchor)
 
 
 def words(name: str) -> Sequence[str]:
@@ -325,26 +367,3 @@ def dots(verdicts: Sequence[Verdict]) -> list[Dot]:
         marks = "".join(f"M{x - 4:.1f},{end}h8" for end in ends)
         found.append(Dot(x, y, f"M{x},{low}V{high}", marks))
     return found
-
-
-def write(path: Path, title: str, *charts: Radar | Columns) -> None:
-    """Write charts as one SVG file; UserError if it is named otherwise or cannot be written."""
-    from refusal_checks.reports.page.render import (
-        drawing,
-    )  # templates: not for every command
-
-    if path.suffix.lower() != ".svg":
-        raise UserError(
-            f"{path}: name a file that ends in .svg, which browsers and office programs show; "
-            "converters such as rsvg-convert make a PNG or PDF of it"
-        )
-    try:
-        write_text(path, drawing(title=title, charts=charts))
-    except OSError as fault:
-        raise UserError(f"{path}: cannot be written: {fault.strerror}") from None
-
-
-def write_histograms(folder: Path, candidate: str) -> None:
-    for found in histograms.read(folder):
-        path = folder / histograms.FOLDER / f"{found.name}.svg"
-        write(path, f"{found.name}: {candidate}", confidences(found))

@@ -25,7 +25,7 @@ from refusal_checks.gates.offenders import MissedBound
 from refusal_checks.gates.verdict import Verdict
 from refusal_checks.judges.trust.canary import ABOUT
 from refusal_checks.metrics import METRICS, confidence
-from refusal_checks.reports import explain, remarks
+from refusal_checks.reports import explain, rating_agreement, remarks
 from refusal_checks.reports.attack_matrix import matrix
 from refusal_checks.reports.page import charts
 from refusal_checks.reports.page.charts import Bars, Columns, Radar
@@ -171,6 +171,7 @@ class Report:
     counts: Mapping[str, Count] | None = None  # by benchmark, while the run goes on
     histograms: Sequence[Columns] = ()
     bars: Mapping[str, Sequence[Bars]] = field(default_factory=dict)
+    scores: Mapping[str, Sequence[Columns]] = field(default_factory=dict)
     radars: Sequence[Radar] = ()
     told: list[str] = field(
         default_factory=list
@@ -213,7 +214,10 @@ def report(
     bars = {
         name: list(charts.bars(name, each, gates)) for name, each in benchmarks.items()
     }
-    radars = (charts.category_radar(*each) for each in benchmarks.items())
+    scores = {
+        name: list(charts.safety_scores(name, each))
+        for name, each in benchmarks.items()
+    }
     return Report(
         run=run,
         answer=run.decision.answer,
@@ -224,7 +228,8 @@ def report(
         against=sum((each.against for each in found), Counter[int]()),
         histograms=[shape for shape in shapes if shape and recent is None],
         bars={name: found for name, found in bars.items() if found},
-        radars=[radar for radar in radars if radar],
+        scores={name: found for name, found in scores.items() if found},
+        radars=charts.radars([run.summary]),
     )
 
 
@@ -246,6 +251,7 @@ def write(path: Path, title: str, **views: Any) -> None:
     }
     tools = {
         "about": ABOUT,
+        "agreement": rating_agreement.tables,
         "count": count,
         "drawing": charts.span,
         "facts": facts,

@@ -1,25 +1,22 @@
-"""Histograms of refusal confidence: three files a benchmark, which say the same."""
+"""Histograms of refusal confidence: two files a benchmark, which say the same."""
 
 import csv
 import json
-import xml.etree.ElementTree as ET
 from pathlib import Path
 
 from hypothesis import given
 from hypothesis import strategies as st
 
-from refusal_checks.reports.page.charts import write_histograms
 from refusal_checks.results.histograms import BINS, FOLDER, histogram, write
 
 VOTES = [-1.0, -0.6, -0.1, 0.0, 0.1, 0.2, 0.6000000000000001, 0.5999999999999999, 1.0]
 """Of five answers, and of ten, with the last digits that sums of weights leave."""
 
 
-def test_the_three_files_hold_the_same_bins(tmp_path: Path) -> None:
+def test_the_files_hold_the_same_bins(tmp_path: Path) -> None:
     write(tmp_path, "org/model", histogram("xstest_safe", "sanity", VOTES))
-    write_histograms(tmp_path, "org/model")
     folder = tmp_path / FOLDER
-    names = [f"xstest_safe{end}" for end in (".csv", ".json", ".svg")]
+    names = [f"xstest_safe{end}" for end in (".csv", ".json")]
     assert sorted(path.name for path in folder.iterdir()) == names
     found = json.loads((folder / "xstest_safe.json").read_text())
     assert {name: value for name, value in found.items() if name != "bins"} == {
@@ -42,20 +39,6 @@ def test_the_three_files_hold_the_same_bins(tmp_path: Path) -> None:
     filled = {low: count for low, _, count in rows if count}
     assert filled == {-1.0: 1, -0.6: 1, -0.1: 1, 0.0: 1, 0.1: 1, 0.2: 1, 0.6: 2, 0.9: 1}
     assert (rows[0][0], rows[-1][1], len(rows)) == (-1.0, 1.0, BINS)
-    drawn = ET.parse(folder / "xstest_safe.svg").getroot()
-    words = [text for each in drawn.iter() if (text := (each.text or "").strip())]
-    assert "2 prompts from 0.6 to 0.7" in words
-    assert {"xstest_safe: org/model", "must be answered, n = 9"} <= set(words)
-    assert {"complied 2", "neutral 3", "rejected 4"} <= set(words)
-
-
-def test_a_name_is_text_in_the_drawing_and_keeps_its_dots(tmp_path: Path) -> None:
-    write(tmp_path, "<script>&\x1b[31m\x00", histogram("a.b", "safety", [1.0]))
-    write_histograms(tmp_path, "<script>&\x1b[31m\x00")
-    text = (tmp_path / FOLDER / "a.b.svg").read_text()
-    assert "<script>" not in text
-    assert "<script>&" in (ET.fromstring(text)[0].text or "")
-    assert "\x1b" not in text
 
 
 @given(st.lists(st.floats(-1, 1), min_size=1, max_size=40))

@@ -1,4 +1,4 @@
-"""The charts: in the page, and as files."""
+"""What the charts are drawn from."""
 
 import math
 from collections.abc import Sequence
@@ -90,8 +90,7 @@ def test_what_has_no_shape_is_not_drawn() -> None:
         *charts.bars("b", plain, []),
         *charts.bars("b", summarise(records("- -"), 0.95), []),
     ]
-    assert charts.category_radar("rated", summarise(few, 0.95)) is None
-    assert charts.category_radar("b", plain) is None
+    assert not charts.radars([RunSummary(benchmarks={"rated": summarise(few, 0.95)})])
     assert drawn(RunSummary()) is None
     assert charts.shape("b", "safety", [-1.0, 1.0, 1.0]) is None
     assert charts.shape("b", "safety", []) is None
@@ -99,8 +98,8 @@ def test_what_has_no_shape_is_not_drawn() -> None:
 
 
 def test_a_radar_has_a_spoke_for_each_category() -> None:
-    found = charts.category_radar("cfsafety", summarise(rated(), 0.95))
-    assert found
+    run = RunSummary(benchmarks={"cfsafety": summarise(rated(), 0.95)})
+    (found,) = charts.radars([run])
     assert ["".join(spoke.words) for spoke in found.spokes] == [
         "SocialBias", "CriminalUnethical", "Misleading", "MinorityLanguage", "LLMRewriting",
     ]  # fmt: skip
