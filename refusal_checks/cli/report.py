@@ -14,6 +14,7 @@ from refusal_checks.cli._common import (
     open_run,
     require_target,
 )
+from refusal_checks.core import extensions
 from refusal_checks.core.errors import DataError, UserError, require_known
 from refusal_checks.reports import formats
 from refusal_checks.reports.formats import Format
@@ -75,12 +76,14 @@ def report(
 
 def _formats_by_kind() -> Mapping[str, Format]:
     """The formats that take a file: those with an option, or with a usual name of the file."""
-    found = {}
+    formats_by_kind = {}
+    names = extensions.Names("kinds of report")
     for name, module in formats.discover().items():
         if module.OPTION or formats.usual_file(module):
-            kind = module.OPTION.lstrip("-") or name
-            found[kind.replace("_", "-")] = module
-    return found
+            kind = (module.OPTION.lstrip("-") or name).replace("_", "-")
+            names.add(kind, extensions.origin(getattr(module, "__name__", name)))
+            formats_by_kind[kind] = module
+    return formats_by_kind
 
 
 def _usual_file(kind: str, module: Format) -> str:

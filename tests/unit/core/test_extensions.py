@@ -146,9 +146,9 @@ OWN = "one of refusal-checks"
             f'options of reports are called "--html", {OWN}',
         ),
         (
-            {"page": PAGE.replace("html", "radar")},
+            {"page": PAGE.replace("html", "svg")},
             report.kinds,
-            "words_page.*rename.* --radar: ",
+            f'kinds of report are called "svg", {OWN}',
         ),
         (
             {"page": "OPTION = '--page'"},
@@ -179,7 +179,7 @@ def test_a_report_format_is_a_kind_of_report_that_is_told_where_to_write(
 ) -> None:
     card = PAGE.replace("--html", "--card") + "\nHELP = 'write a card'"
     install(card=card)
-    assert {"html", "card", "radar"} <= set(report.kinds())
+    assert {"html", "card", "svg"} <= set(report.kinds())
     with pytest.raises(UserError, match="report card: give --out FILE to write a card"):
         call("report", "card", ".")
 

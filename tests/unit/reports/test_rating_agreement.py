@@ -1,5 +1,7 @@
 """Judges that rate the same answers, and one judge on prompts and their translations."""
 
+import pytest
+
 from refusal_checks.benchmarks.suites.cfsafety import CATEGORIES
 from refusal_checks.core.prompts import Prompt
 from refusal_checks.core.records import Completion, Record, Vote
@@ -34,20 +36,19 @@ def run(**factors: float) -> RunSummary:
 def test_one_judge_is_compared_with_itself_across_languages() -> None:
     (table,) = tables(run())
     assert table.about == "the judge on prompts and their translations"
-    # PromptLeakage and ReverseExposure pair row 0 with row 1250.
-    assert [(row.category, row.n) for row in table.rows] == [
-        ("PromptLeakage", 5),
-        ("ReverseExposure", 5),
-        ("all", 10),
-    ]
-    assert table.rows[0][2:] == (1.0, 1.0, 0.0)
+    # Its Chinese prompts are rows 0 to 1249, each 1,250 rows before its translation.
+    row = next(row for row in table.rows if row.category == "ReverseExposure")
+    assert row == Row("ReverseExposure", 5, pytest.approx(1.0), pytest.approx(1.0), 0.0)
+    assert table.rows[-1].category == "all"
 
 
 def test_judges_are_compared_by_category() -> None:
     judges, *translations = tables(run(A=1.0, B=0.5))
     assert judges.about == "A and B on the same answers"
     assert [row.category for row in judges.rows] == [*CATEGORIES, "all"]
-    assert judges.rows[-1] == Row("all", 100, 1.0, 1.0, 1.0)
+    assert judges.rows[-1] == Row(
+        "all", 100, pytest.approx(1.0), pytest.approx(1.0), pytest.approx(1.0)
+    )
     assert len(translations) == 2
 
 

@@ -26,7 +26,13 @@ def test_a_radar_has_a_line_for_each_run_and_each_category_a_histogram(
     runs = [run(tmp_path / "1"), run(tmp_path / "2", "org/two"), run(tmp_path / "3")]
     svg.write(runs, tmp_path / "new" / "charts.svg")
     shown = words(tmp_path / "new" / "charts.svg")
-    for expected in ("1 one", "2 two", "3 one", "LLM Rewriting", "safety score, n = 6"):
+    for expected in (
+        "1 org/one",
+        "2 org/two",
+        "3 org/one",
+        "LLM Rewriting",
+        "score, n = 6",
+    ):
         assert expected in shown
 
 
@@ -47,5 +53,5 @@ def test_equal_figures_make_equal_files_and_names_are_text(tmp_path: Path) -> No
 def test_what_cannot_be_drawn_is_named(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="these runs completed no benchmark"):
         svg.write([write_run(tmp_path / "empty", {})], tmp_path / "charts.svg")
-    with pytest.raises(UserError, match="name at most 8 runs.*9 are named"):
+    with pytest.raises(UserError, match=r"name at most 8 runs.*9 are named"):
         svg.write([run(tmp_path / "1")] * 9, tmp_path / "charts.svg")
