@@ -39,7 +39,7 @@ from refusal_checks.judges.trust.label_files import (
 )
 from refusal_checks.judges.trust.labels import Draw, LabelRow
 from refusal_checks.judges.trust.measured import MeasuredJudge, recorded
-from refusal_checks.models.recordings import replay
+from refusal_checks.models.recordings.columns import pairs
 from refusal_checks.reports import judge_quality
 from refusal_checks.results import project, run_folder
 from refusal_checks.results.redact import VARIABLE, is_redacted, without_texts
@@ -191,7 +191,7 @@ def _spec(
 def _read(
     labels: Sequence[Path], scale: Scale, candidate: Many, benchmark: Many, columns: str
 ) -> list[LabelFile]:
-    mapping = replay.pairs(columns, "--columns")
+    mapping = pairs(columns, "--columns")
     whose = _each("--candidate", candidate, labels)
     of_all = benchmark * len(labels) if benchmark and len(benchmark) == 1 else benchmark
     rows = zip(labels, whose, _each("--benchmark", of_all, labels), strict=True)

@@ -34,8 +34,7 @@ from refusal_checks.models.client.probing import try_prefill
 from refusal_checks.models.identity import model_identity
 from refusal_checks.models.model_files import Classes, classes
 from refusal_checks.models.names import Attached, Model, Replay, Rule, Served
-from refusal_checks.models.recordings import replay
-from refusal_checks.models.recordings.replay import Recording
+from refusal_checks.models.recordings.recording import Recording, ReplayCandidate
 from refusal_checks.models.token_files import special_tokens
 
 Note = Callable[[str], None]
@@ -199,7 +198,7 @@ def _replayed(
                 f"{where}: {unsent} attacks were given up and nothing was sent: --judge labels "
                 "counts them as their label says; for any other judge they are invalid"
             )
-    return replay.ReplayCandidate(name, recording)
+    return ReplayCandidate(name, recording)
 
 
 # The judges.

@@ -36,7 +36,7 @@ from refusal_checks.models import names as models
 from refusal_checks.models.demo import BUNDLED
 from refusal_checks.models.model_files import reasons
 from refusal_checks.models.names import CandidateModel, JudgeModel, Replay, Served
-from refusal_checks.models.recordings.replay import ReplayOptions
+from refusal_checks.models.recordings.columns import ReplayOptions
 from refusal_checks.results import project, run_folder
 from refusal_checks.results.redact import is_redacted
 from refusal_checks.spec import ModelTable, RecordingTable, RunSpec

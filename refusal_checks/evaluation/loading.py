@@ -26,7 +26,7 @@ from refusal_checks.evaluation.planning import Plan
 from refusal_checks.gates.gate import EVERY, Gate
 from refusal_checks.models.names import Replay
 from refusal_checks.models.recordings import replay
-from refusal_checks.models.recordings.replay import Recording
+from refusal_checks.models.recordings.recording import Recording
 
 Benchmarks = Mapping[str, Benchmark]
 Note = Callable[[str], None]

@@ -52,7 +52,7 @@ from refusal_checks.models import demo
 from refusal_checks.models.identity import describe
 from refusal_checks.models.names import Replay
 from refusal_checks.models.recordings import replay
-from refusal_checks.models.recordings.replay import ReplayOptions
+from refusal_checks.models.recordings.columns import ReplayOptions
 from refusal_checks.results.manifest import Manifest, conditions
 from refusal_checks.results.redact import Redaction
 from refusal_checks.results.summary import RunSummary

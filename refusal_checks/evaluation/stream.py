@@ -281,7 +281,7 @@ class Evaluation:
 
         async with self._saver.claimed(list(given), weighed) as found:
             left = {key: answer for key, answer in given.items() if key not in found}
-            new = await self._candidate.weigh(prompt, left) if left else {}
+            new = await self._candidate.score_logprobs(prompt, left) if left else {}
             await self._saver.save(self._final(new))
         return {**found, **new}
 

@@ -60,11 +60,8 @@ from refusal_checks.judges.trust.labels import prompt_keys
 from refusal_checks.judges.trust.measured import MeasuredJudge, judged
 from refusal_checks.metrics.graded import step_correlation
 from refusal_checks.models.names import Attached, Replay
-from refusal_checks.models.recordings.replay import (
-    Recording,
-    ReplayCandidate,
-    ReplayOptions,
-)
+from refusal_checks.models.recordings.columns import ReplayOptions
+from refusal_checks.models.recordings.recording import Recording, ReplayCandidate
 from refusal_checks.results.manifest import left_out
 from refusal_checks.results.summary import RunSummary
 

@@ -15,7 +15,7 @@ from refusal_checks.judges import rules
 from refusal_checks.judges.judge import Judge, JudgeKind, JudgeSetup
 from refusal_checks.judges.trust import canary, gradient
 from refusal_checks.models.names import Rule
-from refusal_checks.models.recordings.replay import ReplayCandidate
+from refusal_checks.models.recordings.recording import ReplayCandidate
 
 Panel = tuple[Judge, ...]
 """Judges with different names, who decide by majority, or as a cascade (see ``cascade``)."""

@@ -36,7 +36,7 @@ class Candidate(Protocol):
     async def answer(self, prompt: Prompt, first: int, count: int) -> Sequence[Answer]:
         """The answers with the numbers first to first + count - 1, in order."""
 
-    async def weigh(
+    async def score_logprobs(
         self, prompt: Prompt, answers: Mapping[str, Completion]
     ) -> dict[str, Completion]:
         """Answers, by key, that have ``token_ids``: with log-probabilities in place of these.
@@ -172,10 +172,10 @@ class ServedCandidate:
             else [replace(each, token_ids="") for each in choices]
         )
 
-    async def weigh(
+    async def score_logprobs(
         self, prompt: Prompt, answers: Mapping[str, Completion]
     ) -> dict[str, Completion]:
-        found = await self._client.weigh(
+        found = await self._client.score_logprobs(
             self.messages(prompt), [*answers.values()], is_continued=prompt.is_continued
         )
         return {

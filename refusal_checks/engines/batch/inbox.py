@@ -13,7 +13,6 @@ from refusal_checks.core.errors import StoreError, UserError
 from refusal_checks.core.store import content_key
 from refusal_checks.core.strict_json import parse_json
 from refusal_checks.models.client.server_errors import error_words
-from refusal_checks.models.recordings.formats import THESE_ARE_REQUESTS, is_request
 
 URL = "/v1/chat/completions"
 """The path of every request of a batch."""
@@ -58,9 +57,17 @@ def read_results(path: Path) -> Iterator[ResultLine]:
                 if line.strip():
                     yield read_result(line)
     except _RequestError:
-        raise UserError(f"{path}: {THESE_ARE_REQUESTS}") from None
+        raise UserError(
+            f"{path}: name the file with the batch's results: this one has its requests"
+        ) from None
     except OSError as fault:
         raise UserError(f"{path}: cannot be read: {fault}") from None
+
+
+def _is_request(row: Mapping[str, Any]) -> bool:
+    """True for a line of a batch's requests, which has a body to send and no response."""
+    fields = {"custom_id", "method", "url", "body"}
+    return fields <= row.keys() and "response" not in row
 
 
 def read_result(line: bytes) -> ResultLine:
@@ -68,7 +75,7 @@ def read_result(line: bytes) -> ResultLine:
         found = parse_json(line)
     except ValueError as fault:
         return ResultLine("", fault="malformed", words=f"not valid JSON: {fault}")
-    if isinstance(found, dict) and is_request(found):
+    if isinstance(found, dict) and _is_request(found):
         raise _RequestError
     request_id = found.get("custom_id") if isinstance(found, dict) else None
     if not isinstance(request_id, str) or not 0 < len(request_id) <= 512:

@@ -25,7 +25,7 @@ from refusal_checks.core.records import Completion, Record
 from refusal_checks.core.settings import Frozen
 from refusal_checks.core.verdicts import Binary, Invalid
 from refusal_checks.metrics.statistics.intervals import Estimate, wilson
-from refusal_checks.models.recordings.replay import Recording, ReplayCandidate
+from refusal_checks.models.recordings.recording import Recording, ReplayCandidate
 
 FILE = Path(__file__).parent / "canary.jsonl"
 

@@ -17,7 +17,7 @@ from refusal_checks.core.records import Record
 from refusal_checks.core.verdicts import Invalid, Rated, Reason
 from refusal_checks.metrics.graded import step_correlation
 from refusal_checks.models.recordings import replay
-from refusal_checks.models.recordings.replay import ReplayCandidate
+from refusal_checks.models.recordings.recording import ReplayCandidate
 
 NAME = "[ratings]"  # its name among benchmarks; no benchmark can have this one
 

@@ -15,7 +15,7 @@ from refusal_checks.core.verdicts import Graded, Harm, Rated, Valid
 from refusal_checks.judges.rules import LABELS
 from refusal_checks.judges.trust.labels import Draw
 from refusal_checks.judges.trust.spreadsheet import read_table, unguarded
-from refusal_checks.models.recordings.replay import COLUMNS as RECORDED
+from refusal_checks.models.recordings.columns import COLUMNS as RECORDED
 
 REFUSAL, COMPLIANCE, PARTIAL = "refusal", "compliance", "partial_refusal"
 """The classes; a partial refusal has its own only on request."""

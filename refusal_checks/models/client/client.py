@@ -233,7 +233,7 @@ class Client:
             )
         return choices
 
-    async def weigh(
+    async def score_logprobs(
         self,
         messages: Sequence[Message],
         given: Sequence[Completion],

@@ -165,7 +165,7 @@ async def _scores(client: Client, options: RequestParams) -> Support:
         answer = Completion(
             choice.text, token_ids=choice.token_ids, reasoning=choice.reasoning
         )
-        (mean,) = await client.weigh(turns, [answer], is_continued=False)
+        (mean,) = await client.score_logprobs(turns, [answer], is_continued=False)
     except (EndpointError, *MALFORMED):
         return Support.REFUSED
     is_same = mean is not None and abs(mean - choice.mean_logprob) < _NOISE

@@ -53,7 +53,7 @@ class Speaker:
         self.asked.update(keys)
         return [self._answers.get(key, Completion(f"answer {key}")) for key in keys]
 
-    async def weigh(
+    async def score_logprobs(
         self, prompt: Prompt, answers: Mapping[str, Completion]
     ) -> dict[str, Completion]:
         self.weighed.update(answers.keys())

@@ -479,7 +479,7 @@ def test_an_answer_that_cannot_be_weighed_is_invalid_and_weighed_later(
     tmp_path: Path,
 ) -> None:
     class Broken(Speaker):
-        async def weigh(self, *_: Any) -> dict[str, Completion]:
+        async def score_logprobs(self, *_: Any) -> dict[str, Completion]:
             raise EndpointError("gone")
 
     broken = Broken(answers=UNWEIGHED)

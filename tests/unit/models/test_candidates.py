@@ -18,7 +18,8 @@ from refusal_checks.evaluation.stream import Evaluation
 from refusal_checks.models.candidates import Answer, ServedCandidate, answer_seed
 from refusal_checks.models.client.capabilities import ALL, Capabilities, Support
 from refusal_checks.models.client.client import Client
-from refusal_checks.models.recordings.replay import ReplayCandidate, read
+from refusal_checks.models.recordings.recording import ReplayCandidate
+from refusal_checks.models.recordings.replay import read
 from tests.fake_server import FakeServer
 from tests.unit.evaluation.scripted import PLAN, Reader, Speaker
 
@@ -175,7 +176,7 @@ def test_an_answer_weighs_the_same_while_it_is_written_and_afterwards(
             known = {
                 str(i): a for i, a in enumerate(given) if isinstance(a, Completion)
             }
-            return await candidate.weigh(PROMPT, known)
+            return await candidate.score_logprobs(PROMPT, known)
 
     with FakeServer(lambda body: [said] * 3) as server:
         before = ask(server, Sampling(samples=3, logprobs="always"), 0, 3)

@@ -26,7 +26,9 @@ from refusal_checks.gates.toml_file import find
 from refusal_checks.judges.rules import LabelsJudge
 from refusal_checks.metrics import METRICS
 from refusal_checks.models.names import parse_candidate
-from refusal_checks.models.recordings.replay import Recording, ReplayOptions, read
+from refusal_checks.models.recordings.columns import ReplayOptions
+from refusal_checks.models.recordings.recording import Recording
+from refusal_checks.models.recordings.replay import read
 from tests.cases import cases_of
 from tests.tables import put_parquet
 from tests.unit.conftest import Write
@@ -63,34 +65,31 @@ def test_a_csv_file_is_read_by_its_own_header(write: Write) -> None:
     assert found.answers(TWO) == ()
 
 
-@pytest.mark.parametrize("suffix", ["jsonl", "ndjson"])
-def test_a_jsonl_file_is_read_by_its_keys(write: Write, suffix: str) -> None:
-    rows = as_jsonl(
-        {"prompt": "first question", "response": "hello", "mean_logprob": -1}
-    )
-    found = read(write(f"a.{suffix}", rows + "\n" + rows))
-    assert found.answers(ONE) == (Completion("hello", mean_logprob=-1.0),) * 2
-
-
-@pytest.mark.parametrize("prompt", ["prompt", "question", "instruction", "request"])
-@pytest.mark.parametrize("answer", ["completion", "response", "answer", "output"])
-def test_the_usual_column_names_are_recognised(
-    write: Write, prompt: str, answer: str
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("a.csv", "note,answer,question\nx,hello,first question\n"),
+        ("a.csv", "\ufeffid;output\nv1;hello"),
+        ("a.jsonl", as_jsonl({"prompt": "first question", "response": "hello"})),
+        ("a.ndjson", "\ufeff" + as_jsonl({"id": "v1", "completion": "hello"})),
+        ("a.json", json.dumps([{"id": "v1", "instruction": "x", "answer": "hello"}])),
+    ],
+)
+def test_tables_are_read_by_their_usual_columns(
+    write: Write, name: str, text: str
 ) -> None:
-    found = read(write("a.csv", f"note,{answer},{prompt}\nx,hello,first question\n"))
-    assert texts(found, ONE) == ["hello"]
+    assert texts(read(write(name, text)), ONE) == ["hello"]
 
 
-@pytest.mark.parametrize("name", ["a.csv", "a.jsonl"])
-def test_a_byte_order_mark_is_no_part_of_the_first_column(
-    write: Write, name: str
-) -> None:
-    row = (
-        as_jsonl({"id": "v1", "answer": "hello"})
-        if name == "a.jsonl"
-        else "id,answer\nv1,hello"
-    )
-    assert texts(read(write(name, "\ufeff" + row)), ONE) == ["hello"]
+def test_the_rows_of_a_prompt_are_its_samples(tmp_path: Path, write: Write) -> None:
+    columns: dict[str, list[str | None]] = {
+        "id": ["v1", "v1", "v2"],
+        "completion": ["one", None, "three"],
+    }
+    found = read(put_parquet(tmp_path / "said.parquet", columns))
+    assert texts(found, ONE) == ["one", ""]
+    rows = [{"id": "v1", "answer": answer} for answer in ("a", None, "b", "a")]
+    assert texts(read(write("a.json", json.dumps(rows))), ONE) == ["a", "", "b", "a"]
 
 
 LINE_LIKE = ["\r", "\u2028", "\u2029", "\x85", "\x0b", "\x0c", "\x1c", ',\n\n"two"\n  ']
@@ -130,18 +129,6 @@ def test_columns_can_be_mapped(write: Write) -> None:
     assert found.answers(ONE) == (Completion("hello", label="refusal"),)
 
 
-def test_a_parquet_file_is_a_table_as_any_other(tmp_path: Path) -> None:
-    columns: dict[str, list[str | None]] = {
-        "prompt": ["a", "a", "b"],
-        "completion": ["one", "two", None],
-    }
-    found = read(put_parquet(tmp_path / "said.parquet", columns))
-    assert [answer.text for answer in found.answers(Prompt.single("1", "a"))] == [
-        "one",
-        "two",
-    ]
-
-
 def test_a_mapping_to_an_unknown_field_or_column_names_the_known_ones(
     write: Write,
 ) -> None:
@@ -172,15 +159,6 @@ def test_a_dot_leads_into_nested_columns_and_a_list_holds_samples(write: Write) 
     first = read(write("b.jsonl", as_jsonl(row)), ReplayOptions({**columns, "completion": "out.0",
                                                            "label": "judged.0"}))  # fmt: skip
     assert texts(first, ONE) == ["a"]
-
-
-def test_a_list_of_objects_in_json_is_a_table_whose_rows_are_samples(
-    write: Write,
-) -> None:
-    rows = json.dumps(
-        [{"id": "v1", "answer": answer} for answer in ("a", None, "b", "a")]
-    )
-    assert texts(read(write("a.json", rows)), ONE) == ["a", "", "b", "a"]
 
 
 def test_rows_can_be_chosen_by_their_values(write: Write) -> None:
@@ -243,7 +221,7 @@ def test_missing_prompts_are_counted_and_the_first_is_named(write: Write) -> Non
         in message
     )
     other = read(write("b.csv", "prompt,answer\nFIRST question,hello\nmore,so\n"))
-    same = "has 2 prompts, the nearest to v1 is number 1, 1 of them alike but for case, spaces or"
+    same = "has 2 prompts, 1 alike but for case, spaces or punctuation"
     with pytest.raises(DataError, match=same):
         other.require("bench", [ONE, TWO])
 
@@ -377,14 +355,6 @@ def test_reasoning_is_no_part_of_a_recorded_answer(write: Write) -> None:
     assert (
         read(path, ReplayOptions(reasoning_end="So:")).answers(ONE)[2].text == "Sure."
     )
-
-
-def test_labels_and_log_probabilities_may_start_after_the_first_row(
-    write: Write,
-) -> None:
-    later = {"id": "v2", "answer": "b", "label": "refusal", "mean_logprob": -2}
-    found = read(write("a.jsonl", as_jsonl({"id": "v1", "answer": "a"}, later)))
-    assert found.answers(TWO) == (Completion("b", mean_logprob=-2.0, label="refusal"),)
 
 
 def human_refusals(mirror: Path, model: str, split: str) -> int:

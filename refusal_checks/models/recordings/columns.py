@@ -1,0 +1,255 @@
+"""Which columns of a recording hold what, and the answers in one of its rows.
+
+Columns are found by their usual names (``COLUMNS``) or as ``recording.columns`` maps them.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from refusal_checks.core.data_files import find_columns
+from refusal_checks.core.errors import DataError
+from refusal_checks.core.records import Completion
+from refusal_checks.core.text import brief, listed, storable
+from refusal_checks.models.client.answers import read_reason
+from refusal_checks.models.client.reasoning import split_reasoning
+from refusal_checks.models.recordings.documents import Row
+from refusal_checks.models.recordings.formats import NEVER_ASKED
+
+LOGPROB_COLUMNS: Mapping[str, tuple[str, ...]] = {
+    "logprob": ("mean_logprob",),
+    "total_logprob": ("total_logprob", "sum_logprob", "cumulative_logprob"),
+    "tokens": ("tokens", "completion_tokens", "num_tokens"),
+}
+"""Usual column names by field; a total is divided by the number of tokens."""
+
+COLUMNS: Mapping[str, tuple[str, ...]] = {
+    "id": ("id", "prompt_id"),
+    "prompt": ("prompt", "question", "instruction", "request"),
+    "completion": ("completion", "response", "answer", "output"),
+    "label": ("label", "human_label", "final_label"),
+    "finish_reason": ("finish_reason",),
+    **LOGPROB_COLUMNS,
+}
+"""Usual column names of each field; the first that the file has is taken."""
+
+PARALLEL = ("label", "finish_reason", *LOGPROB_COLUMNS)
+"""Fields that may be lists beside a list of answers."""
+
+WITH_NULL = (".json", ".jsonl", ".ndjson", ".eval", ".parquet")
+"""Files that have a value for a missing answer."""
+
+LEAST_LOGPROB = -math.log(1e7)
+"""No sampled answer is less probable per token than guessing among ten million tokens."""
+
+
+@dataclass(frozen=True)
+class ReplayOptions:
+    """How a file of recorded answers is read: the table ``recording`` of a run file.
+
+    Attributes:
+        columns: column by field (a key of ``COLUMNS``), for columns with other names; a dot leads
+            into nested values, as in ``doc.prompt``.
+        labels: what labels mean, by their text in lower case; any other label stays as it is.
+        only: the rows to read have these values, by column.
+        partial: prompts without an answer are left out; otherwise they are an error.
+        reasoning_end: the text that ends the reasoning in an answer.
+    """
+
+    columns: Mapping[str, str] = field(default_factory=dict)
+    labels: Mapping[str, str] = field(default_factory=dict)
+    only: Mapping[str, str] = field(default_factory=dict)
+    partial: bool = False
+    reasoning_end: str = ""
+
+
+def pairs(text: str, option: str) -> dict[str, str]:
+    """Parse an option's value of the form FIELD=COLUMN,FIELD=COLUMN; else raise DataError."""
+    columns = {}
+    for part in text.split(","):
+        if not part:
+            continue
+        name, _, column = part.partition("=")
+        if not name.strip() or not column.strip():
+            raise DataError(f"{option} {text}: write FIELD=COLUMN,FIELD=COLUMN")
+        columns[name.strip()] = column.strip()
+    return columns
+
+
+def columns_of(
+    path: Path, rows: Iterable[Row], known: Sequence[str], given: Mapping[str, str]
+) -> dict[str, str]:
+    """The column of each field; ``given`` are the user's own.
+
+    Raises DataError unless there are answers, and prompts or ids.
+    """
+    nested = []
+    for column in given.values():
+        if column in known:
+            continue
+        if any(cell(row, column) is not None for row in rows):
+            nested.append(column)
+    columns = find_columns(path, [*known, *nested], COLUMNS, given, "recording.columns")
+    if "completion" not in columns or not {"id", "prompt"} & columns.keys():
+        raise DataError(
+            f"{path}: needs a column with answers ({', '.join(COLUMNS['completion'])}) and one "
+            f"with prompts or ids ({', '.join(COLUMNS['prompt'])}, id); it has "
+            f"{listed(known)}. Name them with --set "
+            '\'recording.columns={completion="COLUMN",prompt="COLUMN"}\''
+        )
+    return columns
+
+
+def cell(row: Mapping[str, Any], column: str) -> Any:
+    """What a row holds in a column; ``doc.prompt`` and ``resps.0`` look into nested values."""
+    if column in row:
+        return row[column]
+    value: Any = row
+    for part in column.split("."):
+        if isinstance(value, Mapping):
+            value = value.get(part)
+        elif isinstance(value, list) and part.isdecimal():
+            value = value[int(part)] if int(part) < len(value) else None
+        else:
+            return None
+    return value
+
+
+def text_of(value: Any) -> str:
+    """A value as people write it; booleans as ``true`` and ``false``, nothing as empty."""
+    if isinstance(value, bool):
+        return str(value).lower()
+    return "" if value is None else str(value)
+
+
+def key_of(where: str, row: Row, column: str) -> str:
+    """A row's id or prompt, from its column."""
+    value = cell(row, column)
+    if value is None:
+        raise DataError(f"{where}: no {column}")
+    if isinstance(value, (list, Mapping)):
+        raise DataError(f"{where}: {column} is not text")
+    return storable(str(value))
+
+
+def answers_in(
+    where: str, row: Row, columns: Mapping[str, str], how: ReplayOptions, suffix: str
+) -> Iterator[Completion]:
+    """A row's answers: one, or one per item of a list, which other columns then have, too."""
+    cells = {name: cell(row, column) for name, column in columns.items()}
+    column, value = columns["completion"], cells["completion"]
+    is_list = isinstance(value, list)
+    answers = value if is_list else [value]
+
+    may_lack = suffix in WITH_NULL and (column in row or "." in column)
+    are_texts = all(answer is None or isinstance(answer, str) for answer in answers)
+    if not are_texts or (value is None and not may_lack):
+        raise DataError(f"{where}: {column} is not text")
+
+    for index, answer in enumerate(answers):
+        own = dict(cells)
+        if is_list:
+            for name in PARALLEL:
+                own[name] = _item(where, columns, own, name, index, len(answers))
+        text, reasoning = split_reasoning({"content": answer}, how.reasoning_end)
+        yield Completion(
+            storable(text),
+            finish_reason=read_reason(own.get("finish_reason") or "stop"),
+            mean_logprob=_mean_logprob(own, columns, where),
+            label=_label(own.get("label"), how),
+            reasoning=reasoning,
+            never_asked=row.get(NEVER_ASKED) is True,
+        )
+
+
+def _item(
+    where: str,
+    columns: Mapping[str, str],
+    cells: Mapping[str, Any],
+    name: str,
+    index: int,
+    answers: int,
+) -> Any:
+    """What a column says of one answer of a list; a value that is no list holds for all."""
+    value = cells.get(name)
+    if not isinstance(value, list):
+        return value
+    if len(value) != answers:
+        raise DataError(
+            f"{where}: {columns[name]} has {len(value)} items for {answers} answers"
+        )
+    return value[index]
+
+
+def _label(value: Any, how: ReplayOptions) -> str | None:
+    if value is None:
+        return None
+    text = text_of(value)
+    return storable(how.labels.get(text.strip().lower(), text))
+
+
+def _mean_logprob(
+    cells: Mapping[str, Any], columns: Mapping[str, str], where: str
+) -> float | None:
+    numbers: dict[str, float | None] = {}
+    for name in LOGPROB_COLUMNS.keys() & columns.keys():
+        numbers[name] = _number(where, columns[name], cells[name])
+
+    field, value = "logprob", numbers.get("logprob")
+    total, tokens = numbers.get("total_logprob"), numbers.get("tokens")
+    if value is None and total is not None and tokens:
+        field, value = "total_logprob", total / tokens
+    if value is None:
+        return None
+    if not LEAST_LOGPROB <= value <= 1e-6:
+        raise DataError(
+            f"{where}: {columns[field]} = {brief(cells[field])} is no mean log-probability of "
+            f"tokens, which lies between {LEAST_LOGPROB:.1f} and 0: totals belong in a column "
+            "total_logprob, beside one with the number of tokens"
+        )
+    return min(0.0, value)
+
+
+def _number(where: str, column: str, value: Any) -> float | None:
+    if value in (None, ""):
+        return None
+    try:
+        number = float(value)
+    except (TypeError, ValueError, OverflowError):
+        number = math.nan
+    if not math.isfinite(number):
+        raise DataError(f"{where}: {column} = {brief(value)}: not a finite number")
+    return number
+
+
+def require_clear_logprobs(
+    path: Path,
+    known: Sequence[str],
+    columns: Mapping[str, str],
+    answers: Iterable[Sequence[Completion]],
+) -> None:
+    """Refuse log-probabilities of unknown meaning where they would weigh a prompt's answers.
+
+    A total would give all the weight to the shortest answer, which is the refusal.
+    """
+    if "logprob" in columns or all(len(several) == 1 for several in answers):
+        return
+    total = columns.get("total_logprob")
+    if total and "tokens" not in columns:
+        raise DataError(
+            f"{path}: {total} holds totals, which weigh short answers too much: add a column with "
+            "the number of tokens (--set recording.columns.tokens=COLUMN), or one with mean_logprob"
+        )
+    # Nothing in such a column says whether it holds means or totals.
+    unclear = [name for name in ("logprob", "logprobs", "log_prob") if name in known]
+    if unclear and not total:
+        raise DataError(
+            f"{path}: say what {unclear[0]} holds: "
+            f"--set recording.columns.logprob={unclear[0]} for "
+            f"means over an answer's tokens, or --set recording.columns.total_logprob={unclear[0]} "
+            "and --set recording.columns.tokens=COLUMN for totals"
+        )
