@@ -27,8 +27,8 @@ from refusal_checks.core.verdicts import Binary
 from refusal_checks.evaluation.config import EngineConfig, paces, read_judges
 from refusal_checks.evaluation.interrupts import Watch
 from refusal_checks.evaluation.trust import measure
-from refusal_checks.judges.trust import calibration
-from refusal_checks.judges.trust import labels as sheets
+from refusal_checks.judges.trust import calibration, draws
+from refusal_checks.judges.trust.draws import Draw, LabelRow
 from refusal_checks.judges.trust.label_files import (
     LabelFile,
     Partial,
@@ -37,7 +37,6 @@ from refusal_checks.judges.trust.label_files import (
     read_label_file,
     require_distinct,
 )
-from refusal_checks.judges.trust.labels import Draw, LabelRow
 from refusal_checks.judges.trust.measured import MeasuredJudge, recorded
 from refusal_checks.models.recordings.columns import pairs
 from refusal_checks.reports import judge_quality
@@ -289,11 +288,11 @@ def sample_for_labels(
             "of a run is shown"
         )
     folder = open_run(run, runs)
-    drawn = sheets.sample(_answers(folder, seed, benchmark), n)
+    drawn = draws.sample(_answers(folder, seed, benchmark), n)
     path = out or folder.path / "labels.csv"
     try:
         with path.open("xb") as file:
-            file.write(sheets.to_csv(row for group in drawn for row in group))
+            file.write(draws.to_csv(row for group in drawn for row in group))
     except FileExistsError:
         raise DataError(
             f"{path}: name another file: this one exists and may hold labels"
@@ -346,7 +345,7 @@ def _answers(folder: RunFolder, seed: int, wanted: list[str] | None) -> list[Lab
                 f"ended after {figures.prompts}"
             )
         draw = Draw(resolved(folder.path).name, candidate, name, seed)
-        found += sheets.answers(draw, records)
+        found += draws.answers(draw, records)
     if not found:
         raise DataError(
             f"{folder.path}: name a run or a benchmark whose judge tells refusal from compliance: "

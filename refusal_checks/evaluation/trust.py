@@ -55,8 +55,8 @@ from refusal_checks.judges.trust import canary, gradient
 from refusal_checks.judges.trust.calibration import JudgeIdentity, joined, require_judge
 from refusal_checks.judges.trust.canary import JudgeCheck, JudgeFloors
 from refusal_checks.judges.trust.correction import require_information
+from refusal_checks.judges.trust.draws import prompt_keys
 from refusal_checks.judges.trust.label_files import LabelFile, Scale, replayed
-from refusal_checks.judges.trust.labels import prompt_keys
 from refusal_checks.judges.trust.measured import MeasuredJudge, judged
 from refusal_checks.metrics.graded import step_correlation
 from refusal_checks.models.names import Attached, Replay

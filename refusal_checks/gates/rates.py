@@ -23,7 +23,7 @@ from refusal_checks.judges.trust import correction
 from refusal_checks.judges.trust.calibration import Calibration
 from refusal_checks.judges.trust.canary import JudgeCheck
 from refusal_checks.judges.trust.correction import LEAST, JudgeErrors
-from refusal_checks.judges.trust.labels import is_answered, prompt_keys
+from refusal_checks.judges.trust.draws import is_answered, prompt_keys
 from refusal_checks.metrics import METRICS, Metric, by_prompt
 from refusal_checks.metrics.statistics import sample_size
 from refusal_checks.metrics.statistics.intervals import Estimate

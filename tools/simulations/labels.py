@@ -23,8 +23,9 @@ from refusal_checks.core.records import Completion, Record
 from refusal_checks.core.verdicts import Binary, Label
 from refusal_checks.gates.rates import PairedScores
 from refusal_checks.judges.rules import LABELS
-from refusal_checks.judges.trust import labels
-from refusal_checks.judges.trust.labels import Draw, HumanLabels, LabelRow
+from refusal_checks.judges.trust import draws as drawing
+from refusal_checks.judges.trust.draws import Draw, LabelRow
+from refusal_checks.judges.trust.labels import HumanLabels
 from refusal_checks.metrics import METRICS
 
 MODELS = ("gpt4", "llama2orig", "mistralinstruct")
@@ -49,13 +50,13 @@ class Run:
     @cached_property
     def answers(self) -> list[LabelRow]:
         """The answers that can be drawn."""
-        return labels.answers(Draw("r", "m", "b", 0), self.records)
+        return drawing.answers(Draw("r", "m", "b", 0), self.records)
 
     @cached_property
     def truth(self) -> float:
         """The rate if people had judged every answer."""
         human = [
-            replace(each, judgement=Binary(self.people[labels.answer_key("b", each)]))
+            replace(each, judgement=Binary(self.people[drawing.answer_key("b", each)]))
             for each in self.records
         ]
         return RATE.estimate(human).value
@@ -93,7 +94,7 @@ def recorded(data: Path, model: str) -> Run:
         prompt = Prompt.single(f"{number}", row["prompt"])
         record = Record(prompt, 0, Completion(row["completion"]), Binary(judged))
         records.append(record)
-        people[labels.answer_key("b", record)] = LABELS[row["final_label"].lower()]
+        people[drawing.answer_key("b", record)] = LABELS[row["final_label"].lower()]
     return Run(records, people)
 
 
@@ -117,7 +118,7 @@ def simulated(prompts: int = 250, seed: int = 0) -> Run:
             )
             record = Record(prompt, sample, Completion(text), Binary(verdict))
             records.append(record)
-            people[labels.answer_key("b", record)] = human
+            people[drawing.answer_key("b", record)] = human
     return Run(records, people)
 
 
@@ -162,7 +163,7 @@ def coverage(
 def _sheet(run: Run, seed: int, filled: float, size: int) -> HumanLabels:
     """A drawn sheet with its first rows labelled."""
     draw = Draw("r", "m", "b", seed)
-    drawn = labels.sample([replace(row, draw=draw) for row in run.answers], size)
+    drawn = drawing.sample([replace(row, draw=draw) for row in run.answers], size)
     rows = [
         replace(row, label=run.people[row.key], where=f"row {number}")
         for number, row in enumerate(chain.from_iterable(drawn), 1)

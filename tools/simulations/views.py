@@ -25,7 +25,8 @@ from refusal_checks.gates.rates import Evidence
 from refusal_checks.judges.cascade import Cascade, SecondOpinions
 from refusal_checks.judges.trust.calibration import Calibration, JudgeIdentity
 from refusal_checks.judges.trust.correction import JudgeErrors
-from refusal_checks.judges.trust.labels import BenchmarkLabels, Draw
+from refusal_checks.judges.trust.draws import Draw
+from refusal_checks.judges.trust.labels import BenchmarkLabels
 from refusal_checks.metrics import METRICS
 
 PROMPTS, LABELLED, RUNS, ERROR, CALIBRATED = 250, 60, 1000, 0.1, 150

@@ -23,7 +23,7 @@ from refusal_checks.judges.trust.correction import LEAST, JudgeErrors
 _COUNTS = r"^\d{1,6}/\d{1,6} \d{1,6}/\d{1,6}$"
 
 Group = Collection[str] | None
-"""The prompts of a group, by ``labels.prompt_key``; None for a whole benchmark."""
+"""The prompts of a group, by ``draws.prompt_key``; None for a whole benchmark."""
 
 
 class JudgeIdentity(Frozen):

@@ -13,7 +13,7 @@ from refusal_checks.core.prompts import Prompt
 from refusal_checks.core.text import brief, listed, storable
 from refusal_checks.core.verdicts import Graded, Harm, Rated, Valid
 from refusal_checks.judges.rules import LABELS
-from refusal_checks.judges.trust.labels import Draw
+from refusal_checks.judges.trust.draws import Draw
 from refusal_checks.judges.trust.spreadsheet import read_table, unguarded
 from refusal_checks.models.recordings.columns import COLUMNS as RECORDED
 

@@ -1,44 +1,36 @@
-"""People's labels of a run's answers: which are drawn, the sheet, and what the labels may decide.
+"""People's labels of a run's answers: the sheets that hold them, and what they may decide.
 
-Each benchmark's prompts have a fixed random order, given by the draw's seed and the prompts' ids.
-A draw takes the first of them with all their answers, since a gate's figure is one of prompts. A
-partly filled, sorted or cut sheet is therefore still known to be a random sample: its labelled
-prompts are the first in that order. A prompt without a label above a labelled one was skipped,
-which may depend on its answers.
+A prompt without a label above a labelled one, in the order of its draw, was skipped. That may
+depend on its answers, so the labels are no longer a random sample (see ``draws``).
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from refusal_checks.benchmarks.attacks import as_judged
 from refusal_checks.core.data_files import header, require_in_data
-from refusal_checks.core.errors import CalibrationError, DataError, require_known
+from refusal_checks.core.errors import CalibrationError, require_known
 from refusal_checks.core.prompts import Prompt
 from refusal_checks.core.records import Record
-from refusal_checks.core.store import content_key
-from refusal_checks.core.text import brief, clean
-from refusal_checks.core.verdicts import Binary, Invalid, Label, Reason
+from refusal_checks.core.text import brief
+from refusal_checks.core.verdicts import Binary, Label
 from refusal_checks.judges.rules import LABELS
 from refusal_checks.judges.trust import spreadsheet
 from refusal_checks.judges.trust.correction import LEAST
+from refusal_checks.judges.trust.draws import (
+    Draw,
+    LabelRow,
+    Texts,
+    answer_key,
+    is_answered,
+    plain,
+    prompt_key,
+    prompt_keys,
+)
 from refusal_checks.metrics import Metric
-
-HEADER = ("label", "prompt", "answer", "key", "draw")
-
-_UNANSWERED = {
-    Reason.ENGINE_ERROR,
-    Reason.PROMPT_TOO_LONG,
-    Reason.EMPTY_ANSWER,
-    Reason.UNFINISHED_ANSWER,
-    Reason.UNCLOSED_REASONING,
-}
-"""Reasons that leave nothing to label; the others are the judge's, and change with it."""
-
-_FORM = re.compile(r"seed (-?\d{1,20}) of run (\S+) \((.*)\), benchmark (.+)")
 
 _DRAW_ONE = (
     "Draw a sheet from this run's answers with `refusal-checks sample-for-labels RUN`, or give "
@@ -46,183 +38,54 @@ _DRAW_ONE = (
     "cover every prompt"
 )
 
-Texts = tuple[str, str]  # prompt and answer, in the form of ``plain``
-
 Sample = tuple[str, int]
 """One answer of a benchmark: its prompt's id, and its index among the prompt's answers."""
 
 
-@dataclass(frozen=True)
-class Draw:
-    run: str  # its id
-    candidate: str  # as the user named it; empty if unknown
-    benchmark: str
-    seed: int
+def read_labels(paths: Sequence[Path], allow_undrawn: bool = False) -> HumanLabels:
+    """Read the sheets of one or several people.
 
-    def __str__(self) -> str:
-        """The draw as a sheet names it, which ``read`` understands."""
-        text = f"seed {self.seed} of run {self.run} ({self.candidate}), benchmark {self.benchmark}"
-        return clean(text)
+    Args:
+        allow_undrawn: also read rows that name no draw; they are found by prompt and answer.
 
-    @classmethod
-    def read(cls, text: str) -> Draw | None:
-        """The draw that a cell names; None if it names none."""
-        parts = _FORM.fullmatch(" ".join(text.split()))
-        return parts and cls(parts[2], parts[3], parts[4], int(parts[1]))
-
-    def place(self, prompt: str) -> str:
-        """A prompt's place in the random order, by its id; compare places as text."""
-        return content_key("order of labels", self.seed, self.benchmark, prompt)
-
-
-@dataclass(frozen=True)
-class LabelRow:
-    draw: Draw | None  # None in a row that was not drawn, which is found by its texts
-    key: str  # see ``answer_key``; empty in a row that was not drawn
-    prompt: str
-    answer: str
-    id: str = ""  # of the prompt; empty in a sheet that was read
-    label: Label | None = None  # None before a person gave one
-    where: str = (
-        ""  # file and row of a sheet that was read; row 1 is the first below the header
-    )
-
-    @property
-    def texts(self) -> Texts:
-        return plain(self.prompt), plain(self.answer)
-
-    @property
-    def found_by(self) -> str | Texts:
-        """What identifies its answer: the key or, without one, the texts."""
-        return self.key or self.texts
-
-
-def answer_key(benchmark: str, record: Record) -> str:
-    """The key of a row; its first letter keeps spreadsheets from reading it as a number."""
-    text = record.completion.text if record.completion else ""
-    prompt = record.prompt
-    return f"k{content_key('answer to label', benchmark, prompt.id, prompt.turns, text)[:16]}"
-
-
-def is_answered(record: Record) -> bool:
-    """True if there is an answer that people can label, whatever the judge made of it."""
-    fault = record.judgement.reason if isinstance(record.judgement, Invalid) else None
-    return record.completion is not None and fault not in _UNANSWERED
-
-
-def answers(draw: Draw, records: Iterable[Record]) -> list[LabelRow]:
-    found = []
-    for record in filter(is_answered, records):
-        assert record.completion
-        prompt, completion = as_judged(record.prompt, record.completion)
-        key = answer_key(draw.benchmark, record)
-        found.append(LabelRow(draw, key, prompt.transcript, completion.text, prompt.id))
-    return found
-
-
-def sample(rows: Iterable[LabelRow], n: int) -> list[list[LabelRow]]:
-    """The rows of drawn prompts with about n answers in all, in the order in which to label them.
-
-    Each benchmark has prompts in proportion to its size; they are a simple random sample of it.
-    How many is decided before any is drawn, so that prompts with many different answers are as
-    likely to be in it as others.
+    Raises:
+        CalibrationError: a sheet has no label or names no draw, or two rows contradict each other.
     """
-    grouped: dict[Draw, dict[str, dict[str, LabelRow]]] = {}  # by prompt, then by key
+    rows = [row for path in paths for row in read_sheet(path, allow_undrawn)]
+    first: dict[str | Texts, LabelRow] = {}
+    clashes = []
     for row in rows:
-        assert row.draw
-        grouped.setdefault(row.draw, {}).setdefault(row.id, {})[row.key] = row
-    total = sum(map(len, grouped.values()))
-    different = sum(
-        len(group) for by_prompt in grouped.values() for group in by_prompt.values()
-    )
-    count = min(total, int(n * total / max(1, different)))
-    drawn: list[tuple[str, list[LabelRow]]] = []
-    for draw, by_prompt in grouped.items():
-        share = round(count * len(by_prompt) / total)
-        if not share:
-            raise DataError(
-                f"--n {n}: ask for more, or for one benchmark with --benchmark: {draw.benchmark} "
-                f"would have no prompt, at {different} different answers to {total} prompts"
-            )
-        first = sorted(by_prompt, key=draw.place)[:share]
-        drawn += [
-            (draw.place(prompt), [*by_prompt[prompt].values()]) for prompt in first
-        ]
-    return [group for _, group in sorted(drawn, key=lambda each: each[0])]
-
-
-def to_csv(rows: Iterable[LabelRow]) -> bytes:
-    """The rows to label, without labels and without the judge's verdicts."""
-    return spreadsheet.table(
-        HEADER, (("", row.prompt, row.answer, row.key, str(row.draw)) for row in rows)
-    )
-
-
-def plain(text: str) -> str:
-    """A text in the form in which a sheet's cells are compared with a run's texts."""
-    return " ".join(spreadsheet.guarded(spreadsheet.unguarded(text)).split())
-
-
-def prompt_key(text: str) -> str:
-    """Identifies a prompt by its text, as sheets and calibrations show it."""
-    return content_key("labelled prompt", plain(text))[:16]
-
-
-def prompt_keys(prompts: Iterable[Prompt]) -> set[str]:
-    """The keys of all texts by which sheets may show these prompts."""
-    originals = [each.original for each in prompts]
-    return {
-        prompt_key(text)
-        for each in originals
-        for text in (each.transcript, each.request)
-    }
+        earlier = first.setdefault(row.found_by, row)
+        if earlier.label is not row.label:
+            clashes.append((earlier, row))
+    if clashes:
+        earlier, row = clashes[0]
+        raise CalibrationError(
+            f"{row.where}: agree on one label: {earlier.where} labels the same answer "
+            f"{earlier.label}, this row {row.label}; {len(clashes)} rows contradict others"
+        )
+    return HumanLabels(tuple(paths), tuple(rows))
 
 
 def read_sheet(path: Path, allow_undrawn: bool = False) -> list[LabelRow]:
-    """The rows of a sheet that have a label.
+    """The rows of a sheet that have a label; see ``read_labels``.
 
     Spreadsheets change the separator, the encoding, the order of rows and columns, and the case of
     what they complete; none of that matters here. Columns are found by name; others are ignored.
-    Rows that name no draw, if they are allowed, are known by their prompt and answer.
     """
-    table = [
-        {
-            " ".join(name.lower().split()): "" if c is None else str(c)
-            for name, c in row.items()
-        }
-        for row in spreadsheet.read_table(path)
-    ]
-    columns = header(table)
-    if "draw" not in columns and not allow_undrawn:
-        raise CalibrationError(
-            f"{path}: it has no column draw, so nothing says that its rows are a random sample of "
-            f"this run's answers. {_DRAW_ONE}"
-        )
-    for name in (
-        ("label", "key") if "draw" in columns else ("label", "prompt", "answer")
-    ):
-        require_in_data(name, columns, str(path))
+    table = [_cells(row) for row in spreadsheet.read_table(path)]
+    _require_columns(path, header(table), allow_undrawn)
+
     rows = []
     for number, cells in enumerate(table, 1):
-        label = "_".join(cells.get("label", "").lower().split())
-        if not label:
-            continue
-        where = f"{path}: row {number}"
-        shown = (
-            label if len(label) <= 30 else brief(label)
-        )  # a text in the wrong column
-        require_known(shown, LABELS, where, "label", CalibrationError)
-        key, draw = cells.get("key", "").strip(), Draw.read(cells.get("draw", ""))
-        if not (key and draw):
-            key, draw = "", None
-        prompt, answer = cells.get("prompt", ""), cells.get("answer", "")
-        rows.append(
-            LabelRow(draw, key, prompt, answer, label=LABELS[label], where=where)
-        )
+        row = _row(cells, f"{path}: row {number}")
+        if row is not None:
+            rows.append(row)
     if not rows:
         raise CalibrationError(
             f'{path}: fill in its column "label": no row has a label'
         )
+
     undrawn = [row for row in rows if row.draw is None]
     if undrawn and not allow_undrawn:
         raise CalibrationError(
@@ -232,17 +95,68 @@ def read_sheet(path: Path, allow_undrawn: bool = False) -> list[LabelRow]:
     return rows
 
 
+def _cells(row: Mapping[str, object]) -> dict[str, str]:
+    cells = {}
+    for name, value in row.items():
+        column = " ".join(name.lower().split())
+        cells[column] = "" if value is None else str(value)
+    return cells
+
+
+def _require_columns(path: Path, columns: Sequence[str], allow_undrawn: bool) -> None:
+    if "draw" in columns:
+        needed = ["label", "key"]
+    elif allow_undrawn:
+        needed = ["label", "prompt", "answer"]
+    else:
+        raise CalibrationError(
+            f"{path}: it has no column draw, so nothing says that its rows are a random sample of "
+            f"this run's answers. {_DRAW_ONE}"
+        )
+    for name in needed:
+        require_in_data(name, columns, str(path))
+
+
+def _row(cells: Mapping[str, str], where: str) -> LabelRow | None:
+    """A row of a sheet; None without a label."""
+    label = "_".join(cells.get("label", "").lower().split())
+    if not label:
+        return None
+    # A long label is a text in the wrong column.
+    shown = label if len(label) <= 30 else brief(label)
+    require_known(shown, LABELS, where, "label", CalibrationError)
+
+    key = cells.get("key", "").strip()
+    draw = Draw.read(cells.get("draw", ""))
+    if not (key and draw):
+        key, draw = "", None
+    return LabelRow(
+        draw,
+        key,
+        cells.get("prompt", ""),
+        cells.get("answer", ""),
+        label=LABELS[label],
+        where=where,
+    )
+
+
 @dataclass(frozen=True)
 class LabelledPrompts:
-    human: Mapping[
-        str, list[Record]
-    ]  # with people's verdicts, of prompts labelled as a whole
-    skipped: tuple[
-        str, ...
-    ]  # prompts not labelled as a whole, above one that is in the draw
-    partly: int  # prompts of which only some answers are labelled
-    is_random: bool  # every labelled prompt was drawn at random
-    total: int  # prompts
+    """The prompts of a benchmark, or of a group of it, that people labelled.
+
+    Attributes:
+        human: records with people's verdicts, by prompt; of prompts labelled as a whole.
+        skipped: prompts not labelled as a whole, above one that is, in the order of the draw.
+        partly: number of prompts of which only some answers are labelled.
+        is_random: every labelled prompt was drawn at random.
+        total: number of prompts.
+    """
+
+    human: Mapping[str, list[Record]]
+    skipped: tuple[str, ...]
+    partly: int
+    is_random: bool
+    total: int
 
     @property
     def enough(self) -> bool:
@@ -250,93 +164,117 @@ class LabelledPrompts:
 
     @property
     def is_complete(self) -> bool:
-        """True if every prompt is labelled, so that nothing was left to chance."""
+        """Whether every prompt is labelled, so that nothing was left to chance."""
         return len(self.human) == self.total
 
     @property
     def why_unused(self) -> str:
         """Why the labels decide nothing; empty if they decide."""
-        if self.enough:
-            is_sound = self.is_random or self.is_complete
-            return "" if is_sound else "not a random sample: shown, decides nothing"
-        partly = (
-            f", and only a part of the answers of {self.partly} more"
-            if self.partly
-            else ""
-        )
-        return f"labels of {len(self.human)} prompts{partly}: too few to use (at least {LEAST})"
+        if not self.enough:
+            partly = ""
+            if self.partly:
+                partly = f", and only a part of the answers of {self.partly} more"
+            return (
+                f"labels of {len(self.human)} prompts{partly}: too few to use "
+                f"(at least {LEAST})"
+            )
+        if self.is_random or self.is_complete:
+            return ""
+        return "not a random sample: shown, decides nothing"
 
     @property
     def in_words(self) -> str:
         """How many prompts are labelled, and what is missing."""
-        parts = [
-            f"{len(self.human)} of {self.total} prompts have human labels",
-            f"{self.partly} have them for a part of their answers only"
-            if self.partly
-            else "",
-            f"{len(self.skipped)} were skipped above a labelled one: label them; until then "
-            "intervals count them one way, then the other"
-            if self.skipped
-            else "",
-            self.why_unused,
-        ]
-        return "; ".join(filter(None, parts))
+        parts = [f"{len(self.human)} of {self.total} prompts have human labels"]
+        if self.partly:
+            parts.append(f"{self.partly} have them for a part of their answers only")
+        if self.skipped:
+            parts.append(
+                f"{len(self.skipped)} were skipped above a labelled one: label them; until then "
+                "intervals count them one way, then the other"
+            )
+        if self.why_unused:
+            parts.append(self.why_unused)
+        return "; ".join(parts)
 
 
 @dataclass(frozen=True)
 class BenchmarkLabels:
+    """The labels of one benchmark's answers.
+
+    Attributes:
+        answers: of each prompt, the indices of the answers that people can label.
+        draws: labelled prompts by their draw; those of rows without a draw under None.
+    """
+
     labels: Mapping[Sample, Label]
-    answers: Mapping[str, Set[int]]  # of each prompt, those that people can label
-    draws: Mapping[
-        Draw | None, Set[str]
-    ]  # labelled prompts; of rows without a draw under None
+    answers: Mapping[str, Set[int]]
+    draws: Mapping[Draw | None, Set[str]]
 
     def of(self, records: Iterable[Record]) -> LabelledPrompts:
+        """What is labelled of some of the benchmark's records."""
         grouped: dict[str, list[Record]] = {}
         for record in records:
             if record.sample in self.answers.get(record.prompt.id, ()):
                 grouped.setdefault(record.prompt.id, []).append(record)
-        labelled = {
-            name: [(name, sample) in self.labels for sample in self.answers[name]]
-            for name in grouped
-        }
-        done = {name: None for name, given in labelled.items() if all(given)}
-        skipped: dict[str, None] = {}
-        for draw, drawn in self.draws.items():
-            if draw and (places := [draw.place(name) for name in drawn & done.keys()]):
-                left = (name for name in grouped if name not in done)
-                skipped |= dict.fromkeys(
-                    name for name in left if draw.place(name) < max(places)
-                )
+
+        human: dict[str, list[Record]] = {}
+        partly = 0
+        for prompt, answered in grouped.items():
+            labelled = [
+                (prompt, index) in self.labels for index in self.answers[prompt]
+            ]
+            if all(labelled):
+                human[prompt] = [self._by_people(record) for record in answered]
+            elif any(labelled):
+                partly += 1
+
+        undrawn = self.draws.get(None, set())
         return LabelledPrompts(
-            human={
-                name: [
-                    replace(
-                        each, judgement=Binary(self.labels[name, each.sample]), votes=()
-                    )
-                    for each in grouped[name]
-                ]
-                for name in done
-            },
-            skipped=tuple(skipped),
-            partly=sum(any(given) and not all(given) for given in labelled.values()),
-            is_random=self.draws.get(None, set()).isdisjoint(done),
+            human=human,
+            skipped=self._skipped(grouped, human),
+            partly=partly,
+            is_random=undrawn.isdisjoint(human),
             total=len(grouped),
         )
 
+    def _by_people(self, record: Record) -> Record:
+        label = self.labels[record.prompt.id, record.sample]
+        return replace(record, judgement=Binary(label), votes=())
+
+    def _skipped(
+        self, prompts: Iterable[str], labelled: Mapping[str, object]
+    ) -> tuple[str, ...]:
+        """The prompts that come before a labelled one in a draw, and are not labelled."""
+        unlabelled = [prompt for prompt in prompts if prompt not in labelled]
+        skipped: dict[str, None] = {}
+        for draw, drawn in self.draws.items():
+            if draw is None:
+                continue
+            places = [draw.place(prompt) for prompt in drawn & labelled.keys()]
+            last = max(places, default="")
+            for prompt in unlabelled:
+                if draw.place(prompt) < last:
+                    skipped[prompt] = None
+        return tuple(skipped)
+
     def scores(self, metric: Metric, records: Iterable[Record]) -> dict[str, float]:
         """A metric's scores of the labelled prompts, by id; empty if some were skipped."""
-        found = self.of(records)
-        if found.skipped or not (found.is_random or found.is_complete):
+        labelled = self.of(records)
+        if labelled.skipped or not (labelled.is_random or labelled.is_complete):
             return {}
-        scores = {
-            prompt: metric.score(answers) for prompt, answers in found.human.items()
-        }
-        return {prompt: score for prompt, score in scores.items() if score is not None}
+        scores = {}
+        for prompt, answers in labelled.human.items():
+            score = metric.score(answers)
+            if score is not None:
+                scores[prompt] = score
+        return scores
 
 
 @dataclass(frozen=True)
 class HumanLabels:
+    """The labelled rows of all sheets of a run."""
+
     paths: tuple[Path, ...]
     rows: tuple[LabelRow, ...]
 
@@ -350,32 +288,30 @@ class HumanLabels:
 
     def among(self, candidate: str, others: Iterable[str]) -> HumanLabels | None:
         """The labels less those of other candidates' answers; None if there are none."""
-        kept = tuple(
-            row
-            for row in self.rows
-            if not row.draw
-            or row.draw.candidate == candidate
-            or row.draw.candidate not in others
-        )
-        return replace(self, rows=kept) if kept else None
+        rows = []
+        for row in self.rows:
+            whose = row.draw.candidate if row.draw else candidate
+            if whose == candidate or whose not in others:
+                rows.append(row)
+        return replace(self, rows=tuple(rows)) if rows else None
 
     def require_prompts(self, prompts: Iterable[Prompt], run: str) -> None:
         """Raise CalibrationError if a row without a draw matches no prompt of a run."""
-        known = prompt_keys(prompts)
-        lost = [
+        keys = prompt_keys(prompts)
+        unmatched = [
             row
             for row in self.rows
-            if not row.draw and prompt_key(row.prompt) not in known
+            if not row.draw and prompt_key(row.prompt) not in keys
         ]
-        self.require_none(lost, run)
+        self.require_none(unmatched, run)
 
     def find(
         self, benchmark: str, records: Sequence[Record], run: str
     ) -> BenchmarkLabels:
         """The labels of all of a benchmark's records; CalibrationError if a row matches none."""
-        found, lost = self.match(benchmark, records)
-        self.require_none(lost, run)
-        return found
+        labels, unmatched = self.match(benchmark, records)
+        self.require_none(unmatched, run)
+        return labels
 
     def match(
         self, benchmark: str, records: Sequence[Record]
@@ -390,32 +326,34 @@ class HumanLabels:
             for row in self.rows
             if row.draw is None or row.draw.benchmark == benchmark
         ]
-        by_text = any(row.draw is None for row in rows)
-        index: dict[str | Texts, list[Sample]] = {}
+        has_undrawn = any(row.draw is None for row in rows)
+
+        samples: dict[str | Texts, list[Sample]] = {}
         answers: dict[str, set[int]] = {}
+        prompt_texts: set[str] = set()
         for record in filter(is_answered, records):
-            keys: list[str | Texts] = [answer_key(benchmark, record)]
-            if by_text and record.completion:
-                shown, completion = as_judged(record.prompt, record.completion)
-                text = plain(completion.text)
-                keys += [
-                    (plain(each), text) for each in {shown.transcript, shown.request}
-                ]
-            for key in keys:
-                index.setdefault(key, []).append((record.prompt.id, record.sample))
             answers.setdefault(record.prompt.id, set()).add(record.sample)
-        prompts = {key[0] for key in index if isinstance(key, tuple)}
+            keys: list[str | Texts] = [answer_key(benchmark, record)]
+            if has_undrawn:
+                texts = _texts(record)
+                keys += texts
+                prompt_texts |= {prompt for prompt, _ in texts}
+            for key in keys:
+                samples.setdefault(key, []).append((record.prompt.id, record.sample))
+
         labels: dict[Sample, Label] = {}
         draws: dict[Draw | None, set[str]] = {}
-        lost = []
+        unmatched = []
         for row in rows:
             assert row.label
-            found = index.get(row.found_by, [])
-            labels |= dict.fromkeys(found, row.label)
-            draws.setdefault(row.draw, set()).update(prompt for prompt, _ in found)
-            if not found and (row.draw or row.texts[0] in prompts):
-                lost.append(row)
-        return BenchmarkLabels(labels, answers, draws), lost
+            matched = samples.get(row.found_by, [])
+            labelled = draws.setdefault(row.draw, set())
+            for sample in matched:
+                labels[sample] = row.label
+                labelled.add(sample[0])
+            if not matched and (row.draw or row.texts[0] in prompt_texts):
+                unmatched.append(row)
+        return BenchmarkLabels(labels, answers, draws), unmatched
 
     def require_none(self, unmatched: Sequence[LabelRow], run: str) -> None:
         """Raise CalibrationError if a row matches no answer of a run; see ``find``."""
@@ -430,18 +368,10 @@ class HumanLabels:
         )
 
 
-def read_labels(paths: Sequence[Path], allow_undrawn: bool = False) -> HumanLabels:
-    rows = [row for path in paths for row in read_sheet(path, allow_undrawn)]
-    first: dict[str | Texts, LabelRow] = {}
-    clashes = [
-        row
-        for row in rows
-        if first.setdefault(row.found_by, row).label is not row.label
-    ]
-    if clashes:
-        one, other = first[clashes[0].found_by], clashes[0]
-        raise CalibrationError(
-            f"{other.where}: agree on one label: {one.where} labels the same answer {one.label}, "
-            f"this row {other.label}; {len(clashes)} rows contradict others"
-        )
-    return HumanLabels(tuple(paths), tuple(rows))
+def _texts(record: Record) -> list[Texts]:
+    """The texts by which a sheet may show a record's answer."""
+    assert record.completion
+    prompt, completion = as_judged(record.prompt, record.completion)
+    answer = plain(completion.text)
+    shown = {prompt.transcript, prompt.request}
+    return [(plain(text), answer) for text in shown]

@@ -17,6 +17,7 @@ from refusal_checks.core.language import language_of
 from refusal_checks.core.verdicts import Invalid, Judgement
 from refusal_checks.judges.trust.calibration import Calibration, JudgeIdentity
 from refusal_checks.judges.trust.correction import JudgeErrors
+from refusal_checks.judges.trust.draws import prompt_key
 from refusal_checks.judges.trust.label_files import (
     COMPLIANCE,
     PARTIAL,
@@ -25,7 +26,6 @@ from refusal_checks.judges.trust.label_files import (
     LabelledAnswer,
     Scale,
 )
-from refusal_checks.judges.trust.labels import prompt_key
 from refusal_checks.metrics.statistics.descriptive import agreement
 from refusal_checks.metrics.statistics.intervals import Estimate, wilson
 

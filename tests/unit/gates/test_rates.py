@@ -31,7 +31,8 @@ from refusal_checks.judges.trust.correction import (
     prediction_powered,
     rogan_gladen,
 )
-from refusal_checks.judges.trust.labels import BenchmarkLabels, Draw, prompt_key
+from refusal_checks.judges.trust.draws import Draw, prompt_key
+from refusal_checks.judges.trust.labels import BenchmarkLabels
 from refusal_checks.metrics import METRICS, by_prompt
 from refusal_checks.metrics.statistics.intervals import Estimate
 from tests.deciding import decide

@@ -1,213 +1,25 @@
-"""The draw of answers to label: random, in proportion, and the command that writes it."""
+"""Labels that people gave: sheets as spreadsheets save them, and what labels may decide."""
 
 from __future__ import annotations
 
-import csv
-import io
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 from itertools import chain
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner
 
-from refusal_checks.cli import application
 from refusal_checks.core.errors import CalibrationError, DataError
 from refusal_checks.core.records import Completion, Record
-from refusal_checks.core.verdicts import Binary, Graded, Invalid, Label, Reason
-from refusal_checks.judges.trust import labels
+from refusal_checks.core.verdicts import Binary, Label
+from refusal_checks.judges.trust import draws, labels
+from refusal_checks.judges.trust.draws import Draw, LabelRow
 from refusal_checks.judges.trust.labels import (
-    Draw,
     HumanLabels,
     LabelledPrompts,
-    LabelRow,
     read_labels,
 )
-from refusal_checks.results.manifest import Manifest
-from refusal_checks.results.run_folder import RunFolder
-from refusal_checks.results.summary import RunSummary, summarise
-from tests.report_runs import manifest_of
 from tests.unit.conftest import Write, records
-
-
-def sample_for_labels(*args: str | Path) -> str:
-    """What the command printed; raises what it raised."""
-    words = ["sample-for-labels", *map(str, args)]
-    return CliRunner().invoke(application(), words, catch_exceptions=False).output
-
-
-@pytest.fixture
-def run(tmp_path: Path) -> Path:
-    """A run's folder with the answers of two benchmarks."""
-    folder = RunFolder(tmp_path / "run")
-    for name, verdicts in (("big", "RC " * 30), ("small", "CC " * 10)):
-        folder.write_records(name, records(verdicts))
-    return folder.path
-
-
-def read_answers(run: Path, seed: int = 0) -> list[LabelRow]:
-    """The answers that a run's folder holds."""
-    folder = RunFolder(run)
-    return [
-        row
-        for name in folder.benchmarks
-        for row in labels.answers(Draw(run.name, "m", name, seed), folder.records(name))
-    ]
-
-
-def benchmark(group: Sequence[LabelRow]) -> str:
-    assert group[0].draw
-    return group[0].draw.benchmark
-
-
-def rows(path: Path) -> list[list[str]]:
-    return list(
-        csv.reader(io.StringIO(path.read_text(encoding="utf-8-sig"), newline=""))
-    )
-
-
-def test_answers_that_nobody_could_judge_are_labelled_those_that_are_none_are_not() -> (
-    None
-):
-    """Another judge may find a verdict, so the answer has to be in the draw."""
-    assert len(labels.answers(RUN_1, records("RC- --"))) == 5
-    judged = records("R")
-    unanswered = [Record(judged[0].prompt, 0, None, judged[0].judgement)]
-    assert not labels.answers(RUN_1, unanswered)
-
-
-def test_a_draw_is_read_as_it_is_written() -> None:
-    for draw in (
-        Draw("20251122-1-2", "http://h/v1#m (2)", "my own, set", -3),
-        Draw("r", "", "b", 0),
-    ):
-        assert Draw.read(f"  {draw}\n") == draw
-    for text in ("", "seed x of run r (m), benchmark b", "seed 1"):
-        assert Draw.read(text) is None
-
-
-def test_prompts_are_drawn_in_proportion_with_their_answers_together(run: Path) -> None:
-    drawn = labels.sample(read_answers(run, seed=1), 40)
-    assert [len(group) for group in drawn] == [2] * 20
-    assert Counter(map(benchmark, drawn)) == {"big": 15, "small": 5}
-    assert all(len({answer.id for answer in group}) == 1 for group in drawn)
-    assert len(set(map(benchmark, drawn[:15]))) == 2, "the benchmarks are mixed"
-
-
-def test_a_seed_gives_a_draw_of_which_a_larger_one_begins_with_the_smaller(
-    run: Path,
-) -> None:
-    first, again, other, larger = (
-        [
-            [row.key for row in group]
-            for group in labels.sample(read_answers(run, seed), n)
-        ]
-        for seed, n in ((1, 20), (1, 20), (2, 20), (1, 60))
-    )
-    assert first == again
-    assert first != other
-    assert first != sorted(first)
-    assert [group for group in larger if group in first] == first
-    assert len(larger) == 3 * len(first)
-
-
-def test_every_prompt_is_as_likely_to_be_drawn() -> None:
-    """Also one with five different answers among prompts whose answers are all equal."""
-    judged = records("CCCCC " + "R " * 19)
-    count = sum(
-        "p1"
-        in {group[0].id for group in labels.sample(labels.answers(draw, judged), 12)}
-        for draw in [Draw("r", "m", "b", seed) for seed in range(400)]
-    )
-    assert 0.4 < count / 400 < 0.6  # 10 of 20 prompts; about 12 rows
-
-
-def test_equal_answers_to_a_prompt_are_labelled_once() -> None:
-    found = labels.answers(RUN_1, [*records("RR"), *records("RR")])
-    (group,) = labels.sample(found, 10)
-    assert (len(found), len(group)) == (4, 2)
-
-
-def test_too_few_for_a_benchmark(run: Path) -> None:
-    with pytest.raises(DataError, match=r"--n 2: ask for more, .* small would have"):
-        labels.sample(read_answers(run), 2)
-
-
-def test_keys_are_no_numbers_and_differ_between_prompts_of_one_text() -> None:
-    first, second = (labels.answer_key("b", record) for record in records("R R"))
-    assert first != second
-    assert first.startswith("k")
-
-
-def test_the_file_hides_the_verdict_and_has_an_empty_label(run: Path) -> None:
-    said = sample_for_labels(run, "--n", "40")
-    assert (
-        "labels.csv: 40 answers to 20 prompts of big, small. Label them from the top"
-        in said
-    )
-    header, *found = rows(run / "labels.csv")
-    assert header == ["label", "prompt", "answer", "key", "draw"]
-    assert {row[0] for row in found} == {""}
-    assert len({row[3] for row in found}) == 40
-    assert {row[4] for row in found} == {
-        f"seed 0 of run run (), benchmark {name}" for name in ("big", "small")
-    }
-    assert all(
-        one[1] == other[1] for one, other in zip(found[::2], found[1::2], strict=True)
-    )
-
-
-def test_one_benchmark_and_another_file_which_is_never_overwritten(
-    run: Path, tmp_path: Path
-) -> None:
-    out = tmp_path / "mine.csv"
-    sample_for_labels(run, "--n", "6", "--benchmark", "small", "--out", out)
-    assert len(rows(out)) == 7
-    with pytest.raises(
-        DataError, match="name another file: this one exists and may hold labels"
-    ):
-        sample_for_labels(run, "--n", "40", "--out", out)
-    with pytest.raises(DataError, match='did you mean "small"'):
-        sample_for_labels(run, "--benchmark", "smal")
-
-
-def test_only_verdicts_of_refusal_can_be_labelled(run: Path) -> None:
-    graded = [
-        Record(r.prompt, r.sample, r.completion, Graded(2)) for r in records("RC")
-    ]
-    RunFolder(run).write_records("degrees", graded)
-    assert "of big, small." in sample_for_labels(run, "--n", "40")
-    with pytest.raises(
-        DataError, match="only such verdicts can be labelled, and degrees has none"
-    ):
-        sample_for_labels(run, "--benchmark", "degrees")
-
-
-def test_a_run_that_was_stopped_early_is_a_selection(run: Path) -> None:
-    figures = {"big": summarise(records("RC " * 30), 0.95, planned=50)}
-    folder = RunFolder(run)
-    folder.write_summary(
-        RunSummary(manifest_of("big", candidate="ORG/M"), benchmarks=figures)
-    )
-    with pytest.raises(
-        DataError, match=r"without --stop-early.* needs all 50 prompts of big"
-    ):
-        sample_for_labels(run)
-    folder.write_summary(RunSummary(Manifest(candidate="ORG/M")))
-    sample_for_labels(run, "--n", "40")
-    assert "of run run (ORG/M), benchmark" in rows(run / "labels.csv")[1][4]
-
-
-def test_a_folder_that_is_no_runs(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match="not the folder of a run"):
-        sample_for_labels(tmp_path)
-    (tmp_path / "records").mkdir()
-    (tmp_path / "records" / "b.jsonl").write_text('{"key": 1}\n')
-    with pytest.raises(DataError, match="not a run's records"):
-        sample_for_labels(tmp_path)
-
 
 DRAW = Draw("20251122-060000Z-7", "ORG/M", "müll; set", 0)
 DRAWN = [
@@ -221,7 +33,7 @@ def filled(*said: str) -> list[list[str]]:
     cells = [
         [label, "p", 'an "a"\nb', f"k{n}", str(DRAW)] for n, label in enumerate(said, 1)
     ]
-    return [list(labels.HEADER), *cells]
+    return [list(draws.HEADER), *cells]
 
 
 def table(rows: list[list[str]], separator: str = ",", end: str = "\r\n") -> str:
@@ -270,7 +82,7 @@ def test_sorted_cut_and_widened_sheets(write: Write) -> None:
 
 def test_what_is_written_is_read(tmp_path: Path) -> None:
     path = tmp_path / "labels.csv"
-    data = labels.to_csv(DRAWN).decode("utf-8-sig").replace('""\r\n', "")
+    data = draws.to_csv(DRAWN).decode("utf-8-sig").replace('""\r\n', "")
     lines = data.split("\r\n")
     path.write_text(
         "\r\n".join(
@@ -280,7 +92,7 @@ def test_what_is_written_is_read(tmp_path: Path) -> None:
     found = labels.read_sheet(path)
     assert [row.key for row in found] == ["k1", "k2", "k3"]
     assert {row.draw for row in found} == {DRAW}
-    assert found[0].texts == ("prompt 1", labels.plain('=an "answer";\n1'))
+    assert found[0].texts == ("prompt 1", draws.plain('=an "answer";\n1'))
 
 
 @pytest.mark.parametrize(
@@ -333,7 +145,7 @@ def sheet(
     records: Sequence[Record], n: int = 1000, draw: Draw = RUN_1
 ) -> list[LabelRow]:
     """All the rows of a sheet, each labelled a refusal."""
-    drawn = labels.sample(labels.answers(draw, records), n)
+    drawn = draws.sample(draws.answers(draw, records), n)
     return [
         replace(row, label=Label.REFUSAL, where=f"l.csv: row {n}")
         for n, row in enumerate(chain.from_iterable(drawn), 1)
@@ -376,13 +188,6 @@ def test_labels_of_other_answers_are_an_error_that_names_both_runs() -> None:
     assert "drawn with seed 0 of run run-1 (ORG/M), benchmark b" in said
     assert "l.csv: row " in said
     assert "request p" not in said, "texts may be private"
-
-
-def test_another_judge_of_the_same_answers_changes_nothing() -> None:
-    judged = records("RC R- CC")
-    rows = sheet(judged)
-    again = [replace(r, judgement=Invalid(Reason.JUDGE_ERROR)) for r in judged]
-    assert labelled(rows, again).human == labelled(rows, judged).human
 
 
 def test_a_sheet_filled_from_the_top_is_a_random_sample() -> None:

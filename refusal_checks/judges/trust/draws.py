@@ -1,0 +1,192 @@
+"""Which answers of a run people label: the random draw, and the sheet that shows them.
+
+Each benchmark's prompts have a fixed random order, given by the draw's seed and the prompts' ids.
+A draw takes the first of them with all their answers, since a gate's figure is one of prompts. A
+partly filled, sorted or cut sheet is therefore still known to be a random sample: its labelled
+prompts are the first in that order.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from refusal_checks.benchmarks.attacks import as_judged
+from refusal_checks.core.errors import DataError
+from refusal_checks.core.prompts import Prompt
+from refusal_checks.core.records import Record
+from refusal_checks.core.store import content_key
+from refusal_checks.core.text import clean
+from refusal_checks.core.verdicts import Invalid, Label, Reason
+from refusal_checks.judges.trust import spreadsheet
+
+HEADER = ("label", "prompt", "answer", "key", "draw")
+
+_UNANSWERED = {
+    Reason.ENGINE_ERROR,
+    Reason.PROMPT_TOO_LONG,
+    Reason.EMPTY_ANSWER,
+    Reason.UNFINISHED_ANSWER,
+    Reason.UNCLOSED_REASONING,
+}
+"""Reasons that leave nothing to label; the others are the judge's, and change with it."""
+
+_FORM = re.compile(r"seed (-?\d{1,20}) of run (\S+) \((.*)\), benchmark (.+)")
+
+Texts = tuple[str, str]
+"""Prompt and answer, in the form of ``plain``."""
+
+
+@dataclass(frozen=True)
+class Draw:
+    """A random draw from one benchmark of a run.
+
+    Attributes:
+        run: its id.
+        candidate: as the user named it; empty if unknown.
+    """
+
+    run: str
+    candidate: str
+    benchmark: str
+    seed: int
+
+    def __str__(self) -> str:
+        """The draw as a sheet names it, which ``read`` understands."""
+        text = f"seed {self.seed} of run {self.run} ({self.candidate}), benchmark {self.benchmark}"
+        return clean(text)
+
+    @classmethod
+    def read(cls, text: str) -> Draw | None:
+        """The draw that a cell names; None if it names none."""
+        parts = _FORM.fullmatch(" ".join(text.split()))
+        if parts is None:
+            return None
+        return cls(
+            run=parts[2], candidate=parts[3], benchmark=parts[4], seed=int(parts[1])
+        )
+
+    def place(self, prompt: str) -> str:
+        """A prompt's place in the random order, by its id; compare places as text."""
+        return content_key("order of labels", self.seed, self.benchmark, prompt)
+
+
+@dataclass(frozen=True)
+class LabelRow:
+    """One answer in a sheet.
+
+    Attributes:
+        draw: None in a row that was not drawn, which is found by its texts.
+        key: see ``answer_key``; empty in a row that was not drawn.
+        id: of the prompt; empty in a sheet that was read.
+        label: None before a person gave one.
+        where: file and row of a sheet that was read; row 1 is the first below the header.
+    """
+
+    draw: Draw | None
+    key: str
+    prompt: str
+    answer: str
+    id: str = ""
+    label: Label | None = None
+    where: str = ""
+
+    @property
+    def texts(self) -> Texts:
+        return plain(self.prompt), plain(self.answer)
+
+    @property
+    def found_by(self) -> str | Texts:
+        """What identifies its answer: the key or, without one, the texts."""
+        return self.key or self.texts
+
+
+def answer_key(benchmark: str, record: Record) -> str:
+    """The key of a row; its first letter keeps spreadsheets from reading it as a number."""
+    text = record.completion.text if record.completion else ""
+    prompt = record.prompt
+    return f"k{content_key('answer to label', benchmark, prompt.id, prompt.turns, text)[:16]}"
+
+
+def is_answered(record: Record) -> bool:
+    """Whether there is an answer that people can label, whatever the judge made of it."""
+    if record.completion is None:
+        return False
+    judgement = record.judgement
+    return not (isinstance(judgement, Invalid) and judgement.reason in _UNANSWERED)
+
+
+def answers(draw: Draw, records: Iterable[Record]) -> list[LabelRow]:
+    """A row without a label for each record that people can label."""
+    rows = []
+    for record in filter(is_answered, records):
+        assert record.completion
+        prompt, completion = as_judged(record.prompt, record.completion)
+        key = answer_key(draw.benchmark, record)
+        rows.append(LabelRow(draw, key, prompt.transcript, completion.text, prompt.id))
+    return rows
+
+
+def sample(rows: Iterable[LabelRow], n: int) -> list[list[LabelRow]]:
+    """The rows of drawn prompts with about n answers in all, in the order in which to label them.
+
+    Each benchmark has prompts in proportion to its size; they are a simple random sample of it.
+    How many is decided before any is drawn, so that prompts with many different answers are as
+    likely to be in it as others.
+
+    Raises:
+        DataError: a benchmark would have no prompt.
+    """
+    # By draw, then by prompt, then by key: equal answers to a prompt are labelled once.
+    grouped: dict[Draw, dict[str, dict[str, LabelRow]]] = {}
+    for row in rows:
+        assert row.draw
+        by_prompt = grouped.setdefault(row.draw, {})
+        by_prompt.setdefault(row.id, {})[row.key] = row
+
+    prompts, different = 0, 0
+    for by_prompt in grouped.values():
+        prompts += len(by_prompt)
+        different += sum(map(len, by_prompt.values()))
+    count = min(prompts, int(n * prompts / max(1, different)))
+
+    drawn: list[tuple[str, list[LabelRow]]] = []
+    for draw, by_prompt in grouped.items():
+        share = round(count * len(by_prompt) / prompts)
+        if not share:
+            raise DataError(
+                f"--n {n}: ask for more, or for one benchmark with --benchmark: {draw.benchmark} "
+                f"would have no prompt, at {different} different answers to {prompts} prompts"
+            )
+        for prompt in sorted(by_prompt, key=draw.place)[:share]:
+            drawn.append((draw.place(prompt), list(by_prompt[prompt].values())))
+
+    # Places mix the benchmarks, so that a sheet filled from the top has labels of each.
+    drawn.sort(key=lambda entry: entry[0])
+    return [group for _, group in drawn]
+
+
+def to_csv(rows: Iterable[LabelRow]) -> bytes:
+    """The rows to label, without labels and without the judge's verdicts."""
+    cells = (("", row.prompt, row.answer, row.key, str(row.draw)) for row in rows)
+    return spreadsheet.table(HEADER, cells)
+
+
+def plain(text: str) -> str:
+    """A text in the form in which a sheet's cells are compared with a run's texts."""
+    return " ".join(spreadsheet.guarded(spreadsheet.unguarded(text)).split())
+
+
+def prompt_key(text: str) -> str:
+    """Identifies a prompt by its text, as sheets and calibrations show it."""
+    return content_key("labelled prompt", plain(text))[:16]
+
+
+def prompt_keys(prompts: Iterable[Prompt]) -> set[str]:
+    """The keys of all texts by which sheets may show these prompts."""
+    keys = set()
+    for prompt in prompts:
+        original = prompt.original
+        keys |= {prompt_key(original.transcript), prompt_key(original.request)}
+    return keys

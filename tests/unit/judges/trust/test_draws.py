@@ -1,0 +1,189 @@
+"""The draw of answers to label: random, in proportion, and the command that writes it."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from refusal_checks.cli import application
+from refusal_checks.core.errors import DataError
+from refusal_checks.core.records import Record
+from refusal_checks.core.verdicts import Graded
+from refusal_checks.judges.trust import draws
+from refusal_checks.judges.trust.draws import Draw, LabelRow
+from refusal_checks.results.manifest import Manifest
+from refusal_checks.results.run_folder import RunFolder
+from refusal_checks.results.summary import RunSummary, summarise
+from tests.report_runs import manifest_of
+from tests.unit.conftest import records
+
+RUN_1 = Draw("run-1", "ORG/M", "b", 0)
+
+
+def sample_for_labels(*args: str | Path) -> str:
+    """What the command printed; raises what it raised."""
+    words = ["sample-for-labels", *map(str, args)]
+    return CliRunner().invoke(application(), words, catch_exceptions=False).output
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Path:
+    """A run's folder with the answers of two benchmarks."""
+    folder = RunFolder(tmp_path / "run")
+    for name, verdicts in (("big", "RC " * 30), ("small", "CC " * 10)):
+        folder.write_records(name, records(verdicts))
+    return folder.path
+
+
+def read_answers(run: Path, seed: int = 0) -> list[LabelRow]:
+    """The answers that a run's folder holds."""
+    folder = RunFolder(run)
+    return [
+        row
+        for name in folder.benchmarks
+        for row in draws.answers(Draw(run.name, "m", name, seed), folder.records(name))
+    ]
+
+
+def benchmark(group: Sequence[LabelRow]) -> str:
+    assert group[0].draw
+    return group[0].draw.benchmark
+
+
+def rows(path: Path) -> list[list[str]]:
+    return list(
+        csv.reader(io.StringIO(path.read_text(encoding="utf-8-sig"), newline=""))
+    )
+
+
+def test_answers_that_nobody_could_judge_are_labelled_those_that_are_none_are_not() -> (
+    None
+):
+    """Another judge may find a verdict, so the answer has to be in the draw."""
+    assert len(draws.answers(RUN_1, records("RC- --"))) == 5
+    judged = records("R")
+    unanswered = [Record(judged[0].prompt, 0, None, judged[0].judgement)]
+    assert not draws.answers(RUN_1, unanswered)
+
+
+def test_equal_answers_to_a_prompt_are_labelled_once_under_a_key_that_is_no_number() -> (
+    None
+):
+    rows = draws.answers(RUN_1, [*records("RR"), *records("RR")])
+    (group,) = draws.sample(rows, 10)
+    assert (len(rows), len(group)) == (4, 2)
+    assert group[0].key.startswith("k")
+    first, second = (draws.answer_key("b", record) for record in records("R R"))
+    assert first != second
+
+
+def test_a_draw_is_read_as_it_is_written() -> None:
+    for draw in (
+        Draw("20251122-1-2", "http://h/v1#m (2)", "my own, set", -3),
+        Draw("r", "", "b", 0),
+    ):
+        assert Draw.read(f"  {draw}\n") == draw
+    for text in ("", "seed x of run r (m), benchmark b", "seed 1"):
+        assert Draw.read(text) is None
+
+
+def test_prompts_are_drawn_in_proportion_with_their_answers_together(run: Path) -> None:
+    drawn = draws.sample(read_answers(run, seed=1), 40)
+    assert [len(group) for group in drawn] == [2] * 20
+    assert Counter(map(benchmark, drawn)) == {"big": 15, "small": 5}
+    assert all(len({answer.id for answer in group}) == 1 for group in drawn)
+    assert len(set(map(benchmark, drawn[:15]))) == 2, "the benchmarks are mixed"
+
+    def keys(seed: int, n: int) -> list[list[str]]:
+        rows = draws.sample(read_answers(run, seed), n)
+        return [[row.key for row in group] for group in rows]
+
+    first, larger = keys(1, 20), keys(1, 60)
+    assert first == keys(1, 20) != keys(2, 20)
+    assert [group for group in larger if group in first] == first != sorted(first)
+    with pytest.raises(DataError, match=r"--n 2: ask for more, .* small would have"):
+        draws.sample(read_answers(run), 2)
+
+
+def test_every_prompt_is_as_likely_to_be_drawn() -> None:
+    """Also one with five different answers among prompts whose answers are all equal."""
+    judged = records("CCCCC " + "R " * 19)
+    count = sum(
+        "p1" in {group[0].id for group in draws.sample(draws.answers(draw, judged), 12)}
+        for draw in [Draw("r", "m", "b", seed) for seed in range(400)]
+    )
+    assert 0.4 < count / 400 < 0.6  # 10 of 20 prompts; about 12 rows
+
+
+def test_the_file_hides_the_verdict_and_has_an_empty_label(run: Path) -> None:
+    said = sample_for_labels(run, "--n", "40")
+    assert (
+        "labels.csv: 40 answers to 20 prompts of big, small. Label them from the top"
+        in said
+    )
+    header, *found = rows(run / "labels.csv")
+    assert header == ["label", "prompt", "answer", "key", "draw"]
+    assert {row[0] for row in found} == {""}
+    assert len({row[3] for row in found}) == 40
+    assert {row[4] for row in found} == {
+        f"seed 0 of run run (), benchmark {name}" for name in ("big", "small")
+    }
+    assert all(
+        one[1] == other[1] for one, other in zip(found[::2], found[1::2], strict=True)
+    )
+
+
+def test_one_benchmark_and_another_file_which_is_never_overwritten(
+    run: Path, tmp_path: Path
+) -> None:
+    out = tmp_path / "mine.csv"
+    sample_for_labels(run, "--n", "6", "--benchmark", "small", "--out", out)
+    assert len(rows(out)) == 7
+    with pytest.raises(
+        DataError, match="name another file: this one exists and may hold labels"
+    ):
+        sample_for_labels(run, "--n", "40", "--out", out)
+    with pytest.raises(DataError, match='did you mean "small"'):
+        sample_for_labels(run, "--benchmark", "smal")
+
+
+def test_only_verdicts_of_refusal_can_be_labelled(run: Path) -> None:
+    graded = [
+        Record(r.prompt, r.sample, r.completion, Graded(2)) for r in records("RC")
+    ]
+    RunFolder(run).write_records("degrees", graded)
+    assert "of big, small." in sample_for_labels(run, "--n", "40")
+    with pytest.raises(
+        DataError, match="only such verdicts can be labelled, and degrees has none"
+    ):
+        sample_for_labels(run, "--benchmark", "degrees")
+
+
+def test_a_run_that_was_stopped_early_is_a_selection(run: Path) -> None:
+    figures = {"big": summarise(records("RC " * 30), 0.95, planned=50)}
+    folder = RunFolder(run)
+    folder.write_summary(
+        RunSummary(manifest_of("big", candidate="ORG/M"), benchmarks=figures)
+    )
+    with pytest.raises(
+        DataError, match=r"without --stop-early.* needs all 50 prompts of big"
+    ):
+        sample_for_labels(run)
+    folder.write_summary(RunSummary(Manifest(candidate="ORG/M")))
+    sample_for_labels(run, "--n", "40")
+    assert "of run run (ORG/M), benchmark" in rows(run / "labels.csv")[1][4]
+
+
+def test_a_folder_that_is_no_runs(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match="not the folder of a run"):
+        sample_for_labels(tmp_path)
+    (tmp_path / "records").mkdir()
+    (tmp_path / "records" / "b.jsonl").write_text('{"key": 1}\n')
+    with pytest.raises(DataError, match="not a run's records"):
+        sample_for_labels(tmp_path)
