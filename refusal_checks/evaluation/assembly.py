@@ -121,8 +121,9 @@ def _require_several(gates: Sequence[Gate], judges: Judges) -> None:
 def _require_loadable(option: str, model: Model, say: Note) -> None:
     """Refuse a model that its engine could not load or ask; say what may be in its way."""
     if isinstance(model, Served):
-        for need in needs.require_none(model, option):
-            say(need)
+        missing = needs.require_template(model, option)
+        if missing:
+            say(missing)
 
 
 def convert(models: Iterable[Model], say: Note) -> None:

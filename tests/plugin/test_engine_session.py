@@ -1,6 +1,5 @@
 """Engines in a pytest session: who starts them, how often, where, and that none outlives it."""
 
-import json
 import os
 import re
 import shutil
@@ -8,7 +7,7 @@ import signal
 
 import pytest
 
-from tests.plugin.conftest import PATIENT, Project, in_both_modes, refused, shown
+from tests.plugin.conftest import PATIENT, Project, in_both_modes, refused
 from tests.plugin.engine_project import (
     DEMO,
     LOADS_EARLY,
@@ -273,26 +272,17 @@ def test_a_run_that_was_killed_in_either_turn_repeats_nothing(
     assert len(starts(engines)) == {"candidate": 1 + 2, "judge": 2 + 1}[turn]
 
 
-def test_a_model_with_code_of_its_own_is_refused_before_an_engine_starts(
+def test_a_model_without_a_chat_template_is_refused_before_an_engine_starts(
     engines: Project,
 ) -> None:
     model = engines.path / "model"
     shutil.copytree(MODEL_DIR, model)
-    about = json.loads((model / "config.json").read_text())
-    new = {"model_type": "brand_new", "auto_map": {"AutoConfig": "new.NewConfig"}}
-    (model / "config.json").write_text(json.dumps({**about, **new}))
+    (model / "chat_template.jinja").unlink()
     run = ("--candidate", model, "--judge", "keyword", "--samples", "1")
     refused(
         engines.run(*run),
-        f'--candidate {model}: give --candidate-args="--trust-remote-code"',
+        f'--candidate {model}: give --candidate-args="--chat-template FILE": its',
     )
     assert starts(engines) == []
-    engines.run(*run, "--candidate-args=--trust-remote-code").assert_outcomes(passed=3)
-
-    (model / "config.json").write_text(json.dumps(about))
-    (model / "chat_template.jinja").unlink()
-    result = engines.run(*run)  # the fake engine does not tell which templates it has
-    assert (
-        f'--candidate {model}: give --candidate-args="--chat-template FILE": its'
-        in shown(result)
-    )
+    template = f"--candidate-args=--chat-template {MODEL_DIR / 'chat_template.jinja'}"
+    engines.run(*run, template).assert_outcomes(passed=3)

@@ -174,10 +174,10 @@ def loading(
 ) -> Iterator[Diagnosis]:
     """What the engine has to be told to load a model, or to ask it; the gate run may tell it."""
     if isinstance(model, Served):
-        for need in needs.needs(
-            replace(model, engine=engine, program=tuple(program)), option
-        ):
-            yield warn(option.lstrip("-"), need.said)
+        asked = replace(model, engine=engine, program=tuple(program))
+        missing = needs.missing_template(asked, option)
+        if missing:
+            yield warn(option.lstrip("-"), missing)
 
 
 def _weights(model: Model, what: str, said: str) -> Diagnosis:

@@ -304,19 +304,13 @@ def test_what_nothing_named_needs_is_no_failure(
     assert line.startswith("FAIL  data")
 
 
-def test_what_an_engine_has_to_be_told_is_a_warning(tmp_path: Path) -> None:
+def test_a_model_without_a_chat_template_is_a_warning(tmp_path: Path) -> None:
     model = tmp_path / "model"
     shutil.copytree(MODEL_DIR, model)
-    about = json.loads((model / "config.json").read_text())
-    new = {"model_type": "brand_new", "auto_map": {"AutoConfig": "new.NewConfig"}}
-    (model / "config.json").write_text(json.dumps({**about, **new}))
-    assert look(tmp_path, str(model))["candidate"] == Diagnosis(
-        Level.WARN,
-        "candidate",
-        f'--candidate {model}: give --candidate-args="--trust-remote-code" if you trust the Python '
-        "files that come with the model: its config.json (auto_map) asks for them, and the engine "
-        "has no model of the type brand_new",
-    )
+    (model / "chat_template.jinja").unlink()
+    found = look(tmp_path, str(model))["candidate"]
+    assert found.level is Level.WARN
+    assert f'--candidate {model}: give --candidate-args="--chat-template' in found.said
 
 
 def test_a_store_is_counted_and_one_that_is_none_is_said(tmp_path: Path) -> None:

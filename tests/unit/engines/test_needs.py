@@ -1,4 +1,4 @@
-"""What a model's files need that its engine has to be told."""
+"""A model without a chat template is said before its engine has loaded it."""
 
 import json
 from pathlib import Path
@@ -7,37 +7,16 @@ from typing import Any
 import pytest
 
 from refusal_checks.core.errors import ModelError
-from refusal_checks.engines import needs
+from refusal_checks.engines.needs import missing_template, require_template
 from refusal_checks.models.names import Served
 from tests.toy_model import MODEL_DIR
 
-OWN_CODE = {
-    "model_type": "brand_new",
-    "auto_map": {"AutoConfig": "configuration_new.NewConfig"},
-}
-
-
-@pytest.fixture(autouse=True)
-def _engines(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Engines that list a few types of models in their source files."""
-    package = tmp_path / "path" / "listing"
-    package.mkdir(parents=True)
-    (package / "__init__.py").touch()
-    (package / "configurations.py").write_text('[("deepseek_v3", "DeepseekV3Config")]')
-    (package / "templates.py").write_text('{"deepseek_ocr": "template.jinja"}')
-    monkeypatch.syspath_prepend(tmp_path / "path")
-    here = {
-        "vllm": ("listing/configurations.py",),
-        "transformers": ("listing/configurations.py",),
-    }
-    monkeypatch.setattr(needs, "_CONFIGURATIONS", here)
-    templates = {"vllm": ("listing/templates.py",), "transformers": ()}
-    monkeypatch.setattr(needs, "_TEMPLATES", templates)
+BARE: dict[str, Any] = {"tokenizer_config": {"a": 1}}
 
 
 def folder(path: Path, **files: Any) -> Path:
     """A model's folder with these files; what is no text is written as JSON."""
-    path.mkdir()
+    path.mkdir(parents=True)
     for name, content in files.items():
         text = content if isinstance(content, str) else json.dumps(content)
         suffix = "jinja" if name == "chat_template" else "json"
@@ -45,90 +24,53 @@ def folder(path: Path, **files: Any) -> Path:
     return path
 
 
-def said(path: Path, *args: str, **settings: Any) -> list[str]:
-    model = Served("M", str(path), args, **settings)
-    return [need.said for need in needs.needs(model, "--candidate")]
+def said(path: Path, *args: str, **settings: Any) -> str:
+    return missing_template(Served("M", str(path), args, **settings), "--candidate")
 
 
-def test_code_of_its_own_is_needed_where_the_engine_does_not_know_the_model(
-    tmp_path: Path,
-) -> None:
-    own = folder(tmp_path / "own", config=OWN_CODE)
-    (line,) = said(own)
-    assert line.startswith(
-        '--candidate M: give --candidate-args="--trust-remote-code" if you trust'
-    )
-    assert line.endswith("the engine has no model of the type brand_new")
-    for args in (
-        ("--trust-remote-code",),
-        ("--trust_remote_code",),
-        ("--config=vllm.yaml",),
-    ):
-        assert said(own, *args) == []
-    with pytest.raises(ModelError, match="--trust-remote-code"):
-        needs.require_none(Served("M", str(own)), "--candidate")
-    known = folder(tmp_path / "known", config={**OWN_CODE, "model_type": "deepseek_v3"})
-    assert said(known) == []
-    part = folder(tmp_path / "part", config={**OWN_CODE, "model_type": "deepseek"})
-    assert len(said(part)) == 1, "it is not deepseek_v3"
-
-
-def test_a_template_is_needed_where_the_tokenizer_and_the_engine_have_none(
-    tmp_path: Path,
-) -> None:
-    bare = folder(
-        tmp_path / "bare", config={"model_type": "llama"}, tokenizer_config={"a": 1}
-    )
-    assert said(bare) == [
+def test_a_folder_without_a_template_is_refused_with_the_remedy(tmp_path: Path) -> None:
+    bare = folder(tmp_path / "bare", **BARE)
+    problem = (
         '--candidate M: give --candidate-args="--chat-template FILE": its tokenizer has no chat '
         "template, so the engine would refuse every conversation"
-    ]
-    assert (
-        "put a chat_template.jinja beside its tokenizer"
-        in said(bare, engine="transformers")[0]
     )
+    assert said(bare) == problem
+    assert "put a chat_template.jinja beside" in said(bare, engine="transformers")
     for args in (("--chat-template", "x.jinja"), ("--tokenizer=ORG/OTHER",)):
-        assert said(bare, *args) == []
-    architectures = ["BertForSequenceClassification"]
-    nothing_lacks: list[dict[str, Any]] = [
+        assert said(bare, *args) == ""
+    with pytest.raises(ModelError) as caught:
+        require_template(Served("M", str(bare)), "--candidate")
+    assert str(caught.value) == problem
+    container = Served("M", str(bare), program=("docker",))
+    assert require_template(container, "--candidate") == problem
+
+
+@pytest.mark.parametrize(
+    "files",
+    [
         {"tokenizer_config": {"chat_template": "{{ messages }}"}},
-        {"tokenizer_config": {"a": 1}, "chat_template": "{{ messages }}"},
-        {"tokenizer_config": {"a": 1}, "tekken": {}},
-        {
-            "tokenizer_config": {"a": 1},
-            "processor_config": {"chat_template": "{{ messages }}"},
-        },
-        {"tokenizer_config": {"a": 1}, "config": {"model_type": "deepseek_ocr"}},
-        {"tokenizer_config": {"a": 1}, "config": {"architectures": architectures}},
+        {**BARE, "chat_template": "{{ messages }}"},
+        {**BARE, "tekken": {}},
+        {**BARE, "processor_config": {"chat_template": "{{ messages }}"}},
+        {**BARE, "config": {"architectures": ["BertForSequenceClassification"]}},
         {"tokenizer_config": "{broken"},
         {},  # nothing tells
-    ]
-    for number, files in enumerate(nothing_lacks):
-        assert said(folder(tmp_path / str(number), **files)) == [], files
-    assert said(MODEL_DIR) == []
-
-
-def test_what_cannot_be_known_is_said_and_refuses_nothing(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ],
+)
+def test_nothing_is_said_of_a_model_that_has_one_or_needs_none(
+    tmp_path: Path, files: dict[str, Any]
 ) -> None:
-    own = folder(tmp_path / "own", config=OWN_CODE, tokenizer_config={"a": 1})
-    container = Served("M", str(own), program=("docker",))
-    assert len(needs.require_none(container, "--candidate")) == 2
-    monkeypatch.setattr(needs, "_CONFIGURATIONS", {"vllm": ("no_such_package/a.py",)})
-    monkeypatch.setattr(needs, "_TEMPLATES", {"vllm": ("no_such_package/a.py",)})
-    assert len(needs.require_none(Served("M", str(own)), "--candidate")) == 2
+    assert said(folder(tmp_path / "m", **files)) == ""
+    assert said(MODEL_DIR) == ""
 
 
-def test_of_the_hub_only_the_cache_is_looked_at(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    assert said(Path("org/never-seen")) == []
-    snapshot = tmp_path / "cache" / "models--org--base" / "snapshots" / "abc"
-    snapshot.parent.mkdir(parents=True)
-    folder(snapshot, config={"model_type": "llama"}, tokenizer_config={"a": 1})
-    reference = tmp_path / "cache" / "models--org--base" / "refs" / "main"
-    reference.parent.mkdir()
-    reference.write_text("abc")
+def test_of_the_hub_only_the_cache_is_looked_at(tmp_path: Path) -> None:
+    assert said(Path("org/never-seen")) == ""
+    home = tmp_path / "cache" / "models--org--base"
+    folder(home / "snapshots" / "abc", **BARE)
+    (home / "refs").mkdir()
+    (home / "refs" / "main").write_text("abc")
     model = Served("org/base", "org/base", ("--download-dir", str(tmp_path / "cache")))
-    (line,) = needs.require_none(model, "--judge")  # its template may not be cached yet
-    assert line.startswith('--judge org/base: give --judge-args="--chat-template FILE"')
+    assert require_template(model, "--judge").startswith(
+        '--judge org/base: give --judge-args="--chat-template FILE"'
+    )
