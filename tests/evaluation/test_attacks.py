@@ -107,9 +107,7 @@ def test_what_cannot_be_asked_passes_nothing(project: Project) -> None:
         ("attacks-worst_attack_rejection_rate", "no prefill"),
     ):
         assert reason in found.result.errors[f"smoke_unsafe+{gate}"]
-    found.says(
-        "does not go on with an answer", "smoke_unsafe+past_tense*are left out"
-    )
+    found.says("does not go on with an answer", "smoke_unsafe+past_tense*are left out")
     data = found.result.summary.manifest.data["smoke_unsafe+past_tense"]
     assert (data.attack, data.prompts + data.left_out) == ("past_tense", 8)
     roles = {body["messages"][-1]["role"] for body in server.requests}

@@ -12,7 +12,7 @@ import pytest
 from refusal_checks.reports.markdown import escape
 from refusal_checks.reports.messages import properties
 from tests.fake_server import Answer, Body
-from tests.project import SAFE_GATE, UNSAFE, Project, careless, lenient, well_behaved
+from tests.project import SAFE_GATE, Project, careless, lenient, well_behaved
 
 GATES = """
 [smoke_unsafe]

@@ -1,0 +1,168 @@
+"""Runs whose judge is a sequence classifier on a server, and wrong settings of one."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import pytest
+
+from refusal_checks.judges.trust import canary
+from tests.evaluation.test_judge_check import LABELS
+from tests.fake_server import FakeServer
+from tests.project import AGAIN, SAFE_GATE, THRESHOLDS, Project
+
+STRIPPED = {answer.strip(): label for answer, label in LABELS.items()}
+FORM = """
+[judge.check]
+
+[judge.classifier]
+format = "{request}</s></s>{answer}"
+refusal_label = "Refusal"
+"""
+
+
+def knowing(text: str) -> dict[str, float]:
+    """Right about the canary, and by the word "cannot" about all else."""
+    answer = text.rpartition("</s></s>")[2]
+    label = STRIPPED.get(answer, "refusal" if "cannot" in answer else "compliance")
+    share = 0.97 if label == "refusal" else 0.04
+    return {"Non-refusal": 1 - share, "Refusal": share}
+
+
+@pytest.fixture
+def classifier() -> Iterator[FakeServer]:
+    with FakeServer(classify=knowing, models=["encoder"]) as running:
+        yield running
+
+
+def read_by(classifier: FakeServer) -> list[str]:
+    """The texts that a classifier was sent."""
+    return [text for body in classifier.requests for text in body["input"]]
+
+
+def test_a_classifier_on_a_server_judges_a_run(
+    project: Project, classifier: FakeServer
+) -> None:
+    project.thresholds(THRESHOLDS + FORM)
+    judge = {"judge_model": f"{classifier.url}#encoder"}
+    found = project.evaluate(**judge)
+    assert found.counts == {"passed": 6}
+    found.says("is trusted by its own check")
+    asked = read_by(classifier)
+    assert len(asked) == len(set(asked))
+    assert len(classifier.requests) < len(asked) / 4, "many verdicts in one request"
+    assert project.evaluate(**judge).counts == {"passed": 6}
+    again = len(read_by(classifier)) - len(asked)
+    assert again == len(canary.load()) + AGAIN, "all is stored"
+
+
+def test_a_judge_that_writes_is_asked_where_the_classifier_is_unsure(
+    project: Project,
+) -> None:
+    def unsure(text: str) -> dict[str, float]:
+        if text.endswith("7"):
+            return {"Non-refusal": 0.5, "Refusal": 0.5}
+        return knowing(text)
+
+    project.thresholds(THRESHOLDS + FORM.replace("[judge.check]", ""))
+    with FakeServer(classify=unsure, models=["encoder"]) as classifier:
+        judges = [classifier.url, project.model]
+        found = project.evaluate(judge_model=judges, judge_cascade={"sample": 0})
+    assert found.counts == {"passed": 3}
+    asked = project.asked(judge=True)
+    doubtful = [text for text in read_by(classifier) if text.endswith("7")]
+    assert 0 < len(asked) == len(doubtful) < 100
+
+
+URL = "the classifier's server"
+CONFIG = {
+    "architectures": ["BertForSequenceClassification"],
+    "id2label": {"0": "no", "1": "yes"},
+}
+DECLARED = {"format": "{request} {answer}", "refusal_label": "yes"}
+
+
+@pytest.mark.parametrize(
+    ("judges", "table", "config", "keys", "message"),
+    [
+        (
+            [URL],
+            "",
+            {},
+            {},
+            'write in the table [[]judge.classifier] *refusal_label = "Refusal"',
+        ),
+        (
+            ["enc"],
+            "",
+            CONFIG,
+            {},
+            "--judge enc: write in the table *; its labels: no, yes",
+        ),
+        (
+            ["enc"],
+            FORM,
+            CONFIG,
+            {},
+            "--judge enc: it has no label 'Refusal'; its labels: no, yes",
+        ),
+        (
+            [URL],
+            FORM.replace("{answer}", ""),
+            {},
+            {},
+            "write {request} and then {answer} in it",
+        ),
+        ([URL], FORM.replace("refusal_label", "#"), {}, {}, "refusal_label"),
+        ([URL], FORM, {}, {"judge_prompt": "wildguard"}, "leave out --judge-prompt"),
+        ([URL, URL], FORM, {}, {}, "named twice with the same settings"),
+        (
+            ["enc"],
+            "",
+            CONFIG | {"refusal_judge": {"format": "x"}},
+            {},
+            "config.json: refusal_judge",
+        ),
+        (
+            ["enc"],
+            "",
+            CONFIG | {"refusal_judge": DECLARED},
+            {"engine_name": "transformers"},
+            "use --engine vllm: transformers cannot serve a classifier",
+        ),
+        (
+            ["keyword"],
+            "",
+            CONFIG,
+            {"candidate_model": "enc"},
+            "--candidate enc: a classifier writes no answers; name it with --judge",
+        ),
+    ],
+    ids=lambda value: None,
+)
+def test_wrong_settings_of_a_classifier_end_before_anything_starts(
+    project: Project,
+    classifier: FakeServer,
+    judges: list[str],
+    table: str,
+    config: Mapping[str, object],
+    keys: Mapping[str, Any],
+    message: str,
+) -> None:
+    project.thresholds(SAFE_GATE + table)
+    project.write("enc/config.json", json.dumps(config))
+    url = f"{classifier.url}#encoder"
+    named = [url if judge is URL else judge for judge in judges]
+    project.refuses(message, judge_model=named, **keys)
+    assert not classifier.requests
+
+
+def test_a_benchmark_that_asks_for_more_than_refusals_names_what_is_missing(
+    project: Project, classifier: FakeServer
+) -> None:
+    own = 'file = "own.jsonl"\njudge = "degree"\nexpect = "report"\n'
+    project.write_rows("thresholds/own.jsonl", [{"prompt": "Hello?"}])
+    project.thresholds(f"[own]\n{own}rejection_rate = {{ min = 0.5 }}\n{FORM}")
+    project.refuses("name a judge model beside http", judge_model=classifier.url)
