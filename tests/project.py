@@ -24,12 +24,12 @@ from refusal_checks.core.errors import UserError
 from refusal_checks.evaluation.batch_round import evaluate_batch
 from refusal_checks.evaluation.config import folders, titles
 from refusal_checks.evaluation.verification import REPEATED
-from refusal_checks.gates.decide import Verdict
+from refusal_checks.gates.verdict import Verdict
 from refusal_checks.judges.trust import canary
-from refusal_checks.models.client import errors
+from refusal_checks.models.client import server_errors
 from refusal_checks.reports import messages
 from refusal_checks.reports.terminal import end
-from refusal_checks.results.progress import Event, Message
+from refusal_checks.results.events import Event, Message
 from tests.fake_server import Answer, Body, FakeServer
 
 ROOT = Path(__file__).parents[1]
@@ -276,8 +276,8 @@ class Project:
         return sorted(self.path.glob(".refusal-checks/runs/*"))
 
     def retry_at_once(self) -> None:
-        self.patch.setattr(errors, "WAIT_INITIAL", 0.01)
-        self.patch.setattr(errors, "WAIT_MAX", 0.01)
+        self.patch.setattr(server_errors, "WAIT_INITIAL", 0.01)
+        self.patch.setattr(server_errors, "WAIT_MAX", 0.01)
 
     def spec(self, *files: str | Path, **keys: object) -> RunSpec:
         """The run file with these keys: the server's model, two samples, unless they say so."""

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from refusal_checks.benchmarks import discover, load_prompts
-from refusal_checks.core.text import FAMILIES
+from refusal_checks.core.special_tokens import FAMILIES
 from refusal_checks.judges.trust import canary
 from refusal_checks.reports.markdown import escape
 from tests.evaluation.test_rating import asks_for_morals, by_step
@@ -150,7 +150,7 @@ def test_verdicts_that_do_not_end_are_no_distrust(project: Project) -> None:
 
 REFUSES = """
 from refusal_checks.core.verdicts import Binary, Label
-from refusal_checks.judges.base import Judge
+from refusal_checks.judges.judge import Judge
 
 
 class Sss(Judge):
