@@ -1,7 +1,7 @@
 """What commands share: how they are grouped, how they are told a run, and how they print."""
 
 import shlex
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -12,6 +12,7 @@ from refusal_checks.core.text import visible
 from refusal_checks.results import project, run_folder
 from refusal_checks.results.redact import VARIABLE, RedactedFolder, is_redacted
 from refusal_checks.results.run_folder import RunFolder, RunView
+from refusal_checks.spec import Layer, named, override
 
 STORE = Path(".refusal-checks") / "store.sqlite"
 
@@ -71,7 +72,45 @@ Redact = Annotated[
         "--redact", help=f"Show hashes and lengths, not texts (${VARIABLE}=1)."
     ),
 ]
+Candidate = Annotated[
+    str | None,
+    typer.Option(
+        "--candidate",
+        metavar="MODEL",
+        help="The model under test, as in a gate run; default: the run file's.",
+    ),
+]
+Judges = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--judge",
+        metavar="MODEL",
+        help="A judge, as in a gate run (repeatable); default: the run file's.",
+    ),
+]
+Keys = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--set",
+        metavar="TABLE.KEY=VALUE",
+        help="Set any key of the run file, as in a gate run (repeatable).",
+    ),
+]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, for scripts.")]
+
+
+def overrides(keys: Sequence[str] | None, **options: object) -> list[Layer]:
+    """What the command line says over the run files.
+
+    Args:
+        keys: the values of ``--set``.
+        options: values of options that gate runs have, too, by their names; None if not given.
+    """
+    layers = [override(text) for text in keys or ()]
+    for name, value in options.items():
+        if value is not None:
+            layers.append(named(f"--{name}", value))
+    return layers
 
 
 def open_run(name: str, root: Path, redact: bool = False) -> RunFolder:

@@ -3,9 +3,9 @@
 import os
 import platform
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from itertools import chain
 from pathlib import Path
 from typing import Annotated
@@ -14,7 +14,16 @@ import typer
 
 from refusal_checks.benchmarks import Benchmark, discover
 from refusal_checks.benchmarks.pinned import MIRROR_VARIABLE, mirror_folder
-from refusal_checks.cli._common import STORE, AsJson, Root, echo
+from refusal_checks.cli._common import (
+    STORE,
+    AsJson,
+    Candidate,
+    Judges,
+    Keys,
+    Root,
+    echo,
+    overrides,
+)
 from refusal_checks.cli.doctor import checks
 from refusal_checks.cli.doctor.checks import Diagnosis, Level, fail, ok, warn
 from refusal_checks.core import extensions
@@ -28,7 +37,7 @@ from refusal_checks.gates.gate import today
 from refusal_checks.metrics import METRICS
 from refusal_checks.models.names import Served
 from refusal_checks.results import run_folder
-from refusal_checks.spec import RunSpec
+from refusal_checks.spec import Layer, RunSpec
 
 THRESHOLDS = Path("thresholds") / "default.toml"
 
@@ -38,20 +47,8 @@ def add(app: typer.Typer) -> None:
 
 
 def doctor(
-    candidate: Annotated[
-        str | None,
-        typer.Option(
-            metavar="MODEL",
-            help="The model under test, as in a gate run; default: the run file's.",
-        ),
-    ] = None,
-    judge: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="MODEL",
-            help="A judge, as in a gate run (repeatable); default: the run file's.",
-        ),
-    ] = None,
+    candidate: Candidate = None,
+    judge: Judges = None,
     thresholds: Annotated[
         list[Path] | None,
         typer.Option(
@@ -59,6 +56,7 @@ def doctor(
             help="Check what this run file names: models, data (repeatable).",
         ),
     ] = None,
+    keys: Keys = None,
     data: Annotated[
         str | None,
         typer.Option(
@@ -66,44 +64,65 @@ def doctor(
         ),
     ] = None,
     store: Annotated[
-        Path, typer.Option(metavar="FILE", help="Stored answers.")
-    ] = STORE,
+        str | None, typer.Option(metavar="FILE", help="Stored answers.")
+    ] = None,
     runs: Root = run_folder.ROOT,
-    engine: Annotated[str, typer.Option(help="As in a gate run.")] = kinds.AUTO,
-    engine_command: Annotated[str, typer.Option(help="As in a gate run.")] = "",
     as_json: AsJson = False,
 ) -> None:
     """Check this machine, its data and the named models before a gate run; starts no engine.
 
     Each line begins with OK, WARN or FAIL and says what to do. Exits with 1 if any line is FAIL.
     """
-    usual = (
-        [THRESHOLDS]
-        if THRESHOLDS.is_file()
-        else [toml_file.DEFAULT]
-        if candidate
-        else []
-    )
-    files = [toml_file.find(path) for path in thresholds or usual]
-    chosen = choose_engine(engine, engine_command)
-    are_selected = bool(thresholds) or THRESHOLDS.is_file()
-    candidates, judges = [candidate] if candidate else [], judge or []
-    with suppress(UserError):  # it is said of the file
-        spec = RunSpec.read(*files) if files else RunSpec()
-        candidates = candidates or list(spec.candidate.model)
-        judges = judges or list(spec.judge.model)
-    findings = examine(
-        candidates, judges, files, store, data, *chosen, are_selected=are_selected
-    )
-    found = []
-    for finding in chain(findings, [_runs(runs)]):
-        found.append(finding)
+    layers = overrides(keys, candidate=candidate, judge=judge, data=data, store=store)
+    plan = Plan.read(thresholds or [], layers)
+    findings = []
+    for finding in chain(examine(plan), [_runs(runs)]):
+        findings.append(finding)
         if not as_json:
             echo(finding)
     if as_json:
-        echo(json_text([asdict(finding) for finding in found]))
-    if any(finding.level is Level.FAIL for finding in found):
+        echo(json_text([asdict(finding) for finding in findings]))
+    if any(finding.level is Level.FAIL for finding in findings):
         raise typer.Exit(1)
+
+
+@dataclass(frozen=True)
+class Plan:
+    """The run that is looked at.
+
+    Attributes:
+        files: its run files; none if nothing says what to gate.
+        is_chosen: the user chose the files, so that what they lack is a failure.
+        fault: why the files cannot be used; ``spec`` then has only what the command line says.
+    """
+
+    spec: RunSpec
+    files: Sequence[Path] = ()
+    is_chosen: bool = False
+    fault: str = ""
+
+    @classmethod
+    def read(cls, named: Sequence[Path], layers: Sequence[Layer]) -> "Plan":
+        """The run of these files, else of this folder's, else of the one that is shipped.
+
+        The shipped file is a plan only if a candidate is named: its gates are those of nobody yet.
+        """
+        alone = RunSpec.of(layers)
+        is_chosen = bool(named) or THRESHOLDS.is_file()
+        if named:
+            files = [toml_file.find(path) for path in named]
+        elif THRESHOLDS.is_file():
+            files = [THRESHOLDS]
+        elif alone.candidate.model:
+            files = [toml_file.DEFAULT]
+        else:
+            return cls(alone)
+        try:
+            spec = RunSpec.read(*files, overrides=layers)
+            spec.catalogue()
+        except UserError as fault:
+            return cls(alone, files, is_chosen, str(fault))
+        return cls(spec, files, is_chosen)
 
 
 def _runs(folder: Path) -> Diagnosis:
@@ -117,37 +136,38 @@ def _runs(folder: Path) -> Diagnosis:
     return ok("runs", f"{folder}: {count} so far" if count else f"{folder}: none yet")
 
 
-def examine(
-    candidates: Sequence[str],
-    judges: Sequence[str],
-    files: Sequence[Path],
-    store: Path,
-    data: str | None,
-    engine: str = kinds.PREFERRED,
-    program: tuple[str, ...] = (),
-    *,
-    are_selected: bool = True,
-) -> Iterator[Diagnosis]:
-    """Look at everything that a planned run needs, the cheap parts first.
-
-    ``are_selected``: the user chose the run files; else they are those of a plain run.
-    """
+def examine(plan: Plan) -> Iterator[Diagnosis]:
+    """Look at everything that a planned run needs, the cheap parts first."""
+    spec = plan.spec
+    store = Path(spec.store.file or STORE)
     yield ok("python", f"{platform.python_version()} ({sys.executable})")
-    yield from _extensions(files)
+    yield from _extensions(plan.files)
     yield from checks.machine(store)
-    yield from _data(files, data, are_selected)
+    yield from _data(plan)
     yield _store(store)
     yield checks.hugging_face()
     yield checks.demo_models()
-    named = [("--candidate", number, name) for number, name in enumerate(candidates, 1)]
-    named += [("--judge", number, judge) for number, judge in enumerate(judges, 1)]
-    needed = False
-    for option, number, name in named:
-        model, finding = checks.model(option, number, name)
-        needed = needed or isinstance(model, Served)
-        yield finding
-        yield from checks.loading(option, model, engine, program)
-    yield from checks.engine(kinds.get(engine), program, needed)
+    yield from _models(spec)
+
+
+def _models(spec: RunSpec) -> Iterator[Diagnosis]:
+    """The models under test, the judges, and the engine that some of them need."""
+    engine, program = choose_engine(spec.engine.name, spec.engine.command)
+    is_engine_needed = False
+    for option, names in (
+        ("--candidate", spec.candidate.model),
+        ("--judge", spec.judge.model),
+    ):
+        role = option.removeprefix("--")
+        if not names:
+            yield warn(role, f"name one by {option} or in a run file: none is named")
+        for number, name in enumerate(names, 1):
+            model, finding = checks.model(option, number, name)
+            yield finding
+            yield from checks.loading(option, model, engine, program)
+            if isinstance(model, Served):
+                is_engine_needed = True
+    yield from checks.engine(kinds.get(engine), program, is_engine_needed)
 
 
 def _extensions(files: Sequence[Path]) -> Iterator[Diagnosis]:
@@ -156,82 +176,97 @@ def _extensions(files: Sequence[Path]) -> Iterator[Diagnosis]:
         yield fail("extension", fault)
     with suppress(UserError):  # said of the run files
         thresholds.load_extensions(files)
-    for one in extensions.known():
-        own = (
-            m.name
-            for m in METRICS.values()
-            if m.score.__module__ == one.module.__name__
-        )
-        metrics = [f"metric {name}" for name in own]
-        added = ", ".join([*one.contents(), *metrics]) or "adds nothing"
-        yield ok("extension", f"{one.origin}: {added}")
+    for extension in extensions.known():
+        metrics = [
+            f"metric {metric.name}"
+            for metric in METRICS.values()
+            if metric.score.__module__ == extension.module.__name__
+        ]
+        added = ", ".join([*extension.contents(), *metrics]) or "adds nothing"
+        yield ok("extension", f"{extension.origin}: {added}")
 
 
-def _data(
-    files: Sequence[Path], data: str | None, are_selected: bool
-) -> Iterator[Diagnosis]:
+def _data(plan: Plan) -> Iterator[Diagnosis]:
     """The run files, the data that they need, and what can be shown with it."""
-    if not files:
+    spec, mirror = plan.spec, plan.spec.data.mirror
+    if not plan.files:
         said = "none named, none in thresholds/default.toml"
         yield warn("thresholds", said, "name the gates by --thresholds")
-        yield _mirror(data, None)
+        yield _mirror(mirror, None)
         return
-    try:
-        read = RunSpec.read(*files)
-        known = read.catalogue()
-    except UserError as fault:
-        yield fail("thresholds", str(fault))
-        yield _mirror(data, None)
+    if plan.fault:
+        yield fail("thresholds", plan.fault)
+        yield _mirror(mirror, None)
         return
-    wanted = list(
-        {gate.benchmark: known[gate.benchmark] for gate in read.gates}.values()
-    )
-    valid, expired = thresholds.waiver_remarks(read.gates, today())
-    said = "; ".join(
-        [f"{len(read.gates)} gates on {len(wanted)} benchmarks", *valid, *expired]
-    )
-    remedy = "renew or remove what has expired" if expired else ""
-    yield (warn if expired else ok)("thresholds", said, remedy)
-    yield _mirror(data, wanted, are_selected)
-    prompts = checks.local_prompts(wanted, data)
+
+    catalogue = spec.catalogue()
+    names = dict.fromkeys(gate.benchmark for gate in spec.gates)
+    benchmarks = [catalogue[name] for name in names]
+    yield _gates(spec, len(benchmarks))
+    yield _mirror(mirror, benchmarks, plan.is_chosen)
+    prompts = checks.local_prompts(benchmarks, mirror)
     yield from checks.special_prompts(prompts)
-    yield from checks.shown_by(read.gates, prompts, read.settings.confidence)
+    yield from checks.shown_by(spec.gates, prompts, spec.settings.confidence)
+
+
+def _gates(spec: RunSpec, benchmarks: int) -> Diagnosis:
+    """How many gates there are, and which of them are waived or no longer are."""
+    valid, expired = thresholds.waiver_remarks(spec.gates, today())
+    counts = f"{len(spec.gates)} gates on {benchmarks} benchmarks"
+    said = "; ".join([counts, *valid, *expired])
+    if expired:
+        return warn("thresholds", said, "renew or remove what has expired")
+    return ok("thresholds", said)
 
 
 def _mirror(
-    named: str | None, needed: Sequence[Benchmark] | None, are_selected: bool = False
+    named: str, needed: Sequence[Benchmark] | None, are_chosen: bool = False
 ) -> Diagnosis:
     """Whether a mirror has what is needed; if that is unknown, whether it has everything.
 
-    Only what selected run files need is a failure where it is missing.
+    Only what chosen run files need is a failure where it is missing.
     """
     try:
         folder = mirror_folder(named)
     except DataError as fault:
         return fail("data", str(fault), "name the folder of `data pull`")
-    bad = fail if are_selected else warn
+    bad = fail if are_chosen else warn
     if needed is None:
-        needed = [found for found in discover().values() if not found.is_gated]
-    wanted = [found for found in needed if found.resources]
+        needed = [
+            benchmark for benchmark in discover().values() if not benchmark.is_gated
+        ]
+    public = [benchmark for benchmark in needed if benchmark.resources]
     if folder is None:
-        said = f"no mirror ({MIRROR_VARIABLE}, --data): {len(wanted)} benchmarks from the network"
-        if wanted and checks.is_offline():
-            return bad("data", said, "HF_HUB_OFFLINE is set: name a mirror")
-        if unreached := checks.unreached_data(wanted):
-            return bad("data", said, f"name a mirror with --data: {unreached}")
-        return ok("data", said)
-    missing = [found for found in wanted if not found.at(folder).is_in(folder)]
-    said = f"{folder}: {len(wanted) - len(missing)} of {len(wanted)} benchmarks"
+        return _network(public, bad)
+
+    missing = [
+        benchmark for benchmark in public if not benchmark.at(folder).is_in(folder)
+    ]
+    said = f"{folder}: {len(public) - len(missing)} of {len(public)} benchmarks"
     if not missing:
         return ok("data", said)
-    said += f"; missing: {', '.join(found.name for found in missing)}"
-    is_gated = any(
-        found.is_gated for found in missing
-    )  # such data is fetched by name only
-    chosen = (
-        "".join(f" --benchmark {found.name}" for found in missing) if is_gated else ""
+    names = [benchmark.name for benchmark in missing]
+    command = f"refusal-checks data pull {folder}"
+    # Gated data is fetched only by its name.
+    if any(benchmark.is_gated for benchmark in missing):
+        command = " --benchmark ".join([command, *names])
+    return bad("data", f"{said}; missing: {', '.join(names)}", f"`{command}`")
+
+
+def _network(
+    needed: Sequence[Benchmark], bad: Callable[[str, str, str], Diagnosis]
+) -> Diagnosis:
+    """Whether data can be fetched where there is no mirror."""
+    said = (
+        f"no mirror ({MIRROR_VARIABLE}, --data): {len(needed)} benchmarks from the "
+        "network"
     )
-    return bad("data", said, f"`refusal-checks data pull {folder}{chosen}`")
+    if needed and checks.is_offline():
+        return bad("data", said, "HF_HUB_OFFLINE is set: name a mirror")
+    unreached = checks.unreached_data(needed)
+    if unreached:
+        return bad("data", said, f"name a mirror with --data: {unreached}")
+    return ok("data", said)
 
 
 def _store(path: Path) -> Diagnosis:
@@ -239,8 +274,8 @@ def _store(path: Path) -> Diagnosis:
         return ok("store", f"{path}: none yet")
     try:
         with Store(path) as store:
-            held, size = store.contents(), store.size()
+            contents, size = store.contents(), store.size()
     except StoreError as fault:
         return fail("store", str(fault))
-    said = f"{path}: {held.completions} answers, {held.judgements} verdicts, {size / 2**20:.1f} MiB"
-    return ok("store", said)
+    counts = f"{contents.completions} answers, {contents.judgements} verdicts"
+    return ok("store", f"{path}: {counts}, {size / 2**20:.1f} MiB")

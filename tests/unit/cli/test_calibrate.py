@@ -19,7 +19,7 @@ from tests.unit.conftest import Write
 
 def calibrate(*args: str | Path) -> str:
     """What the command printed; raises what it raised."""
-    return call("calibrate", "--fresh", *args).output
+    return call("calibrate", "--set", "store.fresh=true", *args).output
 
 
 def xstest(mirror: Path, *models: str) -> list[str | Path]:

@@ -18,7 +18,8 @@ import pytest
 from refusal_checks.benchmarks import discover
 from refusal_checks.benchmarks.hub import HubSplit
 from refusal_checks.benchmarks.pinned import MIRROR_VARIABLE, PinnedFile
-from refusal_checks.cli.doctor import checks, examine
+from refusal_checks.cli._common import overrides
+from refusal_checks.cli.doctor import Plan, checks, examine
 from refusal_checks.cli.doctor.checks import (
     Diagnosis,
     Level,
@@ -32,6 +33,7 @@ from refusal_checks.gates.gate import today
 from refusal_checks.models import demo
 from refusal_checks.models.demo import conversion
 from refusal_checks.models.demo.conversion import Conversion
+from refusal_checks.spec import RunSpec
 from tests.fake_server import FakeServer
 from tests.toy_model import MODEL_DIR
 from tests.unit.cli.test_baseline import call
@@ -63,25 +65,26 @@ def look(
     tmp_path: Path,
     candidate: str | None = None,
     judges: tuple[str, ...] = (),
-    **plan: Any,
+    data: str | None = None,
+    files: tuple[Path, ...] = (),
+    engine: str = "engine.name=vllm",
 ) -> dict[str, Diagnosis]:
-    candidates = [candidate] if candidate else []
-    usual = {
-        "files": (),
-        "store": tmp_path / "store.sqlite",
-        "data": None,
-        "engine": "vllm",
-    }
-    return {
-        found.what: found for found in examine(candidates, judges, **{**usual, **plan})
-    }
+    store = str(tmp_path / "store.sqlite")
+    judge = [*judges] or None
+    layers = overrides(
+        [engine], candidate=candidate, judge=judge, data=data, store=store
+    )
+    plan = Plan.read(files, layers) if files else Plan(RunSpec.of(layers))
+    return {finding.what: finding for finding in examine(plan)}
 
 
 def test_a_machine_without_a_plan_is_looked_at(tmp_path: Path) -> None:
     found = look(tmp_path)
     parts = {"python", "memory", "disk: store", "data", "store", "hugging face", "vLLM"}
     assert parts <= found.keys()
-    assert "candidate" not in found
+    for role in ("candidate", "judge"):
+        assert found[role].level is Level.WARN
+        assert found[role].said.startswith(f"name one by --{role} or in a run file")
     assert found["vLLM"].said.startswith("0.32.0, ")
     assert found["store"].said.endswith("none yet")
     assert not (tmp_path / "store.sqlite").exists()
@@ -357,10 +360,9 @@ def test_the_shell_completes_commands() -> None:
 
 
 def test_a_program_in_place_of_the_engine_s_own_must_be_there(tmp_path: Path) -> None:
-    assert (
-        look(tmp_path, str(MODEL_DIR), program=("sh", "-c"))["vLLM"].level is Level.OK
-    )
-    missing = look(tmp_path, str(MODEL_DIR), program=("no/such",))["vLLM"]
+    found = look(tmp_path, str(MODEL_DIR), engine="engine.command=sh -c")
+    assert found["vLLM"].level is Level.OK
+    missing = look(tmp_path, str(MODEL_DIR), engine="engine.command=no/such")["vLLM"]
     assert missing.level is Level.FAIL
     assert "engine.command: no program no/such here" in missing.said
 
