@@ -18,7 +18,7 @@ from refusal_checks.judges.trust.correction import (
 )
 from refusal_checks.metrics.statistics import paired
 from refusal_checks.metrics.statistics.intervals import Estimate
-from tools.judge_intervals import (
+from tools.simulations.judge_intervals import (
     GRID,
     MODELS,
     NEARLY_PERFECT,

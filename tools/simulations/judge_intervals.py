@@ -1,12 +1,11 @@
 """How often intervals for the human rate hold it: simulated judges, and XSTest's real labels.
 
-``python -m tools.judge_intervals DATA`` prints the tables of ``docs/explanation/judge-quality.md``;
-DATA is a folder with XSTest's files. Everything is seeded.
+``python -m tools.simulations judge_intervals``; XSTest's rows need the data mirror.
 """
 
 from __future__ import annotations
 
-import sys
+import os
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby, product
 from pathlib import Path
@@ -14,6 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from refusal_checks.benchmarks.pinned import MIRROR_VARIABLE
 from refusal_checks.core.data_files import read_csv
 from refusal_checks.core.errors import CalibrationError
 from refusal_checks.judges.trust.correction import (
@@ -215,7 +215,9 @@ def _table(rows: Iterable[Sequence[str]]) -> Iterator[str]:
             yield "|" + " --- |" * len(row)
 
 
-if __name__ == "__main__":
-    print(
-        *_table(_simulated(2000)), "", *_table(_drawn(Path(sys.argv[1]), 500)), sep="\n"
-    )
+def main() -> None:
+    """Print the tables; XSTest's rows need the data mirror."""
+    print(*_table(_simulated(2000)), sep="\n")
+    mirror = os.environ.get(MIRROR_VARIABLE)
+    if mirror:
+        print("", *_table(_drawn(Path(mirror), 500)), sep="\n")

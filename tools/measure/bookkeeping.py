@@ -1,0 +1,130 @@
+"""What the gate adds to a server's time: the gate and a bare client, with no model to wait for.
+
+The bare client sends the same requests, reads the replies, and does nothing with them. Both are
+measured in turns, in seconds and in CPU seconds of this process: the endpoint has one of its own.
+
+``python -m tools.measure.bookkeeping PROMPTS [--samples K] [--turns T] [--profile FILE]``; with
+``--profile`` one more evaluation is profiled, and FILE is read by ``python -m pstats``.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import cProfile
+import pstats
+import resource
+import tempfile
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+import aiohttp
+
+from tools.measure.gate import Spent, evaluated
+from tools.measure.instant import instant_server
+from tools.measure.plain import prompts
+from tools.measure.printing import by_turns, circumstances, say
+
+INSTRUCTIONS = "x" * 4000
+"""As long as a judge's."""
+
+AT_ONCE = 256
+"""Requests in flight."""
+
+Body = dict[str, object]
+
+
+def gate(url: str, count: int, samples: int) -> Spent:
+    """The gate on this many prompts."""
+    model = f"{url}#instant"
+    with tempfile.TemporaryDirectory() as name:
+        keys = {"sampling.samples": samples}
+        return evaluated(Path(name), prompts(count), model, model, keys)
+
+
+def bare(url: str, count: int, samples: int) -> tuple[float, float]:
+    """Seconds and CPU seconds of the same requests from a client that does nothing else."""
+    requests = bodies(count, samples)
+    cpu = time.process_time()
+    begun = time.monotonic()
+    asyncio.run(send(url, requests))
+    return time.monotonic() - begun, time.process_time() - cpu
+
+
+def bodies(count: int, samples: int) -> list[Body]:
+    """A request for answers to each prompt, and one for the verdict on each answer."""
+    requests: list[Body] = []
+    for prompt in prompts(count):
+        question = {"role": "user", "content": prompt}
+        requests.append({"model": "instant", "messages": [question], "n": samples})
+        shown = [{"role": "system", "content": INSTRUCTIONS}, question]
+        for _ in range(samples):
+            verdict: Body = {"model": "instant", "messages": shown}
+            requests.append(verdict | {"response_format": {}})
+    return requests
+
+
+async def send(url: str, requests: Sequence[Body]) -> None:
+    """Send them all, this many at once: ``AT_ONCE``."""
+    connector = aiohttp.TCPConnector(limit=AT_ONCE)
+    async with aiohttp.ClientSession(connector=connector) as session:
+
+        async def post(body: Body) -> None:
+            async with session.post(f"{url}/chat/completions", json=body) as reply:
+                reply.raise_for_status()
+                await reply.read()
+
+        await asyncio.gather(*(post(body) for body in requests))
+
+
+def measure(count: int, samples: int, turns: int) -> str:
+    """A table of the gate's seconds, the client's, and their ratios."""
+    figures: dict[str, list[float]] = {}
+    with instant_server() as url:
+        for number in range(turns):
+            spent = gate(url, count, samples)
+            seconds, cpu = bare(url, count, samples)
+            row = {
+                "gate, seconds": spent.seconds,
+                "bare client, seconds": seconds,
+                "gate / bare client, seconds": spent.seconds / seconds,
+                "gate / bare client, CPU seconds": spent.cpu / cpu,
+                "records a second": count * samples / spent.seconds,
+            }
+            say(f"turn {number + 1} of {turns}: {spent.seconds:.1f} / {seconds:.1f} s")
+            for name, value in row.items():
+                figures.setdefault(name, []).append(value)
+    figures["peak memory, MiB"] = [
+        resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    ]
+    return by_turns(f"{count} prompts, K = {samples}", figures, 2)
+
+
+def profile(count: int, samples: int, file: Path) -> None:
+    """Profile one evaluation, and print where most of its time is spent."""
+    profiler = cProfile.Profile()
+    with instant_server() as url:
+        profiler.runcall(gate, url, count, samples)
+    profiler.dump_stats(file)
+    pstats.Stats(profiler).sort_stats("tottime").print_stats(25)
+
+
+def main() -> None:
+    """Parse the command line, measure, and print."""
+    parser = argparse.ArgumentParser(
+        prog="python -m tools.measure.bookkeeping", description=__doc__
+    )
+    parser.add_argument("prompts", type=int)
+    parser.add_argument("--samples", type=int, default=5, metavar="K")
+    parser.add_argument("--turns", type=int, default=3)
+    parser.add_argument("--profile", type=Path, metavar="FILE")
+    given = parser.parse_args()
+    say(circumstances("tools.measure.bookkeeping"))
+    say("\n" + measure(given.prompts, given.samples, given.turns))
+    if given.profile:
+        profile(given.prompts, given.samples, given.profile)
+
+
+if __name__ == "__main__":
+    main()

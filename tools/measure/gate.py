@@ -1,0 +1,79 @@
+"""One evaluation of a benchmark that is written for it, as the measuring scripts need it."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from refusal_checks import RunResult, RunSpec, evaluate
+
+
+@dataclass(frozen=True)
+class Spent:
+    """What an evaluation took.
+
+    Attributes:
+        seconds: from the first request to the last verdict; engines are up by then.
+        wall: seconds of the whole call, loading included.
+        cpu: seconds of this process.
+        tokens: of the candidate's answers.
+    """
+
+    seconds: float
+    wall: float
+    cpu: float
+    tokens: int
+    result: RunResult
+
+
+def evaluated(
+    folder: Path,
+    prompts: Sequence[str],
+    candidate: str,
+    judge: str,
+    settings: Mapping[str, object],
+) -> Spent:
+    """Evaluate the prompts as one benchmark whose gate passes in any case, with an empty store.
+
+    Args:
+        folder: for the prompts, the store and the run's folder.
+        settings: further keys of the run file, such as ``sampling.samples``.
+
+    Raises:
+        RuntimeError: the gate could not be decided.
+    """
+    rows = []
+    for number, prompt in enumerate(prompts):
+        rows.append(json.dumps({"id": f"p{number}", "prompt": prompt}))
+    (folder / "prompts.jsonl").write_text("\n".join([*rows, ""]))
+    run_file = folder / "measure.toml"
+    run_file.write_text(
+        '[measured]\nfile = "prompts.jsonl"\nid = "id"\nexpect = "report"\n'
+        "rejection_rate = { min = 0.0 }\n"
+    )
+    spec = RunSpec.read(run_file)
+    keys = {
+        "candidate.model": candidate,
+        "judge.model": judge,
+        "store.file": str(folder / "store.sqlite"),
+        "store.fresh": True,
+        "reports.runs": str(folder / "runs"),
+        "trust.allow_untrusted_judge": True,
+    }
+    for key, value in {**keys, **settings}.items():
+        spec = spec.with_value(key, value)
+
+    cpu = time.process_time()
+    begun = time.monotonic()
+    result = evaluate(spec)
+    wall = time.monotonic() - begun
+    cpu = time.process_time() - cpu
+
+    manifest = result.summary.manifest
+    if result.errors or manifest.evaluation_s is None:
+        raise RuntimeError(f"the gate was not decided: {dict(result.errors)}")
+    tokens = manifest.tokens["candidate"].output
+    return Spent(manifest.evaluation_s, wall, cpu, tokens, result)
