@@ -19,9 +19,9 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
-from refusal_checks.core.settings import Sampling
+from refusal_checks.core.sampling import Sampling
 from refusal_checks.engines.kinds import vllm
-from refusal_checks.models.spec import Served, parse_candidate
+from refusal_checks.models.names import Served, parse_candidate
 from tools.measure.gate import evaluated
 from tools.measure.printing import by_turns, circumstances, say
 
