@@ -19,7 +19,7 @@ from refusal_checks.core.records import Record
 from refusal_checks.core.verdicts import Binary, Invalid, Label
 from refusal_checks.gates.gate import CORRECTED, Gate, Use
 from refusal_checks.judges.cascade import SecondOpinions
-from refusal_checks.judges.trust import correction
+from refusal_checks.judges.trust import correction, powered_rates
 from refusal_checks.judges.trust.calibration import Calibration
 from refusal_checks.judges.trust.canary import JudgeCheck
 from refusal_checks.judges.trust.correction import LEAST, JudgeErrors
@@ -273,7 +273,7 @@ class PairedScores:
 
     def estimate(self, level: float) -> Estimate:
         """The metric as people would judge it: the judge's verdicts on all, people's on some."""
-        found = correction.prediction_powered(
+        found = powered_rates.prediction_powered(
             self.human, self.judge, self.others, level, self.lowest
         )
         return found.widened(self.spread, self.lowest, 1.0)
@@ -282,7 +282,7 @@ class PairedScores:
         """The rate, with skipped prompts counted one way, then the other."""
         metric, estimate = METRICS[gate.metric], self.estimate(level)
         if not self.skipped:
-            parts = correction.error_parts(self.human, self.judge, self.others)
+            parts = powered_rates.error_parts(self.human, self.judge, self.others)
             return EstimateVariant(
                 use, estimate, need=_need(gate, estimate, parts, level)
             )
@@ -424,6 +424,6 @@ def _seconded(
     low, high = (
         share * beside.value + (1 - share) * end for end in found.extremes or (0.0, 0.0)
     )
-    whole = correction.with_settled(found.estimate, beside, level)
+    whole = powered_rates.with_settled(found.estimate, beside, level)
     ends = (low, high) if found.extremes else None
     return replace(found, estimate=whole, extremes=ends, need=None)

@@ -16,11 +16,8 @@ import numpy as np
 from refusal_checks.benchmarks.pinned import MIRROR_VARIABLE
 from refusal_checks.core.data_files import read_csv
 from refusal_checks.core.errors import CalibrationError
-from refusal_checks.judges.trust.correction import (
-    JudgeErrors,
-    prediction_powered,
-    rogan_gladen,
-)
+from refusal_checks.judges.trust.correction import JudgeErrors, rogan_gladen
+from refusal_checks.judges.trust.powered_rates import prediction_powered
 from refusal_checks.metrics.statistics.intervals import Estimate, wilson
 
 MODELS = ("gpt4", "llama2orig", "mistralinstruct")

@@ -12,7 +12,7 @@ from statistics import NormalDist
 
 import numpy as np
 
-from refusal_checks.judges.trust.correction import prediction_powered, tuned
+from refusal_checks.judges.trust.powered_rates import prediction_powered, tuned
 from refusal_checks.metrics.statistics.intervals import wilson
 
 PROMPTS, RUNS = 250, 1000

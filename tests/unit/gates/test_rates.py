@@ -26,13 +26,10 @@ from refusal_checks.gates.rates import (
 )
 from refusal_checks.gates.sentences import sentence
 from refusal_checks.judges.trust.calibration import Calibration
-from refusal_checks.judges.trust.correction import (
-    JudgeErrors,
-    prediction_powered,
-    rogan_gladen,
-)
+from refusal_checks.judges.trust.correction import JudgeErrors, rogan_gladen
 from refusal_checks.judges.trust.draws import Draw, prompt_key
 from refusal_checks.judges.trust.labels import BenchmarkLabels
+from refusal_checks.judges.trust.powered_rates import prediction_powered
 from refusal_checks.metrics import METRICS, by_prompt
 from refusal_checks.metrics.statistics.intervals import Estimate
 from tests.deciding import decide

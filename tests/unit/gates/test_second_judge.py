@@ -13,7 +13,7 @@ from refusal_checks.gates.estimates import Rules
 from refusal_checks.gates.rates import Evidence
 from refusal_checks.gates.sentences import sentence
 from refusal_checks.judges.cascade import Cascade, SecondOpinions
-from refusal_checks.judges.trust.correction import prediction_powered, with_settled
+from refusal_checks.judges.trust.powered_rates import prediction_powered, with_settled
 from refusal_checks.metrics import by_prompt
 from refusal_checks.metrics.statistics.intervals import Estimate, wilson
 from refusal_checks.reports.explain import remarks_on
