@@ -35,6 +35,7 @@ NOT_TRIED = {
     "vllm": "needs a real engine",
     "python3 -m venv": "makes an environment",
     ". checks": "enters that environment",
+    "cd": "enters a folder",
     "git": "would act on this repository",
     "python -m": "takes minutes, or real engines",
     "refusal-checks report mlflow": "needs mlflow",

@@ -1,8 +1,7 @@
-"""The functions of the script for Ray in docs/how-to/batch.md: requests in, results out."""
+"""The functions of the script for Ray, docs/how-to/ray_batch.py: requests in, results out."""
 
 import asyncio
 import json
-import re
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +11,7 @@ from refusal_checks.core.prompts import Message
 from refusal_checks.engines.batch.inbox import custom_id, read_result
 from refusal_checks.models.client.client import Client, RequestParams
 
-PAGE = Path(__file__).parents[4] / "docs" / "how-to" / "batch.md"
+SCRIPT = Path(__file__).parents[4] / "docs" / "how-to" / "ray_batch.py"
 BODY = {
     "model": "m",
     "messages": [{"role": "user", "content": "hello"}],
@@ -27,8 +26,7 @@ ROW = {"text": json.dumps({"custom_id": custom_id(BODY), "body": BODY})}
 def script() -> dict[str, Any]:
     """The script's names."""
     found: dict[str, Any] = {"__name__": "script"}
-    (code,) = re.findall(r"```python\n(.*?)```", PAGE.read_text(), re.DOTALL)
-    exec(compile(code, "ray_batch.py", "exec"), found)
+    exec(compile(SCRIPT.read_text(), SCRIPT.name, "exec"), found)
     return found
 
 
