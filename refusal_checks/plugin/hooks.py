@@ -25,7 +25,7 @@ from refusal_checks.plugin import junit, options, xdist
 from refusal_checks.plugin.inconclusive import InconclusiveWarning
 from refusal_checks.plugin.live import Live
 from refusal_checks.plugin.session import GateSession, gate_id
-from refusal_checks.reports import messages
+from refusal_checks.reports import junit_properties, messages
 from refusal_checks.reports.explain import doubt
 from refusal_checks.reports.formats import github
 from refusal_checks.reports.terminal import end
@@ -184,14 +184,14 @@ class Gates:
         self, request: pytest.FixtureRequest, gate: Gate, candidate: str
     ) -> Verdict:
         run = self._run_of(candidate)
-        facts = messages.provenance(run.summary, gate.benchmark)
+        facts = junit_properties.provenance(run.summary, gate.benchmark)
         verdict = run.summary.verdicts.get(gate.id)
         if verdict is None:
             why = run.summary.errors.get(gate.id) or run.summary.failure or "no verdict"
-            properties = messages.of_error(gate, why.partition("\n")[0], facts)
+            properties = junit_properties.of_error(gate, why.partition("\n")[0], facts)
             request.node.user_properties.extend(properties)
             raise _first_line(EvaluationError(why))
-        request.node.user_properties.extend(messages.properties(verdict, facts))
+        request.node.user_properties.extend(junit_properties.of_gate(verdict, facts))
         return verdict
 
     def _run_of(self, candidate: str) -> RunView:
@@ -239,7 +239,9 @@ class Gates:
                 pytest.fail("\n".join(lines), pytrace=False)
 
         if found:
-            request.node.user_properties.extend(messages.of_judge(found, figure))
+            request.node.user_properties.extend(
+                junit_properties.of_judge(found, figure)
+            )
         return check
 
     @pytest.hookimpl(wrapper=True)

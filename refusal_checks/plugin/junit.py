@@ -14,7 +14,7 @@ from refusal_checks.core.text import clean
 from refusal_checks.judges.trust.canary import JudgeCheck
 from refusal_checks.plugin.session import JUDGE_TEST
 from refusal_checks.reports.junit import CLASS
-from refusal_checks.reports.messages import FILE, LINE, TAG
+from refusal_checks.reports.junit_properties import FILE, LINE, TAG
 from refusal_checks.results.release import release_decision
 from refusal_checks.results.summary import RunSummary
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from refusal_checks.core.files import write_text
 from refusal_checks.core.text import clean
 from refusal_checks.judges.trust.canary import KINDS
-from refusal_checks.reports import messages
+from refusal_checks.reports import junit_properties, messages
 from refusal_checks.results.run_folder import RunView
 
 if TYPE_CHECKING:
@@ -42,8 +42,8 @@ def _cases(run: RunView) -> Iterator[TestCase]:
         yield case
     for gate, verdict in summary.verdicts.items():
         case = TestCase(f"test_gate[{gate}]", f"{CLASS}.{verdict.gate.benchmark}")
-        facts = messages.provenance(summary, verdict.gate.benchmark)
-        case.stdout = _as_text(messages.properties(verdict, facts))
+        facts = junit_properties.provenance(summary, verdict.gate.benchmark)
+        case.stdout = _as_text(junit_properties.of_gate(verdict, facts))
         if verdict.is_idle:
             case.add_skipped_info(clean(verdict.skipped, 500))
         elif not verdict.passed:

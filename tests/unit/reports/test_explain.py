@@ -20,7 +20,7 @@ from refusal_checks.judges.cascade import SecondAsked
 from refusal_checks.metrics import METRICS, by_prompt
 from refusal_checks.metrics.statistics.intervals import Estimate
 from refusal_checks.metrics.statistics.sample_size import Need
-from refusal_checks.reports import explain, messages
+from refusal_checks.reports import explain, junit_properties
 from refusal_checks.reports.explain import moved, remarks_on, what_decides
 from refusal_checks.reports.messages import brief_message, exchange, message
 from refusal_checks.reports.remarks import SCOPE, bundled_scope, judges_asked
@@ -97,12 +97,12 @@ def test_all_that_is_said_of_a_verdict(case: str, snapshot: SnapshotAssertion) -
 
 @pytest.mark.parametrize("case", ["breach", "views", "change"])
 def test_properties_of_junit(case: str, snapshot: SnapshotAssertion) -> None:
-    found = messages.properties(
+    found = junit_properties.of_gate(
         CASES[case](), {"commit": "abc", "sha/other": "of another"}
     )
     own = [pair for pair in found if not pair[0].startswith("dd_tags")]
     assert found[len(own) :] == [
-        (messages.TAG.format(name), value) for name, value in own
+        (junit_properties.TAG.format(name), value) for name, value in own
     ]
     assert "\n".join(f"{name}: {value}" for name, value in own) == snapshot
 

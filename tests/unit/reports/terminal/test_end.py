@@ -14,7 +14,7 @@ from refusal_checks.core.redaction import redacted
 from refusal_checks.gates.comparison import Earlier
 from refusal_checks.gates.gate import Gate
 from refusal_checks.models.client.usage import Usage
-from refusal_checks.reports import messages, remarks
+from refusal_checks.reports import junit_properties, remarks
 from refusal_checks.reports.terminal import end
 from refusal_checks.reports.terminal.end import (
     WIDTH,
@@ -256,7 +256,7 @@ def test_the_footer_and_junit_name_rows_that_nothing_pins(
     shown = "\n".join(footer([(RunSummary(found), Path())]))
     assert ("unpinned rows: sorrybench" in shown) is said
     summary = RunSummary(found.extended(judge_prompts={"sorrybench": {}}))
-    properties = messages.provenance(summary, "sorrybench")
+    properties = junit_properties.provenance(summary, "sorrybench")
     assert ("unpinned rows" in properties["data_revision/sorrybench"]) is said
 
 
