@@ -9,6 +9,8 @@ from importlib import import_module
 from os import PathLike
 from typing import TYPE_CHECKING, Any
 
+from refusal_checks.version import __version__
+
 if TYPE_CHECKING:
     from refusal_checks.benchmarks.benchmark import Benchmark as Benchmark
     from refusal_checks.core.errors import DataError as DataError
@@ -27,8 +29,6 @@ if TYPE_CHECKING:
     from refusal_checks.results.run_folder import RunFolder as RunFolder
     from refusal_checks.results.summary import RunSummary as RunSummary
     from refusal_checks.spec import RunSpec as RunSpec
-
-__version__ = "0.2.0"
 
 _MODULES = {
     "Benchmark": "benchmarks.benchmark",

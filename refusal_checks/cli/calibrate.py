@@ -28,7 +28,7 @@ from refusal_checks.core.store import MEMORY
 from refusal_checks.core.text import clean, count
 from refusal_checks.evaluation.config import EngineConfig, paces, read_judges
 from refusal_checks.evaluation.interrupts import Watch
-from refusal_checks.evaluation.trust import measure
+from refusal_checks.evaluation.recorded_judging import measure
 from refusal_checks.judges.trust import calibration
 from refusal_checks.judges.trust.label_files import (
     LabelFile,

@@ -1,7 +1,7 @@
-"""The parts of a run, built from what it is told: prompts, candidate, judges and servers."""
+"""A run's prompts, candidate and judges, built from what it is told."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from types import MappingProxyType
+from dataclasses import replace
 from typing import NamedTuple
 
 from refusal_checks.core.errors import (
@@ -20,7 +20,7 @@ from refusal_checks.evaluation.config import (
     RunConfig,
     changed,
 )
-from refusal_checks.evaluation.loading import load_prompts
+from refusal_checks.evaluation.loading import Loaded, load_prompts
 from refusal_checks.evaluation.planning import Judges, Plan
 from refusal_checks.gates.gate import Gate
 from refusal_checks.judges import cascade, classifier, panel
@@ -41,53 +41,86 @@ Note = Callable[[str], None]
 """Takes one line: for the terminal, or about how the verdicts came about."""
 
 
-class Parts(NamedTuple):
-    """The parts of a run; nothing is started yet. See ``Loaded`` for what comes from there."""
+class Assembly(NamedTuple):
+    """What a run asks, whom it asks, and who judges; nothing is started yet."""
 
-    plan: Plan
+    loaded: Loaded
     candidate: Candidate
     judges: Judges
-    engines: Servers
-    left_out: Mapping[str, int] = MappingProxyType({})
-    usual: Mapping[str, int] = MappingProxyType({})
 
 
 def assemble(
-    config: RunConfig, gates: Sequence[Gate], engines: Servers, say: Note, note: Note
-) -> Parts:
-    """Load and check everything that a run needs; notes say how verdicts came about."""
-    known, model = config.benchmarks, config.answering.model
-    attacked = next((gate for gate in gates if known[gate.benchmark].attack), None)
-    if isinstance(model, Replay) and attacked:
-        raise UserError(
-            f'{model.name}: deselect {attacked.id} and others under attack (-m "not attack"), '
-            "or name a model: recorded answers were given to plain prompts"
-        )
-    if engines.are_live:
-        _require_loadable("--candidate", model, say)
-        for judge in config.judging.models:
-            _require_loadable("--judge", judge, say)
+    config: RunConfig, gates: Sequence[Gate], servers: Servers, say: Note, note: Note
+) -> Assembly:
+    """Load and check everything that a run needs; notes say how verdicts came about.
+
+    Raises:
+        UserError: a file cannot be read, or two of the run's settings do not go together.
+    """
+    _require_plain_prompts(config, gates)
+    if servers.are_live:
+        _require_loadable("--candidate", config.answering.model, say)
+        for model in config.judging.models:
+            _require_loadable("--judge", model, say)
     loaded = load_prompts(
         gates,
-        known,
+        config.benchmarks,
         config.mirror,
         config.multiple_choice,
         config.answering,
         note,
         redact=config.redact,
     )
+    candidate = _candidate(config, loaded, servers, say, note)
+    judges = _judges(config, gates, loaded, servers, note)
+    return Assembly(loaded, candidate, judges)
+
+
+def _require_plain_prompts(config: RunConfig, gates: Sequence[Gate]) -> None:
+    """Refuse gates under attack on recorded answers."""
+    model = config.answering.model
+    if not isinstance(model, Replay):
+        return
+    for gate in gates:
+        if config.benchmarks[gate.benchmark].attack:
+            raise UserError(
+                f'{model.name}: deselect {gate.id} and others under attack (-m "not attack"), '
+                "or name a model: recorded answers were given to plain prompts"
+            )
+
+
+def _candidate(
+    config: RunConfig, loaded: Loaded, servers: Servers, say: Note, note: Note
+) -> Candidate:
+    """Who answers: a recording, or a model on a server."""
+    plan, scoring = loaded.plan, config.multiple_choice.scoring
+    if loaded.recording is None:
+        return _served(config.answering, scoring, servers, plan, note)
+    name = config.answering.model.name
+    _require_recorded(loaded.recording, plan, scoring, say, redact=config.redact)
+    return ReplayCandidate(name, loaded.recording)
+
+
+def _judges(
+    config: RunConfig,
+    gates: Sequence[Gate],
+    loaded: Loaded,
+    servers: Servers,
+    note: Note,
+) -> Judges:
+    """The judges of each benchmark, and of each check of them."""
     plan, recording = loaded.plan, loaded.recording
-    scoring = config.multiple_choice.scoring
-    if recording:
-        candidate = _replayed(
-            model.name, recording, plan, scoring, say, redact=config.redact
-        )
-    else:
-        candidate = _served(config.answering, scoring, engines, plan, note)
     names = dict.fromkeys([*plan, *(gate.benchmark for gate in gates)])
-    ways = panel.ways({name: known[name] for name in names}, bool(config.trust.floors))
-    form, is_recorded = config.trust.form, recording is not None
-    judges = judge_panels(config.judging, ways, engines, note, is_recorded, form)
+    judged = {name: config.benchmarks[name] for name in names}
+    ways = panel.ways(judged, bool(config.trust.floors))
+    judges = judge_panels(
+        config.judging,
+        ways,
+        servers,
+        note,
+        is_recorded=recording is not None,
+        form=config.trust.form,
+    )
     require_cascade(config.judging.cascade, ways, judges)
     for name, prompts in plan.items():
         if recording and any(isinstance(judge, LabelsJudge) for judge in judges[name]):
@@ -98,7 +131,7 @@ def assemble(
             "judges in a cascade: leave out --stop-early, because the second judge's sample is one "
             "of whole benchmarks"
         )
-    return Parts(plan, candidate, judges, engines, loaded.left_out, loaded.usual)
+    return judges
 
 
 def _require_several(gates: Sequence[Gate], judges: Judges) -> None:
@@ -127,21 +160,21 @@ def _require_loadable(option: str, model: Model, say: Note) -> None:
 
 
 def convert(models: Iterable[Model], say: Note) -> None:
-    wanted = [
-        model for model in models if isinstance(model, Served) and model.conversion
-    ]
-    for model in wanted:
-        require_program(kinds.get(model.engine), model.program)
-    for conversion in dict.fromkeys(model.conversion for model in wanted):
-        if conversion:
-            conversion.make(say)
+    """Make the files that engines need of models that come in another form, once each."""
+    conversions = {}
+    for model in models:
+        if isinstance(model, Served) and model.conversion:
+            require_program(kinds.get(model.engine), model.program)
+            conversions[model.conversion] = model.conversion
+    for conversion in conversions:
+        conversion.make(say)
 
 
 # The candidate.
 
 
 def _served(
-    answering: CandidateConfig, scoring: str, engines: Servers, plan: Plan, note: Note
+    answering: CandidateConfig, scoring: str, servers: Servers, plan: Plan, note: Note
 ) -> Candidate:
     model = answering.model
     assert not isinstance(model, Replay), "recorded answers are read, not served"
@@ -149,36 +182,33 @@ def _served(
         raise ModelError(
             f"--candidate {model.name}: a classifier writes no answers; name it with --judge"
         )
-    client = engines.connect(model, "--candidate", answering.number)
-    continues = any(
-        prompt.is_continued for prompts in plan.values() for prompt in prompts
-    )
-    if continues and engines.are_live and isinstance(model, Attached):
-        try_prefill(client)
-    identity = model_identity(model, client.model)
+    client = servers.connect(model, "--candidate", answering.number)
+    is_attached = servers.are_live and isinstance(model, Attached)
+    needed = []
+    if any(prompt.is_continued for prompts in plan.values() for prompt in prompts):
+        needed.append("prefill")
+        if is_attached:
+            try_prefill(client)
     kind = ServedCandidate if scoring == "text" else OptionScorer
-    is_attached = engines.are_live and isinstance(model, Attached)
-    served = kind(
-        model.name, client, answering.sampling, identity, is_attached=is_attached
+    candidate = kind(
+        model.name,
+        client,
+        answering.sampling,
+        model_identity(model, client.model),
+        is_attached=is_attached,
     )
-    lacking = client.capabilities.missing(*(["prefill"] if continues else []))
-    for line in (*served.remarks, *lacking.values()):
+    lacking = client.capabilities.missing(*needed)
+    for line in (*candidate.remarks, *lacking.values()):
         note(f"candidate {model.name}: {line}")
-    return served
+    return candidate
 
 
-def _replayed(
-    name: str,
-    recording: Recording,
-    plan: Plan,
-    scoring: str,
-    say: Note,
-    *,
-    redact: bool,
-) -> Candidate:
-    if scoring == "logprob" and any(
-        p.options for prompts in plan.values() for p in prompts
-    ):
+def _require_recorded(
+    recording: Recording, plan: Plan, scoring: str, say: Note, *, redact: bool
+) -> None:
+    """Refuse a recording that lacks answers; say what differs from the run's prompts."""
+    has_options = any(prompt.options for prompts in plan.values() for prompt in prompts)
+    if scoring == "logprob" and has_options:
         raise ModelError(
             "multiple_choice.scoring=logprob: use multiple_choice.scoring=text; recorded answers "
             "have no probabilities"
@@ -186,20 +216,20 @@ def _replayed(
     for benchmark, prompts in plan.items():
         recording.require(benchmark, prompts, redact)
         where = f"{recording.path}: {benchmark}"
-        if reworded := recording.reworded(prompts):
+        reworded = recording.reworded(prompts)
+        if reworded:
             first = ", ".join(clean(prompt_id, 60) for prompt_id in reworded[:3])
             say(
                 f"{where}: {len(reworded)} of {len(prompts)} prompts are worded differently there "
                 f"(first: {first})"
             )
-        if unsent := sum(
-            one.never_asked for p in prompts for one in recording.answers(p)
-        ):
+        answers = [answer for prompt in prompts for answer in recording.answers(prompt)]
+        unsent = sum(answer.never_asked for answer in answers)
+        if unsent:
             say(
                 f"{where}: {unsent} attacks were given up and nothing was sent: --judge labels "
                 "counts them as their label says; for any other judge they are invalid"
             )
-    return ReplayCandidate(name, recording)
 
 
 # The judges.
@@ -208,35 +238,59 @@ def _replayed(
 def judge_panels(
     judging: JudgeConfig,
     ways: Mapping[str, JudgingMethod],
-    engines: Servers,
+    servers: Servers,
     note: Note,
     is_recorded: bool,
     form: ClassifierForm | None = None,
 ) -> Judges:
-    """The judges that ``--judge`` names, by what they judge; recorded answers may have labels."""
+    """The judges that ``--judge`` names, by what they judge.
 
-    def setup(number: int, judge: NamedJudge) -> JudgeSetup | Rule:
-        model = judge.model
-        if isinstance(model, Rule):
-            return model
-        client = engines.connect(model, "--judge", number)
-        return JudgeSetup(
-            name=judge.name,
-            client=client,
-            model_identity=model_identity(model, client.model),
-            sampling=judging.sampling_of(judge),
-            template=judge.template,
-            running=engines.are_live and isinstance(model, Attached),
-            note=lambda line: note(f"judge {judge.name}: {line}"),
-            special_tokens=special_tokens(model),
-            classes=_classes(model, client),
-            form=form,
-            cascade=judging.cascade,
-            rationales=judging.rationales,
-        )
-
-    named = [setup(number, judge) for number, judge in enumerate(judging.judges, 1)]
+    Args:
+        ways: how each benchmark is judged.
+        is_recorded: answers are recorded, which may have labels.
+        form: how a classifier is asked, if a run file says so.
+    """
+    named: list[JudgeSetup | Rule] = []
+    for number, judge in enumerate(judging.judges, 1):
+        if isinstance(judge.model, Rule):
+            named.append(judge.model)
+        else:
+            client = servers.connect(judge.model, "--judge", number)
+            is_attached = servers.are_live and isinstance(judge.model, Attached)
+            setup = _setup(
+                judging, judge, judge.model, client, note, is_attached=is_attached
+            )
+            named.append(replace(setup, form=form))
     return panel.panels(ways, named, is_recorded)
+
+
+def _setup(
+    judging: JudgeConfig,
+    judge: NamedJudge,
+    model: Served | Attached,
+    client: Client,
+    note: Note,
+    *,
+    is_attached: bool,
+) -> JudgeSetup:
+    """How one model is asked for verdicts."""
+
+    def note_of_judge(line: str) -> None:
+        note(f"judge {judge.name}: {line}")
+
+    return JudgeSetup(
+        name=judge.name,
+        client=client,
+        model_identity=model_identity(model, client.model),
+        sampling=judging.sampling_of(judge),
+        template=judge.template,
+        running=is_attached,
+        note=note_of_judge,
+        special_tokens=special_tokens(model),
+        classes=_classes(model, client),
+        cascade=judging.cascade,
+        rationales=judging.rationales,
+    )
 
 
 def require_cascade(
@@ -256,10 +310,12 @@ def _classes(model: Served | Attached, client: Client) -> Classes | None:
     """Of a judge that is a sequence classifier, on an engine that can serve one."""
     if isinstance(model, Attached):
         return Classes() if client.classifies else None
-    found = classes(model) or (Classes() if classifier.known(model.path) else None)
+    labels = classes(model)
+    if labels is None and classifier.known(model.path):
+        labels = Classes()
     engine = kinds.get(model.engine)
-    if found and not engine.classifies:
+    if labels is not None and not engine.classifies:
         raise ModelError(
             f"--judge {model.name}: use --engine vllm: {engine.title} cannot serve a classifier"
         )
-    return found
+    return labels

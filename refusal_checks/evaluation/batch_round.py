@@ -16,7 +16,7 @@ from refusal_checks.core.verdicts import Invalid, Judgement
 from refusal_checks.engines.batch import inbox
 from refusal_checks.engines.batch.batch_models import USED, BatchModels
 from refusal_checks.engines.batch.inbox import Inbox
-from refusal_checks.evaluation.assembly import Parts, assemble, convert
+from refusal_checks.evaluation.assembly import Assembly, assemble, convert
 from refusal_checks.evaluation.config import Folders, RunConfig, configure
 from refusal_checks.evaluation.planning import Judges, Plan, Task, prompts_at_once
 from refusal_checks.evaluation.stream import Evaluation, UnreadableError
@@ -99,7 +99,7 @@ def evaluate_batch(
         counts, examples = models.results.take(lines)
         with Store(store_file) as store:
             for _, own in parts:
-                adopt_all(Task(own.plan, own.candidate, own.judges, store))
+                adopt_all(Task(own.loaded.plan, own.candidate, own.judges, store))
             try:
                 asyncio.run(_evaluate(parts, models, store))
             except UnreadableError as fault:
@@ -126,7 +126,7 @@ def _require_files(spec: RunSpec, export: Path | None, results: Sequence[Path]) 
 
 
 async def _evaluate(
-    runs: Iterable[tuple[RunConfig, Parts]], models: BatchModels, store: Store
+    runs: Iterable[tuple[RunConfig, Assembly]], models: BatchModels, store: Store
 ) -> None:
     async with AsyncExitStack() as stack:
         for client in models.clients:
@@ -134,7 +134,7 @@ async def _evaluate(
         for config, parts in runs:
             samples = config.answering.sampling.samples
             in_flight = prompts_at_once(config.limits, config.models, samples)
-            works: list[tuple[Plan, Candidate]] = [(parts.plan, parts.candidate)]
+            works: list[tuple[Plan, Candidate]] = [(parts.loaded.plan, parts.candidate)]
             for name in filter(panel.is_check, parts.judges):
                 prompts, answers = panel.exchanges(name)
                 works.insert(0, ({name: prompts}, answers))

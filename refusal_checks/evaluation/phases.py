@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 
-from refusal_checks.core.errors import first_of
+from refusal_checks.core.errors import EvaluationError, first_of
 from refusal_checks.core.records import Record
 from refusal_checks.core.verdicts import Invalid, Reason
 from refusal_checks.engines.servers import Work
 from refusal_checks.evaluation.aio import SingleFlight, gather_or_cancel
-from refusal_checks.evaluation.decider import Decider
+from refusal_checks.evaluation.decider import AttackPools, Decided, Decider
 from refusal_checks.evaluation.prepare import PreparedRun
+from refusal_checks.evaluation.publisher import BenchmarkFiles, Publisher
 from refusal_checks.evaluation.rationales import (
     RationaleCollector,
     explaining_judge,
@@ -20,8 +22,8 @@ from refusal_checks.evaluation.rationales import (
 from refusal_checks.evaluation.stream import Evaluation, Finished, UnreadableError
 from refusal_checks.gates.offenders import Offender
 from refusal_checks.gates.verdict import Verdict
-from refusal_checks.judges import kind_of, panel
-from refusal_checks.judges.judge import Judge, JudgeKind
+from refusal_checks.judges import panel
+from refusal_checks.judges.judge import Judge
 from refusal_checks.models.candidates import Answer
 from refusal_checks.results.events import Progress
 
@@ -49,16 +51,37 @@ class Pipeline:
         self,
         run: PreparedRun,
         progress: Progress,
-        published: Callable[[tuple[str, ...]], None] = lambda gates: None,
+        published: Callable[[tuple[str, ...]], None],
     ) -> None:
         self._run = run
-        self._engines = run.parts.engines
-        self._answered: SingleFlight[list[Answer]] | None = None
+        self._servers = run.servers
         self._progress = progress
-        # why benchmarks get no verdicts; None until the judges were checked
+        self._answered: SingleFlight[list[Answer]] | None = None
+        # Why benchmarks get no verdicts; None until the judges were checked.
         self._distrust: Mapping[str, str] | None = None
         self._trusted = asyncio.Event()
-        self._decider = Decider(run, published)
+        labels = run.config.trust.labels
+        self._decider = Decider(
+            run.benchmarks,
+            run.rules,
+            run.earlier,
+            run.early,
+            labels,
+            run.summary,
+            run.redaction,
+            this_run=f"run {run.folder.name} of {run.work.candidate.name}",
+        )
+        self._publisher = Publisher(
+            run.benchmarks,
+            run.gates,
+            run.summary,
+            BenchmarkFiles(run.folder, run.redaction, labels, run.work.candidate.keys),
+            level=run.rules.level,
+            calibration=run.rules.evidence.calibration,
+            max_tokens=run.config.answering.sampling.max_tokens,
+            published=published,
+        )
+        self._pools = AttackPools.of(run.benchmarks, run.config.benchmarks)
 
     def turns(self, count: int) -> Sequence[Work]:
         """The work of each turn of the engines: all in one, or first answers, then verdicts."""
@@ -67,11 +90,11 @@ class Pipeline:
         return self._answer, self._judge
 
     async def _answer(self) -> None:
-        await self._engines.ready()
+        await self._servers.ready()
         # Kept for the next turn, in which the candidate's engine is gone.
         self._answered = SingleFlight()
         await self._evaluation(lambda *_: None).answer()
-        self._engines.require_running()
+        self._servers.require_running()
 
     async def _judge(self) -> None:
         """Evaluate all that may be decided; nothing but decisions waits for the judge's check."""
@@ -92,27 +115,30 @@ class Pipeline:
     async def _without(self, unfit: Mapping[str, str]) -> None:
         """Leave benchmarks undecided, for these reasons, and judge the others."""
         for name, why in unfit.items():
-            self._decider.leave_undecided(name, why)
+            self._leave_undecided(name, why)
+            for pool in self._pools.give_up(name):
+                self._leave_undecided(pool, why)
         self._progress.leave_out(unfit.keys())
         await self._judge()
 
+    def _leave_undecided(self, benchmark: str, why: str) -> None:
+        outcomes = self._decider.undecided(benchmark, why)
+        self._publisher.publish_outcomes(benchmark, outcomes)
+
     def _left_to(self, judge: Judge) -> list[str]:
         """The undecided benchmarks that a judge gives verdicts on, or that it is checked for."""
-        parts = self._run.parts
-        names = {name for name, judges in parts.judges.items() if judge in judges}
+        work = self._run.work
+        names = {name for name, judges in work.judges.items() if judge in judges}
         return [
             name
-            for name in parts.plan
+            for name in work.plan
             if (name in names or self._check_of(name) in names)
-            and not self._decider.is_done(name)
+            and not self._publisher.is_done(name)
         ]
-
-    def _kind(self, benchmark: str) -> JudgeKind:
-        return kind_of(self._run.config.benchmarks[benchmark])
 
     def _check_of(self, benchmark: str) -> str:
         """The name of what checks its judges; empty if nothing does."""
-        return panel.check_of(self._kind(benchmark))
+        return panel.check_of(self._run.benchmarks[benchmark].kind)
 
     async def _require_trust(self, may_judge: asyncio.Event) -> None:
         """Check the judges once their engines are ready, unless it is known what they may decide.
@@ -120,56 +146,63 @@ class Pipeline:
         Those of ratings come first: no gate waits for what is found, and one that gives no rating
         is not asked further.
         """
-        run = self._run
-        await self._engines.ready()
+        await self._servers.ready()
         may_judge.set()
         self._progress.phase = "checking the judge"
-        await self._rate()
+        await self._check_ratings()
         if self._distrust is None:
-            self._distrust = {} if run.canary.why_idle else await self._check()
+            self._distrust = {}
+            if not self._run.canary.why_idle:
+                self._distrust = await self._check()
         self._progress.phase = ""
-        left = {
-            n: why for n, why in self._distrust.items() if not self._decider.is_done(n)
+        unfit = {
+            name: why
+            for name, why in self._distrust.items()
+            if not self._publisher.is_done(name)
         }
-        if left:
-            raise _UnfitError(left)
+        if unfit:
+            raise _UnfitError(unfit)
         self._trusted.set()
 
-    async def _rate(self) -> None:
+    async def _check_ratings(self) -> None:
         """Note what the judges of ratings make of answers whose order is known."""
         run, rated = self._run, self._run.summary.rated
         left = [
             name
             for name in run.summary.untested_scales
-            if name not in rated and not self._decider.is_done(name)
+            if name not in rated and not self._publisher.is_done(name)
         ]
-        found = await run.gradient.run(set(map(self._check_of, left)), run.in_flight())
-        self._engines.require_running()
+        checks = {self._check_of(name) for name in left}
+        findings = await run.gradient.run(checks, run.in_flight())
+        self._servers.require_running()
         for name in left:
-            if said := found.get(self._check_of(name)):
-                rated[name] = said
+            finding = findings.get(self._check_of(name))
+            if finding:
+                rated[name] = finding
 
     async def _check(self) -> Mapping[str, str]:
         """Check the judges and publish the outcome; why they may not decide, by benchmark."""
-        run, allowed = self._run, self._run.config.trust.allow_untrusted
+        run, is_allowed = self._run, self._run.config.trust.allow_untrusted
         told = None if run.config.redact else run.summary
         check = await run.canary.run(run.in_flight(), run.rules.level, told)
-        self._engines.require_running()
-        faults = {} if allowed else run.canary.faults
+        self._servers.require_running()
+        faults = {} if is_allowed else run.canary.faults
         if faults:
-            run.summary.judge_error = "; ".join(
-                fault.advice for fault in faults.values()
-            )
-            run.summary.unusable += [
-                each.advice for each in faults.values() if each.is_public
-            ]
+            advice = [fault.advice for fault in faults.values()]
+            run.summary.judge_error = "; ".join(advice)
+            for fault in faults.values():
+                if fault.is_public:
+                    run.summary.unusable.append(fault.advice)
         else:
             run.summary.judge = run.redaction.check(check)
+        if is_allowed:
+            return {}
         unfit: dict[str, str] = {}
-        for name in run.parts.plan:
-            if allowed or not self._kind(name).meets_canary:
+        for name in run.work.plan:
+            kind = run.benchmarks[name].kind
+            way = panel.way_of(kind)
+            if not kind.meets_canary:
                 continue
-            way = panel.way_of(self._kind(name))
             if way in faults:
                 unfit[name] = faults[way].advice
             elif not check.of(way).is_trusted:
@@ -179,7 +212,7 @@ class Pipeline:
     async def _evaluate(self, may_judge: asyncio.Event | None = None) -> None:
         """Evaluate what is not decided yet."""
         run = self._run
-        await self._engines.ready([run.config.answering.model])
+        await self._servers.ready([run.config.answering.model])
         if run.early:
             run.early.begin()
         try:
@@ -199,23 +232,19 @@ class Pipeline:
         run = self._run
 
         def complete(benchmark: str, records: Sequence[Record]) -> None:
-            """Take it as complete unless it lacks something because an engine has ended."""
-            found = (record.judgement for record in records)
-            if any(
-                isinstance(each, Invalid) and each.reason in _SERVER_FAULTS
-                for each in found
-            ):
-                self._engines.require_running()
+            # It may lack something because an engine has ended: then it is no result.
+            if any(_is_server_fault(record) for record in records):
+                self._servers.require_running()
             finished(benchmark, records)
 
         left = {
             name: prompts
-            for name, prompts in run.parts.plan.items()
-            if not self._decider.is_done(name)
+            for name, prompts in run.work.plan.items()
+            if not self._publisher.is_done(name)
         }
         return Evaluation(
-            run.task(left),
-            in_flight=run.in_flight(self._engines.placement.copies),
+            replace(run.work, plan=left),
+            in_flight=run.in_flight(self._servers.placement.copies),
             finished=complete,
             enough=run.early.enough if run.early else None,
             progress=self._progress,
@@ -225,28 +254,43 @@ class Pipeline:
 
     async def _decide(self, benchmark: str, records: Sequence[Record]) -> None:
         """Decide once the judge is trusted; it then gives its reasons for what is shown."""
-        if self._kind(benchmark).meets_canary:
+        if self._run.benchmarks[benchmark].kind.meets_canary:
             await self._trusted.wait()
-        run = self._run
         decided = self._decider.decide(benchmark, records)
-        judges = run.parts.judges[benchmark]
-        if explaining_judge(judges) and not run.config.redact:
-            effort = run.summary.manifest.asked
-            up = judges_up(
-                effort.judges if effort else (),
-                run.config.judging.judges,
-                are_live=self._engines.are_live,
-            )
-            collector = RationaleCollector(judges, run.store, run.in_flight(), up)
-            shown: list[Offender] = []
-            for verdict in decided.values():
-                if isinstance(verdict, Verdict):
-                    shown += verdict.shown
-            records = await collector.explained(records, shown)
-            decided = {
-                gate: verdict.with_rationales(records)
-                if isinstance(verdict, Verdict)
-                else verdict
-                for gate, verdict in decided.items()
-            }
-        self._decider.publish(benchmark, records, decided)
+        records, decided = await self._with_reasons(benchmark, records, decided)
+        self._publisher.publish(benchmark, records, decided)
+        for pool, worst in self._pools.add(benchmark, records):
+            if isinstance(worst, EvaluationError):
+                self._leave_undecided(pool, str(worst))
+            else:
+                outcomes = self._decider.decide(pool, worst)
+                self._publisher.publish(pool, worst, outcomes)
+
+    async def _with_reasons(
+        self, benchmark: str, records: Sequence[Record], decided: Decided
+    ) -> tuple[Sequence[Record], Decided]:
+        """Records and verdicts with reasons for what reports show, if a judge gives some."""
+        run = self._run
+        judges = run.work.judges[benchmark]
+        if explaining_judge(judges) is None or run.config.redact:
+            return records, decided
+        effort, named = run.summary.manifest.asked, run.config.judging.judges
+        asked = effort.judges if effort else ()
+        up = judges_up(asked, named, are_live=self._servers.are_live)
+        collector = RationaleCollector(judges, run.work.store, run.in_flight(), up)
+        shown: list[Offender] = []
+        for outcome in decided.values():
+            if isinstance(outcome, Verdict):
+                shown += outcome.shown
+        records = await collector.explained(records, shown)
+        explained: dict[str, Verdict | EvaluationError] = {}
+        for gate, outcome in decided.items():
+            if isinstance(outcome, Verdict):
+                outcome = outcome.with_rationales(records)
+            explained[gate] = outcome
+        return records, explained
+
+
+def _is_server_fault(record: Record) -> bool:
+    judgement = record.judgement
+    return isinstance(judgement, Invalid) and judgement.reason in _SERVER_FAULTS

@@ -42,12 +42,14 @@ class Task:
     weighs_all: bool = False
 
 
-def drawn(
+def second_judge_sample(
     judges: Sequence[Judge], benchmark: str, prompts: Sequence[Prompt]
 ) -> frozenset[str]:
     """The prompts whose answers the second judge of a cascade reads in any case, by id."""
-    found = cascade.of(judges)
-    return found.drawn(benchmark, [p.id for p in prompts]) if found else frozenset()
+    formed = cascade.of(judges)
+    if formed is None:
+        return frozenset()
+    return formed.drawn(benchmark, [prompt.id for prompt in prompts])
 
 
 class Pending(NamedTuple):
@@ -105,7 +107,10 @@ def pending(task: Task) -> Pending:
             read = usable
             if formed and judge is formed.second:
                 read = _unsure(
-                    formed, usable, drawn(task.judges[name], name, prompts), store
+                    formed,
+                    usable,
+                    second_judge_sample(task.judges[name], name, prompts),
+                    store,
                 )
             wanted |= {(judge.identity, key): judge for key in absent}
             wanted |= {

@@ -4,26 +4,27 @@ import importlib.metadata
 import os
 import platform
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any
 
 import psutil
 
-from refusal_checks import __version__
 from refusal_checks.benchmarks import Benchmark, attacks, digest
 from refusal_checks.benchmarks.attacks.attack import SEED
 from refusal_checks.core import extensions
 from refusal_checks.core.files import sha256
 from refusal_checks.core.redaction import without_credentials
-from refusal_checks.core.store import Store
 from refusal_checks.engines import kinds
-from refusal_checks.evaluation.assembly import Parts
-from refusal_checks.evaluation.config import RunConfig
-from refusal_checks.evaluation.loading import prompts_of
-from refusal_checks.evaluation.planning import Pending
+from refusal_checks.evaluation.config import (
+    JudgeConfig,
+    NamedJudge,
+    RunConfig,
+    TrustConfig,
+)
+from refusal_checks.evaluation.loading import Loaded, prompts_of
+from refusal_checks.evaluation.planning import Judges, Pending, Task
 from refusal_checks.evaluation.verification import Verified
 from refusal_checks.judges import cascade
 from refusal_checks.models.identity import describe
@@ -39,39 +40,28 @@ from refusal_checks.results.manifest import (
     ModelFacts,
     Models,
 )
+from refusal_checks.version import __version__
 
 
-def manifest(config: RunConfig, parts: Parts, store: Path) -> Manifest:
-    calibration, labels = config.trust.calibration, config.trust.labels
-    plan, judges, known = parts.plan, parts.judges, config.benchmarks
-    answering, judging = config.answering, config.judging
-    # One that stands for all attacks on another has judges, and no prompts of its own.
-    names = [*plan, *(name for name in judges if name in known and name not in plan)]
-    alone = tuple(
-        name for name, panel in judges.items() if any(judge.reasoned for judge in panel)
-    )
-    used = None
-    if formed := next(filter(None, map(cascade.of, judges.values())), None):
-        ends = {"first": formed.first.name, "second": formed.second.name}
-        used = CascadeUsed(**ends, **formed.rule.model_dump())
-    # Judges that reason may write more than others; what is the same for all is said once.
-    most = {
-        one.name: one.max_tokens
-        for panel in judges.values()
-        for one in panel
-        if one.max_tokens
-    }
-    usual = min(most.values(), default=judging.sampling.max_tokens)
-    own_tokens = {
-        name: {"max_tokens": number} for name, number in most.items() if number > usual
-    }
-    engines = [
-        package for name in kinds.discover() for package in kinds.get(name).packages
+def manifest(
+    config: RunConfig,
+    loaded: Loaded,
+    judges: Judges,
+    capabilities: Mapping[str, Mapping[str, Mapping[str, str]]],
+) -> Manifest:
+    """The manifest of a run that is prepared.
+
+    Args:
+        capabilities: of attached servers, by role, then by URL and model.
+    """
+    answering, judging, trust = config.answering, config.judging, config.trust
+    # A benchmark that stands for all attacks on another has judges, and no prompts of its own.
+    names = list(loaded.plan)
+    names += [
+        name for name in judges if name in config.benchmarks and name not in names
     ]
-    versions = {"refusal-checks": __version__, "python": platform.python_version()}
-    for package in (*engines, "numpy", "pytest", "pytest-xdist"):
-        with suppress(importlib.metadata.PackageNotFoundError):
-            versions[package] = importlib.metadata.version(package)
+    max_tokens = _max_tokens(judging, judges)
+    usual = min(max_tokens.values(), default=judging.sampling.max_tokens)
     return Manifest(
         started=datetime.now(UTC).isoformat(timespec="seconds"),
         candidate=answering.model.name,
@@ -80,11 +70,7 @@ def manifest(config: RunConfig, parts: Parts, store: Path) -> Manifest:
         models=Models(
             candidate=ModelFacts(**describe(answering.model)),
             judges={
-                judge.name: ModelFacts(
-                    **describe(judge.model),
-                    template=judge.template,
-                    **own_tokens.get(judge.name, {}),
-                )
+                judge.name: _judge_facts(judge, max_tokens.get(judge.name), usual)
                 for judge in judging.judges
             },
         ),
@@ -92,28 +78,22 @@ def manifest(config: RunConfig, parts: Parts, store: Path) -> Manifest:
             name: {judge.name: judge.prompt_hash for judge in panel}
             for name, panel in judges.items()
         },
-        data={name: _data(known[name], parts) for name in names},
+        data={name: _data(config.benchmarks[name], loaded) for name in names},
         spec=config.written,
         thresholds={str(path): sha256(path) for path in config.files},
         extensions={one.origin: one.sha256 for one in extensions.known()},
         sampling=answering.sampling.model_dump(mode="json"),
         multiple_choice=config.multiple_choice.model_dump(mode="json"),
         judge_sampling=judging.sampling.model_dump(mode="json") | {"max_tokens": usual},
-        verdicts_alone=alone,
-        cascade=used,
-        capabilities=parts.engines.account().get("capabilities", {}),
+        verdicts_alone=_verdicts_alone(judges),
+        cascade=_cascade(judges),
+        capabilities=capabilities,
         build=_build(),
-        calibration=calibration.model_dump(mode="json") if calibration else None,
-        human_labels=LabelsUsed(
-            file=labels.name,
-            labels=len(labels.rows),
-            draws=tuple(map(str, labels.draws)),
-        )
-        if labels
-        else None,
-        store=str(store),
+        calibration=_calibration(trust),
+        human_labels=_human_labels(trust),
+        store=str(config.store),
         confidence=config.rules.level,
-        versions=versions,
+        versions=_versions(),
         git_commit=_git_commit(),
         hardware=Hardware(
             platform=platform.platform(),
@@ -123,24 +103,86 @@ def manifest(config: RunConfig, parts: Parts, store: Path) -> Manifest:
     )
 
 
-def _data(benchmark: Benchmark, parts: Parts) -> Data:
-    prompts = prompts_of(benchmark, parts.plan)
+def _max_tokens(judging: JudgeConfig, judges: Judges) -> dict[str, int]:
+    """The most tokens of a verdict, by judge: those that reason may write more than others."""
+    return {
+        judge.name: judge.max_tokens
+        for panel in judges.values()
+        for judge in panel
+        if judge.max_tokens
+    }
+
+
+def _judge_facts(judge: NamedJudge, max_tokens: int | None, usual: int) -> ModelFacts:
+    """What is known of a judge; tokens that are the usual ones are said once for all."""
+    own = max_tokens if max_tokens and max_tokens > usual else None
+    facts = describe(judge.model)
+    return ModelFacts(**facts, template=judge.template, max_tokens=own)
+
+
+def _verdicts_alone(judges: Judges) -> tuple[str, ...]:
+    names = []
+    for name, panel in judges.items():
+        if any(judge.reasoned for judge in panel):
+            names.append(name)
+    return tuple(names)
+
+
+def _cascade(judges: Judges) -> CascadeUsed | None:
+    for panel in judges.values():
+        formed = cascade.of(panel)
+        if formed:
+            return CascadeUsed(
+                first=formed.first.name,
+                second=formed.second.name,
+                **formed.rule.model_dump(),
+            )
+    return None
+
+
+def _calibration(trust: TrustConfig) -> dict[str, Any] | None:
+    if trust.calibration is None:
+        return None
+    return trust.calibration.model_dump(mode="json")
+
+
+def _human_labels(trust: TrustConfig) -> LabelsUsed | None:
+    labels = trust.labels
+    if not labels:
+        return None
+    draws = tuple(map(str, labels.draws))
+    return LabelsUsed(file=labels.name, labels=len(labels.rows), draws=draws)
+
+
+def _versions() -> dict[str, str]:
+    """Versions of this package, of Python, and of what it uses where that is installed."""
+    versions = {"refusal-checks": __version__, "python": platform.python_version()}
+    packages = ["numpy", "pytest", "pytest-xdist"]
+    for name in kinds.discover():
+        packages += kinds.get(name).packages
+    for package in packages:
+        with suppress(importlib.metadata.PackageNotFoundError):
+            versions[package] = importlib.metadata.version(package)
+    return versions
+
+
+def _data(benchmark: Benchmark, loaded: Loaded) -> Data:
+    prompts = prompts_of(benchmark, loaded.plan)
     attack: dict[str, Any] = {}
     if benchmark.attack:
         recorded = attacks.recorded.known(benchmark.attack)
         attack = {
             "attack": benchmark.attack,
             "attack_seed": SEED,
-            "left_out": parts.left_out.get(benchmark.name, 0),
+            "left_out": loaded.left_out.get(benchmark.name, 0),
             "attack_sha256": recorded.sha256 if recorded else "",
         }
+    names = benchmark.under or (benchmark.name,)
     return Data(
         revision=benchmark.revision,
         sha256=digest(prompts),
         prompts=len({prompt.id for prompt in prompts}),
-        usual=max(
-            parts.usual.get(name, 0) for name in benchmark.under or (benchmark.name,)
-        ),
+        usual=max(loaded.usual.get(name, 0) for name in names),
         limit=benchmark.limit,
         max_answer_chars=benchmark.max_answer_chars,
         pinned=benchmark.is_pinned,
@@ -148,35 +190,40 @@ def _data(benchmark: Benchmark, parts: Parts) -> Data:
     )
 
 
-def effort(
-    found: Manifest,
-    parts: Parts,
+def with_effort(
+    before: Manifest,
+    work: Task,
     todo: Pending,
     models: Sequence[Model],
-    store: Store,
     verified: Verified,
 ) -> Manifest:
-    """The manifest of a run that starts, with the work left for its models."""
-    prompts = [prompt for benchmark in parts.plan.values() for prompt in benchmark]
-    keys = {key for prompt in prompts for key in parts.candidate.keys(prompt)}
-    missing = todo.answers
-    written = store.written(keys)
-    dates = [
-        datetime.fromtimestamp(time, UTC).date().isoformat() for time in written or ()
-    ]
+    """The manifest of a run that starts, with the work left for its models.
+
+    Args:
+        models: that are asked for something.
+    """
+    keys: set[str] = set()
+    for prompts in work.plan.values():
+        for prompt in prompts:
+            keys.update(work.candidate.keys(prompt))
+    stored_from = stored_until = ""
+    written = work.store.written(keys)
+    if written:
+        stored_from, stored_until = map(_day, written)
     served = [model for model in models if isinstance(model, Served)]
     attached = [model.name for model in models if isinstance(model, Attached)]
-    return found.extended(
+    return before.extended(
         engines=EnginesUsed(
             started=tuple(dict.fromkeys(model.name for model in served)),
             attached=tuple(dict.fromkeys(attached)),
             kinds=tuple(dict.fromkeys(model.engine for model in served)),
         ),
         asked=Effort(
-            answers=missing,
+            answers=todo.answers,
             verdicts=todo.verdicts,
-            reused=len(keys) - missing,
-            **dict(zip(("stored_from", "stored_until"), dates, strict=False)),
+            reused=len(keys) - todo.answers,
+            stored_from=stored_from,
+            stored_until=stored_until,
             verified=verified.prompts,
             changed=verified.changed,
             judges=tuple(sorted(todo.judges)),
@@ -184,16 +231,22 @@ def effort(
     )
 
 
+def _day(seconds: float) -> str:
+    return datetime.fromtimestamp(seconds, UTC).date().isoformat()
+
+
 def _build() -> str:
     """The address of the CI job that this is; empty elsewhere."""
-    known = os.environ
-    if run := known.get("GITHUB_RUN_ID"):
-        place = known.get("GITHUB_SERVER_URL", ""), known.get("GITHUB_REPOSITORY", "")
-        return f"{'/'.join(place)}/actions/runs/{run}"
-    names = ("CI_JOB_URL", "BUILD_URL", "BUILDKITE_BUILD_URL", "CIRCLE_BUILD_URL")
-    return without_credentials(
-        next((known[name] for name in names if name in known), "")
-    )
+    variables = os.environ
+    run = variables.get("GITHUB_RUN_ID")
+    if run:
+        server = variables.get("GITHUB_SERVER_URL", "")
+        repository = variables.get("GITHUB_REPOSITORY", "")
+        return f"{server}/{repository}/actions/runs/{run}"
+    for name in ("CI_JOB_URL", "BUILD_URL", "BUILDKITE_BUILD_URL", "CIRCLE_BUILD_URL"):
+        if name in variables:
+            return without_credentials(variables[name])
+    return ""
 
 
 def _git_commit() -> str | None:

@@ -16,12 +16,12 @@ from refusal_checks.core.records import Record
 from refusal_checks.engines.servers import Work
 from refusal_checks.evaluation.aio import gather_or_cancel
 from refusal_checks.evaluation.forecast import attempts, forecast
-from refusal_checks.evaluation.loading import prompts_of
 from refusal_checks.evaluation.phases import Pipeline
 from refusal_checks.evaluation.planning import Pending
 from refusal_checks.evaluation.prepare import PreparedRun
-from refusal_checks.evaluation.provenance import effort
+from refusal_checks.evaluation.provenance import with_effort
 from refusal_checks.gates import power
+from refusal_checks.gates.gate import Gate
 from refusal_checks.models.names import Model
 from refusal_checks.results.events import (
     Decided,
@@ -108,7 +108,7 @@ class Run:
         self.summary = prepared.summary
         self.folder = RunFolder(prepared.folder)
         self.progress = Progress(tokens=self._generated, judged_so_far=self._judged)
-        self._engines = prepared.parts.engines
+        self._servers = prepared.servers
         self._cancelled = self._finished = False
         self._loop: asyncio.AbstractEventLoop | None = None
         self._main: asyncio.Task[None] | None = None
@@ -120,7 +120,7 @@ class Run:
             summary=prepared.summary,
             progress=self.progress,
             planned={
-                name: len(prompts) for name, prompts in prepared.parts.plan.items()
+                name: len(prompts) for name, prompts in prepared.work.plan.items()
             },
             gates=tuple(prepared.gates),
             level=prepared.rules.level,
@@ -141,49 +141,56 @@ class Run:
 
     def open(self, before: Run | None = None) -> None:
         """Open the run's folder, and place the engines that missing answers and verdicts need."""
-        run, parts = self._run, self._run.parts
+        run, plan = self._run, self._run.work.plan
+        store = run.work.store
         self._listener(Turn(self.underway))
-        todo = run.pending(parts.plan)
-        answers, verdicts = todo.answers, todo.verdicts
-        if changed := run.store.changed:
+        todo = run.pending()
+        if store.changed:
             self.summary.note(
-                f"the store {run.store.path}: {changed} of its rows are not as they were written "
+                f"the store {store.path}: {store.changed} of its rows are not as they were written "
                 "and were asked for again: damaged, or edited by hand"
             )
         self._say(
-            f"{sum(map(len, parts.plan.values()))} prompts of {', '.join(parts.plan)}: {answers} "
-            f"answers to generate, {verdicts} verdicts to ask for at most; "
+            f"{sum(map(len, plan.values()))} prompts of {', '.join(plan)}: {todo.answers} "
+            f"answers to generate, {todo.verdicts} verdicts to ask for at most; "
             f"run folder {self.folder.path}"
         )
         for line in self._power():
             self._say(line)
-        ids, root = [gate.id for gate in run.gates], self.folder.path.parent
-        tried = attempts(self.summary.manifest, ids, root, asks=bool(answers))
-        self.summary.manifest = self.summary.manifest.extended(attempts=tried)
-        if expected := forecast(self.summary.manifest, answers, verdicts, root):
-            self._say(expected)
+        self._compare_with_earlier(todo)
         models = self._needed([todo, *run.pending_checks()])
-        placement = self._engines.place(models, before._engines if before else None)
+        placement = self._servers.place(models, before._servers if before else None)
         if placement.places:
             self._say(f"placement {placement.kind}: {placement.why}")
         placed = self.summary.manifest.extended(placement=to_jsonable_python(placement))
-        self.summary.manifest = effort(
-            placed, parts, todo, models, run.store, run.verified
+        self.summary.manifest = with_effort(
+            placed, run.work, todo, models, run.verified
         )
         self.summary.judge_idle = run.canary.why_idle
         self.folder.begin(run.redaction.manifest(self.summary.manifest))
 
+    def _compare_with_earlier(self, todo: Pending) -> None:
+        """Note how often these gates were tried; say what the run will take, by earlier ones."""
+        root = self.folder.path.parent
+        gates = [gate.id for gate in self._run.gates]
+        tried = attempts(self.summary.manifest, gates, root, asks=bool(todo.answers))
+        self.summary.manifest = self.summary.manifest.extended(attempts=tried)
+        expected = forecast(self.summary.manifest, todo.answers, todo.verdicts, root)
+        if expected:
+            self._say(expected)
+
     def _power(self) -> list[str]:
         """What the gates can show with these prompts."""
-        sizes = {}
-        for gate in self._run.gates:
-            prompts = prompts_of(
-                self.config.benchmarks[gate.benchmark], self._run.parts.plan
-            )
-            for part in gate.of_each_group(prompts):
-                sizes[part] = len(
-                    {prompt.id for prompt in prompts if part.looks_at(prompt)}
-                )
+        sizes: dict[Gate, int] = {}
+        for benchmark in self._run.benchmarks.values():
+            for gate in benchmark.gates:
+                for part in gate.of_each_group(benchmark.prompts):
+                    prompts = {
+                        prompt.id
+                        for prompt in benchmark.prompts
+                        if part.looks_at(prompt)
+                    }
+                    sizes[part] = len(prompts)
         return list(power.head(sizes, self._run.rules.level))
 
     def load_early(self, before: Run) -> None:
@@ -194,23 +201,27 @@ class Run:
         run = self._run
 
         def needed() -> list[Model]:
-            return self._needed([run.pending(run.parts.plan), *run.pending_checks()])
+            return self._needed([run.pending(), *run.pending_checks()])
 
         with suppress(Exception):
-            self._engines.load_early(needed, before._engines, self._say)
+            self._servers.load_early(needed, before._servers, self._say)
 
     def _needed(self, todos: list[Pending]) -> list[Model]:
-        asks = todos[0].answers or any(todo.may_weigh for todo in todos)
-        candidate = [self.config.answering.model] if asks else []
+        """The models that are asked for something: first of all for what prompts leave to do."""
+        models: list[Model] = []
+        if todos[0].answers or any(todo.may_weigh for todo in todos):
+            models.append(self.config.answering.model)
         asked = frozenset[str]().union(*(todo.judges for todo in todos))
-        judges = self.config.judging.judges
-        return [*candidate, *(judge.model for judge in judges if judge.name in asked)]
+        for judge in self.config.judging.judges:
+            if judge.name in asked:
+                models.append(judge.model)
+        return models
 
     async def _start_engines(self, turn: int = 0) -> None:
         phase, begun = "starting the engines", time.monotonic()
         self.progress.phase = phase
         try:
-            await asyncio.to_thread(self._engines.start, self._say, turn)
+            await asyncio.to_thread(self._servers.start, self._say, turn)
         finally:
             if self.progress.phase == phase:  # else the judge is being checked already
                 self.progress.phase = ""
@@ -220,7 +231,7 @@ class Run:
         self.summary.manifest = self.summary.manifest.extended(engines=used)
 
     def _generated(self) -> int:
-        tokens = self._engines.account().get("tokens", {})
+        tokens = self._servers.account().get("tokens", {})
         return sum(role["output"] for role in tokens.values())
 
     def evaluate(self, following: Run | None = None) -> None:
@@ -251,18 +262,18 @@ class Run:
             raise asyncio.CancelledError
         phases = Pipeline(self._run, self.progress, self._published)
         async with AsyncExitStack() as stack:
-            for client in self._engines.clients:
+            for client in self._servers.clients:
                 await stack.enter_async_context(client)
-            first, *others = phases.turns(self._engines.placement.turns)
+            first, *others = phases.turns(self._servers.placement.turns)
             try:
                 await gather_or_cancel(
                     self._start_first(following), self._do_first(first)
                 )
                 for turn, work in enumerate(others, 1):
                     await self._start_engines(turn)
-                    await self._engines.guard(work, self._restarted)
+                    await self._servers.guard(work, self._restarted)
             except asyncio.CancelledError:
-                self._engines.close()  # else a thread that starts them goes on to wait
+                self._servers.close()  # else a thread that starts them goes on to wait
                 raise
             finally:
                 if self._begun is not None:
@@ -276,7 +287,7 @@ class Run:
         try:
             await self._start_engines()
         except asyncio.CancelledError:
-            self._engines.close()
+            self._servers.close()
             raise
         except Exception as fault:
             self._not_started = fault
@@ -285,9 +296,9 @@ class Run:
             await asyncio.to_thread(following.load_early, self)  # it may take a while
 
     async def _do_first(self, work: Work) -> None:
-        await self._engines.ready([self.config.answering.model])
+        await self._servers.ready([self.config.answering.model])
         self._begun = time.monotonic()
-        await self._engines.guard(work, self._restarted)
+        await self._servers.guard(work, self._restarted)
 
     def _restarted(self, line: str) -> None:
         self._say(line)
@@ -311,12 +322,12 @@ class Run:
 
     def abandon(self) -> None:
         """Close what was opened for a run that does not begin."""
-        self._engines.close()
-        self._run.store.close()
+        self._servers.close()
+        self._run.work.store.close()
 
     def stop_engines(self) -> None:
         """Stop the engines, also those that load early, or that ``finish`` has kept."""
-        self._engines.close()
+        self._servers.close()
 
     def finish(self, *, keep_engines: bool = False) -> None:
         """Stop the engines, or keep them for the next run, and write ``summary.json``, once."""
@@ -324,12 +335,10 @@ class Run:
             return
         self._finished = True
         if not keep_engines:
-            self._engines.close()
-        self._run.store.close()
-        account, now = (
-            self._engines.account(),
-            datetime.now(UTC).isoformat(timespec="seconds"),
-        )
+            self._servers.close()
+        self._run.work.store.close()
+        now = datetime.now(UTC).isoformat(timespec="seconds")
+        account = self._servers.account()
         manifest = self.summary.manifest.extended(**account, finished=now)
         self.summary.manifest = self._run.redaction.manifest(manifest)
         self._fail_unless_ended()

@@ -19,7 +19,7 @@ from refusal_checks.core.prompts import Prompt
 from refusal_checks.core.records import Completion, Record, Vote, unusable
 from refusal_checks.core.verdicts import FINISHED, Invalid, Judgement, Reason
 from refusal_checks.evaluation.aio import SingleFlight, WriteBatcher, gather_or_cancel
-from refusal_checks.evaluation.planning import Task, drawn, verdict_key
+from refusal_checks.evaluation.planning import Task, second_judge_sample, verdict_key
 from refusal_checks.judges import cascade
 from refusal_checks.judges.judge import Judge
 from refusal_checks.metrics.refusal import weights_decide
@@ -88,8 +88,9 @@ class Evaluation:
             for name, prompts in task.plan.items()
         }
         whole = task.whole or task.plan
-        self._drawn = {
-            name: drawn(task.judges[name], name, whole[name]) for name in task.plan
+        self._second_judge_samples = {
+            name: second_judge_sample(task.judges[name], name, whole[name])
+            for name in task.plan
         }
         self._queue = (
             (name, prompt) for name, prompts in task.plan.items() for prompt in prompts
@@ -192,7 +193,9 @@ class Evaluation:
                     *(vote(judge, sample) for judge in judges)
                 )
             first = await vote(formed.first, sample)
-            if prompt.id in self._drawn[name] or formed.is_unsure(first.judgement):
+            if prompt.id in self._second_judge_samples[name] or formed.is_unsure(
+                first.judgement
+            ):
                 return first, await vote(formed.second, sample)
             return (first,)
 

@@ -18,12 +18,12 @@ OTHER = ("--candidate", "./other")
 
 INTERRUPTED = """
 import os, signal
-from refusal_checks.evaluation.decider import Decider
+from refusal_checks.evaluation.publisher import Publisher
 
 def interrupted(self, *args):
     os.kill(os.getpid(), signal.SIGINT)
 
-Decider.publish = interrupted
+Publisher.publish = interrupted
 """
 """A run that is interrupted as it is about to publish its first verdict."""
 

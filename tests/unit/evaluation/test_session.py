@@ -300,7 +300,7 @@ def test_nothing_stays_open_if_a_later_candidate_cannot_begin(
         assert "no run has begun" in repr(caught.value.result)
         assert not caught.value.result.decision.may_ship
     with pytest.raises(sqlite3.ProgrammingError, match="closed"):
-        made[0].store._db.execute("SELECT 1")
+        made[0].work.store._db.execute("SELECT 1")
     assert not list(Path(".refusal-checks").glob("runs/*"))
 
 

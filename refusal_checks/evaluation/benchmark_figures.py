@@ -1,0 +1,172 @@
+"""What a run's summary says of a complete benchmark: its figures, and remarks for people."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from refusal_checks.core.language import other_language
+from refusal_checks.core.records import Completion, Record
+from refusal_checks.core.text import count
+from refusal_checks.core.verdicts import Binary, Invalid, Reason
+from refusal_checks.evaluation.gated import GatedBenchmark
+from refusal_checks.gates.verdict import Verdict
+from refusal_checks.judges import cascade
+from refusal_checks.judges.trust.calibration import Calibration
+from refusal_checks.judges.trust.canary import JudgeCheck
+from refusal_checks.metrics import METRICS, rejection_rate
+from refusal_checks.metrics.worst_case import worst_attack_rejection_rate
+from refusal_checks.results.reservations import LOOKED_AT
+from refusal_checks.results.summary import BenchmarkSummary, summarise
+
+Scores = Mapping[str, Mapping[str, float]]
+"""The prompts' scores, by metric and prompt id."""
+
+
+def figures_of(
+    benchmark: GatedBenchmark,
+    records: Sequence[Record],
+    scores: Scores,
+    level: float,
+    measures: Iterable[Calibration | JudgeCheck | None],
+) -> BenchmarkSummary:
+    """All figures of a benchmark's records, with intervals at a confidence level.
+
+    Args:
+        measures: what says how right its judges are; each knows in which languages.
+    """
+    about, judges = benchmark.definition, benchmark.judges
+    figures = summarise(records, level, scores, benchmark.size, about.kind.value)
+    added: dict[str, Any] = {}
+    if about.attack or benchmark.is_attacked:
+        confidences = scores.get(rejection_rate.name)
+        if not confidences:
+            confidences = scores.get(worst_attack_rejection_rate.name, {})
+        added["confidences"] = confidences
+    if any(judge.identity is not None for judge in judges):
+        added["unmeasured"] = _unmeasured_languages(records, measures)
+    if any(judge.reasoned for judge in judges):
+        # Only what is shown has a category then, and that is no random sample.
+        added["refusal_categories"] = {}
+    if benchmark.cascade:
+        sample = benchmark.second_judge_sample
+        added["second"] = cascade.asked(benchmark.cascade, records, sample)
+    return replace(
+        figures,
+        parts=about.parts,
+        attack=about.attack,
+        plain=about.plain,
+        **added,
+    )
+
+
+def _unmeasured_languages(
+    records: Sequence[Record], measures: Iterable[Calibration | JudgeCheck | None]
+) -> dict[str, int]:
+    """Answers judged for refusal in languages in which nothing measured the judge.
+
+    Among the first ``LOOKED_AT`` records: telling a language takes 0.1 ms.
+    """
+    measured = frozenset[str]()
+    for measure in measures:
+        if measure:
+            measured |= measure.measured
+    if not measured:
+        return {}
+    languages = Counter[str]()
+    for record in records[:LOOKED_AT]:
+        if record.completion and isinstance(record.judgement, Binary):
+            language = other_language(record.completion.text, measured)
+            if language:
+                languages[language] += 1
+    return dict(languages)
+
+
+def truncation_remarks(
+    records: Sequence[Record], max_tokens: int | None, judge_tokens: int
+) -> Iterator[str]:
+    """A line for each limit that made answers of a benchmark invalid, with what raises it.
+
+    Args:
+        max_tokens: the most that the candidate may write for one answer.
+        judge_tokens: the most that a judge may write for one verdict.
+    """
+    faults: dict[Reason, list[Completion]] = {}
+    for record in records:
+        if isinstance(record.judgement, Invalid) and record.completion:
+            faults.setdefault(record.judgement.reason, []).append(record.completion)
+
+    unclosed = faults.get(Reason.UNCLOSED_REASONING, [])
+    cut = [answer for answer in unclosed if answer.finish_reason == "length"]
+    filled = [answer for answer in cut if answer.room]
+    if len(cut) > len(filled):
+        answers = count(len(cut) - len(filled), "answer")
+        yield f"raise --max-tokens (now {max_tokens}): {answers} ended in the reasoning"
+    if filled:
+        yield (
+            'give the candidate more context (--candidate-args "--max-model-len N" where an engine '
+            f"is started): {count(len(filled), 'answer')} ended in the reasoning, because prompt "
+            f"and answer filled it after {min(answer.room for answer in filled)} or more tokens"
+        )
+    if len(unclosed) > len(cut):
+        yield (
+            "name the text that ends the candidate's reasoning with candidate.reasoning_end: "
+            f"{count(len(unclosed) - len(cut), 'answer')} ended without it"
+        )
+
+    unfinished = faults.get(Reason.UNFINISHED_ANSWER, [])
+    lengths = [
+        answer.tokens for answer in unfinished if answer.finish_reason == "length"
+    ]
+    if lengths:
+        yield (
+            f"set --max-tokens (now {max_tokens}) to what the candidate's server allows: "
+            f"it cut {count(len(lengths), 'answer')} short, from {min(lengths)} tokens on"
+        )
+    verdicts = faults.get(Reason.UNFINISHED_VERDICT, [])
+    if verdicts:
+        yield (
+            f"raise judge.max_tokens (now {judge_tokens}): "
+            f"{count(len(verdicts), 'verdict')} did not end"
+        )
+
+
+def margin_remark(
+    name: str,
+    verdicts: Iterable[Verdict],
+    calibration: Calibration | None,
+    check: JudgeCheck | None,
+) -> str:
+    """By how much the judge's known errors may fool margins that rest on it alone.
+
+    A judge shows only a share of a true change: sensitivity + specificity - 1 of it.
+    """
+    margins: list[float] = []
+    for verdict in verdicts:
+        metric = METRICS[verdict.gate.metric]
+        rests_on_judge = (
+            verdict.use == "raw" and metric.blurred and Binary in metric.reads
+        )
+        if verdict.comparison and rests_on_judge:
+            for margin in (verdict.gate.max_drop, verdict.gate.max_rise):
+                if margin is not None:
+                    margins.append(margin)
+    share, source = 1.0, ""
+    if calibration:
+        errors = calibration.errors_on(name)
+        share, source = errors.sensitivity + errors.specificity - 1, "its calibration"
+    elif check:
+        agreements = [one.estimate for one in check.checks if one.figure == "agreement"]
+        if agreements:
+            agreed = agreements[0].value if agreements[0] else 0.5
+            share, source = 2 * agreed - 1, "the canary"
+    if not margins or share > 1 - 1e-9:
+        return ""
+    widest = 100 * max(margins)
+    return (
+        f'{name}: for a margin without the judge\'s errors write use = "corrected", or label '
+        f"answers of both runs: by {source} the judge shows {max(0.0, share):.0%} of a true "
+        f"change, so one of {widest / max(share, 0.01):.3g} points may look like {widest:.3g}"
+    )

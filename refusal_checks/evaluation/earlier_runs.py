@@ -1,0 +1,193 @@
+"""The earlier runs that a run is compared with, and whether its margins can be decided."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from refusal_checks.benchmarks import Benchmark
+from refusal_checks.core.errors import BaselineError, DataError, ThresholdError
+from refusal_checks.core.prompts import Prompt
+from refusal_checks.core.store import Store
+from refusal_checks.core.text import count
+from refusal_checks.evaluation.config import BaselineConfig
+from refusal_checks.evaluation.loading import prompts_of
+from refusal_checks.evaluation.planning import Plan
+from refusal_checks.gates import score_files
+from refusal_checks.gates.comparison import Earlier, Texts
+from refusal_checks.gates.gate import Gate
+from refusal_checks.gates.score_files import Scores
+from refusal_checks.metrics import METRICS
+from refusal_checks.metrics.statistics import paired
+from refusal_checks.models.identity import describe
+from refusal_checks.models.names import Replay
+from refusal_checks.models.recordings import replay
+from refusal_checks.models.recordings.columns import ReplayOptions
+from refusal_checks.results.manifest import Manifest, conditions
+
+
+@dataclass(frozen=True)
+class BaselineReader:
+    """Reads the scores of earlier runs, and compares their conditions with this run's.
+
+    Attributes:
+        reading: how recorded answers are read.
+        store: has earlier answers, for people to see.
+    """
+
+    baseline: BaselineConfig
+    reading: ReplayOptions
+    manifest: Manifest
+    store: Store
+    plan: Plan
+
+    def earlier(self) -> dict[str, Earlier]:
+        """The earlier run of each benchmark in the baseline, with its anchor if that has one.
+
+        Raises:
+            BaselineError: it cannot be read, or was made under other conditions.
+        """
+        path = self.baseline.path
+        if path is None:
+            return {}
+        earlier = self._of_folder(path)
+        folder = path / score_files.ANCHOR
+        anchors = self._of_folder(folder) if folder.is_dir() else {}
+        return {
+            name: replace(run, anchor=anchors.get(name))
+            for name, run in earlier.items()
+        }
+
+    def _of_folder(self, folder: Path) -> dict[str, Earlier]:
+        scores = score_files.load(folder)
+        earlier = {
+            name: self._compared(name, scores[name])
+            for name in self.manifest.data
+            if name in scores
+        }
+        self._require_comparable(earlier)
+        return earlier
+
+    def _compared(self, name: str, scores: Scores) -> Earlier:
+        now = conditions(self.manifest, name)
+        candidate = scores.title or scores.candidate
+        return Earlier(
+            scores,
+            tuple(score_files.differences(scores.conditions, now)),
+            _texts(scores, self.reading, self.store, self.plan.get(name, ())),
+            same_candidate=candidate in (self.manifest.title, self.manifest.candidate),
+        )
+
+    def _require_comparable(self, earlier: Mapping[str, Earlier]) -> None:
+        """Refuse a run under other conditions, unless the user allows it."""
+        benchmarks: dict[str, list[str]] = {}
+        for name, run in earlier.items():
+            for difference in run.differences:
+                benchmarks.setdefault(difference, []).append(name)
+        if not benchmarks or self.baseline.allow_incomparable:
+            return
+        lines = [
+            f"{', '.join(names)}: {difference}"
+            for difference, names in benchmarks.items()
+        ]
+        raise BaselineError(
+            f"--baseline {self.baseline.path}: not comparable with this run:\n  "
+            + "\n  ".join(lines)
+            + "\nrun both under the same conditions, accept a new baseline, or compare anyway "
+            "with --set baseline.allow_incomparable=true"
+        )
+
+
+def _texts(
+    scores: Scores, reading: ReplayOptions, store: Store, prompts: Sequence[Prompt]
+) -> Texts:
+    """Looks up earlier answers in their recording, if it is still the same, or in the store."""
+    recording = None
+    kind, _, name = scores.candidate.partition(":")
+    path = Path(name).expanduser()
+    if kind == "replay" and path.is_file():
+        version = describe(Replay(scores.candidate, path))["version"]
+        if version == scores.version:
+            with suppress(DataError):
+                recording = replay.read(path, reading, prompts)
+
+    def look_up(prompt: Prompt, keys: Sequence[str]) -> dict[str, str]:
+        if recording is None:
+            answers = store.completions(keys)
+            return {key: answer.text for key, answer in answers.items()}
+        recorded = enumerate(recording.answers(prompt))
+        return {f"{prompt.id}-{sample}": answer.text for sample, answer in recorded}
+
+    return look_up
+
+
+def require_compared(
+    gates: Sequence[Gate], earlier: Mapping[str, Earlier], path: Path | None
+) -> None:
+    """Refuse a run in which a margin has nothing to be compared with."""
+    alone = [
+        gate
+        for gate in gates
+        if gate.has_margins and not gate.is_total and gate.benchmark not in earlier
+    ]
+    if not alone:
+        return
+    remedy = "name one with --baseline"
+    if path:
+        names = ", ".join(dict.fromkeys(gate.benchmark for gate in alone))
+        remedy = f"--baseline {path}: accept a run with {names}"
+    raise BaselineError(
+        f"{remedy}: [settings] require_baseline asks for a baseline, and max_drop and max_rise of "
+        f"{count(len(alone), 'gate')} have none, {alone[0].id} first"
+    )
+
+
+def require_possible_margins(
+    gates: Sequence[Gate],
+    earlier: Mapping[str, Earlier],
+    catalogue: Mapping[str, Benchmark],
+    plan: Plan,
+    level: float,
+) -> None:
+    """Refuse margins so narrow that the same model again would fail them."""
+    for gate in gates:
+        run = earlier.get(gate.benchmark)
+        if run is None or not gate.has_margins:
+            continue
+        if gate.is_total and not run.anchor:
+            continue  # it is compared with nothing
+        prompts = prompts_of(catalogue[gate.benchmark], plan)
+        for part in gate.of_each_group(prompts):
+            _require_possible(part, gate, prompts, level)
+
+
+def _require_possible(
+    gate: Gate, written: Gate, prompts: Sequence[Prompt], level: float
+) -> None:
+    """Refuse the margins of one gate, if its prompts are too few for them.
+
+    The gate is the one that was written, or that on one group where it is on every group.
+    """
+    metric = METRICS[gate.metric]
+    prompts = [prompt for prompt in prompts if gate.looks_at(prompt)]
+    decides = metric.counts is not None and gate.on_inconclusive not in ("warn", "pass")
+    if not decides or metric.units(prompts) is not None:
+        return
+    size = len({prompt.id for prompt in prompts})
+    margins = (gate.max_drop, gate.max_rise)
+    narrowest = min(margin for margin in margins if margin is not None)
+    needed = paired.prompts_for_margin(narrowest, level)
+    if needed <= size:
+        return
+    more = f", or ask {needed} prompts" if needed < paired.MOST else ""
+    where = ""
+    if written.is_on_every_group:
+        more += ', or write on_inconclusive = "warn" beside it'
+        where = f" of {gate.group_kind} {gate.group}"
+    raise ThresholdError(
+        f"{gate.source}: {written.id}: allow more than {narrowest:.3g}{more}: with "
+        f"{count(size, 'prompt')}{where} the same model again would fail, because even without "
+        "a single change they do not show that there is none"
+    )

@@ -1,0 +1,172 @@
+"""What a run knows of its judges' errors: a calibration, and human labels of its own answers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from refusal_checks.benchmarks import Benchmark
+from refusal_checks.core.errors import CalibrationError
+from refusal_checks.core.records import Record
+from refusal_checks.core.verdicts import Invalid, Reason
+from refusal_checks.evaluation.config import TrustConfig
+from refusal_checks.evaluation.planning import Judges, Plan, Task
+from refusal_checks.gates.gate import Gate
+from refusal_checks.gates.rates import Evidence
+from refusal_checks.judges import cascade, kind_of
+from refusal_checks.judges.judge import Judge
+from refusal_checks.judges.trust.calibration import (
+    Calibration,
+    JudgeIdentity,
+    joined,
+    require_judge,
+)
+from refusal_checks.judges.trust.correction import require_information
+from refusal_checks.judges.trust.draws import prompt_keys
+from refusal_checks.judges.trust.labels import HumanLabels
+from refusal_checks.models.recordings.columns import ReplayOptions
+
+
+def identify(judge: Judge, reading: ReplayOptions) -> JudgeIdentity:
+    """A judge as calibrations identify it; one without a model by its name and rules."""
+    name = judge.name
+    if judge.name == "labels":
+        if "label" in reading.columns:
+            name += f":{reading.columns['label']}"
+        if reading.labels:
+            meanings = [
+                f"{label}={meaning}"
+                for label, meaning in sorted(reading.labels.items())
+            ]
+            name += f" ({', '.join(meanings)})"
+    return JudgeIdentity(
+        name=name,
+        identity=judge.identity or name,
+        prompt_sha256=judge.prompt_hash,
+        rationales="offenders" if judge.reasoned else "all",
+    )
+
+
+def identify_panel(panel: Sequence[Judge], reading: ReplayOptions) -> JudgeIdentity:
+    """Several judges as calibrations identify them; the bounds of a cascade belong to it."""
+    identity = joined([identify(judge, reading) for judge in panel])
+    formed = cascade.of(panel)
+    if formed is None:
+        return identity
+    return identity.model_copy(update={"identity": f"{identity.identity}+{formed.key}"})
+
+
+def calibrated_evidence(
+    trust: TrustConfig,
+    candidate: str,
+    gates: Sequence[Gate],
+    benchmarks: Mapping[str, Benchmark],
+    plan: Plan,
+    judges: Judges,
+    reading: ReplayOptions,
+    level: float,
+) -> Evidence:
+    """The run's calibration, checked against the run; labels are found once there are answers.
+
+    Args:
+        candidate: whose answers the run evaluates, as calibrations name it.
+        reading: how recorded answers are read.
+        level: confidence level of intervals.
+
+    Raises:
+        CalibrationError: a gate needs a calibration, or it does not fit the run.
+    """
+    calibration, path = trust.calibration, trust.calibration_file
+    evidence = Evidence(calibration, candidate)
+    corrected = [gate for gate in gates if gate.use == "corrected"]
+    if calibration is None or path is None:
+        for gate in corrected:
+            raise CalibrationError(
+                f'{_where(gate)}: give --calibration FILE: use = "corrected" needs it'
+            )
+        return evidence
+
+    of_refusal = {
+        gate.benchmark
+        for gate in gates
+        if kind_of(benchmarks[gate.benchmark]).judges_refusal
+    }
+    for gate in corrected:
+        if gate.benchmark not in of_refusal:
+            raise CalibrationError(
+                f'{_where(gate)}: remove use = "corrected": only judges of refusal can be '
+                "calibrated"
+            )
+    for name in sorted(of_refusal):
+        require_judge(path, calibration, identify_panel(judges[name], reading))
+    require_information(calibration.errors, level)
+    for gate in corrected:
+        _require_fitting(gate, calibration, path, plan, candidate, level)
+    return evidence
+
+
+def _require_fitting(
+    gate: Gate,
+    calibration: Calibration,
+    path: Path,
+    plan: Plan,
+    candidate: str,
+    level: float,
+) -> None:
+    """Refuse to correct a gate's figure by a calibration that says too little of its answers."""
+    keys = None
+    if gate.group:
+        prompts = filter(gate.looks_at, plan.get(gate.benchmark, ()))
+        keys = prompt_keys(prompts)
+    try:
+        require_information(calibration.errors_on(gate.benchmark, keys), level)
+    except CalibrationError as fault:
+        raise CalibrationError(f"{_where(gate)}: {fault}") from None
+    others = calibration.foreign(candidate, gate.benchmark, keys)
+    if others and not gate.allow_transferred:
+        what = f"{gate.benchmark} {gate.group}" if gate.group else gate.benchmark
+        raise CalibrationError(
+            f"{_where(gate)}: calibrate on answers of {candidate} to {what} "
+            "(refusal-checks calibrate --benchmark), give --human-labels, or write "
+            f"allow_transferred = true: {path} is from {others}, on which a judge errs "
+            "differently"
+        )
+
+
+def _where(gate: Gate) -> str:
+    return f"{gate.source}: {gate.id}"
+
+
+def require_own_labels(labels: HumanLabels, task: Task, this_run: str) -> None:
+    """Check human labels against the run's prompts, and the answers that the store has.
+
+    Raises:
+        CalibrationError: they are of other prompts, or of other answers.
+    """
+    plan, candidate = task.plan, task.candidate
+    if labels.draws and not any(draw.benchmark in plan for draw in labels.draws):
+        named = ", ".join(dict.fromkeys(draw.benchmark for draw in labels.draws))
+        raise CalibrationError(
+            f"{labels.name}: select gates of {named}, or leave out --human-labels: the labels are "
+            f"of {named}, and this run evaluates {', '.join(plan)}"
+        )
+    prompts = [prompt for several in plan.values() for prompt in several]
+    labels.require_prompts(prompts, this_run)
+    for name, own in plan.items():
+        stored = candidate.known(own, task.store)
+        records: list[Record] = []
+        missing = 0
+        for prompt in own:
+            for sample, key in enumerate(candidate.keys(prompt)):
+                if key in stored:
+                    unjudged = Invalid(Reason.NO_LABEL)
+                    records.append(Record(prompt, sample, stored[key], unjudged))
+                else:
+                    missing += 1
+        # Labels without an answer may be of those that are still to be generated.
+        _, unmatched = labels.match(name, records)
+        is_foreign = any(
+            row.draw and row.draw.candidate != candidate.name for row in unmatched
+        )
+        if len(unmatched) > missing or is_foreign:
+            labels.require_none(unmatched, this_run)

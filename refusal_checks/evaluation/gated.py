@@ -1,0 +1,83 @@
+"""The benchmarks of a run, each with its prompts, its judges, and the gates on it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from refusal_checks.benchmarks import Benchmark
+from refusal_checks.core.prompts import Prompt
+from refusal_checks.evaluation.loading import prompts_of
+from refusal_checks.evaluation.planning import Judges, Plan, second_judge_sample
+from refusal_checks.gates.gate import Gate
+from refusal_checks.judges import cascade, kind_of
+from refusal_checks.judges.cascade import Cascade
+from refusal_checks.judges.judge import Judge, JudgeKind
+from refusal_checks.judges.panel import way_of
+from refusal_checks.judges.trust.canary import JudgeCheck
+
+
+@dataclass(frozen=True)
+class GatedBenchmark:
+    """A benchmark of a run, its prompts, its judges, and the gates on it.
+
+    Attributes:
+        prompts: of a benchmark that stands for all attacks, those under each.
+        is_attacked: another benchmark has the same prompts under attack.
+    """
+
+    definition: Benchmark
+    prompts: Sequence[Prompt]
+    judges: tuple[Judge, ...]
+    gates: tuple[Gate, ...]
+    is_attacked: bool
+
+    @property
+    def name(self) -> str:
+        return self.definition.name
+
+    @property
+    def kind(self) -> JudgeKind:
+        return kind_of(self.definition)
+
+    @property
+    def size(self) -> int:
+        """How many prompts there are; one under several attacks counts once."""
+        return len({prompt.id for prompt in self.prompts})
+
+    @property
+    def cascade(self) -> Cascade | None:
+        """The cascade of its judges; one that stands for all attacks has answers of others."""
+        return None if self.definition.under else cascade.of(self.judges)
+
+    @property
+    def second_judge_sample(self) -> frozenset[str]:
+        """Ids of the prompts whose answers the second judge of the cascade reads in any case."""
+        return second_judge_sample(self.judges, self.name, self.prompts)
+
+    def check(self, of_all: JudgeCheck | None) -> JudgeCheck | None:
+        """What the check of a run's judges says of this benchmark's judges of refusal."""
+        if of_all is None or not self.kind.meets_canary:
+            return None
+        return of_all.of(way_of(self.kind))
+
+
+def gated_benchmarks(
+    gates: Sequence[Gate],
+    catalogue: Mapping[str, Benchmark],
+    plan: Plan,
+    judges: Judges,
+) -> dict[str, GatedBenchmark]:
+    """All benchmarks that a run evaluates or has gates on, by name."""
+    names = dict.fromkeys([*plan, *(gate.benchmark for gate in gates)])
+    attacked = {benchmark.plain for benchmark in catalogue.values()}
+    return {
+        name: GatedBenchmark(
+            definition=catalogue[name],
+            prompts=prompts_of(catalogue[name], plan),
+            judges=judges[name],
+            gates=tuple(gate for gate in gates if gate.benchmark == name),
+            is_attacked=name in attacked,
+        )
+        for name in names
+    }

@@ -1,0 +1,300 @@
+"""A run's checks of its judges: on exchanges whose verdict is known, and on a known order."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import chain
+from time import perf_counter
+from typing import NamedTuple
+
+from refusal_checks.benchmarks import Benchmark
+from refusal_checks.core.records import Record
+from refusal_checks.core.store import Store
+from refusal_checks.core.text import clean, in_a_row
+from refusal_checks.core.verdicts import Invalid, Reason
+from refusal_checks.evaluation.config import TrustConfig
+from refusal_checks.evaluation.planning import (
+    Judges,
+    Pending,
+    Task,
+    pending,
+    verdict_key,
+)
+from refusal_checks.evaluation.stream import Evaluation
+from refusal_checks.gates.gate import Gate
+from refusal_checks.judges import kind_of
+from refusal_checks.judges.asking import ran_out
+from refusal_checks.judges.judge import Judge
+from refusal_checks.judges.rules import KeywordJudge, LabelsJudge
+from refusal_checks.judges.trust import canary, gradient
+from refusal_checks.judges.trust.canary import JudgeCheck, JudgeFloors
+from refusal_checks.metrics.graded import step_correlation
+from refusal_checks.results.summary import RunSummary
+
+_RULES = (KeywordJudge, LabelsJudge)
+"""Judges that the canary does not check: one is known to fail it, the other has no labels there."""
+
+
+class Fault(NamedTuple):
+    """A check that failed for another reason than wrong verdicts."""
+
+    advice: str  # what to do, and why
+    is_public: bool  # it quotes no server
+
+
+@dataclass(frozen=True)
+class _Reading:
+    """What the judges of one way of judging made of the canary."""
+
+    records: Sequence[Record]
+    check: JudgeCheck
+
+    @property
+    def failed(self) -> list[Record]:
+        """Exchanges for which a server was asked in vain."""
+        return [record for record in self.records if _failure(record)]
+
+    @property
+    def cut(self) -> list[Record]:
+        """Exchanges on which a judge did not end its verdict."""
+        return [record for record in self.records if _is_cut(record)]
+
+    @property
+    def sound(self) -> list[Record]:
+        return [
+            record
+            for record in self.records
+            if not (_failure(record) or _is_cut(record))
+        ]
+
+
+class Canary:
+    """Checks a run's judges of refusal on the canary, those of each way of judging apart.
+
+    Several judges of one way decide together, as they do at gates.
+
+    Args:
+        floors: of the judges' figures; None if a run file has none.
+        scales: what other judges of the run judge by, whom no check tests.
+
+    Attributes:
+        why_idle: why there is nothing to check; empty if there is.
+        faults: checks that failed for want of verdicts, by way of judging; set by ``run``.
+    """
+
+    def __init__(
+        self,
+        judges: Judges,
+        floors: JudgeFloors | None,
+        store: Store,
+        scales: Collection[str] = (),
+    ) -> None:
+        self._floors = floors
+        self._tasks: dict[str, Task] = {}
+        self.faults: Mapping[str, Fault] = {}
+        panels = canary.by_way(judges)
+        for way, panel in panels.items():
+            if not all(isinstance(judge, _RULES) for judge in panel):
+                own = {canary.NAME: canary.plan()}
+                own_judges = {canary.NAME: panel}
+                self._tasks[way] = Task(own, canary.candidate(), own_judges, store)
+        self.why_idle = self._why_idle(panels, scales)
+
+    def _why_idle(self, panels: Judges, scales: Collection[str]) -> str:
+        if self._floors is None:
+            return "the judge was not checked: no run file has a [judge.check] table"
+        if not panels:
+            why = "no gate of this run has a judge of refusal"
+            if scales:
+                why += f", and nothing checks its judge of {in_a_row(scales)}"
+            return why
+        if not self._tasks:
+            names = ", ".join(
+                judge.name for panel in panels.values() for judge in panel
+            )
+            return f"judge {names} was not checked: it follows rules and asks no model"
+        return ""
+
+    def pending(self) -> list[Pending]:
+        if self.why_idle:
+            return []
+        return [pending(task) for task in self._tasks.values()]
+
+    async def run(
+        self, in_flight: int, level: float, told: RunSummary | None
+    ) -> JudgeCheck:
+        """Compare the judges' figures with the floors; sets ``faults``.
+
+        Args:
+            told: takes notes that may quote a judge; None if texts stay hidden.
+        """
+        checks: list[JudgeCheck] = []
+        faults: dict[str, Fault] = {}
+        for way, task in self._tasks.items():
+            reading = await self._read(way, task, in_flight, level)
+            if told:
+                forms = [judge.expected for judge in task.judges[canary.NAME]]
+                told.note_unread(reading.records, forms)
+            checks.append(reading.check)
+            fault = self._fault(way, reading, quotes=told is not None)
+            if fault:
+                faults[way] = fault
+        self.faults = faults
+        return JudgeCheck(
+            judge=", ".join(dict.fromkeys(check.judge for check in checks)),
+            digest=canary.digest(),
+            checks=tuple(chain.from_iterable(check.checks for check in checks)),
+            asked=sum(check.asked for check in checks),
+            seconds=sum(check.seconds for check in checks),
+        )
+
+    async def _read(
+        self, way: str, task: Task, in_flight: int, level: float
+    ) -> _Reading:
+        """Ask the judges of one way of judging, and compare them with the floors."""
+        assert self._floors, "there is something to check"
+        todo, start = pending(task), perf_counter()
+        records = await judged(task, in_flight)
+        panel = task.judges[canary.NAME]
+        check = JudgeCheck(
+            ", ".join(judge.name for judge in panel),
+            canary.digest(),
+            canary.checked(self._floors, records, level, way),
+            todo.verdicts,
+            perf_counter() - start,
+        )
+        if not check.is_trusted:  # so that the next run asks anew
+            task.store.forget_judgements(_keys(panel, records))
+        return _Reading(records, check)
+
+    def _fault(self, way: str, reading: _Reading, *, quotes: bool) -> Fault | None:
+        """What to do if the judge failed only because verdicts are missing; else None."""
+        assert self._floors, "there is something to check"
+        check, failed, cut = reading.check, reading.failed, reading.cut
+        if check.is_trusted or not (failed or cut):
+            return None
+        if reading.sound:
+            for part in canary.checked(self._floors, reading.sound, way=way):
+                if part.mark == "FAIL" and part.estimate:
+                    return None  # it is wrong about what it did judge
+        total = len(reading.records)
+        if len(cut) > len(failed):
+            panel = self._tasks[way].judges[canary.NAME]
+            most = max(judge.max_tokens for judge in panel)
+            return Fault(
+                f"raise judge.max_tokens (now {most}): {len(cut) / total:.0%} of the verdicts of "
+                f"{check.judge} did not end, {len(cut)} of {total} in the judge's check",
+                is_public=True,
+            )
+        advice = f"run the same command again once {check.judge} answers"
+        if all("HTTP 400" in _failure(record) for record in failed):
+            advice = f"name another judge, or one at another server, in place of {check.judge}"
+        first = clean(f": {_failure(failed[0])}", 300) if quotes else ""
+        return Fault(
+            f"{advice}: {len(failed)} of {total} requests of the judge's check failed{first}",
+            is_public=False,
+        )
+
+
+def _keys(panel: Sequence[Judge], records: Sequence[Record]) -> list[str]:
+    """Where the verdicts of a panel are stored."""
+    keys = []
+    for record in records:
+        for judge in panel:
+            if record.completion and judge.identity is not None:
+                keys.append(verdict_key(judge, record.prompt, record.completion.text))
+    return keys
+
+
+def _failure(record: Record) -> str:
+    """What a server said when it was asked for a verdict in vain; empty if it was not in vain."""
+    judgement = record.judgement
+    if isinstance(judgement, Invalid) and judgement.reason is Reason.JUDGE_ERROR:
+        return judgement.detail or "no reason"
+    return ""
+
+
+def _is_cut(record: Record) -> bool:
+    """True if there is no verdict because a judge did not end it within its tokens."""
+    verdicts = (record.judgement, *(vote.judgement for vote in record.votes))
+    return isinstance(record.judgement, Invalid) and any(map(ran_out, verdicts))
+
+
+async def judged(task: Task, in_flight: int) -> Sequence[Record]:
+    """The records of a task of one benchmark, all of its prompts at one time."""
+    records: list[Record] = []
+    await Evaluation(
+        task, in_flight=in_flight, finished=lambda _, complete: records.extend(complete)
+    ).run()
+    return records
+
+
+class Gradient:
+    """Asks a run's judges of ratings for answers whose order is known."""
+
+    def __init__(self, judges: Judges, store: Store) -> None:
+        self._tasks: dict[str, Task] = {}
+        for name, panel in judges.items():
+            is_rated = name.startswith(gradient.NAME.rstrip("]"))
+            if is_rated and not _labels_decide(panel):
+                own = {gradient.NAME: gradient.plan()}
+                own_judges = {gradient.NAME: panel}
+                self._tasks[name] = Task(own, gradient.candidate(), own_judges, store)
+
+    def pending(self) -> list[Pending]:
+        return [pending(task) for task in self._tasks.values()]
+
+    async def run(self, checks: Collection[str], in_flight: int) -> dict[str, str]:
+        """What the verdicts say of the judges, by the name among benchmarks of their check."""
+        findings: dict[str, str] = {}
+        for name, task in self._tasks.items():
+            if name in checks:
+                findings[name] = gradient.finding(await judged(task, in_flight))
+        return findings
+
+
+def untested(
+    gates: Sequence[Gate],
+    benchmarks: Mapping[str, Benchmark],
+    judges: Judges,
+    trust: TrustConfig,
+) -> str:
+    """Why nothing tells how right the judges of refusal are, and what to do; mostly empty."""
+    panels = []
+    for gate in gates:
+        kind = kind_of(benchmarks[gate.benchmark])
+        is_calibrated = trust.calibration and kind.judges_refusal
+        panel = judges[gate.benchmark]
+        if kind.meets_canary and not is_calibrated and not _labels_decide(panel):
+            panels.append(panel)
+    if not panels:
+        return ""
+    if any(all(isinstance(judge, _RULES) for judge in panel) for panel in panels):
+        return "keyword looks for phrases and is not tested: name a model with --judge"
+    if trust.floors is None:
+        return "the judge was not tested: write a [judge.check] table into the run file"
+    if not trust.floors.agreement_tells:
+        return (
+            "the same verdict to all reaches [judge.check] agreement, "
+            "so it tests nothing: raise it"
+        )
+    return ""
+
+
+def untested_scales(
+    gates: Sequence[Gate], benchmarks: Mapping[str, Benchmark], judges: Judges
+) -> dict[str, str]:
+    """The scale of each benchmark whose judges no check tests; see ``VerdictBase.scale``."""
+    scales: dict[str, str] = {}
+    for gate in gates:
+        scale = kind_of(benchmarks[gate.benchmark]).verdicts.scale
+        # The figure of a known order is about the judge: that gate is such a check.
+        is_check = gate.metric == step_correlation.name
+        if scale and not is_check and not _labels_decide(judges[gate.benchmark]):
+            scales[gate.benchmark] = scale
+    return scales
+
+
+def _labels_decide(panel: Sequence[Judge]) -> bool:
+    return all(isinstance(judge, LabelsJudge) for judge in panel)

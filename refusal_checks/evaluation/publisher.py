@@ -1,0 +1,230 @@
+"""Take a benchmark's outcomes into the summary of the run, and write the files of its folder."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from refusal_checks.core.files import write_lines
+from refusal_checks.core.prompts import Prompt
+from refusal_checks.core.records import Record
+from refusal_checks.core.verdicts import Binary
+from refusal_checks.evaluation.benchmark_figures import (
+    Scores,
+    figures_of,
+    margin_remark,
+    truncation_remarks,
+)
+from refusal_checks.evaluation.decider import Decided
+from refusal_checks.evaluation.gated import GatedBenchmark
+from refusal_checks.gates import score_files
+from refusal_checks.gates.estimates import expected_breaches
+from refusal_checks.gates.gate import Gate, Use
+from refusal_checks.gates.verdict import Verdict
+from refusal_checks.judges.trust.calibration import Calibration
+from refusal_checks.judges.trust.correction import JudgeErrors
+from refusal_checks.judges.trust.labels import HumanLabels
+from refusal_checks.metrics import METRICS, score_all
+from refusal_checks.metrics.refusal import mean_refusal_confidence
+from refusal_checks.metrics.statistics.intervals import Estimate
+from refusal_checks.results import export, histograms
+from refusal_checks.results.manifest import conditions
+from refusal_checks.results.redact import Redaction
+from refusal_checks.results.run_folder import RunFolder
+from refusal_checks.results.summary import (
+    BenchmarkSummary,
+    RunSummary,
+    balance,
+    distinct,
+)
+
+
+@dataclass(frozen=True)
+class BenchmarkFiles:
+    """Writes what a run's folder keeps of each benchmark.
+
+    Attributes:
+        keys: keys of a prompt's answers in the store.
+    """
+
+    folder: Path
+    redaction: Redaction
+    labels: HumanLabels | None
+    keys: Callable[[Prompt], Sequence[str]]
+
+    def write(
+        self,
+        benchmark: GatedBenchmark,
+        summary: RunSummary,
+        records: Sequence[Record],
+        scores: Scores,
+        verdicts: Mapping[str, Verdict],
+    ) -> None:
+        name, figures = benchmark.name, summary.benchmarks[benchmark.name]
+        shown = self.redaction.records(records)
+        RunFolder(self.folder).write_records(name, shown)
+        if len(benchmark.judges) > 1:
+            export.append_disagreements(self.folder, name, shown)
+        confidences = list(scores[mean_refusal_confidence.name].values())
+        if confidences:
+            histogram = histograms.histogram(name, figures.kind, confidences)
+            histograms.write(self.folder, summary.manifest.shown, histogram)
+
+        people = self._scores_by_people(name, records)
+        prompts = score_files.score_prompts(records, scores, self.keys, people)
+        own = _scores_for_baselines(benchmark, summary, figures, verdicts)
+        path = self.folder / score_files.FOLDER / f"{name}.json"
+        write_lines(path, score_files.parts(own, prompts))
+
+    def _scores_by_people(
+        self, name: str, records: Sequence[Record]
+    ) -> dict[str, dict[str, float]]:
+        """The prompts' scores by people's labels instead of verdicts, by metric."""
+        if not self.labels:
+            return {}
+        labels = self.labels.find(name, records, self.folder.name)
+        return {
+            metric.name: labels.scores(metric, records)
+            for metric in METRICS.values()
+            if Binary in metric.reads and metric.blurred
+        }
+
+
+def _scores_for_baselines(
+    benchmark: GatedBenchmark,
+    summary: RunSummary,
+    figures: BenchmarkSummary,
+    verdicts: Mapping[str, Verdict],
+) -> score_files.Scores:
+    """What later runs compare with, but for the prompts."""
+    manifest = summary.manifest
+    by_gate = dict(verdicts)
+    for verdict in verdicts.values():
+        for group in verdict.groups:
+            by_gate[group.gate.id] = group
+    views: dict[str, dict[Use, Estimate]] = {}
+    errors: dict[str, JudgeErrors] = {}
+    for gate, verdict in by_gate.items():
+        if verdict.use != "raw":
+            views[gate] = {
+                view.use: view.estimate for view in verdict.views if view.use != "raw"
+            }
+        for view in verdict.views:
+            if view.errors and view.use == verdict.use:
+                errors[gate] = view.errors
+    return score_files.Scores(
+        benchmark=benchmark.name,
+        kind=benchmark.definition.kind,
+        candidate=manifest.candidate,
+        version=manifest.models.candidate.version,
+        started=manifest.started,
+        conditions=conditions(manifest, benchmark.name),
+        figures=figures.figures,
+        prompts={},
+        title=manifest.title,
+        views=views,
+        errors=errors,
+        bounds={gate.id: gate.bounds for gate in benchmark.gates},
+    )
+
+
+class Publisher:
+    """Publishes the outcomes of benchmarks, once each.
+
+    Args:
+        gates: of the run, in their order.
+        level: confidence level of intervals.
+        max_tokens: the most that the candidate may write for one answer.
+        published: is told of gates whose outcomes are in the summary.
+    """
+
+    def __init__(
+        self,
+        benchmarks: Mapping[str, GatedBenchmark],
+        gates: Sequence[Gate],
+        summary: RunSummary,
+        files: BenchmarkFiles,
+        *,
+        level: float,
+        calibration: Calibration | None,
+        max_tokens: int | None,
+        published: Callable[[tuple[str, ...]], None],
+    ) -> None:
+        self._benchmarks = benchmarks
+        self._gates = gates
+        self._summary = summary
+        self._files = files
+        self._level = level
+        self._calibration = calibration
+        self._max_tokens = max_tokens
+        self._published = published
+        self._done: set[str] = set()
+
+    def is_done(self, benchmark: str) -> bool:
+        return benchmark in self._done
+
+    def publish(self, name: str, records: Sequence[Record], decided: Decided) -> None:
+        """Publish the outcomes of a complete benchmark, and write its files.
+
+        Args:
+            records: as decided on, perhaps with reasons that a judge has given since.
+        """
+        benchmark, redaction = self._benchmarks[name], self._files.redaction
+        records = redaction.judged(records)
+        scores = score_all(records)
+        check = benchmark.check(self._summary.judge)
+        measures = (self._calibration, check)
+        figures = figures_of(benchmark, records, scores, self._level, measures)
+        self._summary.benchmarks[name] = redaction.benchmark(figures)
+        verdicts = {
+            gate: outcome
+            for gate, outcome in decided.items()
+            if isinstance(outcome, Verdict)
+        }
+        self._note(benchmark, records)
+        remark = margin_remark(name, verdicts.values(), self._calibration, check)
+        if remark:
+            self._summary.note(remark)
+        self._files.write(benchmark, self._summary, records, scores, verdicts)
+        self.publish_outcomes(name, decided)
+
+    def publish_outcomes(self, name: str, decided: Decided) -> None:
+        """Publish verdicts, or why there are none, and nothing else of a benchmark."""
+        redact = self._files.redaction.verdict
+        for gate, outcome in decided.items():
+            if isinstance(outcome, Verdict):
+                self._summary.verdicts[gate] = redact(outcome)
+            else:
+                self._summary.errors[gate] = str(outcome)
+        # Benchmarks end in any order: gates keep theirs.
+        verdicts = self._summary.verdicts
+        self._summary.verdicts = {
+            gate.id: verdicts[gate.id] for gate in self._gates if gate.id in verdicts
+        }
+        self._update_totals()
+        self._done.add(name)
+        self._published(tuple(decided))
+
+    def _note(self, benchmark: GatedBenchmark, records: Sequence[Record]) -> None:
+        """Tell of limits that made answers invalid, and of verdicts that nobody could read."""
+        judges = benchmark.judges
+        written = max((judge.max_tokens for judge in judges), default=0)
+        for line in truncation_remarks(records, self._max_tokens, written):
+            self._summary.note(f"{benchmark.name}: {line}")
+        if not self._files.redaction.wanted:
+            forms = [judge.expected for judge in judges]
+            self._summary.note_unread(records, forms)
+
+    def _update_totals(self) -> None:
+        """Bring up to date what the summary says of all benchmarks together."""
+        summary = self._summary
+        apart = distinct(summary.benchmarks).values()
+        pairs = [(figures.kind, figures.figures) for figures in apart]
+        summary.balance = balance(pairs, self._level)
+        decided_apart: list[Gate] = []
+        for verdict in summary.verdicts.values():
+            parts: Collection[Verdict] = verdict.groups or [verdict]
+            decided_apart += [part.gate for part in parts]
+        breaches, failures = expected_breaches(decided_apart, self._level)
+        summary.expected_breaches, summary.expected_failures = breaches, failures

@@ -1,0 +1,189 @@
+"""Judge recorded answers, without a candidate: how calibrations are made."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AsyncExitStack
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+
+from refusal_checks.benchmarks import discover
+from refusal_checks.core.records import Completion, Record
+from refusal_checks.core.sampling import Sampling
+from refusal_checks.core.settings import Limits
+from refusal_checks.core.store import MEMORY, Store
+from refusal_checks.core.verdicts import Judgement
+from refusal_checks.engines.pool import Engines, PoolSettings
+from refusal_checks.evaluation.assembly import convert, judge_panels, require_cascade
+from refusal_checks.evaluation.config import EngineConfig, JudgeConfig
+from refusal_checks.evaluation.evidence import identify, identify_panel
+from refusal_checks.evaluation.planning import (
+    Judges,
+    Plan,
+    Task,
+    pending,
+    prompts_at_once,
+)
+from refusal_checks.evaluation.stream import Evaluation
+from refusal_checks.evaluation.verification import adopt, with_reasoned
+from refusal_checks.judges.panel import JudgingMethod
+from refusal_checks.judges.trust.calibration import JudgeIdentity
+from refusal_checks.judges.trust.label_files import LabelFile, Scale
+from refusal_checks.judges.trust.measured import MeasuredJudge, judged
+from refusal_checks.models.names import Attached, Replay
+from refusal_checks.models.recordings.columns import ReplayOptions
+from refusal_checks.models.recordings.recording import Recording, ReplayCandidate
+from refusal_checks.results.manifest import left_out
+
+
+def measure(
+    files: Sequence[LabelFile],
+    judging: JudgeConfig,
+    limits: Limits,
+    engine: EngineConfig,
+    scale: Scale,
+    store: Path,
+    folder: Path,
+    say: Callable[[str], None],
+) -> list[MeasuredJudge]:
+    """Measure judges against human labels, each alone and, if there are several, together."""
+    labelled = [answer for file in files for answer in file.answers]
+    plan = {
+        file.candidate: [answer.as_prompt for answer in file.answers] for file in files
+    }
+    answers = {answer.as_prompt.id: (Completion(answer.answer),) for answer in labelled}
+    recorded = RecordedJudging(
+        judging, limits, engine, scale.name, plan, answers, folder, say
+    )
+    (by_file,) = recorded.rounds([recorded.judges], store)
+    records = [record for file in files for record in by_file[file.candidate]]
+
+    panel = next(iter(recorded.judges.values()))
+    reading = ReplayOptions()
+    judgements: dict[JudgeIdentity, list[Judgement]] = {}
+    for judge in panel:
+        own = [_judgement_of(judge.name, record) for record in records]
+        judgements[identify(judge, reading)] = own
+    if len(panel) > 1:
+        together = [record.judgement for record in records]
+        judgements[identify_panel(panel, reading)] = together
+    return [
+        MeasuredJudge(identity, tuple(map(partial(judged, scale), labelled, given)))
+        for identity, given in judgements.items()
+    ]
+
+
+def _judgement_of(judge: str, record: Record) -> Judgement:
+    for vote in record.votes:
+        if vote.judge == judge:
+            return vote.judgement
+    return record.judgement  # a judge that decides alone leaves no votes
+
+
+class RecordedJudging:
+    """Judges on engines of their own that read recorded answers.
+
+    Args:
+        kind: of judge, by name.
+        answers: by a prompt's id.
+    """
+
+    def __init__(
+        self,
+        judging: JudgeConfig,
+        limits: Limits,
+        engine: EngineConfig,
+        kind: str,
+        plan: Plan,
+        answers: Mapping[str, tuple[Completion, ...]],
+        folder: Path,
+        say: Callable[[str], None],
+    ) -> None:
+        self._judging = judging
+        self._in_flight = prompts_at_once(limits, judging.models)
+        self._plan = plan
+        name = "recorded answers"
+        self._candidate = ReplayCandidate(name, Recording(Path(), answers, {}, {}))
+        self._say = say
+        convert(judging.models, say)
+        settings = PoolSettings(
+            Replay(name, Path()),
+            judging.models,
+            limits,
+            Sampling(),
+            judging.sampling,
+            start_timeout=engine.start_timeout,
+            paces=engine.paces,
+        )
+        self._engines = Engines(settings, folder)
+        self.judges = self._panels(kind)
+        servers = self._engines.account()["capabilities"].get("judge", {})
+        for line in left_out("judge", judging.sampling.model_dump(), servers):
+            say(line)
+
+    def _panels(self, kind: str) -> Judges:
+        """The judges of each recording; each of a cascade reads every answer."""
+        guides = {
+            benchmark.judge: benchmark.category_guide
+            for benchmark in discover().values()
+        }
+        method = JudgingMethod(kind, category_guide=guides.get(kind))
+        ways = dict.fromkeys(self._plan, method)
+        cascade = self._judging.cascade
+        measured = replace(
+            self._judging, cascade=cascade.model_copy(update={"sample": 1.0})
+        )
+        judges = judge_panels(
+            measured, ways, self._engines, self._say, is_recorded=True
+        )
+        require_cascade(cascade, ways, judges)
+        return judges
+
+    def rounds(
+        self, several: Sequence[Judges], path: Path
+    ) -> list[dict[str, Sequence[Record]]]:
+        """The same answers read by several panels in turn, all of the configured models.
+
+        What a server said earlier is not used: it measures what the URL served then.
+        """
+        models = self._judging.models
+        is_attached = any(isinstance(model, Attached) for model in models)
+        with Store(MEMORY if is_attached else path) as store:
+            for judges in several:
+                adopt(with_reasoned(judges), None, store)
+            tasks = [
+                Task(self._plan, self._candidate, judges, store) for judges in several
+            ]
+            todos = [pending(task) for task in tasks]
+            names = frozenset[str]().union(*(todo.judges for todo in todos))
+            asked = [
+                judge.model for judge in self._judging.judges if judge.name in names
+            ]
+            verdicts = sum(todo.verdicts for todo in todos)
+            self._say(f"{verdicts} verdicts to ask for at most")
+            try:
+                self._engines.place(asked)
+                self._engines.start(self._say)
+                return asyncio.run(self._evaluate(tasks))
+            finally:
+                self._engines.stop()
+
+    async def _evaluate(
+        self, tasks: Sequence[Task]
+    ) -> list[dict[str, Sequence[Record]]]:
+        async with AsyncExitStack() as stack:
+            for client in self._engines.clients:
+                await stack.enter_async_context(client)
+            return [await self._round(task) for task in tasks]
+
+    async def _round(self, task: Task) -> dict[str, Sequence[Record]]:
+        records: dict[str, Sequence[Record]] = {}
+
+        async def work() -> None:
+            finished = records.__setitem__
+            await Evaluation(task, in_flight=self._in_flight, finished=finished).run()
+
+        await self._engines.guard(work, self._say)
+        return {name: records[name] for name in self._plan}
