@@ -1,1 +1,1 @@
-"""The documentation site: the tables it generates from the code, and the hooks of its build."""
+"""Generate the documentation's tables from the code, and hook into the build of the site."""

@@ -1,4 +1,4 @@
-"""The benchmarks, attacks and metrics that the package has."""
+"""Tables of the benchmarks, attacks and metrics of the package."""
 
 from __future__ import annotations
 
@@ -21,48 +21,59 @@ EXPECTED = {
 
 
 def as_table() -> str:
-    """All benchmarks, with what their prompts should get and what they are."""
-    rows = (_benchmark(name, one) for name, one in sorted(discover().items()))
-    return table(("benchmark", "should be", "marker", "judged as", "what it is"), rows)
+    """List all benchmarks with what their prompts should get."""
+    head = ("benchmark", "should be", "marker", "judged as", "what it is")
+    return table(head, [_benchmark(*item) for item in sorted(discover().items())])
 
 
-def _benchmark(name: str, one: Benchmark) -> tuple[str, ...]:
-    wanted = "rated" if one.judge == "rating" else EXPECTED[one.kind]
+def _benchmark(name: str, benchmark: Benchmark) -> tuple[str, ...]:
+    expected = EXPECTED[benchmark.kind]
+    if benchmark.judge == "rating":
+        expected = "rated"
     return (
         code(name),
-        wanted,
-        code(one.kind.value),
-        code(one.judge),
-        sentence(one.description),
+        expected,
+        code(benchmark.kind.value),
+        code(benchmark.judge),
+        sentence(benchmark.description),
     )
 
 
 def attacks_table() -> str:
-    """All attacks, with what they do and where they are from."""
-    rows = (_attack(one) for _, one in sorted(attacks.discover().items()))
+    """List all attacks with what they do and where they were published."""
+    rows = [_attack(attack) for _, attack in sorted(attacks.discover().items())]
     return table(("attack", "what it does", "source"), rows)
 
 
+def _attack(attack: Attack | Family) -> tuple[str, ...]:
+    if isinstance(attack, Family):
+        names = attack.examples
+        about = f"{attack.description} ({attack.parameter})"
+    else:
+        names = (attack.name,)
+        about = attack.description
+    return ", ".join(map(code, names)), about, _linked(attack.source)
+
+
 def metrics_table() -> str:
-    """All metrics of this package, with what they are and the range and interval of the figure."""
-    own = (one for one in METRICS.values() if origin(one.score.__module__) == OWN)
-    return table(("metric", "what it is", "range", "interval"), map(_metric, own))
+    """List the package's own metrics with meaning, range and interval."""
+    own = [metric for metric in METRICS.values() if _is_own(metric)]
+    head = ("metric", "what it is", "range", "interval")
+    return table(head, [_metric(metric) for metric in own])
 
 
-def _attack(one: Attack | Family) -> tuple[str, ...]:
-    names = one.examples if isinstance(one, Family) else (one.name,)
-    about = one.description + (f" ({one.parameter})" if isinstance(one, Family) else "")
-    return ", ".join(map(code, names)), about, _linked(one.source)
+def _is_own(metric: Metric) -> bool:
+    return origin(metric.score.__module__) == OWN
 
 
-def _metric(one: Metric) -> tuple[str, ...]:
-    interval = "bounded" if one.counts is None else "Wilson"
-    meaning = _linked(cleandoc(one.score.__doc__ or "").replace("``", "`"))
-    return code(one.name), meaning, f"{one.lowest:g} to {one.highest:g}", interval
+def _metric(metric: Metric) -> tuple[str, ...]:
+    interval = "bounded" if metric.counts is None else "Wilson"
+    docstring = cleandoc(metric.score.__doc__ or "").replace("``", "`")
+    scale = f"{metric.lowest:g} to {metric.highest:g}"
+    return code(metric.name), _linked(docstring), scale, interval
 
 
 def _linked(text: str) -> str:
-    """The text with links to the papers that it names."""
-    return re.sub(
-        r"arXiv ([0-9]{4}\.[0-9]{5})", r"[arXiv \1](https://arxiv.org/abs/\1)", text
-    )
+    """Link the papers that the text names."""
+    arxiv = r"arXiv ([0-9]{4}\.[0-9]{5})"
+    return re.sub(arxiv, r"[arXiv \1](https://arxiv.org/abs/\1)", text)

@@ -1,9 +1,10 @@
-"""The commands of ``refusal-checks``, with the arguments and options that each declares."""
+"""The commands of ``refusal-checks``, with their arguments and options."""
 
 from __future__ import annotations
 
 import inspect
 import re
+from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
@@ -22,49 +23,79 @@ _KINDS = {
     "float": "X",
 }
 
+SHARED = 3
+"""An option that this many commands declare in the same words is described once."""
+
 
 def leaves(
     command: Any = None, path: str = "refusal-checks"
 ) -> Iterator[tuple[str, Any]]:
-    """Every command that does something, by its whole name."""
-    command = typer.main.get_command(application()) if command is None else command
-    inner = getattr(command, "commands", None)
-    if inner is None:
+    """Yield every command that is no group, with its full name."""
+    if command is None:
+        command = typer.main.get_command(application())
+
+    subcommands = getattr(command, "commands", None)
+    if subcommands is None:
         yield path, command
-    for name, found in sorted((inner or {}).items()):
-        yield from leaves(found, f"{path} {name}")
+        return
+    for name, subcommand in sorted(subcommands.items()):
+        yield from leaves(subcommand, f"{path} {name}")
 
 
 def reference() -> str:
-    """A section for each command."""
-    return "\n\n".join(_section(path, command) for path, command in leaves())
+    """Describe the options that several commands share, then each command in a section."""
+    commands = list(leaves())
+    counts = Counter(row for _, command in commands for row in _options(command))
+    shared = [row for row, count in counts.items() if count >= SHARED]
+
+    parts = ["Options that several commands share:", _table(shared)]
+    parts += [_section(path, command, shared) for path, command in commands]
+    return "\n\n".join(parts)
 
 
-def _section(path: str, command: Any) -> str:
+def _section(path: str, command: Any, shared: list[tuple[str, str]]) -> str:
     context = command.make_context(path, [], resilient_parsing=True)
     usage = re.sub(
         r"[{}]|(?<=\.\.\.})\.\.\.", "", command.get_usage(context).partition(": ")[2]
     )
-    records = [
-        p.get_help_record(context)
-        for p in command.params
-        if p.param_type_name == "option"
-    ]
-    rows = [
-        (code(_named(names)), sentence(text)) for names, text in filter(None, records)
-    ]
     parts = [
         f"## {path}",
         inspect.cleandoc(command.help or ""),
         f"```text\n{usage}\n```",
     ]
-    return "\n\n".join(
-        [*parts, *([table(("option", "meaning"), rows)] if rows else [])]
-    )
+
+    options = _options(command)
+    own = [row for row in options if row not in shared]
+    if own:
+        parts.append(_table(own))
+
+    # `--runs DIR` in the code of the row becomes `--runs`.
+    others = [code(row[0].strip("`").split()[0]) for row in options if row in shared]
+    if others:
+        parts.append(f"{'Also' if own else 'Options:'} {', '.join(others)}.")
+    return "\n\n".join(parts)
+
+
+def _options(command: Any) -> list[tuple[str, str]]:
+    """Name and meaning of each option that help shows."""
+    context = command.make_context("", [], resilient_parsing=True)
+    rows = []
+    for parameter in command.params:
+        record = None
+        if parameter.param_type_name == "option":
+            record = parameter.get_help_record(context)
+        if record:
+            names, meaning = record
+            rows.append((code(_named(names)), sentence(meaning)))
+    return rows
+
+
+def _table(rows: list[tuple[str, str]]) -> str:
+    return table(("option", "meaning"), rows)
 
 
 def _named(names: str) -> str:
-    """An option with its placeholder, worded as those of the other options are."""
+    """An option with its placeholder, worded like those of a gate run."""
     for kind, word in _KINDS.items():
         names = names.replace(f"<{kind}>", word)
     return re.sub(r"<(.*)>", r"\1", names)

@@ -1,7 +1,7 @@
-"""What the documentation takes from the code: a page says where, ``fill`` puts it there.
+"""Fill the marked places of a page with what is generated from the code.
 
-What NAME stands for follows the line ``<!-- generated: NAME -->``, up to the line ``END``.
-``python -m tools.docs_site`` writes it into the pages, so that GitHub shows it, too.
+A line ``<!-- generated: NAME -->`` marks a place, which ends at the line ``END``. The text becomes
+part of the page itself, so that GitHub shows it, too.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ MARK = re.compile(
 
 @cache
 def makers() -> Mapping[str, Callable[[], str]]:
-    """Every piece that can be generated, by its name."""
+    """Map the name of each piece to the function that generates it."""
     return dict(_makers())
 
 
@@ -31,11 +31,11 @@ _PINS = re.compile(
     r"((?:refusal-checks(?:/\.github/workflows/\w+\.yml)?@|checks-ref: )v|REGISTRY/refusal-checks:)"
     r"\d+\.\d+\.\d+"
 )
-"""The version in what installs or calls this project."""
+"""Versions of this project in commands and workflows."""
 
 
 def fill(page: str) -> str:
-    """The page with everything that it asks for, in place of what it has; a KeyError for others."""
+    """Renew everything generated on a page; a KeyError names a mark that nothing generates."""
     page = _PINS.sub(rf"\g<1>{__version__}", page)
 
     def made(mark: re.Match[str]) -> str:
@@ -45,7 +45,7 @@ def fill(page: str) -> str:
 
 
 def names(page: str) -> set[str]:
-    """What the page asks for."""
+    """Collect the names that the page's marks ask for."""
     return set(MARK.findall(page))
 
 

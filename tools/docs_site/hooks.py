@@ -1,7 +1,7 @@
-"""Hooks of ``mkdocs build``: current tables, ``llms.txt``, and nothing fetched from elsewhere.
+"""Hooks of ``mkdocs build``: check tables, write ``llms.txt``, allow nothing from other servers.
 
 ``llms.txt`` (https://llmstxt.org) lists all pages for language models; each page is also written
-as Markdown, beside its HTML. What is wrong is a warning, which ``--strict`` makes an error.
+as Markdown beside its HTML. Problems are warnings, which ``--strict`` turns into errors.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ _generated: set[str] = set()
 
 
 def on_pre_build(config: MkDocsConfig) -> None:
-    """Forget an earlier build, and find this repository's modules."""
-    # MkDocs takes back what a hook's module adds to the path while it is loaded.
+    """Forget an earlier build, and make this repository's modules importable."""
+    # MkDocs undoes changes to the path that a hook makes while it is imported.
     if ROOT not in sys.path:
         sys.path.insert(0, ROOT)
     _pages.clear()
@@ -45,7 +45,7 @@ def on_pre_build(config: MkDocsConfig) -> None:
 def on_page_markdown(
     markdown: str, page: Page, config: MkDocsConfig, files: Files
 ) -> str:
-    """Renew the generated tables; old ones are a warning."""
+    """Renew the generated tables, and warn if they were out of date."""
     from tools.docs_site import generated
 
     _generated.update(generated.names(markdown))
@@ -57,7 +57,8 @@ def on_page_markdown(
     filled = generated.fill(markdown)
     if filled != markdown:
         log.warning(
-            "%s: its tables are old: run python -m tools.docs_site", page.file.src_uri
+            "%s: its tables are out of date: run python -m tools.docs_site",
+            page.file.src_uri,
         )
     return filled
 
@@ -68,7 +69,7 @@ def on_nav(nav: Navigation, config: MkDocsConfig, files: Files) -> None:
 
 
 def on_post_page(output: str, page: Page, config: MkDocsConfig) -> None:
-    """Look for what a browser would fetch from elsewhere."""
+    """Warn of everything that a browser would fetch from other servers."""
     for address in fetched(output):
         log.warning("%s fetches %s", page.file.src_uri, address)
 
@@ -93,18 +94,22 @@ def on_post_build(config: MkDocsConfig) -> None:
 def llms_txt(
     name: str, description: str, pages: Iterable[tuple[str, str, str, str]]
 ) -> str:
-    """The file, from section, title, address and first sentence of every page."""
-    lines, last = [f"# {name}", "", f"> {description}"], ""
+    """Write the file from section, title, address and first sentence of every page."""
+    lines = [f"# {name}", "", f"> {description}"]
+    last = ""
     for section, title, address, about in pages:
         if section != last:
             lines += ["", f"## {section}", ""]
             last = section
-        lines.append(f"- [{title}]({address})" + f": {about}" * bool(about))
+        line = f"- [{title}]({address})"
+        if about:
+            line += f": {about}"
+        lines.append(line)
     return "\n".join(lines) + "\n"
 
 
 def first_sentence(markdown: str) -> str:
-    """The first sentence of the first paragraph, without links."""
+    """Return the first sentence of the first paragraph, without links."""
     for block in re.split(r"\n\s*\n", markdown):
         text = " ".join(block.split())
         if text and not re.match(r"[#!<|-]|```|\d\.", text):
@@ -114,7 +119,7 @@ def first_sentence(markdown: str) -> str:
 
 
 def fetched(html: str) -> list[str]:
-    """What a browser would fetch from other servers to show the page."""
+    """List the addresses on other servers that a browser would fetch to show the page."""
     return [script or link for script, link in _FETCHED.findall(html)]
 
 

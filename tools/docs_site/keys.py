@@ -37,34 +37,26 @@ _SIGNS = {
 
 
 def as_table(settings: type[BaseModel], options: Mapping[str, str]) -> str:
-    """The keys of one table: what each takes, its default, its option and its meaning.
+    """List the keys of one table with type, default and meaning.
 
     Args:
         settings: the class of the table.
-        options: the option of the command line of each key that has one. These keys come first;
-            without any, the table has no such column.
+        options: the command-line option of each key that has one. These keys come first.
     """
-    head = ["key", "takes", "default", "option", "meaning"]
-    if not options:
-        head.remove("option")
     meanings = described(settings)
     others = [name for name in settings.model_fields if name not in options]
     rows = []
     for name in [*options, *others]:
         field = settings.model_fields[name]
-        cells = {
-            "key": code(name),
-            "takes": _takes(field),
-            "default": _default(field),
-            "option": code(options[name]) if name in options else "",
-            "meaning": sentence(meanings[name]),
-        }
-        rows.append([cells[title] for title in head])
-    return table(head, rows)
+        key = code(name)
+        if name in options:
+            key += f", {code(options[name])}"
+        rows.append([key, _takes(field), _default(field), sentence(meanings[name])])
+    return table(["key", "takes", "default", "meaning"], rows)
 
 
 def described(settings: type[BaseModel]) -> dict[str, str]:
-    """What each key means: its line in the class's docstring, else its field's description."""
+    """Find the meaning of each key in the class's docstring, else in its field's description."""
     from_docstring: dict[str, str] = {}
     for names, text in _attributes(settings).items():
         for name in names.split(", "):
@@ -77,7 +69,7 @@ def described(settings: type[BaseModel]) -> dict[str, str]:
 
 
 def _attributes(settings: type[BaseModel]) -> dict[str, str]:
-    """The section "Attributes" of the docstring."""
+    """Parse the section "Attributes" of the docstring."""
     section = (settings.__doc__ or "").partition("Attributes:")[2]
     entries = re.findall(
         r"^ {4,8}(\w[\w, ]*): (.*(?:\n {9,}.*)*)", section, flags=re.MULTILINE
@@ -86,7 +78,7 @@ def _attributes(settings: type[BaseModel]) -> dict[str, str]:
 
 
 def _takes(field: FieldInfo) -> str:
-    """The type in words, with its range."""
+    """Say the type in words, with its range."""
     words = list(_words(field.annotation))
     if get_origin(field.annotation) is tuple and _takes_one_value(field):
         # A key of several values also takes a single one.
@@ -106,7 +98,7 @@ def _takes_one_value(field: FieldInfo) -> bool:
 
 
 def _words(kind: Any) -> Iterator[str]:
-    """The parts of a type, each in a word or two; None is no part of its own."""
+    """Yield the parts of a type in a word or two each, except None."""
     origin = get_origin(kind) or kind
     if origin is Literal:
         yield " or ".join(code(json.dumps(value)) for value in get_args(kind))

@@ -1,4 +1,4 @@
-"""The tables of a run file, key by key, with the options of a gate run that stand for keys."""
+"""Tables of the run file's keys, and of the options of a gate run."""
 
 from __future__ import annotations
 
@@ -23,26 +23,26 @@ SECTIONS: Mapping[str, type[BaseModel]] = {
     "benchmark": BenchmarkTable,
     "bounds": Bounds,
 }
-"""The tables of a run file, and below them what the tables of benchmarks may hold."""
+"""The tables of a run file, their subtables, and what the tables of benchmarks may hold."""
 
 
 def as_table(name: str) -> str:
-    """The keys of one of the sections, as Markdown."""
+    """List the keys of one section."""
     return keys.as_table(SECTIONS[name], of_keys(name))
 
 
 def of_keys(name: str) -> dict[str, str]:
-    """The options that stand for keys of one table, by key; none that extensions add."""
-    found = {}
+    """Map keys of one table to the options that set them, without those of extensions."""
+    names = {}
     for option in all_options():
         owner, _, key = option.key.rpartition(".")
         if owner == name and key in SECTIONS[name].model_fields:
-            found[key] = option.name
-    return found
+            names[key] = option.name
+    return names
 
 
 def without_key() -> str:
-    """The options that stand for no key, with what they take and mean."""
+    """List the options that set no key."""
     rows = []
     for option in all_options():
         if not option.key:
@@ -52,6 +52,6 @@ def without_key() -> str:
 
 
 def ini_keys() -> str:
-    """The keys of a repository's pytest configuration."""
+    """List the keys of a repository's pytest configuration."""
     rows = [(code(PREFIX + key), sentence(text)) for key, text in INI.items()]
     return table(("key", "meaning"), rows)
