@@ -16,7 +16,6 @@ if TYPE_CHECKING:
 Say = Callable[[str], None]
 """Shows one line to the user."""
 
-Needed = Callable[[], Iterable[Model]]
 Work = Callable[[], Coroutine[Any, Any, None]]
 """Asks the servers; can be done again."""
 
@@ -53,13 +52,6 @@ class Servers:
         their places; all others are stopped.
         """
         return self.placement
-
-    def load_early(self, needed: Needed, before: Servers, say: Say) -> None:
-        """Begin to load engines beside those of a run that still goes on, if there is room.
-
-        They take the places that ``before`` has until then; ``place`` and ``start`` follow once
-        that run has ended. ``needed`` is called only if its engines may have room.
-        """
 
     def start(self, say: Say, turn: int = 0) -> None:
         """Stop all engines and start those whose turn it is; returns when all are ready.

@@ -56,10 +56,9 @@ def evaluate_in_turn(runs: Sequence[Run]) -> None:
     try:
         with _collecting_rarely():
             for turn, run in enumerate(runs):
-                following = runs[turn + 1 :]
                 try:
                     run.open(before)
-                    run.evaluate(following[0] if following else None)
+                    run.evaluate()
                 except Exception as fault:
                     if before:
                         before.stop_engines()  # this run may not have taken them over
@@ -70,7 +69,7 @@ def evaluate_in_turn(runs: Sequence[Run]) -> None:
                     if turn == 0 and not is_one_of_several:
                         raise
                     run.fail(fault)
-                run.finish(keep_engines=bool(following))
+                run.finish(keep_engines=turn + 1 < len(runs))
                 before = run
     finally:
         with (
@@ -95,8 +94,7 @@ def _collecting_rarely() -> Iterator[None]:
 class Run:
     """Evaluates the benchmarks of the selected gates, and tells a listener how it goes on.
 
-    One thread calls ``open``, ``evaluate`` and ``finish``; any other may ``cancel``, or have it
-    ``load_early`` before they are called.
+    One thread calls ``open``, ``evaluate`` and ``finish``; any other may ``cancel``.
     """
 
     def __init__(
@@ -193,19 +191,6 @@ class Run:
                     sizes[part] = len(prompts)
         return list(power.head(sizes, self._run.rules.level))
 
-    def load_early(self, before: Run) -> None:
-        """Begin to load what this run needs beside one that still goes on, if there is room.
-
-        What keeps it from loading is met again, and said, when its turn comes.
-        """
-        run = self._run
-
-        def needed() -> list[Model]:
-            return self._needed([run.pending(), *run.pending_checks()])
-
-        with suppress(Exception):
-            self._servers.load_early(needed, before._servers, self._say)
-
     def _needed(self, todos: list[Pending]) -> list[Model]:
         """The models that are asked for something: first of all for what prompts leave to do."""
         models: list[Model] = []
@@ -234,18 +219,17 @@ class Run:
         tokens = self._servers.account().get("tokens", {})
         return sum(role["output"] for role in tokens.values())
 
-    def evaluate(self, following: Run | None = None) -> None:
+    def evaluate(self) -> None:
         """Start the engines, evaluate and decide everything; the summary says what goes wrong then.
 
-        The engines of the run that follows may load once these are ready. If an engine does not
-        come up, that is raised and none is left running.
+        If an engine does not come up, that is raised and none is left running.
 
         Raises:
             EngineStartError: an engine did not start.
             KeyboardInterrupt: the run was interrupted; what is done is decided and kept.
         """
         try:
-            asyncio.run(self._evaluate(following))
+            asyncio.run(self._evaluate())
         except KeyboardInterrupt:
             self.stop_engines()
             self._fail_unless_complete(asyncio.CancelledError())
@@ -256,7 +240,7 @@ class Run:
                 raise self._not_started from None
             self._fail_unless_complete(fault)
 
-    async def _evaluate(self, following: Run | None) -> None:
+    async def _evaluate(self) -> None:
         self._loop, self._main = asyncio.get_running_loop(), asyncio.current_task()
         if self._cancelled:  # before there was a loop to cancel it in
             raise asyncio.CancelledError
@@ -266,9 +250,7 @@ class Run:
                 await stack.enter_async_context(client)
             first, *others = phases.turns(self._servers.placement.turns)
             try:
-                await gather_or_cancel(
-                    self._start_first(following), self._do_first(first)
-                )
+                await gather_or_cancel(self._start_first(), self._do_first(first))
                 for turn, work in enumerate(others, 1):
                     await self._start_engines(turn)
                     await self._servers.guard(work, self._restarted)
@@ -282,7 +264,7 @@ class Run:
                         evaluation_s=seconds
                     )
 
-    async def _start_first(self, following: Run | None) -> None:
+    async def _start_first(self) -> None:
         """Start the engines of the first turn, while work waits for those that it needs."""
         try:
             await self._start_engines()
@@ -292,8 +274,6 @@ class Run:
         except Exception as fault:
             self._not_started = fault
             raise
-        if following:
-            await asyncio.to_thread(following.load_early, self)  # it may take a while
 
     async def _do_first(self, work: Work) -> None:
         await self._servers.ready([self.config.answering.model])

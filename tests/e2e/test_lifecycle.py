@@ -10,7 +10,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from refusal_checks.engines.placement import FEW
+from refusal_checks.engines.cpu_placing import FEW
 from refusal_checks.models.demo.conversion import Conversion
 from tests.e2e.conftest import ROOT, gate_command, run_gate
 from tests.processes import lives, wait_until, words

@@ -1,24 +1,16 @@
 """A project whose engines are fake ones, and what can be seen of them."""
 
-import os
 from collections import Counter
 from pathlib import Path
 
 import psutil
-import pytest
 
-from refusal_checks.engines.kinds import vllm
 from tests.plugin.conftest import ROOT, Project
 from tests.plugin.fake_vllm import REQUESTS, STARTS, TAG
 
 DEMO = ("--candidate", "demo:aligned", "--judge", "demo:judge", "--samples", "1")
 TWO = (*DEMO, "--judge-args", "--max-model-len 512")
 """The same with an engine for each."""
-
-LOADS_EARLY = pytest.mark.skipif(
-    not vllm.runs_on_cpu() or len(os.sched_getaffinity(0)) < 2,
-    reason="needs vLLM's CPU build, and a core beside that of a toy's engine",
-)
 
 
 def install(folder: Path) -> None:

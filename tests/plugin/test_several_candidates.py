@@ -99,14 +99,8 @@ def test_one_whose_engine_does_not_start_leaves_the_others_their_turns(
             ["placement * as much", "vLLM goes on for *"],
             3,
         ),
-        pytest.param(
-            (*engine_project.DEMO[:2], *OTHER, *KEYWORD, "--samples", "1"),
-            ["*, beside the run before it", "placement * as much"],
-            2,
-            marks=engine_project.LOADS_EARLY,
-        ),
     ],
-    ids=["of one engine", "of one size", "loaded beside one that leaves a core"],
+    ids=["of one engine", "of one size"],
 )
 def test_no_engine_starts_twice_for_several_candidates(
     engines: Project, models: tuple[str, ...], said: list[str], count: int

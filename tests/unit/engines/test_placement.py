@@ -11,13 +11,8 @@ from refusal_checks.core.errors import UserError
 from refusal_checks.engines.devices import Devices
 from refusal_checks.engines.engine import Assignment
 from refusal_checks.engines.kinds import vllm
-from refusal_checks.engines.placement import (
-    EngineNeed,
-    Placement,
-    PlacementRequest,
-    choose,
-    fit_beside,
-)
+from refusal_checks.engines.placement import EngineNeed, Placement, PlacementRequest
+from refusal_checks.engines.placing import choose
 from tests.cases import cases_of
 
 CASES = cases_of(__file__)
@@ -281,33 +276,3 @@ def test_a_placement_is_described_for_manifests() -> None:
     assert str(found["why"]).startswith(
         "org/candidate (15.0 GiB), org/judge (40.0 GiB), on GPU 0"
     )
-
-
-ALONE = EngineNeed("org/candidate", weights=1.0)
-TWO = Assignment(cache=2, cores=(0, 1), threads=1)
-
-
-@pytest.mark.parametrize(
-    ("place", "running", "machine", "fits"),
-    [
-        # 1 + 2.5 + 2, and 2 that the others' cache may still take: 80% of 9.4 and not of 9.3
-        (TWO, [(ALONE, TWO), (LARGE, Assignment())], cpu(2, 9.4), True),
-        (TWO, [(ALONE, TWO), (LARGE, Assignment())], cpu(2, 9.3), False),
-        # They must leave a core.
-        (Assignment(cache=1, cores=(0, 1, 2, 3), threads=3), [], cpu(8), True),
-        (Assignment(cache=1, cores=(0, 1, 2, 3), threads=4), [], cpu(8), False),
-        (
-            Assignment(cache=1, cores=(0, 1, 2, 3), threads=3),
-            [],
-            replace(cpu(8), quota=7.9),
-            False,
-        ),
-    ],
-)
-def test_an_engine_fits_beside_others_if_they_leave_a_core_and_their_caches_may_fill(
-    place: Assignment,
-    running: Sequence[tuple[EngineNeed, Assignment]],
-    machine: Devices,
-    fits: bool,
-) -> None:
-    assert fit_beside(machine, [(ALONE, place)], running) is fits

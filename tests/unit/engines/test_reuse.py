@@ -7,7 +7,6 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from refusal_checks.core.errors import EngineStartError
 from refusal_checks.core.sampling import JudgeSampling, Sampling
 from refusal_checks.core.settings import Limits
 from refusal_checks.engines import devices, process
@@ -174,101 +173,3 @@ def test_an_engine_that_ends_after_it_went_on_starts_again_in_its_place(
     assert line.startswith(
         "vLLM ended during the run and was started again, once: other"
     )
-
-
-def test_the_next_candidate_s_engine_loads_beside_the_one_whose_place_it_gets(
-    pair: Pair, events: list[str]
-) -> None:
-    said: list[str] = []
-    pair.two.load_early(lambda: [NEXT, OTHER], pair.one, said.append)
-    assert events[2:] == ["+next"]
-    log = pair.engine(NEXT).log
-    assert said == [f"starting vLLM for next (log: {log}), beside the run before it"]
-    pair.one.require_running()
-    assert pair.engine(NEXT).place == pair.engine(ALIGNED).place
-    placement = pair.two.place([NEXT, OTHER], pair.one)
-    assert "in the places of the run before" in placement.why
-    pair.two.start(said.append)
-    assert events[2:] == ["+next", "-model"]
-    assert [line.partition(" (")[0] for line in said[1:]] == ["vLLM goes on for other"]
-    pair.two.require_running()
-
-
-def test_an_engine_that_loaded_for_nothing_stops(pair: Pair, events: list[str]) -> None:
-    pair.two.load_early(lambda: [NEXT, OTHER], pair.one, print)
-    pair.two.place([OTHER], pair.one)
-    assert sorted(events[3:]) == ["-model", "-next", "-other"], (
-        "before the others are placed"
-    )
-    pair.two.start(print)
-    assert events[6:] == ["+other"]
-
-
-def test_an_engine_that_ended_while_it_loaded_early_starts_when_its_turn_comes(
-    pair: Pair, events: list[str]
-) -> None:
-    pair.two.load_early(lambda: [NEXT, OTHER], pair.one, print)
-    pair.engine(NEXT).stop()
-    pair.two.place([NEXT, OTHER], pair.one)
-    pair.two.start(print)
-    assert events[3:] == ["-next", "-model", "+next"]
-
-
-@pytest.mark.parametrize(
-    ("lacking", "cpu", "models", "weights"),
-    [
-        ({"memory": 6.0}, True, [NEXT, OTHER], 1.0),
-        ({"cores": 8}, True, [NEXT, OTHER], 1.0),
-        ({"quota": 5.0}, True, [NEXT, OTHER], 1.0),
-        ({}, False, [NEXT, OTHER], 1.0),
-        ({}, True, [NEXT], 1.0),
-        ({}, True, [NEXT, OTHER], None),
-    ],
-    ids=["memory", "core", "time", "CPU", "place to follow", "known size"],
-)
-def test_no_engine_loads_early_without(
-    monkeypatch: pytest.MonkeyPatch,
-    pair: Pair,
-    events: list[str],
-    lacking: dict[str, Any],
-    cpu: bool,
-    models: list[Served],
-    weights: float | None,
-) -> None:
-    monkeypatch.setattr(weight_sizes, "weights_gib", lambda model, *_: weights)
-    free(monkeypatch, **{"memory": 24.0} | lacking)
-    pair.one.place([ALIGNED, OTHER])
-    monkeypatch.setattr(vllm, "runs_on_cpu", lambda: cpu)
-
-    def needed() -> list[Served]:
-        assert cpu, "the models needed were looked up for nothing"
-        return models
-
-    pair.two.load_early(needed, pair.one, print)
-    assert events == ["+model", "+other"]
-
-
-def test_an_engine_that_never_became_ready_does_not_go_on(
-    tmp_path: Path, pair: Pair, events: list[str]
-) -> None:
-    pair.two.load_early(lambda: [NEXT, OTHER], pair.one, print)
-    pair.two.stop()
-    pair.engine(NEXT).launch()
-    three = Engines(settings(NEXT, OTHER), tmp_path / "three", pair.shared)
-    events.clear()
-    three.place([NEXT, OTHER], pair.two)
-    assert events == ["-next"]
-    three.start(print)
-    assert events == ["-next", "+next", "+other"]
-    three.close()
-
-
-def test_no_engine_loads_early_once_its_run_is_cancelled(
-    pair: Pair, events: list[str]
-) -> None:
-    pair.two.close()
-    events.clear()
-    pair.one.start(print)
-    with pytest.raises(EngineStartError, match="the session has ended"):
-        pair.two.load_early(lambda: [NEXT, OTHER], pair.one, print)
-    assert "+next" not in events

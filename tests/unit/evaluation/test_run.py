@@ -1,13 +1,12 @@
 """Runs in turn: what a run that does not start means for the others, and what is stopped when."""
 
 import gc
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from refusal_checks.core.errors import EngineStartError, StoreError
-from refusal_checks.evaluation.run import Run, evaluate_in_turn
+from refusal_checks.evaluation.run import evaluate_in_turn
 
 
 class Stub:
@@ -28,16 +27,11 @@ class Stub:
         ):
             raise self._fault
 
-    def evaluate(self, following: "Stub | None") -> None:
+    def evaluate(self) -> None:
         if self._fault:
             raise self._fault
-        if following:
-            following.load_early(self)
         self.calls.append("evaluate")
         self.collector = gc.get_threshold()
-
-    def load_early(self, before: "Stub") -> None:
-        self.calls.append(f"load beside {before.name}")
 
     def fail(self, fault: BaseException) -> None:
         self.failed = fault
@@ -60,7 +54,7 @@ def test_engines_go_on_for_the_next_run_and_stop_with_the_last() -> None:
     one, two = Stub("one"), Stub("two")
     evaluate(one, two)
     assert one.calls == ["evaluate", "finish but for engines", "stop"]
-    assert two.calls == ["load beside one", "evaluate", "finish", "stop"]
+    assert two.calls == ["evaluate", "finish", "stop"]
     assert two.before is one
 
 
@@ -72,10 +66,8 @@ def test_a_run_that_does_not_start_says_so_and_the_next_one_follows(
     evaluate(one, two, three)
     assert two.failed is fault
     assert one.calls[-1] == "stop", "the next run did not take them over"
-    assert two.calls == ["load beside one", "stop", "finish but for engines", "stop"]
-    assert three.calls[0] == "evaluate", (
-        "nothing loads beside a run that does not start"
-    )
+    assert two.calls == ["stop", "finish but for engines", "stop"]
+    assert three.calls[0] == "evaluate"
     assert three.failed is None
 
 
@@ -102,16 +94,6 @@ def test_what_keeps_the_first_run_from_starting_ends_all(
         evaluate(one, *others)
     for run in (one, *others):
         assert run.calls == ["stop", "finish"], "each has a summary"
-
-
-def test_what_keeps_the_next_run_from_loading_early_is_no_fault_of_this_one() -> None:
-    def gone(*_: object) -> None:
-        raise FileNotFoundError("the next checkpoint")
-
-    stub: Any = SimpleNamespace(
-        _engines=SimpleNamespace(load_early=gone), _run=Stub("two"), _say=print
-    )
-    Run.load_early(stub, stub)
 
 
 def test_the_garbage_collector_runs_rarely_during_runs_alone() -> None:

@@ -1,0 +1,195 @@
+"""Places engines on GPUs, or on devices of which nothing is known."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+
+from refusal_checks.core.errors import UserError
+from refusal_checks.engines.devices import Devices
+from refusal_checks.engines.engine import Assignment
+from refusal_checks.engines.placement import EngineNeed, PlacementRequest
+from refusal_checks.engines.pools import Places, pools
+
+USABLE = 0.9
+"""Share of a GPU's memory that engines may plan with if others use none of it."""
+
+SPARE = 0.05
+"""Share that stays free beside what others use: vLLM does not start if less is free than its
+share, and CUDA itself takes a part of that."""
+
+OVERHEAD = 4.0
+"""GiB that an engine needs on each GPU besides weights: CUDA itself, activations, a small cache."""
+
+ENCODER_OVERHEAD = 2.0
+"""GiB that an encoder needs besides weights: it has no cache (on an H200 vLLM took 1.1 beside 0.2
+of weights, though it was allowed 45% of the card)."""
+
+LEAST_SHARE = 0.01
+"""Share of the memory that an engine is given at least."""
+
+
+class Gpus:
+    def __init__(self, devices: Devices) -> None:
+        self._devices = devices
+        self._ids = devices.ids
+        # GiB of each; infinite where it is unknown, so that everything fits.
+        self._memory = devices.memory or math.inf
+        self._usable = max(SPARE, min(USABLE, 1 - devices.used - SPARE))
+        self._busy = ""
+        if devices.busy:
+            busy = ",".join(devices.busy)
+            self._busy = (
+                f" (others use GPU {busy}; name it in CUDA_VISIBLE_DEVICES to use it)"
+            )
+
+    @property
+    def name(self) -> str:
+        if not self._ids:
+            return "devices that only the engine knows"
+        name = f"GPU {', '.join(self._ids)}"
+        if self._devices.memory:
+            name += f" of {self._devices.memory:.0f} GiB"
+        return name + self._busy
+
+    def fit_apart(self, needs: Sequence[EngineNeed]) -> bool:
+        count = len(self._ids)
+        return sum(self._least(need, count) for need in needs) <= count
+
+    def fit_together(self, needs: Sequence[EngineNeed]) -> bool:
+        """True if the engines can share the GPUs; unknown weights count nothing."""
+        return self._fit(needs, self._cut(needs, len(self._ids)))
+
+    def _fit(self, needs: Sequence[EngineNeed], cut: int) -> bool:
+        """True if models fit that are cut over this number of GPUs each."""
+        total = 0.0
+        for need in needs:
+            overhead = ENCODER_OVERHEAD if need.is_encoder else OVERHEAD
+            size = weights_on_each(need, cut) + overhead
+            if size > (need.parallel.memory or 1) * self._memory:
+                return False
+            total += size
+        return total <= self._usable * self._memory
+
+    def _cut(self, needs: Sequence[EngineNeed], count: int) -> int:
+        """The fewest GPUs to cut models over so that all fit: a power of two, at most ``count``."""
+        cut = 1
+        while not self._fit(needs, cut) and 2 * cut <= count:
+            cut *= 2
+        return cut
+
+    def _least(self, need: EngineNeed, count: int) -> int:
+        """The fewest GPUs that hold an engine, at most ``count``; or those that the user says."""
+        if need.parallel.is_given:
+            return need.parallel.ranks
+        if need.weights is None:
+            return 1
+        return self._cut([need], count)
+
+    def together(self, needs: Sequence[EngineNeed]) -> Places:
+        """Put each model on all of the GPUs, cut or in copies."""
+        cut = self._cut(needs, len(self._ids))
+        shares = self._shares(needs, cut)
+        places = {}
+        for need in needs:
+            is_known = need.weights is not None and self._devices.memory
+            own_cut = cut if is_known else 0
+            places[need] = self._place(need, self._ids, own_cut, shares.get(need))
+        return places
+
+    def _shares(self, needs: Sequence[EngineNeed], cut: int) -> dict[EngineNeed, float]:
+        """The share of the memory that each engine gets for which the user names none.
+
+        That is its weights and an equal part of what is left, of which an encoder, which has no
+        cache to fill, gets what it needs at most.
+        """
+        named = sum(need.parallel.memory or 0.0 for need in needs)
+        usable = max(SPARE, self._usable - named)
+        free = [need for need in needs if not need.parallel.memory]
+        sizes = {need: weights_on_each(need, cut) / self._memory for need in free}
+        total = sum(sizes.values())
+        left = max(0.0, usable - total)
+        # Weights that may not fit are divided in proportion: the user wants all at once.
+        shrunk = min(1.0, usable / total) if total else 1.0
+
+        encoders = [need for need in free if need.is_encoder and self._devices.memory]
+        part = min(left / max(1, len(free)), ENCODER_OVERHEAD / self._memory)
+        parts = dict.fromkeys(encoders, part)
+        others = max(1, len(free) - len(encoders))
+        equal_part = (left - sum(parts.values())) / others
+        shares = {}
+        for need in free:
+            share = shrunk * sizes[need] + parts.get(need, equal_part)
+            shares[need] = max(LEAST_SHARE, share)
+        return shares
+
+    def apart(self, needs: Sequence[EngineNeed], request: PlacementRequest) -> Places:
+        """Give each engine GPUs of its own, a single one all; spare ones go to the largest load."""
+        places: Places = {}
+        for ids, group in pools(self._devices, needs, request).items():
+            least = {need: self._least(need, len(ids)) for need in group}
+            counts = self._counts(ids, group, least, request)
+            start = 0
+            for need, count in counts.items():
+                cut = count if need.weights is None else least[need]
+                share = None
+                if self._usable < USABLE and not need.parallel.memory:
+                    share = self._usable
+                own = ids[start : start + count]
+                places[need] = self._place(need, own, cut, share)
+                start += count
+        return places
+
+    def _counts(
+        self,
+        ids: Sequence[str],
+        group: Sequence[EngineNeed],
+        least: dict[EngineNeed, int],
+        request: PlacementRequest,
+    ) -> dict[EngineNeed, int]:
+        """How many of the GPUs each engine of a group gets."""
+        if not ids and len(group) == 1:
+            return dict.fromkeys(group, 0)
+        counts = dict(least)
+        if sum(counts.values()) > len(ids):
+            raise UserError(
+                f"{', '.join(need.name for need in group)}: {sum(least.values())} GPUs needed "
+                f"and {len(ids)} there ({', '.join(ids) or 'none'}): give more with "
+                "candidate.devices or judge.devices, or use --set engine.placement=turns, or "
+                f"together{self._busy}"
+            )
+
+        # It can use more if the user gave no number, and what one copy needs is known.
+        able = []
+        for need in group:
+            is_known = need.weights is not None or request.devices_of(need)
+            if is_known and not need.parallel.is_given:
+                able.append(need)
+        while True:
+            left = len(ids) - sum(counts.values())
+            growing = [need for need in able if least[need] <= left]
+            if not growing:
+                return counts
+            largest = max(
+                growing, key=lambda need: (need.weights or 1.0) / counts[need]
+            )
+            counts[largest] += least[largest]
+
+    def _place(
+        self, need: EngineNeed, ids: tuple[str, ...], cut: int, share: float | None
+    ) -> Assignment:
+        """Copies of a model on these GPUs, each cut over some of them; one copy if ``cut`` is 0."""
+        is_all = ids == self._ids and not self._devices.busy
+        memory = None if share is None else round(share, 2)
+        place = Assignment(() if is_all else ids, memory=memory)
+        if need.parallel.is_given or not cut:
+            return place
+        return replace(place, shards=cut, copies=max(1, len(ids) // cut))
+
+
+def weights_on_each(need: EngineNeed, cut: int) -> float:
+    """GiB on each GPU of a model that is cut over this many unless the user says; 0 if unknown."""
+    parallel = need.parallel
+    shards = parallel.shards if parallel.is_given else cut
+    return (need.weights or 0.0) / shards
