@@ -17,6 +17,7 @@ from refusal_checks.models.client.usage import Usage
 from refusal_checks.reports import remarks
 from refusal_checks.reports import rows as table_rows
 from refusal_checks.reports.rows import HEADER, Row
+from refusal_checks.reports.terminal import remark_lines
 from refusal_checks.results import project
 from refusal_checks.results.events import Progress
 from refusal_checks.results.export import DISAGREEMENTS
@@ -90,13 +91,13 @@ def lines(
         yield Line(f"{count(len(folded), 'gate')} on groups passed too (shown with -v)")
     if verbosity:
         for name, run in named:
-            for text in remarks.full_lines(run, verbosity):
-                yield from map(Line, remarks.fitted(name + text, width))
+            for text in remark_lines.full_lines(run, verbosity):
+                yield from map(Line, remark_lines.fitted(name + text, width))
         yield from map(Line, footer(runs, width))
     else:
-        yield from map(Line, remarks.brief_lines(named, width))
+        yield from map(Line, remark_lines.brief_lines(named, width))
         for text in remarks.bundled_scope(summaries):
-            yield from map(Line, remarks.fitted(text, width))
+            yield from map(Line, remark_lines.fitted(text, width))
     written = list(reports)
     yield from map(Line, written)
     yield from (Line(f"run folder {folder}") for _, folder in runs)

@@ -14,8 +14,8 @@ from refusal_checks.core.redaction import redacted
 from refusal_checks.gates.comparison import Earlier
 from refusal_checks.gates.gate import Gate
 from refusal_checks.models.client.usage import Usage
-from refusal_checks.reports import junit_properties, remarks
-from refusal_checks.reports.terminal import end
+from refusal_checks.reports import junit_properties
+from refusal_checks.reports.terminal import end, remark_lines
 from refusal_checks.reports.terminal.end import (
     WIDTH,
     fitting,
@@ -142,8 +142,8 @@ def test_remarks_take_five_lines_however_much_is_wrong(width: int) -> None:
         *(replace(failed, gate=replace(STRICT, benchmark=f"b{n}")) for n in range(20))
     )
     many.notes = ["a note " * 20]
-    below = list(remarks.brief_lines([("", many)], width))
-    assert len(below) <= remarks.MOST
+    below = list(remark_lines.brief_lines([("", many)], width))
+    assert len(below) <= remark_lines.MOST
     assert below[-1].startswith("-v shows ")
     assert all(
         cell_len(line) <= width for line in shown(many, width=width) if ":" not in line

@@ -1,0 +1,138 @@
+"""Remarks on runs as lines of a terminal: what matters most in a few of them, or all."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from refusal_checks.core.layout import columns, cut, padded, wrapped
+from refusal_checks.core.text import clean, count
+from refusal_checks.gates.sentences import miss, sentence, worst_first
+from refusal_checks.metrics import main_metric
+from refusal_checks.reports import remarks
+from refusal_checks.reports.explain import select, spurious_failures
+from refusal_checks.reports.remarks import Example
+from refusal_checks.results.summary import BenchmarkSummary, RunSummary
+
+MOST = 5
+"""Most lines of remarks unless all are asked for."""
+
+Named = tuple[str, RunSummary]
+"""A run, and what begins its lines: its name and a colon; empty if there is only one."""
+
+
+def brief_lines(runs: Sequence[Named], width: int) -> Iterator[str]:
+    """What matters most of the runs, the weightiest first.
+
+    Of several candidates that fail, each has its worst sentence, whatever their number.
+    """
+    always: list[list[str]] = []
+    if_room: list[list[str]] = []
+    failing = [(name, run) for name, run in runs if worst_first(run.verdicts.values())]
+    failing.sort(key=lambda named: -_worst_miss(named[1]))
+    for name, run in failing:
+        for number, (text, example) in enumerate(remarks.wrong(run)):
+            lines = fitted(name + text, width)
+            if len(failing) > 1 and number == 0:
+                always.append(lines)
+            else:
+                if_room.append(lines)
+            if example and len(failing) == 1:
+                if_room.append([_example_line(name, example, width)])
+    for name, run in runs:
+        for text in (*run.manifest.misnamed, *run.manifest.left_out):
+            always.append(fitted(name + clean(text), width))
+    for remarks_of in (remarks.weighty, remarks.lighter):
+        for name, run in runs:
+            for text in remarks_of(run):
+                if_room.append(fitted(name + text, width))
+
+    for lines in always:
+        yield from lines
+    yield from _as_many_as_fit(if_room, width)
+
+
+def _worst_miss(run: RunSummary) -> float:
+    return max(map(miss, worst_first(run.verdicts.values())))
+
+
+def _example_line(name: str, example: Example, width: int) -> str:
+    start = f'{name}  {clean(example.id, 40)} "'
+    end = '"'
+    if example.more:
+        end = f'" and {count(example.more, "more prompt")}'
+    room = max(20, width - len(start) - len(end))
+    return cut(start + cut(clean(example.prompt), room) + end, width)
+
+
+def _as_many_as_fit(texts: Sequence[Sequence[str]], width: int) -> Iterator[str]:
+    """The first of these texts, each in its lines, in ``MOST`` lines of the terminal together."""
+    room = MOST
+    for number, lines in enumerate(texts):
+        remaining = len(texts) - number
+        height = sum(max(1, -(-columns(line) // width)) for line in lines)
+        # The last line says how many more there are, unless this text is the last one.
+        if height > (room if remaining == 1 else room - 1):
+            yield f"-v shows {count(remaining, 'more remark')}"
+            return
+        room -= height
+        yield from lines
+
+
+def fitted(text: str, width: int) -> list[str]:
+    """Wrap to width, but never break a path, so that it can be copied."""
+    if any(columns(word) > width - 2 for word in text.split()):
+        return [text]
+    return wrapped(text, width)
+
+
+def full_lines(summary: RunSummary, verbosity: int = 1) -> Iterator[str]:
+    """All remarks on one run, in lines of any length; from ``-vv`` on, spurious failures too."""
+    verdicts = summary.verdicts
+    for text in (*summary.manifest.misnamed, *summary.manifest.left_out):
+        yield clean(text)
+    for note in summary.notes:
+        yield clean(f"note: {note}", 300)
+    yield from _baselines(summary)
+    yield from remarks.unchecked_margins(summary)
+    for gate_id, verdict in verdicts.items():
+        details = select(verdict, "verbose")
+        if details or not verdict.passed:
+            yield f"{clean(gate_id)}: {sentence(verdict)}"
+            for text in details:
+                yield f"  {text}"
+    yield from remarks.of_benchmarks(summary)
+    balance = summary.balance
+    if balance:
+        yield (
+            f"under-refusal {balance.under_refusal:.1%} (safety) | "
+            f"over-refusal {balance.over_refusal:.1%} (sanity)"
+        )
+    if verbosity > 1 and len(verdicts) > 1:
+        yield spurious_failures(summary)
+    for name, benchmark in summary.benchmarks.items():
+        yield from _groups(name, benchmark)
+
+
+def _baselines(summary: RunSummary) -> Iterator[str]:
+    """What each benchmark was compared with, once."""
+    texts: dict[str, None] = {}
+    for verdict in summary.verdicts.values():
+        for text in select(verdict, "baseline"):
+            texts[f"{verdict.gate.benchmark}: {text}"] = None
+    yield from texts
+
+
+def _groups(name: str, benchmark: BenchmarkSummary) -> Iterator[str]:
+    """A benchmark's main figure by group, in columns."""
+    metric = main_metric(benchmark.figures)
+    if metric is None:
+        return
+    for kind, figures_by_group in benchmark.groups.items():
+        yield f"{name} by {kind}: {metric.name}"
+        for group, figures in figures_by_group.items():
+            estimate = figures.get(metric.name)
+            if estimate:
+                label = padded(clean(group, 40), 40)
+                value = metric.show(estimate.value)
+                interval = metric.interval(estimate)
+                yield f"  {label} {value:>6}  {interval}, n = {estimate.n}"
