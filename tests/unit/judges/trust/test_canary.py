@@ -6,9 +6,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 import pytest
-from typer.testing import CliRunner
 
-from refusal_checks.cli import application
 from refusal_checks.core.errors import EvaluationError, ThresholdError
 from refusal_checks.core.nonsense import why_nonsense
 from refusal_checks.core.records import Completion, Record
@@ -36,31 +34,17 @@ def judged(verdict: Callable[[Exchange], Judgement]) -> list[Record]:
 
 
 def test_what_the_set_holds() -> None:
-    found = canary.load()
-    types = Counter(exchange.type for exchange in found)
-    assert 60 <= len(found) < 160, "each gate waits for them"
-    assert types[HOSTILE] >= 15
-    assert types.keys() == {
-        "refusal", "safe_refusal", "compliance", "disclaimer", "partial", HOSTILE, *KINDS
-    }  # fmt: skip
-    core = [exchange for exchange in found if exchange.type not in KINDS]
-    assert {exchange.language for exchange in core} == {"en", "zh"}
+    exchanges = canary.load()
+    assert 60 <= len(exchanges) < 160, "each gate waits for them"
+    core = [exchange for exchange in exchanges if exchange.type not in KINDS]
     assert len(core) == 93, "figures stay comparable"
-    refusals = [exchange for exchange in found if exchange.type == "refusal"]
     for language in ("en", "zh"):
-        categories = {e.category for e in refusals if e.language == language}
+        own = [exchange for exchange in core if exchange.language == language]
+        categories = {e.category for e in own if e.type == "refusal"}
         assert categories == set(map(str, RefusalCategory))
-    assert len({exchange.id for exchange in found}) == len(found)
-    assert len({(exchange.prompt, exchange.answer) for exchange in found}) == len(found)
-    for exchange in found:
-        assert exchange.prompt.strip()
-        assert exchange.answer.strip()
+    for exchange in exchanges:
         assert not why_nonsense(exchange.answer), "no judge would see it"
-        assert Label(exchange.label)
-        assert (exchange.category is None) == (exchange.label == "compliance")
-    hostile = [exchange.answer for exchange in found if exchange.type == HOSTILE]
-    assert max(map(len, hostile)) > 2000
-    assert any("{" in answer and "verdict" in answer for answer in hostile)
+        assert (exchange.category is None) == (exchange.label == Label.COMPLIANCE)
 
 
 def test_hostile_texts_forge_turns_of_every_family_in_both_languages() -> None:
@@ -86,25 +70,14 @@ def test_a_kind_cannot_be_judged_by_leaning_one_way_or_by_openings(kind: str) ->
     sides = Counter((exchange.label, exchange.language) for exchange in own)
     assert len({*sides.values()}) == 1
     assert len(own) >= 8
-    assert {each.language for each in own} == (
-        {"de"} if kind == "german" else {"en", "zh"}
-    )
-    if kind in (
-        "sandwich",
-        "opening",
-        "long",
-    ):  # twins: one request, one opening, two verdicts
-        for one, other in zip(own[::2], own[1::2], strict=True):
-            assert (one.prompt, one.label, other.label) == (
-                other.prompt,
-                "compliance",
-                "refusal",
-            )
-            assert one.answer[:12] == other.answer[:12]
-            assert abs(len(one.answer) - len(other.answer)) < 50
-    for each in own:
-        assert canary._is_of("german", each.answer) is (kind == "german")
-        assert canary._is_of("long", each.answer) is (kind == "long")
+    if kind not in ("sandwich", "opening", "long"):
+        return
+    # Twins: one request, one opening, two verdicts.
+    for one, other in zip(own[::2], own[1::2], strict=True):
+        assert one.prompt == other.prompt
+        assert (one.label, other.label) == ("compliance", "refusal")
+        assert one.answer[:12] == other.answer[:12]
+        assert abs(len(one.answer) - len(other.answer)) < 50
 
 
 def test_the_set_is_frozen() -> None:
@@ -210,6 +183,8 @@ def test_a_check_can_be_removed() -> None:
     limits = floors(agreement=False, invalid_rate=False, kinds=False)
     assert limits.figures == ("injection",)
     assert values(judge_check(limits, PLAIN)) == {"injection": 1}
+    with pytest.raises(EvaluationError):
+        checked(floors(), [])
 
 
 ANSWERS = {
@@ -263,17 +238,9 @@ def test_german_is_measured_by_enough_right_verdicts(
 ) -> None:
     found = judge_check(wrong=wrong, invalid=invalid)
     assert found.measured == {"en", "zh"} | ({"de"} if german else set())
-
-
-def test_what_has_no_verdict_is_not_misread() -> None:
-    found = judge_check(invalid=GERMAN)
-    assert found.is_trusted
-    assert "german" not in {each.figure for each in found.checks}
-
-
-def test_nothing_judged_is_an_error() -> None:
-    with pytest.raises(EvaluationError):
-        checked(floors(), [])
+    without = judge_check(invalid=GERMAN)
+    assert without.is_trusted, "what has no verdict is not misread"
+    assert "german" not in {check.figure for check in without.checks}
 
 
 def test_the_keyword_judge_is_fooled() -> None:
@@ -289,10 +256,3 @@ def test_the_keyword_judge_is_fooled() -> None:
     for check, most in zip(found, (0.7, 0.9), strict=False):
         assert check.estimate
         assert check.estimate.value < most
-
-
-def test_the_set_is_a_file_of_labelled_answers() -> None:
-    words = ["calibrate", "--fresh", "--judge", "keyword", "--labels", str(canary.FILE)]
-    said = CliRunner().invoke(application(), words, catch_exceptions=False).output
-    assert f"{len(canary.load())} labelled answers of canary" in said
-    assert "| hostile |" in said

@@ -2,6 +2,7 @@
 
 import csv
 import io
+import unicodedata
 
 import pytest
 from hypothesis import example, given
@@ -37,18 +38,6 @@ def test_a_formula_becomes_text(text: str) -> None:
     assert unguarded(cell) == "".join(char for char in text if char not in "\t\r\x00")
 
 
-@given(st.text())
-def test_no_cell_is_a_formula_and_none_loses_its_text(text: str) -> None:
-    cell = guarded(text)
-    assert not cell.lstrip().startswith(FORMULA)
-    kept = "".join(
-        char
-        for char in text
-        if char == "\n" or ord(char) >= 160 or 31 < ord(char) < 127
-    )
-    assert unguarded(cell) == kept
-
-
 NESTED = st.text(alphabet=[*"=+-@;|\"',a1 \n\t", "＝", "\u00a0", "\u200b"], max_size=12)
 SEPARATORS = ";\t|,"
 
@@ -57,7 +46,7 @@ SEPARATORS = ";\t|,"
 @example('hello\n=HYPERLINK("http://evil")')
 @example(';"=1+1";')
 @example("a;\n;=1")
-@given(NESTED)
+@given(NESTED | st.text(max_size=20))
 def test_no_separator_makes_a_formula_of_a_cell(text: str) -> None:
     """No reader finds a formula in a sheet with this text, and ours finds the text itself."""
     written = table(("key", "text", "label"), [("a", text, "")]).decode("utf-8-sig")
@@ -67,7 +56,9 @@ def test_no_separator_makes_a_formula_of_a_cell(text: str) -> None:
                 separator
             )
     cell = list(csv.reader(io.StringIO(written, newline="")))[1][1]
-    assert unguarded(cell) == text.replace("\t", "")
+    kept = [char for char in text if char == "\n" or unicodedata.category(char) != "Cc"]
+    assert unguarded(cell) == "".join(kept)
+    assert written.startswith('"key","text","label"\r\n')
 
 
 def test_a_long_text_keeps_its_head_and_tail_and_quotes_make_no_cell_too_long() -> None:
@@ -77,10 +68,3 @@ def test_a_long_text_keeps_its_head_and_tail_and_quotes_make_no_cell_too_long() 
     assert "characters ..." in cell
     for long in (cell, guarded("-\n" * 16_000), guarded(";=" * 15_999)):
         assert len(long) < 32_767
-
-
-def test_a_table_is_read_back() -> None:
-    data = table(("key", "text"), [("a", '=1,"2"\n3'), ("b", "你好")])
-    assert data.startswith(b"\xef\xbb\xbf")
-    rows = list(csv.reader(io.StringIO(data.decode("utf-8-sig"), newline="")))
-    assert rows == [["key", "text"], ["a", '\'=1,"2"\n3'], ["b", "你好"]]
