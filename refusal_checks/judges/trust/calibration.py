@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Sequence
+from dataclasses import replace
 from datetime import date
 from pathlib import Path
 from typing import Annotated, Literal
@@ -25,36 +26,56 @@ _COUNTS = r"^\d{1,6}/\d{1,6} \d{1,6}/\d{1,6}$"
 Group = Collection[str] | None
 """The prompts of a group, by ``draws.prompt_key``; None for a whole benchmark."""
 
+Source = Literal["own", "benchmark", "all"]
+"""Whose errors are used: a benchmark's or group's own, the whole benchmark's, or all answers'."""
+
 
 class JudgeIdentity(Frozen):
-    name: str  # as the user named it; several judges are joined by commas
-    identity: (
-        str  # key of all that its verdicts depend on (model, prompt, parser, sampling)
-    )
-    prompt_sha256: str  # of its instructions; empty if there are none
+    """A judge, or several that decide together.
+
+    Attributes:
+        name: as the user named it; several judges are joined by commas.
+        identity: key of all that its verdicts depend on (model, prompt, parser, sampling).
+        prompt_sha256: of its instructions; empty if there are none.
+    """
+
+    name: str
+    identity: str
+    prompt_sha256: str
     rationales: Rationales = "all"
 
 
 class Calibration(Frozen):
-    """The content of a calibration file."""
+    """The content of a calibration file.
+
+    Attributes:
+        candidates: whose answers were labelled.
+        label_source: sha256 by name of the label files.
+        partial: what a partial refusal counts as.
+        refusals, recognised, compliances, passed: see ``JudgeErrors``.
+        invalid: labelled answers without a valid verdict.
+        benchmarks: the errors on answers whose benchmark is known.
+        prompts: by benchmark and ``draws.prompt_key``, "recognised/refusals passed/compliances",
+            for gates on groups.
+        languages: labelled answers by the code of their language.
+    """
 
     version: Literal[1]
     created: date
     judge: JudgeIdentity
-    candidates: tuple[str, ...] = Field(min_length=1)  # whose answers were labelled
-    label_source: dict[str, str]  # sha256 by name of the label files
-    partial: Literal["refusal", "compliance"]  # what a partial refusal counts as
-    refusals: int = Field(ge=1)  # these and the next three: see ``JudgeErrors``
+    candidates: tuple[str, ...] = Field(min_length=1)
+    label_source: dict[str, str]
+    partial: Literal["refusal", "compliance"]
+    refusals: int = Field(ge=1)
     recognised: int = Field(ge=0)
     compliances: int = Field(ge=1)
     passed: int = Field(ge=0)
-    invalid: int = Field(ge=0)  # labelled answers without a valid verdict
+    invalid: int = Field(ge=0)
     sensitivity: float = Field(ge=0, le=1)
     specificity: float = Field(ge=0, le=1)
-    benchmarks: dict[str, JudgeErrors]  # of the answers whose benchmark is known
-    # By benchmark and ``prompt_key``, for gates on groups: recognised/refusals passed/compliances.
+    benchmarks: dict[str, JudgeErrors]
     prompts: dict[str, dict[str, Annotated[str, Field(pattern=_COUNTS)]]]
-    languages: dict[str, int]  # labelled answers by the code of their language
+    languages: dict[str, int]
 
     @model_validator(mode="after")
     def _consistent(self) -> Calibration:
@@ -76,50 +97,65 @@ class Calibration(Frozen):
 
     def errors_on(self, benchmark: str, group: Group = None) -> JudgeErrors:
         """The errors on a group's own answers or, without enough of these, on more of them."""
-        return self._known(benchmark, group)[0]
+        errors, _ = self._errors_and_source(benchmark, group)
+        return errors
 
     def has_own(self, benchmark: str, group: Group = None) -> bool:
-        """True if ``errors_on`` are those on a benchmark's or group's own answers."""
-        return self._known(benchmark, group)[1] == "own"
+        """Whether ``errors_on`` are those on a benchmark's or group's own answers."""
+        _, source = self._errors_and_source(benchmark, group)
+        return source == "own"
 
     def foreign(self, candidate: str, benchmark: str, group: Group = None) -> str:
         """Whose answers, to which prompts, the errors are about; empty if a run's own."""
-        other = set(self.candidates) != {candidate}
-        whose = f"answers of {', '.join(self.candidates)}" if other else "answers"
-        match self._known(benchmark, group)[1]:
-            case "own":
-                return whose if other else ""
-            case "benchmark":
-                return f"{whose} to other prompts of {benchmark} (under {LEAST} of this group)"
+        is_other = set(self.candidates) != {candidate}
+        whose = f"answers of {', '.join(self.candidates)}" if is_other else "answers"
+        _, source = self._errors_and_source(benchmark, group)
+        if source == "own":
+            return whose if is_other else ""
+        if source == "benchmark":
+            return (
+                f"{whose} to other prompts of {benchmark} (under {LEAST} of this group)"
+            )
         if not self.benchmarks:
             return f"{whose} to benchmarks that the file does not name"
-        few = (
-            f", with too few of those to {benchmark}"
-            if benchmark in self.benchmarks
-            else ""
-        )
+
+        few = ""
+        if benchmark in self.benchmarks:
+            few = f", with too few of those to {benchmark}"
         return f"{whose} to {', '.join(self.benchmarks)}{few}"
 
-    def _known(
+    def _errors_and_source(
         self, benchmark: str, group: Group
-    ) -> tuple[JudgeErrors, Literal["own", "benchmark", "all"]]:
+    ) -> tuple[JudgeErrors, Source]:
         whole = self.benchmarks.get(benchmark)
         if whole is None or not whole.refusals or not whole.compliances:
             return self.errors, "all"
         if group is None:
             return whole, "own"
-        listed = self.prompts.get(benchmark, {})
-        rows = [re.findall(r"\d+", listed[key]) for key in group if key in listed]
-        recognised, refusals, passed, compliances = (
-            sum(int(row[i]) for row in rows) for i in range(4)
-        )
-        if refusals + compliances < LEAST:
+
+        own = self._counted(benchmark, group)
+        if own.refusals + own.compliances < LEAST:
             return whole, "benchmark"
-        if not refusals:  # of a class that the group lacks, the benchmark's
-            refusals, recognised = whole.refusals, whole.recognised
-        if not compliances:
-            compliances, passed = whole.compliances, whole.passed
-        return JudgeErrors(refusals, recognised, compliances, passed), "own"
+        # Of a class that the group lacks, the benchmark's errors.
+        if not own.refusals:
+            own = replace(own, refusals=whole.refusals, recognised=whole.recognised)
+        if not own.compliances:
+            own = replace(own, compliances=whole.compliances, passed=whole.passed)
+        return own, "own"
+
+    def _counted(self, benchmark: str, group: Collection[str]) -> JudgeErrors:
+        """The errors on the prompts of a group, added up."""
+        counts = self.prompts.get(benchmark, {})
+        recognised = refusals = passed = compliances = 0
+        for key in group:
+            if key not in counts:
+                continue
+            own = [int(number) for number in re.findall(r"\d+", counts[key])]
+            recognised += own[0]
+            refusals += own[1]
+            passed += own[2]
+            compliances += own[3]
+        return JudgeErrors(refusals, recognised, compliances, passed)
 
 
 def read(path: Path) -> Calibration:
@@ -129,10 +165,11 @@ def read(path: Path) -> Calibration:
         raise CalibrationError(f"{path}: cannot be read: {fault.strerror}") from None
     except ValidationError as fault:
         first = suggestions.first(fault)
-        key, why = suggestions.key(first), suggestions.problem(first, Calibration)
+        key = suggestions.key(first)
+        where = f"{key}:" if key else "it"
         raise CalibrationError(
             f"--calibration {path}: name a file that `refusal-checks calibrate --out FILE` wrote: "
-            f"this one is none: {f'{key}:' if key else 'it'} {why}"
+            f"this one is none: {where} {suggestions.problem(first, Calibration)}"
         ) from None
 
 
@@ -164,11 +201,11 @@ def require_judge(path: Path, calibration: Calibration, running: JudgeIdentity) 
 
 
 def joined(parts: Sequence[JudgeIdentity]) -> JudgeIdentity:
+    """The identity of judges that decide together."""
+    is_all = all(part.rationales == "all" for part in parts)
     return JudgeIdentity(
         name=", ".join(part.name for part in parts),
         identity="+".join(part.identity for part in parts),
         prompt_sha256="+".join(part.prompt_sha256 for part in parts),
-        rationales="all"
-        if all(part.rationales == "all" for part in parts)
-        else "offenders",
+        rationales="all" if is_all else "offenders",
     )

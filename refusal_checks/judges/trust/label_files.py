@@ -34,9 +34,8 @@ COLUMNS: Mapping[str, tuple[str, ...]] = {
 
 _OPTIONAL = frozenset({"id", "type", "benchmark"})
 
-REPLAY = (
-    "replay:"  # begins the name of a candidate whose answers are recorded in a file
-)
+REPLAY = "replay:"
+"""Begins the name of a candidate whose answers are recorded in a file."""
 
 Partial = Literal["refusal", "compliance", "own"]
 """What a partial refusal counts as; ``own`` is a class of its own."""
@@ -44,23 +43,33 @@ Partial = Literal["refusal", "compliance", "own"]
 ScaleName = Literal["refusal", "degree", "rating", "strongreject"]
 """What the labels say, and the way of judging (``judges.kinds``) that says the same."""
 
-Score = str | float  # one of ``CLASSES``, or a number
+Score = str | float
+"""One of ``CLASSES``, or a number."""
 
 
 @dataclass(frozen=True)
 class LabelledAnswer:
+    """A recorded answer with a person's label, and perhaps a judge's.
+
+    Attributes:
+        id: unique in its file.
+        type: of the prompt; empty if the file has none.
+        benchmark: empty if nothing says so.
+        row: all cells, by column.
+        judge: None without a valid verdict; the rationale then says why.
+        rationale: the judge's own words, untrusted text.
+    """
+
     candidate: str
-    id: str  # unique in its file
+    id: str
     prompt: str
     answer: str
     human: Score
-    type: str  # of the prompt; empty if the file has none
-    benchmark: str  # empty if nothing says so
-    row: Mapping[str, Any]  # all cells, by column
-    judge: Score | None = (
-        None  # None without a valid verdict; the rationale then says why
-    )
-    rationale: str = ""  # the judge's own words, untrusted text
+    type: str
+    benchmark: str
+    row: Mapping[str, Any]
+    judge: Score | None = None
+    rationale: str = ""
 
     @property
     def as_prompt(self) -> Prompt:
@@ -78,9 +87,7 @@ class Scale:
     @cached_property
     def _classes(self) -> Mapping[str, str]:
         """The class of each known label, by its text in lower case."""
-        partial = {"refusal": REFUSAL, "compliance": COMPLIANCE, "own": PARTIAL}[
-            self.partial
-        ]
+        partial = PARTIAL if self.partial == "own" else self.partial
         return {
             text: partial if "partial" in text else str(label)
             for text, label in LABELS.items()
@@ -105,19 +112,25 @@ class Scale:
         return score
 
     def judged(self, verdict: Valid) -> Score:
-        return (
-            verdict.score
-            if isinstance(verdict, Graded | Harm | Rated)
-            else verdict.verdict
-        )
+        """What a judge's verdict says on this scale."""
+        if isinstance(verdict, Graded | Harm | Rated):
+            return verdict.score
+        return verdict.verdict
 
 
 @dataclass(frozen=True)
 class LabelFile:
+    """A file of labelled answers.
+
+    Attributes:
+        candidate: whose answers they are, as the user names it.
+        unlabelled: number of rows without a label, which are skipped.
+    """
+
     path: Path
-    candidate: str  # as the user names it
+    candidate: str
     answers: tuple[LabelledAnswer, ...]
-    unlabelled: int  # rows without a label, which are skipped
+    unlabelled: int
 
 
 def read_label_file(
@@ -136,18 +149,10 @@ def read_label_file(
         benchmark: whose prompts they are, for rows that do not say so.
     """
     rows = read_table(path)
-    known = header(rows)
-    names = find_columns(path, known, COLUMNS, columns or {}, "--columns")
-    for field, usual in COLUMNS.items():
-        if field not in names and field not in _OPTIONAL:
-            raise DataError(
-                f"{path}: no column {' or '.join(usual)}: name it with --columns {field}=COLUMN. "
-                f"The file has {listed(known)}"
-            )
+    names = _columns(path, header(rows), columns or {})
     draws = [Draw.read(str(row.get("draw") or "")) for row in rows]
-    drawn = {draw.candidate for draw in draws if draw}
-    named = replayed(drawn.pop()) if len(drawn) == 1 else ""
-    candidate = candidate or named or path.stem
+    candidate = candidate or _drawn_candidate(draws) or path.stem
+
     answers = []
     for number, (row, draw) in enumerate(zip(rows, draws, strict=True), 1):
         cells: dict[str, Any] = {
@@ -159,19 +164,21 @@ def read_label_file(
         label = "" if cells["label"] is None else storable(str(cells["label"]).strip())
         if not label:
             continue
-        text = unguarded if "key" in row else str  # a sheet of sample-for-labels
+
         id_ = f"{number}" if cells.get("id") is None else f"{cells['id']}#{number}"
+        prompt, answer = storable(cells["prompt"]), storable(cells["completion"])
+        if "key" in row:  # a sheet of sample-for-labels
+            prompt, answer = unguarded(prompt), unguarded(answer)
+        drawn_from = draw.benchmark if draw else benchmark
         answers.append(
             LabelledAnswer(
                 candidate,
                 id_,
-                prompt=text(storable(cells["prompt"])),
-                answer=text(storable(cells["completion"])),
+                prompt,
+                answer,
                 human=scale.human(f"{path}: answer {id_}", label),
                 type=str(cells.get("type") or ""),
-                benchmark=str(
-                    cells.get("benchmark") or (draw.benchmark if draw else benchmark)
-                ),
+                benchmark=str(cells.get("benchmark") or drawn_from),
                 row=row,
             )
         )
@@ -180,10 +187,31 @@ def read_label_file(
     return LabelFile(path, candidate, tuple(answers), len(rows) - len(answers))
 
 
+def _columns(
+    path: Path, present: Sequence[str], named: Mapping[str, str]
+) -> Mapping[str, str]:
+    """The column of each field that the file has; DataError if it lacks a needed one."""
+    columns = find_columns(path, present, COLUMNS, named, "--columns")
+    for field, usual in COLUMNS.items():
+        if field not in columns and field not in _OPTIONAL:
+            raise DataError(
+                f"{path}: no column {' or '.join(usual)}: name it with --columns {field}=COLUMN. "
+                f"The file has {listed(present)}"
+            )
+    return columns
+
+
+def _drawn_candidate(draws: Sequence[Draw | None]) -> str:
+    """The one candidate that the rows of a drawn sheet name; empty if there is none."""
+    candidates = {draw.candidate for draw in draws if draw}
+    return replayed(candidates.pop()) if len(candidates) == 1 else ""
+
+
 def replayed(candidate: str) -> str:
     """A candidate as calibrations name it: recorded answers by the name of their file."""
-    recorded = candidate.startswith(REPLAY)
-    return Path(candidate.removeprefix(REPLAY)).stem if recorded else candidate
+    if candidate.startswith(REPLAY):
+        return Path(candidate.removeprefix(REPLAY)).stem
+    return candidate
 
 
 def require_distinct(files: Sequence[LabelFile]) -> None:

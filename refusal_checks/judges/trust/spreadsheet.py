@@ -14,10 +14,11 @@ from refusal_checks.core.data_files import rows_of
 from refusal_checks.core.errors import DataError
 from refusal_checks.core.files import read_bytes
 
-_FORMULA = (
-    "=+@＝＋－＠-"  # a cell that starts with one of these may be read as a formula
-)
-_QUOTE = "'"  # in front of such a cell it marks text; spreadsheets hide it or show it
+_FORMULA = "=+@＝＋－＠-"
+"""A cell that starts with one of these may be read as a formula."""
+
+_QUOTE = "'"
+"""In front of such a cell it marks text; spreadsheets hide it or show it."""
 
 _DROPPED = frozenset("\"'\u200b\u200c\u200d\u200e\u200f\u2060\ufeff")
 """What may stand in front of a formula beside white space: quotes, invisible characters."""
@@ -26,7 +27,8 @@ _ENDS = frozenset("\n;|\t")
 """What may end a cell. A spreadsheet whose separator is not the comma (in much of the world it is
 the semicolon) divides a quoted cell at its own separator, and ends a row at each line break."""
 
-_CELL = 32_000  # number of characters that every spreadsheet keeps in a cell (Excel: 32,767)
+_CELL = 32_000
+"""Characters that every spreadsheet keeps in a cell (Excel: 32,767)."""
 
 
 def guarded(text: str) -> str:
@@ -38,22 +40,30 @@ def guarded(text: str) -> str:
     kept = "".join(
         char for char in text if char == "\n" or unicodedata.category(char) != "Cc"
     )
-    cut, size = kept, _CELL
+    # Quotes make a cell longer, so a long text is cut until it fits with them.
+    size = _CELL
     while True:
-        if len(kept) > size:
-            half = size // 2 - 50
-            left_out = len(kept) - 2 * half
-            cut = f"{kept[:half]}\n[... {left_out} characters ...]\n{kept[-half:]}"
-        begins = zip(cut, _begins_formula(cut), strict=True)
-        cell = "".join(
-            _QUOTE + char if is_formula else char for char, is_formula in begins
-        )
+        cell = _quoted(_shortened(kept, size))
         if len(cell) <= _CELL:
             return cell
         size //= 2
 
 
+def _shortened(text: str, size: int) -> str:
+    if len(text) <= size:
+        return text
+    half = size // 2 - 50
+    left_out = len(text) - 2 * half
+    return f"{text[:half]}\n[... {left_out} characters ...]\n{text[-half:]}"
+
+
+def _quoted(text: str) -> str:
+    begins = zip(text, _begins_formula(text), strict=True)
+    return "".join(_QUOTE + char if is_formula else char for char, is_formula in begins)
+
+
 def unguarded(cell: str) -> str:
+    """The text of a cell that ``guarded`` made."""
     begins = zip(cell, _begins_formula(cell), strict=True)
     return "".join(
         char for char, is_formula in begins if not (is_formula and char == _QUOTE)
@@ -62,12 +72,16 @@ def unguarded(cell: str) -> str:
 
 def _begins_formula(text: str) -> list[bool]:
     """Whether a cell may begin at each character with a formula, after what readers drop."""
-    found, is_lead = [], False
-    for char, before in zip(reversed(text), reversed(f"\n{text[:-1]}"), strict=False):
+    flags = []
+    leads_to_formula = False
+    # From the end, so that each character knows what follows it.
+    before = f"\n{text[:-1]}"
+    for char, previous in zip(reversed(text), reversed(before), strict=False):
         is_dropped = char.isspace() or char in _DROPPED
-        is_lead = char in _FORMULA or (is_lead and is_dropped)
-        found.append(is_lead and before in _ENDS)
-    return found[::-1]
+        leads_to_formula = char in _FORMULA or (leads_to_formula and is_dropped)
+        flags.append(leads_to_formula and previous in _ENDS)
+    flags.reverse()
+    return flags
 
 
 def table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> bytes:
@@ -91,21 +105,24 @@ def read_table(path: Path) -> list[dict[str, Any]]:
         raise DataError(
             f"{path}: save the sheet as CSV (UTF-8): this is a spreadsheet's own format"
         )
+    text = re.sub(r"\Asep=.*\n", "", _decoded(content), flags=re.IGNORECASE)
+    rows = []
+    for cells in rows_of(path, text.encode()):
+        row = {name: cell for name, cell in cells.items() if name}
+        if any(cell and cell.strip() for cell in row.values()):
+            rows.append(row)
+    if not rows:
+        raise DataError(f"{path}: add rows: it has none")
+    return rows
+
+
+def _decoded(content: bytes) -> str:
     if content.startswith((b"\xff\xfe", b"\xfe\xff")):
         text = content.decode("utf-16", "replace")
     else:
         try:
             text = content.decode("utf-8")
         except UnicodeDecodeError:
-            text = content.decode(
-                "cp1252", "replace"
-            )  # keys, draws and labels are the same in it
-    text = re.sub(r"\Asep=.*\n", "", text.lstrip("\ufeff"), flags=re.IGNORECASE)
-    table = (
-        {name: row[name] for name in row if name}
-        for row in rows_of(path, text.encode())
-    )
-    rows = [row for row in table if any(cell and cell.strip() for cell in row.values())]
-    if not rows:
-        raise DataError(f"{path}: add rows: it has none")
-    return rows
+            # Older Excel's; keys, draws and labels are the same in it.
+            text = content.decode("cp1252", "replace")
+    return text.lstrip("\ufeff")
