@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from refusal_checks.core.redaction import placeless as placeless
     from refusal_checks.core.redaction import without_credentials as without_credentials
     from refusal_checks.core.text import clean as clean
+    from refusal_checks.evaluation.evaluate import evaluate as evaluate
     from refusal_checks.evaluation.result import RunResult as RunResult
-    from refusal_checks.evaluation.session import evaluate as evaluate
     from refusal_checks.gates.gate import Gate as Gate
     from refusal_checks.judges.judge import Judge as Judge
     from refusal_checks.metrics.metric import Metric as Metric
@@ -44,7 +44,7 @@ _MODULES = {
     "UserError": "core.errors",
     "Verdict": "gates.verdict",
     "clean": "core.text",
-    "evaluate": "evaluation.session",
+    "evaluate": "evaluation.evaluate",
     "mark": "gates.sentences",
     "placeless": "core.text",
     "sentence": "gates.sentences",

@@ -29,7 +29,7 @@ from refusal_checks.judges.trust import canary
 from refusal_checks.models.client import server_errors
 from refusal_checks.reports import messages
 from refusal_checks.reports.terminal import end
-from refusal_checks.results.events import Event, Message
+from refusal_checks.results.events import Event, Notice
 from tests.fake_server import Answer, Body, FakeServer
 
 ROOT = Path(__file__).parents[1]
@@ -177,7 +177,7 @@ class Outcome:
     @cached_property
     def said(self) -> str:
         """All that a run prints, in one line: progress, failed gates, and the end with -v."""
-        lines = [str(event) for event in self.events if isinstance(event, Message)]
+        lines = [str(event) for event in self.events if isinstance(event, Notice)]
         lines += self.result.errors.values()
         for verdict in self.result.verdicts.values():
             if not verdict.passed:

@@ -24,7 +24,7 @@ from refusal_checks.evaluation.verification import adopt_all
 from refusal_checks.judges import panel
 from refusal_checks.judges.judge import Judge
 from refusal_checks.models.candidates import Candidate
-from refusal_checks.results.events import Listener, Message
+from refusal_checks.results.events import Listener, Notice
 from refusal_checks.spec import RunSpec
 
 SLICE = 2000
@@ -74,7 +74,7 @@ def evaluate_batch(
     _require_files(spec, export, results)
 
     def say(line: str) -> None:
-        on_event(Message(line))
+        on_event(Notice(line))
 
     notes: list[str] = []
 

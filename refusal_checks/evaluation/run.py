@@ -28,7 +28,7 @@ from refusal_checks.results.events import (
     Ended,
     Judged,
     Listener,
-    Message,
+    Notice,
     Progress,
     Turn,
     Underway,
@@ -127,7 +127,7 @@ class Run:
         )
 
     def _say(self, text: str) -> None:
-        self._listener(Message(text))
+        self._listener(Notice(text))
 
     def _judged(self, benchmark: str, records: Sequence[Record]) -> None:
         self._listener(

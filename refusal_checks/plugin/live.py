@@ -20,7 +20,7 @@ from refusal_checks.reports.terminal.progress import (
     progress_bars,
     progress_line,
 )
-from refusal_checks.results.events import Event, Message, Turn, Underway
+from refusal_checks.results.events import Event, Notice, Turn, Underway
 
 if TYPE_CHECKING:
     from rich.live import Live as Region
@@ -50,7 +50,7 @@ class Live:
     def see(self, event: Event) -> None:
         if self._reporter is None:
             return
-        if isinstance(event, Message):
+        if isinstance(event, Notice):
             self._say(event.text)
         elif isinstance(event, Turn):
             self._turn = event.run

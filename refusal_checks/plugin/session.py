@@ -166,12 +166,12 @@ class GateSession:
                 self._evaluate_batch(selected, listener)
                 return
         # HTTP and templates, which collection need not import
-        from refusal_checks.evaluation.interrupts import Watch
-        from refusal_checks.evaluation.session import (
+        from refusal_checks.evaluation.evaluate import (
             Interrupted,
             NotStartedError,
             evaluate,
         )
+        from refusal_checks.evaluation.interrupts import Watch
 
         watch = Watch()
         try:
@@ -237,8 +237,8 @@ class GateSession:
 
     def _load(self) -> RunResult | None:
         """The result as the controller left it; None if it evaluated nothing."""
+        from refusal_checks.evaluation.evaluate import run_folders
         from refusal_checks.evaluation.result import RunResult
-        from refusal_checks.evaluation.session import run_folders
 
         paths = run_folders(self.kept.runs, self._run_id, len(self.candidates))
         begun = [path for path in paths if path.exists()]

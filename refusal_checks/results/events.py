@@ -93,7 +93,7 @@ class Underway:
 
 
 @dataclass(frozen=True)
-class Message:
+class Notice:
     """A line for people: what is done next, and what they should know of it."""
 
     text: str
@@ -156,5 +156,5 @@ class Ended:
         return f"ended: {clean(self.run.name)}"
 
 
-Event = Message | Prepared | Turn | Judged | Decided | Ended
+Event = Notice | Prepared | Turn | Judged | Decided | Ended
 Listener = Callable[[Event], None]

@@ -21,14 +21,14 @@ from junitparser import JUnitXml
 from refusal_checks import RunResult, RunSpec, evaluate, load_run
 from refusal_checks.core.errors import DataError, UserError
 from refusal_checks.evaluation import prepare
-from refusal_checks.evaluation.session import Interrupted
+from refusal_checks.evaluation.evaluate import Interrupted
 from refusal_checks.results.events import (
     Decided,
     Ended,
     Event,
     Judged,
     Listener,
-    Message,
+    Notice,
     Prepared,
     Turn,
 )
@@ -207,7 +207,7 @@ def test_what_is_wrong_is_said_before_anything_starts(
         evaluate(spec.with_value(key, value), seen.append)
     assert says in str(caught.value)
     assert server.requests == []
-    assert not [event for event in seen if not isinstance(event, Message)]
+    assert not [event for event in seen if not isinstance(event, Notice)]
     assert not list(Path(".refusal-checks").glob("runs/*"))
 
 
@@ -322,7 +322,7 @@ def test_reports_of_the_spec_are_written(spec: RunSpec, tmp_path: Path) -> None:
         spec = spec.with_value(f"reports.{key}", f"out/{key}")
     seen: list[Event] = []
     evaluate(spec, seen.append)
-    said = [event.text for event in seen[-3:] if isinstance(event, Message)]
+    said = [event.text for event in seen[-3:] if isinstance(event, Notice)]
     for key, line in zip(("html", "junit_prompts", "pr_comment"), said, strict=True):
         assert line == f"{key} report {tmp_path / 'out' / key}"
         assert (tmp_path / "out" / key).stat().st_size > 100
@@ -339,7 +339,7 @@ def test_events_come_in_order(spec: RunSpec, server: FakeServer) -> None:
     )
     seen: list[Event] = []
     result = evaluate(spec, seen.append)
-    events = [event for event in seen if not isinstance(event, Message)]
+    events = [event for event in seen if not isinstance(event, Notice)]
     kinds = [type(event) for event in events]
     of_one = [Turn, *[Judged] * (1 + len(ROWS)), Decided, Ended]
     assert kinds == [Prepared, *of_one, *of_one]
@@ -349,7 +349,7 @@ def test_events_come_in_order(spec: RunSpec, server: FakeServer) -> None:
         first.runs, (others[: len(of_one)], others[len(of_one) :]), strict=True
     ):
         for event in several:
-            assert not isinstance(event, Prepared | Message)
+            assert not isinstance(event, Prepared | Notice)
             assert event.run is run
         decided = several[-2]
         assert isinstance(decided, Decided)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from queue import SimpleQueue
@@ -18,11 +18,11 @@ from refusal_checks.evaluation.run import Run, evaluate_in_turn
 from refusal_checks.gates.gate import Gate
 from refusal_checks.reports import formats
 from refusal_checks.results import project
-from refusal_checks.results.events import Event, Listener, Message, Prepared
+from refusal_checks.results.events import Event, Listener, Notice, Prepared, Underway
 from refusal_checks.results.run_folder import RunFolder, RunView
-from refusal_checks.spec import RunSpec
+from refusal_checks.spec import ReportsTable, RunSpec
 
-Selection = Mapping[str, Collection[str]]
+GateIds = Mapping[str, Collection[str]]
 """Ids of gates by candidate; a candidate without any is only asked to have its judge checked."""
 
 
@@ -46,7 +46,7 @@ def evaluate(
     spec: RunSpec,
     on_event: Listener | None = None,
     *,
-    gates: Selection | None = None,
+    gates: GateIds | None = None,
     run_id: str = "",
     kept: Folders | None = None,
     write_reports: bool = True,
@@ -77,8 +77,13 @@ def evaluate(
         StoreError: the store cannot be read or written.
         Interrupted: a KeyboardInterrupt, by Ctrl-C or SIGTERM; it has the result so far.
     """
+    selection = Selection(gates, titles(spec), spec.gates)
     session = _Session(
-        spec, on_event or _ignore, gates, run_id or project.new_run_id(), kept
+        spec,
+        EventHub(on_event),
+        selection,
+        run_id or project.new_run_id(),
+        kept or folders(spec),
     )
     if _has_loop():
         return session.in_thread(write_reports)
@@ -92,10 +97,6 @@ def run_folders(runs: Path, run_id: str, candidates: int) -> list[Path]:
     return [runs / f"{run_id}-{number}" for number in range(1, candidates + 1)]
 
 
-def _ignore(event: Event) -> None:
-    """Take no notice of an event."""
-
-
 def _has_loop() -> bool:
     try:
         asyncio.get_running_loop()
@@ -104,30 +105,114 @@ def _has_loop() -> bool:
     return True
 
 
+class EventHub:
+    """Passes events on to the caller's listener, and to the reports that follow a run.
+
+    If the listener raises, it is told nothing more: the run goes on, and ``raise_fault`` raises the
+    exception at its end.
+    """
+
+    def __init__(self, listener: Listener | None) -> None:
+        self._listener = listener
+        self._fault: Exception | None = None
+        self._followers: list[formats.Follower] = []
+        # Engines that start and pages that are written say so from threads of their own.
+        self._telling = threading.RLock()
+
+    def tell(self, event: Event) -> None:
+        with self._telling:
+            if self._listener is not None and self._fault is None:
+                try:
+                    self._listener(event)
+                except Exception as fault:
+                    self._fault = fault
+            for follower in self._followers:
+                follower.see(event)
+
+    def say(self, text: str) -> None:
+        self.tell(Notice(text))
+
+    def raise_fault(self) -> None:
+        if self._fault is not None:
+            raise self._fault
+
+    def follow(self, reports: ReportsTable, runs: Sequence[Underway]) -> None:
+        """Have the reports that show a run from its first answer on follow these."""
+        for follower in formats.follow(reports, runs, self.say):
+            self._followers.append(follower)  # each is stopped, whatever the next does
+
+    def stop_followers(self) -> None:
+        for follower in self._followers:
+            follower.stop()
+
+
+class Selection:
+    """The gates to decide for each candidate.
+
+    Args:
+        gates: their ids, by candidate; None for all gates of all candidates.
+        candidates: the names of all candidates.
+    """
+
+    def __init__(
+        self,
+        gates: GateIds | None,
+        candidates: Sequence[str],
+        known: Sequence[Gate],
+    ) -> None:
+        self._gates = gates
+        self._candidates = candidates
+        self._known = known
+
+    def by_candidate(self) -> list[Sequence[Gate] | None]:
+        """For each candidate its gates, in their order; None for one that is left out.
+
+        Raises:
+            UserError: there is no such candidate, or no such gate.
+        """
+        if self._gates is None:
+            return [self._known for _ in self._candidates]
+        for name, ids in self._gates.items():
+            require_known(name, self._candidates, "gates", "candidate", UserError)
+            known = [gate.id for gate in self._known]
+            for gate_id in ids:
+                require_known(gate_id, known, name, "gate", UserError)
+        selected: list[Sequence[Gate] | None] = []
+        for name in self._candidates:
+            if name in self._gates:
+                ids = set(self._gates[name])
+                selected.append([gate for gate in self._known if gate.id in ids])
+            else:
+                selected.append(None)
+        return selected
+
+
 class _Session:
     """One call of ``evaluate``."""
 
     def __init__(
         self,
         spec: RunSpec,
-        listener: Listener,
-        gates: Selection | None,
+        events: EventHub,
+        selection: Selection,
         run_id: str,
-        kept: Folders | None,
+        kept: Folders,
     ) -> None:
         self._spec = spec
-        self._listener = listener
-        self._gates = gates
+        self._events = events
+        self._selection = selection
         self._run_id = run_id
-        self._kept = kept or folders(spec)
-        # Engines that start and pages that are written say so from threads of their own.
-        self._telling = threading.RLock()
-        self._listener_fault: Exception | None = None
+        self._kept = kept
         self._runs: list[Run] = []
-        self._followers: list[formats.Follower] = []
         self._is_cancelled = False
 
     def work(self, write_reports: bool) -> RunResult:
+        """Evaluate all candidates, in this thread.
+
+        Raises:
+            Interrupted: it was stopped.
+            NotStartedError: the engine of the only candidate did not start.
+        """
         is_stopped = False
         not_started: EngineStartError | None = None
         with as_interrupts():
@@ -137,33 +222,24 @@ class _Session:
                 evaluate_in_turn(self._runs)
             except KeyboardInterrupt:
                 is_stopped = True
-                for run in reversed(
-                    self._runs
-                ):  # it may have come before the first one began
-                    run.stop_engines()
-                    run.finish()
+                self._end_runs()
             except EngineStartError as fault:
                 not_started = fault
             finally:
-                for follower in self._followers:
-                    follower.stop()
+                self._events.stop_followers()
             result = self._result()
             try:
-                self._write(result, write_reports)
+                if write_reports:
+                    for line in result.write_reports(self._spec.reports):
+                        self._events.say(line)
             except KeyboardInterrupt:
                 is_stopped = True
         if is_stopped:
             raise Interrupted(result)
         if not_started:
             raise NotStartedError(str(not_started), result) from not_started
-        self._raise_listener_fault()
+        self._events.raise_fault()
         return result
-
-    def _write(self, result: RunResult, write_reports: bool) -> None:
-        """Write what shows the runs; of those that were stopped it shows what is done."""
-        if write_reports:
-            for line in result.write_reports(self._spec.reports):
-                self._say(line)
 
     def in_thread(self, write_reports: bool) -> RunResult:
         """Work in a thread of its own, and pass on an interrupt of this one."""
@@ -181,9 +257,8 @@ class _Session:
             try:
                 thread.join()
             except KeyboardInterrupt:
-                self._is_cancelled = (
-                    True  # first: the thread may be about to make another run
-                )
+                # First of all: the thread may be about to make another run.
+                self._is_cancelled = True
                 for run in reversed(self._runs):
                     run.cancel()
                 thread.join()
@@ -194,26 +269,11 @@ class _Session:
             raise Interrupted(outcome)
         return outcome
 
-    def _say(self, text: str) -> None:
-        self._tell(Message(text))
-
-    def _tell(self, event: Event) -> None:
-        """Pass an event on to the caller, and to the reports that follow a run.
-
-        If the caller's listener raises, the run goes on, and the exception is raised at its end.
-        """
-        with self._telling:
-            if self._listener_fault is None:
-                try:
-                    self._listener(event)
-                except Exception as fault:
-                    self._listener_fault = fault
-            for follower in self._followers:
-                follower.see(event)
-
-    def _raise_listener_fault(self) -> None:
-        if self._listener_fault is not None:
-            raise self._listener_fault
+    def _end_runs(self) -> None:
+        """Write summaries of runs that were stopped, perhaps before the first one began."""
+        for run in reversed(self._runs):
+            run.stop_engines()
+            run.finish()
 
     def _prepare(self) -> None:
         """Read and check all that the runs need; nothing stays open if one of them cannot begin."""
@@ -223,12 +283,9 @@ class _Session:
                 if resolved(self._kept.own) not in resolved(run.folder.path).parents:
                     keep_private(run.folder.path)
             underway = tuple(run.underway for run in self._runs)
-            self._tell(Prepared(underway))
-            for follower in formats.follow(self._spec.reports, underway, self._say):
-                self._followers.append(
-                    follower
-                )  # one by one: each is stopped, whatever fails
-            self._raise_listener_fault()
+            self._events.tell(Prepared(underway))
+            self._events.follow(self._spec.reports, underway)
+            self._events.raise_fault()
         except BaseException:
             for run in self._runs:
                 run.abandon()
@@ -243,56 +300,43 @@ class _Session:
 
         configs = configure(self._spec, self._kept)
         keep_private(self._kept.own)
-        selected = self._selected()
+        selected = self._selection.by_candidate()
         paths = run_folders(self._kept.runs, self._run_id, len(configs))
-        for path in paths:
-            if path.exists() or Path(self._run_id).name != self._run_id:
-                raise UserError(
-                    f"run_id {self._run_id}: name a run that does not exist: {path}"
-                )
+        self._require_new(paths)
         shared: Shared = {}
         verified: dict[str, str] = {}
-        for place, (config, path) in enumerate(zip(configs, paths, strict=True), 1):
-            chosen = selected[place - 1]
-            if chosen is None:
+        for config, path, gates in zip(configs, paths, selected, strict=True):
+            if gates is None:
                 continue
             servers = BatchModels(config.store) if config.stored_only else None
-            run = prepare(config, chosen, path, self._say, verified, servers, shared)
-            selection = {"selected": len(chosen), "known": len(self._spec.gates)}
-            run.summary.manifest = run.summary.manifest.extended(gates=selection)
-            name = config.answering.model.name
-            title = f"{name} ({place} of {len(configs)})" if len(configs) > 1 else ""
-            self._runs.append(Run(run, self._tell, title))
+            say = self._events.say
+            prepared = prepare(config, gates, path, say, verified, servers, shared)
+            known = {"selected": len(gates), "known": len(self._spec.gates)}
+            summary = prepared.summary
+            summary.manifest = summary.manifest.extended(gates=known)
+            title = ""
+            if len(configs) > 1:
+                candidate = config.answering
+                title = f"{candidate.model.name} ({candidate.number} of {len(configs)})"
+            self._runs.append(Run(prepared, self._events.tell, title))
             if self._is_cancelled:
                 raise KeyboardInterrupt
 
-    def _selected(self) -> list[list[Gate] | None]:
-        """The gates to decide for each candidate; None for one that is left out."""
-        gates, names = self._spec.gates, titles(self._spec)
-        if self._gates is None:
-            return [list(gates) for _ in names]
-        selected: list[list[Gate] | None] = []
-        for name in self._gates:
-            require_known(name, names, "gates", "candidate", UserError)
-        for name in names:
-            if name not in self._gates:
-                selected.append(None)
-                continue
-            ids = set(self._gates[name])
-            for gate_id in ids:
-                require_known(
-                    gate_id, (gate.id for gate in gates), name, "gate", UserError
+    def _require_new(self, paths: Sequence[Path]) -> None:
+        """Refuse a run's id that is another run's, or no name of a folder."""
+        is_name = Path(self._run_id).name == self._run_id
+        for path in paths:
+            if path.exists() or not is_name:
+                raise UserError(
+                    f"run_id {self._run_id}: name a run that does not exist: {path}"
                 )
-            selected.append([gate for gate in gates if gate.id in ids])
-        return selected
 
     def _result(self) -> RunResult:
-        return RunResult(
-            [
-                RunView(RunFolder(run.folder.path), run.summary, number)
-                for number, run in enumerate(self._runs)
-            ]
-        )
+        views = []
+        for number, run in enumerate(self._runs):
+            folder = RunFolder(run.folder.path)
+            views.append(RunView(folder, run.summary, number))
+        return RunResult(views)
 
 
 def keep_private(folder: Path) -> None:
