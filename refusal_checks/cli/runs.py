@@ -23,7 +23,7 @@ from refusal_checks.cli._common import (
 from refusal_checks.core.errors import DataError, UserError
 from refusal_checks.core.layout import table
 from refusal_checks.core.text import clean, json_text
-from refusal_checks.reports.terminal import end
+from refusal_checks.reports.terminal import end, gate_table
 from refusal_checks.results import run_folder
 from refusal_checks.results.manifest import Manifest
 from refusal_checks.results.run_folder import RunFolder
@@ -104,7 +104,7 @@ def _show(run: RunFolder, verbose: bool, as_json: bool) -> None:
         facts = {"run": run.path.absolute().name, "folder": str(run.path)}
         echo(json_text(facts | run_folder.dump_summary(summary)))
         return
-    for line in end.lines([(summary, run.path)], end.fitting(), verbose):
+    for line in end.lines([(summary, run.path)], gate_table.fitting(), verbose):
         echo(str(line))
 
 

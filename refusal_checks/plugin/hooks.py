@@ -28,7 +28,7 @@ from refusal_checks.plugin.session import GateSession, gate_id
 from refusal_checks.reports import junit_properties, messages
 from refusal_checks.reports.explain import doubt
 from refusal_checks.reports.formats import github
-from refusal_checks.reports.terminal import end
+from refusal_checks.reports.terminal import end, gate_table
 from refusal_checks.results.events import Event, Prepared, Underway
 from refusal_checks.results.redact import is_redacted
 from refusal_checks.results.release import explains
@@ -402,7 +402,7 @@ class Gates:
             terminalreporter.write_line(text)
         writer = self.config.get_terminal_writer()
         width, verbosity = (
-            end.fitting(writer.fullwidth),
+            gate_table.fitting(writer.fullwidth),
             max(0, self.config.option.verbose),
         )
         folders = [(run.summary, run.folder.path) for run in runs]

@@ -19,18 +19,23 @@ HEADER = ("", "gate", "candidate", "figure", "n", "threshold", "change", "invali
 
 
 class Row(NamedTuple):
-    mark: str  # the outcome of its test, for example ``pass?``; ERROR without a verdict
-    gate: str  # its id, as ``-k`` takes it
-    candidate: str  # empty if the run has only one
-    is_main: bool  # the first row of a benchmark, whose gate stands for it
-    cells: tuple[str, ...] = (
-        "",
-        "",
-        "",
-        "",
-        "",
-    )  # from figure to invalid, see ``HEADER``
-    error: str = ""  # why there is no verdict; the cells are empty then
+    """A gate of a candidate.
+
+    Attributes:
+        mark: the outcome of its test, for example ``pass?``; ERROR without a verdict.
+        gate: its id, as ``-k`` takes it.
+        candidate: empty if there is only one.
+        is_main: the first row of a benchmark, whose gate stands for it.
+        cells: from figure to invalid, see ``HEADER``.
+        error: why there is no verdict; the cells are empty then.
+    """
+
+    mark: str
+    gate: str
+    candidate: str
+    is_main: bool
+    cells: tuple[str, ...] = ("",) * 5
+    error: str = ""
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -42,21 +47,21 @@ def rows(runs: Sequence[RunSummary], verbose: bool = False) -> list[Row]:
 
     If verbose, also passing gates on the share of invalid answers, which has a column.
     """
-    names, shown = candidate_names(runs), []
+    names = candidate_names(runs)
+    rows = []
     for ids in _benchmarks(runs):
         for gate in ids:
+            is_main = gate == ids[0]
             for run, name in zip(runs, names, strict=True):
-                verdict, place = (
-                    run.verdicts.get(gate),
-                    (clean(gate), name, gate == ids[0]),
-                )
+                verdict = run.verdicts.get(gate)
                 if gate in run.errors:
-                    shown.append(Row("ERROR", *place, error=clean(run.errors[gate])))
-                elif verdict and (gate == ids[0] or verbose or not _is_extra(verdict)):
-                    shown.append(
-                        Row(explain.mark(verdict), *place, tuple(_cells(verdict)))
-                    )
-    return shown
+                    error = clean(run.errors[gate])
+                    rows.append(Row("ERROR", clean(gate), name, is_main, error=error))
+                elif verdict and (is_main or verbose or not _is_extra(verdict)):
+                    cells = tuple(_cells(verdict))
+                    mark = explain.mark(verdict)
+                    rows.append(Row(mark, clean(gate), name, is_main, cells))
+    return rows
 
 
 def _is_extra(verdict: Verdict) -> bool:

@@ -16,13 +16,9 @@ from refusal_checks.gates.gate import Gate
 from refusal_checks.models.client.usage import Usage
 from refusal_checks.reports import junit_properties
 from refusal_checks.reports.terminal import end, remark_lines
-from refusal_checks.reports.terminal.end import (
-    WIDTH,
-    fitting,
-    footer,
-    tokens,
-    unfinished,
-)
+from refusal_checks.reports.terminal.end import unfinished
+from refusal_checks.reports.terminal.footer import footer, tokens
+from refusal_checks.reports.terminal.gate_table import WIDTH, fitting
 from refusal_checks.results import project
 from refusal_checks.results.events import Progress
 from refusal_checks.results.manifest import Manifest

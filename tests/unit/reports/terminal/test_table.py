@@ -19,7 +19,7 @@ from refusal_checks.gates.verdict import Verdict
 from refusal_checks.judges import kind_of
 from refusal_checks.reports import rows as table
 from refusal_checks.reports.terminal import end
-from refusal_checks.reports.terminal.end import WIDTH, Line
+from refusal_checks.reports.terminal.gate_table import WIDTH, Line
 from refusal_checks.results.manifest import Manifest
 from refusal_checks.results.summary import RunSummary, summarise
 from refusal_checks.spec import RunSpec
