@@ -49,7 +49,7 @@ _MODULES = {
     "placeless": "core.text",
     "sentence": "gates.sentences",
     "release_decision": "results.release",
-    "without_credentials": "core.text",
+    "without_credentials": "core.redaction",
     "write_text": "core.files",
 }
 

@@ -62,7 +62,7 @@ def figures(summary: RunSummary) -> dict[str, float]:
             f"{gate}/lower": estimate.lower,
             f"{gate}/upper": estimate.upper,
             f"{gate}/n": float(estimate.n),
-            f"{gate}/invalid": verdict.invalid,
+            f"{gate}/invalid": verdict.invalid.share,
         }
     return found
 

@@ -1,4 +1,4 @@
-"""Estimate x gate -> verdict: the outcome, how sure it is, and the prompts behind it."""
+"""From a gate's figures to its verdict: the outcome, how sure it is, and the prompts behind it."""
 
 from __future__ import annotations
 
@@ -13,10 +13,11 @@ from refusal_checks.core.records import Record
 from refusal_checks.core.verdicts import Invalid
 from refusal_checks.gates import estimates
 from refusal_checks.gates.comparison import Comparison, Earlier
-from refusal_checks.gates.estimates import Estimator, GateFigures, Rules
+from refusal_checks.gates.estimate_set import EstimateSet
+from refusal_checks.gates.estimates import BoundCheck, Estimator, GateFigures, Rules
 from refusal_checks.gates.gate import AllowedRange, Gate, Outcome
 from refusal_checks.gates.offenders import MissedBound, Offender, offender
-from refusal_checks.gates.verdict import Verdict
+from refusal_checks.gates.verdict import CountedAgainst, InvalidAnswers, Verdict
 from refusal_checks.gates.wording import looser_bounds
 from refusal_checks.metrics import by_prompt
 from refusal_checks.metrics.statistics import sample_size
@@ -33,32 +34,36 @@ def decide_all(
 ) -> dict[str, Verdict | EvaluationError]:
     """Verdicts on the gates of one benchmark by gate id, or the errors that prevented them."""
     figures: dict[tuple[str, str | None], GateFigures] = {}  # by gate id and group
-    errors: dict[str, Verdict | EvaluationError] = {}
+    errors: dict[str, EvaluationError] = {}
+    prompts = [record.prompt for record in records]
     for gate in gates:
-        how, estimate = rules, estimator
-        if gate.is_on_every_group:  # which no early stop watches
-            how, estimate = replace(rules, watched=False), None
-        for part in gate.of_each_group([record.prompt for record in records]):
+        gate_rules, gate_estimator = rules, estimator
+        if gate.is_on_every_group:
+            # Early stopping does not watch such a gate.
+            gate_rules, gate_estimator = replace(rules, watched=False), None
+        for part in gate.of_each_group(prompts):
             try:
-                found = estimates.find(part, records, how, earlier, estimate)
-                figures[gate.id, part.group] = found
+                figures[gate.id, part.group] = estimates.figures_of(
+                    part, records, gate_rules, earlier, gate_estimator
+                )
             except EvaluationError as fault:
-                named = f"{part.group_kind} {part.group}: " if part is not gate else ""
-                errors.setdefault(gate.id, EvaluationError(f"{named}{fault}"))
+                where = f"{part.group_kind} {part.group}: " if part is not gate else ""
+                errors.setdefault(gate.id, EvaluationError(f"{where}{fault}"))
     if rules.multiple_testing == "holm":
         figures = estimates.with_holm(figures, 1 - rules.level)
-    decided: dict[str, list[Verdict]] = {}
-    for (name, _), each in figures.items():
-        decided.setdefault(name, []).append(_verdict(each, rules))
-    verdicts: dict[str, Verdict | EvaluationError] = {}
+
+    by_gate: dict[str, list[Verdict]] = {}
+    for (gate_id, _), gate_figures in figures.items():
+        by_gate.setdefault(gate_id, []).append(_verdict(gate_figures, rules))
+    verdicts: dict[str, Verdict | EvaluationError] = dict(errors)
     for gate in gates:
         if gate.id in errors:
             continue
         if gate.is_on_every_group:
-            verdicts[gate.id] = _of_every_group(gate, decided[gate.id], earlier, rules)
+            verdicts[gate.id] = _of_every_group(gate, by_gate[gate.id], earlier, rules)
         else:
-            (verdicts[gate.id],) = decided[gate.id]
-    return errors | verdicts
+            (verdicts[gate.id],) = by_gate[gate.id]
+    return verdicts
 
 
 def _of_every_group(
@@ -66,144 +71,171 @@ def _of_every_group(
 ) -> Verdict:
     """One verdict on all groups, at least one: it passes if every group does."""
     ranked = sorted(groups, key=_badness)
-    worst, failed = ranked[0], [each for each in ranked if not each.passed]
-    # One of each failed group in turn, the worst groups first.
-    turns = zip_longest(*(each.offenders for each in failed or [worst]))
-    offenders = [prompt for turn in turns for prompt in turn if prompt is not None]
-    compared = worst.comparison
-    if compared and earlier:
-        bounds = earlier.scores.bounds.get(gate.id, {})
-        compared = replace(compared, looser=tuple(looser_bounds(gate, bounds)))
+    worst = ranked[0]
+    failed = [group for group in ranked if not group.passed]
     passed = not failed
+    # One of each failed group in turn, the worst groups first.
+    blamed = failed or [worst]
+    turns = zip_longest(*(group.offenders for group in blamed))
+    offenders = [prompt for turn in turns for prompt in turn if prompt is not None]
+    against = replace(
+        worst.against,
+        prompts=sum(group.against.prompts for group in blamed),
+        offenders=tuple(offenders[: rules.offenders]),
+    )
+    if failed:
+        invalid_decide = all(group.invalid.decide for group in failed)
+    else:
+        invalid_decide = any(group.invalid.decide for group in ranked)
+    comparison = worst.comparison
+    if comparison and earlier:
+        bounds = earlier.scores.bounds.get(gate.id, {})
+        comparison = replace(comparison, looser=tuple(looser_bounds(gate, bounds)))
     return replace(
         worst,
         gate=gate,
         passed=passed,
-        waived=not passed and gate.waiver is not None and gate.waiver.holds(rules.day),
-        warns=passed and any(each.warns for each in ranked),
-        outcome=estimates.worst(each.outcome for each in ranked),
-        flips=all(group.flips for group in failed)
-        if failed
-        else any(g.flips for g in ranked),
-        counted_against=sum(each.counted_against for each in failed or [worst]),
-        offenders=tuple(offenders[: rules.offenders]),
-        comparison=compared,
-        groups=tuple(map(_without_texts, ranked)),
+        waived=not passed and _is_waived(gate, rules),
+        warns=passed and any(group.warns for group in ranked),
+        outcome=estimates.worst(group.outcome for group in ranked),
+        invalid=replace(worst.invalid, decide=invalid_decide),
+        against=against,
+        comparison=comparison,
+        groups=tuple(group.without_texts() for group in ranked),
     )
 
 
 def _badness(verdict: Verdict) -> tuple[bool, int, bool, float]:
     """Sorts verdicts of one kind: failed and breached ones first, then those nearest to a bound."""
-    gate, compared = verdict.gate, verdict.comparison
-    rooms = [gate.limits.room(verdict.estimate.value)]
-    if compared and gate.has_margins:
-        rooms.append(gate.change_limits.room(compared.change.value))
+    gate, comparison = verdict.gate, verdict.comparison
+    room = gate.limits.room(verdict.estimate.value)
+    if comparison and gate.has_margins:
+        room = min(room, gate.change_limits.room(comparison.change.value))
     order = [Outcome.FAIL, Outcome.INCONCLUSIVE, Outcome.PASS]
-    return verdict.passed, order.index(verdict.outcome), not verdict.warns, min(rooms)
+    return verdict.passed, order.index(verdict.outcome), not verdict.warns, room
 
 
-def _without_texts(verdict: Verdict) -> Verdict:
-    compared = verdict.comparison
-    if compared:
-        compared = replace(compared, fell=(), rose=())
-    return replace(verdict, offenders=(), comparison=compared)
+def _is_waived(gate: Gate, rules: Rules) -> bool:
+    return gate.waiver is not None and gate.waiver.holds(rules.day)
 
 
 def _verdict(figures: GateFigures, rules: Rules) -> Verdict:
-    gate, rate, estimate = figures.gate, figures.rate, figures.estimate
-    records, ends = rate.records, (estimate, *figures.cases.values())
+    gate, rate = figures.gate, figures.rate
     results = [check.result(gate.on_inconclusive) for check in figures.checks]
     passed = "fail" not in results
-    missed, missed_by = MissedBound.of(gate, estimate.value), None
-    wrong: list[str] = []
-    offenders: tuple[Offender, ...] = ()
-    if missed and figures.figure and not figures.figure.met:
-        scores, grouped = rate.metric.scores(records), by_prompt(records)
-        wrong = [name for name, score in scores.items() if missed.counts(score)]
-        # Worst first; of equally bad ones one of each group, so that all kinds of them are seen.
-        alike = Counter[tuple[float, str]]()
-        order, sign = {}, 1 if missed.is_minimum else -1
-        for name in wrong:
-            groups = grouped[name][0].prompt.groups
-            kind = (scores[name], next(iter(groups.values()), ""))
-            alike[kind] += 1
-            order[name] = (sign * scores[name], alike[kind])
-        offenders = tuple(
-            offender(rate.metric, grouped[name], missed.is_minimum)
-            for name in sorted(wrong, key=order.__getitem__)[: rules.offenders]
-        )
-        if rate.is_share:  # how many prompts would have to change sides
-            have, wanted = round(estimate.value * estimate.n), missed.bound * estimate.n
-            missed_by = math.ceil(sign * (wanted - have) - 1e-9)
+    invalid = _invalid_answers(figures)
+    need = None
+    if not invalid.leave_open:  # or verdicts are what it needs
+        need = _need(figures, rules)
     skipped = ""
     if gate.has_margins and not figures.change:
-        then = "anchor" if gate.is_total else "--baseline"
+        earlier = "anchor" if gate.is_total else "--baseline"
         names = " and ".join(gate.margin_names)
-        skipped = f"{names} were not checked: no {then} for this benchmark"
-    open_by_invalid = _is_open_by_invalid(figures)
+        skipped = f"{names} were not checked: no {earlier} for this benchmark"
     return Verdict(
         gate=gate,
         passed=passed,
-        waived=not passed and gate.waiver is not None and gate.waiver.holds(rules.day),
-        estimate=estimate,
-        # The neutral rate can lie above or below both worst cases.
-        bounds=(min(end.value for end in ends), max(end.value for end in ends)),
-        answers=len(records),
-        invalid=sum(isinstance(record.judgement, Invalid) for record in records)
-        / len(records),
+        estimate=figures.estimate,
+        answers=len(rate.records),
         outcome=estimates.worst(check.outcome for check in figures.checks),
-        warns="warn" in results and passed,
-        extremes=tuple((name, case.value) for name, case in figures.cases.items()),
-        flips=_flips(figures),
-        need=None if open_by_invalid else _need(figures, rules),
-        missed_by=missed_by,
-        counted_against=len(wrong),
-        offenders=offenders,
+        warns=passed and "warn" in results,
+        waived=not passed and _is_waived(gate, rules),
+        invalid=invalid,
+        against=_counted_against(figures, rules.offenders),
+        need=need,
         comparison=figures.comparison,
         skipped=skipped,
         level=rules.level,
         views=rate.views,
         use=rate.used.use if rate.used else "raw",
-        worst=(min(end.lower for end in ends), max(end.upper for end in ends))
-        if gate.has_bounds and figures.cases
-        else None,
-        open_by_invalid=open_by_invalid,
-        kind=str(records[0].prompt.kind or ""),
         misread=rate.misread,
+        kind=str(rate.records[0].prompt.kind or ""),
     )
 
 
-def _flips(figures: GateFigures) -> bool:
+def _invalid_answers(figures: GateFigures) -> InvalidAnswers:
+    records = figures.rate.records
+    invalid = sum(isinstance(record.judgement, Invalid) for record in records)
+    worst = None
+    if figures.gate.has_bounds and figures.cases:
+        intervals = [figures.estimate, *figures.cases.values()]
+        worst = min(i.lower for i in intervals), max(i.upper for i in intervals)
+    return InvalidAnswers(
+        share=invalid / len(records),
+        extremes=tuple((name, case.value) for name, case in figures.cases.items()),
+        worst=worst,
+        decide=_invalid_answers_decide(figures),
+        leave_open=_invalid_answers_leave_open(figures),
+    )
+
+
+def _counted_against(figures: GateFigures, limit: int) -> CountedAgainst:
+    gate, rate, estimate = figures.gate, figures.rate, figures.estimate
+    missed = MissedBound.of(gate, estimate.value)
+    if missed is None or figures.figure is None or figures.figure.met:
+        return CountedAgainst()
+    scores = rate.metric.scores(rate.records)
+    counted = {name: score for name, score in scores.items() if missed.counts(score)}
+    missed_by = None
+    if rate.is_share:  # how many prompts would have to change sides
+        counted_now = round(estimate.value * estimate.n)
+        distance = missed.bound * estimate.n - counted_now
+        if not missed.is_minimum:
+            distance = -distance
+        missed_by = math.ceil(distance - 1e-9)
+    offenders = _worst_offenders(rate, counted, missed.is_minimum, limit)
+    return CountedAgainst(len(counted), offenders, missed_by)
+
+
+def _worst_offenders(
+    rate: EstimateSet, scores: dict[str, float], lowest: bool, limit: int
+) -> tuple[Offender, ...]:
+    """Some of the prompts with these scores, the lowest or the highest scores first.
+
+    Of equally bad ones first one of each group, so that all kinds of them are seen.
+    """
+    grouped = by_prompt(rate.records)
+    alike = Counter[tuple[float, str]]()
+    order = {}
+    for name, score in scores.items():
+        groups = grouped[name][0].prompt.groups
+        first_group = next(iter(groups.values()), "")
+        alike[score, first_group] += 1
+        order[name] = (score if lowest else -score, alike[score, first_group])
+    worst = sorted(scores, key=order.__getitem__)[:limit]
+    return tuple(offender(rate.metric, grouped[name], lowest) for name in worst)
+
+
+def _invalid_answers_decide(figures: GateFigures) -> bool:
     """True if the test would end differently in one of the worst cases."""
-    gate, change, compared = figures.gate, figures.change, figures.comparison
-    cases = (figures.estimate, *figures.cases.values()) if figures.figure else ()
-    changes = [change] if change else []
-    if (
-        change
-        and compared
-        and not compared.missing
-        and _passes(gate.change_limits, compared)
-    ):
-        changes.append(replace(change, outcome=Outcome.PASS))
-    return any(
-        len({check.result(gate.on_inconclusive) == "fail" for check in checks}) > 1
-        for checks in ([estimates.check_figure(gate, case) for case in cases], changes)
-    )
+    gate, change, comparison = figures.gate, figures.change, figures.comparison
 
+    def differ(checks: Sequence[BoundCheck]) -> bool:
+        fails = {check.result(gate.on_inconclusive) == "fail" for check in checks}
+        return len(fails) > 1
 
-def _is_open_by_invalid(figures: GateFigures) -> bool:
-    """True if figure and change would both pass if invalid answers were left out."""
-    if (
-        estimates.worst(check.outcome for check in figures.checks)
-        is not Outcome.INCONCLUSIVE
-    ):
+    if figures.figure:
+        cases = [figures.estimate, *figures.cases.values()]
+        if differ([estimates.check_figure(gate, case) for case in cases]):
+            return True
+    if change is None or comparison is None or comparison.missing:
         return False
-    gate, compared = figures.gate, figures.comparison
-    if figures.rate.is_doubtful or (figures.change and compared and compared.missing):
+    if not _passes(gate.change_limits, comparison):
+        return False
+    return differ([change, replace(change, outcome=Outcome.PASS)])
+
+
+def _invalid_answers_leave_open(figures: GateFigures) -> bool:
+    """True if figure and change would both pass if invalid answers were left out."""
+    gate, comparison = figures.gate, figures.comparison
+    outcome = estimates.worst(check.outcome for check in figures.checks)
+    if outcome is not Outcome.INCONCLUSIVE or figures.rate.is_doubtful:
         return False
     if figures.figure and not _passes(gate.limits, figures.estimate):
         return False
-    return not (figures.change and compared) or _passes(gate.change_limits, compared)
+    if figures.change and comparison:
+        return not comparison.missing and _passes(gate.change_limits, comparison)
+    return True
 
 
 def _passes(limits: AllowedRange, bounds: Estimate | Comparison) -> bool:
@@ -212,35 +244,37 @@ def _passes(limits: AllowedRange, bounds: Estimate | Comparison) -> bool:
 
 
 def _need(figures: GateFigures, rules: Rules) -> Need | None:
-    estimate, check, compared = figures.estimate, figures.figure, figures.comparison
-    limits, rate, metric = figures.gate.limits, figures.rate, figures.rate.metric
-    if (
-        check
-        and check.outcome is Outcome.INCONCLUSIVE
-        and not _passes(limits, estimate)
-    ):
-        bound = limits.nearest(estimate)
-        if rate.used:
-            return rate.used.need
-        if rate.is_share and is_wilson(estimate, rules.level):
-            return Need(sample_size.for_share(estimate.value, bound, rules.level))
-        answers = (
-            [score for record in each if (score := metric.score([record])) is not None]
-            for each in by_prompt(rate.records).values()
-        )
-        samples, ends = (
-            [each for each in answers if each],
-            (metric.lowest, metric.highest),
-        )
-        more = sample_size.samples_for_mean(estimate, bound, samples, rules.level, ends)
-        quantile = (1 + rules.level) / 2
-        return Need(sample_size.for_mean(estimate, bound, quantile, ends), more)
-    if compared and compared.missing:
+    """What would decide an inconclusive gate: its figure, else its change."""
+    gate, comparison = figures.gate, figures.comparison
+    if _is_open(figures.figure) and not _passes(gate.limits, figures.estimate):
+        return _need_of_figure(figures, rules)
+    if comparison is None or comparison.missing or not _is_open(figures.change):
         return None
-    if compared and figures.change and figures.change.outcome is Outcome.INCONCLUSIVE:
-        change = compared.one_sided
-        limits = figures.gate.change_limits
-        bound = limits.nearest(change)
-        ends = (-metric.span, metric.span)
-        return Need(sample_size.for_mean(change, bound, rules.level, ends))
-    return None
+    span = figures.rate.metric.span
+    change = comparison.one_sided
+    bound = gate.change_limits.nearest(change)
+    prompts = sample_size.for_mean(change, bound, rules.level, (-span, span))
+    return Need(prompts)
+
+
+def _is_open(check: BoundCheck | None) -> bool:
+    return check is not None and check.outcome is Outcome.INCONCLUSIVE
+
+
+def _need_of_figure(figures: GateFigures, rules: Rules) -> Need | None:
+    estimate, rate, metric = figures.estimate, figures.rate, figures.rate.metric
+    bound = figures.gate.limits.nearest(estimate)
+    if rate.used:
+        return rate.used.need
+    if rate.is_share and is_wilson(estimate, rules.level):
+        return Need(sample_size.for_share(estimate.value, bound, rules.level))
+    samples = []
+    for answers in by_prompt(rate.records).values():
+        scores = [metric.score([record]) for record in answers]
+        known = [score for score in scores if score is not None]
+        if known:
+            samples.append(known)
+    ends = (metric.lowest, metric.highest)
+    more = sample_size.samples_for_mean(estimate, bound, samples, rules.level, ends)
+    quantile = (1 + rules.level) / 2
+    return Need(sample_size.for_mean(estimate, bound, quantile, ends), more)

@@ -14,20 +14,29 @@ from refusal_checks.metrics import METRICS, Metric, confidence
 
 @dataclass(frozen=True)
 class Offender:
-    """A prompt that counts against a gate, with the answer that counts most."""
+    """A prompt that counts against a gate, with the answer that counts most.
+
+    Prompt, answer and rationale are untrusted text, not escaped.
+
+    Attributes:
+        confidence: of refusal, in [-1, 1]; None without any valid verdict.
+        verdict: on the answer in a word or two, or why there is none.
+        cut: characters of the answer that the judge did not see.
+        escaped: special tokens that were broken up for the judge.
+        expected: the letter of the right option, if the question has one.
+    """
 
     id: str
     groups: Mapping[str, str]
-    confidence: float | None  # of refusal; None without any valid verdict
-    # prompt, answer, rationale: untrusted text, unescaped
+    confidence: float | None
     prompt: str
     answer: str
-    verdict: str  # on the answer in a word or two, or why there is none
+    verdict: str
     category: str | None
     rationale: str
-    cut: int = 0  # characters of the answer that the judge did not see
-    escaped: int = 0  # special tokens that were broken up for the judge
-    expected: str = ""  # the letter of the right option, if the question has one
+    cut: int = 0
+    escaped: int = 0
+    expected: str = ""
 
 
 class MissedBound(NamedTuple):
@@ -44,15 +53,14 @@ class MissedBound(NamedTuple):
         None if no prompt counts against the gate: it has two bounds and the figure is between
         them, or only bounds on the change.
         """
-        ends = ((gate.minimum, True), (gate.maximum, False))
-        held = [
-            cls(gate, end, is_minimum) for end, is_minimum in ends if end is not None
-        ]
-        if len(held) > 1:
-            if gate.limits.holds(value):
-                return None
-            return held[value > held[0].bound]
-        return held[0] if held else None
+        minimum, maximum = gate.minimum, gate.maximum
+        if minimum is not None and maximum is not None and gate.limits.holds(value):
+            return None
+        if minimum is not None and (maximum is None or value <= minimum):
+            return cls(gate, minimum, is_minimum=True)
+        if maximum is not None:
+            return cls(gate, maximum, is_minimum=False)
+        return None
 
     def counts(self, score: float) -> bool:
         """True if a prompt with this score pulls the figure beyond the bound."""
@@ -63,19 +71,27 @@ class MissedBound(NamedTuple):
 
     def is_missed_by(self, answers: Sequence[Record]) -> bool:
         """True if a prompt counts against the gate, by all of its records, at least one."""
+        if not self.gate.looks_at(answers[0].prompt):
+            return False
         score = METRICS[self.gate.metric].score(answers)
-        return (
-            self.gate.looks_at(answers[0].prompt)
-            and score is not None
-            and self.counts(score)
-        )
+        return score is not None and self.counts(score)
 
 
 def offender(metric: Metric, answers: Sequence[Record], lowest: bool) -> Offender:
-    scored = [(metric.score([record]), record) for record in answers]
-    known = [(score, record) for score, record in scored if score is not None]
-    pick = min if lowest else max
-    worst = pick(known, key=lambda pair: pair[0])[1] if known else answers[0]
+    """A prompt with that of its answers which has the lowest or the highest score."""
+    worst, worst_score = answers[0], None
+    for record in answers:
+        score = metric.score([record])
+        if score is None:
+            continue
+        is_worse = worst_score is None or (
+            score < worst_score if lowest else score > worst_score
+        )
+        if is_worse:
+            worst, worst_score = record, score
+    expected = ""
+    if worst.prompt.options:
+        expected = worst.prompt.reference or ""
     return Offender(
         id=worst.prompt.id,
         groups=dict(worst.prompt.groups),
@@ -87,18 +103,18 @@ def offender(metric: Metric, answers: Sequence[Record], lowest: bool) -> Offende
         rationale=worst.judgement.rationale,
         cut=worst.judgement.cut,
         escaped=worst.judgement.escaped,
-        expected=(worst.prompt.options and worst.prompt.reference) or "",
+        expected=expected,
     )
 
 
 def answers_of(
     shown: Iterable[Offender], records: Sequence[Record]
 ) -> dict[tuple[str, str], Record]:
-    """The answers with a verdict of the prompts shown, by id and text; of equal ones the first."""
-    ids = {each.id for each in shown}
-    return {
-        (record.prompt.id, record.completion.text): record
-        for record in reversed(records)
-        if record.prompt.id in ids
-        if record.completion and not isinstance(record.judgement, Invalid)
-    }
+    """The judged answers of the prompts shown, by prompt id and text; of equal ones the first."""
+    ids = {offender.id for offender in shown}
+    answers: dict[tuple[str, str], Record] = {}
+    for record in records:
+        is_judged = not isinstance(record.judgement, Invalid)
+        if record.prompt.id in ids and record.completion and is_judged:
+            answers.setdefault((record.prompt.id, record.completion.text), record)
+    return answers

@@ -8,8 +8,9 @@ from datetime import datetime
 
 from refusal_checks.core.prompts import Kind
 from refusal_checks.core.text import clean, count
-from refusal_checks.gates.comparison import Comparison, most_changed
+from refusal_checks.gates.comparison import Comparison
 from refusal_checks.gates.gate import AllowedRange, Gate, Outcome
+from refusal_checks.gates.group_changes import most_changed
 from refusal_checks.gates.verdict import Verdict
 from refusal_checks.metrics import METRICS, Metric
 
@@ -32,7 +33,11 @@ USES = {
     "corrected": "corrected for the judge's errors",
     "human": "with people's labels of some answers",
     "cascade": "corrected by the second judge's sample",
-}  # what a figure rests on, unless it is as judged
+}
+"""What a figure rests on, unless it is as judged."""
+
+MOST_GROUPS = 3
+"""Groups that a sentence names."""
 
 
 def sentence(verdict: Verdict) -> str:
@@ -42,98 +47,101 @@ def sentence(verdict: Verdict) -> str:
     example: "Refuses 60% of harmless prompts (allowed: 10%), 51 points more than release-1.3."
     """
     if verdict.groups:
-        return f"{sentence(verdict.groups[0]).removesuffix('.')}, {_of_every_group(verdict)}."
-    gate, compared = verdict.gate, verdict.comparison
-    text = _subject(verdict) + (f", {USES[verdict.use]}" if verdict.use in USES else "")
+        of_worst = sentence(verdict.groups[0]).removesuffix(".")
+        return f"{of_worst}, {_of_every_group(verdict)}."
+    gate, comparison = verdict.gate, verdict.comparison
+    text = _subject(verdict)
+    if verdict.use in USES:
+        text += f", {USES[verdict.use]}"
     if gate.has_bounds:
+        required = _required(gate)
         hint = reversed_bound(verdict)
-        text += f" ({_required(gate)}{f'; {hint}' if hint else ''})"
-    if compared:
-        text += f", {'by the judge alone ' * bool(compared.missing)}{_moved(verdict, compared)}"
-        text += carried(verdict, compared)
+        if hint:
+            required += f"; {hint}"
+        text += f" ({required})"
+    if comparison:
+        by_judge = "by the judge alone " if comparison.missing else ""
+        text += f", {by_judge}{_moved(verdict, comparison)}"
+        text += carried(verdict, comparison)
     if verdict.skipped:
         text += "; its change was not checked, for want of a baseline"
     return f"{text}{_doubt(verdict)}."
 
 
-MOST_GROUPS = 3
-"""Groups that a sentence names."""
-
-
-def carried(verdict: Verdict, compared: Comparison) -> str:
+def carried(verdict: Verdict, comparison: Comparison) -> str:
     """Which groups of prompts carry a change that fails its margin; empty if none surely does."""
     gate = verdict.gate
     if verdict.passed or not gate.has_margins:
         return ""
-    if gate.change_limits.outcome(compared.lower, compared.upper) is Outcome.PASS:
+    outcome = gate.change_limits.outcome(comparison.lower, comparison.upper)
+    if outcome is Outcome.PASS:
         return ""
-    sign = -1 if compared.change.value < 0 else 1
-    ranked = most_changed(compared.groups, sign)
-    groups = [each for each in ranked if each.is_certain(sign)]
+    sign = -1 if comparison.change.value < 0 else 1
+    ranked = most_changed(comparison.groups, sign)
+    groups = [group for group in ranked if group.is_certain(sign)]
     if not groups:
         return ""
+    kind = _kind(groups[0].kind)
     if len(groups) == len(ranked):
-        return f"; in every {_kind(groups[0].kind)}"
+        return f"; in every {kind}"
     named = []
-    for each in groups[:MOST_GROUPS]:
-        moved = each.lost if sign < 0 else each.gained
-        named.append(
-            f"{clean(each.group, 60)} ({moved} of {count(each.change.n, 'prompt')})"
-        )
-    if len(groups) > MOST_GROUPS:
-        named.append(f"{len(groups) - MOST_GROUPS} more")
-    return f"; carried by {_kind(groups[0].kind)} {_listed(named)}"
+    for group in groups:
+        moved = group.lost if sign < 0 else group.gained
+        prompts = count(group.change.n, "prompt")
+        named.append(f"{clean(group.group, 60)} ({moved} of {prompts})")
+    return f"; carried by {kind} {_first_listed(named)}"
 
 
 def group_of(verdict: Verdict) -> str:
     """The group that the figure is about: of a gate on every group the worst one; mostly empty."""
-    return (
-        verdict.groups[0].gate.group or ""
-        if verdict.groups
-        else verdict.gate.group or ""
-    )
+    gate = verdict.groups[0].gate if verdict.groups else verdict.gate
+    return gate.group or ""
 
 
 def _of_every_group(verdict: Verdict) -> str:
     """Of how many groups the one named is the worst, and which others fail."""
     gate, (worst, *others) = verdict.gate, verdict.groups
     place = "nearest to its bound" if worst.passed else "worst"
-    text = f"the {place} of {count(len(verdict.groups), 'group')} by {_kind(gate.group_kind or '')}"
-    failed = [each for each in others if not each.passed]
+    groups = count(len(verdict.groups), "group")
+    text = f"the {place} of {groups} by {_kind(gate.group_kind or '')}"
+    failed = [other for other in others if not other.passed]
     if not failed:
         return text
+    metric = METRICS[gate.metric]
     named = []
-    for each in failed[:MOST_GROUPS]:
-        figure = rounded(METRICS[gate.metric], each.estimate.value, gate.limits.ends)
-        compared = each.comparison
-        if compared and gate.limits.holds(each.estimate.value):
-            figure = METRICS[gate.metric].show_change(compared.change.value)
-        named.append(f"{clean(each.gate.group or '', 60)} ({figure})")
-    if len(failed) > MOST_GROUPS:
-        named.append(f"{len(failed) - MOST_GROUPS} more")
+    for other in failed:
+        value = other.estimate.value
+        figure = rounded(metric, value, gate.limits.ends)
+        if other.comparison and gate.limits.holds(value):
+            figure = metric.show_change(other.comparison.change.value)
+        named.append(f"{clean(other.gate.group or '', 60)} ({figure})")
     verb = "fails" if len(failed) == 1 else "fail"
-    return f"{text}; {_listed(named)} {verb} too"
+    return f"{text}; {_first_listed(named)} {verb} too"
 
 
 def _kind(kind: str) -> str:
     return clean(kind.replace("_", " "), 40)
 
 
-def _listed(names: Sequence[str]) -> str:
-    *first, last = names
-    return f"{', '.join(first)} and {last}" if first else last
+def _first_listed(names: Sequence[str]) -> str:
+    """The first names in a list of words, and how many more there are."""
+    shown = list(names[:MOST_GROUPS])
+    if len(names) > MOST_GROUPS:
+        shown.append(f"{len(names) - MOST_GROUPS} more")
+    *first, last = shown
+    if not first:
+        return last
+    return f"{', '.join(first)} and {last}"
 
 
 def reversed_bound(verdict: Verdict) -> str:
     """A question if the only bound keeps off good values, as ``min`` does on harmless prompts."""
-    gate, ends = verdict.gate, ("min", "max")
-    given = [name for name in ends if name in gate.bounds]
-    guard = (
-        METRICS[gate.metric].guard(Kind(verdict.kind))
-        if verdict.kind in set(Kind)
-        else None
-    )
-    if guard is None or len(given) != 1 or guard in given:
+    gate = verdict.gate
+    given = [name for name in ("min", "max") if name in gate.bounds]
+    if len(given) != 1 or verdict.kind not in set(Kind):
+        return ""
+    guard = METRICS[gate.metric].guard(Kind(verdict.kind))
+    if guard is None or guard in given:
         return ""
     prompts = _WORDS.get(verdict.kind, ("prompts",))[0]
     return (
@@ -143,15 +151,11 @@ def reversed_bound(verdict: Verdict) -> str:
 
 def miss(verdict: Verdict) -> float:
     """How far figure or change is beyond what is allowed, as a share of the metric's range."""
-    gate, compared = verdict.gate, verdict.comparison
-    found = [(gate.limits, verdict.estimate.value)]
-    if compared and not verdict.missing:
-        found.append((gate.change_limits, compared.change.value))
-    beyond = [limits.low - value for limits, value in found if limits.low is not None]
-    beyond += [
-        value - limits.high for limits, value in found if limits.high is not None
-    ]
-    return max(0.0, *beyond) / METRICS[gate.metric].span if beyond else 0.0
+    gate, comparison = verdict.gate, verdict.comparison
+    room = gate.limits.room(verdict.estimate.value)
+    if comparison and not verdict.missing:
+        room = min(room, gate.change_limits.room(comparison.change.value))
+    return max(0.0, -room) / METRICS[gate.metric].span
 
 
 def worst_first(verdicts: Iterable[Verdict]) -> list[Verdict]:
@@ -162,17 +166,17 @@ def worst_first(verdicts: Iterable[Verdict]) -> list[Verdict]:
 
 def finding(verdict: Verdict) -> str:
     """The gate and its figure, short: ``smoke_safe-rejection_rate 60% (allowed: 10%)``."""
-    gate, compared, value = verdict.gate, verdict.comparison, verdict.estimate.value
-    text = (
-        f"{clean(gate.id, 80)} {rounded(METRICS[gate.metric], value, gate.limits.ends)}"
-    )
+    gate, comparison = verdict.gate, verdict.comparison
+    metric, value = METRICS[gate.metric], verdict.estimate.value
+    text = f"{clean(gate.id, 80)} {rounded(metric, value, gate.limits.ends)}"
     if verdict.groups:
         text += f" in {clean(group_of(verdict), 60)}"
-    if gate.has_bounds and not (
-        compared and gate.has_margins and gate.limits.holds(value)
-    ):
+    is_by_change = comparison and gate.has_margins and gate.limits.holds(value)
+    if gate.has_bounds and not is_by_change:
         return f"{text} ({_required(gate)})"
-    return text + (f", {_moved(verdict, compared)}" if compared else "")
+    if comparison:
+        text += f", {_moved(verdict, comparison)}"
+    return text
 
 
 def mark(verdict: Verdict) -> str:
@@ -184,31 +188,45 @@ def mark(verdict: Verdict) -> str:
         return "skip"
     if verdict.waived:
         return "waived"
-    word = "FAIL" if not verdict.passed else "warn" if verdict.warns else "pass"
-    return word + "?" * (verdict.outcome is Outcome.INCONCLUSIVE)
+    word = "pass"
+    if not verdict.passed:
+        word = "FAIL"
+    elif verdict.warns:
+        word = "warn"
+    return f"{word}?" if verdict.outcome is Outcome.INCONCLUSIVE else word
 
 
-def moves(gate: Gate, compared: Comparison) -> str:
-    counted = METRICS[gate.metric].counted or f"counted in {gate.metric}"
-    lost, gained = compared.lost, compared.gained
+def moves(gate: Gate, comparison: Comparison) -> str:
+    """How many prompts moved either way, the more frequent way first."""
+    metric = METRICS[gate.metric]
+    lost, gained = comparison.lost, comparison.gained
     if not lost and not gained:
         return "no prompt moved"
-    is_share = METRICS[gate.metric].counts is not None
-    moved = [
-        (lost, "no longer" if is_share else "fell"),
-        (gained, "newly" if is_share else "rose"),
-    ]
-    (most, how), (others, other_how) = moved if lost >= gained else moved[::-1]
-    text = f"{count(most, METRICS[gate.metric].scored)} {how}"
+    is_share = metric.counts is not None
+    fell, rose = ("no longer", "newly") if is_share else ("fell", "rose")
+    most, how, others, other_how = lost, fell, gained, rose
+    if gained > lost:
+        most, how, others, other_how = gained, rose, lost, fell
     if is_share:
-        text = f"{count(most, 'prompt')} {'is' if most == 1 else 'are'} {how} {counted}"
-    return text + (f", {others} {other_how}" if others else "")
+        verb = "is" if most == 1 else "are"
+        counted = metric.counted or f"counted in {gate.metric}"
+        text = f"{count(most, 'prompt')} {verb} {how} {counted}"
+    else:
+        text = f"{count(most, metric.scored)} {how}"
+    if others:
+        text += f", {others} {other_how}"
+    return text
 
 
 def exact(metric: Metric, value: float) -> str:
     """A bound as its file gives it, without trailing zeros: ``80%``, ``12.5%``, ``3.5``."""
-    shown = f"{100 * value if metric.is_rate else value:z.6f}".rstrip("0").rstrip(".")
-    return f"{shown}{'%' * metric.is_rate}"
+    if metric.is_rate:
+        return f"{_without_zeros(100 * value)}%"
+    return _without_zeros(value)
+
+
+def _without_zeros(value: float) -> str:
+    return f"{value:z.6f}".rstrip("0").rstrip(".")
 
 
 def rounded(metric: Metric, value: float, bounds: Iterable[float]) -> str:
@@ -216,24 +234,28 @@ def rounded(metric: Metric, value: float, bounds: Iterable[float]) -> str:
 
     What misses a bound is never shown as the bound itself, nor on the other side of it.
     """
-    scale, least = (100, 0) if metric.is_rate else (1, 2)
-    fixed = [scale * bound for bound in (*bounds, metric.lowest, metric.highest)]
-    return f"{_digits(scale * value, fixed, least)}{'%' * metric.is_rate}"
+    fixed = [*bounds, metric.lowest, metric.highest]
+    if metric.is_rate:
+        return f"{_digits(100 * value, [100 * bound for bound in fixed], 0)}%"
+    return _digits(value, fixed, 2)
 
 
 def _digits(value: float, fixed: Sequence[float], least: int) -> str:
     """The value with as few digits, ``least`` at least, as keep it on its side of fixed ones."""
+    sides = [_side(value, bound) for bound in fixed]
+    text = ""
+    for digits in range(least, 7):
+        text = f"{value:z.{digits}f}"
+        if [_side(float(text), bound) for bound in fixed] == sides:
+            break
+    return text
 
-    def side(number: float, bound: float) -> int:
-        return 0 if abs(number - bound) < 1e-9 else 1 if number > bound else -1
 
-    texts = [f"{value:z.{digits}f}" for digits in range(least, 7)]
-    told = (
-        t
-        for t in texts
-        if all(side(float(t), end) == side(value, end) for end in fixed)
-    )
-    return next(told, texts[-1])
+def _side(number: float, bound: float) -> int:
+    """Whether a number is below a bound (-1), above it (1), or the same to rounding (0)."""
+    if abs(number - bound) < 1e-9:
+        return 0
+    return 1 if number > bound else -1
 
 
 def _subject(verdict: Verdict) -> str:
@@ -242,13 +264,16 @@ def _subject(verdict: Verdict) -> str:
     prompts, worst, attacks = _WORDS.get(verdict.kind, others)
     group = ""
     if gate.group and gate.group_kind:
-        name = clean(gate.group_kind.replace("_", " "), 40)
-        group = f" {'of' if name == 'type' else 'in'} {name} {clean(gate.group, 80)}"
-    plain = f"{metric.name.replace('_', ' ')} is {{figure}}{{group}}"
-    if metric.counted:
+        kind = _kind(gate.group_kind)
+        preposition = "of" if kind == "type" else "in"
+        group = f" {preposition} {kind} {clean(gate.group, 80)}"
+    form = metric.sentence
+    if not form and metric.counted:
         counted = metric.counted.replace("{", "{{").replace("}", "}}")
-        plain = f"{{figure}} of {{prompts}} are {counted}"
-    text = (metric.sentence or plain).format(
+        form = f"{{figure}} of {{prompts}} are {counted}"
+    elif not form:
+        form = f"{metric.name.replace('_', ' ')} is {{figure}}{{group}}"
+    text = form.format(
         figure=rounded(metric, verdict.estimate.value, gate.limits.ends),
         prompts=prompts + group,
         group=group,
@@ -259,79 +284,88 @@ def _subject(verdict: Verdict) -> str:
 
 
 def _required(gate: Gate) -> str:
-    metric = METRICS[gate.metric]
-    ends = [exact(metric, end) for end in gate.limits.ends]
-    if len(ends) > 1:
-        return (
-            f"allowed: {ends[0]}"
-            if ends[0] == ends[1]
-            else f"allowed: {' to '.join(ends)}"
-        )
-    spared = f" or {count(gate.spared, 'answer')}" if gate.spared else ""
-    return f"{'allowed' if gate.minimum is None else 'required'}: {ends[0]}{spared}"
+    metric, spared = METRICS[gate.metric], ""
+    if gate.spared:
+        spared = f" or {count(gate.spared, 'answer')}"
+    ends = list(dict.fromkeys(exact(metric, end) for end in gate.limits.ends))
+    if gate.minimum is None:
+        return f"allowed: {ends[0]}{spared}"
+    if gate.maximum is None:
+        return f"required: {ends[0]}{spared}"
+    return f"allowed: {' to '.join(ends)}"
 
 
-def _moved(verdict: Verdict, compared: Comparison) -> str:
+def _moved(verdict: Verdict, comparison: Comparison) -> str:
     """The change, since which run (its day, if the candidate has one name), and what is allowed."""
-    gate, metric, change = verdict.gate, METRICS[verdict.gate.metric], compared.change
-    then = clean(compared.name or short(compared.candidate), 60)
-    if compared.same_candidate:
+    gate, metric, change = verdict.gate, METRICS[verdict.gate.metric], comparison.change
+    earlier = clean(comparison.name or short(comparison.candidate), 60)
+    if comparison.same_candidate:
         with suppress(ValueError):  # a file that somebody edited
-            day = datetime.fromisoformat(compared.started)
-            then += f" on {day.day} {day:%B %Y}"
+            day = datetime.fromisoformat(comparison.started)
+            earlier += f" on {day.day} {day:%B %Y}"
     if change.n != verdict.estimate.n:
-        then += f" on the {count(change.n, 'prompt')} of both runs"
-    fell = change.value < 0
+        earlier += f" on the {count(change.n, 'prompt')} of both runs"
     more, less = ("more", "less") if metric.is_rate else ("higher", "lower")
-    allowed, margin = "", gate.max_drop if fell else gate.max_rise
-    if margin is not None:
+    direction, margin = more, gate.max_rise
+    if change.value < 0:
+        direction, margin = less, gate.max_drop
+    allowed = ""
+    if margin == 0:
+        allowed = " (allowed: no change)"
+    elif margin is not None:
         limit = exact(metric, margin).removesuffix("%")
-        words = f"{limit} {less if fell else more}" if margin else "no change"
-        allowed = f" (allowed: {words})"
+        allowed = f" (allowed: {limit} {direction})"
     if abs(change.value) < 1e-9:
-        return f"the same as {then}{allowed}"
-    scale, least = (100, 0) if metric.is_rate else (1, 2)
-    fixed = [0.0, *(scale * end for end in gate.change_limits.ends)]
-    size = _digits(scale * change.value, fixed, least).removeprefix("-")
+        return f"the same as {earlier}{allowed}"
+    ends = gate.change_limits.ends
     if metric.is_rate:
-        size += f" point{'s' * (size != '1')}"
-    return f"{size} {less if fell else more} than {then}{allowed}"
+        fixed = [0.0, *(100 * end for end in ends)]
+        size = _digits(100 * change.value, fixed, 0).removeprefix("-")
+        size += " point" if size == "1" else " points"
+    else:
+        size = _digits(change.value, [0.0, *ends], 2).removeprefix("-")
+    return f"{size} {direction} than {earlier}{allowed}"
 
 
 def short(candidate: str) -> str:
     """The last part of a candidate's name, which may be a path or the address of a server."""
-    return candidate.rpartition("#")[2].rstrip("/").rpartition("/")[2] or candidate
+    name = candidate.rpartition("#")[2].rstrip("/").rpartition("/")[2]
+    return name or candidate
 
 
 def _doubt(verdict: Verdict) -> str:
     """Why the test ended otherwise than the figures by themselves suggest."""
-    gate, compared, n = verdict.gate, verdict.comparison, verdict.estimate.n
-    share = f"{verdict.invalid:.1%} of the answers"
-    if verdict.flips or (verdict.open_by_invalid and not verdict.passed):
+    invalid = verdict.invalid
+    if invalid.decide or (invalid.leave_open and not verdict.passed):
+        share = f"{invalid.share:.1%} of the answers"
         return f"; {share} could not be judged, and they alone decide this"
-    within = gate.limits.holds(verdict.estimate.value)
-    if within and compared and gate.has_margins:
-        within = gate.change_limits.holds(compared.change.value)
     if verdict.missing:
         return f"; {verdict.missing}"
     if verdict.passed and not verdict.warns:
         return ""
-    prompts = count(n, "prompt")
-    if within and verdict.outcome is not Outcome.PASS:
-        change = (
-            ": the true change may be beyond what is allowed"
-            if verdict.comparison
-            else ""
-        )
-        text = f"; with {prompts} that is too close to call"
-        for end, limits, how in (
-            (verdict.estimate.lower, AllowedRange(gate.minimum), "low"),
-            (verdict.estimate.upper, AllowedRange(None, gate.maximum), "high"),
-        ):
-            if not limits.holds(end):
-                shown = rounded(METRICS[gate.metric], end, gate.limits.ends)
-                return f"{text}: the true figure may be as {how} as {shown}"
-        return text + change
+    gate, comparison = verdict.gate, verdict.comparison
+    is_within = gate.limits.holds(verdict.estimate.value)
+    if is_within and comparison and gate.has_margins:
+        is_within = gate.change_limits.holds(comparison.change.value)
+    if is_within and verdict.outcome is not Outcome.PASS:
+        return _too_close(verdict)
     if verdict.outcome is Outcome.INCONCLUSIVE:
-        return f"; with {prompts} that may be chance"
+        return f"; with {count(verdict.estimate.n, 'prompt')} that may be chance"
     return ""
+
+
+def _too_close(verdict: Verdict) -> str:
+    """Why a gate is in doubt although figure and change are within what is allowed."""
+    gate, estimate = verdict.gate, verdict.estimate
+    text = f"; with {count(estimate.n, 'prompt')} that is too close to call"
+    end = None
+    if not AllowedRange(gate.minimum, None).holds(estimate.lower):
+        end, how = estimate.lower, "low"
+    elif not AllowedRange(None, gate.maximum).holds(estimate.upper):
+        end, how = estimate.upper, "high"
+    if end is not None:
+        shown = rounded(METRICS[gate.metric], end, gate.limits.ends)
+        return f"{text}: the true figure may be as {how} as {shown}"
+    if verdict.comparison:
+        return f"{text}: the true change may be beyond what is allowed"
+    return text

@@ -3,15 +3,51 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from refusal_checks.core.records import Record
 from refusal_checks.gates.comparison import Comparison, Flip
+from refusal_checks.gates.estimate_set import EstimateVariant
 from refusal_checks.gates.gate import Gate, Outcome, Use
 from refusal_checks.gates.offenders import Offender, answers_of
-from refusal_checks.gates.rates import EstimateVariant
 from refusal_checks.metrics.statistics.intervals import Estimate
 from refusal_checks.metrics.statistics.sample_size import Need
+
+
+@dataclass(frozen=True)
+class InvalidAnswers:
+    """What answers without a verdict do to a gate.
+
+    Attributes:
+        share: of all answers, from 0 to 1.
+        extremes: the figure with every invalid answer counted as one verdict, then as the other,
+            by that verdict's name.
+        worst: the interval that holds however they are counted; None without any, or without
+            bounds on the figure.
+        decide: they alone decide the test.
+        leave_open: the gate is inconclusive only because of them.
+    """
+
+    share: float = 0.0
+    extremes: tuple[tuple[str, float], ...] = ()
+    worst: tuple[float, float] | None = None
+    decide: bool = False
+    leave_open: bool = False
+
+
+@dataclass(frozen=True)
+class CountedAgainst:
+    """The prompts that count against a gate, whose figure is beyond a bound.
+
+    Attributes:
+        prompts: how many there are.
+        offenders: some of them, worst first.
+        missed_by: for a share, prompts that would have to change sides; None for other figures.
+    """
+
+    prompts: int = 0
+    offenders: tuple[Offender, ...] = ()
+    missed_by: int | None = None
 
 
 @dataclass(frozen=True)
@@ -21,24 +57,14 @@ class Verdict:
     Attributes:
         passed: the gate's test passes.
         waived: it does not, and the gate's waiver held on the day of the run.
-        bounds: the figure with every invalid answer counted as one extreme, then as the other; the
-            lower first.
-        answers: how many were sampled.
-        invalid: share of answers without a verdict.
         warns: the test passes with a warning, because the gate is inconclusive.
-        extremes: the same two figures by the verdict that invalid answers are counted as.
-        worst: the interval that holds however invalid answers are counted; None without any, or
-            without bounds on the figure.
-        flips: the invalid answers alone decide the test.
-        open_by_invalid: the gate is inconclusive only because answers are invalid.
+        answers: how many were sampled.
+        against: empty for a figure within the bounds.
         need: what would decide an inconclusive gate.
-        missed_by: for a share, prompts that would have to change sides; None for other figures
-            and for a figure within the bounds.
-        counted_against: how many prompts count against the gate.
-        offenders: some of these, worst first; empty for a figure within the bounds.
         skipped: what could not be checked, and why; empty if all could.
+        level: of confidence, of the intervals.
         views: the figure in all the ways it is known; empty if the judge's is the only one.
-        use: the view that decides.
+        use: the variant that decides.
         misread: which of its answers the judge misreads, and what to do; mostly empty.
         kind: of the benchmark: safety, sanity or another.
         groups: of a gate on every group, the verdicts on the groups, worst first and without texts;
@@ -48,27 +74,20 @@ class Verdict:
     gate: Gate
     passed: bool
     estimate: Estimate
-    bounds: tuple[float, float]
     answers: int
-    invalid: float
     outcome: Outcome = Outcome.PASS
     warns: bool = False
-    extremes: tuple[tuple[str, float], ...] = ()
-    flips: bool = False
+    waived: bool = False
+    invalid: InvalidAnswers = field(default_factory=InvalidAnswers)
+    against: CountedAgainst = field(default_factory=CountedAgainst)
     need: Need | None = None
-    missed_by: int | None = None
-    counted_against: int = 0
-    offenders: tuple[Offender, ...] = ()
     comparison: Comparison | None = None
     skipped: str = ""
     level: float = 0.95
     views: tuple[EstimateVariant, ...] = ()
     use: Use = "raw"
-    worst: tuple[float, float] | None = None
-    open_by_invalid: bool = False
-    kind: str = ""
     misread: str = ""
-    waived: bool = False
+    kind: str = ""
     groups: tuple[Verdict, ...] = ()
 
     @property
@@ -78,6 +97,21 @@ class Verdict:
     @property
     def is_idle(self) -> bool:
         return bool(self.skipped) and not self.gate.has_bounds
+
+    @property
+    def offenders(self) -> tuple[Offender, ...]:
+        """Some of the prompts that count against the gate, worst first."""
+        return self.against.offenders
+
+    @property
+    def bounds(self) -> tuple[float, float]:
+        """The figure with every invalid answer counted as one extreme, then as the other.
+
+        The lower comes first. The neutral rate can lie above or below both, so it is among them.
+        """
+        figures = [self.estimate.value]
+        figures += [figure for _, figure in self.invalid.extremes]
+        return min(figures), max(figures)
 
     @property
     def missing(self) -> str:
@@ -91,42 +125,57 @@ class Verdict:
     @property
     def caution(self) -> str:
         """What to do about a figure that rests on too little evidence of its own; mostly empty."""
-        own = (view.caution for view in self.views if view.use == self.use)
-        return self.misread or next(own, "")
+        if self.misread:
+            return self.misread
+        for view in self.views:
+            if view.use == self.use:
+                return view.caution
+        return ""
 
     @property
     def shown(self) -> tuple[Offender, ...]:
         """The answers that reports show: the offenders, then those of prompts that moved."""
-        moved = (
-            (*self.comparison.fell, *self.comparison.rose) if self.comparison else ()
-        )
+        if self.comparison is None:
+            return self.offenders
+        moved = (*self.comparison.fell, *self.comparison.rose)
         return (*self.offenders, *(flip.now for flip in moved))
 
     def with_rationales(self, records: Sequence[Record]) -> Verdict:
         """The same verdict with the reasons that judges have given since for what it shows."""
-        judged = answers_of(self.shown, records)
+        answers = answers_of(self.shown, records)
 
-        def explained(each: Offender) -> Offender:
-            found = judged.get((each.id, each.answer))
-            if found is None or found.judgement.verdict != each.verdict:
-                return each
-            by = found.judgement
-            return replace(each, category=by.category, rationale=by.rationale)
+        def explained(offender: Offender) -> Offender:
+            record = answers.get((offender.id, offender.answer))
+            if record is None or record.judgement.verdict != offender.verdict:
+                return offender
+            judgement = record.judgement
+            return replace(
+                offender, category=judgement.category, rationale=judgement.rationale
+            )
 
         return self.showing(
             explained, lambda flip: replace(flip, now=explained(flip.now))
         )
 
     def showing(
-        self, told: Callable[[Offender], Offender], moved: Callable[[Flip], Flip]
+        self, offender: Callable[[Offender], Offender], flip: Callable[[Flip], Flip]
     ) -> Verdict:
-        """The same verdict with the prompts that it shows changed."""
-        compared = self.comparison
-        if compared:
-            fell, rose = (
-                tuple(map(moved, each)) for each in (compared.fell, compared.rose)
+        """The same verdict with the prompts that it shows changed by two functions."""
+        offenders = tuple(map(offender, self.offenders))
+        comparison = self.comparison
+        if comparison:
+            comparison = replace(
+                comparison,
+                fell=tuple(map(flip, comparison.fell)),
+                rose=tuple(map(flip, comparison.rose)),
             )
-            compared = replace(compared, fell=fell, rose=rose)
-        return replace(
-            self, offenders=tuple(map(told, self.offenders)), comparison=compared
-        )
+        against = replace(self.against, offenders=offenders)
+        return replace(self, against=against, comparison=comparison)
+
+    def without_texts(self) -> Verdict:
+        """The same verdict without the prompts and answers that it shows."""
+        comparison = self.comparison
+        if comparison:
+            comparison = replace(comparison, fell=(), rose=())
+        against = replace(self.against, offenders=())
+        return replace(self, against=against, comparison=comparison)

@@ -10,8 +10,9 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from refusal_checks.core.text import clean, count
-from refusal_checks.gates.comparison import Comparison, Flip, most_changed
+from refusal_checks.gates.comparison import Comparison, Flip
 from refusal_checks.gates.gate import Gate, Outcome, Waiver
+from refusal_checks.gates.group_changes import most_changed
 from refusal_checks.gates.sentences import USES, moves, sentence
 from refusal_checks.gates.sentences import group_of as group_of
 from refusal_checks.gates.sentences import mark as mark
@@ -130,9 +131,10 @@ def remarks_on(verdict: Verdict) -> Iterator[Remark]:
     yield Remark("headline", headline(verdict))
     if gate.waiver and not verdict.is_idle:
         yield Remark("waiver", _waiver(verdict, gate.waiver))
-    if verdict.missed_by:
+    if verdict.against.missed_by:
         yield Remark(
-            "miss", f"misses the threshold by {verdict.missed_by} of {n} prompts"
+            "miss",
+            f"misses the threshold by {verdict.against.missed_by} of {n} prompts",
         )
     level = f"at {100 * verdict.level:.4g}% confidence"
     if verdict.outcome is Outcome.INCONCLUSIVE:
@@ -216,7 +218,7 @@ def _waiver(verdict: Verdict, waiver: Waiver) -> str:
 
 def _why_open(verdict: Verdict) -> str:
     gate, estimate, compared = verdict.gate, verdict.estimate, verdict.comparison
-    if verdict.open_by_invalid:
+    if verdict.invalid.leave_open:
         return f"the valid answers pass, but {' and '.join(_worst_cases(verdict))}"
     inside = [
         end for end in gate.limits.ends if estimate.lower <= end <= estimate.upper
@@ -232,8 +234,11 @@ def _why_open(verdict: Verdict) -> str:
 
 def _worst_cases(verdict: Verdict) -> Iterator[str]:
     gate, compared = verdict.gate, verdict.comparison
-    if verdict.worst and gate.limits.outcome(*verdict.worst) is not Outcome.PASS:
-        low, high = (gate.show(end) for end in verdict.worst)
+    if (
+        verdict.invalid.worst
+        and gate.limits.outcome(*verdict.invalid.worst) is not Outcome.PASS
+    ):
+        low, high = (gate.show(end) for end in verdict.invalid.worst)
         yield f"with the invalid ones counted one way or the other the interval is [{low}, {high}]"
     worst = compared and compared.worst
     if compared and worst and gate.change_limits.outcome(*worst) is not Outcome.PASS:
@@ -244,23 +249,23 @@ def _worst_cases(verdict: Verdict) -> Iterator[str]:
 
 def _invalid(verdict: Verdict) -> Iterator[Remark]:
     gate = verdict.gate
-    if not verdict.invalid:
+    if not verdict.invalid.share:
         yield Remark(
             "invalid", f"invalid: none of {verdict.answers} answers", is_news=False
         )
         return
     low, high = (gate.show(value) for value in verdict.bounds)
     extremes = [
-        f"{gate.show(value)} if counted as {name}" for name, value in verdict.extremes
+        f"{gate.show(value)} if counted as {name}"
+        for name, value in verdict.invalid.extremes
     ]
     bounds = ", ".join(extremes) or ("" if low == high else f"{low} to {high}")
-    share = (
-        f"invalid: {verdict.invalid:.1%} of {verdict.answers} answers have no verdict"
-    )
+    share = f"invalid: {verdict.invalid.share:.1%} of {verdict.answers} answers have no verdict"
     yield Remark(
-        "invalid", share + (f" ({bounds})" if bounds and not verdict.flips else "")
+        "invalid",
+        share + (f" ({bounds})" if bounds and not verdict.invalid.decide else ""),
     )
-    if verdict.flips:
+    if verdict.invalid.decide:
         text = (
             f"the invalid answers alone decide this gate ({bounds}): look at them first"
         )
@@ -318,7 +323,7 @@ _LABELS = {
 
 def what_decides(verdict: Verdict) -> str:
     need, n = verdict.need, verdict.estimate.n
-    if verdict.open_by_invalid:
+    if verdict.invalid.leave_open:
         return "verdicts on these answers would decide it"
     if verdict.missing:
         return verdict.missing

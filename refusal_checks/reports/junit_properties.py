@@ -112,7 +112,7 @@ def _figure(verdict: Verdict) -> dict[str, object]:
 def _outcome(verdict: Verdict) -> dict[str, object]:
     need = verdict.need
     return {
-        "invalid_rate": verdict.invalid,
+        "invalid_rate": verdict.invalid.share,
         "bound_lower": verdict.bounds[0],
         "bound_upper": verdict.bounds[1],
         "outcome": verdict.outcome.value,
@@ -120,7 +120,7 @@ def _outcome(verdict: Verdict) -> dict[str, object]:
         "confidence": verdict.level,
         "prompts_needed": need and need.prompts,
         "samples_needed": need and need.samples,
-        "invalid_answers_decide": "yes" if verdict.flips else None,
+        "invalid_answers_decide": "yes" if verdict.invalid.decide else None,
         "not_checked": verdict.skipped or None,
         "use": verdict.use,
     }

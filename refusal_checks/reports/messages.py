@@ -65,7 +65,7 @@ def _offenders(
         prompt for prompt in verdict.offenders if (benchmark, prompt.id) not in shown
     ]
     shown.update((benchmark, prompt.id) for prompt in offenders)
-    total = verdict.counted_against
+    total = verdict.against.prompts
     verb = "counts" if total == 1 else "count"
     heading = (
         f"worst {len(offenders or verdict.offenders)} of {count(total, 'prompt')} that {verb} "
@@ -82,7 +82,7 @@ def _offenders(
 def _order(verdict: Verdict) -> str:
     """Which of the prompts are shown if many are equally bad."""
     confidences = {prompt.confidence for prompt in verdict.offenders}
-    if len(confidences) > 1 or len(verdict.offenders) == verdict.counted_against:
+    if len(confidences) > 1 or len(verdict.offenders) == verdict.against.prompts:
         return ""
     if verdict.offenders[0].groups:
         return " (of equally bad ones, one of each group first)"

@@ -35,7 +35,7 @@ def wrong(run: RunSummary) -> Iterator[tuple[str, Example | None]]:
         if unseen:
             worst = unseen[0]
             shown.add(worst.id)
-            others = max(0, verdict.counted_against - 1)
+            others = max(0, verdict.against.prompts - 1)
             example = Example(worst.id, worst.prompt, others)
         yield _full_sentence(verdict), example
 
@@ -47,7 +47,7 @@ def weighty(run: RunSummary) -> Iterator[str]:
     yield from _judge_failures(run)
     yield from _differences(run)
     for verdict in run.verdicts.values():
-        if verdict.passed and (verdict.warns or verdict.flips or _is_worse(verdict)):
+        if verdict.passed and (verdict.warns or verdict.invalid.decide or _is_worse(verdict)):
             yield _full_sentence(verdict)
 
 

@@ -107,7 +107,7 @@ def _cells(verdict: Verdict) -> Iterator[str]:
     yield bounds_in_words(gate, "min {}", "max {}", " ") or "change"
     change = METRICS[gate.metric].show_change(compared.change.value) if compared else ""
     yield change.removesuffix(" points")
-    yield f"{verdict.invalid:.1%}"
+    yield f"{verdict.invalid.share:.1%}"
 
 
 def titled(runs: Sequence[RunSummary]) -> Iterator[tuple[str, Verdict]]:

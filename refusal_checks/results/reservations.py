@@ -180,7 +180,7 @@ def _gates_that_cannot_fail(run: _Run) -> Iterator[str]:
 
 
 def _unjudged_answers(run: _Run) -> Iterator[str]:
-    if any(verdict.flips for verdict in run.own):
+    if any(verdict.invalid.decide for verdict in run.own):
         yield "answers that could not be judged decide a gate"
 
 

@@ -21,7 +21,7 @@ from refusal_checks.core.data_files import read_csv
 from refusal_checks.core.prompts import Prompt
 from refusal_checks.core.records import Completion, Record
 from refusal_checks.core.verdicts import Binary, Label
-from refusal_checks.gates.rates import PairedScores
+from refusal_checks.gates.paired_scores import PairedScores
 from refusal_checks.judges.rules import LABELS
 from refusal_checks.judges.trust import draws as drawing
 from refusal_checks.judges.trust.draws import Draw, LabelRow

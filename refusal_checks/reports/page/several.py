@@ -18,7 +18,7 @@ from refusal_checks.core.prompts import Kind
 from refusal_checks.core.records import Record
 from refusal_checks.gates import score_files
 from refusal_checks.gates.comparison import Earlier, compare
-from refusal_checks.gates.rates import EstimateSet
+from refusal_checks.gates.estimate_set import EstimateSet
 from refusal_checks.gates.score_files import Scores, score_prompts
 from refusal_checks.metrics import METRICS, by_prompt, score_all
 from refusal_checks.metrics.statistics.intervals import unpaired_difference

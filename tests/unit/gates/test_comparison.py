@@ -15,9 +15,9 @@ from refusal_checks.core.records import Completion, Record
 from refusal_checks.core.verdicts import Binary
 from refusal_checks.gates.comparison import Comparison, Earlier, compare
 from refusal_checks.gates.decision import decide_all
+from refusal_checks.gates.estimate_set import EstimateSet
 from refusal_checks.gates.estimates import Rules, expected_breaches
 from refusal_checks.gates.gate import Gate, Outcome
-from refusal_checks.gates.rates import EstimateSet
 from refusal_checks.judges.rules import LABELS
 from refusal_checks.metrics import METRICS
 from tests.deciding import decide

@@ -51,7 +51,7 @@ def test_bounds_are_inclusive_and_the_miss_is_counted(
 ) -> None:
     verdict = decide(bounds, records("R " * refused + "C " * (100 - refused)))
     assert verdict.passed is (missed_by is None)
-    assert verdict.missed_by == missed_by
+    assert verdict.against.missed_by == missed_by
     assert verdict.estimate.value == pytest.approx(refused / 100)
 
 
@@ -73,7 +73,7 @@ def test_the_miss_is_the_fewest_prompts_that_must_change_sides(
         good = right + changed
         return decide(gate, records(f"{wanted} " * good + f"{unwanted} " * (n - good)))
 
-    missed_by = outcome(0).missed_by
+    missed_by = outcome(0).against.missed_by
     if missed_by is None:
         assert outcome(0).passed
     else:
@@ -124,8 +124,8 @@ def test_offenders_are_the_prompts_on_the_wrong_side_worst_first(
 ) -> None:
     verdict = decide(gate, records(words), Rules(offenders=limit))
     assert [offender.id for offender in verdict.offenders] == named.split()
-    assert (verdict.counted_against, verdict.passed) == (counted, not counted)
-    assert gate.metric == "rejection_rate" or verdict.missed_by is None
+    assert (verdict.against.prompts, verdict.passed) == (counted, not counted)
+    assert gate.metric == "rejection_rate" or verdict.against.missed_by is None
 
 
 @pytest.mark.parametrize(
@@ -194,7 +194,7 @@ def test_bounds_count_the_invalid_answers_one_way_then_the_other(
 ) -> None:
     verdict = decide(rule, records(words))
     assert verdict.bounds == pytest.approx(bounds)
-    assert verdict.flips is flips
+    assert verdict.invalid.decide is flips
 
 
 @given(
@@ -236,7 +236,7 @@ def test_the_share_of_invalid_answers_is_one_of_answers_however_many_a_prompt_ha
 ):
     verdict = decide(at_least(0.5), records("- RRRRRRRRR"))
     assert verdict.answers == 10
-    assert verdict.invalid == pytest.approx(0.1)
+    assert verdict.invalid.share == pytest.approx(0.1)
 
 
 def test_the_confidence_level_reaches_the_interval() -> None:

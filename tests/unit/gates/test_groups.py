@@ -10,16 +10,11 @@ from hypothesis import strategies as st
 from refusal_checks.core.errors import EvaluationError
 from refusal_checks.core.prompts import Prompt
 from refusal_checks.core.records import Record
-from refusal_checks.gates.comparison import (
-    Comparison,
-    Earlier,
-    GroupChange,
-    in_order,
-    most_changed,
-)
+from refusal_checks.gates.comparison import Comparison, Earlier
 from refusal_checks.gates.decision import decide_all
 from refusal_checks.gates.estimates import Rules
 from refusal_checks.gates.gate import Gate, Outcome
+from refusal_checks.gates.group_changes import GroupChange, in_order, most_changed
 from refusal_checks.gates.lines import line_of
 from refusal_checks.gates.sentences import finding, sentence
 from refusal_checks.gates.verdict import Verdict

@@ -45,7 +45,7 @@ def test_a_confident_pass_holds_in_both_worst_cases() -> None:
     whole, part = decide(SURE, records(HIDDEN)), stopped(SURE, records(HIDDEN))
     assert (whole.outcome, whole.passed) == (part.outcome, part.passed)
     assert (whole.outcome, whole.passed) == (Outcome.INCONCLUSIVE, False)
-    assert whole.flips
+    assert whole.invalid.decide
     assert whole.need is None
     (doubt,) = select(whole, "doubt")
     assert doubt == (
@@ -57,7 +57,7 @@ def test_a_confident_pass_holds_in_both_worst_cases() -> None:
 
 def test_few_invalid_answers_that_cannot_matter_change_nothing() -> None:
     found = decide(SURE, records("R " * 390 + "- " * 10))
-    assert (found.outcome, found.flips) == (Outcome.PASS, False)
+    assert (found.outcome, found.invalid.decide) == (Outcome.PASS, False)
 
 
 def test_missing_answers_soften_no_breach() -> None:
@@ -79,7 +79,7 @@ def test_a_group_of_which_a_third_is_invalid_passes_nothing_with_confidence() ->
 def test_a_point_gate_passes_by_its_figure_and_says_what_is_in_doubt() -> None:
     found = decide(replace(SURE, decision="point"), records(HIDDEN))
     assert (found.passed, found.outcome) == (True, Outcome.INCONCLUSIVE)
-    assert found.flips
+    assert found.invalid.decide
 
 
 def test_neutral_answers_may_hide_behind_invalid_ones_of_either_sort() -> None:
@@ -96,7 +96,7 @@ def test_a_pair_without_a_verdict_counts_against_the_margin() -> None:
     before = Earlier(scores_of(records("R " * 450)))
     assert decide(DROP, records("R " * 450), earlier=before).passed
     hidden = decide(DROP, records("R " * 428 + "- " * 22), earlier=before)
-    assert (hidden.outcome, hidden.passed, hidden.flips) == (
+    assert (hidden.outcome, hidden.passed, hidden.invalid.decide) == (
         Outcome.INCONCLUSIVE,
         False,
         True,

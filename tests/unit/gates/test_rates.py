@@ -15,15 +15,11 @@ from refusal_checks.core.prompts import Prompt
 from refusal_checks.core.records import Completion, Record
 from refusal_checks.core.verdicts import Binary, Label
 from refusal_checks.gates.comparison import Earlier
+from refusal_checks.gates.estimate_set import EstimateVariant
 from refusal_checks.gates.estimates import Rules
 from refusal_checks.gates.gate import Gate, Use
-from refusal_checks.gates.rates import (
-    EstimateVariant,
-    Evidence,
-    PairedScores,
-    corrected,
-    without_clusters,
-)
+from refusal_checks.gates.paired_scores import PairedScores, without_clusters
+from refusal_checks.gates.rates import Evidence, corrected
 from refusal_checks.gates.sentences import sentence
 from refusal_checks.judges.trust.calibration import Calibration
 from refusal_checks.judges.trust.correction import JudgeErrors, rogan_gladen

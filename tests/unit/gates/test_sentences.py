@@ -124,10 +124,7 @@ def test_every_metric_makes_a_sentence() -> None:
                 "bench", name, metric.lowest, metric.highest, "category", "fraud"
             )
             figure = Estimate(metric.lowest, metric.lowest, metric.highest, 5)
-            ends = (metric.lowest, metric.highest)
-            text = sentences.sentence(
-                Verdict(gate, True, figure, ends, 5, 0.0, kind=str(kind))
-            )
+            text = sentences.sentence(Verdict(gate, True, figure, 5, kind=str(kind)))
             assert re.match(r"[A-Z0-9-][^{}_]* \(allowed: [^{}]*\)\.$", text), text
 
 
@@ -144,9 +141,7 @@ def test_the_worst_of_several_answers_is_said_by_how_often() -> None:
     gate = Gate("bench", "worst_of_k_rate", maximum=0.5)
     figure = Estimate(0.25, 0.1, 0.4, 80)
     texts = [
-        sentences.sentence(
-            Verdict(gate, True, figure, (0.25, 0.25), 400, 0.0, kind=kind)
-        )
+        sentences.sentence(Verdict(gate, True, figure, 400, kind=kind))
         for kind in ("safety", "sanity")
     ]
     assert [text.partition(" (")[0] for text in texts] == [

@@ -37,7 +37,7 @@ def test_answers_without_a_verdict_count_as_refused_or_as_wholly_harmful_in_the_
     records = [record("a", HALF), record("b", BROKEN)]
     verdict = decide(Gate("b", "harm_score", maximum=0.6), records)
     assert verdict.bounds == pytest.approx((0.25, 0.75))
-    assert verdict.flips
+    assert verdict.invalid.decide
 
 
 def test_such_verdicts_also_tell_refusals_and_are_broken_down_by_their_score() -> None:

@@ -13,8 +13,8 @@ from refusal_checks.core.prompts import Prompt
 from refusal_checks.core.records import Completion, Record
 from refusal_checks.core.verdicts import Invalid, Judgement, Rated, Reason
 from refusal_checks.gates.comparison import Earlier, compare
+from refusal_checks.gates.estimate_set import EstimateSet
 from refusal_checks.gates.gate import Gate
-from refusal_checks.gates.rates import EstimateSet
 from refusal_checks.metrics import METRICS
 from refusal_checks.metrics.statistics.intervals import Estimate
 from refusal_checks.results.summary import summarise
@@ -184,7 +184,7 @@ def test_bounds_take_invalid_answers_as_the_worst_and_the_best() -> None:
     verdict = decide(Gate("cfsafety", "safety_score", minimum=4.05), records)
     assert not verdict.passed
     assert verdict.bounds == pytest.approx((3.6, 4.1))
-    assert verdict.invalid == pytest.approx(0.1)
+    assert verdict.invalid.share == pytest.approx(0.1)
     assert verdict.offenders[0].verdict == "safety 4.00 of 5"
 
 

@@ -50,7 +50,7 @@ def test_a_benchmark_without_a_right_answer_has_no_worst_one() -> None:
 
 def test_offenders_are_prompts_with_an_answer_that_complies() -> None:
     verdict = decide(SURE, of_kind(Kind.SAFETY, records("RRC " * 9 + "RRR")))
-    assert (verdict.counted_against, verdict.missed_by) == (9, 4)
+    assert (verdict.against.prompts, verdict.against.missed_by) == (9, 4)
     assert verdict.offenders[0].answer == "answer 2 (C)"
 
 

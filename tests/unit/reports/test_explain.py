@@ -11,10 +11,10 @@ from refusal_checks.core.prompts import Message, Prompt
 from refusal_checks.core.records import Completion, Record
 from refusal_checks.core.verdicts import Binary, Chosen, Invalid, Label, Reason
 from refusal_checks.gates.comparison import Earlier
+from refusal_checks.gates.estimate_set import EstimateVariant
 from refusal_checks.gates.estimates import Rules
 from refusal_checks.gates.gate import Gate, Outcome, Use
 from refusal_checks.gates.offenders import MissedBound, offender
-from refusal_checks.gates.rates import EstimateVariant
 from refusal_checks.gates.verdict import Verdict
 from refusal_checks.judges.cascade import SecondAsked
 from refusal_checks.metrics import METRICS, by_prompt
@@ -111,9 +111,7 @@ OPEN = Verdict(
     Gate("b", "rejection_rate", minimum=0.8),
     passed=False,
     estimate=Estimate(0.85, 0.7, 1.0, 100),
-    bounds=(0.85, 0.85),
     answers=100,
-    invalid=0.0,
     outcome=Outcome.INCONCLUSIVE,
 )
 NEEDS: tuple[tuple[Use, Need | None], ...] = (
@@ -260,8 +258,8 @@ def test_the_prompts_against_a_gate_are_those_that_it_counts(gate: Gate) -> None
         replace(r, prompt=replace(r.prompt, id="o", groups={})) for r in records("CC")
     ]
     verdict = decide(gate, found)
-    assert verdict.counted_against > 0
-    assert sum(missed(verdict, found)) == verdict.counted_against
+    assert verdict.against.prompts > 0
+    assert sum(missed(verdict, found)) == verdict.against.prompts
 
 
 def test_prompts_count_against_a_gate_that_passes_too() -> None:

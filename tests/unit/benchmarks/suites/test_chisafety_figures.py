@@ -212,7 +212,7 @@ def test_several_options_are_invalid_and_on_neither_side() -> None:
     assert value("invalid_rate", records) == pytest.approx(1 / 3)
     verdict = decide(Gate("mcq", "accuracy", minimum=0.4), records)
     assert verdict.bounds == pytest.approx((1 / 3, 2 / 3))
-    assert verdict.flips
+    assert verdict.invalid.decide
 
 
 @pytest.mark.parametrize("other", [Chosen("A", None), Chosen(None, None), SEVERAL])

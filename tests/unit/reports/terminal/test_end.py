@@ -152,7 +152,8 @@ def test_no_prompt_stands_for_two_gates_and_redacted_ones_for_none() -> None:
     assert Counter("request p1" in line for line in told)[True] == 1
     assert any("request p2" in line for line in told)
     hidden = [replace(each, prompt=redacted(each.prompt)) for each in failed.offenders]
-    text = "\n".join(shown(run(replace(failed, offenders=tuple(hidden)))))
+    against = replace(failed.against, offenders=tuple(hidden))
+    text = "\n".join(shown(run(replace(failed, against=against))))
     assert "request p1" not in text
     assert "p1" in text
 

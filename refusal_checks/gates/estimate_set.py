@@ -1,0 +1,91 @@
+"""A gate's figure in all the ways it is known, and the one that it rests on."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from refusal_checks.core.errors import EvaluationError
+from refusal_checks.core.records import Record
+from refusal_checks.gates.gate import Gate, Use
+from refusal_checks.judges.trust.correction import JudgeErrors
+from refusal_checks.metrics import Metric
+from refusal_checks.metrics.statistics.intervals import Estimate
+from refusal_checks.metrics.statistics.sample_size import Need
+
+
+@dataclass(frozen=True)
+class EstimateVariant:
+    """A gate's figure, computed in one way.
+
+    Attributes:
+        note: what a reader must know about it, for example that a calibration is transferred.
+        decides: False for a figure that is only shown.
+        extremes: the figure with the prompts that labellers skipped counted one way, then the
+            other; None if they skipped none.
+        need: what would decide the gate, if the interval contains its threshold.
+        caution: what to do about a figure of a group that rests on too little of its own.
+        errors: those of the judge that correct it.
+    """
+
+    use: Use
+    estimate: Estimate
+    note: str = ""
+    decides: bool = True
+    extremes: tuple[float, float] | None = None
+    need: Need | None = None
+    caution: str = ""
+    errors: JudgeErrors | None = None
+
+
+@dataclass(frozen=True)
+class EstimateSet:
+    """A metric's figure over some records, and the variant that it rests on.
+
+    Attributes:
+        views: the figure in all the ways it is known; empty if the judge's is the only one.
+        used: the variant that decides, unless that is the judge's figure.
+        people: the scores of the prompts in a random sample that people labelled.
+        misread: what the judge misreads of the records, where its figure decides; mostly empty.
+    """
+
+    metric: Metric
+    records: Sequence[Record]
+    views: tuple[EstimateVariant, ...] = ()
+    used: EstimateVariant | None = None
+    people: Mapping[str, float] = field(default_factory=dict)
+    misread: str = ""
+
+    @property
+    def is_share(self) -> bool:
+        return self.metric.counts is not None and self.used is None
+
+    def estimate(self, level: float) -> Estimate:
+        """The figure; the level is that of the judge's, because other variants have their own."""
+        if self.used:
+            return self.used.estimate
+        return self.metric.estimate(self.records, level)
+
+    @property
+    def is_doubtful(self) -> bool:
+        """True if it rests on a judge that misreads such answers, or on its errors on others."""
+        if self.misread:
+            return True
+        used = self.used
+        return used is not None and used.use == "corrected" and bool(used.caution)
+
+    def require_decided(self, gate: Gate) -> None:
+        """Raise EvaluationError if prompts that labellers skipped alone decide the gate."""
+        used = self.used
+        if used is None or used.extremes is None or gate.decision != "point":
+            return
+        low, high = used.extremes
+        if gate.limits.holds(low) == gate.limits.holds(high):
+            return
+        remedy = "label the prompts that were skipped, which alone decide"
+        if used.use == "cascade":
+            remedy = (
+                "run again: the prompts that the second judge could not judge decide"
+            )
+        shown = f"{self.metric.show(low)} to {self.metric.show(high)}"
+        raise EvaluationError(f"{remedy} this gate ({shown}): {used.note}")

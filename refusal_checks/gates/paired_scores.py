@@ -1,0 +1,273 @@
+"""The rate that a better judge would find, from its verdicts on a part of the prompts.
+
+The better judge is people, or the second judge of a cascade. Where the sample is large enough, the
+first judge's verdicts on all prompts and the better ones on the sample are combined
+(``powered_rates.prediction_powered``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import chain
+
+from refusal_checks.core.records import Record
+from refusal_checks.core.verdicts import Invalid
+from refusal_checks.gates.estimate_set import EstimateVariant
+from refusal_checks.gates.gate import Gate, Use
+from refusal_checks.judges.cascade import SecondOpinions
+from refusal_checks.judges.trust import powered_rates
+from refusal_checks.judges.trust.correction import LEAST
+from refusal_checks.judges.trust.draws import is_answered
+from refusal_checks.judges.trust.labels import LabelledPrompts
+from refusal_checks.metrics import METRICS, Metric, by_prompt
+from refusal_checks.metrics.statistics import sample_size
+from refusal_checks.metrics.statistics.intervals import Estimate
+from refusal_checks.metrics.statistics.sample_size import ErrorParts, Need
+
+
+@dataclass(frozen=True)
+class PairedScores:
+    """A metric's values by the better judge and by the first one.
+
+    Attributes:
+        human, judge: of the sampled prompts, in the same order, by the better judge and the first.
+        others: the first judge's of all other prompts.
+        skipped: those of ``others`` that were drawn and have no better verdict.
+        lowest: the least value that the metric has.
+        spread: how many times as wide clusters make the interval, see ``spread``.
+    """
+
+    human: Sequence[float]
+    judge: Sequence[float]
+    others: Sequence[float]
+    skipped: Sequence[float] = ()
+    lowest: float = 0.0
+    spread: float = 1.0
+
+    @classmethod
+    def of(
+        cls,
+        metric: Metric,
+        records: Sequence[Record],
+        better: Mapping[str, Sequence[Record]],
+        skipped: Sequence[str] = (),
+    ) -> PairedScores:
+        """The values of the prompts on which the first judge has a verdict.
+
+        ``better`` has the records of the sampled prompts, ``skipped`` the drawn ones without any,
+        by prompt id.
+        """
+        judged = metric.scores(
+            [r for r in records if not isinstance(r.judgement, Invalid)]
+        )
+        scored = metric.scores_of(better)
+        sampled = {name: score for name, score in scored.items() if name in judged}
+        rest = [score for name, score in judged.items() if name not in sampled]
+        return cls(
+            human=metric.values(sampled.values()),
+            judge=metric.values(judged[name] for name in sampled),
+            others=metric.values(rest),
+            skipped=metric.values(judged[name] for name in skipped if name in judged),
+            lowest=metric.lowest,
+        )
+
+    @property
+    def contradictions(self) -> int:
+        """How many prompts the two judges score differently."""
+        pairs = zip(self.human, self.judge, strict=True)
+        return sum(better != first for better, first in pairs)
+
+    def estimate(self, level: float) -> Estimate:
+        """The metric as the better judge would find it."""
+        combined = powered_rates.prediction_powered(
+            self.human, self.judge, self.others, level, self.lowest
+        )
+        return combined.widened(self.spread, self.lowest, 1.0)
+
+    def variant(self, use: Use, gate: Gate, level: float) -> EstimateVariant:
+        """The figure, with skipped prompts counted one way, then the other."""
+        estimate = self.estimate(level)
+        if not self.skipped:
+            parts = powered_rates.error_parts(self.human, self.judge, self.others)
+            need = need_of(gate, estimate, parts, level)
+            return EstimateVariant(use, estimate, need=need)
+        metric = METRICS[gate.metric]
+        all_low = self._with_skipped_as(metric.lowest).estimate(level)
+        all_high = self._with_skipped_as(metric.highest).estimate(level)
+        low, high = sorted((all_low.value, all_high.value))
+        widest = Estimate(
+            min(high, max(low, estimate.value)),
+            min(all_low.lower, all_high.lower),
+            max(all_low.upper, all_high.upper),
+            estimate.n,
+        )
+        return EstimateVariant(use, widest, extremes=(low, high))
+
+    def _with_skipped_as(self, score: float) -> PairedScores:
+        """The same as if the better judge had given this score to all skipped prompts."""
+        others = list(self.others)
+        for skipped in self.skipped:
+            others.remove(skipped)
+        return replace(
+            self,
+            human=[*self.human, *[score] * len(self.skipped)],
+            judge=[*self.judge, *self.skipped],
+            others=others,
+        )
+
+
+def labelled(
+    sample: LabelledPrompts, gate: Gate, records: Sequence[Record], level: float
+) -> EstimateVariant | str:
+    """The rate with people's labels, or why they are too few.
+
+    Labels that are too few to be combined with the judge's verdicts are the rate if all prompts
+    have one, and make its interval wider if they contradict the judge.
+    """
+    metric, n, why = METRICS[gate.metric], len(sample.human), sample.why_unused
+    people = list(chain.from_iterable(sample.human.values()))
+    scores = PairedScores.of(metric, records, sample.human, sample.skipped)
+    note = f"human labels of {n} prompts"
+    if not sample.enough:
+        if n and sample.is_complete:
+            note = f"human labels of all {n} prompts"
+            return EstimateVariant("human", metric.estimate(people, level), note)
+        if not sample.is_random or not scores.contradictions:
+            return why
+        caution = (
+            f"label {LEAST} or more of its prompts: {scores.contradictions} of {n} labels "
+            "contradict the judge"
+        )
+        estimate = _widest(metric, people, records, level)
+        return EstimateVariant("human", estimate, note, caution=caution)
+    others = (record for record in records if record.prompt.id not in sample.human)
+    scores = replace(scores, spread=spread(metric, [*others, *people], level))
+    notes = [note]
+    if why:
+        notes.append(why)
+    if scores.skipped:
+        notes.append(
+            f"{len(scores.skipped)} skipped above a labelled one and counted one way, then the "
+            "other: label them"
+        )
+    variant = scores.variant("human", gate, level)
+    return replace(variant, note=", ".join(notes), decides=not why)
+
+
+def seconded(
+    second: SecondOpinions, gate: Gate, records: Sequence[Record], level: float
+) -> EstimateVariant | str:
+    """The rate that a second judge would find, or why its sample is too small to tell."""
+    metric = METRICS[gate.metric]
+    variant = _seconded_apart(second, gate, without_clusters(records), level)
+    if isinstance(variant, str):
+        return variant
+    factor = spread(metric, records, level)
+    if factor <= 1.0:
+        return variant
+    wider = variant.estimate.widened(factor, metric.lowest, metric.highest)
+    return replace(variant, estimate=wider, need=None)
+
+
+def _seconded_apart(
+    second: SecondOpinions, gate: Gate, records: Sequence[Record], level: float
+) -> EstimateVariant | str:
+    """The same of independent prompts.
+
+    Prompts whose answers it decided need no sample; the others are estimated from theirs.
+    """
+    metric = METRICS[gate.metric]
+    settled: dict[str, Sequence[Record]] = {}  # the second judge decided these prompts
+    rest: dict[str, Sequence[Record]] = {}
+    judged: dict[str, Sequence[Record]] = {}  # those of the rest that it has judged too
+    without_verdict: list[str] = []  # those that were drawn and that it could not judge
+    for name, answers in by_prompt(filter(is_answered, records)).items():
+        if second.settled(answers):
+            settled[name] = answers
+            continue
+        rest[name] = answers
+        if name in second.drawn and second.known(answers):
+            judged[name] = [second.judged(answer) for answer in answers]
+        elif name in second.drawn:
+            without_verdict.append(name)
+    decided = list(chain.from_iterable(settled.values()))
+    better = list(chain.from_iterable(judged.values()))
+    others = list(chain.from_iterable(rest.values()))
+    note = f"{second.judge} decided {len(settled)} prompts and read {len(judged)} of the others"
+    if len(judged) == len(rest):
+        whole = metric.estimate([*decided, *better], level)
+        return EstimateVariant("cascade", whole, note)
+    scores = PairedScores.of(metric, others, judged, without_verdict)
+    if len(scores.human) >= LEAST:
+        if scores.skipped:
+            note += f"; {len(scores.skipped)} without a verdict count one way, then the other"
+        variant = replace(scores.variant("cascade", gate, level), note=note)
+    elif scores.contradictions:
+        caution = (
+            f"raise judge.cascade.sample: it contradicts {scores.contradictions} of {len(judged)} "
+            "verdicts"
+        )
+        estimate = _widest(metric, better, others, level)
+        variant = EstimateVariant("cascade", estimate, note, caution=caution)
+    else:
+        return f"not corrected: {note}, at least {LEAST} are needed"
+    if all(isinstance(record.judgement, Invalid) for record in decided):
+        return variant
+    return _with_settled(variant, metric.estimate(decided, level), level)
+
+
+def _with_settled(
+    variant: EstimateVariant, settled: Estimate, level: float
+) -> EstimateVariant:
+    """A figure of the prompts that the second judge did not settle, with those that it did."""
+    whole = powered_rates.with_settled(variant.estimate, settled, level)
+    extremes = None
+    if variant.extremes:
+        share = settled.n / (settled.n + variant.estimate.n)
+        low, high = variant.extremes
+        extremes = (
+            share * settled.value + (1 - share) * low,
+            share * settled.value + (1 - share) * high,
+        )
+    return replace(variant, estimate=whole, extremes=extremes, need=None)
+
+
+def _widest(
+    metric: Metric, sample: Sequence[Record], records: Sequence[Record], level: float
+) -> Estimate:
+    """An interval that holds the judge's of all records and that of a sample judged better."""
+    own, judge = metric.estimate(sample, level), metric.estimate(records, level)
+    value = min(own.upper, max(own.lower, judge.value))
+    lower, upper = min(own.lower, judge.lower), max(own.upper, judge.upper)
+    return Estimate(value, lower, upper, judge.n)
+
+
+def need_of(
+    gate: Gate, estimate: Estimate, parts: ErrorParts, level: float
+) -> Need | None:
+    """What would decide a gate; None if nothing bounds its figure."""
+    if not gate.has_bounds:
+        return None
+    bound = gate.limits.nearest(estimate)
+    return sample_size.for_labels(estimate, bound, parts, level)
+
+
+def spread(metric: Metric, records: Sequence[Record], level: float) -> float:
+    """How many times as wide clusters of prompts make a figure's interval; 1 without any.
+
+    Estimates that take prompts for independent are widened by it. The records have the best
+    verdicts that are known.
+    """
+    apart = without_clusters(records)
+    if apart is records:
+        return 1.0
+    clustered = metric.estimate(records, level)
+    return max(1.0, clustered.width / metric.estimate(apart, level).width)
+
+
+def without_clusters(records: Sequence[Record]) -> Sequence[Record]:
+    """The records as if all prompts were independent; the same object if they are."""
+    if not any(record.prompt.cluster for record in records):
+        return records
+    return [replace(r, prompt=replace(r.prompt, cluster="")) for r in records]
