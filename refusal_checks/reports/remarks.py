@@ -47,7 +47,9 @@ def weighty(run: RunSummary) -> Iterator[str]:
     yield from _judge_failures(run)
     yield from _differences(run)
     for verdict in run.verdicts.values():
-        if verdict.passed and (verdict.warns or verdict.invalid.decide or _is_worse(verdict)):
+        if verdict.passed and (
+            verdict.warns or verdict.invalid.decide or _is_worse(verdict)
+        ):
             yield _full_sentence(verdict)
 
 
