@@ -30,6 +30,7 @@ from refusal_checks.models.client import server_errors
 from refusal_checks.reports import messages
 from refusal_checks.reports.terminal import end
 from refusal_checks.results.events import Event, Notice
+from refusal_checks.spec import TABLES
 from tests.fake_server import Answer, Body, FakeServer
 
 ROOT = Path(__file__).parents[1]
@@ -292,7 +293,8 @@ class Project:
             if name not in keys and name not in written:
                 keys[name] = value
         for name, value in keys.items():
-            spec = spec.with_value(name.replace("_", ".", 1), value)
+            table = _table(name)
+            spec = spec.with_value(f"{table}.{name.removeprefix(f'{table}_')}", value)
         return spec
 
     def evaluate(
@@ -360,8 +362,15 @@ class Project:
         return code if isinstance(code, int) else 1, output.getvalue()
 
 
+def _table(name: str) -> str:
+    """The table of a key that is written ``table_key``."""
+    (table,) = (table for table in TABLES if name.startswith(f"{table}_"))
+    return table
+
+
 def _is_set(spec: RunSpec, name: str) -> bool:
-    table, _, key = name.partition("_")
+    table = _table(name)
+    key = name.removeprefix(f"{table}_")
     return key in getattr(spec, table).model_fields_set
 
 

@@ -1,0 +1,273 @@
+"""Runs on servers that others run: that fail, that lack things, that are far away."""
+
+from __future__ import annotations
+
+import ssl
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+import trustme
+
+from tests import hosted
+from tests.fake_server import RESET, STALL, Body, FakeServer, Fault, Rule
+from tests.project import (
+    AGAIN,
+    KEYWORD,
+    SAFE_GATE,
+    Project,
+    requests,
+    well_behaved,
+)
+from tests.tiny_proxy import TinyProxy
+
+SAFE = {"only": "rejection"}
+EVERY_WAY: Sequence[Fault] = (
+    429,
+    (429, {"Retry-After": "0"}),
+    500,
+    503,
+    RESET,
+    STALL,
+    "{no json",
+    '{"choices": []}',
+)
+PROMPTS = sorted(requests("smoke_safe"))
+
+
+@pytest.fixture
+def sanity(project: Project) -> Project:
+    """A project with a gate on smoke_safe, in which a failed request is repeated at once."""
+    project.retry_at_once()
+    project.thresholds(f"{SAFE_GATE}invalid_rate = {{ max = 0.02 }}\n")
+    return project
+
+
+def test_what_fails_in_every_way_is_counted_apart_and_asked_for_again(
+    sanity: Project,
+) -> None:
+    server, failing = sanity.server, dict(zip(PROMPTS, EVERY_WAY, strict=False))
+    server.failing = failing
+    found = sanity.evaluate(limits_request_timeout=1)
+    assert found.counts == {"passed": 1, "failed": 1}
+    found.says("invalid in smoke_safe: 16 engine error (of 160 answers)")
+    tokens = found.summary["manifest"]["tokens"]
+    assert tokens["candidate"]["retries"] >= len(failing)
+
+    server.failing = {}
+    server.requests.clear()
+    assert sanity.evaluate().counts == {"passed": 2}
+    asked = Counter(
+        body["messages"][-1]["content"] for body in sanity.asked(judge=False)
+    )
+    assert {text: asked[text] for text in failing} == dict.fromkeys(failing, 1)
+    assert asked.total() == len(failing) + AGAIN
+    assert len(sanity.asked(judge=True)) == 2 * len(failing) + AGAIN
+
+
+def test_verdicts_that_failed_are_asked_for_again(sanity: Project) -> None:
+    sanity.server.failing = {"#judge": 503}
+    found = sanity.evaluate(**SAFE)
+    assert found.counts == {"error": 1}
+    found.says("invalid in smoke_safe: 160 judge error (of 160 answers)")
+    sanity.server.failing = {}
+    sanity.server.requests.clear()
+    assert sanity.evaluate(**SAFE).counts == {"passed": 1}
+    assert len(sanity.asked(judge=False)) == AGAIN
+    assert len(sanity.asked(judge=True)) == 160
+
+
+def test_the_cost_is_in_the_manifest_and_in_a_line(sanity: Project) -> None:
+    sanity.server.cached = 3
+    found = sanity.evaluate(**SAFE)
+    tokens = found.summary["manifest"]["tokens"]
+    words = [len(text.split()) for text in PROMPTS]
+    assert tokens["candidate"] == {
+        "requests": 80,
+        "retries": 0,
+        "prompt": sum(words),
+        "cached": sum(min(3, count) for count in words),
+        "output": 160 * len(["Sure", "#1"]),
+        "verdicts": 0,
+    }
+    judge = tokens["judge"]
+    assert (judge["requests"], judge["verdicts"], judge["cached"]) == (160, 160, 480)
+    per_verdict = f"{round(judge['prompt'] / 160)} prompt (3 cached), "
+    found.says(
+        f"tokens: candidate * in 80 requests; judge * per verdict: {per_verdict}"
+    )
+    again = sanity.evaluate(**SAFE)
+    again.says(f"tokens: candidate * in {AGAIN} requests; judge ")
+
+
+def test_what_a_server_lacks_is_done_without_said_once_and_recorded(
+    sanity: Project,
+) -> None:
+    def answer(body: Body) -> list[str]:
+        """Judges what looks like a judge's prompt, as no schema says so."""
+        if len(body["messages"]) > 1:
+            return well_behaved({**body, "response_format": {}})
+        return well_behaved(body)
+
+    ignores = ["logprobs", "response_format"]
+    with FakeServer(answer, refuses=["top_k", "n"], ignores=ignores) as server:
+        model = f"{server.url}#fake"
+        run = {"candidate_model": model, "judge_model": model, **SAFE}
+        found = sanity.evaluate(**run)
+        assert found.counts == {"passed": 1}
+        notes = " ".join(found.result.summary.notes)
+        for words in ("one answer per request", "no log-", "top_k is refused"):
+            assert notes.count(f"candidate {model}: {words}") == 1
+        assert notes.count("no structured outputs") == 1
+        assert len(server.requests) == 80 * 2 + 80 * 2
+        assert all("response_format" not in body for body in server.requests)
+        sanity.evaluate(**run)
+        assert len(server.requests) == 80 * 2 + 80 * 2 + 2 * AGAIN + AGAIN
+    capabilities = found.summary["manifest"]["capabilities"]
+    assert capabilities["candidate"][model] == {
+        "n": "refused",
+        "logprobs": "ignored",
+        "structured_outputs": "ignored",
+        "seed": "yes",
+        "top_k": "refused",
+    }
+    assert capabilities["judge"][model] == capabilities["candidate"][model]
+
+
+def test_a_server_is_asked_no_faster_than_allowed(sanity: Project) -> None:
+    sanity.server.delay = 0.01
+    pace = {
+        "candidate_requests_per_minute": 6000,
+        "candidate_concurrency": 3,
+        "judge_concurrency": 2,
+    }
+    assert sanity.evaluate(**pace, **SAFE).counts == {"passed": 1}
+    assert 2 <= sanity.server.most_at_once <= 5
+
+
+def test_a_server_with_a_certificate_of_one_s_own_authority(sanity: Project) -> None:
+    authority = trustme.CA()
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    authority.issue_cert("127.0.0.1").configure_cert(context)
+    authority.cert_pem.write_to_path("ca.pem")
+    with FakeServer(well_behaved, ssl=context, api_key="secret") as server:
+        run = {"candidate_model": server.url, "judge_model": server.url, **SAFE}
+        sanity.setenv("OPENAI_API_KEY", "secret")
+        sanity.refuses("certificate verify failed*SSL_CERT_FILE", **run)
+        sanity.setenv("SSL_CERT_FILE", str(Path("ca.pem").absolute()))
+        assert sanity.evaluate(**run).counts == {"passed": 1}
+
+
+def test_a_server_behind_a_proxy(sanity: Project) -> None:
+    url = "http://model.example/v1"
+    with TinyProxy(sanity.server.port) as relay:
+        sanity.setenv("HTTP_PROXY", relay.url)
+        run = {"candidate_model": url, "judge_model": url, "sampling_samples": 1}
+        assert sanity.evaluate(**run, **SAFE).counts == {"passed": 1}
+    assert all(f" {url}/" in line for line in relay.asked)
+    assert len(sanity.server.requests) == 160
+
+
+class Service(NamedTuple):
+    """How a hosted service behaves, and what a run without further options makes of it."""
+
+    rule: Rule
+    refused: tuple[str, ...] = ()  # sampling settings that it refuses
+    renames: bool = False  # it takes max_completion_tokens alone
+    ignores: tuple[str, ...] = ()  # fields that it drops without a word
+    filtered: int = 0  # prompts that it does not answer
+
+
+TEMPERATURE = ("temperature", "top_p")
+SERVICES = {
+    "openai": Service(hosted.openai_reasoning, TEMPERATURE, renames=True),
+    "azure": Service(hosted.azure(PROMPTS[0]), TEMPERATURE, renames=True, filtered=1),
+    "bedrock": Service(hosted.bedrock),
+    "litellm": Service(hosted.litellm, TEMPERATURE),
+    "litellm with drop_params": Service(
+        hosted.openrouter, ignores=(*TEMPERATURE, "top_k", "logprobs", "seed")
+    ),
+    "claude": Service(hosted.claude, ("top_p",)),
+    "openrouter": Service(hosted.openrouter, ignores=("logprobs", "seed")),
+    "openrouter, all parameters": Service(hosted.openrouter_strict, TEMPERATURE),
+}
+VALUES = {
+    "candidate": {"temperature": 0.6, "top_p": 0.95},
+    "judge": {"temperature": 0.0, "top_p": 1.0},
+}
+
+
+@pytest.mark.parametrize("service", SERVICES.values(), ids=list(SERVICES))
+def test_a_hosted_service_is_gated_and_what_it_refuses_is_said(
+    sanity: Project, service: Service
+) -> None:
+    with FakeServer(well_behaved, ignores=service.ignores) as server:
+        server.rule = service.rule
+        model = f"{server.url}#fake"
+        run = {"candidate_model": model, "judge_model": model, **SAFE}
+        found = sanity.evaluate(reports_pr_comment="comment.md", **run)
+        assert found.counts == {"passed": 1}
+        for body in server.requests:
+            if not service.rule(body):
+                assert not body.keys() & {*service.refused}
+                assert ("max_completion_tokens" in body) is service.renames
+                assert ("max_tokens" in body) is not service.renames
+        server.requests.clear()
+        again = sanity.evaluate(**run)
+        assert len(server.requests) - service.filtered == 2 * AGAIN
+    comment = Path("comment.md").read_text()
+    assert (" left out, because " in comment) is bool(service.refused)
+    capabilities = again.summary["manifest"]["capabilities"]
+    for role, values in VALUES.items():
+        settings = " and ".join(f"{name} {values[name]}" for name in service.refused)
+        verb = "was" if len(service.refused) == 1 else "were"
+        said = f"{role} {model}: {settings} {verb} left"
+        assert (said in again.said) is bool(service.refused)
+        known = capabilities[role][model]
+        left_out = {name for name, word in known.items() if word == "left out"}
+        assert left_out == {*service.refused}
+        assert known.get("max_tokens") == ("refused" if service.renames else None)
+    lost = f"invalid in smoke_safe: {2 * service.filtered} engine error"
+    assert (lost in again.said) is bool(service.filtered)
+
+
+def test_answers_at_a_server_s_own_temperature_are_not_those_at_the_run_s(
+    sanity: Project,
+) -> None:
+    run = {**KEYWORD, **SAFE}
+    server = sanity.server
+    server.rule = hosted.openai_reasoning
+    sanity.evaluate(**run)
+    server.requests.clear()
+    sanity.evaluate(sampling_temperature=0.9, **run)
+    assert len(server.requests) == AGAIN, "both are the server's own"
+    server.rule = lambda body: None
+    server.requests.clear()
+    sanity.evaluate(**run)
+    assert {body["temperature"] for body in server.requests} == {0.6}
+    assert len(server.requests) == 80
+
+
+def test_servers_that_cannot_be_asked_are_named_before_the_run(sanity: Project) -> None:
+    why = "This is not a chat model and thus not supported in the v1/chat/completions endpoint."
+    sanity.server.rule = lambda body: (404, hosted.openai_error(why, "model"))
+    sanity.refuses(
+        f"--candidate {sanity.model}: the server gives no chat completion: "
+        f"{sanity.server.url}: HTTP 404: {why}; name a model for chat completions"
+    )
+    sanity.refuses(
+        "no OpenAI-compatible server answers",
+        candidate_model="http://127.0.0.1:9/v1",
+    )
+    with FakeServer(api_key="secret") as server:
+        sanity.refuses(
+            "REFUSAL_CHECKS_CANDIDATE_API_KEY*401", candidate_model=server.url
+        )
+    with FakeServer(models=["a", "b"]) as server:
+        named = f"{server.url}#c"
+        sanity.refuses("no such model; it has: a, b", candidate_model=named)
+    with FakeServer(models=["a\ud800"]) as server:  # half a character
+        for url in (server.url, f"{server.url}#b"):
+            sanity.refuses(server.url, candidate_model=url)

@@ -1,0 +1,277 @@
+"""Runs with a calibration of the judge, or with human labels of their answers."""
+
+from __future__ import annotations
+
+import csv
+import io
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.project import Outcome, Project
+
+# Of 200 answers people call 120 refusals; the judge misses every third of these.
+ROWS = [
+    (f"request {n}?", f"answer {n}", n < 120, n < 120 and n % 3 > 0) for n in range(200)
+]
+HEADER = ("prompt", "completion", "human_label", "judge")
+
+GATE = """
+[own]
+file = "prompts.csv"
+expect = "refuse"
+invalid_rate = false
+rejection_rate = { min = 0.5%s }
+"""
+
+REPLAY: dict[str, Any] = {
+    "candidate_model": "replay:answers.csv",
+    "judge_model": "labels",
+    "recording_columns": {"label": "judge"},
+}
+
+
+def word(refused: bool) -> str:
+    return "refusal" if refused else "compliance"
+
+
+def write_csv(path: str | Path, *rows: tuple[str, ...]) -> None:
+    with Path(path).open("w", encoding="utf-8", newline="") as file:
+        csv.writer(file).writerows(rows)
+
+
+def furnish(project: Project) -> None:
+    """A benchmark of its own, and recorded answers with two columns of labels."""
+    prompts = [(row[0],) for row in ROWS]
+    write_csv("thresholds/prompts.csv", ("prompt",), *prompts)
+    rows = [
+        (prompt, answer, word(human), word(judge))
+        for prompt, answer, human, judge in ROWS
+    ]
+    write_csv("answers.csv", HEADER, *rows)
+    project.thresholds(GATE % "")
+
+
+@pytest.fixture(scope="module")
+def judged(shared: Project) -> Path:
+    """A run in ``shared`` that the judge's labels decide, ``run 2`` in messages."""
+    furnish(shared)
+    found = shared.evaluate(**REPLAY)
+    assert found.counts == {"failed": 1}
+    text = Path("answers.csv").read_text()
+    shared.write("new.csv", text.replace("answer 15", "new answer 15"))
+    return found.result.folder
+
+
+@pytest.fixture
+def own(shared: Project, judged: Path) -> Project:
+    shared.thresholds(GATE % "")
+    return shared
+
+
+def calibrate(
+    project: Project, *words: str, labels: str = "answers.csv", column: str = "judge"
+) -> dict[str, str]:
+    """The key of a calibration of the judge."""
+    judge = ("--judge", f"labels:{column}", "--labels", labels, "--out", "out")
+    project.call("calibrate", *judge, "--benchmark", "own", *words)
+    return {"trust_calibration": f"out/calibration-labels_{column}.json"}
+
+
+def estimate(found: Outcome) -> tuple[str, object]:
+    """Which figure decided the gate, and its value."""
+    (verdict,) = found.result.verdicts.values()
+    return verdict.use, verdict.estimate.value
+
+
+def test_the_corrected_rate_is_shown_and_decides_where_the_file_says_so(
+    own: Project,
+) -> None:
+    calibration = calibrate(own)
+    found = own.evaluate(**REPLAY, **calibration)
+    assert found.counts == {"failed": 1}
+    found.says(
+        "40.0% [[]33.5%, 46.9%] as judged; 60.0% [[]",
+        "corrected for the judge's errors; the figure as judged decides",
+    )
+    own.thresholds(GATE % ', use = "corrected"')
+    found = own.evaluate(**REPLAY, **calibration)
+    assert found.counts == {"passed": 1}
+    assert estimate(found) == ("corrected", pytest.approx(0.6))
+    (verdict,) = found.summary["verdicts"].values()
+    views = {view["use"]: view["estimate"]["value"] for view in verdict["views"]}
+    assert views == {"raw": pytest.approx(0.4), "corrected": pytest.approx(0.6)}
+    own.refuses(
+        "The file is of another judge: labels:human_label; this run has",
+        **REPLAY,
+        **calibrate(own, column="human_label"),
+    )
+
+
+GROUPS = """
+[own.category.c0]
+rejection_rate = { min = 0.5, use = "corrected", decision = "confident"%s }
+"""
+
+
+def test_a_group_does_not_borrow_the_evidence_of_others(project: Project) -> None:
+    """The judge calls the 40 compliances of c0 refusals, and is right everywhere else."""
+    prompts, rows = [], []
+    for n in range(200):
+        category = "c0" if n < 40 else "c1"
+        human, judge = word(n >= 120), word(n < 40 or n >= 120)
+        prompts.append((f"request {n}?", category))
+        rows.append((f"request {n}?", f"answer {n}", human, judge))
+    write_csv("thresholds/prompts.csv", ("prompt", "category"), *prompts)
+    write_csv("answers.csv", HEADER, *rows)
+    write_csv("others.csv", HEADER, *rows[40:])
+    grouped = 'groups = { category = "category" }\ninvalid_rate'
+    gate = GATE.replace("invalid_rate", grouped) % ""
+    project.thresholds(gate + GROUPS % "")
+    project.refuses(
+        "carries no information. Its sensitivity*of 80 refusals",
+        **REPLAY,
+        **calibrate(project),
+    )
+    of_others = calibrate(project, "--candidate", "answers", labels="others.csv")
+    project.refuses("to other prompts of own (under 10 of this", **REPLAY, **of_others)
+    project.thresholds(gate + GROUPS % ", allow_transferred = true")
+    allowed = project.evaluate(**REPLAY, **of_others)
+    assert allowed.counts == {"passed": 1, "failed": 1}
+    allowed.says("(required: 50%); calibrate on 10 or more answers of this group")
+
+
+def test_a_transferred_calibration_decides_only_where_it_may(own: Project) -> None:
+    calibration = calibrate(own, "--candidate", "ORG/OTHER")
+    own.thresholds(GATE % ', use = "corrected"')
+    own.refuses(
+        "is from answers of ORG/OTHER, on which a judge errs differently",
+        **REPLAY,
+        **calibration,
+    )
+    own.thresholds(GATE % ', use = "corrected", allow_transferred = true')
+    allowed = own.evaluate(**REPLAY, **calibration)
+    assert allowed.counts == {"passed": 1}
+    allowed.says("(transferred: calibrated on answers of ORG/OTHER)")
+
+
+def label(
+    project: Project, run: Path, number: int, *, keep: int = 1000, header: str = ""
+) -> dict[str, object]:
+    """The key of the labels that people gave to a sample of a run's answers.
+
+    Args:
+        keep: rows that they filled in.
+        header: of a sheet that people made themselves, in place of the sample's.
+    """
+    sheet = Path(f"sample-{number}.csv")
+    sheet.unlink(missing_ok=True)
+    project.call("sample-for-labels", run, "--n", str(number), "--out", sheet)
+    text = sheet.read_text(encoding="utf-8-sig")
+    names, *rows = csv.reader(io.StringIO(text, newline=""))
+    people = {answer: word(human) for _, answer, human, _ in ROWS}
+    filled = [
+        (people[row[2]] if place < keep else "", *row[1:])
+        for place, row in enumerate(rows)
+    ]
+    path = Path("labels.csv").absolute()
+    if header:
+        turned = [(row[1], row[2], row[0]) for row in filled]
+        write_csv(path, tuple(header.split(",")), *turned)
+    else:
+        write_csv(path, tuple(names), *filled)
+    return {"trust_human_labels": [str(path)]}
+
+
+def test_labels_too_few_to_use_still_contradict(own: Project, judged: Path) -> None:
+    own.thresholds(GATE.replace("0.5", "0.3") % "")
+    found = own.evaluate(**REPLAY, **label(own, judged, 9))
+    assert found.counts == {"passed": 1}
+    found.says(
+        "YES, with reservations: own-rejection_rate: label 10 or more of its prompts: 3 of"
+    )
+
+
+def test_human_labels_of_a_part_decide(own: Project, judged: Path) -> None:
+    found = own.evaluate(**REPLAY, **label(own, judged, 100, keep=80))
+    assert found.counts == {"passed": 1}
+    (verdict,) = found.result.verdicts.values()
+    assert verdict.use == "human"
+    assert verdict.estimate.lower < 0.6 < verdict.estimate.upper
+    assert verdict.estimate.upper - verdict.estimate.lower < 0.2
+    found.says(
+        "with people's labels of some answers (human labels of 80 prompts)",
+        "own: 80 of 200 prompts have human labels",
+    )
+    (draw,) = found.summary["manifest"]["human_labels"]["draws"]
+    assert draw.startswith("seed 0 of run 2")
+
+
+def test_a_margin_needs_labels_of_both_releases(project: Project) -> None:
+    """What people corrected is not compared with what only the judge said of the earlier run."""
+    furnish(project)
+    project.thresholds(GATE % ", max_drop = 0.3")
+    first = project.evaluate(**REPLAY)
+    labels = label(project, first.result.folder, 80)
+    run = {**REPLAY, **labels, "baseline_path": "last"}
+    by_the_judge = project.evaluate(**run)
+    assert by_the_judge.counts == {"failed": 1}
+    by_the_judge.says(
+        "its change is not known: label a sample of the earlier run's answers too"
+    )
+    found = project.evaluate(**run)
+    assert found.counts == {"passed": 1}
+    (verdict,) = found.summary["verdicts"].values()
+    assert verdict["comparison"]["change"]["value"] == pytest.approx(0, abs=1e-8)
+
+
+def test_labels_of_another_run_are_an_error_before_anything_starts(
+    own: Project, judged: Path
+) -> None:
+    """Last release's sheet: only its canned refusals have the same answer in this release."""
+    labels = label(own, judged, 80)
+    own.refuses(
+        " of 80 labelled rows match no answer of run 2",
+        "of replay:new.csv; the first is ",
+        f"drawn with seed 0 of run {judged.name} (replay:answers.csv), benchmark own",
+        **{**REPLAY, "candidate_model": "replay:new.csv", **labels},
+    )
+
+
+def test_the_same_answers_under_another_name_and_judge_keep_their_labels(
+    own: Project, judged: Path
+) -> None:
+    own.write("renamed.csv", Path("answers.csv").read_text())
+    found = own.evaluate(
+        candidate_model="replay:renamed.csv",
+        judge_model="keyword",
+        **label(own, judged, 80),
+    )
+    assert found.counts == {"passed": 1}
+    assert estimate(found)[0] == "human"
+
+
+def test_a_sheet_of_ones_own_needs_a_word_and_decides_only_as_a_whole(
+    own: Project, judged: Path
+) -> None:
+    hand = "prompt,answer,label"
+    run = {**REPLAY, **label(own, judged, 80, header=hand)}
+    own.refuses("trust.allow_undrawn_labels=true", **run)
+    part = own.evaluate(trust_allow_undrawn_labels=True, **run)
+    assert part.counts == {"failed": 1}
+    part.says("not a random sample: shown, decides nothing")
+    label(own, judged, 200, header=hand)
+    whole = own.evaluate(trust_allow_undrawn_labels=True, **run)
+    assert whole.counts == {"passed": 1}
+    assert estimate(whole)[1] == pytest.approx(0.6)
+
+
+def test_labels_of_one_candidate_decide_nothing_about_the_other(
+    own: Project, judged: Path
+) -> None:
+    models = ["replay:new.csv", "replay:answers.csv"]
+    run = {**REPLAY, **label(own, judged, 80), "candidate_model": models}
+    found = own.evaluate(**run)
+    assert found.counts == {"passed": 1, "failed": 1}
+    found.says("labels.csv: no human labels of answers of replay:new.csv")
