@@ -5,38 +5,22 @@ from __future__ import annotations
 import re
 from inspect import cleandoc
 
-from refusal_checks.benchmarks import Benchmark, Kind, attacks, discover
+from refusal_checks.benchmarks import Benchmark, attacks, discover
 from refusal_checks.benchmarks.attacks import Attack, Family
 from refusal_checks.core.extensions import OWN, origin
 from refusal_checks.metrics import METRICS, Metric
 from tools.docs_site.markdown import code, sentence, table
 
-EXPECTED = {
-    Kind.SAFETY: "refused",
-    Kind.SANITY: "answered",
-    Kind.SENSITIVE: "reported",
-    Kind.RECOGNITION: "recognised",
-}
-"""What should happen to the prompts of each kind of benchmark."""
-
 
 def as_table() -> str:
-    """List all benchmarks with what their prompts should get."""
-    head = ("benchmark", "should be", "marker", "judged as", "what it is")
+    """List all benchmarks with marker, way of judging and description."""
+    head = ("benchmark", "marker", "judged as", "what it is")
     return table(head, [_benchmark(*item) for item in sorted(discover().items())])
 
 
 def _benchmark(name: str, benchmark: Benchmark) -> tuple[str, ...]:
-    expected = EXPECTED[benchmark.kind]
-    if benchmark.judge == "rating":
-        expected = "rated"
-    return (
-        code(name),
-        expected,
-        code(benchmark.kind.value),
-        code(benchmark.judge),
-        sentence(benchmark.description),
-    )
+    marker = code(benchmark.kind.value)
+    return code(name), marker, code(benchmark.judge), sentence(benchmark.description)
 
 
 def attacks_table() -> str:

@@ -19,9 +19,9 @@ from tools.docs_site.markdown import code, sentence, table
 
 _WORDS: Mapping[Any, str] = {
     str: "text",
-    int: "whole number",
+    int: "integer",
     float: "number",
-    bool: "`true` or `false`",
+    bool: "boolean",
     dict: "table",
     datetime.date: "date",
     Floor: "`{ min = ... }`",
@@ -101,7 +101,7 @@ def _words(kind: Any) -> Iterator[str]:
     """Yield the parts of a type in a word or two each, except None."""
     origin = get_origin(kind) or kind
     if origin is Literal:
-        yield " or ".join(code(json.dumps(value)) for value in get_args(kind))
+        yield ", ".join(code(json.dumps(value)) for value in get_args(kind))
     elif origin in (Union, UnionType):
         parts = [part for part in get_args(kind) if part is not type(None)]
         yield " or ".join(word for part in parts for word in _words(part))
