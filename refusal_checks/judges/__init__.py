@@ -18,34 +18,38 @@ from refusal_checks.judges.judge import JudgeKind
 
 
 def discover() -> dict[str, JudgeKind]:
-    """Every way of judging of this package and of extensions by name."""
+    """Every way of judging of this package and of extensions, by name."""
     return dict(_discover(extensions.known()))
 
 
 @cache
 def _discover(loaded: tuple[Extension, ...]) -> Mapping[str, JudgeKind]:
     names = extensions.Names("ways of judging")
-    found: dict[str, JudgeKind] = {}
-    for one in extensions.providers(kinds.__name__, kinds.__path__, "build"):
-        names.add(one.name, one.origin)
-        verdicts = getattr(one.module, "VERDICTS", Binary)
+    by_name: dict[str, JudgeKind] = {}
+    for provider in extensions.providers(kinds.__name__, kinds.__path__, "build"):
+        names.add(provider.name, provider.origin)
+        module = provider.module
         # Calibrations are of one kind: no extension can take its place.
-        judges_refusal = one.origin == OWN and getattr(
-            one.module, "JUDGES_REFUSAL", False
+        judges_refusal = provider.origin == OWN and getattr(
+            module, "JUDGES_REFUSAL", False
         )
-        found[one.name] = JudgeKind(
-            one.name, one.module.build, verdicts, judges_refusal
+        by_name[provider.name] = JudgeKind(
+            provider.name,
+            module.build,
+            getattr(module, "VERDICTS", Binary),
+            judges_refusal,
         )
-    return found
+    return by_name
 
 
 def kind_of(benchmark: Benchmark) -> JudgeKind:
-    known = discover()
+    """How a benchmark is judged; DataError if it names no known way."""
+    by_name = discover()
     require_known(
         benchmark.judge,
-        known,
+        by_name,
         f"benchmark {benchmark.name}",
         "way of judging",
         DataError,
     )
-    return known[benchmark.judge]
+    return by_name[benchmark.judge]
