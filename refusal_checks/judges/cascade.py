@@ -38,10 +38,10 @@ class Cascade:
 
         It also does where the first one did not see the whole answer, however sure it is.
         """
-        found = judgement.probability if isinstance(judgement, Binary) else None
-        return (
-            found is None or judgement.cut > 0 or self.rule.low < found < self.rule.high
-        )
+        if judgement.cut > 0 or not isinstance(judgement, Binary):
+            return True
+        probability = judgement.probability
+        return probability is None or self.rule.low < probability < self.rule.high
 
     def drawn(self, benchmark: str, prompts: Iterable[str]) -> frozenset[str]:
         """The prompts of a benchmark that are drawn at random for the second judge, by id.
@@ -49,13 +49,15 @@ class Cascade:
         They are the first in an order that the benchmark's name and their ids give, so that
         another run draws the same; at least as many as an interval needs.
         """
-        ids = dict.fromkeys(prompts)
         if benchmark == canary.NAME or not self.rule.sample:
             return frozenset()
-        order = sorted(
-            ids, key=lambda name: content_key("order of a cascade", benchmark, name)
-        )
-        return frozenset(order[: max(FEWEST, math.ceil(self.rule.sample * len(order)))])
+
+        def place(prompt: str) -> str:
+            return content_key("order of a cascade", benchmark, prompt)
+
+        order = sorted(set(prompts), key=place)
+        count = max(FEWEST, math.ceil(self.rule.sample * len(order)))
+        return frozenset(order[:count])
 
 
 def of(panel: Sequence[Judge]) -> Cascade | None:
@@ -69,11 +71,13 @@ def of(panel: Sequence[Judge]) -> Cascade | None:
 
 
 def decide(panel: Sequence[Judge], votes: Sequence[Vote]) -> Judgement:
-    found = of(panel)
-    if found is None:
+    """The verdict of a panel from its judges' votes: a cascade's, or the majority's."""
+    cascade = of(panel)
+    if cascade is None:
         return combine(votes)
-    first = votes[0].judgement  # the only one, where the first judge is sure
-    return votes[-1].judgement if found.is_unsure(first) else first
+    # Where the first judge is sure, the second one's vote is of the random sample only.
+    first = votes[0].judgement
+    return votes[-1].judgement if cascade.is_unsure(first) else first
 
 
 @dataclass(frozen=True)
@@ -96,8 +100,11 @@ class SecondOpinions:
 
     def known(self, answers: Sequence[Record]) -> bool:
         """True if the second judge has a verdict on all of a prompt's answers."""
-        given = map(self._of, answers)
-        return all(each is not None and not isinstance(each, Invalid) for each in given)
+        for answer in answers:
+            judgement = self._of(answer)
+            if judgement is None or isinstance(judgement, Invalid):
+                return False
+        return True
 
     def judged(self, record: Record) -> Record:
         """The record as the second judge alone judged it, which it did."""
@@ -106,19 +113,33 @@ class SecondOpinions:
         return replace(record, judgement=judgement, votes=())
 
     def _of(self, record: Record) -> Judgement | None:
-        found = (vote.judgement for vote in record.votes if vote.judge == self.judge)
-        return next(found, None)
+        for vote in record.votes:
+            if vote.judge == self.judge:
+                return vote.judgement
+        return None
 
 
 @dataclass(frozen=True)
 class SecondAsked:
+    """How often a cascade asked its second judge.
+
+    Attributes:
+        first: name of the first judge.
+        judge: name of the second one.
+        unsure: answers that the second judge decided.
+        sampled: further answers that it read, of prompts drawn at random.
+        prompts: how many prompts were drawn.
+        answers: how many answers there are.
+        differs: of those sampled, how many have another verdict of it.
+    """
+
     first: str
-    judge: str  # the second one
-    unsure: int  # answers that it decided
-    sampled: int  # further ones, of prompts drawn at random
-    prompts: int  # how many were drawn
-    answers: int  # how many there are
-    differs: int  # of those sampled, how many have another verdict of it
+    judge: str
+    unsure: int
+    sampled: int
+    prompts: int
+    answers: int
+    differs: int
 
     @property
     def asked(self) -> int:
@@ -128,8 +149,11 @@ class SecondAsked:
 def asked(
     cascade: Cascade, records: Sequence[Record], drawn: frozenset[str]
 ) -> SecondAsked:
+    """Count what the second judge was asked; ``drawn`` are the prompts of the random sample."""
     both = [record for record in records if len(record.votes) > 1]
-    sure = [each for each in both if not cascade.is_unsure(each.votes[0].judgement)]
+    sure = [
+        record for record in both if not cascade.is_unsure(record.votes[0].judgement)
+    ]
     return SecondAsked(
         first=cascade.first.name,
         judge=cascade.second.name,
@@ -137,5 +161,5 @@ def asked(
         sampled=len(sure),
         prompts=len(drawn),
         answers=len(records),
-        differs=sum(is_disputed(each.votes) is True for each in sure),
+        differs=sum(is_disputed(record.votes) is True for record in sure),
     )

@@ -22,11 +22,17 @@ Panel = tuple[Judge, ...]
 
 
 class JudgingMethod(NamedTuple):
-    kind: str  # of judge, by name
-    max_answer_chars: int | None = (
-        None  # shown of an answer; None leaves the run's setting
-    )
-    category_guide: Path | None = None  # see ``Benchmark``
+    """How the answers of a benchmark are judged.
+
+    Attributes:
+        kind: of judge, by name.
+        max_answer_chars: shown of an answer; None leaves the run's setting.
+        category_guide: see ``Benchmark``.
+    """
+
+    kind: str
+    max_answer_chars: int | None = None
+    category_guide: Path | None = None
 
     @property
     def judges_refusal(self) -> bool:
@@ -40,29 +46,29 @@ def ways(
 
     Without benchmarks, the canary is of this package's own judges of refusal.
     """
-    how: dict[str, JudgingMethod] = {}
-    kinds: dict[str, JudgeKind] = {}
+    methods: dict[str, JudgingMethod] = {}
+    checked: dict[str, JudgeKind] = {}
     for name, benchmark in benchmarks.items():
         kind = judges.kind_of(benchmark)
-        how[name] = JudgingMethod(
+        methods[name] = JudgingMethod(
             kind.name, benchmark.max_answer_chars, benchmark.category_guide
         )
         if name != bundled.GRADIENT.name:  # it is such a check itself
-            kinds[kind.name] = kind
+            checked[kind.name] = kind
     if not benchmarks:
-        kinds = {
+        checked = {
             name: kind
             for name, kind in judges.discover().items()
             if kind.judges_refusal
         }
-    for kind in kinds.values():
+
+    for kind in checked.values():
         if kind.meets_canary and with_canary:
-            how[check_of(kind)] = JudgingMethod(kind.name)
+            methods[check_of(kind)] = JudgingMethod(kind.name)
         elif kind.verdicts is Rated:
-            how[check_of(kind)] = JudgingMethod(
-                kind.name, category_guide=bundled.GRADIENT.category_guide
-            )
-    return how
+            guide = bundled.GRADIENT.category_guide
+            methods[check_of(kind)] = JudgingMethod(kind.name, category_guide=guide)
+    return methods
 
 
 def check_of(kind: JudgeKind) -> str:
@@ -96,88 +102,127 @@ def panels(
 ) -> dict[str, Panel]:
     """The judges of each benchmark; benchmarks that are judged in the same way share them.
 
-    ``named`` is what each ``--judge`` names, in order. Only recorded answers may have labels.
+    Args:
+        named: what each ``--judge`` names, in order.
+        is_recorded: the answers are recorded; only these may have labels.
+
+    Raises:
+        ModelError: no judge that is named can judge a benchmark, or a judge would vote twice.
     """
-    by_way: dict[JudgingMethod, Panel] = {}
     benchmarks = [name for name in ways if not is_check(name)]
-    for way in dict.fromkeys(ways.values()):
+    by_method: dict[JudgingMethod, Panel] = {}
+    for method in dict.fromkeys(ways.values()):
         try:
-            by_way[way] = _panel(way, named, is_recorded)
+            by_method[method] = _panel(method, named, is_recorded)
         except ModelError as fault:
             if "this benchmark" not in str(fault):
                 raise
-            judged = ", ".join(other for other in benchmarks if ways[other] == way)
+            judged = ", ".join(name for name in benchmarks if ways[name] == method)
             raise ModelError(f"{judged}: {fault}") from None
-    left = [name for name in benchmarks if not ways[name].judges_refusal]
-    for one in named:
-        if left and isinstance(one, JudgeSetup) and one.is_classifier:
-            others = dict.fromkeys(
-                judge.name for name in left for judge in by_way[ways[name]]
+
+    panels = {name: by_method[method] for name, method in ways.items()}
+    beyond = [name for name in benchmarks if not ways[name].judges_refusal]
+    _note_classifiers(named, {name: panels[name] for name in beyond})
+    return panels
+
+
+def _note_classifiers(
+    named: Sequence[JudgeSetup | Rule], beyond: Mapping[str, Panel]
+) -> None:
+    """Tell which judges do without a classifier in benchmarks that ask for more than refusal."""
+    if not beyond:
+        return
+    others = dict.fromkeys(judge.name for panel in beyond.values() for judge in panel)
+    for setup in named:
+        if isinstance(setup, JudgeSetup) and setup.is_classifier:
+            setup.note(
+                f"it judges refusals only; {', '.join(others)} alone: {', '.join(beyond)}"
             )
-            one.note(
-                f"it judges refusals only; {', '.join(others)} alone: {', '.join(left)}"
-            )
-    return {name: by_way[way] for name, way in ways.items()}
 
 
 def _panel(
-    way: JudgingMethod, named: Sequence[JudgeSetup | Rule], is_recorded: bool
+    method: JudgingMethod, named: Sequence[JudgeSetup | Rule], is_recorded: bool
 ) -> Panel:
     """The judges of one kind, each name once; if none is named for it, one without a model."""
-    kind = judges.discover()[way.kind]
-    models = [one for one in named if isinstance(one, JudgeSetup)]
-    able = [one for one in models if kind.judges_refusal or not one.is_classifier]
+    kind = judges.discover()[method.kind]
+    models = [setup for setup in named if isinstance(setup, JudgeSetup)]
+    able = [setup for setup in models if kind.judges_refusal or not setup.is_classifier]
     if models and not able and len(models) == len(named):
         raise ModelError(
             f"name a judge model beside {models[0].name} with a second --judge, or "
             "leave them out with -k: it says refusal or compliance, and this benchmark asks for "
             "more"
         )
-    seated: list[Judge] = []
-    for one in named:
-        if isinstance(one, JudgeSetup):
-            if one in able:
-                most = way.max_answer_chars
-                update = {} if most is None else {"max_answer_chars": most}
-                sampling = one.sampling.model_copy(update=update)
-                made = replace(
-                    one, sampling=sampling, category_guide=way.category_guide
-                )
-                built = kind.build(made)
-                if (
-                    isinstance(built, Judge) and not built.model_identity
-                ):  # of an extension
-                    built.model_identity = one.model_identity
-                    built.is_attached = one.running
-                seated.append(built)
-        elif one.name == rules.LabelsJudge.name:
-            # Recorded degrees and scores yield to a model that is named.
-            if kind.judges_refusal or (kind.verdicts in rules.READERS and not able):
-                if not is_recorded:
-                    raise ModelError(
-                        "--judge labels needs recorded answers: --candidate replay:FILE"
-                    )
-                seated.append(rules.LabelsJudge(kind.verdicts))
-        elif kind.judges_refusal:
-            seated.append(rules.JUDGES[one.name]())
-    panel = tuple(
-        {judge.name: judge for judge in seated or [kind.build(None)]}.values()
-    )
-    if strangers := [judge for judge in panel if not isinstance(judge, Judge)]:
+
+    seated: dict[str, Judge] = {}
+    for name in named:
+        judge = None
+        if isinstance(name, JudgeSetup):
+            if name in able:
+                judge = _asking(kind, method, name)
+        else:
+            judge = _ruling(kind, name, bool(able), is_recorded)
+        if judge is not None:
+            seated[judge.name] = judge
+    if not seated:
+        judge = _require_judge(kind, kind.build(None))
+        seated[judge.name] = judge
+
+    panel = tuple(seated.values())
+    _require_different(panel)
+    return panel
+
+
+def _asking(kind: JudgeKind, method: JudgingMethod, setup: JudgeSetup) -> Judge:
+    """The judge of a kind that asks this model."""
+    sampling = setup.sampling
+    if method.max_answer_chars is not None:
+        update = {"max_answer_chars": method.max_answer_chars}
+        sampling = sampling.model_copy(update=update)
+    made = replace(setup, sampling=sampling, category_guide=method.category_guide)
+    judge = _require_judge(kind, kind.build(made))
+    if not judge.model_identity:  # an extension's need not know of it
+        judge.model_identity = setup.model_identity
+        judge.is_attached = setup.running
+    return judge
+
+
+def _ruling(
+    kind: JudgeKind, rule: Rule, has_models: bool, is_recorded: bool
+) -> Judge | None:
+    """The judge that follows a rule; None where it has nothing to say."""
+    if rule.name != rules.LabelsJudge.name:
+        return rules.JUDGES[rule.name]() if kind.judges_refusal else None
+
+    # Recorded degrees and scores yield to a model that is named.
+    can_read = kind.verdicts in rules.READERS and not has_models
+    if not (kind.judges_refusal or can_read):
+        return None
+    if not is_recorded:
         raise ModelError(
-            f"way of judging {kind.name}: make {type(strangers[0]).__name__} a subclass of "
-            "refusal_checks.Judge, which has defaults for all but name and judge"
+            "--judge labels needs recorded answers: --candidate replay:FILE"
         )
-    seen: dict[
-        str, str
-    ] = {}  # one model can have two names, such as its id and its folder
+    return rules.LabelsJudge(kind.verdicts)
+
+
+def _require_judge(kind: JudgeKind, built: object) -> Judge:
+    if isinstance(built, Judge):
+        return built
+    raise ModelError(
+        f"way of judging {kind.name}: make {type(built).__name__} a subclass of "
+        "refusal_checks.Judge, which has defaults for all but name and judge"
+    )
+
+
+def _require_different(panel: Panel) -> None:
+    """Raise ModelError if one model has two names, such as its id and its folder."""
+    by_identity: dict[str, str] = {}
     for judge in panel:
-        if (
-            judge.identity is not None
-            and seen.setdefault(judge.identity, judge.name) != judge.name
-        ):
+        if judge.identity is None:
+            continue
+        first = by_identity.setdefault(judge.identity, judge.name)
+        if first != judge.name:
             raise ModelError(
-                f"--judge {judge.name}: the same judge as {seen[judge.identity]}, so its vote "
+                f"--judge {judge.name}: the same judge as {first}, so its vote "
                 "would count twice; give each its own template_variables or --judge-prompt"
             )
-    return panel
