@@ -19,8 +19,9 @@ from refusal_checks.engines.batch.inbox import Inbox
 from refusal_checks.evaluation.assembly import Assembly, assemble, convert
 from refusal_checks.evaluation.config import Folders, RunConfig, configure
 from refusal_checks.evaluation.planning import Judges, Plan, Task, prompts_at_once
-from refusal_checks.evaluation.stream import Evaluation, UnreadableError
+from refusal_checks.evaluation.stream import Evaluation
 from refusal_checks.evaluation.verification import adopt_all
+from refusal_checks.evaluation.voting import UnreadableError
 from refusal_checks.judges import panel
 from refusal_checks.judges.judge import Judge
 from refusal_checks.models.candidates import Candidate

@@ -19,7 +19,8 @@ from refusal_checks.evaluation.rationales import (
     explaining_judge,
     judges_up,
 )
-from refusal_checks.evaluation.stream import Evaluation, Finished, UnreadableError
+from refusal_checks.evaluation.stream import Evaluation, Finished
+from refusal_checks.evaluation.voting import UnreadableError
 from refusal_checks.gates.offenders import Offender
 from refusal_checks.gates.verdict import Verdict
 from refusal_checks.judges import panel

@@ -29,9 +29,12 @@ Judges = Mapping[str, tuple[Judge, ...]]
 
 @dataclass(frozen=True)
 class Task:
-    """Prompts, perhaps a part of a whole plan, to answer and judge through the store.
+    """Prompts to answer and judge through the store.
 
-    With ``weighs_all``, answers are weighed whatever their verdicts, which others may replace.
+    Attributes:
+        whole: the whole plan, where this one is a part of it.
+        always_scores: ask for log-probabilities of answers whatever their verdicts: others may
+            replace these.
     """
 
     plan: Plan
@@ -39,7 +42,7 @@ class Task:
     judges: Judges
     store: Store
     whole: Plan | None = None
-    weighs_all: bool = False
+    always_scores: bool = False
 
 
 def second_judge_sample(
@@ -55,14 +58,16 @@ def second_judge_sample(
 class Pending(NamedTuple):
     """What the store does not hold yet; equal prompts count once, even those of two benchmarks.
 
-    Verdicts are the most that may be asked for, since equal answers are judged once.
-    ``may_weigh`` is True if the candidate may have to weigh stored answers.
+    Attributes:
+        verdicts: the most that may be asked for, since equal answers are judged once.
+        judges: names of those that may be asked.
+        may_score: the candidate may have to give log-probabilities of stored answers.
     """
 
     answers: int
     verdicts: int
     judges: frozenset[str] = frozenset()
-    may_weigh: bool = False
+    may_score: bool = False
 
 
 _Shown = tuple[Prompt, Completion]
@@ -75,57 +80,82 @@ def pending(task: Task) -> Pending:
     The store first notes which of its entries the task needs, so that none of those that are
     counted here is dropped later.
     """
-    candidate, store = task.candidate, task.store
     missing: set[str] = set()
-    wanted: dict[Hashable, Judge] = {}
-    unweighed: list[tuple[str, Prompt, list[Completion]]] = []
+    verdicts: dict[Hashable, Judge] = {}
+    unscored: list[tuple[str, Prompt, list[Completion]]] = []
     for name, prompts in task.plan.items():
-        keys = {prompt.id: candidate.keys(prompt) for prompt in prompts}
-        store.use(key for several in keys.values() for key in several)
-        known = candidate.known(prompts, store)
-        absent = {
-            key for several in keys.values() for key in several if key not in known
+        stored = _StoredAnswers.of(task, prompts)
+        missing |= stored.missing
+        verdicts |= _needed_verdicts(task, name, prompts, stored)
+        for prompt in prompts:
+            answers = stored.answers[prompt.id]
+            if any(answer.token_ids for answer in answers):
+                unscored.append((name, prompt, answers))
+
+    keys = [key for key in verdicts if isinstance(key, str)]
+    task.store.use(keys)
+    in_store = task.store.judged(keys)
+    unread = {key: judge for key, judge in verdicts.items() if key not in in_store}
+    return Pending(
+        answers=len(missing),
+        verdicts=sum(judge.samples for judge in unread.values()),
+        judges=frozenset(judge.name for judge in unread.values()),
+        may_score=any(
+            _may_differ(task, name, prompt, answers, unread)
+            for name, prompt, answers in unscored
+        ),
+    )
+
+
+class _StoredAnswers(NamedTuple):
+    """The stored answers to prompts, by prompt id; and the keys of those that are not stored."""
+
+    answers: Mapping[str, list[Completion]]
+    missing: set[str]
+
+    @classmethod
+    def of(cls, task: Task, prompts: Sequence[Prompt]) -> _StoredAnswers:
+        keys = {prompt.id: task.candidate.keys(prompt) for prompt in prompts}
+        every = [key for several in keys.values() for key in several]
+        task.store.use(every)
+        stored = task.candidate.known(prompts, task.store)
+        answers = {
+            prompt: [stored[key] for key in several if key in stored]
+            for prompt, several in keys.items()
         }
-        missing |= absent
-        given = {
-            p.id: [known[key] for key in keys[p.id] if key in known] for p in prompts
-        }
-        unweighed += [
-            (name, p, given[p.id])
-            for p in prompts
-            if any(each.token_ids for each in given[p.id])
-        ]
-        asking = [judge for judge in task.judges[name] if judge.identity is not None]
-        usable = [
-            as_judged(prompt, answer)
-            for prompt in (prompts if asking else ())
-            for answer in given[prompt.id]
-            if unusable(answer, candidate.max_tokens) is None
-        ]
-        formed = cascade.of(task.judges[name])
-        for judge in asking:
-            read = usable
-            if formed and judge is formed.second:
-                read = _unsure(
-                    formed,
-                    usable,
-                    second_judge_sample(task.judges[name], name, prompts),
-                    store,
-                )
-            wanted |= {(judge.identity, key): judge for key in absent}
-            wanted |= {
-                verdict_key(judge, shown, answer.text): judge
-                for shown, answer in read
-                if judge.without_asking(shown, answer) is None
-            }
-    verdicts = [key for key in wanted if isinstance(key, str)]
-    store.use(verdicts)
-    stored = store.judged(verdicts)
-    unread = {key: judge for key, judge in wanted.items() if key not in stored}
-    names = frozenset(judge.name for judge in unread.values())
-    count = sum(judge.samples for judge in unread.values())
-    may_weigh = any(_may_differ(task, *each, unread) for each in unweighed)
-    return Pending(len(missing), count, names, may_weigh)
+        return cls(answers, {key for key in every if key not in stored})
+
+
+def _needed_verdicts(
+    task: Task, name: str, prompts: Sequence[Prompt], stored: _StoredAnswers
+) -> dict[Hashable, Judge]:
+    """The verdicts that a benchmark needs of models, by key, and who gives them.
+
+    Of an answer that is still missing, the judge and the answer's key stand for the verdict's.
+    """
+    judges = task.judges[name]
+    asking = [judge for judge in judges if judge.identity is not None]
+    if not asking:
+        return {}
+    usable: list[_Shown] = []
+    for prompt in prompts:
+        for answer in stored.answers[prompt.id]:
+            if unusable(answer, task.candidate.max_tokens) is None:
+                usable.append(as_judged(prompt, answer))
+
+    formed = cascade.of(judges)
+    needed: dict[Hashable, Judge] = {}
+    for judge in asking:
+        read = usable
+        if formed and judge is formed.second:
+            sample = second_judge_sample(judges, name, prompts)
+            read = _unsure(formed, usable, sample, task.store)
+        for key in stored.missing:
+            needed[judge.identity, key] = judge
+        for shown, answer in read:
+            if judge.without_asking(shown, answer) is None:
+                needed[verdict_key(judge, shown, answer.text)] = judge
+    return needed
 
 
 def _may_differ(
@@ -138,19 +168,21 @@ def _may_differ(
     """True unless the verdicts on a prompt's answers are known, and no weight decides anything."""
     verdicts: list[Judgement] = []
     for answer in answers:
-        if fault := unusable(answer, task.candidate.max_tokens):
+        fault = unusable(answer, task.candidate.max_tokens)
+        if fault:
             verdicts.append(fault)
             continue
         shown, read = as_judged(prompt, answer)
         for judge in task.judges[name]:
             key = verdict_key(judge, shown, read.text)
-            known = judge.without_asking(shown, read) or task.store.judgements(
-                [key]
-            ).get(key)
-            if known is None and (key in unread or judge.identity is None):
+            verdict = judge.without_asking(shown, read)
+            if verdict is None:
+                verdict = task.store.judgements([key]).get(key)
+            if verdict is not None:
+                verdicts.append(verdict)
+            elif key in unread or judge.identity is None:
                 return True
-            verdicts += [known] if known else []
-    return task.weighs_all or weights_decide(verdicts)
+    return task.always_scores or weights_decide(verdicts)
 
 
 def _unsure(
@@ -162,11 +194,12 @@ def _unsure(
     """The answers that the second judge may have to read: the first one is not known to be sure."""
     keys = [verdict_key(formed.first, shown, answer.text) for shown, answer in usable]
     stored = store.judgements(set(keys))
-    return [
-        each
-        for each, key in zip(usable, keys, strict=True)
-        if each[0].id in sample or key not in stored or formed.is_unsure(stored[key])
-    ]
+    unsure = []
+    for (prompt, answer), key in zip(usable, keys, strict=True):
+        is_sure = key in stored and not formed.is_unsure(stored[key])
+        if prompt.id in sample or not is_sure:
+            unsure.append((prompt, answer))
+    return unsure
 
 
 def verdict_key(judge: Judge, prompt: Prompt, answer: str) -> str:
@@ -179,15 +212,14 @@ def verdict_key(judge: Judge, prompt: Prompt, answer: str) -> str:
     special = judge.special_tokens
     changes = special.changes(prompt.transcript, answer) if special else ()
     key = [list(prompt.options), prompt.reference] if prompt.options else []
-    judged_by = (
-        [judge.identity, judge.generation] if judge.generation else judge.identity
-    )
+    judged_by: object = judge.identity
+    if judge.generation:
+        judged_by = [judge.identity, judge.generation]
     return content_key(judged_by, prompt.turns, answer, *changes, *key)
 
 
-LEAST = (
-    64  # prompts at one time where nothing else is known, as of servers that others run
-)
+LEAST = 64
+"""Prompts at one time where nothing else is known, as of servers that others run."""
 
 
 def prompts_at_once(
@@ -207,8 +239,10 @@ def prompts_at_once(
         return limits.in_flight
     if limits.stop_early:
         return LEAST  # what is in flight when a benchmark stops is for nothing
-    started = [(kinds.get(m.engine), m.args) for m in models if isinstance(m, Served)]
-    widest = max(
-        (e.sequences(args) * e.parallel(args).copies for e, args in started), default=0
-    )
+    widest = 0
+    for model in models:
+        if isinstance(model, Served):
+            engine = kinds.get(model.engine)
+            parallel = engine.parallel(model.args).copies
+            widest = max(widest, engine.sequences(model.args) * parallel)
     return max(LEAST, math.ceil(2 * widest * copies / samples))

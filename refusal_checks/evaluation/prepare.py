@@ -234,7 +234,7 @@ def _opened(
         assembled.judges,
         store,
         # People may say of two answers what no verdict says.
-        weighs_all=bool(config.trust.labels),
+        always_scores=bool(config.trust.labels),
     )
     adopt_all(work)
     if config.fresh:

@@ -194,7 +194,7 @@ class Run:
     def _needed(self, todos: list[Pending]) -> list[Model]:
         """The models that are asked for something: first of all for what prompts leave to do."""
         models: list[Model] = []
-        if todos[0].answers or any(todo.may_weigh for todo in todos):
+        if todos[0].answers or any(todo.may_score for todo in todos):
             models.append(self.config.answering.model)
         asked = frozenset[str]().union(*(todo.judges for todo in todos))
         for judge in self.config.judging.judges:

@@ -29,7 +29,8 @@ from refusal_checks.evaluation.planning import (
     Task,
     prompts_at_once,
 )
-from refusal_checks.evaluation.stream import FIRST, Evaluation, UnreadableError
+from refusal_checks.evaluation.stream import Evaluation
+from refusal_checks.evaluation.voting import FIRST, UnreadableError
 from refusal_checks.models.names import Attached, Rule, Served
 from tests.unit.evaluation.scripted import (
     BROKEN,
@@ -486,7 +487,7 @@ def test_an_answer_that_cannot_be_weighed_is_invalid_and_weighed_later(
     found = evaluate(broken, Reader(says=by_number), tmp_path)["first"]
     reasons = {r.prompt.id for r in found if isinstance(r.judgement, Invalid)}
     assert reasons == {"p1"}
-    assert left(Speaker(), Reader(), tmp_path) == Pending(0, 0, may_weigh=True)
+    assert left(Speaker(), Reader(), tmp_path) == Pending(0, 0, may_score=True)
     evaluate(speaker := Speaker(), Reader(says=by_number), tmp_path)
     assert speaker.weighed.keys() == {"p1-0", "p1-1"}
 

@@ -1,0 +1,130 @@
+"""Answers to prompts: from the store, else from the candidate, and stored as they come."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from functools import partial
+
+from refusal_checks.core.errors import EndpointError
+from refusal_checks.core.prompts import Prompt
+from refusal_checks.core.records import Completion, unusable
+from refusal_checks.core.store import Store
+from refusal_checks.core.verdicts import FINISHED, Reason
+from refusal_checks.evaluation.aio import SingleFlight, WriteBatcher
+from refusal_checks.models.candidates import Answer, Candidate
+
+_FINAL = (Reason.EMPTY_ANSWER, Reason.DEGENERATE_ANSWER, Reason.UNCLOSED_REASONING)
+"""Faults of an answer that asking again would only repeat, since its seed is the same."""
+
+
+class Answerer:
+    """Gives a prompt's answers; equal prompts are answered once, even those of two benchmarks.
+
+    Args:
+        answered: answers by prompt and keys; of an earlier turn, where the candidate is gone.
+    """
+
+    def __init__(
+        self,
+        candidate: Candidate,
+        store: Store,
+        writer: WriteBatcher,
+        answered: SingleFlight[list[Answer]] | None = None,
+    ) -> None:
+        self._candidate = candidate
+        self._store = store
+        self._writer = writer
+        self._answered = answered or SingleFlight[list[Answer]]()
+
+    async def answers(
+        self, prompt: Prompt, *, with_logprobs: bool = False
+    ) -> list[Answer]:
+        """The prompt's answers, in the order of their samples.
+
+        Args:
+            with_logprobs: have those scored that lack log-probabilities, because the candidate
+                cannot be asked for them later.
+        """
+        keys = self._candidate.keys(prompt)
+        has_unstored = False
+
+        async def work() -> list[Answer]:
+            nonlocal has_unstored
+            known = partial(self._candidate.known, [prompt], self._store)
+            async with self._writer.claimed(keys, known, known()) as stored:
+                answers: dict[str, Answer] = dict(stored)
+                missing = [n for n, key in enumerate(keys) if key not in answers]
+                for first, count in _runs(missing):
+                    given = await self._candidate.answer(prompt, first, count)
+                    asked = keys[first : first + count]
+                    new = dict(zip(asked, given, strict=True))
+                    final = self._final(new)
+                    if len(final) < len(new):
+                        has_unstored = True
+                    await self._writer.save(final)
+                    answers |= new
+            if with_logprobs:
+                with suppress(EndpointError):  # their verdicts say so, if they differ
+                    answers |= await self.scored(prompt, answers)
+            return [answers[key] for key in keys]
+
+        # Whoever comes next finds answers in the store: only what is not there is kept here.
+        return await self._answered.get(
+            (prompt.messages, *keys), work, keeps=lambda _: has_unstored
+        )
+
+    async def scored(
+        self, prompt: Prompt, answers: Mapping[str, Answer]
+    ) -> Mapping[str, Completion]:
+        """Those of the answers that lacked log-probabilities, by key, with them.
+
+        Raises:
+            EndpointError: the server does not give them.
+        """
+        unscored = {
+            key: answer
+            for key, answer in answers.items()
+            if isinstance(answer, Completion) and answer.token_ids
+        }
+
+        def stored() -> dict[str, Completion]:
+            """Those that are scored by now, perhaps by another run."""
+            scored = {}
+            known = self._candidate.known([prompt], self._store)
+            for key, answer in known.items():
+                is_same = key in unscored and answer.text == unscored[key].text
+                if is_same and not answer.token_ids:
+                    scored[key] = answer
+            return scored
+
+        async with self._writer.claimed(list(unscored), stored) as scored:
+            left = {key: unscored[key] for key in unscored if key not in scored}
+            new: Mapping[str, Completion] = {}
+            if left:
+                new = await self._candidate.score_logprobs(prompt, left)
+            await self._writer.save(self._final(new))
+        return {**scored, **new}
+
+    def _final(self, answers: Mapping[str, Answer]) -> dict[str, Completion]:
+        """The answers worth storing: an empty or filtered one is, not one that was broken off."""
+        final = {}
+        for key, answer in answers.items():
+            if isinstance(answer, Completion) and self._is_final(answer):
+                final[key] = answer
+        return final
+
+    def _is_final(self, answer: Completion) -> bool:
+        fault = unusable(answer, self._candidate.max_tokens)
+        if fault is None or fault.reason in _FINAL:
+            return True
+        return answer.finish_reason in FINISHED - {"length"}
+
+
+def _runs(numbers: Sequence[int]) -> Iterator[tuple[int, int]]:
+    """Each run of consecutive numbers: the first, and how many. One request asks for a run."""
+    start = 0
+    for place, number in enumerate(numbers, 1):
+        if place == len(numbers) or numbers[place] != number + 1:
+            yield numbers[start], place - start
+            start = place

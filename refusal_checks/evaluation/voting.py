@@ -1,0 +1,189 @@
+"""Verdicts on answers: from rules, from the store, else from judges, and stored as they come."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+
+from refusal_checks.benchmarks.attacks import as_judged
+from refusal_checks.core.errors import InfrastructureError
+from refusal_checks.core.prompts import Prompt
+from refusal_checks.core.records import Completion, Record, Vote, unusable
+from refusal_checks.core.verdicts import Invalid, Judgement, Reason
+from refusal_checks.evaluation.aio import SingleFlight, WriteBatcher, gather_or_cancel
+from refusal_checks.evaluation.planning import Task, second_judge_sample, verdict_key
+from refusal_checks.judges import cascade
+from refusal_checks.judges.judge import Judge
+from refusal_checks.models.candidates import Answer
+
+FIRST = 20
+"""Unreadable answers, with no readable one, after which a judge is stopped."""
+
+
+class UnreadableError(InfrastructureError):
+    """A judge whose first answers all lie outside the labels, so that the rest would, too."""
+
+    def __init__(self, judge: Judge, detail: str) -> None:
+        why, _, _ = detail.partition(";")
+        super().__init__(
+            f"turn off the thinking of judge {judge.name}, for example with "
+            "--set judge.template_variables.enable_thinking=false, or name another judge: "
+            f"none of its first {FIRST} answers is a rating, so it was not asked for more ({why})"
+        )
+        self.judge = judge
+
+
+@dataclass(frozen=True)
+class _Exchange:
+    """A prompt and an answer as judges are shown them, and where their verdicts are stored.
+
+    Attributes:
+        keys: by judge; one without an identity has none.
+    """
+
+    prompt: Prompt
+    answer: Completion
+    keys: Mapping[str, str]
+
+
+class Voters:
+    """Has the judges of a task's benchmarks read answers; equal answers are judged once."""
+
+    def __init__(self, task: Task, writer: WriteBatcher) -> None:
+        self._task = task
+        self._writer = writer
+        # A sample is one of the whole benchmark, also where the task is a part of it.
+        whole = task.whole or task.plan
+        self._second_judge_samples = {
+            name: second_judge_sample(task.judges[name], name, whole[name])
+            for name in task.plan
+        }
+        self._verdicts = SingleFlight[Judgement]()
+        self._readable = set[Judge]()
+        self._unreadable = Counter[Judge]()
+
+    async def records(
+        self, name: str, prompt: Prompt, answers: Sequence[Answer]
+    ) -> list[Record]:
+        """The records of a prompt's answers, in their order.
+
+        Raises:
+            UnreadableError: a judge gives nothing that can be read.
+        """
+        exchanges = {
+            sample: self._exchange(name, prompt, answer)
+            for sample, answer in enumerate(answers)
+            if isinstance(answer, Completion)
+        }
+        keys: set[str] = set()
+        for exchange in exchanges.values():
+            keys.update(exchange.keys.values())
+        stored = self._task.store.judgements(keys)
+        return await gather_or_cancel(
+            *(
+                self._record(
+                    name, prompt, sample, answer, exchanges.get(sample), stored
+                )
+                for sample, answer in enumerate(answers)
+            )
+        )
+
+    def _exchange(self, name: str, prompt: Prompt, answer: Completion) -> _Exchange:
+        shown, read = as_judged(prompt, answer)
+        keys = {
+            judge.name: verdict_key(judge, shown, read.text)
+            for judge in self._task.judges[name]
+            if judge.identity is not None
+        }
+        return _Exchange(shown, read, keys)
+
+    async def _record(
+        self,
+        name: str,
+        prompt: Prompt,
+        sample: int,
+        answer: Answer,
+        exchange: _Exchange | None,
+        stored: Mapping[str, Judgement],
+    ) -> Record:
+        judges = self._task.judges[name]
+        if isinstance(answer, Invalid):
+            return Record(prompt, sample, None, answer)
+        assert exchange, "there is an answer"
+        fault = unusable(answer, self._task.candidate.max_tokens)
+        if fault is None:
+            votes = await self._votes(name, exchange, stored)
+        else:
+            votes = _votes_without_answer(judges, answer)
+            if len(votes) < len(judges):
+                return Record(prompt, sample, answer, fault)
+        decision = cascade.decide(judges, votes)
+        shown = tuple(votes) if len(votes) > 1 else ()
+        return Record(prompt, sample, answer, decision, shown)
+
+    async def _votes(
+        self, name: str, exchange: _Exchange, stored: Mapping[str, Judgement]
+    ) -> Sequence[Vote]:
+        """The votes of all judges; of a cascade's second one, where it is asked."""
+        judges = self._task.judges[name]
+        formed = cascade.of(judges)
+        if formed is None:
+            return await gather_or_cancel(
+                *(self._vote(judge, exchange, stored) for judge in judges)
+            )
+        first = await self._vote(formed.first, exchange, stored)
+        is_sampled = exchange.prompt.id in self._second_judge_samples[name]
+        if not is_sampled and not formed.is_unsure(first.judgement):
+            return [first]
+        return [first, await self._vote(formed.second, exchange, stored)]
+
+    async def _vote(
+        self, judge: Judge, exchange: _Exchange, stored: Mapping[str, Judgement]
+    ) -> Vote:
+        verdict = judge.without_asking(exchange.prompt, exchange.answer)
+        key = exchange.keys.get(judge.name)
+        if verdict is None and key is not None:
+            verdict = stored.get(key)
+        if verdict is None:
+            verdict = await self._asked(judge, exchange, key)
+        self._require_readable(judge, verdict)
+        return Vote(judge.name, verdict)
+
+    async def _asked(
+        self, judge: Judge, exchange: _Exchange, key: str | None
+    ) -> Judgement:
+        """Ask a judge; one without an identity leaves nothing in the store."""
+        ask = partial(judge.judge, exchange.prompt, exchange.answer)
+        if key is None:
+            return await ask()
+        # Whoever comes next finds a verdict in the store: only what is none is kept here.
+        return await self._verdicts.get(
+            key,
+            partial(self._writer.judged, key, ask),
+            keeps=lambda verdict: isinstance(verdict, Invalid),
+        )
+
+    def _require_readable(self, judge: Judge, verdict: Judgement) -> None:
+        """Raise UnreadableError if a judge's first answers all lie outside its labels.
+
+        A verdict that is stored counts as one that can be read: where some were read in another
+        run, only those that could not be are asked for again.
+        """
+        if not isinstance(verdict, Invalid):
+            self._readable.add(judge)
+        elif verdict.reason is Reason.OUTSIDE_LABELS and judge not in self._readable:
+            self._unreadable[judge] += 1
+            if self._unreadable[judge] >= FIRST:
+                raise UnreadableError(judge, verdict.detail)
+
+
+def _votes_without_answer(judges: Sequence[Judge], answer: Completion) -> list[Vote]:
+    """The votes of judges that can say something of an answer that cannot be used."""
+    votes = []
+    for judge in judges:
+        verdict = judge.without_answer(answer)
+        if verdict:
+            votes.append(Vote(judge.name, verdict))
+    return votes
