@@ -25,9 +25,8 @@ from refusal_checks.models.client.server_errors import PromptTooLongError
 if TYPE_CHECKING:
     from refusal_checks.models.client.client import RequestParams
 
-VERSION = (
-    1  # part of a judge's identity: raise it when the requests or the retry change
-)
+VERSION = 1
+"""Part of a judge's identity: raise it when the requests or the retry change."""
 
 RETRY_TEMPERATURE = 0.7
 """Minimum temperature of the second attempt: a greedy judge would only repeat itself."""
@@ -112,39 +111,46 @@ _CUT = "finish reason length"
 
 def ran_out(judgement: Judgement) -> bool:
     """True if a verdict did not end within the tokens that it may have."""
-    if (
-        not isinstance(judgement, Invalid)
-        or judgement.reason is not Reason.UNFINISHED_VERDICT
-    ):
+    if not isinstance(judgement, Invalid):
         return False
-    said, _, _ = judgement.detail.partition(
-        ": "
-    )  # what follows is the judge's own text
-    return said.endswith(_CUT)
+    if judgement.reason is not Reason.UNFINISHED_VERDICT:
+        return False
+    # What follows the colon is the judge's own text.
+    why, _, _ = judgement.detail.partition(": ")
+    return why.endswith(_CUT)
 
 
 @dataclass(frozen=True)
 class Reading:
-    # By each format that a template may declare: the parser, and the JSON schema if there is one.
+    """How a judge's output is read.
+
+    Attributes:
+        formats: by each format that a template may declare, the parser, and the JSON schema if
+            there is one.
+        version: part of the judge's identity; raise it when a parser changes.
+        stricter: a schema that also forbids what the parser refuses. It is asked for first, and no
+            part of the identity; servers that refuse it get the format's own.
+        alone: the reading of a verdict without reasons; None if there is no such way.
+        terse: formats that have no reasons.
+    """
+
     formats: Mapping[str, tuple[Callable[[str], Judgement], Mapping[str, Any] | None]]
-    version: int  # part of the judge's identity: raise it when a parser changes
-    # A schema that also forbids what the parser refuses. It is asked for first, and no part of the
-    # identity; servers that refuse it get the format's own.
+    version: int
     stricter: Mapping[str, Any] | None = None
-    alone: Reading | None = (
-        None  # of a verdict without reasons; None if there is no such way
-    )
-    terse: frozenset[str] = frozenset()  # formats that have no reasons
+    alone: Reading | None = None
+    terse: frozenset[str] = frozenset()
 
 
 def _expected(schema: Mapping[str, Any] | None) -> str:
     """The object that a schema asks for, in words; empty without one."""
-    words = []
+    fields = []
     for name, field in (schema or {}).get("properties", {}).items():
+        value = "..."
         choices = field.get("enum", ())
-        few = " or ".join(map(json.dumps, choices)) if len(choices) <= 2 else ""
-        words.append(f"{json.dumps(name)}: {few or '...'}")
-    return f"{{{', '.join(words)}}}" if words else ""
+        if 0 < len(choices) <= 2:
+            value = " or ".join(map(json.dumps, choices))
+        fields.append(f"{json.dumps(name)}: {value}")
+    return f"{{{', '.join(fields)}}}" if fields else ""
 
 
 class StructuredJudge(ModelJudge):
@@ -164,9 +170,8 @@ class StructuredJudge(ModelJudge):
         reading: Reading,
         reasoned: Judge | None = None,
     ) -> None:
-        from refusal_checks.models.client.client import (
-            RequestParams,
-        )  # HTTP: not for collection
+        # HTTP, which collection need not import.
+        from refusal_checks.models.client.client import RequestParams
 
         sampling = setup.sampling
         self._parse, self._schema = reading.formats[prompt.format]
@@ -183,38 +188,39 @@ class StructuredJudge(ModelJudge):
         self._note = setup.note
         strictest = self._schema and (reading.stricter or self._schema)
         self._params = RequestParams.of(sampling, schema=strictest, seed=self._seeds[0])
-        self._note_missing(
-            ["structured_outputs"] * (self._schema is not None)
-            + ["top_k"] * bool(sampling.top_k)
-            + ["seed"] * (sampling.samples > 1)
-        )
+        needed = []
+        if self._schema is not None:
+            needed.append("structured_outputs")
+        if sampling.top_k:
+            needed.append("top_k")
+        if sampling.samples > 1:
+            needed.append("seed")
+        self._note_missing(needed)
 
     async def ask(self, prompt: Prompt, answer: str) -> tuple[Judgement, int]:
         messages = self._prompt.messages(
             prompt, answer, self._limit, self.special_tokens
         )
+        cut = left_out(answer, self._limit)
         if self.samples == 1:  # the usual case, without a further task
-            verdict = await self._drawn(messages, self._seeds[0])
-        else:
-            drawn = await asyncio.gather(
-                *(self._drawn(messages, seed) for seed in self._seeds)
-            )
-            verdict = average(drawn)
-        return verdict, left_out(answer, self._limit)
-
-    async def _drawn(self, messages: Sequence[Message], seed: int) -> Judgement:
-        """One verdict; asks again, with the next seed, if it is unreadable."""
-        own = (
-            self._params
-            if seed == self._params.seed
-            else replace(self._params, seed=seed)
+            return await self._one_verdict(messages, self._seeds[0]), cut
+        verdicts = await asyncio.gather(
+            *(self._one_verdict(messages, seed) for seed in self._seeds)
         )
-        verdict = await self._attempt(messages, own)
-        if isinstance(verdict, Invalid) and verdict.reason in UNREADABLE:
-            warmer = max(self._params.temperature, RETRY_TEMPERATURE)
-            second = replace(self._params, seed=seed + 1, temperature=warmer)
-            return await self._attempt(messages, second)
-        return verdict
+        return average(verdicts), cut
+
+    async def _one_verdict(self, messages: Sequence[Message], seed: int) -> Judgement:
+        """One verdict; asks again, with the next seed, if it is unreadable."""
+        params = self._params
+        if seed != params.seed:
+            params = replace(params, seed=seed)
+        verdict = await self._attempt(messages, params)
+        if not isinstance(verdict, Invalid) or verdict.reason not in UNREADABLE:
+            return verdict
+
+        warmer = max(self._params.temperature, RETRY_TEMPERATURE)
+        second = replace(self._params, seed=seed + 1, temperature=warmer)
+        return await self._attempt(messages, second)
 
     async def _attempt(
         self, messages: Sequence[Message], params: RequestParams
@@ -246,9 +252,11 @@ class StructuredJudge(ModelJudge):
             if not is_constrained or fault.status not in REFUSED:
                 raise
             refusal = fault
-        for schema in (
-            (self._schema, None) if params.schema is not self._schema else (None,)
-        ):
+
+        looser: list[Mapping[str, Any] | None] = [None]
+        if params.schema is not self._schema:
+            looser.insert(0, self._schema)
+        for schema in looser:
             try:
                 (choice,) = await self._client.chat(
                     messages, replace(params, schema=schema)
@@ -258,10 +266,9 @@ class StructuredJudge(ModelJudge):
             if schema is not None:
                 self._params = replace(self._params, schema=schema)
             elif self._takes_schemas:
-                lost = replace(
+                self._client.capabilities = replace(
                     self._client.capabilities, structured_outputs=Support.REFUSED
                 )
-                self._client.capabilities = lost
                 self._note_missing(["structured_outputs"], f" (HTTP {refusal.status})")
             return choice
         raise refusal  # the schema was not the cause
@@ -270,8 +277,8 @@ class StructuredJudge(ModelJudge):
     def _takes_schemas(self) -> bool:
         return self._client.capabilities.structured_outputs is Support.YES
 
-    def _note_missing(self, wanted: Sequence[str], why: str = "") -> None:
-        for line in self._client.capabilities.missing(*wanted).values():
+    def _note_missing(self, needed: Sequence[str], why: str = "") -> None:
+        for line in self._client.capabilities.missing(*needed).values():
             self._note(f"{line}{why}")
 
 
