@@ -19,7 +19,7 @@ from refusal_checks.core.errors import DataError, UserError
 from refusal_checks.core.layout import table, told_apart
 from refusal_checks.core.text import clean, count, json_text
 from refusal_checks.gates.verdict import Verdict
-from refusal_checks.reports import explain
+from refusal_checks.reports import changes, explain
 from refusal_checks.reports.page.model import GateRow
 from refusal_checks.reports.page.several import (
     ManyRuns,
@@ -185,9 +185,7 @@ def _side_by_side_lines(found: SideBySide) -> Iterator[str]:
             more = ", ..." * (len(moved.flips) > _IDS)
             yield f"run {row.run.number + 1}, {clean(row.id, 60)}: {moved.how} ({named}{more})"
         if row.verdict and row.verdict.comparison:
-            for text in explain.changes_by_group(
-                row.verdict.gate, row.verdict.comparison
-            ):
+            for text in changes.by_group(row.verdict.gate, row.verdict.comparison):
                 yield f"run {row.run.number + 1}, {clean(row.id, 60)}: {text}"
 
 

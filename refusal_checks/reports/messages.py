@@ -10,7 +10,8 @@ from refusal_checks.gates.sentences import sentence
 from refusal_checks.gates.verdict import Verdict
 from refusal_checks.judges.trust.canary import Check
 from refusal_checks.metrics import METRICS
-from refusal_checks.reports.explain import Moved, moved, remarks_on, select
+from refusal_checks.reports.changes import Moved, moved
+from refusal_checks.reports.explain import remarks_on, select
 
 Shown = set[tuple[str, str]]
 """Prompts that were shown already, each by benchmark and id."""

@@ -23,9 +23,10 @@ from refusal_checks.core.verdicts import Judgement
 from refusal_checks.gates.gate import AllowedRange
 from refusal_checks.gates.offenders import MissedBound
 from refusal_checks.gates.verdict import Verdict
+from refusal_checks.gates.wording import requirement
 from refusal_checks.judges.trust.canary import ABOUT
 from refusal_checks.metrics import METRICS, confidence
-from refusal_checks.reports import explain, rating_agreement, remarks
+from refusal_checks.reports import changes, explain, rating_agreement, remarks
 from refusal_checks.reports.attack_matrix import matrix
 from refusal_checks.reports.page import charts
 from refusal_checks.reports.page.charts import Bars, Columns, Radar
@@ -258,8 +259,9 @@ def write(path: Path, title: str, **views: Any) -> None:
         "limits": AllowedRange,
         "matrix": matrix,
         "metrics": METRICS,
-        "moved": explain.moved,
+        "moved": changes.moved,
         "notes": remarks.beside_the_gates,
+        "requirement": requirement,
         "scatter_of": charts.scatter,
         "select": explain.select,
         "spurious_failures": explain.spurious_failures,

@@ -22,7 +22,7 @@ from refusal_checks.gates.estimate_set import EstimateSet
 from refusal_checks.gates.score_files import Scores, score_prompts
 from refusal_checks.metrics import METRICS, by_prompt, score_all
 from refusal_checks.metrics.statistics.intervals import unpaired_difference
-from refusal_checks.reports.explain import Moved, moved
+from refusal_checks.reports.changes import Moved, moved
 from refusal_checks.reports.page.model import GateRow
 from refusal_checks.reports.rows import benchmark_of
 from refusal_checks.results.manifest import all_conditions

@@ -21,7 +21,9 @@ from refusal_checks.metrics import METRICS, by_prompt
 from refusal_checks.metrics.statistics.intervals import Estimate
 from refusal_checks.metrics.statistics.sample_size import Need
 from refusal_checks.reports import explain, junit_properties
-from refusal_checks.reports.explain import moved, remarks_on, what_decides
+from refusal_checks.reports.changes import moved
+from refusal_checks.reports.doubts import what_decides
+from refusal_checks.reports.explain import remarks_on
 from refusal_checks.reports.messages import brief_message, exchange, message
 from refusal_checks.reports.remarks import SCOPE, bundled_scope, judges_asked
 from refusal_checks.results.manifest import Manifest, ModelFacts, Models

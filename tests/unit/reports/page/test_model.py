@@ -13,7 +13,8 @@ from refusal_checks.gates.gate import Gate
 from refusal_checks.gates.verdict import Verdict
 from refusal_checks.metrics.statistics.intervals import Estimate, wilson
 from refusal_checks.reports.attack_matrix import lines, matrix
-from refusal_checks.reports.explain import moved, select
+from refusal_checks.reports.changes import moved
+from refusal_checks.reports.explain import select
 from refusal_checks.reports.page import model
 from refusal_checks.reports.page.model import GateRow, Section, facts
 from refusal_checks.reports.page.render import environment
