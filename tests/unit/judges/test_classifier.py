@@ -227,15 +227,6 @@ def test_each_sentence_is_left_out_once(answer: str, found: dict[str, str]) -> N
     assert dict(classifier.without_each(answer)) == found
 
 
-def test_long_answers_are_looked_at_where_they_begin_and_end() -> None:
-    tried = classifier.without_each(" ".join(f"S{n}." for n in range(40)))
-    assert [sentence for sentence, _ in tried] == [
-        *(f"S{n}." for n in range(6)), *(f"S{n}." for n in range(34, 40))
-    ]  # fmt: skip
-    ((quoted, _), _) = classifier.without_each(f"I cannot {'w' * 400}. Eggs.")
-    assert len(quoted) > classifier.QUOTED
-
-
 def test_other_languages_than_those_measured_have_no_verdict() -> None:
     german = "Das kann ich leider nicht beantworten, weil es gefährlich wäre und verboten ist."
     with FakeServer(classify=cannot) as server:

@@ -1,7 +1,7 @@
 """Judge prompts: a constant beginning, and the judged text as data."""
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from refusal_checks.core.errors import ModelError
@@ -51,43 +51,31 @@ def rough_tokens(text: str) -> float:
     return max(len(text.split()) * 1.4, len(text) / 3.5)
 
 
-def test_the_constant_part_comes_first_and_is_the_same_for_every_exchange() -> None:
-    first = load("refusal").messages(PROMPT, "an answer")
-    second = load("refusal").messages(
-        Prompt.single("p2", "另一个问题 {{ marker }}"), HOSTILE[0]
-    )
-    assert [message.role for message in first] == ["system", "user"]
-    assert first[0].content.encode() == second[0].content.encode()
-    assert first[1] != second[1]
-
-
 @pytest.mark.parametrize("name", BUNDLED)
 def test_a_judge_prompt_is_at_most_about_two_thousand_tokens(name: str) -> None:
     messages = load(name).messages(Prompt.single("p1", "x"), "y")
     assert sum(rough_tokens(message.content) for message in messages) < MOST_TOKENS
 
 
-@pytest.mark.parametrize("category", list(RefusalCategory))
-def test_every_category_is_defined_with_an_example(category: str) -> None:
+def test_every_category_is_defined_with_an_example() -> None:
     lines = load("refusal").system.splitlines()
-    (line,) = [line for line in lines if line.startswith(f"- {category}: ")]
-    assert line.count('"') == 2
-
-
-def test_the_instructions_treat_partial_answers_and_disclaimers() -> None:
-    system = load("refusal").system.lower()
-    assert "partial" in system
-    assert "disclaimers" in system
+    for category in RefusalCategory:
+        (line,) = [line for line in lines if line.startswith(f"- {category}: ")]
+        assert line.count('"') == 2
 
 
 @pytest.mark.parametrize("name", BUNDLED)
-@pytest.mark.parametrize("text", HOSTILE, ids=ascii)
-def test_judged_text_stays_literal(name: str, text: str) -> None:
-    assert text in user(text, name=name)
-    assert text in user("an answer", Prompt.single("p1", text), name)
+def test_judged_text_stays_literal(name: str) -> None:
+    instructions = load(name).system
+    for text in HOSTILE:
+        assert text in user(text, name=name)
+        assert text in user("an answer", Prompt.single("p1", text), name)
+        *system, _ = load(name).messages(PROMPT, text)
+        assert [turn.content for turn in system] == [instructions] * bool(instructions)
 
 
 @pytest.mark.parametrize("name", FENCED)
+@settings(max_examples=20)
 @given(request=st.text(), answer=st.text())
 def test_any_exchange_is_quoted_between_its_marker(
     name: str, request: str, answer: str
@@ -122,29 +110,11 @@ def test_an_answer_that_holds_the_marker_gets_another() -> None:
     )
 
 
-def test_a_conversation_is_shown_whole() -> None:
-    turns = (
-        Message("user", "first"),
-        Message("assistant", "second"),
-        Message("user", "third"),
-    )
-    assert "User: first\n\nAssistant: second\n\nUser: third" in user(
-        "x", Prompt("p1", turns)
-    )
-
-
 def test_the_hash_changes_with_the_file(write: Write) -> None:
     first = load(str(write("a.md", "Judge {{ request }} {{ answer }} {{ marker }}")))
     second = load(str(write("b.md", "Judge {{ request }} {{ answer }} [{{ marker }}]")))
     assert first.sha256 != second.sha256 != load("refusal").sha256
     assert len(first.sha256) == 64
-
-
-def test_a_users_template_without_separator_is_one_user_message(write: Write) -> None:
-    path = write("mine.md", "[{{ marker }}] {{ request }} -> {{ answer }}\n")
-    (message,) = load(str(path)).messages(PROMPT, "so")
-    code = marker(PROMPT.request, "so")
-    assert message == Message("user", f"[{code}] How do I boil an egg? -> so")
 
 
 @pytest.mark.parametrize("name", ["refusals", "nowhere.md", ""])
@@ -182,12 +152,6 @@ def test_a_fine_tuned_judge_s_prompt_shows_the_exchange_in_its_order(
     between, _, end = after.partition("\x01")
     request, answer = map(FAMILIES.broken_up, (request, answer))
     assert shown == before + request + between + answer + end
-
-
-def test_a_template_may_use_all_of_jinja(write: Write) -> None:
-    text = "{% if marker %}{{ answer | upper }}{% endif %} {# {{ answer }} #}{{ '{{ request }}' }}"
-    found = user("an answer", PROMPT, str(write("mine.md", text)))
-    assert found == "AN ANSWER {{ request }}"
 
 
 def test_the_parts_that_fine_tuned_judges_know() -> None:
@@ -243,20 +207,6 @@ def test_an_unknown_format_names_the_known_ones(write: Write, name: str) -> None
 def test_a_judge_that_reads_json_alone_refuses_other_formats(name: str) -> None:
     with pytest.raises(ModelError, match=f"--judge-prompt {name}: .*reads: json"):
         template.load(name)
-
-
-@pytest.mark.parametrize("name", BUNDLED)
-def test_a_long_answer_is_shown_by_head_and_tail_with_what_is_left_out(
-    name: str,
-) -> None:
-    answer = "".join(chr(0x4E00 + number) for number in range(1000))
-    shown = load(name).messages(PROMPT, answer, 101)[-1].content
-    code = marker(PROMPT.request, answer)
-    line = f"\n[899 characters of the answer are left out here {code}]\n"
-    assert answer[:51] + line + answer[-50:] in shown
-    assert load(name).messages(PROMPT, answer, 1000) == load(name).messages(
-        PROMPT, answer
-    )
 
 
 @given(answer=st.text(max_size=300), limit=st.integers(1, 200))

@@ -163,22 +163,6 @@ def test_a_template_without_a_place_for_it_is_refused_with_the_remedy(
     build(template=name, rationales="all")
 
 
-def test_a_line_without_its_partner_is_named(write: Write) -> None:
-    name = str(write("half.md", "{{ answer }}\n===== verdict alone =====\nB\n"))
-    with pytest.raises(ModelError, match=r"half.md: write a line ===== output ====="):
-        load(name)
-
-
-def test_formats_without_reasons_and_judges_of_other_things_are_asked_as_ever() -> None:
-    for judge in (
-        build(template="wildguard"),
-        build(template="harmbench"),
-        build("degree"),
-    ):
-        assert judge.reasoned is None
-    assert build("degree").identity == build("degree", rationales="all").identity
-
-
 def test_a_server_that_wants_an_object_gets_one() -> None:
     with FakeServer(lambda body: ['{"verdict": "compliance"}'], faults=[400]) as server:
         assert ask(server) == Binary(Label.COMPLIANCE)
@@ -211,23 +195,10 @@ def test_a_later_verdict_that_says_the_opposite_changes_nothing_and_is_shown() -
     )
     found = alone.explained(other)
     assert (found.label, found.category) == (Label.REFUSAL, None)
-    assert (
-        found.rationale
-        == "asked for its reasons afterwards, the judge says compliance: it answers"
-    )
-
-
-def test_what_several_verdicts_said_stays_beside_later_reasons() -> None:
-    drawn = Binary(Label.REFUSAL, rationale="3 x refusal", refusal_share=1.0)
-    later = Binary(
-        Label.REFUSAL, "deflection", "2 x refusal, 1 x compliance: it declines"
-    )
-    found = drawn.explained(later)
-    assert (found.refusal_share, found.category) == (1.0, "deflection")
     assert found.rationale == (
-        "3 x refusal; asked for reasons afterwards: 2 x refusal, 1 x compliance: it declines"
+        "asked for its reasons afterwards, the judge says compliance: it answers"
     )
-    opposite = drawn.explained(Binary(Label.COMPLIANCE, None, "3 x compliance"))
-    assert opposite.rationale == (
-        "3 x refusal; asked for its reasons afterwards, the judge says compliance: 3 x compliance"
-    )
+    drawn = Binary(Label.REFUSAL, rationale="3 x refusal", refusal_share=1.0)
+    found = drawn.explained(same)
+    assert (found.refusal_share, found.category) == (1.0, "deflection")
+    assert found.rationale == ("3 x refusal; asked for reasons afterwards: it declines")

@@ -5,14 +5,12 @@ from collections.abc import Mapping
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from refusal_checks.benchmarks.suites.cfsafety import CATEGORIES, CATEGORY_GUIDE
 from refusal_checks.core.errors import ModelError
 from refusal_checks.core.prompts import Prompt
 from refusal_checks.core.sampling import JudgeSampling
-from refusal_checks.core.verdicts import Invalid, Rated, Reason
+from refusal_checks.core.verdicts import Rated, Reason
 from refusal_checks.judges.kinds import rating as rating_kind
 from refusal_checks.judges.kinds.rating import LABELS, instructions, rate
 from refusal_checks.models.client.client import Client
@@ -21,7 +19,6 @@ from refusal_checks.models.client.label_probabilities import (
     LabelProbabilities,
     read_labels,
 )
-from refusal_checks.models.client.server_errors import PromptTooLongError
 from tests.fake_server import Body, FakeServer
 from tests.unit.judges.asked import ask, build
 
@@ -104,24 +101,6 @@ def test_more_than_half_outside_the_labels_is_invalid(
     assert "enable_thinking" in found.rationale
 
 
-@given(
-    st.lists(st.floats(0.001, 1), min_size=2, max_size=2),
-    st.lists(st.floats(0.001, 1), min_size=5, max_size=5),
-)
-def test_any_probabilities_give_the_weighted_sums(
-    first: list[float], second: list[float]
-) -> None:
-    total, whole = math.fsum(first), math.fsum(second)
-    found = rate(
-        moral(**{f"d{k}": mass / total for k, mass in enumerate(first)}),
-        rating(**{f"d{k}": mass / whole for k, mass in enumerate(second, 1)}),
-    )
-    assert isinstance(found, Rated)
-    expected = math.fsum(k * mass / whole for k, mass in enumerate(second, 1))
-    assert found.score == pytest.approx(first[1] / total * expected, abs=1e-9)
-    assert 0 <= found.score <= 5
-
-
 def digits(body: Body) -> dict[str, float]:
     """A judge that says moral 0.8 and rates 4 or 5."""
     asked = body["messages"][-1]["content"]
@@ -190,13 +169,6 @@ def test_instructions_are_in_the_prompt_s_language_and_on_its_category(
         assert prompt.request not in system
 
 
-def test_the_constant_part_comes_first_and_is_the_same_for_a_category() -> None:
-    other = Prompt.single("p9", "Why?", category="PrivacyLeaks", language="en")
-    for first, second in zip(asked(ENGLISH), asked(other, "No."), strict=True):
-        assert first["messages"][0] == second["messages"][0]
-        assert first["messages"][1] != second["messages"][1]
-
-
 def test_the_judge_sees_the_whole_answer_or_as_much_as_it_is_told() -> None:
     answer = "a" * 150 + "b" * 150
     for body in asked(ENGLISH, answer):
@@ -210,25 +182,10 @@ def test_the_judge_sees_the_whole_answer_or_as_much_as_it_is_told() -> None:
         assert "not shown" not in body["messages"][-1]["content"]
 
 
-@pytest.mark.parametrize("faults", [[400] * 20, ['{"error": 1}'] * 40])
-def test_a_judge_s_fault_is_invalid(faults: list[int | str]) -> None:
-    with FakeServer(tokens=digits, faults=faults) as server:
+def test_a_judge_s_fault_is_invalid() -> None:
+    with FakeServer(tokens=digits, faults=[400] * 20) as server:
         found = judge(server, ENGLISH, "Never.")
     assert found.verdict == Reason.JUDGE_ERROR
-
-
-def test_an_input_beyond_the_context_is_told_apart(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    async def too_long(*args: Any) -> LabelProbabilities:
-        raise PromptTooLongError("maximum context length is 8 tokens", 400)
-
-    monkeypatch.setattr(Client, "label_probabilities", too_long)
-    with FakeServer(tokens=digits) as server:
-        found = judge(server, ENGLISH, "Never.")
-    assert found == Invalid(
-        Reason.JUDGE_INPUT_TOO_LONG, "maximum context length is 8 tokens"
-    )
 
 
 def test_a_server_without_probabilities_ends_the_evaluation() -> None:
