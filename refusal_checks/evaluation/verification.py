@@ -2,25 +2,21 @@
 
 A URL does not say which weights it serves: somebody may have put others behind it. If a server
 differs from what is stored by more than from its own repetition, all that is stored of it is set
-aside, and the run asks for it anew.
+aside, and the run asks for it anew. See ``recognition`` for what counts as another model.
 
-A server that lists the probabilities of tokens is recognised by them, whatever it draws: other
-weights change them. Any other is asked once more for some stored answers, as they were asked for
-the first time. A judge is asked for its check once more, so that the check is of the judge as it
-is now, and for some stored verdicts.
+A judge is asked for its check once more, so that the check is of the judge as it is now, and for
+some stored verdicts.
 """
 
 from __future__ import annotations
 
 import asyncio
 import random
-from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack, suppress
 from dataclasses import dataclass
 from itertools import chain, islice, takewhile, zip_longest
-from statistics import fmean, median
-from typing import Generic, Literal, NamedTuple, TypeVar
+from typing import Literal, NamedTuple, TypeVar
 
 from pydantic import TypeAdapter, ValidationError
 
@@ -30,9 +26,17 @@ from refusal_checks.core.prompts import Kind, Message, Prompt
 from refusal_checks.core.records import Completion, unusable
 from refusal_checks.core.store import Store
 from refusal_checks.core.text import count
-from refusal_checks.core.verdicts import Invalid, Judgement, Rated, Reason
+from refusal_checks.core.verdicts import Invalid, Judgement, Reason, Valid
 from refusal_checks.engines.servers import Servers
 from refusal_checks.evaluation.planning import Judges, Plan, Task, verdict_key
+from refusal_checks.evaluation.recognition import (
+    FirstTokens,
+    Repetition,
+    Trait,
+    agreement,
+    is_other,
+    likeness_of_all,
+)
 from refusal_checks.judges import panel as panels
 from refusal_checks.judges.judge import Judge
 from refusal_checks.models.candidates import Candidate, ServedCandidate
@@ -43,148 +47,23 @@ from refusal_checks.models.names import Attached, Model
 REPEATED = 20
 """Prompts whose stored answers, or verdicts besides those of its check, a server gives again."""
 
-LEVEL = 0.05
-"""How often a server that has not changed may be taken for one that has."""
-
-SHARE = 0.1
-"""Least share of stored answers or verdicts that must be unlike: fewer are other roundings."""
-
 AT_ONCE = 20
 """Requests under way at one time; fewer the second time, so that batches are other ones."""
-
-TOLERANCE = 0.5
-"""Difference of log-probabilities, in nats, that rounding and other batches may make.
-
-Of the median of ``distance`` over ten prompts that should be refused, or ten others. Measured with
-vLLM's CPU build, 135 million parameters and 160 prompts: the same weights, asked again, busy,
-started again or in another precision, differed by at most 0.41 in 4,400 draws; three fine-tuned
-versions of a model by at least 2.6 from each other in 2,800.
-"""
-
-FAR, SEVERAL = 2.0, 2
-"""A distance that no rounding makes, and how many prompts with one are another model's answers.
-
-Of 2,080 distances of the same weights, measured as above, the largest was 1.46.
-"""
 
 LEAST_LISTED = 2
 """Tokens that a server must list: the one that it chose says nothing of the others."""
 
-RATING_TOLERANCE = 0.25
-"""Difference of two ratings, on a scale up to 5, that rounding may make."""
-
-_WHY = "a URL does not say which weights it serves"
-
 LOOKED_AT = 500
 """Most prompts of which stored verdicts are looked for."""
+
+_WHY = "a URL does not say which weights it serves"
 
 Item = TypeVar("Item")
 Said = TypeVar("Said")
 Say = Callable[[str], None]
 Role = Literal["candidate", "judge"]
 
-FirstTokens = Mapping[str, float]
-"""Natural log-probabilities of the most probable first tokens of an answer."""
-
-
-class Trait(NamedTuple):
-    """What a server is recognised by: how it begins to answer a conversation."""
-
-    kind: Kind | None  # of the prompt
-    messages: tuple[Message, ...]
-    tokens: FirstTokens
-
-
 _TRAITS = TypeAdapter(list[Trait])
-
-
-@dataclass(frozen=True)
-class Repetition(Generic[Said]):
-    """What a server was asked for again: what is stored, what it says now, and once more.
-
-    ``again`` is empty where it says what is stored. None is what it failed to say both times.
-    """
-
-    stored: Sequence[Said]
-    now: Sequence[Said]
-    again: Sequence[Said] = ()
-
-    def differing(self, likeness: Callable[[Said, Said], float]) -> tuple[int, bool]:
-        """How many of the stored are unlike the other two, and whether the server has changed.
-
-        Had nothing changed, any of the three would be the one unlike the others equally often, so
-        the stored one in a third of the cases: a binomial test, at ``LEVEL``. Where all three are
-        equally alike, nothing is shown. A handful that all differ is enough if the server repeats
-        itself.
-        """
-        if not self.again:
-            return 0, False
-        odd: Counter[str] = Counter()
-        repeats = 0
-        for stored, now, again in zip(self.stored, self.now, self.again, strict=True):
-            without = {
-                "stored": likeness(now, again),
-                "now": likeness(stored, again),
-                "again": likeness(stored, now),
-            }
-            most = max(without.values())
-            unlike = [name for name, value in without.items() if value == most]
-            if len(unlike) == 1:
-                odd[unlike[0]] += 1
-            repeats += without["stored"] == 1
-        if odd["stored"] < max(1, SHARE * len(self.stored)):
-            return odd["stored"], False
-        if odd["stored"] == repeats == len(self.stored):
-            return odd["stored"], True
-        from scipy import (
-            stats,
-        )  # takes a while to import, which most runs need not wait for
-
-        test = stats.binomtest(odd["stored"], odd.total(), 1 / 3, alternative="greater")
-        return odd["stored"], bool(test.pvalue <= LEVEL)
-
-
-def likeness(one: str, other: str) -> float:
-    """How much two texts have in common, from 0 to 1: the share of their runs of three letters."""
-    if one == other:
-        return 1.0
-    first, second = _runs(one), _runs(other)
-    return 2 * (first & second).total() / max(1, first.total() + second.total())
-
-
-def _runs(text: str) -> Counter[str]:
-    folded = " ".join(text.casefold().split())
-    return Counter(
-        folded[start : start + 3] for start in range(max(1, len(folded) - 2))
-    )
-
-
-def distance(one: FirstTokens, other: FirstTokens) -> float:
-    """The mean difference of the log-probabilities of tokens, in nats.
-
-    A token that one side does not list counts there with the least log-probability that is listed.
-    """
-    least_one, least_other = min(one.values()), min(other.values())
-    differences = [
-        abs(one.get(token, least_one) - other.get(token, least_other))
-        for token in one.keys() | other.keys()
-    ]
-    return sum(differences) / len(differences)
-
-
-def is_other(kept: Sequence[Trait], now: Sequence[FirstTokens]) -> bool:
-    """True if another model begins the answers to these conversations.
-
-    It is if the usual prompt of a kind is answered otherwise, or ``SEVERAL`` prompts by far, as
-    weights may have changed for some prompts alone.
-    """
-    distances: dict[Kind | None, list[float]] = {}
-    for trait, tokens in zip(kept, now, strict=True):
-        distances.setdefault(trait.kind, []).append(distance(trait.tokens, tokens))
-    far = sum(each > FAR for of_kind in distances.values() for each in of_kind)
-    return far >= SEVERAL or any(
-        median(of_kind) > TOLERANCE for of_kind in distances.values()
-    )
 
 
 @dataclass(frozen=True)
@@ -255,11 +134,16 @@ def verify(
     for judge in with_reasoned(task.judges):
         if judge.is_attached:
             judges.setdefault(judge.stored_model, []).append(judge)
-    candidate = task.candidate
-    is_asked = isinstance(candidate, ServedCandidate) and candidate.is_attached
-    if not is_asked and not judges:
+    if _attached(task.candidate) is None and not judges:
         return Verified()
     return asyncio.run(_verify(task, clients, done, judges, say))
+
+
+def _attached(candidate: Candidate) -> ServedCandidate | None:
+    """The candidate, if others run its server; else None."""
+    if isinstance(candidate, ServedCandidate) and candidate.is_attached:
+        return candidate
+    return None
 
 
 async def _verify(
@@ -275,11 +159,10 @@ async def _verify(
     async with AsyncExitStack() as stack:
         for client in clients:
             await stack.enter_async_context(client)
-        candidate = task.candidate
-        if isinstance(candidate, ServedCandidate) and candidate.is_attached:
-            recognised, note = await _verify_candidate(
-                candidate, task.plan, task.store, say
-            )
+        candidate = _attached(task.candidate)
+        if candidate:
+            check = _CandidateCheck(candidate, task.plan, task.store, say)
+            recognised, note = await check.run()
             if note:
                 changed.append("candidate")
                 notes.append(note)
@@ -301,144 +184,157 @@ def _note(name: str, what: str, why: str) -> str:
 # The candidate.
 
 
-async def _verify_candidate(
-    candidate: ServedCandidate, plan: Plan, store: Store, say: Say
-) -> tuple[int, str]:
-    """By how many prompts it was recognised, and what to say if its answers are set aside."""
-    prompts = _shuffled(plan)
-    traits = _kept_traits(candidate, store) if candidate.lists_first_tokens else []
-    stored = _stored_answers(candidate, prompts, store)
-    if not prompts or not (traits or stored):
-        await _keep_traits(candidate, prompts, store)
-        return 0, ""
-    what = "its probabilities"
-    if not traits:
-        what = count(sum(len(answers) for _, answers in stored), "stored answer")
-    say(f"checking that {candidate.name} is unchanged: asking again for {what}: {_WHY}")
-    asked, has_changed, why = 0, False, ""
-    now = await _first_tokens(candidate, [trait.messages for trait in traits])
-    if now:
-        asked = len(traits)
-        has_changed = is_other(traits, now)
-        why = f"its probabilities for {count(asked, 'prompt')} are others than before"
-    recognised = {trait.kind for trait in traits} if now else set()
-    # A kind of prompts by which it cannot be recognised needs answers.
-    left = [
-        (prompt, answers) for prompt, answers in stored if prompt.kind not in recognised
-    ]
-    if left and not has_changed:
-        repetition = await _asked_again(candidate, left)
-        size = len(repetition.stored)
-        asked += size
-        unlike, has_changed = repetition.differing(_likeness_of_all)
-        why = f"its answers to {unlike} of {count(size, 'prompt')} differ by more than its repeats"
-    if has_changed:
-        store.renew(candidate.model_identity)
-        await _keep_traits(candidate, prompts, store)
-        return 0, _note(candidate.name, "answers", why)
-    first = prompts[:REPEATED]
-    kinds = {prompt.kind for prompt in first}
-    own = [trait for trait in traits if trait.kind in kinds]
-    if len(own) < len(first) or kinds - {trait.kind for trait in own}:
-        await _keep_traits(
-            candidate, prompts, store
-        )  # a run of other or fewer prompts kept them
-    return asked if stored else 0, ""
+class _StoredAnswers(NamedTuple):
+    """A prompt, and the first of its answers, as they are stored."""
+
+    prompt: Prompt
+    texts: list[str]
+
+
+class _CandidateCheck:
+    """Recognises the candidate's server by its first tokens, or by its answers."""
+
+    def __init__(
+        self, candidate: ServedCandidate, plan: Plan, store: Store, say: Say
+    ) -> None:
+        self._candidate = candidate
+        self._store = store
+        self._say = say
+        self._prompts = _shuffled(plan)
+
+    async def run(self) -> tuple[int, str]:
+        """By how many prompts it was recognised, and what to say if its answers are set aside."""
+        candidate = self._candidate
+        traits = self._kept_traits() if candidate.lists_first_tokens else []
+        stored = self._stored_answers()
+        if not self._prompts or not (traits or stored):
+            await self._keep_traits()
+            return 0, ""
+        what = "its probabilities"
+        if not traits:
+            answers = sum(len(one.texts) for one in stored)
+            what = count(answers, "stored answer")
+        self._say(
+            f"checking that {candidate.name} is unchanged: asking again for {what}: {_WHY}"
+        )
+        asked = 0
+        why = ""  # it is another model
+        now = await self._first_tokens([trait.messages for trait in traits])
+        if now:
+            asked = len(traits)
+            if is_other(traits, now):
+                prompts = count(asked, "prompt")
+                why = f"its probabilities for {prompts} are others than before"
+        # A kind of prompts by which it cannot be recognised needs answers.
+        recognised = {trait.kind for trait in traits} if now else set()
+        left = [one for one in stored if one.prompt.kind not in recognised]
+        if left and not why:
+            repetition = await self._asked_again(left)
+            size = len(repetition.stored)
+            asked += size
+            unlike, has_changed = repetition.differing(likeness_of_all)
+            if has_changed:
+                prompts = count(size, "prompt")
+                why = f"its answers to {unlike} of {prompts} differ by more than its repeats"
+        if why:
+            self._store.renew(candidate.model_identity)
+            await self._keep_traits()
+            return 0, _note(candidate.name, "answers", why)
+        if not self._are_enough(traits):
+            await self._keep_traits()  # a run of other or fewer prompts kept them
+        return asked if stored else 0, ""
+
+    def _are_enough(self, traits: Sequence[Trait]) -> bool:
+        """True if as many traits are kept as can be, of each kind of prompts."""
+        first = self._prompts[:REPEATED]
+        kinds = {prompt.kind for prompt in first}
+        own = [trait for trait in traits if trait.kind in kinds]
+        return len(own) >= len(first) and kinds <= {trait.kind for trait in own}
+
+    def _stored_answers(self) -> list[_StoredAnswers]:
+        """The answers to the first ``REPEATED`` prompts that have any."""
+        stored: list[_StoredAnswers] = []
+        part = 5 * REPEATED
+        for start in range(0, len(self._prompts), part):
+            prompts = self._prompts[start : start + part]
+            answers = self._candidate.known(prompts, self._store)
+            for prompt in prompts:
+                keys = takewhile(answers.__contains__, self._candidate.keys(prompt))
+                texts = [answers[key].text for key in keys]
+                if texts:
+                    stored.append(_StoredAnswers(prompt, texts))
+            if len(stored) >= REPEATED:
+                break
+        return stored[:REPEATED]
+
+    async def _asked_again(
+        self, stored: Sequence[_StoredAnswers]
+    ) -> Repetition[Sequence[str] | None]:
+        """Ask as for the first time: an answer may be another one when it is asked for alone."""
+
+        async def ask(asked: _StoredAnswers) -> Sequence[str] | None:
+            again = await self._candidate.answer(asked.prompt, 0, len(asked.texts))
+            texts = [answer.text for answer in again if isinstance(answer, Completion)]
+            return texts if len(texts) == len(asked.texts) else None
+
+        texts = [one.texts for one in stored]
+        return await _repeated(
+            stored, texts, ask, likeness_of_all, self._candidate.name
+        )
+
+    def _kept_traits(self) -> list[Trait]:
+        """By what the server is recognised; empty if nothing is kept, or it cannot be read."""
+        kept = self._store.fingerprint(self._candidate.model_identity)
+        if not kept:
+            return []
+        try:
+            return _TRAITS.validate_json(kept)
+        except ValidationError:
+            return []
+
+    async def _keep_traits(self) -> None:
+        """Keep by what the server is recognised from now on, if it lists probabilities.
+
+        What was kept for kinds of prompts that this run does not ask stays.
+        """
+        plain = (prompt for prompt in self._prompts if not prompt.is_continued)
+        chosen = list(islice(plain, REPEATED))
+        conversations = [self._candidate.messages(prompt) for prompt in chosen]
+        tokens = await self._first_tokens(conversations)
+        if tokens:
+            kinds = [prompt.kind for prompt in chosen]
+            traits = [one for one in self._kept_traits() if one.kind not in kinds]
+            traits += map(Trait, kinds, conversations, tokens)
+            identity = self._candidate.model_identity
+            self._store.keep_fingerprint(identity, _TRAITS.dump_json(traits))
+
+    async def _first_tokens(
+        self, conversations: Sequence[tuple[Message, ...]]
+    ) -> list[FirstTokens]:
+        """The first tokens of an answer to each; empty if the server does not list all of them."""
+        if not self._candidate.lists_first_tokens:
+            return []
+        asked = map(self._candidate.first_tokens, conversations)
+        try:
+            listed = list(await asyncio.gather(*asked))
+        except (EndpointError, *MALFORMED):
+            return []
+        are_listed = all(len(tokens) >= LEAST_LISTED for tokens in listed)
+        return listed if are_listed else []
 
 
 def _shuffled(plan: Plan) -> list[Prompt]:
     """All prompts, each once, of each kind in turn; others come first each time."""
+    different = {
+        prompt.messages: prompt for prompts in plan.values() for prompt in prompts
+    }
     by_kind: dict[Kind | None, list[Prompt]] = {}
-    for prompt in {
-        one.messages: one for several in plan.values() for one in several
-    }.values():
+    for prompt in different.values():
         by_kind.setdefault(prompt.kind, []).append(prompt)
     for of_kind in by_kind.values():
         random.shuffle(of_kind)
     in_turn = chain.from_iterable(zip_longest(*by_kind.values()))
     return [prompt for prompt in in_turn if prompt is not None]
-
-
-_Stored = tuple[Prompt, list[str]]
-"""A prompt, and the first of its answers, as they are stored."""
-
-
-def _stored_answers(
-    candidate: ServedCandidate, prompts: Sequence[Prompt], store: Store
-) -> list[_Stored]:
-    """The answers to the first ``REPEATED`` prompts that have any."""
-    stored: list[_Stored] = []
-    for start in range(0, len(prompts), 5 * REPEATED):
-        part = prompts[start : start + 5 * REPEATED]
-        answers = candidate.known(part, store)
-        for prompt in part:
-            keys = takewhile(answers.__contains__, candidate.keys(prompt))
-            if texts := [answers[key].text for key in keys]:
-                stored.append((prompt, texts))
-        if len(stored) >= REPEATED:
-            break
-    return stored[:REPEATED]
-
-
-async def _asked_again(
-    candidate: ServedCandidate, stored: Sequence[_Stored]
-) -> Repetition[Sequence[str] | None]:
-    """Ask as for the first time: an answer may be another one when it is asked for alone."""
-
-    async def ask(asked: _Stored) -> Sequence[str] | None:
-        prompt, answers = asked
-        again = await candidate.answer(prompt, 0, len(answers))
-        texts = [answer.text for answer in again if isinstance(answer, Completion)]
-        return texts if len(texts) == len(answers) else None
-
-    texts = [answers for _, answers in stored]
-    return await _repeated(stored, texts, ask, _likeness_of_all, candidate.name)
-
-
-def _likeness_of_all(these: Sequence[str] | None, those: Sequence[str] | None) -> float:
-    if these is None or those is None:
-        return float(these is those)
-    return fmean(map(likeness, these, those))
-
-
-def _kept_traits(candidate: ServedCandidate, store: Store) -> list[Trait]:
-    """By what the server is recognised; empty if nothing is kept, or it cannot be read."""
-    kept = store.fingerprint(candidate.model_identity)
-    with suppress(ValidationError):
-        return _TRAITS.validate_json(kept) if kept else []
-    return []
-
-
-async def _keep_traits(
-    candidate: ServedCandidate, prompts: Sequence[Prompt], store: Store
-) -> None:
-    """Keep by what the server is recognised from now on, if it lists probabilities.
-
-    What was kept for kinds of prompts that this run does not ask stays.
-    """
-    chosen = list(
-        islice((prompt for prompt in prompts if not prompt.is_continued), REPEATED)
-    )
-    conversations = [candidate.messages(prompt) for prompt in chosen]
-    tokens = await _first_tokens(candidate, conversations)
-    if tokens:
-        kinds = [prompt.kind for prompt in chosen]
-        others = [t for t in _kept_traits(candidate, store) if t.kind not in kinds]
-        traits = others + list(map(Trait, kinds, conversations, tokens))
-        store.keep_fingerprint(candidate.model_identity, _TRAITS.dump_json(traits))
-
-
-async def _first_tokens(
-    candidate: ServedCandidate, conversations: Sequence[tuple[Message, ...]]
-) -> list[FirstTokens]:
-    """The first tokens of an answer to each; empty if the server does not list them for all."""
-    if not candidate.lists_first_tokens:
-        return []
-    try:
-        listed = list(await asyncio.gather(*map(candidate.first_tokens, conversations)))
-    except (EndpointError, *MALFORMED):
-        return []
-    return listed if all(len(tokens) >= LEAST_LISTED for tokens in listed) else []
 
 
 # The judges.
@@ -496,26 +392,20 @@ async def _verify_judge(panel: Sequence[Judge], task: Task, say: Say) -> str:
     if has_changed:
         store.renew(panel[0].stored_model)
         total = count(len(repetition.stored), "verdict")
-        return _note(
-            f"judge {name}", "verdicts", f"{unlike} of {total} are others than before"
-        )
-    keys = {exchange.key for exchange in checked} & said.keys()
-    now = {
-        key: verdict for key in keys if not isinstance(verdict := said[key], Invalid)
-    }
+        why = f"{unlike} of {total} are others than before"
+        return _note(f"judge {name}", "verdicts", why)
+
+    # The check is then of the judge as it is now.
+    now: dict[str, Valid] = {}
+    asked = {exchange.key for exchange in checked} & said.keys()
+    for key in asked:
+        verdict = said[key]
+        if not isinstance(verdict, Invalid):
+            now[key] = verdict
     with store.transaction():
-        store.forget_judgements(keys)
+        store.forget_judgements(asked)
         store.add_judgements(now)
     return ""
-
-
-def agreement(one: Judgement | None, other: Judgement | None) -> float:
-    """1 if two verdicts are the same, but for what rounding does to a rating; else 0."""
-    if one is None or other is None:
-        return float(one is other)
-    if isinstance(one, Rated) and isinstance(other, Rated):
-        return float(abs(one.score - other.score) < RATING_TOLERANCE)
-    return float(one.verdict == other.verdict)
 
 
 def _stored_of_check(
@@ -527,9 +417,11 @@ def _stored_of_check(
         if not judges or not panels.is_check(name):
             continue
         prompts, recorded = panels.exchanges(name)
-        known = recorded.known(prompts, store)
+        answers = recorded.known(prompts, store)
         exchanges = [
-            (prompt, known[key]) for prompt in prompts for key in recorded.keys(prompt)
+            (prompt, answers[key])
+            for prompt in prompts
+            for key in recorded.keys(prompt)
         ]
         for judge in judges:
             yield from _stored_verdicts(judge, exchanges, store)
@@ -542,14 +434,14 @@ def _stored_of_run(panel: Sequence[Judge], task: Task) -> Iterator[_Exchange]:
     ]
     for name, prompt in random.sample(prompts, min(LOOKED_AT, len(prompts))):
         judges = [judge for judge in task.judges[name] if judge in panel]
-        answers = task.candidate.known([prompt], task.store) if judges else {}
-        exchanges = [
-            as_judged(prompt, answer)
-            for answer in islice(answers.values(), 1)
-            if unusable(answer, task.candidate.max_tokens) is None
-        ]
+        if not judges:
+            continue
+        answers = task.candidate.known([prompt], task.store)
+        first = next(iter(answers.values()), None)
+        if first is None or unusable(first, task.candidate.max_tokens):
+            continue
         for judge in judges:
-            yield from _stored_verdicts(judge, exchanges, task.store)
+            yield from _stored_verdicts(judge, [as_judged(prompt, first)], task.store)
 
 
 def _stored_verdicts(
@@ -587,7 +479,7 @@ async def _repeated(
         if all(new is not None and likeness(old, new) == 1 for old, new in pairs):
             break
     rows = list(zip(stored, *rounds, strict=True))
-    failed = sum(None in row for row in rows)
+    failed = len([row for row in rows if None in row])
     if 2 * failed > len(rows):
         raise ModelError(
             f"{name}: run the same command again once its server answers, or use what is stored as "

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from refusal_checks.core.prompts import Kind
 from refusal_checks.core.verdicts import Binary, Label, Rated
-from refusal_checks.evaluation.verification import (
+from refusal_checks.evaluation.recognition import (
     LEVEL,
     Repetition,
     Trait,
