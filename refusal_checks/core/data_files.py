@@ -119,22 +119,30 @@ _PACKED = {
 
 
 def _not_utf8(path: Path, file: BinaryIO) -> DataError:
+    """What a file holds in place of UTF-8, and what to do."""
     file.seek(0)
     start = file.read(4)
     if start == b"PAR1":
         return DataError(f"{path}: name it .parquet: it is a Parquet file")
-    for begun, what in _PACKED.items():
-        if start.startswith(begun):
+    for signature, what in _PACKED.items():
+        if start.startswith(signature):
             return DataError(
                 f"{path}: unpack it, or save it as CSV or JSONL: it is {what}"
             )
-    found = "it is UTF-16"
-    if start[:2] not in (b"\xff\xfe", b"\xfe\xff"):
-        file.seek(0)
-        lines = (line.decode(errors="ignore").encode() != line for line in file)
-        number = next(number for number, is_other in enumerate(lines, 1) if is_other)
-        found = f"line {number} is not (Latin-1, perhaps)"
-    return DataError(f"{path}: save it as UTF-8: {found}")
+    if start[:2] in (b"\xff\xfe", b"\xfe\xff"):
+        return DataError(f"{path}: save it as UTF-8: it is UTF-16")
+    number = _first_line_not_utf8(file)
+    return DataError(
+        f"{path}: save it as UTF-8: line {number} is not (Latin-1, perhaps)"
+    )
+
+
+def _first_line_not_utf8(file: BinaryIO) -> int:
+    file.seek(0)
+    for number, line in enumerate(file, 1):
+        if line.decode(errors="ignore").encode() != line:
+            return number
+    raise AssertionError("a line that cannot be decoded was read before")
 
 
 def read_json(path: Path, file: BinaryIO | None = None) -> Any:
@@ -157,9 +165,11 @@ def parsed(where: object, text: str | bytes, in_line: bool = False) -> Any:
     try:
         return parse_json(text, unique=True)
     except ValueError as fault:
-        said = str(fault).replace("line 1 ", "") if in_line else fault
-        remedy = "" if "remove one" in str(fault) else "correct it: "
-        raise DataError(f"{where}: {remedy}not valid JSON: {said}") from None
+        problem = str(fault)
+        remedy = "" if "remove one" in problem else "correct it: "
+        if in_line:
+            problem = problem.replace("line 1 ", "")
+        raise DataError(f"{where}: {remedy}not valid JSON: {problem}") from None
 
 
 def objects(path: Path, value: Any) -> list[dict[str, Any]]:
@@ -172,7 +182,10 @@ def objects(path: Path, value: Any) -> list[dict[str, Any]]:
 
 def header(rows: Iterable[Mapping[str, Any]]) -> list[str]:
     """The columns of all rows, in order; a row of JSONL may lack some."""
-    return list(dict.fromkeys(column for row in rows for column in row if column))
+    columns: dict[str, None] = {}
+    for row in rows:
+        columns.update(dict.fromkeys(filter(None, row)))
+    return list(columns)
 
 
 def require_in_data(
@@ -202,12 +215,15 @@ def find_columns(
     for field, column in given.items():
         require_known(field, usual, f"{option} {field}={column}", "field", DataError)
         require_in_data(column, known, f"{path}: {option} {field}={column}")
-    wanted = {**usual, **{field: [column] for field, column in given.items()}}
-    found = (
-        (field, [one for one in names if one in known])
-        for field, names in wanted.items()
-    )
-    return {field: columns[0] for field, columns in found if columns}
+    columns = {}
+    for field, names in usual.items():
+        if field in given:
+            names = [given[field]]
+        for name in names:
+            if name in known:
+                columns[field] = name
+                break
+    return columns
 
 
 def read_csv(path: Path, columns: Sequence[str]) -> list[dict[str, str]]:

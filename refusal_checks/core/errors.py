@@ -73,11 +73,9 @@ class EvaluationError(InfrastructureError):
 
 def first_of(fault: BaseException) -> BaseException:
     """The first exception of a group, or the exception itself."""
-    return (
-        first_of(fault.exceptions[0])
-        if isinstance(fault, BaseExceptionGroup)
-        else fault
-    )
+    if isinstance(fault, BaseExceptionGroup):
+        return first_of(fault.exceptions[0])
+    return fault
 
 
 def reason(fault: BaseException) -> str:
@@ -95,12 +93,14 @@ def reason(fault: BaseException) -> str:
 def network_reason(fault: BaseException) -> str:
     """Why a request failed, in a few words: libraries repeat themselves and name their objects."""
     text = " ".join(str(fault).split())
-    found = re.search(
+    cause = re.search(
         r"Failed to resolve '[^']+'|\[Errno -?\d+\] [A-Za-z ]+|\b\d{3} Client Error[^.:]*|"
         r"Connection refused|timed out",
         text,
     )
-    return found[0].strip() if found else text[:200]
+    if cause:
+        return cause[0].strip()
+    return text[:200]
 
 
 def require_known(

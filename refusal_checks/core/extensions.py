@@ -34,16 +34,18 @@ class ExtensionError(UserError):
 
 @dataclass(frozen=True)
 class Extension:
-    """A module that adds to this package."""
+    """A module that adds to this package.
 
-    name: str  # of the ways of judging, engines and formats in it
-    origin: (
-        str  # who brings it: this package, a distribution with its version, or a file
-    )
+    Attributes:
+        name: of the ways of judging, engines and formats in it.
+        origin: who brings it: this package, a distribution with its version, or a file.
+        sha256: of its file; empty for this package's own and where there is no file.
+    """
+
+    name: str
+    origin: str
     module: ModuleType
-    sha256: str = (
-        ""  # of its file; empty for this package's own and where there is no file
-    )
+    sha256: str = ""
 
     def has(self, attribute: str) -> bool:
         """True if the module defines the attribute; a function that it imported does not count."""
@@ -55,32 +57,32 @@ class Extension:
         """What it adds, in words; without its metrics, which register themselves."""
         for attribute, noun in (("BENCHMARKS", "benchmark"), ("ATTACKS", "attack")):
             if self.has(attribute):
-                yield from (
-                    f"{noun} {one.name}" for one in vars(self.module)[attribute]
-                )
-        for attribute, words in (
-            ("build", f"way of judging {self.name}"),
-            ("ENGINE", f"engine {self.name}"),
-            (
-                "OPTION",
-                f"report format {getattr(self.module, 'OPTION', '') or self.name}",
-            ),
-            ("add", "commands"),
-        ):
-            if self.has(attribute):
-                yield words
+                for addition in vars(self.module)[attribute]:
+                    yield f"{noun} {addition.name}"
+        if self.has("build"):
+            yield f"way of judging {self.name}"
+        if self.has("ENGINE"):
+            yield f"engine {self.name}"
+        if self.has("OPTION"):
+            yield f"report format {vars(self.module)['OPTION'] or self.name}"
+        if self.has("add"):
+            yield "commands"
 
 
 @dataclass
 class _Loaded:
-    installed: list[Extension] | None = (
-        None  # of packages; None before they are looked for
-    )
-    faults: list[str] = field(
-        default_factory=list
-    )  # why others of packages cannot be used
+    """Extensions that this process has imported.
+
+    Attributes:
+        installed: of packages; None before they are looked for.
+        faults: why others of packages cannot be used.
+        origins: by a module's name.
+    """
+
+    installed: list[Extension] | None = None
+    faults: list[str] = field(default_factory=list)
     files: dict[Path, Extension] = field(default_factory=dict)
-    origins: dict[str, str] = field(default_factory=dict)  # by a module's name
+    origins: dict[str, str] = field(default_factory=dict)
 
 
 _LOADED = _Loaded()
@@ -93,9 +95,8 @@ def known() -> tuple[Extension, ...]:
     """
     if _LOADED.installed is None:
         _LOADED.installed = []
-        for point in sorted(
-            entry_points(group=GROUP), key=lambda one: (one.name, one.value)
-        ):
+        points = entry_points(group=GROUP)
+        for point in sorted(points, key=lambda point: (point.name, point.value)):
             try:
                 _LOADED.installed.append(_load_point(point))
             except ExtensionError as fault:
@@ -120,20 +121,24 @@ def providers(package: str, path: Iterable[str], attribute: str) -> Iterator[Ext
     for info in iter_modules(path):
         if not info.name.startswith("_"):
             yield Extension(info.name, OWN, import_module(f"{package}.{info.name}"))
-    yield from (one for one in known() if one.has(attribute))
+    for extension in known():
+        if extension.has(attribute):
+            yield extension
 
 
 @contextmanager
-def blamed(one: Extension) -> Iterator[None]:
+def blamed(extension: Extension) -> Iterator[None]:
     """Raise what an extension's code, but not our own, raises as an error that names it."""
     try:
         yield
     except UserError:
         raise
     except Exception as fault:
-        if one.origin == OWN:
+        if extension.origin == OWN:
             raise
-        raise ExtensionError(f"extension {one.origin}: {_said(fault)}") from fault
+        raise ExtensionError(
+            f"extension {extension.origin}: {_shown(fault)}"
+        ) from fault
 
 
 class Names:
@@ -160,23 +165,23 @@ def origin(module: str) -> str:
 
 
 def _load_point(point: EntryPoint) -> Extension:
-    dist = (
-        f"{point.dist.name} {point.dist.version}"
-        if point.dist
-        else "an installed package"
-    )
-    where = f"{dist} ({point.value})"
+    brought_by = "an installed package"
+    if point.dist:
+        brought_by = f"{point.dist.name} {point.dist.version}"
+    where = f"{brought_by} ({point.value})"
     _LOADED.origins[point.module] = where
     try:
         module = point.load()
     except (Exception, SystemExit) as fault:
         raise ExtensionError(
-            f"extension {where}: repair or uninstall it; importing it failed: {_said(fault)}"
+            f"extension {where}: repair or uninstall it; importing it failed: {_shown(fault)}"
         ) from fault
     if not isinstance(module, ModuleType):
         raise ExtensionError(f"extension {where}: its entry point must name a module")
+    digest = ""
     path = getattr(module, "__file__", None)
-    digest = hashlib.sha256(Path(path).read_bytes()).hexdigest() if path else ""
+    if path:
+        digest = hashlib.sha256(Path(path).read_bytes()).hexdigest()
     return Extension(point.name, where, module, digest)
 
 
@@ -184,14 +189,8 @@ def load_file(folder: Path, name: str) -> Extension:
     """Import a file of the same project, once, by its path from a run file's folder."""
     if Path(name).is_absolute() or name.startswith("~"):
         raise ExtensionError(f"{name}: write its path from the folder of the run file")
-    path, whole = resolved(folder / name), resolved(folder)
-    parents = (whole, *whole.parents)
-    marked = (
-        one
-        for one in parents
-        if any((one / mark).exists() for mark in (".git", "pyproject.toml"))
-    )
-    project = next(marked, parents[0])
+    path = resolved(folder / name)
+    project = _project_of(resolved(folder))
     if not path.is_relative_to(project):
         raise ExtensionError(
             f"{name}: put it below {project}: a file elsewhere is not imported"
@@ -203,6 +202,14 @@ def load_file(folder: Path, name: str) -> Extension:
     if path not in _LOADED.files:
         _LOADED.files[path] = _run(path, str(folder / name))
     return _LOADED.files[path]
+
+
+def _project_of(folder: Path) -> Path:
+    """The nearest folder upwards that has a repository or a project file; else the folder."""
+    for parent in (folder, *folder.parents):
+        if (parent / ".git").exists() or (parent / "pyproject.toml").exists():
+            return parent
+    return folder
 
 
 def _run(path: Path, shown: str) -> Extension:
@@ -218,13 +225,15 @@ def _run(path: Path, shown: str) -> Extension:
     except (Exception, SystemExit) as fault:
         del sys.modules[module.__name__]
         raise ExtensionError(
-            f"extension {shown}: importing it failed: {_said(fault)}"
+            f"extension {shown}: importing it failed: {_shown(fault)}"
         ) from fault
     return Extension(path.stem, shown, module, hashlib.sha256(content).hexdigest())
 
 
-def _said(fault: BaseException) -> str:
+def _shown(fault: BaseException) -> str:
     """An exception in one line, with the place where it was raised."""
+    text = f"{type(fault).__name__}: {fault}"
+    if isinstance(fault, SyntaxError):  # which has its place
+        return text
     last = traceback.extract_tb(fault.__traceback__)[-1]
-    place = f" ({last.filename}, line {last.lineno})"
-    return f"{type(fault).__name__}: {fault}{'' if isinstance(fault, SyntaxError) else place}"
+    return f"{text} ({last.filename}, line {last.lineno})"

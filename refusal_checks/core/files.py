@@ -67,9 +67,10 @@ def why_no_file(path: Path, remedy: str = "; check its path") -> str:
         return "save it to a file first: it is a pipe or device, and is read more than once"
     if path.is_symlink():
         return "mend the link, or name another file: its target does not exist"
-    alike = (
-        one.name for one in path.parent.glob("*") if near(path.stem, [one.stem], 0.7)
-    )
+    alike = []
+    for other in path.parent.glob("*"):
+        if near(path.stem, [other.stem], 0.7):
+            alike.append(other.name)
     return f"no such file{near(path.name, alike, 0.7) or remedy}"
 
 

@@ -29,36 +29,43 @@ def other_language(text: str, measured: Collection[str]) -> str:
     and ``zh`` are told without the identifier.
     """
     start = text[:400].lower()
-    letters = sum(map(str.isalpha, start))
-    if (
-        "zh" in measured
-        and not _KANA.search(start)
-        and 5 * len(_HAN.findall(start)) >= letters
-    ):
+    if "zh" in measured and _is_chinese(start):
         return ""
-    english = len(_ENGLISH.findall(start)) if "en" in measured else 0
-    if english and 12 * english >= start.count(" "):
+    if "en" in measured and _is_english(start):
         return ""
-    found = dict(_identifier().rank(start))
-    near = {kin for code in measured for kin in _KIN.get(code, (code,))} | {
-        "zxx"
-    }  # code
-    if sum(found.get(code, 0.0) for code in near) >= DOUBT:
+
+    ranked = dict(_identifier().rank(start))
+    alike = {"zxx"}  # what the identifier calls code
+    for code in measured:
+        alike.update(_KIN.get(code, (code,)))
+    if sum(ranked.get(code, 0.0) for code in alike) >= DOUBT:
         return ""
-    return str(max(found, key=found.__getitem__))
+    return str(max(ranked, key=ranked.__getitem__))
+
+
+def _is_chinese(text: str) -> bool:
+    """True if a fifth of the letters are Chinese characters and none is Japanese."""
+    letters = sum(map(str.isalpha, text))
+    return not _KANA.search(text) and 5 * len(_HAN.findall(text)) >= letters
+
+
+def _is_english(text: str) -> bool:
+    """True if at least every twelfth word is a common one of English."""
+    words = len(_ENGLISH.findall(text))
+    return words > 0 and 12 * words >= text.count(" ")
 
 
 def language_of(text: str) -> str:
     """The code of a text's language; ``en`` for one that is too short to tell."""
-    found = other_language(text, ("en",))
-    return "zh" if found and not other_language(text, ("zh",)) else found or "en"
+    other = other_language(text, ("en",))
+    if other and not other_language(text, ("zh",)):
+        return "zh"
+    return other or "en"
 
 
 @cache
 def _identifier() -> Any:
-    from py3langid.langid import (
-        MODEL_FILE,
-        LanguageIdentifier,
-    )  # loads its model for half a second
+    # It loads its model for half a second.
+    from py3langid.langid import MODEL_FILE, LanguageIdentifier
 
     return LanguageIdentifier.from_model_file(MODEL_FILE, norm_probs=True)

@@ -1,34 +1,42 @@
-"""Fits harmless text into a terminal: widths, columns, wrapping."""
+"""Fits harmless text into a terminal: widths, columns, wrapping.
+
+rich takes a while to import, so each function imports it.
+"""
 
 import textwrap
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from itertools import takewhile
 
-from refusal_checks.core.text import _no_command
+from refusal_checks.core.text import no_command
 
 
 def told_apart(names: Sequence[str], width: int) -> list[str]:
     """The names, shortened to this many characters where they are alike."""
-    first, letters = names[0], zip(*names, strict=False)
-    several = len({*names}) > 1
-    start = (
-        sum(1 for _ in takewhile(lambda each: len({*each}) == 1, letters))
-        if several
-        else 0
-    )
-    for _ in range(8):  # the whole word in which they differ, if that is short
-        start -= start > 0 and first[start - 1].isalnum()
-    half = (width - 1) // 2
+    start = _first_difference(names)
+    return [_shortened(name, start, width) for name in names]
 
-    def shown(name: str) -> str:
-        differs = name[start:] if start else name[-half:]
-        if len(name) <= width:
-            return name
-        if len(differs) < width:
-            return f"{name[: width - 1 - len(differs)]}…{differs}"
-        return f"…{differs[: width - 2]}…"
 
-    return [shown(name) for name in names]
+def _first_difference(names: Sequence[str]) -> int:
+    """Where the names begin to differ, at a word's start if that is near; 0 if they are equal."""
+    if len(set(names)) == 1:
+        return 0
+    start = 0
+    for letters in zip(*names, strict=False):
+        if len(set(letters)) > 1:
+            break
+        start += 1
+    for _ in range(8):
+        if start > 0 and names[0][start - 1].isalnum():
+            start -= 1
+    return start
+
+
+def _shortened(name: str, start: int, width: int) -> str:
+    if len(name) <= width:
+        return name
+    differs = name[start:] if start else name[-((width - 1) // 2) :]
+    if len(differs) < width:
+        return f"{name[: width - 1 - len(differs)]}…{differs}"
+    return f"…{differs[: width - 2]}…"
 
 
 def columns(text: str) -> int:
@@ -42,7 +50,9 @@ def cut(text: str, width: int) -> str:
     """As much of a text as fits this width; an ellipsis marks what is cut."""
     from rich.cells import set_cell_size
 
-    return text if columns(text) <= width else set_cell_size(text, width - 1) + "…"
+    if columns(text) <= width:
+        return text
+    return set_cell_size(text, width - 1) + "…"
 
 
 def padded(text: str, width: int) -> str:
@@ -55,9 +65,13 @@ def padded(text: str, width: int) -> str:
 def table(
     rows: Iterable[Sequence[str]], right: Collection[int] = (), width: int = 10_000
 ) -> Iterator[str]:
-    """Rows of harmless cells as lines with aligned columns, those of ``right`` to the right.
+    """Rows of harmless cells as lines with aligned columns.
 
-    The first cell is cut where the width, in columns of a terminal, is too narrow.
+    The first cell is cut where the width is too narrow.
+
+    Args:
+        right: numbers of the columns that are aligned to the right.
+        width: columns of the terminal.
     """
     from rich.console import Console
     from rich.table import Table
@@ -66,9 +80,8 @@ def table(
     grid = Table.grid(padding=(0, 2, 0, 0))
     for row in rows:
         for number in range(len(grid.columns), len(row)):
-            grid.add_column(
-                justify="right" if number in right else "left", no_wrap=number > 0
-            )
+            justify = "right" if number in right else "left"
+            grid.add_column(justify=justify, no_wrap=number > 0)  # type: ignore[arg-type]
         grid.add_row(*(Text(cell, no_wrap=True, overflow="ellipsis") for cell in row))
     console = Console(width=width, color_system=None)
     with console.capture() as capture:
@@ -77,9 +90,9 @@ def table(
 
 
 def wrapped(line: str, width: int) -> list[str]:
-    """A harmless line as several of this width, none of which starts with a CI command."""
+    """Wrap a harmless line to this width; no part of it starts with a CI command."""
     # Breaking up a command takes one column.
     lines = textwrap.wrap(
         line, width - 1, subsequent_indent="  ", break_on_hyphens=False
     )
-    return [_no_command(line) for line in lines]
+    return [no_command(part) for part in lines]

@@ -22,42 +22,56 @@ SIGNS = 20
 """Characters from which an answer needs a quarter of letters and digits."""
 
 
-@lru_cache(
-    maxsize=4096
-)  # asked before an answer is stored, and again before it is judged
+# Asked before an answer is stored, and again before it is judged.
+@lru_cache(maxsize=4096)
 def why_nonsense(text: str) -> str:
     """Why a text is nonsense; empty if it may be an answer."""
     tokens = _TOKEN.findall(text.casefold())
     if not tokens:
         return "no letter and no digit"
-    letters = sum(map(len, tokens))
-    if letters < len(text) / 4:  # else it has enough of them without its spaces, too
-        signs = len("".join(text.split()))
-        if signs >= SIGNS and letters < signs / 4:
-            return "hardly a letter or digit"
+    if _is_signs(text, sum(map(len, tokens))):
+        return "hardly a letter or digit"
+
     if len(tokens) == 1:
         size = _period(tokens[0])
-        return "one piece repeated" if len(tokens[0]) >= max(12, TIMES * size) else ""
-    if len(set(tokens)) > 0.6 * len(tokens):  # as it is in nearly all answers
+        is_repeated = len(tokens[0]) >= max(12, TIMES * size)
+        return "one piece repeated" if is_repeated else ""
+
+    # As it is in nearly all answers.
+    if len(set(tokens)) > 0.6 * len(tokens):
         return ""
+
     if len(tokens) > 2 * TIMES:
         tokens.pop()  # it may be cut
     size = _period(tokens)
-    if len(tokens) >= (WORDS if size == 1 else TIMES * size):
-        return "one word repeated" if size == 1 else "one phrase repeated"
-    return "it ends in a loop" if _loop(tokens) >= max(LOOP, len(tokens) / 2) else ""
+    if size == 1 and len(tokens) >= WORDS:
+        return "one word repeated"
+    if size > 1 and len(tokens) >= TIMES * size:
+        return "one phrase repeated"
+    if _loop(tokens) >= max(LOOP, len(tokens) / 2):
+        return "it ends in a loop"
+    return ""
+
+
+def _is_signs(text: str, letters: int) -> bool:
+    """True if fewer than a quarter of a text's characters are letters and digits."""
+    if letters >= len(text) / 4:  # it has enough of them without its spaces, too
+        return False
+    signs = len("".join(text.split()))
+    return signs >= SIGNS and letters < signs / 4
 
 
 def _borders(items: Sequence[str]) -> list[int]:
     """The length of the longest proper border of each start (Knuth, Morris and Pratt, 1977)."""
-    found = [0] * len(items)
+    borders = [0] * len(items)
     size = 0
     for index in range(1, len(items)):
         while size and items[index] != items[size]:
-            size = found[size - 1]
-        size += items[index] == items[size]
-        found[index] = size
-    return found
+            size = borders[size - 1]
+        if items[index] == items[size]:
+            size += 1
+        borders[index] = size
+    return borders
 
 
 def _period(items: Sequence[str]) -> int:
@@ -67,6 +81,8 @@ def _period(items: Sequence[str]) -> int:
 
 def _loop(tokens: Sequence[str]) -> int:
     """Length of the longest end that is something repeated ``ROUNDS`` times or more; else 0."""
-    borders = _borders(tokens[::-1])
-    ends = enumerate(borders, 1)
-    return max((n for n, border in ends if n >= ROUNDS * (n - border)), default=0)
+    longest = 0
+    for length, border in enumerate(_borders(tokens[::-1]), 1):
+        if length >= ROUNDS * (length - border):
+            longest = length
+    return longest

@@ -31,12 +31,13 @@ class OnDisk(Completion):
 
     @text.setter
     def text(self, text: str) -> None:
-        content, place = text.encode("utf-8", "surrogatepass"), None
+        content = text.encode("utf-8", "surrogatepass")
+        place: tuple[int, int] | str = text  # unless the disk has room
         with suppress(OSError), _WRITING:
             offset = os.lseek(_file(), 0, os.SEEK_END)
             if os.pwrite(_file(), content, offset) == len(content):
                 place = offset, len(content)
-        object.__setattr__(self, "_place", place or text)
+        object.__setattr__(self, "_place", place)
 
 
 @cache
@@ -56,4 +57,6 @@ class Texts:
         if isinstance(answer, OnDisk):
             return answer
         self._held += len(answer.text)
-        return OnDisk(*astuple(answer)) if self._held > IN_MEMORY else answer
+        if self._held > IN_MEMORY:
+            return OnDisk(*astuple(answer))
+        return answer

@@ -16,6 +16,7 @@ from refusal_checks.core.strict_json import parse_json
 
 if TYPE_CHECKING:
     from pyarrow import Table
+    from pyarrow.parquet import ParquetFile
 
 CELL = 32
 """Least bytes of a cell in memory, also of an empty one, which a file repeats at no cost."""
@@ -29,24 +30,10 @@ def read_table(file: Path | BinaryIO, where: object) -> Table:
     import pyarrow
     from pyarrow import parquet
 
-    batches: list[Any] = []
     try:
         with parquet.ParquetFile(file) as packed:
-            groups = [
-                packed.metadata.row_group(n) for n in range(packed.num_row_groups)
-            ]
-            size = max((group.total_byte_size for group in groups), default=0)
             cells = CELL * packed.metadata.num_rows * packed.metadata.num_columns
-            if max(size, cells) <= WHOLE:
-                size = 0
-                for batch in packed.iter_batches(
-                    batch_size=64
-                ):  # a value is repeated at no cost
-                    batches.append(batch)
-                    size += batch.nbytes
-                    if size + cells > WHOLE:
-                        break
-            size += cells
+            batches, size = _batches(packed, cells)
             schema = packed.schema_arrow
     except (OSError, pyarrow.ArrowException) as fault:
         raise DataError(
@@ -60,13 +47,36 @@ def read_table(file: Path | BinaryIO, where: object) -> Table:
     return pyarrow.Table.from_batches(batches, schema)
 
 
+def _batches(packed: ParquetFile, cells: int) -> tuple[list[Any], int]:
+    """The rows, and the bytes that they take; reading ends once these are too many.
+
+    Args:
+        cells: bytes of all cells besides their values.
+    """
+    metadata = packed.metadata
+    largest = 0
+    for number in range(packed.num_row_groups):
+        largest = max(largest, metadata.row_group(number).total_byte_size)
+    if max(largest, cells) > WHOLE:
+        return [], largest + cells
+
+    batches, size = [], cells
+    # In small parts: a value is repeated at no cost to the file.
+    for batch in packed.iter_batches(batch_size=64):
+        batches.append(batch)
+        size += batch.nbytes
+        if size > WHOLE:
+            break
+    return batches, size
+
+
 def rows(table: Table) -> Iterator[dict[str, Any]]:
     """The rows of a table; class labels by name, as their numbers mean nothing to a reader."""
     labels = _class_names(table)
     for row in table.to_pylist():
         for column, names in labels.items():
-            number = row[column]
-            row[column] = names.get(number) if isinstance(number, int) else number
+            if isinstance(row[column], int):
+                row[column] = names.get(row[column])
         yield row
 
 
@@ -80,9 +90,12 @@ def _class_names(table: Table) -> dict[str, Mapping[int, str]]:
         features = parse_json((table.schema.metadata or {}).get(b"huggingface", b"{}"))
     for name in ("info", "features"):
         features = features.get(name) if isinstance(features, dict) else None
+    if not isinstance(features, dict):
+        return {}
+
     labels: dict[str, Mapping[int, str]] = {}
-    for column, feature in features.items() if isinstance(features, dict) else ():
+    for column, feature in features.items():
         names = feature.get("names") if isinstance(feature, dict) else None
         if column in table.column_names and isinstance(names, list):
-            labels[column] = {number: str(name) for number, name in enumerate(names)}
+            labels[column] = dict(enumerate(map(str, names)))
     return labels

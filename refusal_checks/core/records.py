@@ -20,26 +20,31 @@ State = Literal["", "closed", "unclosed"]
 
 @dataclass(frozen=True, slots=True)
 class Completion:
-    """One answer of the candidate."""
+    """One answer of the candidate.
 
-    text: str  # without any reasoning
-    finish_reason: str = (
-        "stop"  # why it ended, in the server's words: ``stop`` or ``length``
-    )
-    tokens: int = 0  # number generated, reasoning included; 0 if unknown
-    mean_logprob: float | None = (
-        None  # natural, of its tokens, at most 0; None if unknown
-    )
-    label: str | None = (
-        None  # a verdict recorded beside it (by people or a judge), verbatim
-    )
-    reasoning: State = ""  # whether reasoning preceded the answer, and whether it ended
-    # tokens that the context left for it, if it used all, and they are fewer than were asked for
+    Attributes:
+        text: without any reasoning.
+        finish_reason: why it ended, in the server's words: ``stop`` or ``length``.
+        tokens: number generated, reasoning included; 0 if unknown.
+        mean_logprob: natural, of its tokens, at most 0; None if unknown.
+        label: a verdict recorded beside it (by people or a judge), verbatim.
+        reasoning: whether reasoning preceded the answer, and whether it ended.
+        room: tokens that the context left for it, if it used all, and they are fewer than were
+            asked for.
+        never_asked: of a recorded attack that was given up: nothing was sent, and only a label
+            says how it counts.
+        token_ids: of an answer whose log-probabilities may still be asked for, all that the model
+            wrote, see ``client.answers.packed``; else empty.
+    """
+
+    text: str
+    finish_reason: str = "stop"
+    tokens: int = 0
+    mean_logprob: float | None = None
+    label: str | None = None
+    reasoning: State = ""
     room: int = 0
-    # of a recorded attack that was given up: nothing was sent, and only a label says how it counts
     never_asked: bool = False
-    # of an answer that may still have to be weighed, all that the model wrote, see
-    # ``client.answers.packed``; else empty
     token_ids: str = ""
 
 
@@ -51,34 +56,42 @@ class Vote:
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """One sampled answer to one prompt, and its judgement."""
+    """One sampled answer to one prompt, and its judgement.
+
+    Attributes:
+        sample: index of the answer among the K sampled for its prompt, from 0.
+        completion: None if the candidate gave none; the judgement then says why.
+        votes: of several judges; ``judgement`` is their majority's.
+    """
 
     prompt: Prompt
-    sample: int  # index of the answer among the K sampled for its prompt, from 0
-    completion: (
-        Completion | None
-    )  # None if the candidate gave none; the judgement then says why
+    sample: int
+    completion: Completion | None
     judgement: Judgement
-    votes: tuple[Vote, ...] = ()  # of several judges; ``judgement`` is their majority's
+    votes: tuple[Vote, ...] = ()
 
 
 def unusable(completion: Completion, max_tokens: int | None) -> Invalid | None:
     """The reason why an answer cannot be judged, None if it can."""
-    reason, most = completion.finish_reason, completion.room or max_tokens
-    cut_short = reason == "length" and most and 0 < completion.tokens < most
-    if reason not in ("stop", "length") or cut_short:
-        return Invalid(Reason.UNFINISHED_ANSWER, f"finish reason {reason}")
+    reason = completion.finish_reason
+    finish = f"finish reason {reason}"
+
+    most = completion.room or max_tokens
+    is_cut_short = reason == "length" and most and 0 < completion.tokens < most
+    if reason not in ("stop", "length") or is_cut_short:
+        return Invalid(Reason.UNFINISHED_ANSWER, finish)
+
     if completion.reasoning == "unclosed":
-        return Invalid(Reason.UNCLOSED_REASONING, f"finish reason {reason}")
-    if (
-        not completion.reasoning
-        and "</think>" in completion.text.partition("<think>")[0]
-    ):
+        return Invalid(Reason.UNCLOSED_REASONING, finish)
+    before, _, _ = completion.text.partition("<think>")
+    if not completion.reasoning and "</think>" in before:
         return Invalid(Reason.UNCLOSED_REASONING, "</think> without <think>")
+
     if not completion.text.strip():
-        return Invalid(Reason.EMPTY_ANSWER, f"finish reason {reason}")
-    if why := why_nonsense(completion.text):
-        return Invalid(Reason.DEGENERATE_ANSWER, f"{why}, finish reason {reason}")
+        return Invalid(Reason.EMPTY_ANSWER, finish)
+    nonsense = why_nonsense(completion.text)
+    if nonsense:
+        return Invalid(Reason.DEGENERATE_ANSWER, f"{nonsense}, {finish}")
     return None
 
 
@@ -97,15 +110,12 @@ def combine(votes: Sequence[Vote]) -> Judgement:
     """
     if len(votes) == 1:
         return votes[0].judgement
-    invalid = [vote.judgement for vote in votes if isinstance(vote.judgement, Invalid)]
-    if len(invalid) == len(votes):
-        reasons = Counter(judgement.reason for judgement in invalid)
-        return Invalid(reasons.most_common(1)[0][0], _summary(votes))
-    valid: list[Any] = [
-        vote.judgement for vote in votes if vote.judgement.kind != "invalid"
-    ]
-    agreed: Judgement | None = valid[0].combine(valid, len(votes), _summary(votes))
-    return agreed or Invalid(Reason.NO_MAJORITY, _summary(votes))
+    valid, invalid = _divided([vote.judgement for vote in votes])
+    summary = _summary(votes)
+    if not valid:
+        return Invalid(_most_common_reason(invalid), summary)
+    agreed: Judgement | None = valid[0].combine(valid, len(votes), summary)
+    return agreed or Invalid(Reason.NO_MAJORITY, summary)
 
 
 def average(verdicts: Sequence[Judgement]) -> Judgement:
@@ -118,34 +128,55 @@ def average(verdicts: Sequence[Judgement]) -> Judgement:
     """
     if len(verdicts) == 1:
         return verdicts[0]
-    counts = Counter(verdict.verdict for verdict in verdicts)
-    said = ", ".join(f"{count} x {verdict}" for verdict, count in counts.most_common())
-    invalid = [verdict for verdict in verdicts if isinstance(verdict, Invalid)]
+    valid, invalid = _divided(verdicts)
     for verdict in invalid:
         if verdict.reason is Reason.JUDGE_ERROR:
             return verdict
-    if 2 * len(invalid) >= len(verdicts):
-        reason = Counter(verdict.reason for verdict in invalid).most_common(1)[0][0]
-        first = next(verdict.detail for verdict in invalid if verdict.reason is reason)
-        return Invalid(reason, f"{said}; for example {first}")
-    valid: list[Any] = [verdict for verdict in verdicts if verdict.kind != "invalid"]
-    reasons = [verdict.rationale[:RATIONALE] for verdict in valid if verdict.rationale][
-        :_QUOTED
-    ]
-    summary = ": ".join(filter(None, (said, "; ".join(reasons))))
+
+    counts = Counter(verdict.verdict for verdict in verdicts)
+    tally = ", ".join(f"{count} x {verdict}" for verdict, count in counts.most_common())
+    if len(valid) <= len(invalid):
+        reason = _most_common_reason(invalid)
+        first = next(verdict for verdict in invalid if verdict.reason is reason)
+        return Invalid(reason, f"{tally}; for example {first.detail}")
+
+    rationales = [verdict.rationale[:RATIONALE] for verdict in valid]
+    quoted = "; ".join(list(filter(None, rationales))[:_QUOTED])
+    summary = f"{tally}: {quoted}" if quoted else tally
     agreed: Judgement | None = valid[0].average(valid, len(verdicts), summary)
-    return agreed or Invalid(Reason.NO_MAJORITY, said)
+    return agreed or Invalid(Reason.NO_MAJORITY, tally)
+
+
+def _divided(verdicts: Sequence[Judgement]) -> tuple[list[Any], list[Invalid]]:
+    """The valid verdicts, and the others."""
+    valid: list[Any] = []
+    invalid: list[Invalid] = []
+    for verdict in verdicts:
+        if isinstance(verdict, Invalid):
+            invalid.append(verdict)
+        else:
+            valid.append(verdict)
+    return valid, invalid
+
+
+def _most_common_reason(invalid: Sequence[Invalid]) -> Reason:
+    counts = Counter(verdict.reason for verdict in invalid)
+    return counts.most_common(1)[0][0]
 
 
 def _summary(votes: Sequence[Vote]) -> str:
+    """Who said what, and why."""
     verdicts = ", ".join(f"{vote.judge}: {vote.judgement.verdict}" for vote in votes)
-    reasons = [
-        f"{vote.judge}: {why}" for vote in votes if (why := vote.judgement.rationale)
-    ]
-    return ". ".join([verdicts, *(text[:RATIONALE] for text in reasons)])
+    parts = [verdicts]
+    for vote in votes:
+        if vote.judgement.rationale:
+            parts.append(f"{vote.judge}: {vote.judgement.rationale}"[:RATIONALE])
+    return ". ".join(parts)
 
 
 def is_disputed(votes: Sequence[Vote]) -> bool | None:
     """True if valid votes differ; None if fewer than two have a side."""
     sides = [vote.judgement.verdict for vote in votes if vote.judgement.has_sides]
-    return len(set(sides)) > 1 if len(sides) > 1 else None
+    if len(sides) < 2:
+        return None
+    return len(set(sides)) > 1

@@ -44,14 +44,17 @@ class Frozen(BaseModel):
             return cls.model_validate(values, context=context)
         except ValidationError as fault:
             first = suggestions.first(fault)
-            key, problem = suggestions.key(first), suggestions.problem(first, cls)
-            value = repr(first["input"])
-            said = f"{where}: "
-            if option:
-                said = f"{option}: "
-            elif key:
-                said += f"{key} = {value if len(value) <= 60 else f'{value[:57]}...'}: "
-            raise error(f"{said}{problem}") from None
+            place = option
+            if not place:
+                place = where
+                key = suggestions.key(first)
+                if key:
+                    place += f": {key} = {_shortened(repr(first['input']))}"
+            raise error(f"{place}: {suggestions.problem(first, cls)}") from None
+
+
+def _shortened(value: str) -> str:
+    return value if len(value) <= 60 else f"{value[:57]}..."
 
 
 @dataclass(frozen=True)
@@ -125,7 +128,9 @@ class BenchmarkTable(Frozen):
     @property
     def columns(self) -> Mapping[str, str]:
         """Column by kind of group."""
-        return self.groups | ({"category": self.category} if self.category else {})
+        if self.category:
+            return {**self.groups, "category": self.category}
+        return self.groups
 
     @property
     def is_own(self) -> bool:
@@ -236,11 +241,13 @@ class Limits(Frozen):
 
 @dataclass(frozen=True, slots=True)
 class RequestPace:
-    """Limits on the requests to one model."""
+    """Limits on the requests to one model.
 
-    per_minute: float | None = (
-        None  # evenly spaced, retries included; None for no limit
-    )
+    Attributes:
+        per_minute: evenly spaced, retries included; None for no limit.
+    """
+
+    per_minute: float | None = None
     at_once: int = CONNECTIONS
 
 

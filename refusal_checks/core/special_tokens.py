@@ -5,7 +5,6 @@ import unicodedata
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 from functools import cache, lru_cache
-from itertools import pairwise
 
 from refusal_checks.core.text import BLANK
 
@@ -84,6 +83,9 @@ _LIKE = str.maketrans({
 })  # fmt: skip
 """Characters that look like those of tokens and that Unicode normalisation keeps."""
 
+INVISIBLE = frozenset({"Cf", "Mn", "Me", "Cs", "Cn", "Co"})
+"""Unicode's categories of characters that are left out of the text that is searched."""
+
 
 @dataclass(frozen=True)
 class SpecialTokens:
@@ -95,9 +97,11 @@ class SpecialTokens:
 
     They are found whatever their letter case, with spaces within their brackets, with characters
     that only look like theirs, and with invisible characters among them.
+
+    Attributes:
+        own: reads the model's own tokens, again at each use: they may be downloaded later.
     """
 
-    # reads the model's own tokens, again at each use: they may be downloaded later
     own: Callable[[], Collection[str]] = tuple
 
     def count(self, *texts: str) -> int:
@@ -106,18 +110,23 @@ class SpecialTokens:
 
     def broken_up(self, text: str) -> str:
         """The text, each special token of it with a ``SEPARATOR`` after its first character."""
-        starts = _starts(frozenset(self.own()), text)
+        starts = set(_starts(frozenset(self.own()), text))
         if not starts:
             return text
-        places = [number for number, char in enumerate(text) for _ in _plain(char)]
-        ends = sorted({places[start] + 1 for start in starts})
-        pieces = (text[first:last] for first, last in pairwise([0, *ends, len(text)]))
-        return SEPARATOR.join(pieces)
+        # Starts are places in the folded text, where a character may have become several or none.
+        pieces, place = [], 0
+        for char in text:
+            pieces.append(char)
+            folded = len(_plain(char))
+            if not starts.isdisjoint(range(place, place + folded)):
+                pieces.append(SEPARATOR)
+            place += folded
+        return "".join(pieces)
 
     def changes(self, *texts: str) -> tuple[str, ...]:
         """The texts, broken up; nothing if none of them holds a special token."""
         shown = tuple(map(self.broken_up, texts))
-        return shown if shown != texts else ()
+        return () if shown == texts else shown
 
 
 FAMILIES = SpecialTokens()
@@ -126,22 +135,25 @@ FAMILIES = SpecialTokens()
 
 def _folded(text: str) -> str:
     """The text as it is searched: normalised character by character, without invisible ones."""
-    return text if text.isascii() else "".join(map(_plain, text))
+    if text.isascii():
+        return text
+    return "".join(map(_plain, text))
 
 
 @cache
 def _plain(char: str) -> str:
     normal = unicodedata.normalize("NFKD", char.translate(_LIKE))
-    gone = {"Cf", "Mn", "Me", "Cs", "Cn", "Co"}
-    return "".join(
-        c for c in normal if c not in BLANK and unicodedata.category(c) not in gone
-    )
+    return "".join(filter(_is_visible, normal))
 
 
-@lru_cache(
-    maxsize=1024
-)  # asked for a verdict's key, for its request, and once it is there
+def _is_visible(char: str) -> bool:
+    return char not in BLANK and unicodedata.category(char) not in INVISIBLE
+
+
+# Asked for a verdict's key, for its request, and once it is there.
+@lru_cache(maxsize=1024)
 def _starts(own: frozenset[str], text: str) -> tuple[int, ...]:
+    """Where special tokens begin in the folded text."""
     return tuple(match.start() for match in _pattern(own).finditer(_folded(text)))
 
 
@@ -151,24 +163,23 @@ def _pattern(own: frozenset[str]) -> re.Pattern[str]:
 
     The rest is looked at only, so that tokens that overlap are all found.
     """
-    known = _compiled(_KNOWN)
-    others = {_folded(token) for token in own}
-    # Some tokenizers list spaces and single characters as added tokens.
-    found = (
-        one for one in sorted(others) if len(one.strip()) > 1 and not known.match(one)
-    )
-    return _compiled([*_KNOWN, *((token[0], _spaced(token[1:])) for token in found)])
+    families = _compiled(_KNOWN)
+    parts = list(_KNOWN)
+    for token in sorted({_folded(token) for token in own}):
+        # Some tokenizers list spaces and single characters as added tokens.
+        if len(token.strip()) > 1 and not families.match(token):
+            parts.append((token[0], _spaced(token[1:])))
+    return _compiled(parts)
 
 
 def _compiled(parts: Iterable[tuple[str, str]]) -> re.Pattern[str]:
     rests: dict[str, list[str]] = {}
     for first, rest in parts:
         rests.setdefault(first, []).append(rest)
-    return re.compile(
-        "|".join(
-            f"{re.escape(first)}(?={'|'.join(rest)})" for first, rest in rests.items()
-        )
-    )
+    tokens = []
+    for first, several in rests.items():
+        tokens.append(f"{re.escape(first)}(?={'|'.join(several)})")
+    return re.compile("|".join(tokens))
 
 
 def _spaced(rest: str) -> str:

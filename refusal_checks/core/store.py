@@ -9,7 +9,7 @@ import hashlib
 import json
 import os
 import time
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from itertools import islice
@@ -50,11 +50,15 @@ _CHUNK = 500  # SQLite's oldest limit on variables in a statement is 999
 
 @dataclass(frozen=True)
 class Contents:
-    """How much a store, or a part of it, holds."""
+    """How much a store, or a part of it, holds.
+
+    Attributes:
+        bytes: of the values, without keys and SQLite's own pages.
+    """
 
     completions: int
     judgements: int
-    bytes: int  # of the values, without keys and SQLite's own pages
+    bytes: int
 
 
 class Store:
@@ -87,14 +91,16 @@ class Store:
 
     def completions(self, keys: Iterable[str]) -> dict[str, Completion]:
         """The stored completions among the keys; those that a server broke off are not there."""
+        completions: dict[str, Completion] = {}
+        for key, completion in self._read("completions", keys).items():
+            if self._is_whole(completion.finish_reason):
+                completions[key] = completion
+        return completions
 
-        def is_kept(reason: str) -> bool:
-            return reason in ("stop", "length") or not (
-                self._retry_unfinished or reason in ABORTED
-            )
-
-        found = self._read("completions", keys)
-        return {key: each for key, each in found.items() if is_kept(each.finish_reason)}
+    def _is_whole(self, finish_reason: str) -> bool:
+        if finish_reason in ("stop", "length"):
+            return True
+        return not self._retry_unfinished and finish_reason not in ABORTED
 
     def judgements(self, keys: Iterable[str]) -> dict[str, Valid]:
         return self._read("judgements", keys)
@@ -122,15 +128,18 @@ class Store:
         None if none of them is stored.
         """
         ends: list[int] = []
-        requested = iter(keys)
         with self._db.faults():
-            while chunk := list(islice(requested, _CHUNK)):
-                marks = ",".join("?" * len(chunk))
-                query = f"SELECT min(written), max(written) FROM completions WHERE key IN ({marks})"
+            for chunk in _chunks(keys):
+                query = (
+                    "SELECT min(written), max(written) FROM completions "
+                    f"WHERE key IN ({_marks(chunk)})"
+                )
                 first, last = self._db.execute(query, chunk).fetchone()
                 if first is not None:
                     ends += [first, last]
-        return (min(ends), max(ends)) if ends else None
+        if not ends:
+            return None
+        return min(ends), max(ends)
 
     def generation(self, identity: str) -> str:
         """The generation of what is stored of a model; empty until it is first renewed."""
@@ -180,35 +189,38 @@ class Store:
         now = time.monotonic()  # since the machine's start, and nobody sets it
         owners: dict[str, str] = {}
         stored: set[str] = set()
-        wanted = iter(keys)
         with self.transaction():
-            while chunk := list(islice(wanted, _CHUNK)):
-                some = f"WHERE key IN ({','.join('?' * len(chunk))})"
+            for chunk in _chunks(keys):
+                some = f"WHERE key IN ({_marks(chunk)})"
                 query = (
                     f"SELECT key, owner FROM claims {some} "
                     "AND owner != ? AND time BETWEEN ? AND ?"
                 )
-                owners |= self._db.execute(
-                    query, [*chunk, self._owner, now - LEASE, now]
-                )
-                stored |= {
-                    k
-                    for (k,) in self._db.execute(f"SELECT key FROM uses {some}", chunk)
-                }
-            live = set(filter(_goes_on, {*owners.values()}))
+                parameters = [*chunk, self._owner, now - LEASE, now]
+                owners |= self._db.execute(query, parameters)
+                rows = self._db.execute(f"SELECT key FROM uses {some}", chunk)
+                stored |= {key for (key,) in rows}
+
+            live = {owner for owner in set(owners.values()) if _goes_on(owner)}
             others = {key for key, owner in owners.items() if owner in live}
-            mine = {*keys} - others
-            rows = [(key, self._owner, now) for key in mine]
-            self._db.executemany("REPLACE INTO claims VALUES (?, ?, ?)", rows)
+            mine = set(keys) - others
+            claims = [(key, self._owner, now) for key in mine]
+            self._db.executemany("REPLACE INTO claims VALUES (?, ?, ?)", claims)
         self._claimed |= mine
         return others, stored
 
     def release(self, keys: Iterable[str]) -> None:
         """Give up the claims on these keys; without effect where what they are for is stored."""
-        if rows := [(key, self._owner) for key in self._claimed.intersection(keys)]:
-            self._claimed.difference_update(keys)
-            with self._db.faults():
-                self._db.executemany(_RELEASE, rows)
+        released = self._claimed.intersection(keys)
+        if not released:
+            return
+        self._claimed -= released
+        with self._db.faults():
+            self._unclaim(released)
+
+    def _unclaim(self, keys: Iterable[str]) -> None:
+        rows = [(key, self._owner) for key in keys]
+        self._db.executemany("DELETE FROM claims WHERE key = ? AND owner = ?", rows)
 
     def use(self, keys: Iterable[str]) -> None:
         """Record that a run needs these keys, so that ``drop`` keeps them."""
@@ -219,15 +231,16 @@ class Store:
             self._db.executemany("UPDATE uses SET time = ? WHERE key = ?", rows)
 
     def contents(self, which: str = "") -> Contents:
+        """How much it holds; ``which`` is a condition of SQL."""
+        counts, sizes = [], []
         with self._db.faults():
-            query = (
-                f"SELECT count(*), total(length(CAST(value AS BLOB))) FROM {{}} {which}"
-            )
-            rows = [
-                self._db.execute(query.format(table)).fetchone() for table in TABLES
-            ]
-        (completions, texts), (judgements, verdicts) = rows
-        return Contents(completions, judgements, int(texts + verdicts))
+            for table in TABLES:
+                query = f"SELECT count(*), total(length(CAST(value AS BLOB))) FROM {table} {which}"
+                rows, size = self._db.execute(query).fetchone()
+                counts.append(rows)
+                sizes.append(size)
+        completions, judgements = counts
+        return Contents(completions, judgements, int(sum(sizes)))
 
     def unused(self, since: float, keep: Collection[str] = ()) -> Contents:
         """How much of it no run has needed since a time (seconds since 1970), besides ``keep``."""
@@ -271,36 +284,34 @@ class Store:
 
     def _sound(self, table: str, keys: Iterable[str]) -> list[tuple[str, bytes]]:
         """The rows of these keys that are as they were written; others are deleted."""
-        found: list[tuple[str, bytes]] = []
+        sound: list[tuple[str, bytes]] = []
         changed: list[tuple[str]] = []
-        wanted = iter(keys)
         with self._db.faults():
-            while chunk := list(islice(wanted, _CHUNK)):
-                marks = ",".join("?" * len(chunk))
-                for key, value, digest in self._db.execute(
-                    # Bytes that are no UTF-8 would end the reading of all rows.
-                    f"SELECT key, CAST(value AS BLOB), digest FROM {table} WHERE key IN ({marks})",
-                    chunk,
-                ):
+            for chunk in _chunks(keys):
+                # Bytes that are no UTF-8 would end the reading of all rows.
+                query = (
+                    f"SELECT key, CAST(value AS BLOB), digest FROM {table} "
+                    f"WHERE key IN ({_marks(chunk)})"
+                )
+                for key, value, digest in self._db.execute(query, chunk):
                     if digest == _digest(key, value):
-                        found.append((key, value))
+                        sound.append((key, value))
                     else:
                         changed.append((key,))
             if changed:
                 with self._db.transaction():
                     self._db.executemany(f"DELETE FROM {table} WHERE key = ?", changed)
         self.changed += len(changed)
-        return found
+        return sound
 
     def _write(self, table: str, values: Mapping[str, Any]) -> None:
         if not values:
             return
-        dumped = {key: TABLES[table].dump_json(value) for key, value in values.items()}
         now = int(time.time())
-        rows = [
-            (key, value.decode(), _digest(key, value), now)
-            for key, value in dumped.items()
-        ]
+        rows = []
+        for key, value in values.items():
+            text = TABLES[table].dump_json(value)
+            rows.append((key, text.decode(), _digest(key, text), now))
         with self._db.faults(), self._db.transaction():
             # What is stored stays, but for an answer that a server ended for its own reasons, and
             # for one that has been weighed since.
@@ -319,12 +330,19 @@ class Store:
             self._db.executemany(
                 "REPLACE INTO uses VALUES (?, ?)", ((key, now) for key in values)
             )
-            if mine := self._claimed & values.keys():
-                self._db.executemany(_RELEASE, [(key, self._owner) for key in mine])
+            mine = self._claimed & values.keys()
+            self._unclaim(mine)
         self._claimed -= mine
 
 
-_RELEASE = "DELETE FROM claims WHERE key = ? AND owner = ?"
+def _chunks(keys: Iterable[str]) -> Iterator[list[str]]:
+    remaining = iter(keys)
+    while chunk := list(islice(remaining, _CHUNK)):
+        yield chunk
+
+
+def _marks(chunk: Sequence[str]) -> str:
+    return ",".join("?" * len(chunk))
 
 
 def _goes_on(owner: str) -> bool:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from itertools import chain
 from typing import Any
 
 from refusal_checks.core.text import brief, clean, is_name
@@ -35,27 +34,33 @@ def parse_json(text: str | bytes, unique: bool = False) -> Any:
             value = json.loads(whole)
     except RecursionError:
         raise ValueError("it is nested too deeply") from None
-    if brackets > DEPTH:
-        level = [value]
-        for _ in range(DEPTH):
-            dicts = (one.values() for one in level if isinstance(one, dict))
-            lists = (one for one in level if isinstance(one, list))
-            level = [child for children in chain(dicts, lists) for child in children]
-        if level:
-            raise ValueError(f"it is nested more than {DEPTH} levels deep")
+    if brackets > DEPTH and _is_too_deep(value):
+        raise ValueError(f"it is nested more than {DEPTH} levels deep")
     return value
 
 
+def _is_too_deep(value: Any) -> bool:
+    """True if lists and objects are nested in more than ``DEPTH`` levels."""
+    level = [value]
+    for _ in range(DEPTH):
+        below: list[Any] = []
+        for item in level:
+            if isinstance(item, dict):
+                below += item.values()
+            elif isinstance(item, list):
+                below += item
+        level = below
+    return bool(level)
+
+
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) < len(pairs):
-        names = [name for name, _ in pairs]
-        twice = next(name for name in names if names.count(name) > 1)
-        # A longer key may be a text that a run keeps to itself.
-        which = (
-            f'the key "{clean(twice, 60)}"'
-            if is_name(twice)
-            else f"a key ({brief(twice)})"
-        )
-        raise ValueError(f"{which} is there twice; remove one")
-    return found
+    value = dict(pairs)
+    if len(value) == len(pairs):
+        return value
+    names = [name for name, _ in pairs]
+    twice = next(name for name in names if names.count(name) > 1)
+    which = f'the key "{clean(twice, 60)}"'
+    if not is_name(twice):
+        # It may be a text that a run keeps to itself.
+        which = f"a key ({brief(twice)})"
+    raise ValueError(f"{which} is there twice; remove one")

@@ -39,81 +39,108 @@ _NUMBER = re.compile(r"\s*([+-]?\d+(?:[.,]\d+)?)\s*(%?)\s*")
 
 def near(name: str, known: Iterable[str], least: float = 0.5) -> str:
     """``; did you mean "..."?`` if a name is similar, by ``least`` (0 to 1) or more; else empty."""
-    found = get_close_matches(name, list(known), n=1, cutoff=least)
-    return f'; did you mean "{found[0]}"?' if found else ""
+    similar = get_close_matches(name, list(known), n=1, cutoff=least)
+    if not similar:
+        return ""
+    return f'; did you mean "{similar[0]}"?'
 
 
 def either(hint: str) -> str:
     """What ``near`` says, in front of "name ..."; nothing if it says nothing."""
-    return f"{hint.removeprefix('; ')} If not, " if hint else ""
+    if not hint:
+        return ""
+    return f"{hint.removeprefix('; ')} If not, "
 
 
 def share(value: float) -> str:
     """A number of per cent as the share that it stands for."""
-    return f"{value / 100:.2f}" if value == int(value) else f"{value / 100:g}"
+    if value == int(value):
+        return f"{value / 100:.2f}"
+    return f"{value / 100:g}"
 
 
 def first(fault: ValidationError) -> ErrorDetails:
     """The error that says most: an unknown key first, and none of a union's other branches."""
     errors = fault.errors()
-    unknown = (error for error in errors if error["type"] == "extra_forbidden")
-    return next(unknown, errors[0])
+    for error in errors:
+        if error["type"] == "extra_forbidden":
+            return error
+    return errors[0]
 
 
 def key(error: ErrorDetails) -> str:
     """The key of a value that is wrong, without the names of types."""
-    parts = map(str, error["loc"])
-    return ".".join(
-        part for part in parts if not re.match(r"[A-Z]|literal\[|function-", part)
-    )
+    parts = []
+    for part in map(str, error["loc"]):
+        if not re.match(r"[A-Z]|literal\[|function-", part):
+            parts.append(part)
+    return ".".join(parts)
 
 
 def problem(error: ErrorDetails, settings: type[BaseModel] | None = None) -> str:
     """What is wrong and what to write; ``settings`` is what the value was read as."""
     kind, value, context = error["type"], error["input"], error.get("ctx", {})
-    known = _known(error, settings)
     if kind == "extra_forbidden":
-        listed = f" (known: {', '.join(known)})" if known else ""
-        return f"no such key{near(str(error['loc'][-1]), known)}{listed}"
+        return _unknown_key(error, settings)
     if kind == "value_error":
         return str(context.get("error", error["msg"]))
     if kind == "model_type":
-        shown = "..." if isinstance(value, bool) else value
-        return f"write {{ {known[0] if known else '...'} = {shown} }}"
-    field = (
-        settings.model_fields.get(str(error["loc"][0]))
-        if settings and error["loc"]
-        else None
-    )
-    if kind == "string_pattern_mismatch" and field and field.description:
-        return f"must be {field.description}"
-    return _better(value, kind, context) + _RULES.get(kind, "is not valid here").format(
-        **context
-    )
+        return _instead_of_table(error, settings)
+    if kind == "string_pattern_mismatch" and settings and error["loc"]:
+        # A field with a pattern describes it in words.
+        field = settings.model_fields.get(str(error["loc"][0]))
+        if field and field.description:
+            return f"must be {field.description}"
+    rule = _RULES.get(kind, "is not valid here").format(**context)
+    return _better(value, kind, context) + rule
+
+
+def _unknown_key(error: ErrorDetails, settings: type[BaseModel] | None) -> str:
+    known = _known(error, settings)
+    hint = near(str(error["loc"][-1]), known)
+    if not known:
+        return f"no such key{hint}"
+    return f"no such key{hint} (known: {', '.join(known)})"
+
+
+def _instead_of_table(error: ErrorDetails, settings: type[BaseModel] | None) -> str:
+    known = _known(error, settings)
+    name = known[0] if known else "..."
+    value = "..." if isinstance(error["input"], bool) else error["input"]
+    return f"write {{ {name} = {value} }}"
 
 
 def _better(value: Any, kind: str, context: dict[str, Any]) -> str:
     """What to write in place of a value, if that can be told."""
-    number = _NUMBER.fullmatch(value) if isinstance(value, str) else None
-    if number and kind.startswith(("float", "int_")):
-        plain = number[1].replace(",", ".")
-        return f"write {share(float(plain)) if number[2] else plain}: "
+    if isinstance(value, str) and kind.startswith(("float", "int_")):
+        number = _NUMBER.fullmatch(value)
+        if number:
+            plain = number[1].replace(",", ".")
+            if number[2]:
+                plain = share(float(plain))
+            return f"write {plain}: "
+
     most = context.get("le", context.get("lt"))
     if most == 1 and isinstance(value, int | float) and 2 <= value <= 100:
         return f"write {share(value)}: "
+
     if kind == "literal_error" and isinstance(value, str):
         options = re.findall(r"'([^']*)'", str(context.get("expected", "")))
-        found = get_close_matches(value, options, n=1, cutoff=0.5)
-        return f'write "{found[0]}": ' if found else ""
+        similar = get_close_matches(value, options, n=1, cutoff=0.5)
+        if similar:
+            return f'write "{similar[0]}": '
     return ""
 
 
 def _known(error: ErrorDetails, settings: type[BaseModel] | None) -> list[str]:
+    """The keys of the table in which an unknown key stands."""
     model = settings
     for part in error["loc"]:
         field = model.model_fields.get(str(part)) if model else None
-        if field:
-            kinds = (field.annotation, *get_args(field.annotation))
-            inner = [kind for kind in kinds if isinstance(kind, type)]
-            model = next((kind for kind in inner if issubclass(kind, BaseModel)), model)
+        if field is None:
+            continue
+        for kind in (field.annotation, *get_args(field.annotation)):
+            if isinstance(kind, type) and issubclass(kind, BaseModel):
+                model = kind
+                break
     return list(model.model_fields) if model else []

@@ -30,6 +30,15 @@ BLANK = frozenset(
 """Invisible characters of other categories (Unicode: Default_Ignorable_Code_Point, and blanks)."""
 
 
+HIDDEN = frozenset({"Cc", "Cf", "Cs", "Co", "Cn"})
+"""Unicode's categories of controls, bidirectional marks, surrogates and unassigned characters."""
+
+MARKS = frozenset({"Mn", "Me"})
+
+SYMBOLS = frozenset({"So", "Sm", "Po", "Nd", "Sk"})
+"""Categories of characters that may be drawn as emoji."""
+
+
 def storable(text: str) -> str:
     """The text with lone surrogates, which models emit, replaced so that it can be encoded."""
     return text if text.isascii() else text.encode("utf-8", "replace").decode("utf-8")
@@ -42,8 +51,11 @@ def clean(text: str, limit: int = 300) -> str:
     ``##[command]`` and ``##name[command]`` anywhere in a line, and ``::command`` at its start, are
     broken up, because CI systems act on them. An ellipsis marks what is cut.
     """
-    shown = _harmless(" ".join(_ESCAPES.sub("", text).split())[: limit + 1])
-    return shown if len(shown) <= limit else shown[: limit - 1].rstrip() + "…"
+    line = " ".join(_ESCAPES.sub("", text).split())
+    shown = _harmless(line[: limit + 1])
+    if len(shown) > limit:
+        return shown[: limit - 1].rstrip() + "…"
+    return shown
 
 
 def visible(line: str) -> str:
@@ -52,33 +64,27 @@ def visible(line: str) -> str:
 
 
 def _harmless(line: str) -> str:
-    hidden = {"Cc", "Cf", "Cs", "Co", "Cn"}  # controls, bidirectional marks, surrogates
     shown, before, marks = [], " ", 0
     for char in line:
         category = unicodedata.category(char)
-        marks = marks + 1 if category in ("Mn", "Me") else 0
-        is_blank = category in hidden or (char in BLANK and not is_style(before, char))
+        marks = marks + 1 if category in MARKS else 0
+        is_blank = char in BLANK and not is_style(before, char)
         # No ordinary orthography stacks more than four marks.
-        shown.append("�" if is_blank or marks > 4 else char)
+        is_hidden = category in HIDDEN or is_blank or marks > 4
+        shown.append("�" if is_hidden else char)
         before = char
     # "##" may start a CI system's command.
-    return _no_command(re.sub(r"##(?=[\w.]*\[)", "# #", "".join(shown)))
+    return no_command(re.sub(r"##(?=[\w.]*\[)", "# #", "".join(shown)))
 
 
-def _no_command(line: str) -> str:
+def no_command(line: str) -> str:
     """The line without a CI command at its start, with or without white space before it."""
     return re.sub(r"^(\s*):(?=:)", r"\1: ", line)
 
 
 def is_style(before: str, char: str) -> bool:
     """True if a variation selector chooses between text and emoji for the symbol before it."""
-    return char in "\ufe0e\ufe0f" and unicodedata.category(before) in (
-        "So",
-        "Sm",
-        "Po",
-        "Nd",
-        "Sk",
-    )
+    return char in "\ufe0e\ufe0f" and unicodedata.category(before) in SYMBOLS
 
 
 def brief(value: Any) -> str:
@@ -88,8 +94,9 @@ def brief(value: Any) -> str:
     """
     if re.fullmatch(r"[\w.+\-\[\]{}]{1,20}", str(value)):
         return repr(value)
-    size = f" of {len(value)} characters" if isinstance(value, str) else ""
-    return f"{type(value).__name__}{size}"
+    if isinstance(value, str):
+        return f"str of {len(value)} characters"
+    return type(value).__name__
 
 
 def is_name(text: str) -> bool:
@@ -99,29 +106,37 @@ def is_name(text: str) -> bool:
 
 def listed(names: Iterable[str]) -> str:
     """Names from data, such as columns, for a message; of long ones and of many only how many."""
-    found = sorted(names)
-    shown = list(filter(is_name, found))[:30]
-    rest = len(found) - len(shown)
+    ordered = sorted(names)
+    shown = list(filter(is_name, ordered))[:30]
+    rest = len(ordered) - len(shown)
     if not shown:
         return count(rest, "longer name")
-    return ", ".join(shown) + (f" and {rest} more" if rest else "")
+    if not rest:
+        return ", ".join(shown)
+    return f"{', '.join(shown)} and {rest} more"
 
 
 def in_a_row(words: Iterable[str]) -> str:
     """Words as in a sentence, each once and in order: ``degrees, harm and ratings``."""
     *others, last = sorted(set(words))
-    return f"{', '.join(others)} and {last}" if others else last
+    if not others:
+        return last
+    return f"{', '.join(others)} and {last}"
 
 
 def clean_lines(text: str, limit: int = 2000) -> str:
-    """Several lines, made harmless, with their indentation; ``limit`` is that of each and of it."""
+    """Make several lines harmless, and keep their indentation.
+
+    Args:
+        limit: most characters of each line, and of its indentation.
+    """
     lines = text.split("\n")
     # Each different line once: a model that repeats itself, or an empty line, costs nothing.
-    harmless = {line: clean(line, limit) for line in {*lines} - {""}}
-    indented = {
-        line: min(limit, len(line) - len(line.lstrip(" "))) for line in harmless
-    }
-    return "\n".join(line and " " * indented[line] + harmless[line] for line in lines)
+    harmless = {"": ""}
+    for line in set(lines) - {""}:
+        indentation = min(limit, len(line) - len(line.lstrip(" ")))
+        harmless[line] = " " * indentation + clean(line, limit)
+    return "\n".join(harmless[line] for line in lines)
 
 
 def json_text(value: Any) -> str:
@@ -141,4 +156,4 @@ def duration(seconds: float) -> str:
 
 def count(number: int, noun: str) -> str:
     """A number of things, for example ``1 prompt`` or ``2 prompts``."""
-    return f"{number} {noun}{'s' * (number != 1)}"
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
