@@ -24,15 +24,16 @@ Content = dict[str, Any]  # tables by name
 
 @dataclass(frozen=True)
 class AttackTables:
-    """The attacks of all files."""
+    """The attacks of all files.
 
-    files: Mapping[
-        Path, Content
-    ]  # their content, with a table for each benchmark under attack
+    Attributes:
+        files: their content, with a table for each benchmark under attack.
+        plain: the benchmark that is attacked, by name of the one under attack.
+    """
+
+    files: Mapping[Path, Content]
     attacked: Attacked
-    plain: Mapping[
-        str, str
-    ]  # the benchmark that is attacked, by name of the one under attack
+    plain: Mapping[str, str]
 
     def stands_for_all(self, name: str) -> bool:
         """True if a table is of all attacks together."""
@@ -40,14 +41,13 @@ class AttackTables:
 
     def shared(self, tables: Mapping[str, BenchmarkTable]) -> dict[str, BenchmarkTable]:
         """What files say besides gates; for a benchmark under attack, that of the plain one."""
-        found = dict(tables)
+        merged = dict(tables)
         for name in self.plain.keys() & tables.keys():
-            of_plain = tables[self.plain[name]].model_dump(
-                include=set(FOR_ANY), exclude_unset=True
-            )
+            plain = tables[self.plain[name]]
+            shared = plain.model_dump(include=set(FOR_ANY), exclude_unset=True)
             own = tables[name].model_dump(exclude_unset=True)
-            found[name] = BenchmarkTable(**{**of_plain, **own})
-        return found
+            merged[name] = BenchmarkTable(**{**shared, **own})
+        return merged
 
     def metrics(
         self, path: Path, name: str, known: Sequence[str], verdicts: type[Valid]
@@ -58,9 +58,8 @@ class AttackTables:
                 f"{path}: [{self.plain[name]}] {KEY}: leave them out: its questions ask for one "
                 "of several options, so there is no refusal that an attack could undo"
             )
-        return [
-            metric for metric in known if (metric == WORST) is self.stands_for_all(name)
-        ]
+        is_of_all = self.stands_for_all(name)
+        return [metric for metric in known if (metric == WORST) is is_of_all]
 
 
 def read(parsed: Mapping[Path, Content]) -> AttackTables:
@@ -68,30 +67,29 @@ def read(parsed: Mapping[Path, Content]) -> AttackTables:
 
     Of several files all attacks count; ``prefill = false`` takes one out again.
     """
-    found: dict[str, dict[str, bool]] = {}
+    named: dict[
+        str, dict[str, bool]
+    ] = {}  # attacks on each benchmark; False takes one out
     files: dict[Path, Content] = {path: {} for path in parsed}
     for path, content in parsed.items():
-        for name, table, twice in _tables(path, content, found):
-            if twice and (
-                name in content or name in files[path]
-            ):  # one would replace the other
+        for name, table, twice in _tables(path, content, named):
+            # One would replace the other.
+            if twice and (name in content or name in files[path]):
                 raise ThresholdError(twice)
             files[path][name] = table
-    attacked = {
-        plain: tuple(name for name, is_in in names.items() if is_in)
-        for plain, names in found.items()
-        if any(names.values())
-    }
-    plain_of = {
-        name_of(plain, name): plain
-        for plain, names in attacked.items()
-        for name in (*names, attacks.ALL)
-    }
-    for plain, names in found.items():
+    attacked: dict[str, tuple[str, ...]] = {}
+    plain_of: dict[str, str] = {}
+    for plain, is_kept in named.items():
+        kept = tuple(attack for attack in is_kept if is_kept[attack])
+        if kept:
+            attacked[plain] = kept
+            for attack in (*kept, attacks.ALL):
+                plain_of[name_of(plain, attack)] = plain
+    for plain, is_kept in named.items():
         for path, content in files.items():
-            for name in names:
-                if name_of(plain, name) not in plain_of:
-                    content.pop(name_of(plain, name), None)
+            for attack in is_kept:
+                if name_of(plain, attack) not in plain_of:
+                    content.pop(name_of(plain, attack), None)
             if plain not in attacked and name_of(plain, attacks.ALL) in content:
                 raise ThresholdError(
                     f'{path}: [{plain}] {WORST}: say which attacks: {KEY} = ["prefill", "base64"]'
@@ -100,37 +98,39 @@ def read(parsed: Mapping[Path, Content]) -> AttackTables:
 
 
 def _tables(
-    path: Path, content: Content, found: dict[str, dict[str, bool]]
+    path: Path, content: Content, named: dict[str, dict[str, bool]]
 ) -> Iterator[tuple[str, Content, str]]:
     """The tables of one file, each benchmark's followed by those of it under attack.
 
-    Each with what to say if the file has another of that name.
+    Each with what to say if the file has another of that name. Adds the attacks to ``named``.
     """
-    for name, table in content.items():
-        where = f"{path}: [{name}]"
+    for benchmark, table in content.items():
+        where = f"{path}: [{benchmark}]"
         listed = _listed(f"{where} {KEY}", table.pop(KEY, {}))
-        worst = _pop_worst(table) | {
-            key: listed.pop(key) for key in [WORST] if key in listed
-        }
-        yield name, table, ""
-        for attack, gates in listed.items():
-            if attack.startswith(
-                recorded.PREFIX
-            ):  # a file of texts, relative to this one
-                try:
-                    known = recorded.read(
-                        path.parent / attack.removeprefix(recorded.PREFIX)
-                    ).name
-                except DataError as fault:
-                    raise ThresholdError(f'{where} {KEY} "{attack}": {fault}') from None
-            else:
-                known = attacks.find(attack, f"{where} {KEY}", ThresholdError).name
-            found.setdefault(name, {})[known] = gates is not False
-            gates = _gates(f"{path}: [{name}.{KEY}]", attack, gates)
-            yield name_of(name, known), gates, f"{where} {KEY}: name {known} once"
+        worst = _pop_worst(table)
+        if WORST in listed:
+            worst[WORST] = listed.pop(WORST)
+        yield benchmark, table, ""
+        for written, gates in listed.items():
+            name = _attack_name(path, where, written)
+            named.setdefault(benchmark, {})[name] = gates is not False
+            own = _gates(f"{path}: [{benchmark}.{KEY}]", written, gates)
+            yield name_of(benchmark, name), own, f"{where} {KEY}: name {name} once"
         if worst:
-            found.setdefault(name, {})
-            yield name_of(name, attacks.ALL), worst, f"{where}: name {WORST} once"
+            named.setdefault(benchmark, {})
+            of_all = name_of(benchmark, attacks.ALL)
+            yield of_all, worst, f"{where}: name {WORST} once"
+
+
+def _attack_name(path: Path, where: str, written: str) -> str:
+    """The name of an attack as a file writes it, which may name a file of recorded texts."""
+    if not written.startswith(recorded.PREFIX):
+        return attacks.find(written, f"{where} {KEY}", ThresholdError).name
+    file = path.parent / written.removeprefix(recorded.PREFIX)
+    try:
+        return recorded.read(file).name
+    except DataError as fault:
+        raise ThresholdError(f'{where} {KEY} "{written}": {fault}') from None
 
 
 def _listed(where: str, value: Any) -> dict[str, Any]:
@@ -142,8 +142,9 @@ def _listed(where: str, value: Any) -> dict[str, Any]:
             f'{where} = {value!r}: write a list of attacks, ["prefill", "base64"], or a table of '
             "their gates"
         )
-    if twice := next((name for name in value if value.count(name) > 1), ""):
-        raise ThresholdError(f"{where}: remove one: {twice} is there twice")
+    for name in value:
+        if value.count(name) > 1:
+            raise ThresholdError(f"{where}: remove one: {name} is there twice")
     return {name: {} for name in value}
 
 
@@ -153,13 +154,13 @@ def _gates(where: str, attack: str, value: Any) -> dict[str, Any]:
         return {}
     if not isinstance(value, dict) or value.keys() & {"min", "max", *MARGINS}:
         given = value if isinstance(value, dict) else {"min": value}
-        numbers = ((key, given.get(key)) for key in ("min", "max"))
-        written = (
-            f"{key} = {each}" for key, each in numbers if type(each) in (int, float)
-        )
+        bounds = []
+        for key in ("min", "max"):
+            if type(given.get(key)) in (int, float):
+                bounds.append(f"{key} = {given[key]}")
         raise ThresholdError(
             f"{where} {attack}: write {attack} = {{ rejection_rate = "
-            f"{{ {', '.join(written) or 'min = 0.70'} }} }}, or {{}} for no gate of its own"
+            f"{{ {', '.join(bounds) or 'min = 0.70'} }} }}, or {{}} for no gate of its own"
         )
     for key in value:
         if is_data(key, value[key]) and key not in FOR_ANY - {"sha256"}:
@@ -172,12 +173,17 @@ def _gates(where: str, attack: str, value: Any) -> dict[str, Any]:
 
 def _pop_worst(table: Content) -> Content:
     """Take what a table says of the worst attack out of it: overall, and of groups."""
-    worst: Content = {WORST: table.pop(WORST)} if WORST in table else {}
-    for kind, groups in [item for item in table.items() if holds_groups(*item)]:
-        of_worst = [name for name, gates in groups.items() if WORST in gates]
-        if of_worst:
-            worst[kind] = {name: {WORST: groups[name].pop(WORST)} for name in of_worst}
-            table[kind] = {name: gates for name, gates in groups.items() if gates}
-            if not table[kind]:
-                del table[kind]
+    worst: Content = {}
+    if WORST in table:
+        worst[WORST] = table.pop(WORST)
+    kinds = [key for key, value in table.items() if holds_groups(key, value)]
+    for kind in kinds:
+        groups = table[kind]
+        named = [group for group, gates in groups.items() if WORST in gates]
+        if not named:
+            continue
+        worst[kind] = {group: {WORST: groups[group].pop(WORST)} for group in named}
+        table[kind] = {group: gates for group, gates in groups.items() if gates}
+        if not table[kind]:
+            del table[kind]
     return worst

@@ -26,15 +26,13 @@ def shuffled(prompts: Sequence[Prompt], benchmark: str, seed: int) -> list[Promp
 def is_watched(gate: Gate, prompts: Sequence[Prompt]) -> bool:
     """True if a gate may be decided before all prompts are evaluated.
 
-    That is none with margins or on figures that are not a share or mean of their prompts' scores,
-    and no confident one where prompts have clusters: these come in no random order one by one.
-    Nor is one on every group, each of which would have to be watched.
+    That is no gate with margins, or on a figure that is not a share or mean of its prompts' scores;
+    no confident one where prompts have clusters, which come in no random order one by one; and none
+    on every group, each of which would have to be watched.
     """
-    if (
-        gate.is_on_every_group
-        or gate.has_margins
-        or type(METRICS[gate.metric]) is not Metric
-    ):
+    if gate.is_on_every_group or gate.has_margins:
+        return False
+    if type(METRICS[gate.metric]) is not Metric:
         return False
     return gate.decision == "point" or METRICS[gate.metric].units(prompts) is None
 
@@ -51,12 +49,17 @@ class EarlyStopping:
     def __init__(
         self,
         gates: Sequence[Gate],
-        prompts: Mapping[str, Sequence[Prompt]],  # all of each benchmark, in any order
-        level: float,  # of confidence with which a gate is decided, however often it is looked at
-        in_full: Collection[
-            str
-        ] = (),  # are not stopped: other gates need all of their answers
+        prompts: Mapping[str, Sequence[Prompt]],
+        level: float,
+        in_full: Collection[str] = (),
     ) -> None:
+        """Watch some gates.
+
+        Args:
+            prompts: all of each benchmark, in any order.
+            level: of confidence with which a gate is decided, however often it is looked at.
+            in_full: benchmarks that are not stopped: other gates need all of their answers.
+        """
         self._gates, self._prompts = gates, prompts
         self._level, self._in_full = level, in_full
         self.begin()
@@ -70,22 +73,24 @@ class EarlyStopping:
 
     def enough(self, benchmark: str, answers: Sequence[Record]) -> bool:
         """Add the next prompt's answers; True once all gates of the benchmark are decided."""
-        watches = [
-            each for each in self._watches.values() if each.gate.benchmark == benchmark
-        ]
+        watches = [w for w in self._watches.values() if w.gate.benchmark == benchmark]
         for watch in watches:
             watch.see(answers)
-        return benchmark not in self._in_full and all(
-            watch.is_decided for watch in watches
-        )
+        if benchmark in self._in_full:
+            return False
+        return all(watch.is_decided for watch in watches)
 
     def estimate(self, gate: Gate, records: Sequence[Record]) -> Estimate:
         """A gate's figure so far, with bounds that hold whenever one stops."""
         metric, watch = METRICS[gate.metric], self._watches[gate.id]
         estimate = metric.estimate(records, self._level)
-        lows, highs = zip(*map(watch.values, by_prompt(records).values()), strict=True)
+        values = [watch.values(answers) for answers in by_prompt(records).values()]
         lower, upper = confidence_sequence.bounds(
-            lows, highs, watch.population, watch.level, watch.limits.ends
+            [low for low, _ in values],
+            [high for _, high in values],
+            watch.population,
+            watch.level,
+            watch.limits.ends,
         )
         return Estimate(
             estimate.value,
@@ -101,20 +106,23 @@ class _Watch:
     def __init__(self, gate: Gate, prompts: Sequence[Prompt], level: float) -> None:
         seen = [prompt for prompt in prompts if gate.looks_at(prompt)]
         self.gate, self._metric = gate, METRICS[gate.metric]
-        scale, ends = self._metric.scaled, (gate.minimum, gate.maximum)
-        # The gate's, with the metric's range mapped to [0, 1].
+        # The gate's limits, with the metric's range mapped to [0, 1].
         self.limits = AllowedRange(
-            *(None if end is None else scale(end) for end in ends)
+            self._scaled(gate.minimum), self._scaled(gate.maximum)
         )
-        # The prompts that its figure is about; of a confident gate, more than would make a
+        # The prompts that its figure is about; of a confident gate, so many that there is no
         # finite-population correction.
         self.population = len(seen) if gate.decision == "point" else 10**9
         self.level = level_once_watched(gate, seen, level)
-        means = [
-            mean for end in self.limits.ends for mean in confidence_sequence.beside(end)
-        ]
+        means: list[float] = []
+        for end in self.limits.ends:
+            means += confidence_sequence.beside(end)
         self._sequence = TwoSided(means, self.population, self.level)
-        self._may_stop, self._has_seen = is_watched(gate, seen), False
+        self._may_stop = is_watched(gate, seen)
+        self._has_seen = False
+
+    def _scaled(self, end: float | None) -> float | None:
+        return None if end is None else self._metric.scaled(end)
 
     def see(self, answers: Sequence[Record]) -> None:
         if self.gate.looks_at(answers[0].prompt):
@@ -123,18 +131,19 @@ class _Watch:
 
     @property
     def is_decided(self) -> bool:
-        if self.gate.spared:  # its few answers would take the whole group to decide
+        if self.gate.spared:
+            # Its few answers would take the whole group to decide.
             return self._has_seen
-        open_still = self.limits.outcome(*self._sequence.bounds) is Outcome.INCONCLUSIVE
-        return self._may_stop and not open_still
+        outcome = self.limits.outcome(*self._sequence.bounds)
+        return self._may_stop and outcome is not Outcome.INCONCLUSIVE
 
     def values(self, answers: Sequence[Record]) -> tuple[float, float]:
         """The least and the most that a prompt may add to the figure, in [0, 1]."""
         score = self._metric.score(answers)
         if score is None:
             return 0.0, 1.0
-        limits = metric_limits(self._metric, answers).get(
-            answers[0].prompt.id, (score, score)
-        )
-        scaled = list(map(self._metric.scaled, self._metric.values((score, *limits))))
+        name = answers[0].prompt.id
+        limits = metric_limits(self._metric, answers).get(name, (score, score))
+        values = self._metric.values((score, *limits))
+        scaled = [self._metric.scaled(value) for value in values]
         return min(scaled), max(scaled)

@@ -9,7 +9,6 @@ in the store.
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import chain
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -36,17 +35,20 @@ _DIGITS = 9
 
 @dataclass(frozen=True)
 class PromptScores:
-    """One prompt of a run."""
+    """One prompt of a run.
 
-    prompt: str  # fingerprint of the messages
-    scores: Mapping[
-        str, float
-    ]  # by metric; metrics in which the prompt has no score are absent
-    # content key and verdict of each answer, in the order of their samples
+    Attributes:
+        prompt: fingerprint of the messages.
+        scores: by metric; metrics in which the prompt has no score are absent.
+        answers: content key and verdict of each answer, in the order of their samples.
+        limits: the lowest and the highest score by metric, if some answers have no verdict.
+        people: the score by metric that people's labels give, if it is in a random sample of them.
+    """
+
+    prompt: str
+    scores: Mapping[str, float]
     answers: tuple[tuple[str, str], ...] = ()
-    # the lowest and the highest score by metric, if some answers have no verdict
     limits: Mapping[str, tuple[float, float]] = field(default_factory=dict)
-    # the score by metric that people's labels give, if it is in a random sample of them
     people: Mapping[str, float] = field(default_factory=dict)
 
     def limits_in(self, metric: Metric) -> tuple[float, float] | None:
@@ -65,25 +67,33 @@ class PromptScores:
 
 @dataclass(frozen=True)
 class Scores:
-    """One benchmark of a run."""
+    """One benchmark of a run.
+
+    Attributes:
+        candidate: as the user named it; ``title`` is its short name.
+        version: the fingerprint of its weights, or their revision.
+        started: ISO date and time of the run.
+        conditions: what figures depend on besides the candidate, by name; runs are comparable if
+            all are equal.
+        figures: every metric over all prompts.
+        views: figures that do not rest on the judge alone (people's labels, a calibration, a second
+            judge), by gate id and by what they rest on.
+        errors: of the judge in the calibration that corrects such a figure, by gate id.
+        bounds: what the gates asked for, by gate id and by the bound's name in run files.
+    """
 
     benchmark: str
     kind: Kind
-    candidate: str  # as the user named it
-    version: str  # the fingerprint of its weights, or their revision
-    started: str  # ISO date and time of the run
-    # what figures depend on besides the candidate, by name; runs are comparable if all are equal
+    candidate: str
+    version: str
+    started: str
     conditions: Mapping[str, str]
-    figures: Mapping[str, Estimate]  # every metric over all prompts
+    figures: Mapping[str, Estimate]
     prompts: Mapping[str, PromptScores]
     format: int = FORMAT
-    title: str = ""  # the candidate's short name
-    # figures that do not rest on the judge alone (people's labels, a calibration, a second judge),
-    # by gate id and by what they rest on
+    title: str = ""
     views: Mapping[str, Mapping[Use, Estimate]] = field(default_factory=dict)
-    # of the judge in the calibration that corrects such a figure, by gate id
     errors: Mapping[str, JudgeErrors] = field(default_factory=dict)
-    # what the gates asked for, by gate id and by the bound's name in run files
     bounds: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
 
 
@@ -101,29 +111,41 @@ def score_prompts(
     keys: Callable[[Prompt], Sequence[str]],
     people: Mapping[str, Mapping[str, float]] = MappingProxyType({}),
 ) -> Iterator[tuple[str, PromptScores]]:
-    """The scores of a benchmark's prompts, in the order of their ids; ``keys`` are its answers'.
+    """The scores of a benchmark's prompts, in the order of their ids.
 
-    ``scores`` and ``people``, those by people's labels, are by metric and prompt id.
+    ``scores`` and ``people``, those by people's labels, are by metric and prompt id; ``keys`` gives
+    the content keys of a prompt's answers.
     """
     limits = score_limits(records)
-    for prompt, answers in sorted(by_prompt(records).items()):
-        own, labelled = (
-            {
-                name: round(each[prompt], _DIGITS)
-                for name, each in of.items()
-                if prompt in each
-            }
-            for of in (scores, people)
-        )
-        ends = {
-            name: (round(each[prompt][0], _DIGITS), round(each[prompt][1], _DIGITS))
-            for name, each in limits.items()
-            if prompt in each
-        }
+    for name, answers in sorted(by_prompt(records).items()):
+        ends = {}
+        for metric, by_id in limits.items():
+            if name in by_id:
+                low, high = by_id[name]
+                ends[metric] = (round(low, _DIGITS), round(high, _DIGITS))
+        prompt = answers[0].prompt
         verdicts = (answer.judgement.verdict for answer in answers)
-        asked = answers[0].prompt
-        given = tuple(zip(keys(asked), verdicts, strict=True))
-        yield prompt, PromptScores(fingerprint(asked), own, given, ends, labelled)
+        yield (
+            name,
+            PromptScores(
+                fingerprint(prompt),
+                _scores_of(name, scores),
+                tuple(zip(keys(prompt), verdicts, strict=True)),
+                ends,
+                _scores_of(name, people),
+            ),
+        )
+
+
+def _scores_of(
+    prompt: str, scores: Mapping[str, Mapping[str, float]]
+) -> dict[str, float]:
+    """A prompt's scores by metric, rounded; metrics in which it has none are absent."""
+    return {
+        metric: round(by_id[prompt], _DIGITS)
+        for metric, by_id in scores.items()
+        if prompt in by_id
+    }
 
 
 def dump(scores: Scores) -> str:
@@ -137,15 +159,19 @@ def parts(scores: Scores, prompts: Iterable[tuple[str, PromptScores]]) -> Iterat
         scores, mode="json", exclude_defaults=True
     )
     data["format"] = scores.format
-    views = data.get("views", {}).values()
-    for estimate in chain(data["figures"].values(), *(each.values() for each in views)):
-        estimate |= {key: round(value, _DIGITS) for key, value in estimate.items()}
-    figures, _ = data.pop("figures"), data.pop("prompts")
+    estimates = list(data["figures"].values())
+    for by_use in data.get("views", {}).values():
+        estimates += by_use.values()
+    for estimate in estimates:
+        for key, value in estimate.items():
+            estimate[key] = round(value, _DIGITS)
+    figures = data.pop("figures")
+    del data["prompts"]
     yield from ("{\n", *_members(sorted(data.items()), " "), ',\n "figures": {\n')
     yield from (*_members(sorted(figures.items()), "  "), '\n },\n "prompts": {\n')
     dumped = (
-        (n, _PROMPT.dump_python(p, mode="json", exclude_defaults=True))
-        for n, p in prompts
+        (name, _PROMPT.dump_python(prompt, mode="json", exclude_defaults=True))
+        for name, prompt in prompts
     )
     yield from _members(dumped, "  ")
     yield "\n }\n}\n"
@@ -201,16 +227,21 @@ def load(path: Path) -> dict[str, Scores]:
 
 def differences(then: Mapping[str, str], now: Mapping[str, str]) -> list[str]:
     """The conditions that differ between two runs, each with what differs of both values."""
-    found = []
+    lines = []
     for name in dict.fromkeys([*then, *now]):
-        before, after = (each.get(name, "") for each in (then, now))
-        if before != after:
-            parts = before.split(", "), after.split(", ")
-            if len(parts[0]) == len(parts[1]):
-                pairs = [
-                    pair for pair in zip(*parts, strict=True) if pair[0] != pair[1]
-                ]
-                before, after = (", ".join(each) for each in zip(*pairs, strict=True))
-            old, new = told_apart([before, after], 60)
-            found.append(f"other {name}: {old or 'none'} then, {new or 'none'} now")
-    return found
+        before, after = then.get(name, ""), now.get(name, "")
+        if before == after:
+            continue
+        before, after = _parts_that_differ(before, after)
+        before, after = told_apart([before, after], 60)
+        lines.append(f"other {name}: {before or 'none'} then, {after or 'none'} now")
+    return lines
+
+
+def _parts_that_differ(before: str, after: str) -> tuple[str, str]:
+    """Two lists of parts without those in which they agree; unchanged if they differ in length."""
+    old, new = before.split(", "), after.split(", ")
+    if len(old) != len(new):
+        return before, after
+    pairs = [(a, b) for a, b in zip(old, new, strict=True) if a != b]
+    return ", ".join(a for a, _ in pairs), ", ".join(b for _, b in pairs)

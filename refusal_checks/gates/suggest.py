@@ -20,23 +20,30 @@ def as_toml(runs: Sequence[Mapping[str, Scores]], command: str, date: str) -> st
     The worst attack gets no gate, because its figures are of other benchmarks' answers.
     """
     lines = [f"# Written by: {_comment(command)}", "# From the runs:"]
-    lines += dict.fromkeys(
-        f"#   {_comment(scores.candidate)} of {_comment(scores.started)}"
-        for run in runs
-        for scores in run.values()
-    )
+    origins: dict[str, None] = {}
+    for run in runs:
+        for scores in run.values():
+            origins[
+                f"#   {_comment(scores.candidate)} of {_comment(scores.started)}"
+            ] = None
+    lines += origins
     for name in dict.fromkeys(name for run in runs for name in run):
         if name.endswith(name_of("", attacks.ALL)):
             continue
-        plain, _, attack = name.rpartition("+")
-        path = (plain, KEY, attack) if plain and attacks.is_known(attack) else (name,)
-        table = ".".join(
-            each if _BARE.fullmatch(each) else _quoted(each) for each in path
-        )
+        lines.append(f"\n[{_table(name)}]")
         origin = f"source = {_quoted(command)}, date = {date}"
-        gates = _gates([run[name] for run in runs if name in run])
-        lines += [f"\n[{table}]", *(f"{gate}, {origin} }}" for gate in gates)]
+        for gate in _gates([run[name] for run in runs if name in run]):
+            lines.append(f"{gate}, {origin} }}")
     return "\n".join(lines) + "\n"
+
+
+def _table(benchmark: str) -> str:
+    """The name of a benchmark's table; one under attack has it within the plain one's."""
+    plain, _, attack = benchmark.rpartition("+")
+    path = [benchmark]
+    if plain and attacks.is_known(attack):
+        path = [plain, KEY, attack]
+    return ".".join(part if _BARE.fullmatch(part) else _quoted(part) for part in path)
 
 
 def _gates(runs: Sequence[Scores]) -> Iterator[str]:
@@ -48,20 +55,17 @@ def _gates(runs: Sequence[Scores]) -> Iterator[str]:
         ]
         if metric.group == "detail" or bound is None or not figures:
             continue
+        # The loosest end, rounded outwards to three digits.
         if bound == "min":
-            end, value = (
-                "lower",
-                math.floor(1000 * min(f.lower for f in figures) + 1e-9) / 1000,
-            )
+            end, lowest = "lower", min(figure.lower for figure in figures)
+            value = math.floor(1000 * lowest + 1e-9) / 1000
         else:
-            end, value = (
-                "upper",
-                math.ceil(1000 * max(f.upper for f in figures) - 1e-9) / 1000,
-            )
-        seen = "; ".join(
+            end, highest = "upper", max(figure.upper for figure in figures)
+            value = math.ceil(1000 * highest - 1e-9) / 1000
+        shown = [
             f"{metric.show(f.value)} {metric.interval(f)}, n = {f.n}" for f in figures
-        )
-        why = _quoted(f"{end} bound of {seen}")
+        ]
+        why = _quoted(f"{end} bound of {'; '.join(shown)}")
         yield f"{metric.name} = {{ {bound} = {value:.3f}, rationale = {why}"
 
 

@@ -57,7 +57,9 @@ class WaiverTable(Frozen):
     @field_validator("until", mode="before")
     @classmethod
     def _is_a_day(cls, value: Any) -> datetime.date:
-        text = value.isoformat() if type(value) is datetime.date else value
+        text = value
+        if type(value) is datetime.date:  # and no time of a day, which is a subclass
+            text = value.isoformat()
         if not isinstance(text, str) or not re.fullmatch(r"\d{4}-\d\d-\d\d", text):
             raise ValueError("write a day as YYYY-MM-DD, for example 2027-01-31")
         try:
@@ -116,26 +118,23 @@ class Bounds(Frozen):
         is_bound = info.field_name in ("min", "max")
         low, high = (metric.lowest, metric.highest) if is_bound else (0.0, metric.span)
         if not low <= value <= high:
-            remedy = (
-                f"write {share(value)}: " if high == 1 and 2 <= value <= 100 else ""
-            )
+            remedy = ""
+            if high == 1 and 2 <= value <= 100:
+                remedy = f"write {share(value)}: "
             raise ValueError(f"{remedy}{value:g} is outside [{low:g}, {high:g}]")
         return value
 
     @field_validator("use")
     @classmethod
     def _is_known(cls, value: str | None, info: ValidationInfo) -> str | None:
-        if (
-            value == "corrected"
-            and info.context
-            and info.context["metric"].name != CORRECTED
-        ):
+        metric = info.context["metric"].name if info.context else CORRECTED
+        if value == "corrected" and metric != CORRECTED:
             raise ValueError(f"only {CORRECTED} can be corrected")
         return value
 
     @model_validator(mode="after")
     def _bounds_something(self) -> Bounds:
-        ends = (self.min, self.max, *(getattr(self, name) for name in MARGINS))
+        ends = [getattr(self, name) for name in ("min", "max", *MARGINS)]
         if all(end is None for end in ends) and not self.only_waives:
             raise ValueError("needs min or max, max_drop or max_rise")
         if self.min is not None and self.max is not None and self.min > self.max:
@@ -150,7 +149,7 @@ class Bounds(Frozen):
     @property
     def provenance(self) -> str:
         """Rationale, source and date in one line; empty without any."""
-        origin = ", ".join(filter(None, (self.source, str(self.date))))
+        origin = ", ".join(part for part in (self.source, str(self.date)) if part)
         if self.rationale and origin:
             return f"{self.rationale} ({origin})"
         return self.rationale or origin
@@ -204,42 +203,47 @@ def gates_of(
     Bounds on only one of the two make no gate on the other.
     """
     benchmark, metric, group_kind, group = key
-    not_shared = set() if METRICS[metric].sampled else {"decision", "on_inconclusive"}
-    shared = settings.model_dump(include=set(Bounds.model_fields) - not_shared)
-    others = {
-        "rationale",
-        "source",
-        "date",
-        "waive",
-        "max_total_drop",
-        "max_total_rise",
-    }
-    fields = shared | bounds.model_dump(exclude=others, exclude_none=True)
+    inherited = set(Bounds.model_fields)
+    if not METRICS[metric].sampled:
+        # All of the run's own answers are known: such a figure decides a gate by itself.
+        inherited -= {"decision", "on_inconclusive"}
+    fields = settings.model_dump(include=inherited)
+    fields |= bounds.model_dump(
+        include={"decision", "on_inconclusive", "use", "allow_transferred"},
+        exclude_none=True,
+    )
     if metric != CORRECTED and fields["use"] == "corrected":
         fields["use"] = None
     gate = Gate(
         benchmark,
         metric,
-        fields.pop("min", None),
-        fields.pop("max", None),
+        bounds.min,
+        bounds.max,
         group_kind,
         group,
         source,
+        bounds.max_drop,
+        bounds.max_rise,
         provenance=bounds.provenance,
         waiver=bounds.waive.of(source) if bounds.waive else None,
         **fields,
     )
-    drop, rise = bounds.max_total_drop, bounds.max_total_rise
     total = replace(
-        gate, minimum=None, maximum=None, max_drop=drop, max_rise=rise, is_total=True
+        gate,
+        minimum=None,
+        maximum=None,
+        max_drop=bounds.max_total_drop,
+        max_rise=bounds.max_total_rise,
+        is_total=True,
     )
-    return [each for each in (gate, total) if each.bounds]
+    return [gate for gate in (gate, total) if gate.bounds]
 
 
 def where_of(source: str, key: GateKey) -> str:
     """Where a gate is written: its file, table and key."""
     benchmark, metric, kind, group = key
-    return f"{source}: [{'.'.join(filter(None, (benchmark, kind, group)))}] {metric}"
+    table = ".".join(part for part in (benchmark, kind, group) if part)
+    return f"{source}: [{table}] {metric}"
 
 
 def read_bounds(
@@ -278,9 +282,7 @@ def read_tables(
 ) -> dict[str, BenchmarkTable]:
     """What all files say about benchmarks besides gates; later files win key by key."""
     merged: dict[str, dict[str, Any]] = {}
-    places: dict[
-        str, str
-    ] = {}  # the last table of each that says where the prompts are
+    places: dict[str, str] = {}  # the last tables that say where the prompts are
     for path, content in parsed.items():
         for name, table in content.items():
             where = f"{path}: [{name}]"
@@ -288,7 +290,8 @@ def read_tables(
                 places[name] = where
             values = {key: value for key, value in table.items() if is_data(key, value)}
             BenchmarkTable.read(values, where, ThresholdError)
-            if name in benchmarks and (own := sorted(values.keys() - FOR_ANY)):
+            own = sorted(values.keys() - FOR_ANY)
+            if name in benchmarks and own:
                 raise ThresholdError(
                     f"{where} {own[0]}: this benchmark brings its own data; give yours another name"
                 )
@@ -336,7 +339,9 @@ def metrics_of(
             "multiple-choice questions, and the prompts have no options"
         )
     kind = benchmark.kind if benchmark else KINDS.get(table.expect or "")
-    of_kind = (
-        metric for metric in METRICS.values() if kind is None or kind in metric.kinds
-    )
-    return [metric.name for metric in of_kind if reads in metric.reads], reads
+    names = []
+    for metric in METRICS.values():
+        is_of_kind = kind is None or kind in metric.kinds
+        if is_of_kind and reads in metric.reads:
+            names.append(metric.name)
+    return names, reads

@@ -32,6 +32,7 @@ from refusal_checks.core.settings import BenchmarkTable
 from refusal_checks.core.suggestions import near
 from refusal_checks.core.text import clean
 from refusal_checks.gates import attack_tables, tables, toml_file
+from refusal_checks.gates.attack_tables import AttackTables
 from refusal_checks.gates.gate import EVERY, LONGEST, Gate, GateKey, Waiver, today
 from refusal_checks.gates.tables import Bounds, GateSettings, where_of
 from refusal_checks.gates.toml_file import EXTENSIONS
@@ -53,14 +54,16 @@ _EXPECTED: Mapping[str, Bounds] = {
 
 @dataclass(frozen=True)
 class Thresholds:
-    """The gates of run files, merged."""
+    """The gates of run files, merged.
+
+    Attributes:
+        tables: what the benchmarks' tables say besides gates.
+        notes: what the user should know of the files, for the run's notes.
+    """
 
     gates: tuple[Gate, ...] = ()
-    # what the benchmarks' tables say besides gates
     tables: Mapping[str, BenchmarkTable] = field(default_factory=dict)
-    notes: tuple[
-        str, ...
-    ] = ()  # what the user should know of the files, for the run's notes
+    notes: tuple[str, ...] = ()
     attacked: Attacked = field(default_factory=dict)
 
 
@@ -76,47 +79,64 @@ def merge(
     Waivers must hold from ``day``, or today. A ThresholdError names the file, the table, the key,
     and the nearest valid name, which may be one of ``others``: tables that are no benchmarks.
     """
-    notes: list[str] = []
     under = attack_tables.read(parsed)
-    said = under.shared(tables.read_tables(under.files, benchmarks))
+    merged = under.shared(tables.read_tables(under.files, benchmarks))
+    written, waivers = _written(under, merged, benchmarks, settings, others)
+    written = _with_defaults(written, merged, settings)
+    gates = [gate for several in written.values() for gate in several]
+    _require_own_ids(gates)
+    notes: list[str] = []
+    gates = list(_with_groups(gates, written.keys(), notes))
+    gates = _set_apart(gates, {*written, *(gate.key for gate in gates)})
+    gates = _with_waivers(gates, waivers, day or today())
+    return Thresholds(tuple(gates), merged, tuple(notes), under.attacked)
+
+
+def _written(
+    under: AttackTables,
+    merged: Mapping[str, BenchmarkTable],
+    benchmarks: Mapping[str, Benchmark],
+    settings: GateSettings,
+    others: Collection[str],
+) -> tuple[Written, dict[GateKey, Waiver]]:
+    """The gates that files write, and the waivers that stand alone; of each the last one."""
     written: Written = {}
-    alone: dict[GateKey, Waiver] = {}
+    waivers: dict[GateKey, Waiver] = {}
     for path, content in under.files.items():
         for name, table in content.items():
             where, plain = f"{path}: [{name}]", under.plain.get(name, name)
-            if not said[plain].is_own:
+            if not merged[plain].is_own:
                 _require_benchmark(where, plain, table, benchmarks, others)
-            about = said[plain].model_copy(update={"judge": said[name].judge})
-            known, verdicts = tables.metrics_of(where, about, benchmarks.get(plain))
-            known = under.metrics(path, name, known, verdicts)
-            if under.stands_for_all(name):  # its answers have such a gate by attack
+            about = merged[plain].model_copy(update={"judge": merged[name].judge})
+            metrics, verdicts = tables.metrics_of(where, about, benchmarks.get(plain))
+            metrics = under.metrics(path, name, metrics, verdicts)
+            if under.stands_for_all(name):
+                # Each attack has a gate on its invalid answers, and these are the same answers.
                 written[name, invalid_rate.name, None, None] = []
             for key, value in _gate_keys(name, table):
-                bounds = tables.read_bounds(path, key, value, known)
-                waive = bounds and bounds.waive
-                if bounds and waive and bounds.only_waives:
-                    alone[key] = waive.of(str(path))
-                    continue
-                written[key] = (
-                    tables.gates_of(key, str(path), bounds, settings) if bounds else []
-                )
-                if waive:  # it replaces one that an earlier file grants alone
-                    alone.pop(key, None)
-    written = _with_defaults(written, said, settings)
-    gates = [gate for several in written.values() for gate in several]
-    seen: dict[str, Gate] = {}
+                bounds = tables.read_bounds(path, key, value, metrics)
+                if bounds is None:
+                    written[key] = []
+                elif bounds.waive and bounds.only_waives:
+                    waivers[key] = bounds.waive.of(str(path))
+                else:
+                    written[key] = tables.gates_of(key, str(path), bounds, settings)
+                    if (
+                        bounds.waive
+                    ):  # it replaces one that an earlier file grants alone
+                        waivers.pop(key, None)
+    return written, waivers
+
+
+def _require_own_ids(gates: Iterable[Gate]) -> None:
+    by_id: dict[str, Gate] = {}
     for gate in gates:
-        other = seen.setdefault(gate.id, gate)
+        other = by_id.setdefault(gate.id, gate)
         if other is not gate:
             raise ThresholdError(
                 f"{gate.source}: two gates have the id {gate.id}: groups "
                 f"{other.group_kind}.{other.group} and {gate.group_kind}.{gate.group}; keep one"
             )
-    gates = list(_with_groups(gates, written.keys(), notes))
-    gates = _set_apart(gates, {*written, *(gate.key for gate in gates)})
-    return Thresholds(
-        _with_waivers(gates, alone, day or today()), said, tuple(notes), under.attacked
-    )
 
 
 def load_extensions(paths: Iterable[Path]) -> None:
@@ -127,9 +147,8 @@ def take_extensions(parsed: Mapping[Path, dict[str, Any]]) -> bool:
     """Import the files that ``extensions`` names, which is taken out; True if there are any."""
     named = {path: content.pop(EXTENSIONS, []) for path, content in parsed.items()}
     for path, names in named.items():
-        if not isinstance(names, list) or not all(
-            isinstance(name, str) for name in names
-        ):
+        is_list = isinstance(names, list)
+        if not is_list or not all(isinstance(name, str) for name in names):
             raise ThresholdError(
                 f'{path}: {EXTENSIONS}: write a list of files: ["gates/own.py"]'
             )
@@ -151,13 +170,15 @@ def _require_benchmark(
     """Refuse a table that is no known benchmark's."""
     if name in benchmarks:
         return
-    if other := near(name, others, 0.75):
-        raise ThresholdError(f"{where}: no such table{other}")
+    table_hint = near(name, others, 0.75)
+    if table_hint:
+        raise ThresholdError(f"{where}: no such table{table_hint}")
     for key in table.keys() - BenchmarkTable.model_fields.keys() - METRICS.keys():
-        if found := near(key, ("file", "dataset")):
+        key_hint = near(key, ("file", "dataset"))
+        if key_hint:
             raise ThresholdError(
                 f'{where}: no benchmark "{name}", and one of your own needs file or dataset: no '
-                f'such key "{key}"{found}'
+                f'such key "{key}"{key_hint}'
             )
     require_known(name, benchmarks, where, "benchmark")
 
@@ -178,24 +199,23 @@ def _gate_keys(
 
 
 def _with_defaults(
-    written: Written, said: Mapping[str, BenchmarkTable], settings: GateSettings
+    written: Written, merged: Mapping[str, BenchmarkTable], settings: GateSettings
 ) -> Written:
     """All gates; those of each benchmark are followed by its default gates."""
-    merged: Written = {}
-    for name, table in said.items():
-        merged |= {key: gates for key, gates in written.items() if key[0] == name}
+    gates: Written = {}
+    for name, table in merged.items():
+        gates |= {key: several for key, several in written.items() if key[0] == name}
+        defaults = {invalid_rate.name: _INVALID}
         kind = judges.discover().get(table.judge or Benchmark.judge)
         may_refuse = kind is None or kind.verdicts in rejection_rate.reads
-        expected = (
-            _EXPECTED.get(table.expect or "")
-            if may_refuse and not table.options
-            else None
-        )
-        for metric, default in ((rejection_rate, expected), (invalid_rate, _INVALID)):
-            key = (name, metric.name, None, None)
-            if default and key not in merged:
-                merged[key] = tables.gates_of(key, SOURCE, default, settings)
-    return merged
+        expected = _EXPECTED.get(table.expect or "")
+        if expected and may_refuse and not table.options:
+            defaults = {rejection_rate.name: expected, **defaults}
+        for metric, bounds in defaults.items():
+            key = (name, metric, None, None)
+            if key not in gates:
+                gates[key] = tables.gates_of(key, SOURCE, bounds, settings)
+    return gates
 
 
 def _with_groups(
@@ -210,25 +230,25 @@ def _with_groups(
     for benchmark, several in groupby(gates, attrgetter("benchmark")):
         own = list(several)
         yield from own
-        whole = next(
-            (g for g in own if g.metric == invalid_rate.name and g.group is None), None
-        )
+        of_whole = [g for g in own if g.metric == invalid_rate.name and g.group is None]
+        whole = of_whole[0] if of_whole else None
         if whole is None or whole.maximum is None:
             continue
-        groups = (
-            (g.group_kind, g.group)
-            for g in own
-            if g.group and METRICS[g.metric].blurred
+        groups = dict.fromkeys(
+            (gate.group_kind, gate.group)
+            for gate in own
+            if gate.group and METRICS[gate.metric].blurred
         )
-        for kind, group in dict.fromkeys(groups):
+        for kind, group in groups:
             gate = Gate(
                 benchmark,
-                whole.metric,
-                None,
-                whole.maximum,
-                kind,
-                group,
-                SOURCE,
+                invalid_rate.name,
+                maximum=whole.maximum,
+                group_kind=kind,
+                group=group,
+                source=SOURCE,
+                decision=whole.decision,
+                provenance=whole.provenance,
                 spared=1,
             )
             if gate.key in written:
@@ -240,7 +260,7 @@ def _with_groups(
                 )
                 continue
             ids.add(gate.id)
-            yield replace(gate, decision=whole.decision, provenance=whole.provenance)
+            yield gate
 
 
 def _set_apart(gates: Iterable[Gate], keys: Collection[GateKey]) -> list[Gate]:
@@ -248,49 +268,52 @@ def _set_apart(gates: Iterable[Gate], keys: Collection[GateKey]) -> list[Gate]:
 
     That may also say ``false``, which takes the group out.
     """
-    found = []
+    marked = []
     for gate in gates:
         if gate.is_on_every_group:
-            groups = (
-                key[3] for key in keys if key[:3] == gate.key[:3] and key[3] != EVERY
-            )
-            gate = replace(gate, apart=tuple(sorted(filter(None, groups))))
-        found.append(gate)
-    return found
+            groups = {key[3] for key in keys if key[:3] == gate.key[:3]}
+            apart = sorted(group for group in groups if group and group != EVERY)
+            gate = replace(gate, apart=tuple(apart))
+        marked.append(gate)
+    return marked
 
 
 def _with_waivers(
     gates: Sequence[Gate], alone: Mapping[GateKey, Waiver], day: date
-) -> tuple[Gate, ...]:
+) -> list[Gate]:
     """The gates with the waivers that stand alone, which may be in any file."""
-    known = {gate.key: gate.id for gate in gates}
-    for key in [key for key in alone if key not in known]:
-        name = "-".join(filter(None, (key[0], key[1], key[3])))
+    ids = {gate.key: gate.id for gate in gates}
+    for key, waiver in alone.items():
+        if key in ids:
+            continue
+        benchmark, metric, _, group = key
+        name = "-".join(part for part in (benchmark, metric, group) if part)
         raise ThresholdError(
-            f"{where_of(alone[key].source, key)}: write min or max beside waive, or remove the "
-            f"waiver: there is no gate {name} to waive{near(name, known.values(), 0.75)}"
+            f"{where_of(waiver.source, key)}: write min or max beside waive, or remove the waiver: "
+            f"there is no gate {name} to waive{near(name, ids.values(), 0.75)}"
         )
-    found = tuple(
-        replace(gate, waiver=alone.get(gate.key, gate.waiver)) for gate in gates
-    )
-    for gate in found:
-        if gate.waiver and gate.waiver.until > day + LONGEST:
+    waived = []
+    for gate in gates:
+        waiver = alone.get(gate.key) or gate.waiver
+        if waiver and waiver.until > day + LONGEST:
             raise ThresholdError(
-                f"{where_of(gate.waiver.source, gate.key)} waive.until = {gate.waiver.until}: "
-                f"write a day up to {day + LONGEST}, and renew the waiver then: a waiver holds for "
-                f"at most {LONGEST.days} days"
+                f"{where_of(waiver.source, gate.key)} waive.until = {waiver.until}: write a day up "
+                f"to {day + LONGEST}, and renew the waiver then: a waiver holds for at most "
+                f"{LONGEST.days} days"
             )
-    return found
+        waived.append(replace(gate, waiver=waiver))
+    return waived
 
 
 def waiver_remarks(gates: Iterable[Gate], day: date) -> tuple[list[str], list[str]]:
     """The gates with a waiver that holds on a day, and those with one that has expired."""
-    held: tuple[list[str], list[str]] = [], []
+    valid, expired = [], []
     for gate in gates:
-        if gate.waiver:
-            valid = gate.waiver.holds(day)
-            what = "is waived" if valid else "is no longer waived: it was"
-            held[not valid].append(
-                f"{gate.id} {what} {clean(gate.waiver.in_words, 100)}"
-            )
-    return held
+        if gate.waiver is None:
+            continue
+        terms = clean(gate.waiver.in_words, 100)
+        if gate.waiver.holds(day):
+            valid.append(f"{gate.id} is waived {terms}")
+        else:
+            expired.append(f"{gate.id} is no longer waived: it was {terms}")
+    return valid, expired

@@ -49,15 +49,15 @@ def names() -> list[str]:
 def find(path: Path) -> Path:
     """The file; if there is none, the shipped one of that name: ``smoke``, ``smoke.toml`` ..."""
     if path.exists():
-        if not path.is_dir() and (why := why_no_file(path)):
+        why = "" if path.is_dir() else why_no_file(path)
+        if why:
             raise ThresholdError(f"--thresholds {path}: {why}")
         return path
     own = FOLDER / f"{path.name.removesuffix('.toml')}.toml"
     if own.is_file():
         return own
-    hint = near(
-        path.name, [*names(), *(one.name for one in path.parent.glob("*.toml"))], 0.7
-    )
+    near_by = [file.name for file in path.parent.glob("*.toml")]
+    hint = near(path.name, [*names(), *near_by], 0.7)
     raise ThresholdError(
         f"--thresholds {path}: cannot be read: no such file; {either(hint)}name one of yours, or "
         f"one that comes with refusal-checks: {', '.join(names())}"
@@ -80,11 +80,15 @@ def read(path: Path) -> dict[str, Any]:
         reason, _, at = str(fault).partition(" (at ")
         place = re.match(r"line (\d+), column", at)
         lines = text.replace("\r", "").rstrip().split("\n")
-        number = min(int(place[1]) if place else len(lines), len(lines))
-        other = "" if path.suffix == ".toml" else "name a run file (.toml); "
+        number = len(lines)
+        if place:
+            number = min(int(place[1]), len(lines))
+        line = lines[number - 1]
+        remedy = "name a run file (.toml); "
+        if path.suffix == ".toml":
+            remedy = _hint(line, reason)
         raise ThresholdError(
-            f"{path}: line {number}: {other or _hint(lines[number - 1], reason)}not a TOML file: "
-            f"{reason}: {lines[number - 1].strip()[:100]}"
+            f"{path}: line {number}: {remedy}not a TOML file: {reason}: {line.strip()[:100]}"
         ) from None
     except (ValueError, RecursionError):  # the parser's own limits
         raise ThresholdError(
@@ -109,9 +113,10 @@ def _hint(line: str, reason: str) -> str:
     for words, what in _TWICE.items():
         if words in reason:
             return f"remove one: {what} is there twice; "
-    if percent := _PERCENT.search(line):
+    percent = _PERCENT.search(line)
+    if percent:
         return f"write {share(float(percent[1]))}; "
-    return next(
-        (f"{hint}; " for pattern, hint in _HINTS.items() if re.search(pattern, line)),
-        "",
-    )
+    for pattern, hint in _HINTS.items():
+        if re.search(pattern, line):
+            return f"{hint}; "
+    return ""
