@@ -292,16 +292,14 @@ def _with_waivers(
             f"{where_of(waiver.source, key)}: write min or max beside waive, or remove the waiver: "
             f"there is no gate {name} to waive{near(name, ids.values(), 0.75)}"
         )
-    waived = []
-    for gate in gates:
-        waiver = alone.get(gate.key) or gate.waiver
-        if waiver and waiver.until > day + LONGEST:
+    waived = [replace(g, waiver=alone.get(g.key) or g.waiver) for g in gates]
+    for gate in waived:
+        if gate.waiver and gate.waiver.until > day + LONGEST:
             raise ThresholdError(
-                f"{where_of(waiver.source, gate.key)} waive.until = {waiver.until}: write a day up "
-                f"to {day + LONGEST}, and renew the waiver then: a waiver holds for at most "
-                f"{LONGEST.days} days"
+                f"{where_of(gate.waiver.source, gate.key)} waive.until = {gate.waiver.until}: "
+                f"write a day up to {day + LONGEST}, and renew the waiver then: a waiver holds for "
+                f"at most {LONGEST.days} days"
             )
-        waived.append(replace(gate, waiver=waiver))
     return waived
 
 
