@@ -62,12 +62,12 @@ def load_run(
     """Load the result of a finished run, as ``evaluate`` returned it.
 
     Args:
-        name: ``last``, its id or the start of one, its folder or its ``summary.json``.
-        runs: the folder that holds the runs; None for the one that the pytest configuration here
-            or ``$REFUSAL_CHECKS_RUNS`` names, else ``.refusal-checks/runs``.
+        name: ``last``, an id or the start of one, a run's folder or its ``summary.json``.
+        runs: the folder of all runs; by default the one that the pytest configuration or
+            ``$REFUSAL_CHECKS_RUNS`` names, else ``.refusal-checks/runs``.
 
     Raises:
-        DataError: the run does not exist, or is still going on.
+        DataError: the run does not exist or has not ended.
     """
     from os import fspath
     from pathlib import Path

@@ -381,13 +381,13 @@ class Layer:
 
 
 class RunSpec(BaseModel):
-    """Everything that a run is; see the module. Immutable: ``with_value`` makes another one.
+    """Everything that a run is. A spec is immutable; ``with_value`` makes another one.
 
     Attributes:
-        benchmarks: what the files say of benchmarks besides gates, by name.
+        benchmarks: keys of benchmarks other than gates, by name of the benchmark.
         attacked: the attacks on each benchmark.
-        files: the run files, in their order.
-        notes: what the user should know of the files.
+        files: the run files, in order.
+        notes: remarks about the files for the user.
     """
 
     model_config = ConfigDict(
@@ -418,15 +418,15 @@ class RunSpec(BaseModel):
 
     @classmethod
     def read(cls, *files: str | PathLike[str], overrides: Iterable[Layer] = ()) -> Self:
-        """Read run files; of several, later ones win key by key, and gate by gate.
+        """Read run files; later ones win key by key, and gate by gate.
 
         Args:
-            files: paths, or names of files that come with the package (``smoke``); without any, the
-                project's ``thresholds/default.toml``, or else the one that comes with the package.
-            overrides: what wins over the files; see ``override``.
+            files: paths, or names of files that come with the package (``smoke``); by default the
+                project's ``thresholds/default.toml``, else the shipped one.
+            overrides: values that win over the files; see ``override``.
 
         Raises:
-            UserError: what is wrong, where it is written, and what to write.
+            UserError: a file is wrong; the message says where, and what to write.
         """
         extensions.require_sound()
         paths = [toml_file.find(Path(fspath(name))) for name in files] or [
@@ -457,13 +457,12 @@ class RunSpec(BaseModel):
         return cls._merged(list(layers), ())
 
     def with_value(self, key: str, value: object) -> Self:
-        """The same run with another value of one key: ``spec.with_value("sampling.samples", 2)``.
+        """Return the run with another value of one key: ``spec.with_value("sampling.samples", 2)``.
 
-        Any key of a run file can be given, also a bound: ``"xstest_safe.rejection_rate.max"``; the
-        gate's other bounds stay.
+        The key may be a bound: ``"xstest_safe.rejection_rate.max"``. Other bounds of the gate stay.
 
         Raises:
-            UserError: there is no such key, or the value is not valid there.
+            UserError: there is no such key, or the value is not valid for it.
         """
         content: Any = os.fspath(value) if isinstance(value, PathLike) else value
         for part in reversed(key.split(".")):

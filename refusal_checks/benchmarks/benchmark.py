@@ -36,25 +36,25 @@ class Benchmark:
     """A named set of prompts.
 
     Attributes:
-        load: reads the prompts; its argument is the local mirror's folder, or None.
-        revision: the version of the data, for manifests: a commit or a sha256.
-        judge: how answers are judged: a module of ``judges.kinds``; the type of its verdicts
-            decides which metrics the benchmark has.
-        resources: what ``load`` reads; none for bundled prompts.
-        sha256: ``digest`` of the prompts; empty if it is not known.
-        limit: most prompts to evaluate, see ``stratified``; None for all.
-        usual_limit: the same by its run file, where the command line may give another.
-        max_answer_chars: see ``JudgeSampling``; None leaves the run's setting.
-        original: the same benchmark from its authors' own files, for a mirror that holds those.
-        category_guide: TOML file with what a judge that rates answers is told about each category,
-            or Markdown file with a rubric for all of them.
-        key: for multiple choice, the file with the right options (see ``choices``).
-        group_order: values of groups in the order in which reports show them, before all others.
-        parts: benchmarks whose prompts are all among this one's.
-        attack: the attack that rewrites its prompts after ``load``; empty for a plain benchmark.
-        plain: name of the benchmark that is attacked.
-        under: of a benchmark that stands for all attacks on another one, those under each of them,
-            whose answers are its own; it asks nothing itself.
+        load: reads the prompts; its argument is the folder of a mirror, or None.
+        revision: version of the data for manifests, such as a commit or a sha256.
+        judge: a way of judging, by its name; its type of verdicts decides which metrics there are.
+        resources: the public data that ``load`` reads.
+        sha256: ``digest`` of the prompts; empty if unknown.
+        limit: most prompts to evaluate (see ``stratified``); None for all.
+        usual_limit: the limit of the run file, before options of the command line.
+        max_answer_chars: most characters of an answer that the judge sees; None for the setting of
+            the run.
+        original: the same benchmark from its authors' own files, for mirrors that hold those.
+        category_guide: TOML file with what a judge of ratings reads about each category, or a
+            Markdown file with a rubric for all.
+        key: for multiple choice, the file with the right options.
+        group_order: groups that reports show first, in this order.
+        parts: benchmarks whose prompts are all part of this one.
+        attack: the attack that rewrites its prompts; empty for a plain benchmark.
+        plain: name of the benchmark under attack.
+        under: for the figure over all attacks on a benchmark, the benchmarks under each attack,
+            whose answers it takes.
     """
 
     name: str
@@ -79,14 +79,14 @@ class Benchmark:
 
     @property
     def is_pinned(self) -> bool:
-        """True if rows other than the known ones are refused, wherever they come from."""
+        """Whether rows other than the known ones are refused."""
         return bool(self.sha256) or all(
             resource.is_pinned for resource in self.resources
         )
 
     @property
     def is_gated(self) -> bool:
-        """True if fetching its data takes a token of an account that has accepted conditions."""
+        """Whether its data needs the token of an account that accepted conditions."""
         return any(resource.is_gated for resource in self.resources)
 
     def is_in(self, mirror: Path) -> bool:

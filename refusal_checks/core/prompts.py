@@ -36,20 +36,20 @@ class Prompt:
     """One item of a benchmark.
 
     Attributes:
-        id: unique within its benchmark, stable across releases of this package.
-        messages: the turns sent to the candidate, in order; the last one is the user's, or the
-            beginning of an answer that the candidate is to continue (some attacks).
-        groups: labels by kind, for example ``{"category": "fraud", "language": "zh"}``, by which
-            gates and reports can be broken down.
-        reference: the right answer, if the benchmark has one; for multiple choice the letter of
-            the right option.
-        options: the options of a multiple-choice question, text by letter; the messages hold them.
-        cluster: names prompts whose answers are not independent, for example translations of one
-            text; they are sampled as one. Empty for a prompt of its own.
-        kind: what its benchmark is for; None outside a benchmark.
-        attack: name of the attack that rewrote the messages; empty for a plain prompt.
-        plain: the messages as they were before, which are what a judge is shown.
-        worst_of: the attacks of which this one did the most; empty where one was looked at.
+        id: unique within the benchmark, and stable across releases.
+        messages: the turns sent to the candidate, in order. The last is the user's, or under some
+            attacks the beginning of an answer.
+        groups: groups by kind, for example ``{"category": "fraud", "language": "zh"}``. Gates and
+            reports break figures down by them.
+        reference: the right answer, if there is one; for multiple choice a letter.
+        options: text of each option of a multiple-choice question, by letter. The messages contain
+            them.
+        cluster: the source that this prompt shares with others, such as its translations; intervals
+            treat a cluster as one unit. Empty for an independent prompt.
+        kind: what should happen to the prompt; None outside a benchmark.
+        attack: the attack that rewrote the messages; empty for a plain prompt.
+        plain: the messages before the attack, which the judge sees.
+        worst_of: the attacks among which this one was most effective.
     """
 
     id: str
@@ -73,24 +73,24 @@ class Prompt:
 
     @property
     def original(self) -> Prompt:
-        """The prompt as it was before an attack; itself if there was none."""
+        """The prompt before an attack."""
         if not self.attack:
             return self
         return replace(self, messages=self.plain, attack="", plain=(), worst_of=())
 
     @property
     def is_continued(self) -> bool:
-        """True if the last turn is the beginning of the answer."""
+        """Whether the last turn is the beginning of the answer."""
         return self.messages[-1].role == "assistant"
 
     @property
     def turns(self) -> list[tuple[str, str]]:
-        """Role and text of each turn, for content keys."""
+        """Role and text of each turn, for keys of the store."""
         return [(turn.role, turn.content) for turn in self.messages]
 
     @property
     def transcript(self) -> str:
-        """The whole conversation as text; a single user turn is shown without its role."""
+        """The conversation as text; a single turn stands without its role."""
         if len(self.messages) == 1:
             return self.request
         return "\n\n".join(

@@ -5,7 +5,7 @@ import re
 
 
 def without_credentials(text: str) -> str:
-    """The text with the passwords and the queries of its URLs taken out, which may be keys."""
+    """Remove passwords and queries, which may be keys, from the URLs of a text."""
 
     def public(url: re.Match[str]) -> str:
         _, at, rest = url[0].rpartition("@")
@@ -31,7 +31,7 @@ def pathless(text: str) -> str:
 
 
 def placeless(text: str) -> str:
-    """The text without the machine's folders and the hosts of URLs, fit to be published."""
+    """Remove this machine's folders and the hosts of URLs from a text that will be published."""
     return re.sub(r"(?<=://)[^\s/?#'\"<>]+", "…", pathless(without_credentials(text)))
 
 

@@ -45,11 +45,11 @@ def storable(text: str) -> str:
 
 
 def clean(text: str, limit: int = 300) -> str:
-    """One harmless line: no terminal escapes, control or bidirectional characters, or line breaks.
+    """Make text one harmless line of at most ``limit`` characters; an ellipsis marks the cut.
 
-    What is invisible, or the fifth and later mark on one character, is shown as U+FFFD.
-    ``##[command]`` and ``##name[command]`` anywhere in a line, and ``::command`` at its start, are
-    broken up, because CI systems act on them. An ellipsis marks what is cut.
+    Terminal escapes and line breaks are removed. Control, invisible and bidirectional characters,
+    and all but four marks on a character, become U+FFFD. Commands of CI systems
+    (``##[command]``, ``::command``) are broken up.
     """
     line = " ".join(_ESCAPES.sub("", text).split())
     shown = _harmless(line[: limit + 1])

@@ -1,4 +1,4 @@
-"""``evaluate``: a spec in, a result out."""
+"""Evaluate a run: a ``RunSpec`` in, a ``RunResult`` out."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ GateIds = Mapping[str, Collection[str]]
 
 
 class Interrupted(KeyboardInterrupt):
-    """An evaluation that was interrupted; ``result`` has what was done until then."""
+    """Raised when an evaluation is interrupted; ``result`` holds what was done until then."""
 
     def __init__(self, result: RunResult) -> None:
         super().__init__("the evaluation was stopped before it was complete")
@@ -35,7 +35,7 @@ class Interrupted(KeyboardInterrupt):
 
 
 class NotStartedError(EngineStartError):
-    """The engine of the only candidate did not start; ``result`` says that nothing was decided."""
+    """Raised when the only candidate's engine did not start; ``result`` holds no decision."""
 
     def __init__(self, why: str, result: RunResult) -> None:
         super().__init__(why)
@@ -51,25 +51,25 @@ def evaluate(
     kept: Folders | None = None,
     write_reports: bool = True,
 ) -> RunResult:
-    """Evaluate the candidates of a spec, one after the other, and decide their gates.
+    """Evaluate the candidates of a spec in turn and decide their gates.
 
-    Engines are started and stopped, servers asked, answers and verdicts stored: what is stored
-    already is used, so a call that was interrupted goes on where it stopped when it is repeated.
-    Nothing starts before the whole spec is checked. It may be called where an event loop runs, as
-    in a notebook: it has one of its own.
+    This starts and stops engines, asks servers, and stores answers and verdicts. Whatever is
+    stored is not asked for again, so a repeated call continues an interrupted one. The whole spec
+    is checked before anything starts. The function runs its own event loop, so it may be called
+    where one runs already, as in a notebook.
 
     Args:
         spec: what to evaluate; see ``RunSpec.read``.
-        on_event: is told what happens, one event at a time; see ``results.events`` for the
-            events. ``print`` shows them all. The evaluation waits for it. If it raises, it is told
-            nothing more, and ``evaluate`` raises that when the evaluation has ended.
-        gates: the gates to decide, by candidate; all of them if it is None.
-        run_id: begins the name of the run's folder; made from the time if it is empty.
-        kept: the folders of the store and of runs, unless the spec names them.
-        write_reports: write the files that the spec's ``reports`` name when all has ended.
+        on_event: called with each event, in order (see ``results.events``); ``print`` shows them.
+            The evaluation waits for it. If it raises, it gets no further events, and ``evaluate``
+            raises the exception at the end.
+        gates: the gates to decide, by candidate; None for all.
+        run_id: start of the name of the run's folder; by default the time.
+        kept: folders of the store and of runs, unless the spec names them.
+        write_reports: write the files that the spec's ``reports`` name.
 
     Returns:
-        Verdicts, figures and the release decision; the same as ``load_run`` returns later.
+        Verdicts, figures and the release decision, as ``load_run`` returns them later.
 
     Raises:
         UserError: something in the spec is wrong; the message says what to write.

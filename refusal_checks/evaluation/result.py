@@ -25,9 +25,9 @@ if TYPE_CHECKING:
 
 
 class RunResult:
-    """What a run found: of one candidate, or of several that were evaluated together.
+    """The result of a run, for one candidate or several.
 
-    Everything is read from the run's folder or is in memory already; nothing is evaluated here.
+    Everything is read from memory or from the run's folder; nothing is evaluated here.
     """
 
     def __init__(self, runs: Sequence[RunView]) -> None:
@@ -35,21 +35,21 @@ class RunResult:
 
     @classmethod
     def load(cls, *paths: Path) -> RunResult:
-        """The result of finished runs, by their folders.
+        """Load finished runs from their folders.
 
         Raises:
-            DataError: one of the folders does not hold a finished run.
+            DataError: a folder does not hold a finished run.
         """
         views = (RunView.read(path.absolute()) for path in paths)
         return cls([replace(view, number=n) for n, view in enumerate(views)])
 
     @property
     def candidates(self) -> tuple[str, ...]:
-        """The candidates' short names, in the order in which they were evaluated."""
+        """Short names of the candidates, in the order of their evaluation."""
         return tuple(run.summary.manifest.title for run in self.runs)
 
     def of(self, candidate: str) -> RunResult:
-        """The result of one of several candidates.
+        """Return the result of one candidate.
 
         Raises:
             UserError: no candidate has this name.
@@ -59,10 +59,10 @@ class RunResult:
 
     @property
     def run(self) -> RunView:
-        """The run of the only candidate: its folder and its summary.
+        """Folder and summary of the only candidate's run.
 
         Raises:
-            UserError: there are several; ``of`` gives the result of one.
+            UserError: there are several candidates; use ``of``.
         """
         if len(self.runs) != 1:
             names = ", ".join(self.candidates) or "none"
@@ -80,12 +80,12 @@ class RunResult:
         return self.run.summary
 
     def test_id(self, run: RunView, gate: str) -> str:
-        """The id of a gate's test; it names the candidate if there are several."""
+        """Return the id of a gate's test, which names the candidate if there are several."""
         return f"{gate}-{run.summary.manifest.title}" if len(self.runs) > 1 else gate
 
     @property
     def verdicts(self) -> dict[str, Verdict]:
-        """The verdicts by gate, as ids of tests name them: ``xstest_safe-rejection_rate``."""
+        """Verdicts by id of the gate: ``xstest_safe-rejection_rate``."""
         return {
             self.test_id(run, gate): verdict
             for run in self.runs
@@ -94,7 +94,7 @@ class RunResult:
 
     @property
     def errors(self) -> dict[str, str]:
-        """Why a gate has no verdict, by gate as ``verdicts``."""
+        """Reasons why gates have no verdict, by id of the gate."""
         return {
             self.test_id(run, gate): error
             for run in self.runs
@@ -103,7 +103,7 @@ class RunResult:
 
     @property
     def figures(self) -> dict[str, Mapping[str, Estimate]]:
-        """Each benchmark's figures with their intervals, by metric; of one candidate."""
+        """Figures with intervals of the only candidate, by benchmark and metric."""
         return {
             name: benchmark.figures
             for name, benchmark in self.summary.benchmarks.items()
@@ -111,19 +111,19 @@ class RunResult:
 
     @property
     def judge(self) -> JudgeCheck | None:
-        """How the judge did on its own check; None if it was not checked."""
+        """Result of the judge's check; None if it was not checked."""
         return next((run.summary.judge for run in self.runs if run.summary.judge), None)
 
     @property
     def decision(self) -> ReleaseDecision:
-        """May it ship, and why; of several candidates the weightiest answer."""
+        """Whether the candidate may ship, and why; the worst answer of several candidates."""
         if not self.runs:
             reasons = ("no run has begun",)
             return ReleaseDecision("open", reasons, decisive=reasons)
         return weightiest(run.decision for run in self.runs)
 
     def records(self, benchmark: str) -> Iterator[Record]:
-        """All answers to a benchmark with their judgements, of one candidate.
+        """Yield all answers of the only candidate to a benchmark, with their judgements.
 
         Raises:
             DataError: there are none, or their file is damaged.
@@ -131,23 +131,23 @@ class RunResult:
         return self.run.folder.records(benchmark)
 
     def frame(self) -> DataFrame:
-        """All answers and judgements as a table, a row for each answer; of one candidate."""
+        """Return all answers of the only candidate as a table, one row per answer."""
         return self.run.folder.frame()
 
     def write_html(self, path: str | PathLike[str]) -> None:
-        """Write the report as one HTML file, in which each answer can be read."""
+        """Write the report with all answers as one HTML file."""
         from refusal_checks.reports.formats import html
 
         html.write([run.folder for run in self.runs], Path(fspath(path)))
 
     def write_junit(self, path: str | PathLike[str]) -> None:
-        """Write JUnit XML with one case for each gate and each check of the judge."""
+        """Write JUnit XML with a case for each gate and each check of the judge."""
         from refusal_checks.reports import junit
 
         junit.write(self.runs, Path(fspath(path)))
 
     def write_reports(self, wanted: ReportsTable) -> Iterator[str]:
-        """Write the files that a spec names; one line about each, for people."""
+        """Write the files that a spec names; yield one line about each."""
         folders = [RunFolder(run.folder.path) for run in self.runs]
         for name, report, path in formats.targets(wanted) if folders else ():
             try:

@@ -118,23 +118,22 @@ class Gate:
     """One or more bounds on one figure.
 
     Attributes:
-        group_kind, group: the prompts it looks at, for example ``category`` and ``fraud``; both
-            None for the whole benchmark. The group ``*`` is every group that the data has, each of
-            which must be within the bounds.
+        group_kind: kind of the group that it looks at, such as ``category``; None for the whole
+            benchmark.
+        group: the group, such as ``fraud``; ``*`` for every group of the kind.
         source: the run file that defines it.
-        max_drop, max_rise: margins of the change against the baseline.
-        decision: compare the figure with minimum and maximum, or its interval; the change is
-            always compared by its interval.
+        max_drop: how far the figure may fall against the baseline.
+        max_rise: how far it may rise.
+        decision: whether the figure or its interval must lie within the bounds. Changes are always
+            decided by their interval.
         on_inconclusive: see ``GateSettings``.
-        provenance: why these bounds were chosen, as the file says it.
-        use: the rate that decides; None for the judge's, or the one with human labels if any.
-        allow_transferred: accept a calibration made on answers of another candidate, or on others
-            than those that the gate looks at.
-        spared: answers that may be beyond a maximum, however few there are in all; for gates on
-            the share of invalid answers that no file asks for.
-        waiver: permission to release although it fails, valid or expired.
-        is_total: its margins are against the anchor, an older release than the baseline.
-        apart: of a gate on every group, the groups with a gate of their own on this metric.
+        provenance: why these bounds were chosen, in the file's words.
+        use: the rate that decides; None for the judge's own, or the one from human labels if any.
+        allow_transferred: accept a calibration made on other answers than the gate's.
+        spared: answers that may be invalid however few there are, for default gates on groups.
+        waiver: permission to release although the gate fails, valid or expired.
+        is_total: whether its margins are against the anchor instead of the baseline.
+        apart: for a gate on every group, the groups that have a gate of their own.
     """
 
     benchmark: str
@@ -166,9 +165,9 @@ class Gate:
 
     @property
     def id(self) -> str:
-        """The test's id: ``benchmark-metric``, then the group and ``total`` where it has them.
+        """The test's id: ``benchmark-metric``, then the group, and ``total`` for margins to the anchor.
 
-        A gate on every group has ``every-KIND`` there: pytest's ``-k`` takes no ``*``.
+        A gate on every group has ``every-KIND``, because pytest's ``-k`` does not take ``*``.
         """
         parts = [self.benchmark, self.metric]
         if self.is_on_every_group:
@@ -180,7 +179,7 @@ class Gate:
         return "-".join(parts)
 
     def show(self, value: float) -> str:
-        """A value of its figure in words."""
+        """Format a value of its figure."""
         return METRICS[self.metric].show(value)
 
     def interval(self, estimate: Estimate) -> str:
@@ -188,7 +187,7 @@ class Gate:
 
     @property
     def margin_names(self) -> tuple[str, str]:
-        """The names of its margins in run files: of the drop, and of the rise."""
+        """Names of its two margins in run files: the drop's and the rise's."""
         if self.is_total:
             return "max_total_drop", "max_total_rise"
         return "max_drop", "max_rise"
@@ -224,7 +223,7 @@ class Gate:
 
     @property
     def allows_all(self) -> bool:
-        """True if no figure is beyond its bounds and no change beyond its margins."""
+        """Whether its bounds and margins allow every figure."""
         metric = METRICS[self.metric]
         limits, change = self.limits, self.change_limits
         allows_figure = limits.holds(metric.lowest) and limits.holds(metric.highest)
@@ -240,7 +239,7 @@ class Gate:
         return group == self.group
 
     def of_each_group(self, prompts: Iterable[Prompt]) -> list[Gate]:
-        """The gate on each group of some prompts, in their order; itself if it is not on all."""
+        """Expand a gate on every group into a gate for each group of these prompts; others stay."""
         if self.group_kind is None or not self.is_on_every_group:
             return [self]
         seen = (prompt for prompt in prompts if self.looks_at(prompt))

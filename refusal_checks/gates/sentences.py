@@ -41,9 +41,9 @@ MOST_GROUPS = 3
 
 
 def sentence(verdict: Verdict) -> str:
-    """What was found, what is allowed, and how it was in the earlier run: one harmless sentence.
+    """Say in one harmless sentence what was found, what is allowed, and how the last release did.
 
-    It names the group, not the benchmark, and no interval where the figure alone decides. An
+    It names the group but not the benchmark, and gives an interval only where one decides. For
     example: "Refuses 60% of harmless prompts (allowed: 10%), 51 points more than release-1.3."
     """
     if verdict.groups:
@@ -180,9 +180,9 @@ def finding(verdict: Verdict) -> str:
 
 
 def mark(verdict: Verdict) -> str:
-    """The outcome of the gate's test in one word, with a question mark if it is inconclusive.
+    """Return the outcome of the gate's test in one word, with ``?`` if it is inconclusive.
 
-    A gate that fails under a waiver is neither passed nor failed: ``waived``.
+    A gate that fails under a waiver is ``waived``.
     """
     if verdict.is_idle:
         return "skip"

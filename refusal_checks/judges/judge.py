@@ -23,23 +23,24 @@ if TYPE_CHECKING:
 
 
 class Judge:
-    """Judges one answer at a time. What a judge need not be able to do has a default here.
+    """The base class of judges; everything but ``judge`` has a default.
 
     Attributes:
-        name: that users know the judge by.
-        identity: all that verdicts depend on besides the exchange; None if they need not be stored.
-        prompt_hash: fingerprint of the instructions; empty if there are none.
-        special_tokens: that it breaks up in what it judges; None if it breaks up none.
-        samples: how many verdicts it draws for one answer.
-        reasoned: the same judge as it writes its reasons first, if this one is asked for verdicts
-            alone. To keys, the canary and calibrations the two are two judges.
-        gives_grounds: it gives the grounds of a verdict when asked for them; see ``explained``.
-        cascade: when the other judge of two is asked as well, of a judge that gives probabilities.
-        expected: the form of the verdicts that it asks a model for, in words.
-        model_identity: all that its model's answers depend on; empty without a model.
-        is_attached: the model is on a running server that this package did not start.
-        generation: of what is stored of the model, see ``Store.renew``.
-        max_tokens: most tokens that a model may write for one verdict; 0 if it writes none.
+        name: the judge's name for users.
+        identity: everything that verdicts depend on besides the exchange; None if verdicts are not
+            stored.
+        prompt_hash: fingerprint of the instructions; empty without any.
+        special_tokens: the tokens that it breaks up in what it reads; None if it breaks up none.
+        samples: verdicts that it draws for one answer.
+        reasoned: the same judge writing its reasons first, if this one gives verdicts alone. For
+            keys, the canary and calibrations they are two judges.
+        gives_grounds: whether ``explained`` adds grounds to a verdict.
+        cascade: for a judge of probabilities, when a second judge is asked.
+        expected: the form of its model's verdicts, in words.
+        model_identity: everything that its model's answers depend on; empty without a model.
+        is_attached: whether its model is on a server that others run.
+        generation: see ``Store.renew``.
+        max_tokens: most tokens of one verdict; 0 if no model writes any.
     """
 
     name: str
@@ -58,14 +59,14 @@ class Judge:
 
     @property
     def stored_model(self) -> str:
-        """Under what verdicts are set aside together; empty if none are stored."""
+        """Key under which stored verdicts are set aside together; empty if none are stored."""
         return self.model_identity or self.identity or ""
 
     async def judge(self, prompt: Prompt, completion: Completion) -> Judgement:
         """Judge one answer, which is not empty.
 
         Returns:
-            A valid verdict, or Invalid with the reason; one bad exchange never raises.
+            A verdict, or Invalid with the reason if this exchange cannot be judged.
 
         Raises:
             EndpointError: the judge's server refuses every request, not only this one.
@@ -77,19 +78,19 @@ class Judge:
     def without_asking(
         self, prompt: Prompt, completion: Completion
     ) -> Judgement | None:
-        """The verdict that needs no model and is not stored; None to ask the model."""
+        """Return a verdict that needs no model and is not stored, or None to ask the model."""
         return None
 
     def without_answer(self, completion: Completion) -> Judgement | None:
-        """The verdict on an exchange without a usable answer; None if there can be none."""
+        """Return the verdict on an exchange without a usable answer, or None if there is none."""
         return None
 
     async def explained(
         self, prompt: Prompt, completion: Completion, verdict: Judgement
     ) -> Judgement:
-        """A verdict with the grounds that are given only on request; only its words change.
+        """Add the grounds of a verdict to its rationale; the verdict itself stays.
 
-        They cost requests of their own, so only what reports show is asked about.
+        This costs further requests, so it is called only for answers that reports show.
         """
         return verdict
 

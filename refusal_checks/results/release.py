@@ -30,17 +30,17 @@ NAMED = 2
 
 @dataclass(frozen=True)
 class ReleaseDecision:
-    """Whether a candidate may ship by its gates, and why.
+    """Whether a candidate may ship, and why.
 
     Attributes:
-        answer: ``no`` if a gate failed, ``open`` if one could not be evaluated or the judge is not
-            trusted, ``waived`` if all that failed are waived, ``doubt`` if all passed with
-            reservations, else ``yes``.
-        reasons: at least one, the weightiest first.
-        decisive: those of the reasons that the answer rests on, at least one.
-        reservations: those of the reasons that speak against relying on a yes.
-        waivers: how many gates are waived, until when and by whom; empty without any.
-        stored: how many answers are from the store, and of which date; empty without any.
+        answer: ``no`` if a gate failed; ``open`` if one could not be evaluated or the judge is not
+            trusted; ``waived`` if all failures are waived; ``doubt`` if all gates passed with
+            reservations; else ``yes``.
+        reasons: at least one, the most important first.
+        decisive: the reasons for this answer, at least one.
+        reservations: the reasons against relying on a yes.
+        waivers: how many gates are waived, until when and by whom; may be empty.
+        stored: how many answers come from the store, and of which date; may be empty.
     """
 
     answer: Answer
@@ -77,7 +77,7 @@ class ReleaseDecision:
 
 
 def release_decision(summary: RunSummary) -> ReleaseDecision:
-    """Decide whether a run's candidate may ship, by its gates and all else that is known."""
+    """Decide whether a run's candidate may ship, from its gates and everything else known of the run."""
     order = list(HEADLINES)
     reasons = sorted(_reasons(summary), key=lambda reason: order.index(reason[0]))
     answer = reasons[0][0]

@@ -84,7 +84,7 @@ def dump_summary(summary: RunSummary) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class RunFolder:
-    """A run's folder, ``.refusal-checks/runs/ID``; its summary may have been renamed."""
+    """The folder of a run, ``.refusal-checks/runs/ID``."""
 
     path: Path
     summary_name: str = SUMMARY

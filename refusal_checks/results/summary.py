@@ -96,7 +96,12 @@ JUDGE_QUOTED = "the judge answered, for example: "
 
 @dataclass
 class RunSummary:
-    """A run, filled while it goes on; verdicts, and errors of gates without one, by gate id."""
+    """Figures, verdicts, notes and manifest of a run; filled while the run goes on.
+
+    Attributes:
+        verdicts: verdicts by id of the gate.
+        errors: reasons why gates have no verdict, by id of the gate.
+    """
 
     manifest: Manifest = field(default_factory=Manifest)
     benchmarks: dict[str, BenchmarkSummary] = field(default_factory=dict)
@@ -133,7 +138,7 @@ class RunSummary:
             self.notes.append(line)
 
     def note_unread(self, records: Sequence[Record], forms: Iterable[str]) -> None:
-        """Note first of all, and once, an answer in which a judge's verdict was not found."""
+        """Add a note, once and at the top, that quotes an answer in which no verdict was found."""
         unread = [
             r.judgement
             for r in records
