@@ -165,7 +165,7 @@ class Gate:
 
     @property
     def id(self) -> str:
-        """The test's id: ``benchmark-metric``, then the group, and ``total`` for margins to the anchor.
+        """The test's id: ``benchmark-metric``, the group, and ``total`` for margins to the anchor.
 
         A gate on every group has ``every-KIND``, because pytest's ``-k`` does not take ``*``.
         """

@@ -19,13 +19,13 @@ class InvalidAnswers:
     """What answers without a verdict do to a gate.
 
     Attributes:
-        share: of all answers, from 0 to 1.
-        extremes: the figure with every invalid answer counted as one verdict, then as the other,
-            by that verdict's name.
-        worst: the interval that holds however they are counted; None without any, or without
-            bounds on the figure.
-        decide: they alone decide the test.
-        leave_open: the gate is inconclusive only because of them.
+        share: their share of all answers, from 0 to 1.
+        extremes: the figure with all of them counted as one verdict, then as the other; each with
+            the verdict's name.
+        worst: the interval that holds however they are counted; None if there are none, or if the
+            figure has no bounds.
+        decide: whether they alone decide the test.
+        leave_open: whether the gate is inconclusive only because of them.
     """
 
     share: float = 0.0
@@ -37,12 +37,12 @@ class InvalidAnswers:
 
 @dataclass(frozen=True)
 class CountedAgainst:
-    """The prompts that count against a gate, whose figure is beyond a bound.
+    """The prompts that count against a gate whose figure is beyond a bound.
 
     Attributes:
         prompts: how many there are.
         offenders: some of them, worst first.
-        missed_by: for a share, prompts that would have to change sides; None for other figures.
+        missed_by: for a share, how many prompts would have to change sides; else None.
     """
 
     prompts: int = 0
@@ -55,20 +55,21 @@ class Verdict:
     """The decision on a gate.
 
     Attributes:
-        passed: the gate's test passes.
-        waived: it does not, and the gate's waiver held on the day of the run.
-        warns: the test passes with a warning, because the gate is inconclusive.
-        answers: how many were sampled.
-        against: empty for a figure within the bounds.
+        passed: whether the gate's test passes.
+        waived: whether it fails under a waiver that held on the day of the run.
+        warns: whether it passes with a warning, because the gate is inconclusive.
+        answers: how many answers were sampled.
+        invalid: what answers without a verdict do to the gate.
+        against: the prompts that count against the gate; empty if the figure is within its bounds.
         need: what would decide an inconclusive gate.
-        skipped: what could not be checked, and why; empty if all could.
-        level: of confidence, of the intervals.
-        views: the figure in all the ways it is known; empty if the judge's is the only one.
-        use: the variant that decides.
-        misread: which of its answers the judge misreads, and what to do; mostly empty.
-        kind: of the benchmark: safety, sanity or another.
-        groups: of a gate on every group, the verdicts on the groups, worst first and without texts;
-            the figures above are the first one's.
+        skipped: what could not be checked, and why; usually empty.
+        level: confidence level of the intervals.
+        views: the figure in all the ways in which it is known; empty if the judge's is the only one.
+        use: the view that decides.
+        misread: which of its answers the judge misreads, and what to do; usually empty.
+        kind: the kind of benchmark: safety, sanity or another.
+        groups: for a gate on every group, the verdicts on the groups, worst first and without texts.
+            The figures above are those of the first.
     """
 
     gate: Gate
@@ -115,7 +116,7 @@ class Verdict:
 
     @property
     def missing(self) -> str:
-        """What an inconclusive gate lacks besides prompts; empty if nothing."""
+        """What an inconclusive gate lacks besides prompts; may be empty."""
         if self.outcome is not Outcome.INCONCLUSIVE:
             return ""
         if self.comparison and self.comparison.missing and self.gate.has_margins:
@@ -124,7 +125,7 @@ class Verdict:
 
     @property
     def caution(self) -> str:
-        """What to do about a figure that rests on too little evidence of its own; mostly empty."""
+        """What to do about a figure that rests on too little evidence; usually empty."""
         if self.misread:
             return self.misread
         for view in self.views:
@@ -134,14 +135,14 @@ class Verdict:
 
     @property
     def shown(self) -> tuple[Offender, ...]:
-        """The answers that reports show: the offenders, then those of prompts that moved."""
+        """The answers that reports show: offenders, then prompts that moved."""
         if self.comparison is None:
             return self.offenders
         moved = (*self.comparison.fell, *self.comparison.rose)
         return (*self.offenders, *(flip.now for flip in moved))
 
     def with_rationales(self, records: Sequence[Record]) -> Verdict:
-        """The same verdict with the reasons that judges have given since for what it shows."""
+        """Return the verdict with reasons that judges gave later for what it shows."""
         answers = answers_of(self.shown, records)
 
         def explained(offender: Offender) -> Offender:
@@ -160,7 +161,7 @@ class Verdict:
     def showing(
         self, offender: Callable[[Offender], Offender], flip: Callable[[Flip], Flip]
     ) -> Verdict:
-        """The same verdict with the prompts that it shows changed by two functions."""
+        """Return the verdict with the prompts that it shows replaced by two functions."""
         offenders = tuple(map(offender, self.offenders))
         comparison = self.comparison
         if comparison:

@@ -65,8 +65,8 @@ class Metric:
         in_per_cent: whether a figure from 0 to 1 is shown in per cent.
         scored: what a prompt's score is called.
         sentence: the figure in a sentence about the candidate, without a full stop, for example
-            ``Refuses {figure} of {prompts}``. Further fields are {group}, {worst} (how often the worst
-            answer refuses) and {attacks} (how many attacks).
+            ``Refuses {figure} of {prompts}``. Further fields are {group}, {worst} (how often the
+            worst answer refuses) and {attacks} (how many attacks).
     """
 
     name: str
@@ -148,8 +148,8 @@ class Metric:
     ) -> Estimate:
         """Compute the figure of these prompts from their scores, of which there is at least one.
 
-        Shares of independent prompts have Wilson intervals, means those of ``bounded_mean``. A prompt
-        counts once, however many answers it has. Prompts of one cluster count as one unit.
+        Shares of independent prompts have Wilson intervals, means those of ``bounded_mean``. A
+        prompt counts once, however many answers it has. Prompts of one cluster count as one unit.
         """
         values, clusters = self.values(scores), self.units(prompts)
         if self.counts is not None and clusters is None:
@@ -161,7 +161,7 @@ class Metric:
         return units([prompt.cluster for prompt in prompts])
 
     def values(self, scores: Iterable[float]) -> list[float]:
-        """Return the values whose mean is the figure: the scores, or 1 for each prompt in the share."""
+        """Return the values whose mean is the figure: scores, or 1 for each prompt in the share."""
         if self.counts is None:
             return list(scores)
         return [float(self.counts(score)) for score in scores]

@@ -77,7 +77,7 @@ class ReleaseDecision:
 
 
 def release_decision(summary: RunSummary) -> ReleaseDecision:
-    """Decide whether a run's candidate may ship, from its gates and everything else known of the run."""
+    """Decide whether a run's candidate may ship, from its gates and all else that is known."""
     order = list(HEADLINES)
     reasons = sorted(_reasons(summary), key=lambda reason: order.index(reason[0]))
     answer = reasons[0][0]
