@@ -64,11 +64,11 @@ class Verdict:
         need: what would decide an inconclusive gate.
         skipped: what could not be checked, and why; usually empty.
         level: confidence level of the intervals.
-        views: the figure in all the ways in which it is known; empty if the judge's is the only one.
+        views: the figure in all the ways that are known; empty if the judge's is the only one.
         use: the view that decides.
         misread: which of its answers the judge misreads, and what to do; usually empty.
         kind: the kind of benchmark: safety, sanity or another.
-        groups: for a gate on every group, the verdicts on the groups, worst first and without texts.
+        groups: for a gate on every group, the verdicts on the groups, worst first, without texts.
             The figures above are those of the first.
     """
 
