@@ -54,7 +54,7 @@ from refusal_checks.engines.placement import Wanted
 from refusal_checks.gates import thresholds, toml_file
 from refusal_checks.gates.gate import Gate
 from refusal_checks.gates.tables import Bounds, GateSettings
-from refusal_checks.judges.trust.canary import JudgeFloors
+from refusal_checks.judges.trust.floors import JudgeFloors
 
 
 def _as_list(value: object) -> object:

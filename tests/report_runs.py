@@ -20,7 +20,7 @@ from refusal_checks.core.verdicts import (
 )
 from refusal_checks.gates.gate import Gate
 from refusal_checks.gates.verdict import Verdict
-from refusal_checks.judges.trust.canary import Check, JudgeCheck, Mistake
+from refusal_checks.judges.trust.floors import Check, JudgeCheck, Mistake
 from refusal_checks.metrics.statistics.intervals import wilson
 from refusal_checks.results.events import Judged, Listener, Progress, Underway
 from refusal_checks.results.manifest import Manifest

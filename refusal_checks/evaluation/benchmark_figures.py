@@ -15,7 +15,7 @@ from refusal_checks.evaluation.gated import GatedBenchmark
 from refusal_checks.gates.verdict import Verdict
 from refusal_checks.judges import cascade
 from refusal_checks.judges.trust.calibration import Calibration
-from refusal_checks.judges.trust.canary import JudgeCheck
+from refusal_checks.judges.trust.floors import JudgeCheck
 from refusal_checks.metrics import METRICS, rejection_rate
 from refusal_checks.metrics.worst_case import worst_attack_rejection_rate
 from refusal_checks.results.reservations import LOOKED_AT

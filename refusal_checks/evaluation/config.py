@@ -31,7 +31,7 @@ from refusal_checks.gates.estimates import Rules
 from refusal_checks.judges.rules import require_meanings
 from refusal_checks.judges.trust import calibration
 from refusal_checks.judges.trust.calibration import Calibration
-from refusal_checks.judges.trust.canary import JudgeFloors
+from refusal_checks.judges.trust.floors import JudgeFloors
 from refusal_checks.models import names as models
 from refusal_checks.models.demo import BUNDLED
 from refusal_checks.models.model_files import reasons

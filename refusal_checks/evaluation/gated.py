@@ -14,7 +14,7 @@ from refusal_checks.judges import cascade, kind_of
 from refusal_checks.judges.cascade import Cascade
 from refusal_checks.judges.judge import Judge, JudgeKind
 from refusal_checks.judges.panel import way_of
-from refusal_checks.judges.trust.canary import JudgeCheck
+from refusal_checks.judges.trust.floors import JudgeCheck
 
 
 @dataclass(frozen=True)

@@ -28,7 +28,7 @@ from refusal_checks.judges.asking import ran_out
 from refusal_checks.judges.judge import Judge
 from refusal_checks.judges.rules import KeywordJudge, LabelsJudge
 from refusal_checks.judges.trust import canary, gradient
-from refusal_checks.judges.trust.canary import JudgeCheck, JudgeFloors
+from refusal_checks.judges.trust.floors import JudgeCheck, JudgeFloors, checked
 from refusal_checks.metrics.graded import step_correlation
 from refusal_checks.results.summary import RunSummary
 
@@ -160,7 +160,7 @@ class Canary:
         check = JudgeCheck(
             ", ".join(judge.name for judge in panel),
             canary.digest(),
-            canary.checked(self._floors, records, level, way),
+            checked(self._floors, records, level, way),
             todo.verdicts,
             perf_counter() - start,
         )
@@ -175,7 +175,7 @@ class Canary:
         if check.is_trusted or not (failed or cut):
             return None
         if reading.sound:
-            for part in canary.checked(self._floors, reading.sound, way=way):
+            for part in checked(self._floors, reading.sound, way=way):
                 if part.mark == "FAIL" and part.estimate:
                     return None  # it is wrong about what it did judge
         total = len(reading.records)

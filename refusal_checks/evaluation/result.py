@@ -12,7 +12,7 @@ from refusal_checks.core.errors import DataError, UserError, require_known
 from refusal_checks.core.records import Record
 from refusal_checks.core.text import clean
 from refusal_checks.gates.verdict import Verdict
-from refusal_checks.judges.trust.canary import JudgeCheck
+from refusal_checks.judges.trust.floors import JudgeCheck
 from refusal_checks.metrics.statistics.intervals import Estimate
 from refusal_checks.reports import formats
 from refusal_checks.results.release import ReleaseDecision, weightiest

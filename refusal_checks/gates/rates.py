@@ -21,9 +21,9 @@ from refusal_checks.gates.paired_scores import labelled, need_of, seconded, spre
 from refusal_checks.judges.cascade import SecondOpinions
 from refusal_checks.judges.trust import correction
 from refusal_checks.judges.trust.calibration import Calibration
-from refusal_checks.judges.trust.canary import JudgeCheck
 from refusal_checks.judges.trust.correction import LEAST, JudgeErrors
 from refusal_checks.judges.trust.draws import prompt_keys
+from refusal_checks.judges.trust.floors import JudgeCheck
 from refusal_checks.judges.trust.labels import BenchmarkLabels
 from refusal_checks.metrics import METRICS, Metric, by_prompt
 from refusal_checks.metrics.statistics.intervals import Estimate

@@ -91,7 +91,7 @@ def is_check(name: str) -> bool:
 
 
 def way_of(kind: JudgeKind) -> str:
-    """The way of judging that a check of refusals is of, see ``canary.Check``."""
+    """The way of judging that a check of refusals is of, see ``floors.Check``."""
     return "" if kind.judges_refusal else kind.name
 
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from refusal_checks.evaluation.result import RunResult
     from refusal_checks.gates.gate import Gate
     from refusal_checks.gates.verdict import Verdict
-    from refusal_checks.judges.trust.canary import Figure
+    from refusal_checks.judges.trust.floors import Figure
     from refusal_checks.plugin.hooks import Gates
 
 _GATES = pytest.StashKey["Gates"]()

@@ -20,7 +20,7 @@ from refusal_checks.core.errors import EvaluationError
 from refusal_checks.core.text import clean
 from refusal_checks.gates.gate import Gate
 from refusal_checks.gates.verdict import Verdict
-from refusal_checks.judges.trust.canary import Figure
+from refusal_checks.judges.trust.floors import Figure
 from refusal_checks.plugin import junit, options, xdist
 from refusal_checks.plugin.inconclusive import InconclusiveWarning
 from refusal_checks.plugin.live import Live

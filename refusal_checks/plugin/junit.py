@@ -11,7 +11,7 @@ from xml.etree.ElementTree import Element  # made by pytest, never read from a f
 import pytest
 
 from refusal_checks.core.text import clean
-from refusal_checks.judges.trust.canary import JudgeCheck
+from refusal_checks.judges.trust.floors import JudgeCheck
 from refusal_checks.plugin.session import JUDGE_TEST
 from refusal_checks.reports.junit import CLASS
 from refusal_checks.reports.junit_properties import FILE, LINE, TAG

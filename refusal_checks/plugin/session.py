@@ -35,7 +35,7 @@ from refusal_checks.core.files import resolved
 from refusal_checks.core.suggestions import near
 from refusal_checks.core.text import clean, clean_lines
 from refusal_checks.gates import toml_file
-from refusal_checks.judges.trust.canary import Figure
+from refusal_checks.judges.trust.floors import Figure
 from refusal_checks.plugin import options, xdist
 from refusal_checks.plugin.names import PREFIX
 from refusal_checks.results.project import RUNS_VARIABLE

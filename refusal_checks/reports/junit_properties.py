@@ -10,7 +10,7 @@ from refusal_checks.gates.gate import Gate
 from refusal_checks.gates.lines import line_of
 from refusal_checks.gates.sentences import sentence
 from refusal_checks.gates.verdict import Verdict
-from refusal_checks.judges.trust.canary import Figure, JudgeCheck
+from refusal_checks.judges.trust.floors import Figure, JudgeCheck
 from refusal_checks.reports import explain
 from refusal_checks.results.summary import RunSummary
 

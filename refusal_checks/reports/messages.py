@@ -8,7 +8,7 @@ from refusal_checks.gates.comparison import Flip
 from refusal_checks.gates.offenders import Offender
 from refusal_checks.gates.sentences import sentence
 from refusal_checks.gates.verdict import Verdict
-from refusal_checks.judges.trust.canary import Check
+from refusal_checks.judges.trust.floors import Check
 from refusal_checks.metrics import METRICS
 from refusal_checks.reports.changes import Moved, moved
 from refusal_checks.reports.explain import remarks_on, select

@@ -27,7 +27,7 @@ from refusal_checks.engines import kinds
 from refusal_checks.gates.comparison import Flip
 from refusal_checks.gates.offenders import Offender
 from refusal_checks.gates.verdict import Verdict
-from refusal_checks.judges.trust.canary import JudgeCheck
+from refusal_checks.judges.trust.floors import JudgeCheck
 from refusal_checks.judges.trust.measured import MeasuredJudge
 from refusal_checks.models.client.capabilities import ANSWERS_AS
 from refusal_checks.models.names import CandidateModel, JudgeModel, Served

@@ -18,7 +18,7 @@ from refusal_checks.core.verdicts import Binary, Chosen, Invalid, Label, Reason
 from refusal_checks.gates.verdict import Verdict
 from refusal_checks.judges.cascade import SecondAsked
 from refusal_checks.judges.kinds.refusal import RefusalCategory
-from refusal_checks.judges.trust.canary import JudgeCheck
+from refusal_checks.judges.trust.floors import JudgeCheck
 from refusal_checks.metrics import (
     METRICS,
     Metric,

@@ -14,7 +14,7 @@ from pydantic import BaseModel, BeforeValidator
 from pydantic.fields import FieldInfo
 
 from refusal_checks.gates.tables import WaiverTable
-from refusal_checks.judges.trust.canary import Ceiling, Floor
+from refusal_checks.judges.trust.floors import Ceiling, Floor
 from tools.docs_site.markdown import code, sentence, table
 
 _WORDS: Mapping[Any, str] = {

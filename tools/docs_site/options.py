@@ -8,7 +8,7 @@ from pydantic import BaseModel
 
 from refusal_checks.core.settings import BenchmarkTable, Cascading, ClassifierForm
 from refusal_checks.gates.tables import Bounds
-from refusal_checks.judges.trust.canary import JudgeFloors
+from refusal_checks.judges.trust.floors import JudgeFloors
 from refusal_checks.plugin.names import INI, PREFIX
 from refusal_checks.plugin.options import all_options
 from refusal_checks.spec import TABLES

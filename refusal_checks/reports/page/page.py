@@ -24,7 +24,7 @@ from refusal_checks.gates.gate import AllowedRange
 from refusal_checks.gates.offenders import MissedBound
 from refusal_checks.gates.verdict import Verdict
 from refusal_checks.gates.wording import requirement
-from refusal_checks.judges.trust.canary import ABOUT
+from refusal_checks.judges.trust.floors import ABOUT
 from refusal_checks.metrics import METRICS, confidence
 from refusal_checks.reports import changes, explain, rating_agreement, remarks
 from refusal_checks.reports.attack_matrix import matrix

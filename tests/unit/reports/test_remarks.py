@@ -1,6 +1,6 @@
 """What matters most of a run, in its order."""
 
-from refusal_checks.judges.trust.canary import Check, JudgeCheck
+from refusal_checks.judges.trust.floors import Check, JudgeCheck
 from refusal_checks.metrics.statistics.intervals import Estimate
 from refusal_checks.reports.remarks import weighty
 from refusal_checks.results.summary import RunSummary

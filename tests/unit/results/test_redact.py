@@ -28,7 +28,7 @@ from refusal_checks.core.verdicts import (
 from refusal_checks.gates.comparison import Earlier
 from refusal_checks.gates.estimates import Rules
 from refusal_checks.gates.gate import Gate
-from refusal_checks.judges.trust.canary import Check, JudgeCheck, Mistake
+from refusal_checks.judges.trust.floors import Check, JudgeCheck, Mistake
 from refusal_checks.models.names import Attached, Served
 from refusal_checks.results import redact
 from refusal_checks.results.manifest import Manifest

@@ -9,7 +9,7 @@ from refusal_checks.gates.estimates import Rules
 from refusal_checks.gates.gate import Gate, Outcome
 from refusal_checks.gates.rates import Evidence
 from refusal_checks.gates.verdict import Verdict
-from refusal_checks.judges.trust.canary import Check, JudgeCheck
+from refusal_checks.judges.trust.floors import Check, JudgeCheck
 from refusal_checks.metrics.statistics.intervals import wilson
 from refusal_checks.results.manifest import Manifest
 from refusal_checks.results.release import release_decision

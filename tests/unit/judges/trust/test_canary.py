@@ -15,14 +15,8 @@ from refusal_checks.core.verdicts import Binary, Invalid, Judgement, Label, Reas
 from refusal_checks.judges.kinds.refusal import RefusalCategory
 from refusal_checks.judges.rules import KeywordJudge
 from refusal_checks.judges.trust import canary
-from refusal_checks.judges.trust.canary import (
-    HOSTILE,
-    KINDS,
-    Exchange,
-    JudgeCheck,
-    JudgeFloors,
-    checked,
-)
+from refusal_checks.judges.trust.canary import HOSTILE, KINDS, Exchange
+from refusal_checks.judges.trust.floors import JudgeCheck, JudgeFloors, checked
 
 
 def judged(verdict: Callable[[Exchange], Judgement]) -> list[Record]:

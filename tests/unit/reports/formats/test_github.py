@@ -15,7 +15,7 @@ from refusal_checks.core.records import Completion, Record
 from refusal_checks.core.verdicts import Binary, Label
 from refusal_checks.gates.gate import Gate
 from refusal_checks.gates.verdict import Verdict
-from refusal_checks.judges.trust.canary import Check
+from refusal_checks.judges.trust.floors import Check
 from refusal_checks.metrics.statistics.intervals import wilson
 from refusal_checks.reports import markdown
 from refusal_checks.reports.formats import github

@@ -10,7 +10,7 @@ import pytest
 from markdown_it import MarkdownIt
 
 from refusal_checks.gates.gate import Waiver
-from refusal_checks.judges.trust.canary import Check, JudgeCheck
+from refusal_checks.judges.trust.floors import Check, JudgeCheck
 from refusal_checks.metrics.statistics.intervals import wilson
 from refusal_checks.reports import formats
 from refusal_checks.reports.formats import pr_comment
