@@ -35,25 +35,29 @@ class SingleFlight(Generic[Result]):
         self,
         key: Hashable,
         work: Callable[[], Coroutine[Any, Any, Result]],
-        keeps: Callable[[Result], bool] = lambda found: True,
+        keeps: Callable[[Result], bool] = lambda result: True,
     ) -> Result:
+        """The result of the work under a key, done now unless it was or is being done.
+
+        Args:
+            keeps: tells of a result whether to keep it; whoever comes later finds others elsewhere.
+        """
         while key in self._waiting:
-            self._waiting[key].append(
-                turn := asyncio.get_running_loop().create_future()
-            )
+            turn = asyncio.get_running_loop().create_future()
+            self._waiting[key].append(turn)
             await turn
-        if key not in self._done:
-            self._waiting[key] = []
-            try:
-                found = await work()
-                if not keeps(found):  # whoever comes later finds it elsewhere
-                    return found
-                self._done[key] = found
-            finally:
-                for turn in self._waiting.pop(key):
-                    if not turn.done():
-                        turn.set_result(None)
-        return self._done[key]
+        if key in self._done:
+            return self._done[key]
+        self._waiting[key] = []
+        try:
+            result = await work()
+            if keeps(result):
+                self._done[key] = result
+            return result
+        finally:
+            for turn in self._waiting.pop(key):
+                if not turn.done():  # or cancelled
+                    turn.set_result(None)
 
 
 async def gather_or_cancel(*works: Coroutine[Any, Any, Result]) -> list[Result]:
@@ -69,20 +73,23 @@ async def gather_or_cancel(*works: Coroutine[Any, Any, Result]) -> list[Result]:
     try:
         done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_EXCEPTION)
     finally:
-        if not all(
-            task.done() and not task.cancelled() and not task.exception()
-            for task in tasks
-        ):
+        if not all(map(_has_result, tasks)):
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
     for task in done:
-        if not task.cancelled() and (fault := task.exception()):
+        fault = None if task.cancelled() else task.exception()
+        if fault:
             raise fault
     return [task.result() for task in tasks]
 
 
-LOOK = 0.5  # seconds between two looks at what another run asks for
+def _has_result(task: asyncio.Task[Any]) -> bool:
+    return task.done() and not task.cancelled() and task.exception() is None
+
+
+LOOK = 0.5
+"""Seconds between two looks at what another run asks for."""
 
 
 class WriteBatcher:
@@ -103,21 +110,28 @@ class WriteBatcher:
         self,
         keys: Sequence[str],
         read: Callable[[], Mapping[str, Result]],
-        found: Mapping[str, Result] = {},
+        known: Mapping[str, Result] = {},
     ) -> AsyncIterator[Mapping[str, Result]]:
-        """What ``read`` finds of the keys, once no other run on the store asks for the rest.
+        """What is stored of the keys, once no other run on the store asks for the rest.
 
-        In the block all that was not ``found`` before is claimed. Whoever waits for others' claims
-        must hold none.
+        In the block all that was not ``known`` before is claimed: other runs wait for it.
+
+        Args:
+            read: reads what is stored of the keys.
+            known: what was read of them already.
         """
-        left = [key for key in keys if key not in found]
+        left = [key for key in keys if key not in known]
         try:
             if left:
-                while (stored := await self._turn(left)) is None:
+                stored = await self._turn(left)
+                while stored is None:
+                    # Whoever waits for others' claims must hold none, or both would wait for ever.
                     self._store.release(left)
                     await asyncio.sleep(LOOK)
-                found = read() if stored else found
-            yield found
+                    stored = await self._turn(left)
+                if stored:
+                    known = read()
+            yield known
         finally:
             self._store.release(left)
 
@@ -125,9 +139,12 @@ class WriteBatcher:
         self, key: str, ask: Callable[[], Coroutine[Any, Any, Judgement]]
     ) -> Judgement:
         """The verdict stored under a key, else what is asked for, which is stored if it is one."""
-        async with self.claimed([key], partial(self._store.judgements, [key])) as found:
-            judgement = found.get(key) or await ask()
-            if not found and not isinstance(judgement, Invalid):
+        read = partial(self._store.judgements, [key])
+        async with self.claimed([key], read) as stored:
+            if key in stored:
+                return stored[key]
+            judgement = await ask()
+            if not isinstance(judgement, Invalid):
                 await self.save(judgements={key: judgement})
         return judgement
 
@@ -152,25 +169,28 @@ class WriteBatcher:
         return await done
 
     def _write(self) -> None:
-        waiting = [
-            (keys, done) for keys, done in self._waiting if not done.done()
-        ]  # or cancelled
+        # Some may be cancelled.
+        waiting = [(keys, done) for keys, done in self._waiting if not done.done()]
         self._waiting = []
         completions, self._completions = self._completions, {}
         judgements, self._judgements = self._judgements, {}
-        wanted = {key for keys, _ in waiting for key in keys}
+        claims: set[str] = set()
+        for keys, _ in waiting:
+            claims.update(keys)
+        others: set[str] = set()
+        stored: set[str] = set()
         try:
             with self._store.transaction():
                 self._store.add_completions(completions)
                 self._store.add_judgements(judgements)
-                others, stored = (
-                    self._store.claim(wanted) if wanted else (wanted, wanted)
-                )
+                if claims:
+                    others, stored = self._store.claim(claims)
         except Exception as fault:
             for _, done in waiting:
                 done.set_exception(fault)
             return
         for keys, done in waiting:
-            done.set_result(
-                stored.intersection(keys) if others.isdisjoint(keys) else None
-            )
+            if others.isdisjoint(keys):
+                done.set_result({key for key in keys if key in stored})
+            else:
+                done.set_result(None)

@@ -1,16 +1,17 @@
 """What a run will ask for, how long that took before, and how often its gates were tried."""
 
 import json
+import math
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from refusal_checks.core.strict_json import parse_json
 from refusal_checks.core.text import duration
 from refusal_checks.models.client.usage import Usage
 from refusal_checks.results.manifest import Attempts, Manifest
-from refusal_checks.results.run_folder import RunFolder, all_runs
+from refusal_checks.results.run_folder import all_runs
 
 LOOKED_AT = 20
 """Most earlier runs that are read."""
@@ -18,18 +19,17 @@ LOOKED_AT = 20
 
 def forecast(manifest: Manifest, answers: int, verdicts: int, runs: Path) -> str:
     """One line on the requests, tokens and time to expect; empty if nothing is to be asked for."""
-    samples = (
-        manifest.sampling.get("samples") or 1
-    )  # one request asks for a prompt's answers
-    requests = -(-answers // samples) + verdicts
+    # One request asks for all of a prompt's answers.
+    samples = manifest.sampling.get("samples") or 1
+    requests = math.ceil(answers / samples) + verdicts
     if not requests:
         return ""
     about = f"to expect: about {requests:,} requests"
-    for folder, earlier, _ in _summaries(runs):
-        alone = bool(earlier.verdicts_alone) is bool(manifest.verdicts_alone)
-        is_like = earlier.models == manifest.models and alone
-        if is_like and (told := _told(answers, verdicts, earlier)):
-            return f"{about}, {told} (as run {folder.path.name} took)"
+    for run in _latest_runs(runs):
+        if _asks_alike(run.manifest, manifest):
+            effort = _effort(answers, verdicts, run.manifest)
+            if effort:
+                return f"{about}, {effort} (as run {run.name} took)"
     return f"{about}; tokens and time are shown once a run of these models has finished here"
 
 
@@ -43,63 +43,92 @@ def attempts(
     run counts if it ``asks`` the candidate.
     """
     tried = failed = 0
-    for _, found, verdicts in _summaries(runs):
-        of_these = [verdicts[name] for name in gates if name in verdicts]
-        is_same = found.models.candidate == manifest.models.candidate
-        is_partial = any(data.is_partial for data in found.data.values())
-        begins_this = is_partial and _text(found.sampling) == _text(manifest.sampling)
-        if (
-            is_same
-            and of_these
-            and not begins_this
-            and found.asked
-            and found.asked.answers
-        ):
+    for run in _latest_runs(runs):
+        passed = [
+            bool(run.verdicts[gate]["passed"]) for gate in gates if gate in run.verdicts
+        ]
+        if passed and _is_attempt(run.manifest, manifest):
             tried += 1
-            failed += any(not each["passed"] for each in of_these)
-    return Attempts(number=tried + asks, failed=failed)
+            if not all(passed):
+                failed += 1
+    if asks:
+        tried += 1
+    return Attempts(number=tried, failed=failed)
 
 
-def _summaries(runs: Path) -> Iterator[tuple[RunFolder, Manifest, Mapping[str, Any]]]:
-    """The latest runs, with the verdicts by gate as they are stored."""
-    for folder in all_runs(runs)[: -LOOKED_AT - 1 : -1]:
+def _is_attempt(earlier: Manifest, now: Manifest) -> bool:
+    """True if an earlier run tried the same candidate, and neither repeats nor begins this one."""
+    if earlier.models.candidate != now.models.candidate:
+        return False
+    if not earlier.asked or not earlier.asked.answers:
+        return False
+    is_partial = any(data.is_partial for data in earlier.data.values())
+    return not (is_partial and _text(earlier.sampling) == _text(now.sampling))
+
+
+class _EarlierRun(NamedTuple):
+    """A run as its summary says; verdicts are by gate, as they are stored."""
+
+    name: str
+    manifest: Manifest
+    verdicts: Mapping[str, Any]
+
+
+def _latest_runs(root: Path) -> Iterator[_EarlierRun]:
+    """The latest runs, the last one first; those that go on or broke off are left out."""
+    latest = all_runs(root)[-LOOKED_AT:]
+    for folder in reversed(latest):
         with suppress(OSError, ValueError, LookupError, TypeError, RecursionError):
-            data = parse_json(
-                folder.summary_file.read_bytes()
-            )  # it goes on, broke off, ...
-            found = (
-                Manifest.model_validate(data["manifest"]),
-                dict(data.get("verdicts", {})),
-            )
-            yield folder, *found
+            summary = parse_json(folder.summary_file.read_bytes())
+            manifest = Manifest.model_validate(summary["manifest"])
+            verdicts = dict(summary.get("verdicts", {}))
+            yield _EarlierRun(folder.path.name, manifest, verdicts)
 
 
-def _told(answers: int, verdicts: int, earlier: Manifest) -> str:
+def _asks_alike(earlier: Manifest, now: Manifest) -> bool:
+    """True if the same models were asked in the same way."""
+    is_same_way = bool(earlier.verdicts_alone) is bool(now.verdicts_alone)
+    return is_same_way and earlier.models == now.models
+
+
+def _effort(answers: int, verdicts: int, earlier: Manifest) -> str:
     """Tokens and time in words; empty if the earlier run cannot tell both."""
     asked, seconds = earlier.asked, earlier.evaluation_s
-    units = asked.answers + asked.verdicts if asked else 0
-    if not asked or not seconds or not units:
+    if not asked or not seconds or not asked.answers + asked.verdicts:
         return ""
-    candidate, judge = (
-        earlier.tokens.get(role, Usage()) for role in ("candidate", "judge")
+    candidate = earlier.tokens.get("candidate", Usage())
+    judge = earlier.tokens.get("judge", Usage())
+    parts = (
+        _tokens(answers, candidate, asked.answers),
+        _tokens(verdicts, judge, judge.verdicts or asked.verdicts),
     )
     tokens = 0.0
-    for wanted, used, given in (
-        (answers, candidate, asked.answers),
-        (verdicts, judge, judge.verdicts or asked.verdicts),
-    ):
-        counted = used.prompt + used.output
-        if wanted and not (counted and given):  # a server may count none
+    for part in parts:
+        if part is None:
             return ""
-        tokens += wanted * counted / (given or 1)
-    took = duration(seconds * (answers + verdicts) / units)
-    start = (
-        sum(earlier.engines.ready_s)
-        if earlier.engines and earlier.engines.started
-        else 0.0
-    )
+        tokens += part
+    share = (answers + verdicts) / (asked.answers + asked.verdicts)
+    start = 0.0
+    if earlier.engines and earlier.engines.started:
+        start = sum(earlier.engines.ready_s)
     after = f" after {duration(start)} for the engines to start" if start else ""
-    return f"{int(float(f'{tokens:.1e}')):,} tokens, {took}{after}"
+    return f"{_rounded(tokens):,} tokens, {duration(seconds * share)}{after}"
+
+
+def _tokens(expected: int, used: Usage, given: int) -> float | None:
+    """Tokens of so many answers or verdicts, by what those of an earlier run took.
+
+    None if that cannot be told: a server may count none.
+    """
+    counted = used.prompt + used.output
+    if not expected:
+        return 0.0
+    return expected * counted / given if counted and given else None
+
+
+def _rounded(number: float) -> int:
+    """The number with two digits that say something."""
+    return int(float(f"{number:.1e}"))
 
 
 def _text(values: Mapping[str, Any]) -> dict[str, str]:

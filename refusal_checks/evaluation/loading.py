@@ -37,7 +37,8 @@ class Loaded(NamedTuple):
 
     Attributes:
         left_out: how many prompts each attack could not rewrite, by benchmark.
-        usual: prompts of a run without a limit and with all answers recorded, by benchmark.
+        usual: how many prompts a run without a limit and with all answers recorded has, by
+            benchmark.
         recording: the answers to these prompts, if they are recorded.
     """
 
@@ -49,9 +50,10 @@ class Loaded(NamedTuple):
 
 def prompts_of(benchmark: Benchmark, plan: Plan) -> Sequence[Prompt]:
     """A benchmark's prompts; of one that stands for all attacks, the prompts under each."""
-    return [
-        prompt for name in benchmark.under or (benchmark.name,) for prompt in plan[name]
-    ]
+    prompts: list[Prompt] = []
+    for name in benchmark.under or (benchmark.name,):
+        prompts += plan[name]
+    return prompts
 
 
 def load_prompts(
@@ -72,8 +74,7 @@ def load_prompts(
     Raises:
         UserError: the data cannot be read, or a gate looks at nothing in it.
     """
-    several = (benchmarks[gate.benchmark].under or (gate.benchmark,) for gate in gates)
-    names = list(dict.fromkeys(name for each in several for name in each))
+    names = _benchmarks_of(gates, benchmarks)
     with hub.leaving_no_copy(redact):
         whole = _whole(names, benchmarks, mirror, multiple_choice)
     usual = {
@@ -86,7 +87,8 @@ def load_prompts(
     recording = _recording(answering, whole)
     if recording and answering.replay.partial:
         whole = _recorded(recording, whole, note)
-        if empty := _without_prompts(benchmarks, gates, whole):
+        empty = _without_prompts(benchmarks, gates, whole)
+        if empty:
             raise DataError(
                 f"{recording.path}: deselect {empty.id}: its group has no recorded answer"
             )
@@ -94,13 +96,23 @@ def load_prompts(
         name: stratified(prompts, benchmarks[name].limit)
         for name, prompts in whole.items()
     }
-    if empty := _without_prompts(benchmarks, gates, plan):
+    empty = _without_prompts(benchmarks, gates, plan)
+    if empty:
         raise UserError(
             f"{_table(empty)}: raise the limit of {benchmarks[empty.benchmark].limit} prompts, "
             "which leaves none of this group, or deselect the gate"
         )
     plan, left_out = _attacked(plan, whole, benchmarks, gates, note)
     return Loaded(plan, left_out, usual, recording)
+
+
+def _benchmarks_of(gates: Sequence[Gate], benchmarks: Benchmarks) -> list[str]:
+    """The benchmarks to load for gates: of one that stands for all attacks, those under each."""
+    names: dict[str, None] = {}
+    for gate in gates:
+        under = benchmarks[gate.benchmark].under
+        names |= dict.fromkeys(under or (gate.benchmark,))
+    return list(names)
 
 
 def _whole(
@@ -121,15 +133,17 @@ def _whole(
 def _require_group(gate: Gate, prompts: Iterable[Prompt]) -> None:
     """Refuse a gate on a group that the data does not have."""
     assert gate.group_kind is not None
-    groups = [prompt.groups for prompt in prompts]
-    kinds_known = {kind for each in groups for kind in each}
+    kinds: set[str] = set()
+    values: set[str] = set()
+    for prompt in prompts:
+        kinds.update(prompt.groups)
+        values.add(prompt.groups.get(gate.group_kind, ""))
+    values.discard("")
     # All of the package's own benchmarks have groups; in a user's file they are columns.
-    column = f'; name the column: groups = {{ {gate.group_kind} = "..." }}'
-    own = "" if kinds_known else column
-    require_known(
-        gate.group_kind, kinds_known, _table(gate), "kind of group", remedy=own
-    )
-    values = {each.get(gate.group_kind, "") for each in groups} - {""}
+    remedy = ""
+    if not kinds:
+        remedy = f'; name the column: groups = {{ {gate.group_kind} = "..." }}'
+    require_known(gate.group_kind, kinds, _table(gate), "kind of group", remedy=remedy)
     if not gate.is_on_every_group:
         require_known(str(gate.group), values, _table(gate), gate.group_kind)
         return
@@ -153,9 +167,9 @@ def _table(gate: Gate) -> str:
 def _recording(answering: CandidateConfig, whole: Plan) -> Recording | None:
     if not isinstance(answering.model, Replay):
         return None
-    wanted = (prompt for prompts in whole.values() for prompt in prompts)
+    prompts = (prompt for several in whole.values() for prompt in several)
     how = replace(answering.replay, reasoning_end=answering.model.reasoning_end)
-    return replay.read(answering.model.path, how, wanted)
+    return replay.read(answering.model.path, how, prompts)
 
 
 def _recorded(recording: Recording, whole: Plan, note: Note) -> Plan:
@@ -198,11 +212,13 @@ def _attacked(
                 f"attack cannot rewrite them ({attack.unfit or 'it returns them unchanged'}); "
                 f"the first is {clean(lost[0].id, 60)}"
             )
-    if empty := _without_prompts(benchmarks, gates, rewritten):
+    empty = _without_prompts(benchmarks, gates, rewritten)
+    if empty:
         why = unfit.get(empty.benchmark, "")
+        reason = f" ({why})" if why else ""
         raise DataError(
             f"{empty.source}: deselect {empty.id}, or take the attack out: it can rewrite none "
-            f"of the prompts{why and f' ({why})'}"
+            f"of the prompts{reason}"
         )
     return rewritten, left_out
 
