@@ -20,13 +20,9 @@ from refusal_checks.core.layout import table, told_apart
 from refusal_checks.core.text import clean, count, json_text
 from refusal_checks.gates.verdict import Verdict
 from refusal_checks.reports import changes, explain
-from refusal_checks.reports.page.model import GateRow
-from refusal_checks.reports.page.several import (
-    ManyRuns,
-    SideBySide,
-    collect,
-    side_by_side,
-)
+from refusal_checks.reports.page.gate_rows import GateRow
+from refusal_checks.reports.page.history import ManyRuns, collect
+from refusal_checks.reports.page.several import SideBySide, side_by_side
 from refusal_checks.reports.rows import candidate_names
 from refusal_checks.results import run_folder
 from refusal_checks.results.redact import RedactedFolder, is_redacted

@@ -17,7 +17,7 @@ from refusal_checks.gates.gate import Gate
 from refusal_checks.metrics import METRICS
 from refusal_checks.metrics.statistics.intervals import Estimate
 from refusal_checks.reports.page import page
-from refusal_checks.reports.page.model import GateRow, rows, sections
+from refusal_checks.reports.page.gate_rows import GateRow, rows, sections
 from refusal_checks.reports.page.page import Report
 from refusal_checks.results.events import Count, Event, Judged, Underway
 from refusal_checks.results.run_folder import RunFolder, RunView

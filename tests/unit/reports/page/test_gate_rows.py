@@ -15,8 +15,9 @@ from refusal_checks.metrics.statistics.intervals import Estimate, wilson
 from refusal_checks.reports.attack_matrix import lines, matrix
 from refusal_checks.reports.changes import moved
 from refusal_checks.reports.explain import select
-from refusal_checks.reports.page import model
-from refusal_checks.reports.page.model import GateRow, Section, facts
+from refusal_checks.reports.page import gate_rows
+from refusal_checks.reports.page.gate_rows import GateRow, Section
+from refusal_checks.reports.page.manifest_facts import facts
 from refusal_checks.reports.page.render import environment
 from refusal_checks.results.manifest import Manifest
 from refusal_checks.results.run_folder import RunFolder, RunView
@@ -35,11 +36,11 @@ def summary(*verdicts: Verdict) -> RunSummary:
 
 
 def rows(run: RunSummary) -> list[GateRow]:
-    return model.rows(RunView(RunFolder(Path("run")), run))
+    return gate_rows.rows(RunView(RunFolder(Path("run")), run))
 
 
 def sections(run: RunSummary) -> list[Section]:
-    return model.sections(rows(run))
+    return gate_rows.sections(rows(run))
 
 
 def test_gates_are_sorted_by_need() -> None:

@@ -1,0 +1,189 @@
+"""What the page shows: a run and its gates, whether it goes on, has ended or is one of many."""
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from refusal_checks.core.text import count
+from refusal_checks.gates.gate import Gate
+from refusal_checks.gates.verdict import Verdict
+from refusal_checks.gates.wording import bounds_in_words, margins_in_words
+from refusal_checks.metrics import METRICS, Metric
+from refusal_checks.metrics.statistics.intervals import Estimate
+from refusal_checks.reports import explain
+from refusal_checks.reports.explain import select
+from refusal_checks.reports.rows import benchmark_of
+from refusal_checks.results.run_folder import RunView
+
+TONES = {
+    **dict.fromkeys(("ERROR", "FAIL", "FAIL?"), "fail"),
+    **dict.fromkeys(("waived", "warn?", "warn", "pass?"), "warn"),
+    **dict.fromkeys(("outside so far", "within so far", "waiting"), "skip"),
+    "pass": "pass",
+    "skip": "skip",
+}
+"""The colours of marks, those first that need attention."""
+
+
+@dataclass(frozen=True)
+class GateRow:
+    """One gate of one run, whose verdict may be missing for an error, or be still to come.
+
+    Attributes:
+        number: the place of its verdict in the run.
+        error: why it has no verdict.
+        planned: the gate where it has no verdict, and more than its id is known.
+        early: the figure so far, where there is no verdict yet.
+        change: since the first of several runs, if they can be compared.
+    """
+
+    run: RunView
+    id: str
+    number: int | None = None
+    verdict: Verdict | None = None
+    error: str = ""
+    planned: Gate | None = None
+    early: Estimate | None = None
+    change: Estimate | None = None
+
+    @property
+    def gate(self) -> Gate | None:
+        return self.verdict.gate if self.verdict else self.planned
+
+    @property
+    def benchmark(self) -> str:
+        return self.gate.benchmark if self.gate else benchmark_of(self.id)
+
+    @property
+    def metric(self) -> Metric | None:
+        return METRICS.get(self.gate.metric) if self.gate else None
+
+    @property
+    def mark(self) -> str:
+        if self.verdict:
+            return explain.mark(self.verdict)
+        if self.error or not self.gate:
+            return "ERROR"
+        if not self.early:
+            return "waiting"
+        inside = self.gate.limits.holds(self.early.value)
+        return "within so far" if inside else "outside so far"
+
+    @property
+    def tone(self) -> str:
+        return TONES[self.mark]
+
+    @property
+    def estimate(self) -> Estimate | None:
+        return self.verdict.estimate if self.verdict else self.early
+
+    @property
+    def figure(self) -> str:
+        if not self.gate or not self.estimate:
+            return ""
+        return self.gate.show(self.estimate.value)
+
+    @property
+    def interval(self) -> str:
+        if not self.gate or not self.estimate:
+            return ""
+        return f"{self.gate.interval(self.estimate)}, n = {self.estimate.n}"
+
+    @property
+    def must(self) -> str:
+        """The bounds of the figure, else the margins of its change."""
+        if not self.gate:
+            return ""
+        bounds = bounds_in_words(self.gate, "≥ {}", "≤ {}", ", ")
+        return bounds or margins_in_words(self.gate)
+
+    @property
+    def since_baseline(self) -> tuple[str, str]:
+        """The change since the baseline, and its interval with n; empty if there is none."""
+        compared = self.verdict and self.verdict.comparison
+        if not compared or not self.metric:
+            return "", ""
+        change, show = compared.change, self.metric.show_change
+        lower = show(change.lower).removesuffix(" points")
+        upper = show(change.upper).removesuffix(" points")
+        return show(change.value), f"[{lower}, {upper}], n = {change.n}"
+
+    @property
+    def reasons(self) -> Sequence[str]:
+        if self.verdict:
+            return select(self.verdict, "page")
+        return [self.error] if self.error else []
+
+    @property
+    def needs_attention(self) -> bool:
+        return self.tone in ("fail", "warn")
+
+    @property
+    def is_of_a_group(self) -> bool:
+        return self.gate is not None and self.gate.group is not None
+
+    @property
+    def is_of_judging(self) -> bool:
+        """True for a gate on how answers were judged, which says nothing of the candidate."""
+        return self.metric is not None and self.metric.group == "judging"
+
+
+def rows(run: RunView, undecided: Iterable[GateRow] = ()) -> list[GateRow]:
+    """A run's gates, those first that need attention."""
+    every = list(undecided)
+    for gate_id, error in run.summary.errors.items():
+        every.append(GateRow(run, gate_id, error=error))
+    for number, (gate_id, verdict) in enumerate(run.summary.verdicts.items()):
+        every.append(GateRow(run, gate_id, number, verdict))
+    order = list(TONES)
+    return sorted(every, key=lambda row: order.index(row.mark))
+
+
+class Section(NamedTuple):
+    """Gates that stand together: some always shown, others folded under a title.
+
+    Attributes:
+        is_open: a folded one needs attention, and no other row says so.
+    """
+
+    rows: Sequence[GateRow]
+    folded: Sequence[GateRow]
+    title: str
+    is_open: bool = False
+
+
+def sections(rows: Sequence[GateRow]) -> list[Section]:
+    """A run's gates: a section per benchmark, the weightiest first, then those on judging.
+
+    Gates on groups are folded under their benchmark, and gates on judging that need nobody.
+    """
+    rows_by_benchmark: dict[str, list[GateRow]] = {}
+    judging = []
+    for row in rows:
+        if row.is_of_judging:
+            judging.append(row)
+        else:
+            rows_by_benchmark.setdefault(row.benchmark, []).append(row)
+    parts = []
+    for own in rows_by_benchmark.values():
+        whole = [row for row in own if not row.is_of_a_group]
+        groups = [row for row in own if row.is_of_a_group]
+        is_open = _need_attention(groups) and not _need_attention(whole)
+        parts.append(Section(whole, groups, _title(groups, "on groups"), is_open))
+    if judging:
+        shown = [row for row in judging if row.needs_attention]
+        folded = [row for row in judging if not row.needs_attention]
+        title = _title(folded, "on how answers were judged")
+        parts.append(Section(shown, folded, title))
+    return parts
+
+
+def _need_attention(rows: Iterable[GateRow]) -> bool:
+    return any(row.needs_attention for row in rows)
+
+
+def _title(rows: Sequence[GateRow], about: str) -> str:
+    marks = Counter(row.mark for row in rows)
+    outcomes = ", ".join(f"{marks[mark]} {mark}" for mark in TONES if marks[mark])
+    return f"{count(len(rows), 'gate')} {about}: {outcomes}"
