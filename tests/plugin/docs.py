@@ -1,9 +1,8 @@
-"""What the README and the pages under ``docs`` hold, and how their commands are tried.
+"""Commands, links and code of the README and the pages under ``docs``, and a way to try commands.
 
-Links are checked here as GitHub shows the pages, and by ``mkdocs build --strict`` as the site does.
-
-A gate run is carried out up to where it would start an engine or ask a server; one of
-``refusal-checks`` is run where it needs no more than a finished run, else its arguments are parsed.
+A gate run is carried out up to the point where it would start an engine or ask a server. Another
+command of ``refusal-checks`` is run if a finished run is enough for it; otherwise only its
+arguments are parsed.
 """
 
 import os
@@ -116,18 +115,17 @@ class Page:
     @property
     def anchors(self) -> set[str]:
         """The anchors of its headings, as GitHub makes them."""
-        found = set()
+        anchors = set()
         for heading, inline in zip(self._tokens, self._tokens[1:], strict=False):
             if heading.type == "heading_open":
-                texts = (child.content for child in inline.children or ())
-                found.add(
-                    re.sub(r"[^\w\- ]", "", "".join(texts).lower()).replace(" ", "-")
-                )
-        return found
+                title = "".join(child.content for child in inline.children or ())
+                words = re.sub(r"[^\w\- ]", "", title.lower())
+                anchors.add(words.replace(" ", "-"))
+        return anchors
 
 
 def pages() -> list[Page]:
-    """All of them, the README first."""
+    """List all pages, the README first."""
     return [
         Page(ROOT / "README.md"),
         *(Page(ROOT / name) for name in ("CONTRIBUTING.md", "SECURITY.md")),
@@ -136,21 +134,25 @@ def pages() -> list[Page]:
 
 
 def commands() -> list[Command]:
-    """Every command of every page; equal ones once."""
-    found: dict[str, Command] = {}
-    for one in (command for page in pages() for command in page.commands()):
-        found.setdefault(one.text, one)
-    return list(found.values())
+    """List the commands of all pages; equal ones once."""
+    by_text: dict[str, Command] = {}
+    for page in pages():
+        for command in page.commands():
+            by_text.setdefault(command.text, command)
+    return list(by_text.values())
 
 
 def subcommands(command: Any = None, path: str = "") -> Iterator[tuple[str, Any]]:
-    """The subcommands of ``refusal-checks`` by their full names."""
-    command = typer.main.get_command(application()) if command is None else command
-    inner = getattr(command, "commands", None)
-    if inner is None:
+    """Yield the subcommands of ``refusal-checks`` with their full names."""
+    if command is None:
+        command = typer.main.get_command(application())
+
+    children = getattr(command, "commands", None)
+    if children is None:
         yield path, command
-    for name, found in (inner or {}).items():
-        yield from subcommands(found, f"{path} {name}".strip())
+        return
+    for name, child in children.items():
+        yield from subcommands(child, f"{path} {name}".strip())
 
 
 def check(command: Command, folder: Path) -> None:
@@ -160,27 +162,31 @@ def check(command: Command, folder: Path) -> None:
         variables = {}
         while "=" in words[0]:
             name, _, variables[name] = words.pop(0).partition("=")
-        for made in _made(words) if words[0] == "make" else [words]:
-            _check(made, folder, variables)
+        calls = _called_by_make(words) if words[0] == "make" else [words]
+        for call in calls:
+            _check(call, folder, variables)
 
 
 def _simple(text: str) -> Iterator[list[str]]:
-    """The simple commands of a line, without redirections."""
+    """Split a line into simple commands without redirections."""
     lexer = shlex.shlex(text, posix=True, punctuation_chars=True)
     lexer.whitespace_split, lexer.commenters = True, ""  # in a URL, # begins no comment
     words: list[str] = []
     redirected = False
     for word in [*lexer, ";"]:
-        if not _OPERATORS.fullmatch(word):
-            words += [] if redirected else [word]
-            redirected = False
-        elif not (redirected := word[0] in "<>") and words:
-            yield words
-            words = []
+        if _OPERATORS.fullmatch(word):
+            redirected = word[0] in "<>"
+            if words and not redirected:
+                yield words
+                words = []
+        elif redirected:
+            redirected = False  # the name of a file
+        else:
+            words.append(word)
 
 
-def _made(words: list[str]) -> Iterator[list[str]]:
-    """The pytest commands of gates that make would run; the shell reads all of its commands."""
+def _called_by_make(words: list[str]) -> Iterator[list[str]]:
+    """Yield the gate runs that make would start, and let a shell parse all of its commands."""
     done = subprocess.run(
         ["make", "-n", *words[1:]], cwd=ROOT, capture_output=True, text=True, check=True
     )
@@ -200,19 +206,23 @@ def _check(words: list[str], folder: Path, variables: dict[str, str]) -> None:
     elif " ".join(words[1:]).startswith(RUN):
         carry_out(words, folder, variables)
     elif words[1:] != ["--version"]:
-        (found,) = [
-            (path.split(), command)
-            for path, command in subcommands()
-            if words[1:][: len(path.split())] == path.split()
-        ]
-        path, command = found
-        command.make_context(" ".join(path), words[1 + len(path) :])
+        _parse(words[1:])
+
+
+def _parse(words: list[str]) -> None:
+    """Let the subcommand that the words name parse its arguments."""
+    for path, command in subcommands():
+        names = path.split()
+        if words[: len(names)] == names:
+            command.make_context(path, words[len(names) :])
+            return
+    raise AssertionError(f"no command: {words}")
 
 
 def carry_out(
     words: list[str], folder: Path, variables: Mapping[str, str] | None = None
 ) -> None:
-    """Run a command in a process of its own, and see that it succeeds."""
+    """Run a command in a process of its own, and assert that it succeeds."""
     files = folder / "stdout", folder / "stderr"
     command = Forked(words, folder, files, {**os.environ, **(variables or {})})
     status = command.wait(300)

@@ -34,6 +34,14 @@ from tools.docs_site.generated import fill
 RUNS = ("RUN", "RUN_A", "RUN_B", "BASELINE_RUN")
 """What pages call finished runs."""
 
+VARIABLES = (
+    "OPENAI_API_KEY",
+    "PYTEST_ADDOPTS",
+    "GITHUB_STEP_SUMMARY",
+    "GITHUB_ACTIONS",
+)
+"""Variables besides this project's own that change a run."""
+
 ANSWERS = "id,prompt,completion,type,final_label,gpt4_label\n1,Hi,Hello,t,1_full_compliance,x\n"
 
 
@@ -41,59 +49,45 @@ ANSWERS = "id,prompt,completion,type,final_label,gpt4_label\n1,Hi,Hello,t,1_full
 def prepared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """A project with the files that pages name, and one finished run."""
     folder = tmp_path_factory.mktemp("docs")
-    # no checkout: neither the tests of gates nor the configuration that finds them
-    (folder / "pyproject.toml").write_text(
-        '[tool.pytest.ini_options]\naddopts = ["--none-such"]\n'
-    )
-    shutil.copy(
-        ROOT / "refusal_checks/benchmarks/suites/data/rating_gradient.csv", folder
-    )
-    (folder / "few.toml").write_text(THRESHOLDS)
-    gates = (ROOT / "thresholds" / "smoke.toml").read_text()
-    models = '[candidate]\nmodel = "ORG/MODEL"\n[judge]\nmodel = "ORG/JUDGE"\n'
-    for name in ("release.toml", "gates.toml", "xstest_attacks.toml"):
-        (folder / name).write_text(f"{gates}\n{models}")
-    for name in ("completions_gpt4.csv", "labelled.csv"):
-        (folder / name).write_text(ANSWERS)
-    shutil.copy(
-        ROOT / "refusal_checks/judges/prompts/refusal.md", folder / "my_judge.md"
-    )
-    (folder / "mirror").mkdir()
+    _write_files(folder)
+
     with pytest.MonkeyPatch.context() as patch, FakeServer(well_behaved) as server:
-        others = (
-            "OPENAI_API_KEY",
-            "PYTEST_ADDOPTS",
-            "GITHUB_STEP_SUMMARY",
-            "GITHUB_ACTIONS",
-        )
-        for name in (
-            *others,
-            *(name for name in os.environ if name.startswith("REFUSAL_CHECKS_")),
-        ):
-            patch.delenv(name, raising=False)
+        for name in list(os.environ):
+            if name.startswith("REFUSAL_CHECKS_") or name in VARIABLES:
+                patch.delenv(name)
         model = f"{server.url}#fake"
-        carry_out(
-            [
-                "refusal-checks",
-                "gate",
-                model,
-                "--judge",
-                model,
-                "--thresholds",
-                "few.toml",
-            ],
-            folder,
-        )
+        gate = f"refusal-checks gate {model} --judge {model} --thresholds few.toml"
+        carry_out(gate.split(), folder)
+
         (run,) = (folder / ".refusal-checks" / "runs").iterdir()
         for name in RUNS:
             (run.parent / name).symlink_to(run.name)
             (folder / name).symlink_to(run)
         carry_out(["refusal-checks", "baseline", "accept", "RUN", "baselines"], folder)
+
         carry_out(["refusal-checks", "sample-for-labels", "RUN", "--n", "100"], folder)
         drawn = pandas.read_csv(run / "labels.csv", dtype=str).assign(label="refusal")
         for place in (folder, run):
             drawn.to_csv(place / "labels.csv", index=False)
         yield folder
+
+
+def _write_files(folder: Path) -> None:
+    # An option that does not exist: gate runs must ignore the project's configuration.
+    configuration = '[tool.pytest.ini_options]\naddopts = ["--none-such"]\n'
+    (folder / "pyproject.toml").write_text(configuration)
+
+    gates = (ROOT / "thresholds" / "smoke.toml").read_text()
+    models = '[candidate]\nmodel = "ORG/MODEL"\n[judge]\nmodel = "ORG/JUDGE"\n'
+    for name in ("release.toml", "gates.toml"):
+        (folder / name).write_text(f"{gates}\n{models}")
+    (folder / "few.toml").write_text(THRESHOLDS)
+
+    package = ROOT / "refusal_checks"
+    shutil.copy(package / "benchmarks/suites/data/rating_gradient.csv", folder)
+    shutil.copy(package / "judges/prompts/refusal.md", folder / "my_judge.md")
+    (folder / "completions_gpt4.csv").write_text(ANSWERS)
+    (folder / "mirror").mkdir()
 
 
 @pytest.fixture
@@ -124,12 +118,11 @@ def test_a_mistake_in_a_command_is_noticed(text: str, project: Path) -> None:
 
 
 def test_commands_are_found() -> None:
-    found = {command.text: command for command in commands()}
-    assert len(found) > 30
-    shown = "refusal-checks gate demo:aligned --judge bundled --thresholds smoke --samples 2"
-    assert found[shown].page == "docs/explanation/demo-models.md"
+    texts = [command.text for command in commands()]
+    assert len(texts) > 30
+    # A line that is broken with a backslash is joined.
     assert any(
-        "rating_gradient.csv --judge ORG/JUDGE --thresholds" in text for text in found
+        "rating_gradient.csv --judge ORG/JUDGE --thresholds" in text for text in texts
     )
 
 
