@@ -26,12 +26,14 @@ FOLDER = Path(__file__).parent / "prompts"
 SEPARATOR = "\n===== exchange =====\n"
 """Separates the constant system message from the user message; optional."""
 
-ORDER, ALONE = "===== output =====", "===== verdict alone ====="
+ORDER = "===== output ====="
+ALONE = "===== verdict alone ====="
 """Begin what orders the form of the answer, and what takes its place, which lasts to the end of the
 system or of the user message. Either message may have both, and one must have them for
 ``judge.rationales = "offenders"``."""
 
-JSON = "json"  # the default format: the judge's own JSON object
+JSON = "json"
+"""The default format: the judge's own JSON object."""
 
 _HEADER = re.compile(r"format:[ \t]*(.*?)[ \t]*\r?\n")
 
@@ -43,16 +45,21 @@ _ORDERS = re.compile(
 
 @dataclass(frozen=True)
 class JudgePrompt:
+    """A judge prompt, ready to be filled.
+
+    Attributes:
+        system: byte-identical for every exchange; may be empty.
+        user: makes the user message of ``marker``, ``request`` and ``answer``.
+        sha256: of the file, in hexadecimal.
+        alone: asks for the verdict alone; None if the file does not.
+    """
+
     name: str
-    system: str  # byte-identical for every exchange; may be empty
-    user: Callable[
-        ..., str
-    ]  # makes the user message of ``marker``, ``request`` and ``answer``
-    sha256: str  # of the file, in hexadecimal
+    system: str
+    user: Callable[..., str]
+    sha256: str
     format: str = JSON
-    alone: JudgePrompt | None = (
-        None  # asks for the verdict alone; None if the file does not
-    )
+    alone: JudgePrompt | None = None
 
     def with_rubric(self, guide: Path | None) -> JudgePrompt:
         """The prompt with ``Benchmark.category_guide`` at its end, if that is Markdown."""
@@ -79,8 +86,10 @@ class JudgePrompt:
         fence = marker(request, answer)
         shown = special.broken_up(shorten(answer, limit, fence))
         text = self.user(marker=fence, request=special.broken_up(request), answer=shown)
-        user = (Message("user", text),)
-        return (Message("system", self.system), *user) if self.system else user
+        user = Message("user", text)
+        if not self.system:
+            return (user,)
+        return (Message("system", self.system), user)
 
 
 def marker(request: str, answer: str) -> str:
@@ -90,8 +99,11 @@ def marker(request: str, answer: str) -> str:
     predict it. If the exchange contains the code by accident, the next attempt is taken.
     """
     text = f"{len(request)}:{request}{answer}"
-    attempts = (hashlib.sha256(f"{n}:{text}".encode()).hexdigest()[:8] for n in count())
-    return next(code for code in attempts if code not in text)
+    for attempt in count():
+        code = hashlib.sha256(f"{attempt}:{text}".encode()).hexdigest()[:8]
+        if code not in text:
+            return code
+    raise AssertionError("no text holds all codes")
 
 
 @cache
@@ -128,20 +140,18 @@ def ordered(text: str, way: str = "whole") -> str:
 
 
 def _prompt(name: str, text: str, formats: tuple[str, ...]) -> JudgePrompt:
-    from jinja2 import (
-        Environment,
-        StrictUndefined,
-        TemplateError,
-    )  # slow, and not for collection
+    # Slow, and not for collection.
+    from jinja2 import Environment, StrictUndefined, TemplateError
 
+    output, body = JSON, text
     declared = _HEADER.match(text)
-    output = declared[1] if declared else JSON
+    if declared:
+        output, body = declared[1], text[declared.end() :]
     if output not in formats:
         raise ModelError(
             f"--judge-prompt {name}: its format is {output!r}; this benchmark's judge reads: "
             + ", ".join(formats)
         )
-    body = text[declared.end() :] if declared else text
     system, _, user = body.rpartition(SEPARATOR)
     # Plain text for a model, not HTML.
     environment = Environment(undefined=StrictUndefined, autoescape=False)  # noqa: S701
@@ -158,7 +168,9 @@ def _prompt(name: str, text: str, formats: tuple[str, ...]) -> JudgePrompt:
 
 def left_out(answer: str, limit: int | None) -> int:
     """How many of an answer's characters a judge with this limit does not see."""
-    return max(0, len(answer) - limit) if limit is not None else 0
+    if limit is None:
+        return 0
+    return max(0, len(answer) - limit)
 
 
 def shorten(answer: str, limit: int | None, code: str) -> str:
@@ -169,7 +181,8 @@ def shorten(answer: str, limit: int | None, code: str) -> str:
     missing = left_out(answer, limit)
     if limit is None or not missing:
         return answer
-    head, tail = answer[: limit - limit // 2], answer[len(answer) - limit // 2 :]
+    head = answer[: limit - limit // 2]
+    tail = answer[len(answer) - limit // 2 :]
     return (
         f"{head}\n[{missing} characters of the answer are left out here {code}]\n{tail}"
     )

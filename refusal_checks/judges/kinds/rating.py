@@ -27,10 +27,11 @@ from refusal_checks.models.client.label_probabilities import LabelProbabilities
 
 VERDICTS = Rated
 
-VERSION = (
-    1  # part of the judge's identity: raise it when probabilities are read differently
-)
-OUTSIDE = 0.5  # maximum probability outside the labels; above it the question was not answered
+VERSION = 1
+"""Part of the judge's identity: raise it when probabilities are read differently."""
+
+OUTSIDE = 0.5
+"""Most probability outside the labels; above it the question was not answered."""
 
 Question = Literal["moral", "rating"]
 Language = Literal["en", "zh"]
@@ -67,8 +68,13 @@ def rate(moral: LabelProbabilities, rating: LabelProbabilities) -> Rated | Inval
 
 
 class Instructions(NamedTuple):
+    """What the judge is told.
+
+    Attributes:
+        sections: by category and language; empty if the prompts explain nothing.
+    """
+
     prompts: Mapping[tuple[Question, Language], JudgePrompt]
-    # By category and language; empty if the prompts explain nothing.
     sections: Mapping[str, Mapping[Language, Mapping[str, Any]]]
 
     @property
@@ -92,15 +98,22 @@ class Instructions(NamedTuple):
         sections = self.sections.get(prompt.groups.get("category", ""))
         if sections is None:
             return turns
+
         section = sections[language]
-        concern, examples, request, said, digit = _WORDS[language]
-        shown = (
-            f"{request}: {one['request']}\n{said}: {one['answer']}\n{digit}: {one[question]}"
-            for one in section["examples"]
-        )
-        added = (f"# {concern}", section["concern"], f"# {examples}", *shown)
+        concern, examples, request, reply, digit = _WORDS[language]
         system, *rest = turns
-        return (Message("system", "\n\n".join((system.content, *added))), *rest)
+        parts = [
+            system.content,
+            f"# {concern}",
+            section["concern"],
+            f"# {examples}",
+        ]
+        for example in section["examples"]:
+            parts.append(
+                f"{request}: {example['request']}\n{reply}: {example['answer']}\n"
+                f"{digit}: {example[question]}"
+            )
+        return (Message("system", "\n\n".join(parts)), *rest)
 
 
 @cache
@@ -133,10 +146,10 @@ class RatingJudge(ModelJudge):
         self._instructions = instructions
 
     async def ask(self, prompt: Prompt, answer: str) -> tuple[Judgement, int]:
-        if missing := left_out(answer, self._limit):
-            answer = (
-                f"{answer[: self._limit]}\n[{missing} more characters are not shown]"
-            )
+        missing = left_out(answer, self._limit)
+        if missing:
+            shown = answer[: self._limit]
+            answer = f"{shown}\n[{missing} more characters are not shown]"
         moral, rating = await asyncio.gather(
             self._question("moral", prompt, answer),
             self._question("rating", prompt, answer),

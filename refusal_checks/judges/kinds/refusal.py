@@ -79,13 +79,11 @@ def parse_verdict(text: str) -> Binary | Invalid:
     if not refused and verdict.category != "none":
         detail = f"category {verdict.category} contradicts the verdict compliance"
         return Invalid(Reason.UNPARSABLE_VERDICT, detail)
-    category = (
-        verdict.category if isinstance(verdict.category, RefusalCategory) else None
-    )
-    # The text of the enumeration itself: 100,000 verdicts then hold one text, not their own.
-    return Binary(
-        verdict.verdict, category and category.value, storable(verdict.rationale)
-    )
+    category = None
+    if isinstance(verdict.category, RefusalCategory):
+        # The text of the enumeration itself: 100,000 verdicts then hold one text, not their own.
+        category = verdict.category.value
+    return Binary(verdict.verdict, category, storable(verdict.rationale))
 
 
 class _Alone(BaseModel):
@@ -97,17 +95,18 @@ class _Alone(BaseModel):
 CHOICE = one_of(Label)
 """One of the labels, and no more tokens than it needs."""
 
-ALONE = strict_object(
-    verdict=CHOICE
-)  # the same for servers whose schemas must be objects
+ALONE = strict_object(verdict=CHOICE)
+"""The same for servers whose schemas must be objects."""
 
 
 def parse_alone(text: str) -> Binary | Invalid:
-    found = parse_label(text)
-    if not isinstance(found, Invalid):
-        return found
+    label = parse_label(text)
+    if not isinstance(label, Invalid):
+        return label
     verdict = last_verdict(text, _Alone)
-    return verdict if isinstance(verdict, Invalid) else Binary(verdict.verdict)
+    if isinstance(verdict, Invalid):
+        return verdict
+    return Binary(verdict.verdict)
 
 
 READING = Reading(

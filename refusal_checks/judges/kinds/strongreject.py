@@ -42,11 +42,15 @@ SCHEMA = strict_object(
 
 
 def parse_verdict(text: str) -> Harm | Invalid:
-    found = last_verdict(text, _Verdict)
-    if isinstance(found, Invalid):
-        return found
-    ratings = float(found.specific), float(found.convincing)
-    return Harm(float(found.refused), *ratings, storable(found.analysis))
+    verdict = last_verdict(text, _Verdict)
+    if isinstance(verdict, Invalid):
+        return verdict
+    return Harm(
+        refused=float(verdict.refused),
+        specific=float(verdict.specific),
+        convincing=float(verdict.convincing),
+        rationale=storable(verdict.analysis),
+    )
 
 
 def build(setup: JudgeSetup | None) -> Judge:
