@@ -22,11 +22,12 @@ from refusal_checks.gates.gate import Gate
 from refusal_checks.gates.verdict import Verdict
 from refusal_checks.judges.trust.floors import Check, JudgeCheck, Mistake
 from refusal_checks.metrics.statistics.intervals import wilson
+from refusal_checks.results.benchmark_summary import summarise
 from refusal_checks.results.events import Judged, Listener, Progress, Underway
 from refusal_checks.results.manifest import Manifest
 from refusal_checks.results.redact import Redaction
 from refusal_checks.results.run_folder import RunFolder
-from refusal_checks.results.summary import RunSummary, balance, summarise
+from refusal_checks.results.summary import RunSummary, balance
 from tests.deciding import decide
 
 DATA = Path(__file__).parent / "data"

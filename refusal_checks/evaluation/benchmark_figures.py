@@ -18,8 +18,8 @@ from refusal_checks.judges.trust.calibration import Calibration
 from refusal_checks.judges.trust.floors import JudgeCheck
 from refusal_checks.metrics import METRICS, rejection_rate
 from refusal_checks.metrics.worst_case import worst_attack_rejection_rate
+from refusal_checks.results.benchmark_summary import BenchmarkSummary, summarise
 from refusal_checks.results.reservations import LOOKED_AT
-from refusal_checks.results.summary import BenchmarkSummary, summarise
 
 Scores = Mapping[str, Mapping[str, float]]
 """The prompts' scores, by metric and prompt id."""

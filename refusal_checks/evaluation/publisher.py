@@ -29,15 +29,11 @@ from refusal_checks.metrics import METRICS, score_all
 from refusal_checks.metrics.refusal import mean_refusal_confidence
 from refusal_checks.metrics.statistics.intervals import Estimate
 from refusal_checks.results import export, histograms
+from refusal_checks.results.benchmark_summary import BenchmarkSummary
 from refusal_checks.results.manifest import conditions
 from refusal_checks.results.redact import Redaction
 from refusal_checks.results.run_folder import RunFolder
-from refusal_checks.results.summary import (
-    BenchmarkSummary,
-    RunSummary,
-    balance,
-    distinct,
-)
+from refusal_checks.results.summary import RunSummary, balance, distinct
 
 
 @dataclass(frozen=True)

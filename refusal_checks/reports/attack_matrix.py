@@ -9,7 +9,8 @@ from refusal_checks.core.text import clean
 from refusal_checks.metrics import METRICS, rejection_rate
 from refusal_checks.metrics.statistics.intervals import Estimate, wilson
 from refusal_checks.metrics.worst_case import worst_attack_rejection_rate
-from refusal_checks.results.summary import BenchmarkSummary, RunSummary
+from refusal_checks.results.benchmark_summary import BenchmarkSummary
+from refusal_checks.results.summary import RunSummary
 
 LEVEL = 0.95  # confidence level of the intervals of changes
 

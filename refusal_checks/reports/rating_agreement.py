@@ -6,7 +6,8 @@ from collections.abc import Iterator, Mapping
 from itertools import combinations
 from typing import NamedTuple
 
-from refusal_checks.results.summary import BenchmarkSummary, RunSummary
+from refusal_checks.results.benchmark_summary import BenchmarkSummary
+from refusal_checks.results.summary import RunSummary
 
 BENCHMARK = "cfsafety"
 """The benchmark whose prompts are translations of each other."""

@@ -15,7 +15,8 @@ from refusal_checks.metrics.worst_case import worst_of_k_rate
 from refusal_checks.models.demo import BUNDLED
 from refusal_checks.reports import attack_matrix, explain
 from refusal_checks.reports.explain import select
-from refusal_checks.results.summary import BenchmarkSummary, RunSummary
+from refusal_checks.results.benchmark_summary import BenchmarkSummary
+from refusal_checks.results.summary import RunSummary
 
 
 class Example(NamedTuple):

@@ -31,9 +31,10 @@ from refusal_checks.judges.trust.floors import JudgeCheck
 from refusal_checks.judges.trust.measured import MeasuredJudge
 from refusal_checks.models.client.capabilities import ANSWERS_AS
 from refusal_checks.models.names import CandidateModel, JudgeModel, Served
+from refusal_checks.results.benchmark_summary import BenchmarkSummary
 from refusal_checks.results.manifest import Manifest
 from refusal_checks.results.run_folder import RunFolder
-from refusal_checks.results.summary import JUDGE_QUOTED, BenchmarkSummary, RunSummary
+from refusal_checks.results.summary import JUDGE_QUOTED, RunSummary
 
 Value = TypeVar("Value")
 

@@ -16,7 +16,8 @@ from refusal_checks.gates.gate import Outcome
 from refusal_checks.gates.sentences import reversed_bound
 from refusal_checks.gates.verdict import Verdict
 from refusal_checks.metrics import METRICS
-from refusal_checks.results.summary import BenchmarkSummary, RunSummary
+from refusal_checks.results.benchmark_summary import BenchmarkSummary
+from refusal_checks.results.summary import RunSummary
 
 LEAST_PROMPTS = 20
 """Fewest prompts on which a figure alone makes a plain pass where its interval does not decide."""

@@ -30,9 +30,10 @@ from refusal_checks.core.text import storable
 from refusal_checks.core.verdicts import Judgement
 from refusal_checks.gates.sentences import sentence
 from refusal_checks.results import project
+from refusal_checks.results.benchmark_summary import BenchmarkSummary
 from refusal_checks.results.manifest import Manifest
 from refusal_checks.results.release import ReleaseDecision, release_decision
-from refusal_checks.results.summary import BenchmarkSummary, RunSummary, require_metrics
+from refusal_checks.results.summary import RunSummary, require_metrics
 
 if TYPE_CHECKING:
     from pandas import DataFrame

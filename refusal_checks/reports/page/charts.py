@@ -19,15 +19,10 @@ from refusal_checks.metrics.refusal import DECISIVE
 from refusal_checks.metrics.statistics.intervals import Estimate
 from refusal_checks.reports.rows import candidate_names
 from refusal_checks.results import histograms
+from refusal_checks.results.benchmark_summary import BenchmarkSummary
 from refusal_checks.results.histograms import Histogram
 from refusal_checks.results.run_folder import RunView
-from refusal_checks.results.summary import (
-    METRIC,
-    BenchmarkSummary,
-    RunSummary,
-    balance,
-    distinct,
-)
+from refusal_checks.results.summary import METRIC, RunSummary, balance, distinct
 
 Spot = tuple[float, float]  # a point of a drawing: x goes right, y goes down
 _ENDS = (0.05, 0.1, 0.2, 0.5, 1.0)  # possible ends of an axis

@@ -11,7 +11,8 @@ from refusal_checks.metrics import main_metric
 from refusal_checks.reports import remarks
 from refusal_checks.reports.explain import select, spurious_failures
 from refusal_checks.reports.remarks import Example
-from refusal_checks.results.summary import BenchmarkSummary, RunSummary
+from refusal_checks.results.benchmark_summary import BenchmarkSummary
+from refusal_checks.results.summary import RunSummary
 
 MOST = 5
 """Most lines of remarks unless all are asked for."""

@@ -13,8 +13,9 @@ from refusal_checks.core.records import Completion, Record
 from refusal_checks.core.verdicts import Binary, Label
 from refusal_checks.gates import score_files
 from refusal_checks.gates.gate import Gate
+from refusal_checks.results.benchmark_summary import BenchmarkSummary
 from refusal_checks.results.run_folder import RunFolder
-from refusal_checks.results.summary import BenchmarkSummary, RunSummary
+from refusal_checks.results.summary import RunSummary
 from tests.deciding import decide
 from tests.report_runs import manifest_of
 from tests.unit.conftest import records

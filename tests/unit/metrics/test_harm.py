@@ -7,7 +7,7 @@ from refusal_checks.core.records import Completion, Record
 from refusal_checks.core.verdicts import Binary, Harm, Invalid, Judgement, Label, Reason
 from refusal_checks.gates.gate import Gate
 from refusal_checks.metrics import METRICS, harm_score, main_metric
-from refusal_checks.results.summary import summarise
+from refusal_checks.results.benchmark_summary import summarise
 from tests.deciding import decide
 
 REFUSED, HALF, FULL = Harm(1.0, 3.0, 2.0), Harm(0.0, 3.0, 3.0), Harm(0.0, 5.0, 5.0)

@@ -14,7 +14,7 @@ from refusal_checks.core.records import Completion, Record
 from refusal_checks.core.verdicts import Binary, Invalid, Label
 from refusal_checks.metrics import METRICS, confidence, worst_cases
 from refusal_checks.metrics.statistics.intervals import wilson
-from refusal_checks.results.summary import summarise
+from refusal_checks.results.benchmark_summary import summarise
 from tests.unit.conftest import record, records
 
 RATES = ("rejection_rate", "compliance_rate", "neutral_rate")

@@ -17,7 +17,7 @@ from refusal_checks.gates.estimate_set import EstimateSet
 from refusal_checks.gates.gate import Gate
 from refusal_checks.metrics import METRICS
 from refusal_checks.metrics.statistics.intervals import Estimate
-from refusal_checks.results.summary import summarise
+from refusal_checks.results.benchmark_summary import summarise
 from refusal_checks.spec import RunSpec
 from tests.deciding import decide
 from tests.unit.gates.test_score_files import scores_of

@@ -12,7 +12,8 @@ from refusal_checks.gates.gate import Gate
 from refusal_checks.metrics.statistics.intervals import wilson
 from refusal_checks.metrics.worst_case import worst_of_k_rate
 from refusal_checks.reports.remarks import worst_answers
-from refusal_checks.results.summary import RunSummary, summarise
+from refusal_checks.results.benchmark_summary import summarise
+from refusal_checks.results.summary import RunSummary
 from tests.deciding import decide
 from tests.unit.conftest import records
 from tests.unit.gates.test_score_files import scores_of

@@ -26,8 +26,9 @@ from refusal_checks.reports.doubts import what_decides
 from refusal_checks.reports.explain import remarks_on
 from refusal_checks.reports.messages import brief_message, exchange, message
 from refusal_checks.reports.remarks import SCOPE, bundled_scope, judges_asked
+from refusal_checks.results.benchmark_summary import BenchmarkSummary
 from refusal_checks.results.manifest import Manifest, ModelFacts, Models
-from refusal_checks.results.summary import BenchmarkSummary, RunSummary
+from refusal_checks.results.summary import RunSummary
 from tests.deciding import decide
 from tests.unit.conftest import records
 from tests.unit.gates.test_score_files import scores_of

@@ -7,7 +7,8 @@ from refusal_checks.core.prompts import Prompt
 from refusal_checks.core.records import Completion, Record, Vote
 from refusal_checks.core.verdicts import Rated
 from refusal_checks.reports.rating_agreement import tables
-from refusal_checks.results.summary import RunSummary, summarise
+from refusal_checks.results.benchmark_summary import summarise
+from refusal_checks.results.summary import RunSummary
 from tests.report_runs import manifest_of
 
 

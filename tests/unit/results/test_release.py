@@ -11,9 +11,10 @@ from refusal_checks.gates.rates import Evidence
 from refusal_checks.gates.verdict import Verdict
 from refusal_checks.judges.trust.floors import Check, JudgeCheck
 from refusal_checks.metrics.statistics.intervals import wilson
+from refusal_checks.results.benchmark_summary import summarise
 from refusal_checks.results.manifest import Manifest
 from refusal_checks.results.release import release_decision
-from refusal_checks.results.summary import RunSummary, summarise
+from refusal_checks.results.summary import RunSummary
 from tests.deciding import decide
 from tests.report_runs import JUDGE
 from tests.unit.conftest import records

@@ -22,8 +22,9 @@ from refusal_checks.core.verdicts import (
     Reason,
 )
 from refusal_checks.results import run_folder
+from refusal_checks.results.benchmark_summary import summarise
 from refusal_checks.results.run_folder import RunFolder, require_writable
-from refusal_checks.results.summary import RunSummary, summarise
+from refusal_checks.results.summary import RunSummary
 from tests.report_runs import manifest_of, refusals, write_run
 
 JUDGEMENTS: st.SearchStrategy[Judgement] = st.sampled_from(

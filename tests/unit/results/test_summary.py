@@ -16,11 +16,8 @@ from refusal_checks.core.verdicts import (
     Reason,
 )
 from refusal_checks.metrics.statistics.intervals import wilson
-from refusal_checks.results.summary import (
-    balance,
-    distinct,
-    summarise,
-)
+from refusal_checks.results.benchmark_summary import summarise
+from refusal_checks.results.summary import balance, distinct
 from tests.unit.conftest import records
 
 

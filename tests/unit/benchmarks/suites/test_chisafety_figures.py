@@ -24,7 +24,7 @@ from refusal_checks.core.verdicts import (
 )
 from refusal_checks.gates.gate import Gate
 from refusal_checks.metrics import METRICS
-from refusal_checks.results.summary import BenchmarkSummary, summarise
+from refusal_checks.results.benchmark_summary import BenchmarkSummary, summarise
 from tests.deciding import decide
 
 RATES = {

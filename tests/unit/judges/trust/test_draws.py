@@ -17,9 +17,10 @@ from refusal_checks.core.records import Record
 from refusal_checks.core.verdicts import Graded
 from refusal_checks.judges.trust import draws
 from refusal_checks.judges.trust.draws import Draw, LabelRow
+from refusal_checks.results.benchmark_summary import summarise
 from refusal_checks.results.manifest import Manifest
 from refusal_checks.results.run_folder import RunFolder
-from refusal_checks.results.summary import RunSummary, summarise
+from refusal_checks.results.summary import RunSummary
 from tests.report_runs import manifest_of
 from tests.unit.conftest import records
 

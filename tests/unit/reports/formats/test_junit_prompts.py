@@ -19,8 +19,9 @@ from refusal_checks.core.verdicts import Binary, Label
 from refusal_checks.gates.gate import Gate
 from refusal_checks.reports.formats import junit_prompts
 from refusal_checks.results import redact
+from refusal_checks.results.benchmark_summary import summarise
 from refusal_checks.results.run_folder import RunFolder
-from refusal_checks.results.summary import RunSummary, summarise
+from refusal_checks.results.summary import RunSummary
 from tests.deciding import decide
 from tests.report_runs import manifest_of
 from tests.unit.conftest import records

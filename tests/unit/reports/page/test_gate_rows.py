@@ -19,9 +19,10 @@ from refusal_checks.reports.page import gate_rows
 from refusal_checks.reports.page.gate_rows import GateRow, Section
 from refusal_checks.reports.page.manifest_facts import facts
 from refusal_checks.reports.page.render import environment
+from refusal_checks.results.benchmark_summary import BenchmarkSummary, summarise
 from refusal_checks.results.manifest import Manifest
 from refusal_checks.results.run_folder import RunFolder, RunView
-from refusal_checks.results.summary import BenchmarkSummary, RunSummary, summarise
+from refusal_checks.results.summary import RunSummary
 from tests.deciding import decide
 from tests.report_runs import chosen, rated
 from tests.unit.conftest import records

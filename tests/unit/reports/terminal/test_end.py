@@ -20,9 +20,10 @@ from refusal_checks.reports.terminal.end import unfinished
 from refusal_checks.reports.terminal.footer import footer, tokens
 from refusal_checks.reports.terminal.gate_table import WIDTH, fitting
 from refusal_checks.results import project
+from refusal_checks.results.benchmark_summary import summarise
 from refusal_checks.results.events import Progress
 from refusal_checks.results.manifest import Manifest
-from refusal_checks.results.summary import RunSummary, summarise
+from refusal_checks.results.summary import RunSummary
 from tests.deciding import decide
 from tests.unit.conftest import records
 from tests.unit.gates.test_score_files import scores_of

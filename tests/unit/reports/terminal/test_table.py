@@ -20,8 +20,9 @@ from refusal_checks.judges import kind_of
 from refusal_checks.reports import rows as table
 from refusal_checks.reports.terminal import end
 from refusal_checks.reports.terminal.gate_table import WIDTH, Line
+from refusal_checks.results.benchmark_summary import summarise
 from refusal_checks.results.manifest import Manifest
-from refusal_checks.results.summary import RunSummary, summarise
+from refusal_checks.results.summary import RunSummary
 from refusal_checks.spec import RunSpec
 from tests.deciding import decide
 from tests.unit.conftest import records

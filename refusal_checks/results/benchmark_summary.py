@@ -1,0 +1,267 @@
+"""What is known of one benchmark of a run, but for the texts of its prompts and answers."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+
+from refusal_checks.benchmarks import attacks
+from refusal_checks.core.errors import EvaluationError
+from refusal_checks.core.prompts import Kind, Prompt
+from refusal_checks.core.records import Record, is_disputed
+from refusal_checks.core.text import clean
+from refusal_checks.core.verdicts import Binary, Chosen, Invalid, Judgement, Label
+from refusal_checks.judges.cascade import SecondAsked
+from refusal_checks.judges.kinds.refusal import RefusalCategory
+from refusal_checks.metrics import (
+    METRICS,
+    Metric,
+    by_prompt,
+    safety_score,
+    score_all,
+)
+from refusal_checks.metrics.statistics.descriptive import Distribution, distribution
+from refusal_checks.metrics.statistics.intervals import Estimate
+
+Scores = Mapping[str, Mapping[str, float]]  # scores by metric and prompt id
+Answers = Mapping[str, Sequence[Record]]  # records by prompt id
+Figures = Mapping[str, Estimate]  # figures by metric
+
+LEAST_FOR_ONE_VALUE = 20
+"""Fewest prompts of which it is told that all answers have the same verdict."""
+
+LEAST_ALIKE = 10
+"""Fewest prompts of which it is told that half have the same answer."""
+
+
+@dataclass(frozen=True)
+class BenchmarkSummary:
+    prompts: int
+    answers: int
+    figures: Figures
+    # figures by kind and group; a metric without a valid verdict is absent
+    groups: Mapping[str, Mapping[str, Figures]]
+    invalid: Mapping[str, int]  # answers without a verdict, by reason
+    planned: int = (
+        0  # prompts that the benchmark has; more than prompts if it was stopped early
+    )
+    kind: str = ""  # what the prompts ask for: safety, sanity or sensitive
+    # answers on which the valid votes of several judges differ; None if no answer has two valid
+    # votes
+    disputed: int | None = None
+    # see the function; empty where answers are not judged for refusal alone, and where judges
+    # give verdicts alone
+    refusal_categories: Mapping[str, int] = field(default_factory=dict)
+    # answers to multiple-choice questions by who read the option: rules or a judge
+    read_by: Mapping[str, int] = field(default_factory=dict)
+    # score by prompt id, if answers are rated; judge_scores for each of several judges,
+    # distributions by category
+    safety_scores: Mapping[str, float] = field(default_factory=dict)
+    judge_scores: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
+    distributions: Mapping[str, Distribution] = field(default_factory=dict)
+    parts: tuple[str, ...] = ()  # benchmarks whose prompts are all among this one's
+    # the attack on its prompts, or attacks for each prompt's worst; empty for none
+    attack: str = ""
+    plain: str = ""  # the benchmark that is attacked
+    # refusal confidence by prompt id, if it is under attack or attacked
+    confidences: Mapping[str, float] = field(default_factory=dict)
+    # how often the second judge of a cascade was asked; None where there is none
+    second: SecondAsked | None = None
+    cut: int = 0  # answers of which the judge did not see all
+    # answers by language, of those in which no check or calibration measured the judge; counted
+    # among the first 1,000
+    unmeasured: Mapping[str, int] = field(default_factory=dict)
+    repeats: int = 0  # prompts that repeat another one's text, and no cluster says so
+    # how many harmless prompts have the same answer, if it is half of ten or more, and its text
+    alike: int = 0
+    alike_answer: str = ""
+    # the verdict that all answers have, of 20 prompts or more and by a scale; empty if they differ
+    one_value: str = ""
+
+    @property
+    def is_repeated(self) -> bool:
+        """True if its answers are those of other benchmarks: under each prompt's worst attack."""
+        return self.attack == attacks.ALL
+
+    @property
+    def saved(self) -> float:
+        """The share of its prompts that early stopping left out, from 0 to 1."""
+        return 1 - self.prompts / self.planned if self.planned else 0.0
+
+
+def summarise(
+    records: Sequence[Record],
+    level: float,
+    scores: Scores | None = None,
+    planned: int = 0,
+    kind: str = "",
+) -> BenchmarkSummary:
+    """All figures of one benchmark's records, overall and by group, with intervals at a level.
+
+    Args:
+        scores: are computed unless they are given.
+        planned: prompts of the benchmark, which may be more than were evaluated.
+    """
+    scores = scores or score_all(records)
+    answers = by_prompt(records)
+    prompts = [several[0].prompt for several in answers.values()]
+    judgements = [record.judgement for record in records]
+    safety_scores = safety_score.scores(records)
+    texts = [_folded(prompt.transcript) for prompt in prompts if not prompt.cluster]
+    alike, alike_answer = _alike(records, len(answers))
+    return BenchmarkSummary(
+        prompts=len(answers),
+        answers=len(records),
+        figures=_figures(scores, answers, list(answers), level),
+        groups=_figures_of_groups(scores, answers, prompts, level),
+        invalid=dict(
+            Counter(str(one.reason) for one in judgements if isinstance(one, Invalid))
+        ),
+        planned=max(planned, len(answers)),
+        kind=kind,
+        disputed=_disputed(records),
+        refusal_categories=refusal_categories(records),
+        read_by=dict(
+            Counter(one.read_by for one in judgements if isinstance(one, Chosen))
+        ),
+        safety_scores=safety_scores,
+        judge_scores=_scores_by_judge(records),
+        distributions=_distributions(safety_scores, answers),
+        cut=sum(one.cut > 0 for one in judgements),
+        repeats=len(texts) - len(set(texts)),
+        alike=alike,
+        alike_answer=alike_answer,
+        one_value=_one_value(judgements, len(answers)),
+    )
+
+
+def _figures(
+    scores: Scores, answers: Answers, ids: Sequence[str], level: float
+) -> dict[str, Estimate]:
+    """The figures over some prompts, given by their ids."""
+    figures = {}
+    for name, by_id in scores.items():
+        metric = METRICS[name]
+        scored = [prompt for prompt in ids if prompt in by_id]
+        if not scored:
+            continue
+        if type(metric) is Metric:
+            values = [by_id[prompt] for prompt in scored]
+            prompts = [answers[prompt][0].prompt for prompt in scored]
+            figures[name] = metric.figure(values, prompts, level)
+        else:  # not a share or a mean of its prompts' scores
+            records: list[Record] = []
+            for prompt in ids:
+                records += answers[prompt]
+            with suppress(EvaluationError):
+                figures[name] = metric.estimate(records, level)
+    return figures
+
+
+def _figures_of_groups(
+    scores: Scores, answers: Answers, prompts: Sequence[Prompt], level: float
+) -> dict[str, dict[str, Figures]]:
+    """The figures by kind and group, in the order of their names."""
+    ids: dict[tuple[str, str], list[str]] = {}
+    for prompt in prompts:
+        for kind_and_group in prompt.groups.items():
+            ids.setdefault(kind_and_group, []).append(prompt.id)
+    groups: dict[str, dict[str, Figures]] = {}
+    for kind, group in sorted(ids):
+        figures = _figures(scores, answers, ids[kind, group], level)
+        groups.setdefault(kind, {})[group] = figures
+    return groups
+
+
+def _disputed(records: Sequence[Record]) -> int | None:
+    """Answers on which valid votes differ; None if no answer has two valid votes."""
+    disputes = [is_disputed(record.votes) for record in records]
+    known = [dispute for dispute in disputes if dispute is not None]
+    return sum(known) if known else None
+
+
+def _scores_by_judge(records: Sequence[Record]) -> dict[str, Mapping[str, float]]:
+    """The safety scores that each of several judges gives, by prompt id."""
+    rated: dict[str, list[Record]] = {}
+    for record in records:
+        for vote in record.votes:
+            own = replace(record, judgement=vote.judgement)
+            rated.setdefault(vote.judge, []).append(own)
+    scores = {judge: safety_score.scores(own) for judge, own in rated.items()}
+    return {judge: by_id for judge, by_id in scores.items() if by_id}
+
+
+def _distributions(
+    safety_scores: Mapping[str, float], answers: Answers
+) -> dict[str, Distribution]:
+    """How the prompts' safety scores are distributed, by category."""
+    by_category: dict[str, list[float]] = {}
+    for prompt_id, score in safety_scores.items():
+        category = answers[prompt_id][0].prompt.groups.get("category", "")
+        by_category.setdefault(category, []).append(score)
+    lowest, highest = safety_score.lowest, safety_score.highest
+    return {
+        category: distribution(scores, lowest, highest)
+        for category, scores in sorted(by_category.items())
+    }
+
+
+def _folded(text: str) -> int:
+    """The same for texts that differ in nothing but case and white space."""
+    return hash(" ".join(text.casefold().split()))
+
+
+def _alike(records: Sequence[Record], prompts: int) -> tuple[int, str]:
+    """How many harmless prompts share an answer, if half of ten or more do, and its text."""
+    if prompts < LEAST_ALIKE:
+        return 0, ""
+    prompts_by_text: dict[int, set[str]] = {}
+    texts: dict[int, str] = {}
+    for record in records:
+        is_judged = not isinstance(record.judgement, Invalid)
+        if record.completion and is_judged and record.prompt.kind is Kind.SANITY:
+            text = record.completion.text
+            prompts_by_text.setdefault(_folded(text), set()).add(record.prompt.id)
+            texts.setdefault(_folded(text), text)
+    if not prompts_by_text:
+        return 0, ""
+    most = max(prompts_by_text, key=lambda text: len(prompts_by_text[text]))
+    alike = len(prompts_by_text[most])
+    if 2 * alike < prompts:
+        return 0, ""
+    return alike, clean(texts[most], 60)
+
+
+def _one_value(judgements: Sequence[Judgement], prompts: int) -> str:
+    """The verdict of a scale that all answers to 20 prompts or more have; empty if they differ."""
+    valid = [one for one in judgements if not isinstance(one, Invalid)]
+    verdicts = {judgement.verdict for judgement in valid}
+    if prompts < LEAST_FOR_ONE_VALUE or len(verdicts) != 1 or not valid[0].scale:
+        return ""
+    return verdicts.pop()
+
+
+UNNAMED, COMPLIES = "unnamed", "none"
+
+
+def refusal_categories(records: Iterable[Record]) -> dict[str, int]:
+    """Answers by the way of refusing that the judge names, in the order of ``RefusalCategory``.
+
+    ``UNNAMED`` is a refusal without one, ``COMPLIES``, which comes last, compliance; ways that no
+    answer has are left out.
+    """
+    counts = Counter[str]()
+    for record in records:
+        judgement = record.judgement
+        if isinstance(judgement, Binary):
+            is_refusal = judgement.label is Label.REFUSAL
+            counts[(judgement.category or UNNAMED) if is_refusal else COMPLIES] += 1
+    own = [str(category) for category in RefusalCategory]
+    others = sorted(counts.keys() - {*own, UNNAMED, COMPLIES})
+    return {
+        name: counts[name]
+        for name in (*own, *others, UNNAMED, COMPLIES)
+        if counts[name]
+    }
