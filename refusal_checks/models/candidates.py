@@ -16,22 +16,33 @@ from refusal_checks.core.store import Store, content_key
 from refusal_checks.core.verdicts import Invalid, Reason
 from refusal_checks.models.client.capabilities import Support
 from refusal_checks.models.client.client import Client, RequestParams
-from refusal_checks.models.client.label_probabilities import LabelError
+from refusal_checks.models.client.label_probabilities import (
+    LabelError,
+    LabelProbabilities,
+)
 from refusal_checks.models.client.server_errors import PromptTooLongError
 
 Answer = Completion | Invalid
 
 
 class Candidate(Protocol):
-    name: str  # as the user named it
-    max_tokens: int | None  # most of an answer; None if it is unknown
+    """What prompts are sent to.
 
-    def keys(self, prompt: Prompt) -> Sequence[str]: ...  # one content key per answer
+    Attributes:
+        name: as the user named it.
+        max_tokens: most of an answer; None if it is unknown.
+    """
 
-    # the answers that exist already, by content key
+    name: str
+    max_tokens: int | None
+
+    def keys(self, prompt: Prompt) -> Sequence[str]:
+        """One content key per answer."""
+
     def known(
         self, prompts: Sequence[Prompt], store: Store
-    ) -> Mapping[str, Completion]: ...
+    ) -> Mapping[str, Completion]:
+        """The answers that exist already, by content key."""
 
     async def answer(self, prompt: Prompt, first: int, count: int) -> Sequence[Answer]:
         """The answers with the numbers first to first + count - 1, in order."""
@@ -75,22 +86,23 @@ class ServedCandidate:
         self._params = RequestParams.of(sampling)
         # A single answer is not weighted, so it needs no log-probability.
         self._weighs = sampling.samples > 1 and sampling.logprobs != "never"
-        # Without samples, so that their number can grow. An answer that was drawn at the server's
-        # own temperature is not stored as one that was drawn at the run's.
-        drawn = sampling.model_dump(exclude={"samples", "logprobs"}) | {
-            "weighs": self._weighs
-        }
-        self._settings = client.capabilities.applied(drawn)
+        # Without samples, so that their number can grow. An answer that was sampled at the server's
+        # own temperature is not stored as one that was sampled at the run's.
+        settings = sampling.model_dump(exclude={"samples", "logprobs"})
+        settings["weighs"] = self._weighs
+        self._settings = client.capabilities.applied(settings)
 
     @property
     def remarks(self) -> tuple[str, ...]:
         """What each capability that the server lacks means for the answers."""
-        several = (
-            ("n", "logprobs")[: 1 + self._weighs] if self._sampling.samples > 1 else ()
-        )
-        top_k = ("top_k",) if self._sampling.top_k else ()
-        lacking = self._client.capabilities.missing(*several, "seed", *top_k)
-        return tuple(lacking.values())
+        needed = ["seed"]
+        if self._sampling.top_k:
+            needed.append("top_k")
+        if self._weighs:
+            needed.insert(0, "logprobs")
+        if self._sampling.samples > 1:
+            needed.insert(0, "n")
+        return tuple(self._client.capabilities.missing(*needed).values())
 
     def known(
         self, prompts: Sequence[Prompt], store: Store
@@ -123,14 +135,14 @@ class ServedCandidate:
 
     async def answer(self, prompt: Prompt, first: int, count: int) -> Sequence[Answer]:
         # vLLM refuses several greedy answers in one request.
-        several = (
+        takes_several = (
             self._client.capabilities.n is Support.YES
             and self._sampling.temperature > 0
         )
-        if count > 1 and not several:
-            alone = (self._answer(prompt, first + each, 1) for each in range(count))
-            return [answer for (answer,) in await asyncio.gather(*alone)]
-        return await self._answer(prompt, first, count)
+        if count == 1 or takes_several:
+            return await self._answer(prompt, first, count)
+        requests = [self._answer(prompt, first + index, 1) for index in range(count)]
+        return [answer for (answer,) in await asyncio.gather(*requests)]
 
     async def _answer(self, prompt: Prompt, first: int, count: int) -> Sequence[Answer]:
         support = self._client.capabilities.prefill
@@ -140,48 +152,55 @@ class ServedCandidate:
                 f"{self._client.url}: continue_final_message is {support}"
             )
             return [Invalid(Reason.NO_PREFILL, why)] * count
-        # Prompts get different seeds; otherwise similar prompts would be answered from the same
-        # random numbers, and their answers would not be independent. Servers give answer i of a
-        # request the request's seed plus i, so an answer does not depend on how many are asked for.
-        can, messages = self._client.capabilities, self.messages(prompt)
-        is_later = can.scoring is Support.YES and self._sampling.logprobs != "always"
-        asked = replace(
-            self._params,
-            n=count,
-            seed=answer_seed(self._sampling.seed, prompt, first),
-            logprobs=self._weighs and not is_later,
-            return_token_ids=is_later
-            and self._sampling.samples > 1,  # which also counts them
-            is_continued=prompt.is_continued,
-        )
         try:
-            choices = await self._client.chat(messages, asked)
-            if (
-                self._weighs
-                and is_later
-                and not all(choice.token_ids for choice in choices)
-            ):
-                self._client.capabilities = replace(can, scoring=Support.IGNORED)
-                asked = replace(asked, logprobs=True, return_token_ids=False)
-                choices = await self._client.chat(messages, asked)
+            choices = await self._choices(prompt, first, count)
         except EndpointError as fault:
             return [_unanswered(fault)] * count
-        return (
-            choices
-            if self._weighs
-            else [replace(each, token_ids="") for each in choices]
+        if self._weighs:
+            return choices
+        return [replace(choice, token_ids="") for choice in choices]
+
+    async def _choices(
+        self, prompt: Prompt, first: int, count: int
+    ) -> Sequence[Completion]:
+        """Ask for answers with their log-probabilities, or with tokens that can be scored later."""
+        capabilities, messages = self._client.capabilities, self.messages(prompt)
+        can_score = capabilities.scoring is Support.YES
+        is_later = can_score and self._sampling.logprobs != "always"
+        params = replace(
+            self._params,
+            n=count,
+            # Prompts get different seeds; otherwise similar prompts would be answered from the same
+            # random numbers, and their answers would not be independent. Servers give answer i of a
+            # request the request's seed plus i, so an answer does not depend on how many are asked
+            # for.
+            seed=answer_seed(self._sampling.seed, prompt, first),
+            logprobs=self._weighs and not is_later,
+            # The tokens are also counted.
+            return_token_ids=is_later and self._sampling.samples > 1,
+            is_continued=prompt.is_continued,
         )
+        choices = await self._client.chat(messages, params)
+        has_tokens = all(choice.token_ids for choice in choices)
+        if not self._weighs or not is_later or has_tokens:
+            return choices
+        # This server tells no tokens: from now on it is asked for log-probabilities at once.
+        self._client.capabilities = replace(capabilities, scoring=Support.IGNORED)
+        params = replace(params, logprobs=True, return_token_ids=False)
+        return await self._client.chat(messages, params)
 
     async def score_logprobs(
         self, prompt: Prompt, answers: Mapping[str, Completion]
     ) -> dict[str, Completion]:
-        found = await self._client.score_logprobs(
-            self.messages(prompt), [*answers.values()], is_continued=prompt.is_continued
+        means = await self._client.score_logprobs(
+            self.messages(prompt),
+            list(answers.values()),
+            is_continued=prompt.is_continued,
         )
-        return {
-            key: replace(answer, mean_logprob=mean, token_ids="")
-            for (key, answer), mean in zip(answers.items(), found, strict=True)
-        }
+        scored = {}
+        for (key, answer), mean in zip(answers.items(), means, strict=True):
+            scored[key] = replace(answer, mean_logprob=mean, token_ids="")
+        return scored
 
     def messages(self, prompt: Prompt) -> tuple[Message, ...]:
         """What is sent: the prompt after the run's system prompt, merged with its own if any."""
@@ -238,27 +257,27 @@ class OptionScorer(ServedCandidate):
             raise ModelError(f"{use}: {fault}") from None
         except EndpointError as fault:
             return [_unanswered(fault)]
-        shown = ", ".join(
-            f"{label} {value:.4f}" for label, value in labels.probabilities.items()
-        )
-        detail = (
-            f"{shown}; outside {labels.outside:.4f}, of it unseen {labels.unseen:.4f}"
-        )
-        best = max(labels.probabilities.values())
-        letters = [
-            label for label, value in labels.probabilities.items() if value == best
-        ]
-        if len(letters) > 1:
-            why = f"several letters are equally probable: {detail}"
-            return [Invalid(Reason.NO_OPTION, why)]
-        return [Completion(f"{letters[0]}\n{detail}", "stop", 1, math.log(best))]
+        return [_chosen(labels)]
+
+
+def _chosen(labels: LabelProbabilities) -> Answer:
+    """The most probable letter, then a line with the probabilities of all."""
+    probabilities = labels.probabilities
+    shown = ", ".join(f"{label} {value:.4f}" for label, value in probabilities.items())
+    detail = f"{shown}; outside {labels.outside:.4f}, of it unseen {labels.unseen:.4f}"
+    best = max(probabilities.values())
+    letters = [label for label, value in probabilities.items() if value == best]
+    if len(letters) > 1:
+        why = f"several letters are equally probable: {detail}"
+        return Invalid(Reason.NO_OPTION, why)
+    return Completion(f"{letters[0]}\n{detail}", "stop", 1, math.log(best))
 
 
 def _unanswered(fault: EndpointError) -> Invalid:
-    too_long = isinstance(fault, PromptTooLongError)
-    return Invalid(
-        Reason.PROMPT_TOO_LONG if too_long else Reason.ENGINE_ERROR, str(fault)
-    )
+    reason = Reason.ENGINE_ERROR
+    if isinstance(fault, PromptTooLongError):
+        reason = Reason.PROMPT_TOO_LONG
+    return Invalid(reason, str(fault))
 
 
 def answer_seed(seed: int, prompt: Prompt, sample: int) -> int:

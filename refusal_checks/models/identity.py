@@ -10,7 +10,7 @@ from typing import Any
 
 from refusal_checks.core.files import sha256
 from refusal_checks.core.store import content_key
-from refusal_checks.models.names import Attached, Model, Replay, Rule
+from refusal_checks.models.names import Attached, Model, Replay, Rule, Served
 
 _SMALL = 64 * 2**20
 """Most bytes of a file that is fingerprinted by content; larger ones by size and mtime."""
@@ -23,37 +23,47 @@ def describe(model: Model, served_name: str = "") -> dict[str, Any]:
     Hugging Face id, the commit in the local cache, if any; of a server's model, its URL and its
     name there (``served_name`` if the user did not name it), because a server tells no more.
     """
-    match model:
-        case Replay(path=path, reasoning_end=end):
-            return {"version": f"sha256:{sha256(path)}"} | (
-                {"reasoning_end": end} if end else {}
-            )
-        case Rule(name=name):
-            return {"version": name}
-    said = {
+    if isinstance(model, Rule):
+        return {"version": model.name}
+    if isinstance(model, Replay):
+        description = {"version": f"sha256:{sha256(model.path)}"}
+        if model.reasoning_end:
+            description["reasoning_end"] = model.reasoning_end
+        return description
+
+    settings = {
         "template_kwargs": dict(model.template_kwargs),
         "reasoning_end": model.reasoning_end,
     }
     if isinstance(model, Attached):
-        return {"version": f"{model.url}#{served_name or model.model}", **said}
-    if model.conversion:
-        version = f"demo:{model.conversion.key}"
-    else:
-        is_folder = Path(model.path).is_dir()
-        version = _fingerprint(model.path) if is_folder else cached_commit(model.path)
-    start = f"{model.adapter}="
-    paths = [arg.removeprefix(start) for arg in model.args if arg.startswith(start)]
-    adapters = [
-        _fingerprint(path) for path in paths if model.adapter and Path(path).is_dir()
-    ]
+        return {"version": f"{model.url}#{served_name or model.model}", **settings}
     return {
-        "version": version,
+        "version": _version(model),
         "args": list(model.args),
-        **said,
-        "adapter": "@".join([model.adapter, *adapters]),
+        **settings,
+        "adapter": _adapter(model),
         "engine": model.engine,
         "engine_command": list(model.program),
     }
+
+
+def _version(model: Served) -> str:
+    if model.conversion:
+        return f"demo:{model.conversion.key}"
+    if Path(model.path).is_dir():
+        return _fingerprint(model.path)
+    return cached_commit(model.path)
+
+
+def _adapter(model: Served) -> str:
+    """The adapter's name, with the fingerprints of the folders that arguments name for it."""
+    parts = [model.adapter]
+    if model.adapter:
+        for argument in model.args:
+            name, _, path = argument.partition("=")
+            if name == model.adapter and Path(path).is_dir():
+                parts.append(_fingerprint(path))
+    return "@".join(parts)
 
 
 def model_identity(model: Model, served_name: str = "") -> str:
@@ -80,4 +90,6 @@ def cached_commit(name: str) -> str:
     home = os.environ.get("HF_HOME", "~/.cache/huggingface")
     hub = Path(os.environ.get("HF_HUB_CACHE", f"{home}/hub")).expanduser()
     reference = hub / f"models--{name.replace('/', '--')}" / "refs" / "main"
-    return f"{name}@{reference.read_text().strip()}" if reference.is_file() else name
+    if not reference.is_file():
+        return name
+    return f"{name}@{reference.read_text().strip()}"

@@ -18,23 +18,26 @@ from refusal_checks.models.names import Attached, Model, Served, expanded
 
 
 def _options(model: Served) -> dict[str, str]:
-    return dict(pairwise(part for arg in model.args for part in arg.split("=", 1)))
+    """What follows each argument of an engine, by its flag: ``--flag value``, ``--flag=value``."""
+    parts: list[str] = []
+    for argument in model.args:
+        parts += argument.split("=", 1)
+    return dict(pairwise(parts))
 
 
 def _cached(
     model: str, name: str, cache: str | None, revision: str | None
 ) -> Path | None:
     """A file of a Hugging Face id in the local cache; None if it is not there."""
-    from huggingface_hub import (
-        try_to_load_from_cache,
-    )  # not before it is needed: it loads HTTP
+    # Not before it is needed: it loads HTTP.
+    from huggingface_hub import try_to_load_from_cache
     from huggingface_hub.errors import HFValidationError
 
     try:
-        found = try_to_load_from_cache(model, name, cache, revision)
+        path = try_to_load_from_cache(model, name, cache, revision)
     except HFValidationError:
         return None
-    return Path(found) if isinstance(found, str) else None
+    return Path(path) if isinstance(path, str) else None
 
 
 def declared(model: Served) -> int | None:
@@ -49,31 +52,37 @@ def declared(model: Served) -> int | None:
     about = configuration(model)
     with suppress(*MALFORMED):
         text = about.get("text_config", about)
-        if not (
-            text.get("rope_scaling") or text.get("rope_parameters", {}).get("factor")
-        ):
-            found = text["max_position_embeddings"]
-            return found if type(found) is int and found >= LEAST else None
+        factor = text.get("rope_parameters", {}).get("factor")
+        if text.get("rope_scaling") or factor:
+            return None
+        positions = text["max_position_embeddings"]
+        if type(positions) is int and positions >= LEAST:
+            return positions
     return None
 
 
 def configuration(model: Served) -> Mapping[str, Any]:
     """A model's ``config.json``; empty if it is not here or cannot be read."""
-    path: Path | None = expanded(model.path) / "config.json"
-    if path and model.conversion and model.conversion.trained and not path.is_file():
-        path = model.conversion.trained / "config.json"
-    elif path and not path.parent.is_dir():
+    folder = expanded(model.path)
+    path: Path | None = folder / "config.json"
+    trained = model.conversion.trained if model.conversion else None
+    if trained and not (folder / "config.json").is_file():
+        path = trained / "config.json"
+    elif not folder.is_dir():
         options = _options(model)
-        folder, revision = options.get("--download-dir"), options.get("--revision")
-        path = _cached(model.path, "config.json", folder, revision)
+        cache, revision = options.get("--download-dir"), options.get("--revision")
+        path = _cached(model.path, "config.json", cache, revision)
     return _read_object(path)
 
 
 def _read_object(path: Path | None) -> Mapping[str, Any]:
     """A JSON file's object; empty if there is none, or it cannot be read."""
+    if path is None:
+        return {}
     with suppress(ValueError, RecursionError, OSError):
-        found = json.loads(path.read_text(encoding="utf-8")) if path else {}
-        return found if isinstance(found, dict) else {}
+        value = json.loads(path.read_text(encoding="utf-8"))
+        if isinstance(value, dict):
+            return value
     return {}
 
 
@@ -95,40 +104,46 @@ def reasons(model: Model) -> bool:
     if model.reasoning_end:
         return True
     if isinstance(model, Attached):
-        named = [model.model]
-    elif _options(model).keys() & {"--reasoning-parser", "--reasoning_parser"}:
+        return _is_reasoner(model.model)
+    if _options(model).keys() & {"--reasoning-parser", "--reasoning_parser"}:
         return True
-    else:
-        named = [Path(model.path).name, str(configuration(model).get("model_type", ""))]
-    return any(part in name.lower() for name in named for part in _REASONERS)
+    model_type = str(configuration(model).get("model_type", ""))
+    return _is_reasoner(Path(model.path).name) or _is_reasoner(model_type)
+
+
+def _is_reasoner(name: str) -> bool:
+    return any(part in name.lower() for part in _REASONERS)
 
 
 class Classes(NamedTuple):
-    """What a sequence classifier's configuration says."""
+    """What a sequence classifier's configuration says.
 
-    labels: tuple[str, ...] = ()  # in their order
-    form: ClassifierForm | None = (
-        None  # None if it declares none under ``refusal_judge``
-    )
+    Attributes:
+        labels: in their order.
+        form: how it is shown an exchange; None if it declares none under ``refusal_judge``.
+    """
+
+    labels: tuple[str, ...] = ()
+    form: ClassifierForm | None = None
 
 
 def classes(model: Served) -> Classes | None:
     """Of a sequence classifier; None for other models, and where there is no configuration."""
     about = configuration(model)
-    names = about.get("architectures")
-    if not isinstance(names, list) or not str(names[:1]).endswith(
-        "ForSequenceClassification']"
-    ):
+    architectures = about.get("architectures")
+    if not isinstance(architectures, list) or not architectures:
         return None
-    labels: Any = about.get("id2label") or {}
-    declared = about.get("refusal_judge")
-    ordered: tuple[str, ...] = ()
+    if not str(architectures[0]).endswith("ForSequenceClassification"):
+        return None
+
+    names: Any = about.get("id2label") or {}
+    labels: tuple[str, ...] = ()
     with suppress(*MALFORMED):
-        ordered = tuple(str(labels[key]) for key in sorted(labels, key=int))
+        labels = tuple(str(names[key]) for key in sorted(names, key=int))
+    form = about.get("refusal_judge")
+    if not form:
+        return Classes(labels)
     try:
-        return Classes(
-            ordered,
-            declared and ClassifierForm.model_validate_json(json.dumps(declared)),
-        )
+        return Classes(labels, ClassifierForm.model_validate_json(json.dumps(form)))
     except ValueError as fault:
         raise ModelError(f"{model.path}/config.json: refusal_judge: {fault}") from None

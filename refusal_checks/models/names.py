@@ -21,22 +21,27 @@ RULE_JUDGES = ("keyword", "labels")  # judges that need no model
 
 @dataclass(frozen=True)
 class Served:
-    """A model that an engine is started for, named as the user wrote it."""
+    """A model that an engine is started for.
+
+    Attributes:
+        name: as the user wrote it.
+        path: what the engine loads: a local folder or a Hugging Face id.
+        args: further arguments of the engine, verbatim.
+        template_kwargs: variables for the model's own chat template.
+        reasoning_end: the text that ends the model's reasoning, see ``client.reasoning``.
+        adapter: the LoRA adapter to ask for, which ``args`` must load; empty for the model itself.
+        program: the command to start in place of the engine's own; empty for the engine's own.
+        conversion: makes the folder ``path`` before an engine needs it; None if it is there.
+    """
 
     name: str
-    path: str  # what the engine loads: a local folder or a Hugging Face id
-    args: tuple[str, ...] = ()  # further arguments of the engine, verbatim
-    # variables for the model's own chat template
+    path: str
+    args: tuple[str, ...] = ()
     template_kwargs: Mapping[str, Any] = field(default_factory=dict)
-    reasoning_end: str = (
-        ""  # the text that ends the model's reasoning, see answers.split_reasoning
-    )
-    # the LoRA adapter to ask for, which args must load; empty for the model itself
+    reasoning_end: str = ""
     adapter: str = ""
     engine: str = "vllm"
-    # the command to start in place of the engine's own; empty for the engine's own
     program: tuple[str, ...] = ()
-    # makes the folder path before an engine needs it; None if it is there
     conversion: Conversion | None = None
 
     @property
@@ -93,7 +98,8 @@ def parse_candidate(name: str, extras: Extras = Extras()) -> CandidateModel:
         if name == "replay:":
             raise ModelError(f"--candidate {name}: no file is named; write replay:FILE")
         path = expanded(name.removeprefix("replay:"))
-        if why := why_no_file(path):
+        why = why_no_file(path)
+        if why:
             raise ModelError(f"--candidate {_shown(name)}: {why}")
         return Replay(name, path, extras.reasoning_end)
     if name in (*RULE_JUDGES, demo.BUNDLED):
@@ -113,33 +119,45 @@ def parse_judge(name: str, extras: Extras = Extras()) -> JudgeModel:
     return _model(name, extras, "--judge")
 
 
+_ADDRESS = re.compile(r"(?:\w+://)?([\w.-]+(?::\d+)?/v1(?:#.*)?|[\w.-]+:\d+)")
+"""What looks like the address of a server, without http:// before it."""
+
+
 def _model(name: str, extras: Extras, option: str) -> Served | Attached:
     if name.startswith(("http://", "https://")):
         return _attached(name, extras, option)
-    found = _served(name, name, extras, option)
-    if found is not None:
-        return found
+    model = _served(name, name, extras, option)
+    if model is not None:
+        return model
     base, _, adapter = name.rpartition("@")
-    found = _served(name, base, extras, option) if base else None
-    if found is None or not adapter:
-        judges = (*RULE_JUDGES, demo.BUNDLED) if option == "--judge" else ()
-        others = "bundled, keyword or labels" if judges else "or replay:FILE"
-        hint = either(near(name, judges, 0.7))
-        if address := re.fullmatch(
-            r"(?:\w+://)?([\w.-]+(?::\d+)?/v1(?:#.*)?|[\w.-]+:\d+)", name
-        ):
-            hint = f"for a server, write http://{address[1]}{'/v1' * ('/v1' not in name)}; else "
-        raise ModelError(
-            f"{option} {_shown(name)}: no such folder; {hint}name a "
-            f"folder, a Hugging Face id (ORG/MODEL), a URL (http://HOST/v1#MODEL), demo:NAME, "
-            + others
-        )
+    if base and adapter:
+        model = _served(name, base, extras, option)
+    if model is None:
+        raise _no_such_model(name, option)
     if "--lora-modules" not in extras.args:
         raise ModelError(
             f"{option} {_shown(name)}: name the adapter's folder with "
             f'{option}-args "--enable-lora --lora-modules {_shown(adapter)}=FOLDER"'
         )
-    return replace(found, adapter=adapter)
+    return replace(model, adapter=adapter)
+
+
+def _no_such_model(name: str, option: str) -> ModelError:
+    judges: tuple[str, ...] = ()
+    others = "or replay:FILE"
+    if option == "--judge":
+        judges = (*RULE_JUDGES, demo.BUNDLED)
+        others = "bundled, keyword or labels"
+    hint = either(near(name, judges, 0.7))
+    address = _ADDRESS.fullmatch(name)
+    if address:
+        end = "" if "/v1" in name else "/v1"
+        hint = f"for a server, write http://{address[1]}{end}; else "
+    return ModelError(
+        f"{option} {_shown(name)}: no such folder; {hint}name a "
+        f"folder, a Hugging Face id (ORG/MODEL), a URL (http://HOST/v1#MODEL), demo:NAME, "
+        f"{others}"
+    )
 
 
 def _served(name: str, base: str, extras: Extras, option: str) -> Served | None:
@@ -214,8 +232,8 @@ def _attached(name: str, extras: Extras, option: str) -> Attached:
 
 def _shown(name: str) -> str:
     """A name for messages, without what may be a key: a URL's password, and all after a ``?``."""
-    place, asks, _ = without_credentials(name).partition("?")
-    return f"{place}?[...]" if asks else place
+    place, mark, _ = without_credentials(name).partition("?")
+    return f"{place}?[...]" if mark else place
 
 
 def expanded(name: str) -> Path:

@@ -51,40 +51,46 @@ def special_tokens(model: Model) -> SpecialTokens:
     if not isinstance(model, Served):
         return FAMILIES
     options = _options(model)
-    adapters = (arg.partition("=")[2] for arg in model.args if not arg.startswith("-"))
-    others = (options.get("--tokenizer"), options.get("--chat-template"), *adapters)
-    places = (model.path, *filter(None, others))
+    places = [model.path]
+    for name in ("--tokenizer", "--chat-template"):
+        if options.get(name):
+            places.append(options[name])
+    for argument in model.args:
+        # An adapter: NAME=FOLDER.
+        _, is_pair, folder = argument.partition("=")
+        if is_pair and folder and not argument.startswith("-"):
+            places.append(folder)
     cache = options.get("--download-dir")
     revision = options.get("--tokenizer-revision") or options.get("--revision")
-    found, after = frozenset[str](), 0.0
+    tokens, next_look = frozenset[str](), 0.0
 
     def of_files() -> frozenset[str]:
-        nonlocal found, after
-        if not found and time.monotonic() >= after:
-            files = (
-                file for place in places for file in _files(place, cache, revision)
-            )
-            found = frozenset[str]().union(*map(_of_file, files))
-            after = time.monotonic() + RETRY
-        return found
+        nonlocal tokens, next_look
+        if not tokens and time.monotonic() >= next_look:
+            declared: set[str] = set()
+            for place in places:
+                for file in _files(place, cache, revision):
+                    declared |= _of_file(file)
+            tokens = frozenset(declared)
+            next_look = time.monotonic() + RETRY
+        return tokens
 
     return SpecialTokens(of_files)
 
 
 def _files(place: str, cache: str | None, revision: str | None) -> Iterator[Path]:
     """The files of a folder or a Hugging Face id, or the file itself."""
-    with suppress(
-        OSError, RuntimeError, ValueError
-    ):  # no name of a file: a template, perhaps
+    # A template in place of a path may be no name of a file.
+    with suppress(OSError, RuntimeError, ValueError):
         path = Path(place).expanduser()
         if path.is_file():
             yield path
-        elif path.is_dir():
-            yield from filter(Path.is_file, (path / name for name in _NAMES))
-        else:
-            yield from filter(
-                None, (_cached(place, name, cache, revision) for name in _NAMES)
-            )
+            return
+        is_folder = path.is_dir()
+        for name in _NAMES:
+            file = path / name if is_folder else _cached(place, name, cache, revision)
+            if file is not None and file.is_file():
+                yield file
 
 
 @cache
@@ -109,18 +115,26 @@ def _of_json(content: Any) -> Iterator[str]:
         return
     entries = [value for key, value in content.items() if key.endswith("_token")]
     for key in ("added_tokens", "special_tokens", "additional_special_tokens"):
-        entries += content[key] if isinstance(content.get(key), list) else []
-    decoder = content.get("added_tokens_decoder")
-    entries += decoder.values() if isinstance(decoder, dict) else []
+        if isinstance(content.get(key), list):
+            entries += content[key]
+    if isinstance(content.get("added_tokens_decoder"), dict):
+        entries += content["added_tokens_decoder"].values()
     for entry in entries:
-        is_object = isinstance(entry, Mapping)
-        token = entry.get("content", entry.get("token_str")) if is_object else entry
+        token = entry
+        if isinstance(entry, Mapping):
+            token = entry.get("content", entry.get("token_str"))
         if isinstance(token, str):
             yield token
+
     templates = content.get("chat_template")
-    for one in templates if isinstance(templates, list) else [templates]:
-        source = one.get("template") if isinstance(one, Mapping) else one
-        yield from _of_template(source) if isinstance(source, str) else ()
+    if not isinstance(templates, list):
+        templates = [templates]
+    for template in templates:
+        source = template
+        if isinstance(template, Mapping):
+            source = template.get("template")
+        if isinstance(source, str):
+            yield from _of_template(source)
 
 
 def _of_template(source: str) -> Iterator[str]:

@@ -36,16 +36,20 @@ def _size(folder: Path) -> int:
     for index in folder.glob("*.safetensors.index.json"):
         with suppress(OSError, ValueError, LookupError, TypeError):
             return int(json.loads(index.read_bytes())["metadata"]["total_size"])
-    return _of_one_format(
-        {p.name: p.stat().st_size for p in folder.iterdir() if p.is_file()}
-    )
+    sizes = {}
+    for file in folder.iterdir():
+        if file.is_file():
+            sizes[file.name] = file.stat().st_size
+    return _of_one_format(sizes)
 
 
 def _of_one_format(sizes: Mapping[str, int]) -> int:
-    found = (
-        [sizes[name] for name in fnmatch.filter(sizes, pattern)] for pattern in _WEIGHTS
-    )
-    return sum(next(filter(None, found), []))
+    """Bytes of the weight files in the best of the formats that there are."""
+    for pattern in _WEIGHTS:
+        names = fnmatch.filter(sizes, pattern)
+        if names:
+            return sum(sizes[name] for name in names)
+    return 0
 
 
 @cache
@@ -61,7 +65,8 @@ def _on_hub(model: str, revision: str | None) -> int:
         )
     except Exception:  # its HTTP library has its own; the engine itself reports it best
         return 0
-    files = {file.rfilename: file.size or 0 for file in info.siblings or []}
-    return _of_one_format(
-        {name: size for name, size in files.items() if "/" not in name}
-    )
+    sizes = {}
+    for file in info.siblings or []:
+        if "/" not in file.rfilename:
+            sizes[file.rfilename] = file.size or 0
+    return _of_one_format(sizes)

@@ -73,11 +73,9 @@ def _choice(choice: Mapping[str, Any], reasoning_end: str, total: int) -> Comple
 
 def packed(ids: Sequence[int]) -> str:
     """Numbers of tokens as text, about three characters each; empty for none."""
-    return (
-        base64.b64encode(zlib.compress(array("I", ids).tobytes(), 1)).decode()
-        if ids
-        else ""
-    )
+    if not ids:
+        return ""
+    return base64.b64encode(zlib.compress(array("I", ids).tobytes(), 1)).decode()
 
 
 def unpacked(text: str) -> list[int]:
@@ -87,21 +85,21 @@ def unpacked(text: str) -> list[int]:
 def read_scores(response: Any, ids: Sequence[int]) -> list[dict[str, Any]]:
     """The log-probability and text of each of the last tokens of a prompt, which have these ids."""
     listed = response["choices"][0]["prompt_logprobs"][-len(ids) :]
-    each = [shown[str(number)] for shown, number in zip(listed, ids, strict=True)]
-    return [
-        {"logprob": one["logprob"], "token": one.get("decoded_token") or ""}
-        for one in each
-    ]
+    scores = []
+    for shown, number in zip(listed, ids, strict=True):
+        token = shown[str(number)]
+        text = token.get("decoded_token") or ""
+        scores.append({"logprob": token["logprob"], "token": text})
+    return scores
+
+
+STOPPED = ("stop", "eos_token", "stop_sequence", "end_turn")
+"""Words for an answer that ended by itself: OpenAI's, TGI's, and Anthropic's."""
 
 
 def read_reason(given: Any) -> str:
     """Why an answer ended; short enough to be shown."""
-    if given in (
-        "stop",
-        "eos_token",
-        "stop_sequence",
-        "end_turn",
-    ):  # TGI's words, and Anthropic's
+    if given in STOPPED:
         return "stop"  # one text for nearly all answers
     text = given if isinstance(given, str) or given is None else type(given).__name__
     return storable(str(text)[:_LONGEST_REASON])

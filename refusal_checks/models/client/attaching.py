@@ -9,7 +9,7 @@ from itertools import islice
 from typing import Any
 
 from refusal_checks.core.errors import EndpointError, ModelError
-from refusal_checks.core.sampling import JudgeSampling, Sampling
+from refusal_checks.core.sampling import JudgeSampling, Sampling, SamplingBase
 from refusal_checks.core.settings import Limits, RequestPace
 from refusal_checks.core.text import clean, storable
 from refusal_checks.models.client.classify import Classifier
@@ -49,54 +49,81 @@ class Attaching:
     _probed: dict[tuple[str, ...], Client] = field(default_factory=dict)
 
     def connect(self, model: Attached, option: str, number: int) -> Client:
-        key, limits = api_key(option, number), self.limits
+        """A client for a model on a server that answers.
+
+        Raises ModelError if the server has no such model, or does not take what is asked of it.
+        """
+        key = api_key(option, number)
         contexts = list_contexts(model.url, key, option)
         name = choose(model.url, model.model, contexts, option)
-        most, pace = (
-            limits.max_reply_mib * 2**20,
-            self.paces.get(option.lstrip("-"), RequestPace()),
-        )
-        access = Access(key, limits.request_timeout, pace, most, limits.outage_timeout)
-        client = Client(model.url, name, extras=model, access=access)
-        known = (
-            model.url,
-            name,
+        access = Access(
             key,
-            option,
-            json.dumps(model.template_kwargs, default=str),
+            self.limits.request_timeout,
+            self.paces.get(option.lstrip("-"), RequestPace()),
+            self.limits.max_reply_mib * 2**20,
+            self.limits.outage_timeout,
         )
-        if known not in self._probed:
-            brief = replace(access, timeout=min(access.timeout, PROBE_TIMEOUT))
-            sampling = self.sampling if option == "--candidate" else self.judge_sampling
-            probed = Client(model.url, name, extras=model, access=brief)
-            try:
-                probed.capabilities = asyncio.run(
-                    probe(probed, RequestParams.of(sampling))
-                )
-            except EndpointError as fault:
-                probed.classifies = option == "--judge" and asyncio.run(
-                    _classifies(probed)
-                )
-                if not probed.classifies:
-                    role, kwargs = option.lstrip("-"), ""
-                    if model.template_kwargs:
-                        kwargs = f" (with {role}.template_variables)"
-                    hint = "; does its URL end in /v1?"
-                    if model.url.endswith("/v1"):
-                        hint = "; name a model for chat completions"
-                    why = f"the server gives no chat completion{kwargs}: {fault}{hint}"
-                    if fault.status in (401, 403):
-                        why = f"{_wants_key(option)}: {fault}"
-                    elif contexts and name not in contexts:
-                        why = f"the server has no such model; it has: {_some(contexts)} ({fault})"
-                    raise ModelError(f"{option} {model.url}#{name}: {why}") from None
-            self._probed[known] = probed
-        probed = self._probed[known]
-        client.classifies, client.capabilities = probed.classifies, probed.capabilities
+
+        template = json.dumps(model.template_kwargs, default=str)
+        identity = (model.url, name, key, option, template)
+        if identity not in self._probed:
+            short = replace(access, timeout=min(access.timeout, PROBE_TIMEOUT))
+            probed = Client(model.url, name, extras=model, access=short)
+            self._probe(probed, model, option, contexts)
+            self._probed[identity] = probed
+        probed = self._probed[identity]
+
+        client = Client(model.url, name, extras=model, access=access)
+        client.classifies = probed.classifies
+        client.capabilities = probed.capabilities
         client.answered = probed.answered
         client.is_listed = not contexts or name in contexts
         client.context = contexts.get(name)
         return client
+
+    def _probe(
+        self,
+        client: Client,
+        model: Attached,
+        option: str,
+        contexts: Mapping[str, int | None],
+    ) -> None:
+        """Find out what a server can do; ModelError if it gives neither answers nor labels."""
+        sampling: SamplingBase = self.judge_sampling
+        if option == "--candidate":
+            sampling = self.sampling
+        try:
+            params = RequestParams.of(sampling)
+            client.capabilities = asyncio.run(probe(client, params))
+        except EndpointError as fault:
+            if option == "--judge":
+                client.classifies = asyncio.run(_classifies(client))
+            if not client.classifies:
+                why = _why_no_chat(fault, client.model, model, option, contexts)
+                raise ModelError(
+                    f"{option} {model.url}#{client.model}: {why}"
+                ) from None
+
+
+def _why_no_chat(
+    fault: EndpointError,
+    name: str,
+    model: Attached,
+    option: str,
+    contexts: Mapping[str, int | None],
+) -> str:
+    """Why a server gives no chat completion, as far as its error and its list of models tell."""
+    if fault.status in (401, 403):
+        return f"{_wants_key(option)}: {fault}"
+    if contexts and name not in contexts:
+        return f"the server has no such model; it has: {_some(contexts)} ({fault})"
+    variables = ""
+    if model.template_kwargs:
+        variables = f" (with {option.lstrip('-')}.template_variables)"
+    hint = "does its URL end in /v1?"
+    if model.url.endswith("/v1"):
+        hint = "name a model for chat completions"
+    return f"the server gives no chat completion{variables}: {fault}; {hint}"
 
 
 async def _classifies(client: Client) -> bool:
@@ -115,12 +142,12 @@ def api_key(option: str, number: int) -> str:
     numbered = shared.replace("_API_KEY", f"_{number}_API_KEY")
     for name in (numbered, shared, "OPENAI_API_KEY"):
         # A key that was read from a file often ends in a line feed.
-        if key := os.environ.get(name, "").strip():
-            if not key.isprintable():
-                raise ModelError(
-                    f"{option}: the key in {name} has unprintable characters"
-                )
-            return key
+        key = os.environ.get(name, "").strip()
+        if not key:
+            continue
+        if not key.isprintable():
+            raise ModelError(f"{option}: the key in {name} has unprintable characters")
+        return key
     return ""
 
 
@@ -132,14 +159,13 @@ def list_contexts(url: str, api_key: str, option: str) -> dict[str, int | None]:
             return await server.request("GET", "/models")
 
     try:
-        listed = {
-            model["id"]: listed_context(model) for model in asyncio.run(fetch())["data"]
-        }
-        if not all(
-            isinstance(name, str) and 0 < len(name) <= LONGEST_NAME for name in listed
-        ):
-            raise ValueError("no name of a model")
-        return {storable(name): context for name, context in listed.items()}
+        contexts = {}
+        for model in asyncio.run(fetch())["data"]:
+            name = model["id"]
+            if not isinstance(name, str) or not 0 < len(name) <= LONGEST_NAME:
+                raise ValueError("no name of a model")
+            contexts[storable(name)] = listed_context(model)
+        return contexts
     except MALFORMED:
         return {}
     except EndpointError as fault:
@@ -157,8 +183,10 @@ def list_contexts(url: str, api_key: str, option: str) -> dict[str, int | None]:
 
 def listed_context(model: Mapping[str, Any]) -> int | None:
     """The context that a server's list gives for a model; None if it gives none."""
-    meta = model.get("meta")
-    for place in (model, meta if isinstance(meta, Mapping) else {}):
+    places = [model]
+    if isinstance(model.get("meta"), Mapping):
+        places.append(model["meta"])
+    for place in places:
         for name in _LISTED:
             value = place.get(name)
             if type(value) is int and value >= LEAST:
@@ -168,16 +196,21 @@ def listed_context(model: Mapping[str, Any]) -> int | None:
 
 def choose(url: str, model: str, listed: Collection[str], option: str) -> str:
     """The name of the model to ask for: the wanted one, else the only one that is listed."""
-    if model or len(listed) == 1:
-        return model or next(iter(listed))
-    none = "because the server lists none; does the URL end in /v1?"
-    hint = f"one of: {_some(listed)}" if listed else none
+    if model:
+        return model
+    if len(listed) == 1:
+        return next(iter(listed))
+    hint = "because the server lists none; does the URL end in /v1?"
+    if listed:
+        hint = f"one of: {_some(listed)}"
     raise ModelError(f"{option} {url}: add #MODEL, {hint}")
 
 
 def _some(names: Collection[str]) -> str:
-    more = f" and {len(names) - LISTED} more" if len(names) > LISTED else ""
-    return ", ".join(clean(name, LONGEST_NAME) for name in islice(names, LISTED)) + more
+    shown = ", ".join(clean(name, LONGEST_NAME) for name in islice(names, LISTED))
+    if len(names) <= LISTED:
+        return shown
+    return f"{shown} and {len(names) - LISTED} more"
 
 
 def _wants_key(option: str) -> str:

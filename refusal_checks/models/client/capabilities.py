@@ -1,7 +1,8 @@
 """What a server can do, and what a missing capability means for a run."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, fields
+from dataclasses import field as dataclass_field
 from enum import StrEnum
 from typing import Any
 
@@ -35,23 +36,25 @@ class Capabilities:
     scoring: Support = Support.YES
     first_tokens: Support = Support.YES
     max_tokens: Support = Support.YES
-    refused: frozenset[str] = field(default=frozenset(), kw_only=True)
+    refused: frozenset[str] = dataclass_field(default=frozenset(), kw_only=True)
 
     @property
     def left_out(self) -> frozenset[str]:
         """Fields of a request that are not sent."""
-        useless = {
-            "n": self.n is not Support.YES,
-            "logprobs": self.logprobs is not Support.YES,
-            "response_format": self.structured_outputs is not Support.YES,
-            # One that does not reproduce an answer is still sent: it makes several requests for the
-            # same prompt different, so that no cache answers them alike.
-            "seed": self.seed is Support.REFUSED,
-            "top_k": self.top_k is Support.REFUSED,
-        }
-        return self.refused.union(
-            name for name, is_useless in useless.items() if is_useless
-        )
+        left_out = set(self.refused)
+        if self.n is not Support.YES:
+            left_out.add("n")
+        if self.logprobs is not Support.YES:
+            left_out.add("logprobs")
+        if self.structured_outputs is not Support.YES:
+            left_out.add("response_format")
+        # A seed that does not reproduce an answer is still sent: it makes several requests for the
+        # same prompt different, so that no cache answers them alike.
+        if self.seed is Support.REFUSED:
+            left_out.add("seed")
+        if self.top_k is Support.REFUSED:
+            left_out.add("top_k")
+        return frozenset(left_out)
 
     def adapted(self, request: Mapping[str, Any]) -> dict[str, Any]:
         """The fields of a request that this server takes, under the names that it takes."""
@@ -64,8 +67,11 @@ class Capabilities:
         return fields
 
     def applied(self, settings: Mapping[str, Any]) -> dict[str, Any]:
-        """Sampling settings as answers are drawn with them, for keys."""
-        return {n: OWN if n in self.refused else value for n, value in settings.items()}
+        """Sampling settings as answers are sampled with them, for keys."""
+        applied = dict(settings)
+        for name in self.refused & applied.keys():
+            applied[name] = OWN
+        return applied
 
     def missing(self, *names: str) -> Mapping[str, str]:
         """The consequence of each capability among these that is missing."""
@@ -77,7 +83,7 @@ class Capabilities:
 
     def as_words(self) -> dict[str, str]:
         """The capabilities that figures depend on, for manifests; the rare ones if missing."""
-        words = {one.name: str(getattr(self, one.name)) for one in fields(self)}
+        words = {field.name: str(getattr(self, field.name)) for field in fields(self)}
         del words["scoring"], words["first_tokens"], words["refused"]
         for name in ("prefill", "max_tokens"):
             if words[name] == Support.YES:

@@ -32,11 +32,9 @@ class Classified:
             return self.probabilities[known.index(label)]
         if self.label == label:
             return max(self.probabilities)
-        return (
-            1 - max(self.probabilities)
-            if self.label and len(self.probabilities) == 2
-            else None
-        )
+        if self.label and len(self.probabilities) == 2:
+            return 1 - max(self.probabilities)
+        return None
 
 
 class Classifier:
@@ -65,41 +63,43 @@ class Classifier:
         await asyncio.sleep(0)  # so that what is asked in the same step goes along
         while self._waiting:
             batch, self._waiting = self._waiting[:MOST], self._waiting[MOST:]
-            found = await self._ask([text for text, _ in batch])
-            for (_, future), each in zip(batch, found, strict=True):
+            results = await self._ask([text for text, _ in batch])
+            for (_, future), result in zip(batch, results, strict=True):
                 if future.done():  # its asker has been cancelled
                     continue
-                if isinstance(each, Exception):
-                    future.set_exception(each)
+                if isinstance(result, Exception):
+                    future.set_exception(result)
                 else:
-                    future.set_result(each)
+                    future.set_result(result)
 
     async def _ask(self, texts: Sequence[str]) -> Sequence[Classified | Exception]:
         try:
             read = partial(_read, count=len(texts))
             return await self._client.post(CLASSIFY, {"input": texts}, read)
         except Exception as fault:
-            is_of_one = isinstance(fault, EndpointError) and not isinstance(
-                fault, TransientError
-            )
-            if is_of_one and len(texts) > 1:  # the others are not to fail with it
-                return [each for text in texts for each in await self._ask([text])]
-            return [fault] * len(texts)
+            is_refusal = isinstance(fault, EndpointError)
+            may_pass = isinstance(fault, TransientError)
+            if not is_refusal or may_pass or len(texts) == 1:
+                return [fault] * len(texts)
+        # One of the texts is at fault; the others are not to fail with it.
+        results: list[Classified | Exception] = []
+        for text in texts:
+            results += await self._ask([text])
+        return results
 
 
 def _read(response: Any, count: int) -> list[Classified]:
     items = sorted(response["data"], key=lambda item: int(item["index"]))
     if [item["index"] for item in items] != list(range(count)):
         raise ValueError(f"{len(items)} classifications of {count} texts")
-    found = []
+    results = []
     for item in items:
         probabilities = tuple(float(value) for value in item["probs"])
-        if len(probabilities) < 2 or not all(
-            0 <= value <= 1 for value in probabilities
-        ):
+        are_shares = all(0 <= value <= 1 for value in probabilities)
+        if len(probabilities) < 2 or not are_shares:
             raise ValueError("no probabilities of two labels or more")
         label = item.get("label")
-        found.append(
-            Classified(label if isinstance(label, str) else None, probabilities)
-        )
-    return found
+        if not isinstance(label, str):
+            label = None
+        results.append(Classified(label, probabilities))
+    return results

@@ -69,24 +69,27 @@ MOST_NAMES = 5
 
 @dataclass(frozen=True)
 class RequestParams:
-    """How ``n`` answers to one request are drawn."""
+    """How ``n`` answers to one request are sampled.
+
+    Attributes:
+        top_k: 0 for no limit; always sent, because a server may have another default.
+        seed: of the first answer; vLLM gives answer i the seed plus i.
+        schema: JSON schema that the answer must follow, if any.
+        is_continued: True to go on with the last message.
+        further: settings that a run was given besides, by their names in requests.
+    """
 
     n: int = 1
     temperature: float = 1.0
     top_p: float = 1.0
-    top_k: int = (
-        0  # 0 for no limit; always sent, because a server may have another default
-    )
+    top_k: int = 0
     max_tokens: int = 512
-    seed: int = 0  # of the first answer; vLLM gives answer i the seed plus i
+    seed: int = 0
     logprobs: bool = False
     return_token_ids: bool = False
-    schema: Mapping[str, Any] | None = (
-        None  # JSON schema that the answer must follow, if any
-    )
+    schema: Mapping[str, Any] | None = None
     stop: tuple[str, ...] = ()
-    is_continued: bool = False  # True to go on with the last message
-    # settings that a run was given besides, by their names in requests
+    is_continued: bool = False
     further: Mapping[str, Any] = dataclasses.field(default_factory=dict)
 
     @classmethod
@@ -96,11 +99,11 @@ class RequestParams:
         A setting without a field here is left out of requests while it has its default, because not
         every server knows it.
         """
-        known = {each.name for each in dataclasses.fields(cls)}
+        names = {field.name for field in dataclasses.fields(cls)}
         own: dict[str, Any] = {}
         further: dict[str, Any] = {}
         for name, value in sampling.sent.items():
-            if name in known:
+            if name in names:
                 own[name] = value
             elif value != type(sampling).model_fields[name].default:
                 further[name] = value
@@ -108,30 +111,41 @@ class RequestParams:
 
     @property
     def settings(self) -> dict[str, Any]:
-        """How answers are drawn, as fields of a request; some servers refuse some of these."""
-        stop = {"stop": list(self.stop)} if self.stop else {}
-        return {
+        """How answers are sampled, as fields of a request; some servers refuse some of these."""
+        settings: dict[str, Any] = {
             "temperature": self.temperature,
             "top_p": self.top_p,
-            **stop,
-            **self.further,
         }
+        if self.stop:
+            settings["stop"] = list(self.stop)
+        return settings | dict(self.further)
 
     @cached_property
     def body(self) -> dict[str, Any]:
         """These parameters as fields of a request; what is None, False or empty is left out."""
-        named = {**vars(self), **self.further, "further": None}
-        sent = {
-            n: v for n, v in named.items() if v not in (None, ()) and v is not False
+        body: dict[str, Any] = {
+            "n": self.n,
+            "temperature": self.temperature,
+            "top_p": self.top_p,
+            "top_k": self.top_k,
+            "max_tokens": self.max_tokens,
+            "seed": self.seed,
         }
+        if self.logprobs:
+            body["logprobs"] = True
+        if self.return_token_ids:
+            body["return_token_ids"] = True
+        for name, value in self.further.items():
+            if value not in (None, ()) and value is not False:
+                body[name] = value
         if self.stop:
-            sent["stop"] = list(self.stop)
-        if sent.pop("is_continued", False):
-            sent |= CONTINUED
+            body["stop"] = list(self.stop)
+        if self.is_continued:
+            body |= CONTINUED
         if self.schema is not None:
-            form = {"name": "verdict", "strict": True, "schema": sent.pop("schema")}
-            sent["response_format"] = {"type": "json_schema", "json_schema": form}
-        return sent
+            form = {"name": "verdict", "strict": True, "schema": self.schema}
+            body["response_format"] = {"type": "json_schema", "json_schema": form}
+        return body
 
 
 class Client:
@@ -142,6 +156,8 @@ class Client:
     Attributes:
         capabilities: of the server; what it cannot take is left out. A caller updates them.
         context: most tokens of prompt and answer together, or of an answer alone, as far as known.
+        answered: some of the models that the server says have answered.
+        classifies: True for a sequence classifier, which gives labels and no text.
     """
 
     def __init__(
@@ -159,13 +175,13 @@ class Client:
         self.capabilities = capabilities
         self.usage = Usage()
         self.is_listed = True
-        self.answered: set[str] = (
-            set()
-        )  # some of the models that the server says have answered
-        self.classifies = False  # a sequence classifier gives labels and no text
+        self.answered: set[str] = set()
+        self.classifies = False
         self.context: int | None = None
-        kwargs = dict(extras.template_kwargs)
-        self._extra = {"chat_template_kwargs": kwargs} if kwargs else {}
+        self._template: dict[str, Any] = {}
+        if extras.template_kwargs:
+            kwargs = dict(extras.template_kwargs)
+            self._template = {"chat_template_kwargs": kwargs}
         self._reasoning_end = extras.reasoning_end
         own = HttpTransport(url, access)
         self._own = None if transport else own
@@ -181,12 +197,13 @@ class Client:
             rest = name.rpartition("/")[2].casefold().removeprefix(own)
             if not re.fullmatch(r"([-:](\d[\d.-]*|latest)|@[\w.-]+)?", rest):
                 return {ANSWERS_AS: name}
-        return {} if self.is_listed else {LISTED: "no"}
+        if not self.is_listed:
+            return {LISTED: "no"}
+        return {}
 
     async def __aenter__(self) -> Self:
-        self._lock = (
-            asyncio.Lock()
-        )  # a lock belongs to one event loop, a client may see several
+        # A lock belongs to one event loop, and a client may see several.
+        self._lock = asyncio.Lock()
         if self._own:
             await self._own.__aenter__()
         return self
@@ -199,44 +216,57 @@ class Client:
         self, messages: Sequence[Message], options: RequestParams
     ) -> tuple[Completion, ...]:
         """Ask for ``options.n`` answers to a conversation, bounded by what the context leaves."""
-        asked = options.max_tokens
-        limit = min(asked, self.context or asked)
+        requested = options.max_tokens
+        limit = min(requested, self.context or requested)
         # What begins an answer is in place of its reasoning.
-        end = "" if options.is_continued else self._reasoning_end
+        reasoning_end = "" if options.is_continued else self._reasoning_end
 
         def read(response: Any) -> tuple[Completion, ...]:
-            return tuple(
-                replace(choice, room=choice.tokens)
-                if choice.finish_reason == "length"
-                and fills(choice, tokens(response)[0], limit, asked, self.context)
-                else choice
-                for choice in read_choices(response, options.n, end)
-            )
+            prompt = tokens(response)[0]
+            choices = []
+            for choice in read_choices(response, options.n, reasoning_end):
+                if fills(choice, prompt, limit, requested, self.context):
+                    choice = replace(choice, room=choice.tokens)
+                choices.append(choice)
+            return tuple(choices)
 
         while True:
             try:
-                choices = await self.ask(
-                    messages, options.body | {"max_tokens": limit}, read
-                )
+                body = options.body | {"max_tokens": limit}
+                choices = await self.ask(messages, body, read)
                 break
             except PromptTooLongError as fault:
-                said, refused = str(fault), limit
-                if not (limit := next_limit(said, refused) or 0):
-                    raise
-                if (most := most_allowed(said)) and most < refused:
-                    self.context = most
-        # Some servers take a prompt that nearly fills the context.
-        left = min((choice.room for choice in choices if choice.room), default=asked)
-        if left < min(asked, LEAST):
+                limit = self._smaller_limit(fault, limit)
+        self._require_room(choices, requested)
+        return choices
+
+    def _smaller_limit(self, fault: PromptTooLongError, refused: int) -> int:
+        """The limit to ask for after a refusal, which may tell the context; else raises it."""
+        words = str(fault)
+        limit = next_limit(words, refused)
+        if limit is None:
+            raise fault
+        most = most_allowed(words)
+        if most and most < refused:
+            self.context = most
+        return limit
+
+    def _require_room(self, choices: Sequence[Completion], requested: int) -> None:
+        """Refuse a few tokens that were left.
+
+        Some servers take a prompt that nearly fills the context.
+        """
+        rooms = [choice.room for choice in choices if choice.room]
+        left = min(rooms, default=requested)
+        if left < min(requested, LEAST):
             raise PromptTooLongError(
                 f"{self.url}: the prompt leaves {left} tokens of the context"
             )
-        return choices
 
     async def score_logprobs(
         self,
         messages: Sequence[Message],
-        given: Sequence[Completion],
+        answers: Sequence[Completion],
         *,
         is_continued: bool,
     ) -> list[float | None]:
@@ -248,21 +278,23 @@ class Client:
         brief = RequestParams(
             max_tokens=1, return_token_ids=True, is_continued=is_continued
         )
-        prompt = await self.ask(
-            messages,
-            brief.body,
-            lambda response: [int(n) for n in response["prompt_token_ids"]],
-        )
 
-        async def read(answer: Completion) -> float | None:
-            ids = unpacked(answer.token_ids)[: -1 if answer.room else None]
+        def prompt_ids(response: Any) -> list[int]:
+            return [int(number) for number in response["prompt_token_ids"]]
+
+        prompt = await self.ask(messages, brief.body, prompt_ids)
+
+        async def score(answer: Completion) -> float | None:
+            ids = unpacked(answer.token_ids)
+            if answer.room:
+                ids = ids[:-1]
             fields = {"prompt": prompt + ids, "prompt_logprobs": 0, "max_tokens": 1}
             scores = await self.post(
-                COMPLETIONS, fields, lambda said: read_scores(said, ids)
+                COMPLETIONS, fields, lambda response: read_scores(response, ids)
             )
             return mean_logprob(scores, answer.text, answer.reasoning)
 
-        return await asyncio.gather(*map(read, given))
+        return await asyncio.gather(*map(score, answers))
 
     async def label_probabilities(
         self, messages: Sequence[Message], labels: Sequence[str]
@@ -294,7 +326,7 @@ class Client:
         return await self.ask(
             messages,
             label_fields(None),
-            lambda said: dict(read_first_tokens(said["choices"][0])),
+            lambda response: dict(read_first_tokens(response["choices"][0])),
         )
 
     async def ask(
@@ -311,7 +343,7 @@ class Client:
         turns = [{"role": turn.role, "content": turn.content} for turn in messages]
         if self.capabilities != ALL:
             fields = self.capabilities.adapted(fields)
-        body = {"messages": turns, **fields, **self._extra}
+        body = {"messages": turns, **fields, **self._template}
 
         def finished(response: Any) -> Read:
             require_finished(response)
@@ -339,11 +371,10 @@ class Client:
         except MALFORMED as fault:
             words = repr(fault)[:200]
             with suppress(*MALFORMED):  # the answer may tell of an error
-                words = (
-                    error_words(json.dumps(answer)) if answer.get("error") else words
-                )
-            said = f"{self.url}: malformed answer of the server: {words}"
-            raise TransientError(said) from fault
+                if answer.get("error"):
+                    words = error_words(json.dumps(answer))
+            problem = f"{self.url}: malformed answer of the server: {words}"
+            raise TransientError(problem) from fault
 
     def count(self, answer: Any) -> None:
         """Add an answer's tokens, and the model that the server says has answered."""
@@ -356,12 +387,17 @@ class Client:
         """Each label's token, asked for once; None if the server has no ``/tokenize``."""
         async with self._lock:
             if labels not in self._label_ids:
-                ids = {label: await self._token(label) for label in labels}
-                known = {
-                    label: number for label, number in ids.items() if number is not None
-                }
-                self._label_ids[labels] = known if known.keys() == ids.keys() else None
+                self._label_ids[labels] = await self._tokens(labels)
         return self._label_ids[labels]
+
+    async def _tokens(self, labels: tuple[str, ...]) -> Mapping[str, int] | None:
+        ids = {}
+        for label in labels:
+            number = await self._token(label)
+            if number is None:
+                return None
+            ids[label] = number
+        return ids
 
     async def _token(self, label: str) -> int | None:
         body = {"model": self.model, "prompt": label, "add_special_tokens": False}

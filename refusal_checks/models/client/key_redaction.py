@@ -12,18 +12,21 @@ if TYPE_CHECKING:
     pass
 
 
+_KEY_VARIABLE = re.compile(r"REFUSAL_CHECKS_.*API_KEY|OPENAI_API_KEY|HF_TOKEN")
+
+
 class Keys:
     """Takes the keys of the server and the environment out of what servers say and reports show."""
 
     def __init__(self, own: str = "") -> None:
-        named = re.compile(r"REFUSAL_CHECKS_.*API_KEY|OPENAI_API_KEY|HF_TOKEN")
-        theirs = (value for name, value in os.environ.items() if named.fullmatch(name))
-        keys = {key.strip() for key in (own, *theirs)}
+        keys = {own.strip()}
+        for name, value in os.environ.items():
+            if _KEY_VARIABLE.fullmatch(name):
+                keys.add(value.strip())
         self._in_errors = _pattern({key for key in keys if len(key) >= 4})
         # Short words that people give to servers without keys, such as EMPTY, may be in answers.
-        self._in_answers = _pattern(
-            {k for k in keys if len(k) >= 8 and not k.isalpha()}
-        )
+        unlikely = {key for key in keys if len(key) >= 8 and not key.isalpha()}
+        self._in_answers = _pattern(unlikely)
 
     def hidden(self, text: str, is_answer: bool = False) -> str:
         """The text with each key replaced, also where JSON spells it with escapes."""
@@ -42,10 +45,12 @@ class Keys:
 
 
 def _pattern(keys: set[str]) -> re.Pattern[str] | None:
-    spelled = {
-        form
-        for key in keys
-        for form in (key, quote(key, safe=""), json.dumps(key)[1:-1])
-    }
-    forms = sorted(spelled, key=len, reverse=True)
-    return re.compile("|".join(map(re.escape, forms)), re.IGNORECASE) if forms else None
+    """A pattern of all keys, also as URLs and JSON spell them; None without keys."""
+    spellings = set(keys)
+    for key in keys:
+        spellings.add(quote(key, safe=""))
+        spellings.add(json.dumps(key)[1:-1])
+    if not spellings:
+        return None
+    longest_first = sorted(spellings, key=len, reverse=True)
+    return re.compile("|".join(map(re.escape, longest_first)), re.IGNORECASE)

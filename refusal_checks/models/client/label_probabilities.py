@@ -28,28 +28,37 @@ class LabelError(EndpointError):
 
 @dataclass(frozen=True)
 class LabelProbabilities:
-    """How probable each label is as the first token of an answer."""
+    """How probable each label is as the first token of an answer.
 
-    # by label, renormalised so that they sum to 1; uniform if the server showed none of the labels
+    Attributes:
+        probabilities: by label, renormalised so that they sum to 1; uniform if the server showed
+            none of the labels.
+        outside: probability of everything else, in [0, 1].
+        unseen: how much of outside may belong to the labels, in [0, outside]. It is 0 if the server
+            was asked for the labels. If it only gives its ``TOP`` most probable tokens, a label
+            that is not among them counts as 0; it can be as probable as the last of them.
+    """
+
     probabilities: Mapping[str, float]
-    outside: float  # probability of everything else, in [0, 1]
-    # how much of outside may belong to the labels, in [0, outside]. It is 0 if the server was asked
-    # for the labels. If it only gives its TOP most probable tokens, a label that is not among them
-    # counts as 0; it can be as probable as the last of them.
+    outside: float
     unseen: float = 0.0
 
 
 def label_fields(ids: Mapping[str, int] | None) -> dict[str, Any]:
     """The fields of a request for labels' probabilities; ``ids`` if the server takes tokens."""
     # Some servers apply sampling settings to the probabilities; these settings change nothing.
-    fields: dict[str, Any] = {"n": 1, "temperature": 1.0, "top_p": 1.0, "max_tokens": 1}
-    fields |= {"logprobs": True, "top_logprobs": TOP}
+    fields: dict[str, Any] = {
+        "n": 1,
+        "temperature": 1.0,
+        "top_p": 1.0,
+        "max_tokens": 1,
+        "logprobs": True,
+        "top_logprobs": TOP,
+    }
     if ids is not None:
-        tokens = {
-            "logprob_token_ids": list(ids.values()),
-            "return_tokens_as_token_ids": True,
-        }
-        fields |= {"top_k": 0, **tokens}
+        fields["top_k"] = 0
+        fields["logprob_token_ids"] = list(ids.values())
+        fields["return_tokens_as_token_ids"] = True
     return fields
 
 
@@ -59,46 +68,62 @@ def read_first_tokens(choice: Mapping[str, Any]) -> list[tuple[str, float]]:
     Raises LabelError if the server lists none.
     """
     tokens = (choice.get("logprobs") or {}).get("content") or []
-    listed = (tokens[0].get("top_logprobs") if tokens else None) or []
+    listed = tokens[0].get("top_logprobs") if tokens else None
     if not listed:
         raise LabelError(
             "the server returns no log-probabilities of the tokens it could choose"
         )
-    shown = [
-        (str(token["token"]), min(float(token["logprob"]), 0.0)) for token in listed
-    ]
-    if any(math.isnan(value) for _, value in shown):
-        raise ValueError("a log-probability is not a number")
-    return shown
+    first_tokens = []
+    for token in listed:
+        logprob = min(float(token["logprob"]), 0.0)
+        if math.isnan(logprob):
+            raise ValueError("a log-probability is not a number")
+        first_tokens.append((str(token["token"]), logprob))
+    return first_tokens
 
 
 def read_labels(
     choice: Mapping[str, Any], labels: Sequence[str], ids: Mapping[str, int] | None
 ) -> LabelProbabilities:
+    """The probabilities of labels in a server's choice; ``ids`` are those it was asked for."""
     shown = read_first_tokens(choice)
     by_label = {}
     for label in labels:
         # A server that knows the tokens may still show their text.
-        names = {mark + label for mark in _SPACES} | (
-            {f"token_id:{ids[label]}"} if ids else set()
-        )
+        names = {space + label for space in _SPACES}
+        if ids:
+            names.add(f"token_id:{ids[label]}")
         by_label[label] = [value for token, value in shown if token in names]
-    seen = [
-        value for values in by_label.values() for value in values if value > -math.inf
-    ]
-    # Relative to the largest, so that tiny probabilities keep their proportions.
-    weights = {
-        label: math.fsum(math.exp(value - max(seen)) for value in values)
-        if seen
-        else 1.0
-        for label, values in by_label.items()
-    }
+
+    logprobs = [value for values in by_label.values() for value in values]
+    logprobs = [value for value in logprobs if value > -math.inf]
+    outside = min(1.0, max(0.0, 1.0 - math.fsum(map(math.exp, logprobs))))
+    return LabelProbabilities(
+        _normalised(by_label, logprobs),
+        outside,
+        min(outside, _most_unseen(shown, by_label)),
+    )
+
+
+def _normalised(
+    by_label: Mapping[str, Sequence[float]], logprobs: Sequence[float]
+) -> dict[str, float]:
+    """The probability of each label among all; equal ones if no label was shown."""
+    weights = dict.fromkeys(by_label, 1.0)
+    if logprobs:
+        # Relative to the largest, so that tiny probabilities keep their proportions.
+        largest = max(logprobs)
+        for label, values in by_label.items():
+            weights[label] = math.fsum(math.exp(value - largest) for value in values)
     total = math.fsum(weights.values())
-    outside = min(1.0, max(0.0, 1.0 - math.fsum(map(math.exp, seen))))
+    return {label: weight / total for label, weight in weights.items()}
+
+
+def _most_unseen(
+    shown: Sequence[tuple[str, float]], by_label: Mapping[str, Sequence[float]]
+) -> float:
+    """The most that labels may have which are not among the tokens shown."""
     missing = sum(not values for values in by_label.values())
     rest = max(0.0, 1.0 - math.fsum(math.exp(value) for _, value in shown))
-    return LabelProbabilities(
-        {label: weight / total for label, weight in weights.items()},
-        outside,
-        min(outside, rest, missing * math.exp(min(value for _, value in shown))),
-    )
+    least_shown = min(value for _, value in shown)
+    return min(rest, missing * math.exp(least_shown))

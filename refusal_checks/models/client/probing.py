@@ -82,10 +82,8 @@ async def _settle(client: Client, options: RequestParams, fault: EndpointError) 
     renamed = replace(usual, max_tokens=Support.REFUSED)
     for capabilities, room in ((usual, 1), (usual, ROOM), (renamed, ROOM)):
         client.capabilities = capabilities
-        if (
-            await _support(client, {"max_tokens": room}, lambda choices: True)
-            is Support.YES
-        ):
+        support = await _support(client, {"max_tokens": room}, lambda choices: True)
+        if support is Support.YES:
             break
     else:
         raise fault
@@ -151,10 +149,11 @@ async def _tried(
 
 
 async def _scores(client: Client, options: RequestParams) -> Support:
-    """What a server does that is asked for log-probabilities afterwards.
+    """Probe whether the server can score finished answers.
 
-    They have to be those that it gives while it writes: some give these after temperature and
-    top_p (vLLM: ``--logprobs-mode``). A server that cannot be tested counts as one without.
+    The log-probabilities have to be those that it gives while it writes: some give these after
+    temperature and top_p (vLLM: ``--logprobs-mode``). A server that cannot be tested counts as one
+    without.
     """
     asked = replace(options, n=1, logprobs=True, return_token_ids=True)
     turns = (Message("user", QUESTION),)
@@ -190,10 +189,12 @@ async def _support(
 
 async def _ask(client: Client, fields: Mapping[str, Any]) -> Choices:
     def read(response: Any) -> Choices:
-        choices = [dict(choice) for choice in response["choices"]]
+        choices = []
+        for choice in response["choices"]:
+            choices.append({**choice, "text": written(choice["message"])})
         if not choices:
             raise LookupError("no choices")
-        return [{**choice, "text": written(choice["message"])} for choice in choices]
+        return choices
 
     return await client.ask((Message("user", QUESTION),), fields, read)
 
@@ -229,8 +230,8 @@ def try_prefill(client: Client) -> None:
             if continued is None:
                 return Support.REFUSED
             # One that refuses the message without the field takes it only to go on with it.
-            return (
-                Support.IGNORED if continued == await prompt_tokens({}) else Support.YES
-            )
+            if continued == await prompt_tokens({}):
+                return Support.IGNORED
+            return Support.YES
 
     client.capabilities = replace(client.capabilities, prefill=asyncio.run(support()))

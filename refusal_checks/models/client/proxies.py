@@ -24,18 +24,21 @@ def proxy(url: str) -> str | None:
     is_here = host in ("localhost", "::1") or host.startswith("127.")
     if not named or is_here or proxy_bypass(parts.netloc):
         return None
-    named = named if "://" in named else f"http://{named}"
-    try:
-        found = urlsplit(named)
-        is_proxy = (
-            found.scheme in ("http", "https") and found.hostname and found.port != 0
-        )
-    except ValueError:
-        is_proxy = False
-    if not is_proxy:
+    if "://" not in named:
+        named = f"http://{named}"
+    if not _is_proxy(named):
         raise ModelError(
             f"{parts.scheme.upper()}_PROXY: write http://HOST:PORT, or http://USER:PASSWORD@HOST:"
             "PORT, its characters quoted (%40 for @): its value, which may hold a password and is "
             "not shown, is not the URL of a proxy"
         )
     return named
+
+
+def _is_proxy(url: str) -> bool:
+    try:
+        parts = urlsplit(url)
+        is_http = parts.scheme in ("http", "https")
+        return is_http and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        return False

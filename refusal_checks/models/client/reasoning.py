@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping, Sequence
-from itertools import accumulate
 from typing import Any
 
 from refusal_checks.core.records import State
@@ -30,18 +29,24 @@ def split_reasoning(message: Mapping[str, Any], end: str = "") -> tuple[str, Sta
     text = written(message)
     if message.get("reasoning") or message.get("reasoning_content"):
         return text.lstrip(), "closed" if text.strip() else "unclosed"
-    if not end:
-        begun = (
-            close for opened, close in _REASONING if re.match(rf"\s*{opened}", text)
-        )
-        end = next(begun, "")
+    end = end or _usual_end(text)
     if not end:
         return text, ""
-    _, ended, answer = text.partition(end)
-    return (answer.lstrip(), "closed") if ended else ("", "unclosed")
+    _, marker, answer = text.partition(end)
+    if not marker:
+        return "", "unclosed"
+    return answer.lstrip(), "closed"
 
 
-_SAID = ("text", "output_text", "refusal")
+def _usual_end(text: str) -> str:
+    """What ends the reasoning with which a text begins; empty if it begins with none."""
+    for beginning, end in _REASONING:
+        if re.match(rf"\s*{beginning}", text):
+            return end
+    return ""
+
+
+_ANSWER_PARTS = ("text", "output_text", "refusal")
 """Kinds of a message's parts that are the answer; the others are reasoning, pictures and calls."""
 
 
@@ -49,10 +54,12 @@ def written(message: Mapping[str, Any]) -> str:
     """The text of a message; some servers give it in parts, or a refusal in another field."""
     content = message.get("content") or message.get("refusal") or ""
     if isinstance(content, list):
-        parts = (part for part in content if part.get("type") in _SAID)
-        content = "".join(
-            part["refusal" if part["type"] == "refusal" else "text"] for part in parts
-        )
+        texts = []
+        for part in content:
+            if part.get("type") in _ANSWER_PARTS:
+                is_refusal = part["type"] == "refusal"
+                texts.append(part["refusal" if is_refusal else "text"])
+        content = "".join(texts)
     if not isinstance(content, str):
         raise TypeError(f"the answer is not text: {type(content).__name__}")
     return content
@@ -65,7 +72,9 @@ def mean_logprob(
     values = answer_logprobs(tokens, text, reasoning)
     if not math.isfinite(sum(values)):
         raise ValueError(f"the sum of the log-probabilities is {sum(values)}")
-    return min(0.0, sum(values) / len(values)) if values else None
+    if not values:
+        return None
+    return min(0.0, sum(values) / len(values))
 
 
 def answer_logprobs(
@@ -79,15 +88,22 @@ def answer_logprobs(
     values = [float(token["logprob"]) for token in tokens]
     if not reasoning:
         return values
-    # A character may span two tokens.
-    pieces = [
-        bytes(known)
-        if isinstance(known := token.get("bytes"), list) and known
-        else str(token.get("token", "")).encode(errors="replace")
-        for token in tokens
-    ]
     answer = text.strip().encode(errors="replace")
+    pieces = [_bytes_of(token) for token in tokens]
     start = b"".join(pieces).rfind(answer) if answer else -1
-    ends = accumulate(map(len, pieces))
-    first = next((index for index, end in enumerate(ends) if end > start), len(values))
-    return values[first:] if start >= 0 else []
+    if start < 0:
+        return []
+    end = 0
+    for index, piece in enumerate(pieces):
+        end += len(piece)
+        if end > start:
+            return values[index:]
+    return []
+
+
+def _bytes_of(token: Mapping[str, Any]) -> bytes:
+    """The bytes of a token; a character may span two tokens."""
+    listed = token.get("bytes")
+    if isinstance(listed, list) and listed:
+        return bytes(listed)
+    return str(token.get("token", "")).encode(errors="replace")

@@ -13,17 +13,22 @@ from refusal_checks.core.errors import EndpointError
 
 Returned = TypeVar("Returned")
 
-WAIT_INITIAL = (
-    0.5  # least seconds before the second attempt; each further wait is twice as long
-)
-WAIT_MAX = 15.0  # most seconds between two attempts, unless the server asks for more
-WAIT_ASKED = 60.0  # most seconds to wait for a server's Retry-After
+WAIT_INITIAL = 0.5
+"""Least seconds before the second attempt; each further wait is twice as long."""
+
+WAIT_MAX = 15.0
+"""Most seconds between two attempts, unless the server asks for more."""
+
+WAIT_ASKED = 60.0
+"""Most seconds to wait for a server's Retry-After."""
 
 ATTEMPTS = 4
-ATTEMPTS_STALLED = (
-    2  # at a server that did not answer in time, which costs a whole time-out
-)
-ATTEMPTS_BUSY = 8  # at a server that accepts no more requests for now (429)
+
+ATTEMPTS_STALLED = 2
+"""At a server that did not answer in time, which costs a whole time-out."""
+
+ATTEMPTS_BUSY = 8
+"""At a server that accepts no more requests for now (429)."""
 
 _TOO_LONG = re.compile(
     r"context[ _](length|size|window)|max_new_tokens|max_model_len|"
@@ -58,11 +63,11 @@ def error_for(url: str, status: int, text: str, retry_after: str = "") -> Endpoi
     message = f"{url}: HTTP {status}: {error_words(text)}"
     if status in (400, 413, 422) and _TOO_LONG.search(text):
         return PromptTooLongError(message, status)
-    if status == 429 or (
-        status >= 500 and status != 501
-    ):  # "not implemented", now and later
-        attempts = ATTEMPTS_BUSY if status == 429 else ATTEMPTS
-        return TransientError(message, status, seconds(retry_after), attempts)
+    if status == 429:
+        return TransientError(message, status, seconds(retry_after), ATTEMPTS_BUSY)
+    # 501 means "not implemented", now and later.
+    if status >= 500 and status != 501:
+        return TransientError(message, status, seconds(retry_after))
     return EndpointError(message, status)
 
 
@@ -73,7 +78,8 @@ def seconds(retry_after: str) -> float:
             left = float(retry_after)
         else:
             date = parsedate_to_datetime(retry_after)
-            date = date if date.tzinfo else date.replace(tzinfo=UTC)
+            if not date.tzinfo:
+                date = date.replace(tzinfo=UTC)
             left = (date - datetime.now(UTC)).total_seconds()
     except (ValueError, TypeError, OverflowError):
         return 0.0
@@ -84,16 +90,24 @@ def error_words(text: str) -> str:
     """The server's own message, cut to a length that fits into ours."""
     try:
         answer = json.loads(text)
-        error = answer.get("error", answer) if isinstance(answer, dict) else answer
-        if not isinstance(error, dict):
-            return str(error)[:500]
-        message = str(error.get("message", error))
-        # OpenRouter says "Provider returned error", and what the provider said in another place.
-        more = error.get("metadata")
-        raw = more.get("raw") if isinstance(more, dict) else None
-        return (f"{message}: {raw}" if isinstance(raw, str) else message)[:500]
     except (ValueError, RecursionError):
         return text[:500]
+    error = answer.get("error", answer) if isinstance(answer, dict) else answer
+    try:
+        return _words_of(error)[:500]
+    except (ValueError, RecursionError):  # too deep, or a number too long, to be shown
+        return text[:500]
+
+
+def _words_of(error: Any) -> str:
+    if not isinstance(error, dict):
+        return str(error)
+    message = str(error.get("message", error))
+    # OpenRouter says "Provider returned error", and what the provider said in another place.
+    metadata = error.get("metadata")
+    if isinstance(metadata, dict) and isinstance(metadata.get("raw"), str):
+        return f"{message}: {metadata['raw']}"
+    return message
 
 
 async def retrying(work: Callable[..., Awaitable[Returned]], *args: Any) -> Returned:

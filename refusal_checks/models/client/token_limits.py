@@ -25,7 +25,8 @@ _ANSWER = re.compile(r"max_(?:\w+_)?tokens|output tokens|completion", re.IGNOREC
 
 def most_allowed(refusal: str) -> int | None:
     """The most tokens that a server's refusal allows, of an answer or in all; None if unclear."""
-    return min((int(found[1]) for found in _MOST.finditer(refusal)), default=None)
+    limits = [int(limit) for limit in _MOST.findall(refusal)]
+    return min(limits, default=None)
 
 
 def next_limit(refusal: str, refused: int) -> int | None:
@@ -39,7 +40,9 @@ def next_limit(refusal: str, refused: int) -> int | None:
         left = most - int(prompt[1])
     elif most and most < refused:
         left = most
+    elif most is None or _ANSWER.search(refusal):
+        left = refused // 2
     else:
-        left = refused // 2 if most is None or _ANSWER.search(refusal) else 0
+        left = 0
     left = min(left, refused - 1)
     return left if left >= LEAST else None

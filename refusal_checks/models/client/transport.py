@@ -55,15 +55,19 @@ class Transport(Protocol):
 
 @dataclass(frozen=True)
 class Access:
+    """How a server is asked.
+
+    Attributes:
+        timeout: seconds for one request, from the moment when it may be sent.
+        max_reply: most bytes of a reply, unless many tokens are asked for.
+        outage: seconds without one answer after which no request is sent any more.
+    """
+
     api_key: str = ""
-    timeout: float = (
-        600.0  # seconds for one request, from the moment when it may be sent
-    )
+    timeout: float = 600.0
     pace: RequestPace = field(default_factory=RequestPace)
-    max_reply: int = LIMIT  # most bytes of a reply, unless many tokens are asked for
-    outage: float = (
-        math.inf
-    )  # seconds without one answer after which no request is sent any more
+    max_reply: int = LIMIT
+    outage: float = math.inf
 
 
 class HttpTransport:
@@ -139,9 +143,8 @@ class HttpTransport:
             raise EndpointError(
                 f"{url}: redirected more than {_HOPS} times; name another URL"
             )
-        except (
-            EndpointError
-        ) as fault:  # also of a header, or where JSON was quoted in JSON
+        except EndpointError as fault:
+            # A header may hold a key, too, and JSON that is quoted in JSON.
             fault.args = (self._keys.hidden(str(fault)),)
             raise
         except aiohttp.ClientSSLError as fault:
@@ -170,8 +173,8 @@ class HttpTransport:
         try:
             return decoded(text)
         except (ValueError, RecursionError):
-            said = f"not valid JSON but {reply.content_type[:60]}: {text[:200]}"
-            raise TransientError(f"{self.url}: {said}", reply.status) from None
+            problem = f"not valid JSON but {reply.content_type[:60]}: {text[:200]}"
+            raise TransientError(f"{self.url}: {problem}", reply.status) from None
 
     def _explained(self, fault: Exception) -> str:
         said = self._keys.hidden(without_credentials(str(fault)))[:500]
@@ -188,9 +191,8 @@ def encoded(body: Mapping[str, Any]) -> bytes:
     """A request as JSON, encoded in a quarter of the standard library's time."""
     try:
         return to_json(body)
-    except (
-        PydanticSerializationError
-    ):  # a lone surrogate, which only an escape can spell
+    except PydanticSerializationError:
+        # A lone surrogate, which only an escape can spell.
         return json.dumps(body).encode()
 
 
@@ -246,18 +248,21 @@ async def _body(response: aiohttp.ClientResponse, most: int) -> bytes:
     """The body, decompressed no further than its bound."""
     import aiohttp
 
-    encoding = (
-        response.headers.get("Content-Encoding", "").strip().lower() or "identity"
-    )
+    encoding = response.headers.get("Content-Encoding", "").strip().lower()
+    encoding = encoding or "identity"
     if encoding not in ("identity", "gzip", "x-gzip", "deflate"):
         raise EndpointError(
             f"{response.url}: the reply is encoded by {encoding[:40]!r}"
         )
-    unpack = None if encoding == "identity" else zlib.decompressobj(zlib.MAX_WBITS | 32)
+    unpack = None
+    if encoding != "identity":
+        unpack = zlib.decompressobj(zlib.MAX_WBITS | 32)
     body = bytearray()
     while chunk := await response.content.readany():
         try:
-            body += unpack.decompress(chunk, most + 1 - len(body)) if unpack else chunk
+            if unpack:
+                chunk = unpack.decompress(chunk, most + 1 - len(body))
+            body += chunk
         except zlib.error as fault:
             raise aiohttp.ClientPayloadError(f"not {encoding}: {fault}") from None
         if len(body) > most:

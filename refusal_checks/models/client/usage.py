@@ -40,10 +40,11 @@ class Usage:
     verdicts: int = 0  # verdicts asked for; 0 for a candidate
 
     def __add__(self, other: Self) -> Self:
-        names = [field.name for field in fields(self)]
-        return type(self)(
-            *(getattr(self, name) + getattr(other, name) for name in names)
-        )
+        total = type(self)()
+        for field in fields(self):
+            amount = getattr(self, field.name) + getattr(other, field.name)
+            setattr(total, field.name, amount)
+        return total
 
     def count(self, response: Any) -> None:
         prompt, cached, output = tokens(response)
