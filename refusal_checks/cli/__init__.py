@@ -35,20 +35,20 @@ def application() -> typer.Typer:
     )
     app.callback()(_about)
     names = extensions.Names("commands")
-    for one in extensions.providers(__name__, __path__, "add"):
-        before = len(app.registered_commands), len(app.registered_groups)
-        with extensions.blamed(one):
-            one.module.add(app)
-        for command in app.registered_commands[before[0] :]:
+    for extension in extensions.providers(__name__, __path__, "add"):
+        commands, groups = len(app.registered_commands), len(app.registered_groups)
+        with extensions.blamed(extension):
+            extension.module.add(app)
+        for command in app.registered_commands[commands:]:
             name = str(command.name or getattr(command.callback, "__name__", ""))
-            names.add(name.lower().replace("_", "-"), one.origin)
-        for group in app.registered_groups[before[1] :]:
-            names.add(str(group.name), one.origin)
+            names.add(name.lower().replace("_", "-"), extension.origin)
+        for group in app.registered_groups[groups:]:
+            names.add(str(group.name), extension.origin)
     return app
 
 
-def _show_version(wanted: bool) -> None:
-    if wanted:
+def _show_version(is_asked: bool) -> None:
+    if is_asked:
         echo(f"refusal-checks {__version__}")
         raise typer.Exit
 
@@ -82,11 +82,11 @@ def _load_named(words: Sequence[str]) -> None:
 
     What is wrong with such a file is said by the command that reads it.
     """
-    found = [value for word, value in pairwise(words) if word == "--thresholds"]
-    found += [
-        word.partition("=")[2] for word in words if word.startswith("--thresholds=")
-    ]
-    for name in found:
+    files = [value for word, value in pairwise(words) if word == "--thresholds"]
+    for word in words:
+        if word.startswith("--thresholds="):
+            files.append(word.partition("=")[2])
+    for name in files:
         from refusal_checks.gates.thresholds import load_extensions
 
         with suppress(UserError):
@@ -105,35 +105,37 @@ def main() -> None:
         _complain("stopped")
         sys.exit(1)
     except _UsageError as mistake:
-        if (
-            said := mistake.format_message()
-        ):  # without any words, the help has been shown
-            _complain(_in_words(said, mistake))
+        text = mistake.format_message()
+        if text:  # without any, the help has been shown
+            _complain(_in_words(text, mistake))
         sys.exit(EXIT_USER)
     except (RefusalChecksError, OSError) as error:
         _complain(reason(error))
         sys.exit(EXIT_USER if isinstance(error, UserError) else 1)
 
 
-def _in_words(said: str, mistake: typer.BadParameter) -> str:
+_EXTRA = re.compile(r"Got unexpected extra arguments?(?:\(s\))? \((.*)\)")
+
+
+def _in_words(text: str, mistake: typer.BadParameter) -> str:
     """What typer says of a mistake, with what to write in its place."""
-    if (context := mistake.ctx) is None:
-        return said
+    context = mistake.ctx
+    if context is None:
+        return text
+    extra = _EXTRA.fullmatch(text)
+    commands = getattr(context.command, "commands", ())
     parameter = getattr(mistake, "param", None)  # what is missing may be a command
-    if extra := re.fullmatch(
-        r"Got unexpected extra arguments?(?:\(s\))? \((.*)\)", said
-    ):
-        said = f"leave out {extra[1]}, or name what it is with an option (--help lists them)."
-    elif (
-        commands := getattr(context.command, "commands", ())
-    ) and "Did you mean" not in said:
-        said += f" Known: {', '.join(commands)}."
-    said = said.replace("Missing command.", "Name a command.")
-    if said.startswith("Missing") and (about := getattr(parameter, "help", "")):
-        said += f" {about}"
-    said = said.replace("Value error, ", "")
-    said = said.replace("Input should be greater than or equal to", "must be at least")
-    return f"{said}\n{context.get_usage()}"
+    if extra:
+        text = f"leave out {extra[1]}, or name what it is with an option (--help lists them)."
+    elif commands and "Did you mean" not in text:
+        text += f" Known: {', '.join(commands)}."
+    text = text.replace("Missing command.", "Name a command.")
+    about = getattr(parameter, "help", "")
+    if text.startswith("Missing") and about:
+        text += f" {about}"
+    text = text.replace("Value error, ", "")
+    text = text.replace("Input should be greater than or equal to", "must be at least")
+    return f"{text}\n{context.get_usage()}"
 
 
 def _complain(text: str) -> None:

@@ -1,7 +1,8 @@
 """What commands share: how they are grouped, how they are told a run, and how they print."""
 
 import shlex
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -43,6 +44,28 @@ def echo(text: object, *, err: bool = False) -> None:
         typer.echo(visible(line), err=err)
 
 
+def echo_all(lines: Iterable[str], written: Path | None) -> None:
+    """Print lines, and then the file that was written, if any."""
+    for line in lines:
+        echo(line)
+    if written:
+        echo(written)
+
+
+@contextmanager
+def writing(path: Path) -> Iterator[None]:
+    """Turn what the system refuses while a file is written into a message that names it."""
+    try:
+        yield
+    except OSError as fault:
+        raise DataError(
+            f"{path}: cannot be written: {fault.strerror or fault}"
+        ) from None
+
+
+WHY = 120
+"""Most characters of why a run may ship or not."""
+
 NAMED = '"last", an id or the start of one, a folder, or a summary.json'
 
 Run = Annotated[str, typer.Argument(metavar="RUN", help=f"A run: {NAMED}.")]
@@ -54,7 +77,9 @@ Runs = Annotated[
 def _usual(context: typer.Context, parameter: typer.CallbackParam, named: Path) -> Path:
     """What is named on the command line, even if it is the default; else the project's folder."""
     source = context.get_parameter_source(str(parameter.name))
-    return project.usual_root() if source and source.name == "DEFAULT" else named
+    if source and source.name == "DEFAULT":
+        return project.usual_root()
+    return named
 
 
 Root = Annotated[
@@ -96,6 +121,10 @@ Keys = Annotated[
         help="Set any key of the run file, as in a gate run (repeatable).",
     ),
 ]
+Page = Annotated[
+    Path | None,
+    typer.Option("--html", metavar="FILE", help="Also write a page to this file."),
+]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, for scripts.")]
 
 
@@ -130,11 +159,12 @@ def require_target(
 ) -> None:
     """Refuse a run in place of the file or folder to write; ``right`` is the right order."""
     try:
-        found = run_folder.find(str(target), root).summary_file
+        summary = run_folder.find(str(target), root).summary_file
     except DataError:
         return
-    named = target.name in (run_folder.LAST, run_folder.SUMMARY)
-    if named or (found != target and found.is_file()):
+    is_name_of_run = target.name in (run_folder.LAST, run_folder.SUMMARY)
+    is_folder_of_run = summary != target and summary.is_file()
+    if is_name_of_run or is_folder_of_run:
         line = shlex.join(map(str, right))
         raise UserError(
             f"write `refusal-checks {command} {line}`: {target} is a run, and stands where the "

@@ -57,19 +57,21 @@ def accept(
     past = read_run(run, runs)
     _require_whole(past, partial)
     accepted = score_files.load(past.folder.path)
-    for place in (folder, folder / score_files.ANCHOR)[: 1 + anchor]:
+    places = [folder]
+    if anchor:
+        places.append(folder / score_files.ANCHOR)
+    for place in places:
         for name, scores in accepted.items():
             write_text(place / f"{name}.json", score_files.dump(scores))
             candidate = clean(scores.candidate)
             echo(f"{place / name}.json: {len(scores.prompts)} prompts of {candidate}")
     verdicts = past.summary.verdicts.items()
-    for how, gates in {
-        "failed": [gate for gate, verdict in verdicts if verdict.fails],
-        "failed under a waiver": [gate for gate, verdict in verdicts if verdict.waived],
-    }.items():
+    failed = [gate for gate, verdict in verdicts if verdict.fails]
+    waived = [gate for gate, verdict in verdicts if verdict.waived]
+    for how, gates in (("failed", failed), ("failed under a waiver", waived)):
         if gates:
-            named = clean(", ".join(gates), 2000)
-            echo(f"note: {count(len(gates), 'gate')} {how} in that run: {named}")
+            names = clean(", ".join(gates), 2000)
+            echo(f"note: {count(len(gates), 'gate')} {how} in that run: {names}")
 
 
 def _require_whole(run: RunView, partial: bool) -> None:
@@ -84,9 +86,9 @@ def _require_whole(run: RunView, partial: bool) -> None:
                 f"{path}: evaluate all prompts, or accept the part with --partial: the run has "
                 f"{data.prompts} of the {data.usual} prompts of {name}"
             )
-    for name, found in summary.benchmarks.items():
-        if found.prompts < found.planned:
+    for name, figures in summary.benchmarks.items():
+        if figures.prompts < figures.planned:
             raise BaselineError(
-                f"{path}: {name} was stopped early after {found.prompts} of {found.planned} "
+                f"{path}: {name} was stopped early after {figures.prompts} of {figures.planned} "
                 "prompts; a baseline needs all of them: run it without --stop-early"
             )

@@ -1,61 +1,40 @@
-"""``refusal-checks compare`` and ``history``: several runs, side by side or by date."""
+"""``refusal-checks compare``: several runs side by side, each against the first."""
 
-from collections.abc import Iterable, Iterator, Sequence
-from pathlib import Path
-from typing import Annotated, Any
+from collections.abc import Iterator, Sequence
+from typing import Any
 
 import typer
 
+from refusal_checks.cli import _run_facts
 from refusal_checks.cli._common import (
+    WHY,
     AsJson,
+    Page,
     Redact,
     Root,
     Runs,
     echo,
+    echo_all,
     open_run,
     require_target,
+    writing,
 )
-from refusal_checks.core.errors import DataError, UserError
-from refusal_checks.core.layout import table, told_apart
-from refusal_checks.core.text import clean, count, json_text
-from refusal_checks.gates.verdict import Verdict
-from refusal_checks.reports import changes, explain
+from refusal_checks.core.layout import table
+from refusal_checks.core.text import clean, json_text
+from refusal_checks.reports import changes
 from refusal_checks.reports.page.gate_rows import GateRow
-from refusal_checks.reports.page.history import ManyRuns, collect
 from refusal_checks.reports.page.several import SideBySide, side_by_side
 from refusal_checks.reports.rows import candidate_names
 from refusal_checks.results import run_folder
-from refusal_checks.results.redact import RedactedFolder, is_redacted
+from refusal_checks.results.redact import RedactedFolder
 from refusal_checks.results.run_folder import RunFolder, RunView
 
-WHY = 120
-"""Most characters of why a run may ship or not."""
-
-_IDS = 5
+PROMPTS = 5
 """Most prompts that a line of the terminal names."""
-
-Page = Annotated[
-    Path | None,
-    typer.Option("--html", metavar="FILE", help="Also write a page to this file."),
-]
-Folder = Annotated[
-    Path | None,
-    typer.Argument(
-        metavar="DIR",
-        help="Any folder tree with summary.json's, such as artifacts of CI; else that of --runs.",
-    ),
-]
-Reports = Annotated[
-    bool,
-    typer.Option(
-        "--reports", help="Also write each run's report, in a folder by the page."
-    ),
-]
 
 
 def add(app: typer.Typer) -> None:
     app.command()(compare)
-    app.command()(history)
 
 
 def compare(
@@ -71,68 +50,16 @@ def compare(
     """
     if html:
         require_target(html, root, "compare", [*runs, "--html", html])
-    found = side_by_side(_read([open_run(run, root, redact) for run in runs]))
-    _write(found, html)
-    _print(_side_by_side_facts(found) if as_json else _side_by_side_lines(found), html)
-
-
-def history(
-    folder: Folder = None,
-    html: Page = None,
-    reports: Reports = False,
-    root: Root = run_folder.ROOT,
-    as_json: AsJson = False,
-    redact: Redact = False,
-) -> None:
-    """List all runs below a folder by date, and write a page with a trend of every gate.
-
-    A summary that cannot be read is left out and named. The page links to the reports that
-    --reports writes, and to report.html where one lies in a run's folder.
-    """
-    if reports and not html:
-        raise UserError(
-            "--reports: give --html FILE, too; the reports are written beside it"
-        )
+    comparison = side_by_side(_read([open_run(run, root, redact) for run in runs]))
     if html:
-        require_target(
-            html, root, "history", [*([folder] if folder else []), "--html", html]
-        )
-    kind = RedactedFolder if is_redacted(redact) else RunFolder
-    has_none = folder is None and not root.exists()  # yet
-    found = ManyRuns() if has_none else collect(folder or root, kind)
-    _write(found, html, reports)
-    _print(
-        _history_facts(found) if as_json else _history_lines(found, folder or root),
-        html,
-    )
+        from refusal_checks.reports.page import page  # templates
 
-
-def _write(
-    found: SideBySide | ManyRuns, html: Path | None, reports: bool = False
-) -> None:
-    if html is None:
+        with writing(html):
+            page.write_comparison(comparison, html)
+    if as_json:
+        echo(json_text(_facts(comparison)))
         return
-    from refusal_checks.reports.page import page  # templates
-
-    try:
-        if isinstance(found, SideBySide):
-            page.write_comparison(found, html)
-            return
-        if reports:
-            page.write_reports(found, html)
-        page.write_history(found, html)
-    except OSError as fault:
-        raise DataError(f"{html}: cannot be written: {fault.strerror}") from None
-
-
-def _print(found: dict[str, Any] | Iterable[str], html: Path | None) -> None:
-    if isinstance(found, dict):
-        echo(json_text(found))
-        return
-    for line in found:
-        echo(line)
-    if html:
-        echo(html)
+    echo_all(_lines(comparison), html)
 
 
 def _read(folders: Sequence[RunFolder]) -> list[RunView]:
@@ -140,53 +67,51 @@ def _read(folders: Sequence[RunFolder]) -> list[RunView]:
     runs = [RunView(folder, folder.summary()) for folder in folders]
     if not any(run.summary.manifest.redacted for run in runs):
         return runs
-    hidden = [RedactedFolder(run.folder.path, run.folder.summary_name) for run in runs]
-    return [RunView(folder, folder.summary()) for folder in hidden]
+    redacted = [RedactedFolder(folder.path, folder.summary_name) for folder in folders]
+    return [RunView(folder, folder.summary()) for folder in redacted]
 
 
-def _side_by_side_lines(found: SideBySide) -> Iterator[str]:
-    names = candidate_names([run.summary for run in found.runs])
-    heads = [
-        (
-            str(run.number + 1),
-            name,
-            run.decision.headline,
-            clean(run.summary.manifest.judge, 40),
-            run.day,
-            clean("; ".join(run.decision.decisive), WHY),
-        )
-        for run, name in zip(found.runs, names, strict=True)
-    ]
-    yield from table(
-        [("run", "candidate", "may it ship?", "judge", "started (UTC)", "why"), *heads]
-    )
+def _lines(comparison: SideBySide) -> Iterator[str]:
+    yield from _runs_table(comparison.runs)
     yield ""
-    header = ["gate", *(f"run {run.number + 1}" for run in found.runs)]
-    rows = [
-        [clean(gate, 60), *map(_words, cells)] for gate, cells in found.gates.items()
-    ]
-    yield from table([header, *rows])
-    if not found.in_common:
+    yield from _gates_table(comparison)
+    if not comparison.in_common:
         yield "no gate of run 1 is a gate of another run"
-    for run, apart in zip(found.runs, found.apart, strict=True):
+    for run, apart in zip(comparison.runs, comparison.apart, strict=True):
         if apart:
             where = clean(", ".join(apart), 200)
             yield f"run {run.number + 1} is not comparable with run 1 in {where}:"
-            yield from (
-                f"  {clean(difference)}" for difference in found.differences(run.number)
+            for difference in comparison.differences(run.number):
+                yield f"  {clean(difference)}"
+    yield from _moves(comparison)
+
+
+def _runs_table(runs: Sequence[RunView]) -> Iterator[str]:
+    rows = [("run", "candidate", "may it ship?", "judge", "started (UTC)", "why")]
+    names = candidate_names([run.summary for run in runs])
+    for run, name in zip(runs, names, strict=True):
+        rows.append(
+            (
+                str(run.number + 1),
+                name,
+                run.decision.headline,
+                clean(run.summary.manifest.judge, 40),
+                run.day,
+                clean("; ".join(run.decision.decisive), WHY),
             )
-    for row, moves in found.moves:
-        for moved in moves:
-            named = ", ".join(clean(flip.now.id, 30) for flip in moved.flips[:_IDS])
-            more = ", ..." * (len(moved.flips) > _IDS)
-            yield f"run {row.run.number + 1}, {clean(row.id, 60)}: {moved.how} ({named}{more})"
-        if row.verdict and row.verdict.comparison:
-            for text in changes.by_group(row.verdict.gate, row.verdict.comparison):
-                yield f"run {row.run.number + 1}, {clean(row.id, 60)}: {text}"
+        )
+    return table(rows)
 
 
-def _words(row: GateRow | None) -> str:
-    """A cell of the table: outcome, figure, change since run 1 with its interval."""
+def _gates_table(comparison: SideBySide) -> Iterator[str]:
+    rows = [["gate", *(f"run {run.number + 1}" for run in comparison.runs)]]
+    for gate, cells in comparison.gates.items():
+        rows.append([clean(gate, 60), *map(_cell, cells)])
+    return table(rows)
+
+
+def _cell(row: GateRow | None) -> str:
+    """Outcome, figure, and the change since run 1 with its interval."""
     if row is None:
         return "-"
     if row.verdict is None or row.metric is None:
@@ -194,112 +119,66 @@ def _words(row: GateRow | None) -> str:
     shown = f"{row.mark} {row.figure}"
     if row.change is None:
         return shown
-    span = row.metric.show_change(row.change.value, row.change.lower, row.change.upper)
-    interval = span.removesuffix(" points")
+    change = row.metric.show_change(
+        row.change.value, row.change.lower, row.change.upper
+    ).removesuffix(" points")
     if not row.verdict.comparison:
-        interval += ", unpaired"
-    return f"{shown} ({interval})"
+        change += ", unpaired"
+    return f"{shown} ({change})"
 
 
-def _side_by_side_facts(found: SideBySide) -> dict[str, Any]:
-    runs = [
-        {
-            **_run_facts(run),
-            "judge": run.summary.manifest.judge,
-            "started": run.summary.manifest.started,
-            "not_comparable": {name: list(why) for name, why in apart.items()},
-        }
-        for run, apart in zip(found.runs, found.apart, strict=True)
-    ]
-    cells = found.gates.items()
-    gates = {gate: [row and _gate_facts(row) for row in rows] for gate, rows in cells}
+def _moves(comparison: SideBySide) -> Iterator[str]:
+    """The prompts that moved, and the groups in which."""
+    for row, moves in comparison.moves:
+        gate = f"run {row.run.number + 1}, {clean(row.id, 60)}"
+        for moved in moves:
+            ids = [clean(flip.now.id, 30) for flip in moved.flips[:PROMPTS]]
+            if len(moved.flips) > PROMPTS:
+                ids.append("...")
+            yield f"{gate}: {moved.how} ({', '.join(ids)})"
+        if row.verdict and row.verdict.comparison:
+            for text in changes.by_group(row.verdict.gate, row.verdict.comparison):
+                yield f"{gate}: {text}"
+
+
+def _facts(comparison: SideBySide) -> dict[str, Any]:
+    runs = []
+    for run, apart in zip(comparison.runs, comparison.apart, strict=True):
+        manifest = run.summary.manifest
+        runs.append(
+            {
+                **_run_facts.of_run(run),
+                "judge": manifest.judge,
+                "started": manifest.started,
+                "not_comparable": {name: list(why) for name, why in apart.items()},
+            }
+        )
+    gates = {}
+    for gate, rows in comparison.gates.items():
+        gates[gate] = [_gate_facts(row) if row else None for row in rows]
     return {"runs": runs, "gates": gates}
 
 
 def _gate_facts(row: GateRow) -> dict[str, Any]:
     if row.verdict is None:
         return {"error": row.error}
-    known = _verdict_facts(row.verdict)
-    if change := row.change:
-        known |= {
-            "change": change.value,
-            "change_interval": [change.lower, change.upper],
-        }
-        known |= {"paired": bool(row.verdict.comparison)}
-    if compared := row.verdict.comparison:
-        known |= {"fell": compared.lost, "rose": compared.gained}
-        known["groups"] = [
+    facts = _run_facts.of_verdict(row.verdict)
+    compared = row.verdict.comparison
+    if row.change:
+        facts["change"] = row.change.value
+        facts["change_interval"] = [row.change.lower, row.change.upper]
+        facts["paired"] = bool(compared)
+    if compared:
+        facts["fell"] = compared.lost
+        facts["rose"] = compared.gained
+        facts["groups"] = [
             {
-                "kind": each.kind,
-                "group": each.group,
-                "change": each.change.value,
-                "change_interval": [each.change.lower, each.change.upper],
-                "n": each.change.n,
+                "kind": group.kind,
+                "group": group.group,
+                "change": group.change.value,
+                "change_interval": [group.change.lower, group.change.upper],
+                "n": group.change.n,
             }
-            for each in compared.groups
+            for group in compared.groups
         ]
-    return known
-
-
-def _history_lines(found: ManyRuns, folder: Path) -> Iterator[str]:
-    if not found.runs:
-        yield f"{folder}: no runs found"
-    else:
-        header = ("started (UTC)", "candidate", "judge", "may it ship?", "why")
-        candidates = dict.fromkeys(run.candidate for run in found.runs)
-        short = dict(zip(candidates, told_apart([*candidates], 40), strict=True))
-        yield from table(
-            [header, *(_cells(run, short[run.candidate]) for run in found.runs)]
-        )
-    if found.skipped:
-        yield f"left out: {count(len(found.skipped), 'file')}"
-    for path, why in found.skipped.items():
-        yield f"  {clean(str(path), 300)}: {clean(why, 400)}"
-
-
-def _cells(run: RunView, candidate: str) -> tuple[str, ...]:
-    return (
-        run.day,
-        clean(candidate),
-        clean(run.judge, 30),
-        run.decision.headline,
-        clean("; ".join(run.decision.decisive), WHY),
-    )
-
-
-def _history_facts(found: ManyRuns) -> dict[str, Any]:
-    runs = [
-        {
-            **_run_facts(run),
-            "judge": run.judge,
-            "started": run.when.isoformat() if run.when else None,
-            "reasons": run.decision.reasons,
-            "gates": {
-                gate: _verdict_facts(each)
-                for gate, each in run.summary.verdicts.items()
-            },
-            "errors": dict(run.summary.errors),
-        }
-        for run in found.runs
-    ]
-    skipped = [{"file": str(path), "why": why} for path, why in found.skipped.items()]
-    return {"runs": runs, "skipped": skipped}
-
-
-def _run_facts(run: RunView) -> dict[str, Any]:
-    return {
-        "run": run.folder.path.absolute().name,
-        "folder": str(run.folder.path),
-        "candidate": run.summary.manifest.candidate,
-        "answer": run.decision.answer,
-    }
-
-
-def _verdict_facts(verdict: Verdict) -> dict[str, Any]:
-    return {
-        "outcome": explain.mark(verdict),
-        "passed": verdict.passed,
-        "figure": verdict.estimate.value,
-        "interval": [verdict.estimate.lower, verdict.estimate.upper],
-        "n": verdict.estimate.n,
-    }
+    return facts

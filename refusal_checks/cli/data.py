@@ -33,15 +33,15 @@ def pull(folder: Folder, benchmark: Names = None, thresholds: Files = None) -> N
     """Download the benchmarks' data into DIR, for --data DIR or REFUSAL_CHECKS_DATA=DIR."""
     folder.mkdir(parents=True, exist_ok=True)
     failed = []
-    for wanted in _selected(benchmark, thresholds):
+    for public in _selected(benchmark, thresholds):
         try:
             with hub.leaving_no_copy(is_redacted()):
-                entry = pinned.pull(wanted, folder)
+                entry = pinned.pull(public, folder)
         except DataError as fault:
-            failed.append(wanted.name)
-            echo(clean(f"FAILED   {wanted.name}: {fault}", 1000), err=True)
+            failed.append(public.name)
+            echo(clean(f"FAILED   {public.name}: {fault}", 1000), err=True)
             continue
-        echo(f"pulled   {wanted.name}: {entry.prompts} prompts, sha256 {entry.sha256}")
+        echo(f"pulled   {public.name}: {entry.prompts} prompts, sha256 {entry.sha256}")
     if failed:
         raise DataError(f"could not be pulled: {', '.join(failed)}")
 
@@ -54,55 +54,58 @@ def verify(folder: Folder, benchmark: Names = None, thresholds: Files = None) ->
     if not folder.is_dir():
         raise DataError(f"{folder}: no such folder; name one that `data pull` filled")
     failed = []
-    for found in _selected(benchmark, thresholds):
-        here = found.at(folder)
-        if not here.is_in(folder):
-            failed.append(found.name)
-            echo(f"MISSING  {found.name}", err=True)
-            continue
-        try:
-            prompts = pinned.load_checked(here, folder)
-        except DataError as fault:
-            failed.append(found.name)
-            echo(clean(f"WRONG    {found.name}: {fault}", 1000), err=True)
-            continue
-        whole = f"{found.name}: {len(prompts)} prompts, revision {here.revision}"
-        # Anybody who wrote the mirror may have chosen such rows.
-        unpinned = (
-            "unpinned rows: no digest of them comes with this package. Compare with a mirror that "
-            f'you pulled yourself, then write sha256 = "{digest(prompts)}" into [{here.name}] of a '
-            "run file"
-        )
-        if here.is_pinned:
-            echo(f"OK       {whole}")
-        elif here.name in pinned.read_index(folder):
-            echo(f"OK       {whole}, as it was pulled; {unpinned}")
-        else:
-            failed.append(found.name)
-            echo(f"UNPROVEN {whole}? {unpinned}", err=True)
+    for public in _selected(benchmark, thresholds):
+        if not _is_proven(public.at(folder), folder):
+            failed.append(public.name)
     if failed:
         raise DataError(f"missing, wrong or unproven: {', '.join(failed)}")
+
+
+def _is_proven(benchmark: Benchmark, folder: Path) -> bool:
+    """Whether a mirror has a benchmark as it should be; says so in a line."""
+    if not benchmark.is_in(folder):
+        echo(f"MISSING  {benchmark.name}", err=True)
+        return False
+    try:
+        prompts = pinned.load_checked(benchmark, folder)
+    except DataError as fault:
+        echo(clean(f"WRONG    {benchmark.name}: {fault}", 1000), err=True)
+        return False
+    whole = f"{benchmark.name}: {len(prompts)} prompts, revision {benchmark.revision}"
+    if benchmark.is_pinned:
+        echo(f"OK       {whole}")
+        return True
+    # Anybody who wrote the mirror may have chosen such rows.
+    unpinned = (
+        "unpinned rows: no digest of them comes with this package. Compare with a mirror that you "
+        f'pulled yourself, then write sha256 = "{digest(prompts)}" into [{benchmark.name}] of a '
+        "run file"
+    )
+    if benchmark.name in pinned.read_index(folder):
+        echo(f"OK       {whole}, as it was pulled; {unpinned}")
+        return True
+    echo(f"UNPROVEN {whole}? {unpinned}", err=True)
+    return False
 
 
 def _selected(
     names: Iterable[str] | None, files: Iterable[Path] | None
 ) -> list[Benchmark]:
-    known = discover()
-    wanted = list(names or ())
+    catalogue = discover()
+    chosen = list(names or ())
     if files:
-        read = RunSpec.read(*files)
-        known = dict(read.catalogue())
-        wanted += [name for name in read.benchmarks if known[name].resources]
-    for name in wanted:
-        require_known(name, known, "--benchmark", "benchmark", DataError)
-    public = [
-        known[name] for name in dict.fromkeys(wanted or known) if known[name].resources
-    ]
-    gated = [found.name for found in public if found.is_gated]
-    if wanted or not gated:
+        spec = RunSpec.read(*files)
+        catalogue = dict(spec.catalogue())
+        chosen += [name for name in spec.benchmarks if catalogue[name].resources]
+    for name in chosen:
+        require_known(name, catalogue, "--benchmark", "benchmark", DataError)
+    benchmarks = [catalogue[name] for name in dict.fromkeys(chosen or catalogue)]
+    public = [benchmark for benchmark in benchmarks if benchmark.resources]
+    gated = [benchmark.name for benchmark in public if benchmark.is_gated]
+    if chosen or not gated:
         return public
     echo(
         f"SKIPPED  {', '.join(gated)}: accept their conditions, then name them with --benchmark: "
         "gated data is not fetched otherwise"
     )
-    return [found for found in public if not found.is_gated]
+    return [benchmark for benchmark in public if not benchmark.is_gated]

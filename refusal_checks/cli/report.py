@@ -13,9 +13,10 @@ from refusal_checks.cli._common import (
     echo,
     open_run,
     require_target,
+    writing,
 )
 from refusal_checks.core import extensions
-from refusal_checks.core.errors import DataError, UserError, require_known
+from refusal_checks.core.errors import UserError, require_known
 from refusal_checks.reports import formats
 from refusal_checks.reports.formats import Format
 from refusal_checks.results import run_folder
@@ -65,12 +66,8 @@ def report(
     folders = [open_run(name, root, redact) for name in runs]
     target = Path(out or _usual_file(kind, module))
     require_target(target, root, "report", [kind, *runs, "--out", "FILE"])
-    try:
+    with writing(target):
         module.write(folders, target)
-    except OSError as fault:
-        raise DataError(
-            f"{target}: cannot be written: {fault.strerror or fault}"
-        ) from None
     echo(target)
 
 

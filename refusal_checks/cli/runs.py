@@ -120,54 +120,60 @@ def export(
     from refusal_checks.results.export import write_table
 
     require_target(file, runs, "runs export", [file, run])
-    found = open_run(run, runs, redact)
-    if found.summary_file.exists():  # it may not have ended
-        found.summary()
-    count = write_table(found, file)
-    echo(f"{file}: {count} answers")
+    folder = open_run(run, runs, redact)
+    if folder.summary_file.exists():  # it may not have ended
+        folder.summary()
+    answers = write_table(folder, file)
+    echo(f"{file}: {answers} answers")
 
 
 def _listed(run: RunFolder) -> Listed:
     """What is known of a run; it may not have ended, or its summary may not be readable."""
-    about = run.path.name, run.started.isoformat()
+    name, started = run.path.name, run.started.isoformat()
     try:
         summary = run.summary()
     except DataError:
-        known = Manifest()
+        manifest = Manifest()
         with suppress(DataError):
-            known = run.manifest()
+            manifest = run.manifest()
         state: State = "not readable" if run.summary_file.exists() else "not ended"
-        return Listed(*about, known.candidate, known.judge, state)
-    manifest, verdicts, seconds = summary.manifest, summary.verdicts.values(), None
-    with suppress(TypeError, ValueError):
-        ended, started = map(
-            datetime.fromisoformat, (manifest.finished, manifest.started)
-        )
-        seconds = (ended - started).total_seconds()
+        return Listed(name, started, manifest.candidate, manifest.judge, state)
+    verdicts = summary.verdicts.values()
     return Listed(
-        *about,
-        candidate=manifest.candidate,
-        judge=manifest.judge,
+        name,
+        started,
+        candidate=summary.manifest.candidate,
+        judge=summary.manifest.judge,
         state="stopped" if summary.failure else "ended",
         passed=sum(verdict.passed for verdict in verdicts),
         failed=sum(verdict.fails for verdict in verdicts),
         waived=sum(verdict.waived for verdict in verdicts),
         errors=len(summary.errors),
-        seconds=seconds,
+        seconds=_seconds(summary.manifest),
     )
+
+
+def _seconds(manifest: Manifest) -> float | None:
+    """How long a run took; None if it does not say."""
+    try:
+        started = datetime.fromisoformat(manifest.started)
+        finished = datetime.fromisoformat(manifest.finished)
+        return (finished - started).total_seconds()
+    except (TypeError, ValueError):
+        return None
 
 
 def _cells(run: Listed) -> Sequence[str]:
     started = f"{datetime.fromisoformat(run.started):%Y-%m-%d %H:%M}"
-    models = (clean(name or "?", _WIDTH) for name in (run.candidate, run.judge))
-    if run.passed is None:
-        return run.run, started, *models, "", "", "", "", run.state
-    took = "?" if run.seconds is None else str(timedelta(seconds=run.seconds))
-    counts = map(str, (run.passed, run.failed, run.waived, run.errors))
-    return (
-        run.run,
-        started,
-        *models,
-        *counts,
-        took + ", stopped" * (run.state == "stopped"),
+    candidate, judge = (
+        clean(run.candidate or "?", _WIDTH),
+        clean(run.judge or "?", _WIDTH),
     )
+    about = (run.run, started, candidate, judge)
+    if run.passed is None:
+        return (*about, "", "", "", "", run.state)
+    took = "?" if run.seconds is None else str(timedelta(seconds=run.seconds))
+    if run.state == "stopped":
+        took += ", stopped"
+    counts = (run.passed, run.failed, run.waived, run.errors)
+    return (*about, *map(str, counts), took)

@@ -105,7 +105,8 @@ def _since(keep_runs: int | None, keep_days: float | None, folder: Path) -> date
                 f"{folder}: no runs found, so it is unknown what to keep; name their folder with "
                 "--runs DIR, or give --keep-days D"
             )
-        times.append(runs[-(keep_runs or 0) :][0].started)
+        kept = runs if keep_runs is None else runs[-keep_runs:]
+        times.append(kept[0].started)
     return min(times)
 
 

@@ -27,16 +27,16 @@ from refusal_checks.reports.attack_matrix import matrix
 from refusal_checks.reports.page import charts
 from refusal_checks.reports.page.charts import Bars, Columns, Radar
 from refusal_checks.reports.page.gate_rows import Section, rows, sections
-from refusal_checks.reports.page.history import (
+from refusal_checks.reports.page.manifest_facts import facts
+from refusal_checks.reports.page.payload import Payload
+from refusal_checks.reports.page.render import document, embed
+from refusal_checks.reports.page.several import SideBySide, side_by_side
+from refusal_checks.reports.page.trends import (
     ManyRuns,
     links,
     report_file,
     trends,
 )
-from refusal_checks.reports.page.manifest_facts import facts
-from refusal_checks.reports.page.payload import Payload
-from refusal_checks.reports.page.render import document, embed
-from refusal_checks.reports.page.several import SideBySide, side_by_side
 from refusal_checks.results.events import Count
 from refusal_checks.results.run_folder import RunFolder, RunView
 

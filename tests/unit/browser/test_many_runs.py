@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import pytest
 
-from refusal_checks.reports.page.history import collect
 from refusal_checks.reports.page.page import write_comparison, write_history
 from refusal_checks.reports.page.several import side_by_side
+from refusal_checks.reports.page.trends import collect
 from refusal_checks.results.run_folder import RunView
 from tests.chromium import serious_faults
 from tests.many_runs import manifest, opened, write_runs

@@ -9,8 +9,8 @@ import pytest
 
 from refusal_checks.core.errors import DataError, UserError
 from refusal_checks.gates.gate import Gate
-from refusal_checks.reports.page.history import Trend, collect, trends
 from refusal_checks.reports.page.several import SideBySide, side_by_side
+from refusal_checks.reports.page.trends import Trend, collect, trends
 from refusal_checks.results.run_folder import RunView
 from tests.many_runs import manifest
 from tests.report_runs import refusals, write_run

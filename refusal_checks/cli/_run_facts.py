@@ -1,0 +1,27 @@
+"""What commands print of several runs as JSON, for scripts."""
+
+from typing import Any
+
+from refusal_checks.gates.verdict import Verdict
+from refusal_checks.reports import explain
+from refusal_checks.results.run_folder import RunView
+
+
+def of_run(run: RunView) -> dict[str, Any]:
+    return {
+        "run": run.folder.path.absolute().name,
+        "folder": str(run.folder.path),
+        "candidate": run.summary.manifest.candidate,
+        "answer": run.decision.answer,
+    }
+
+
+def of_verdict(verdict: Verdict) -> dict[str, Any]:
+    estimate = verdict.estimate
+    return {
+        "outcome": explain.mark(verdict),
+        "passed": verdict.passed,
+        "figure": estimate.value,
+        "interval": [estimate.lower, estimate.upper],
+        "n": estimate.n,
+    }
