@@ -83,8 +83,6 @@ Tables = Annotated[
 ]
 Texts = Annotated[dict[str, str], BeforeValidator(_as_texts)]
 
-_EACH = "; one for all models, or one for each"
-
 
 class ModelTable(Frozen):
     """A model and how it is asked; several models if ``model`` is a list."""
@@ -93,15 +91,18 @@ class ModelTable(Frozen):
         (), description="the model: ORG/MODEL, a folder or a server's URL"
     )
     args: Several = Field(
-        (), description=f"arguments for its engine, verbatim, as one text{_EACH}"
+        (),
+        description="arguments for its engine, passed on unchanged, as one text; a list has one "
+        "for each model",
     )
     template_variables: Tables = Field(
-        (), description=f"variables for its chat template, a table{_EACH}"
+        (),
+        description="variables of its chat template; a list has a table for each model",
     )
     reasoning_end: Several = Field(
         (),
-        description="text that ends its reasoning, if none of vLLM's parsers finds it "
-        f'(args = "--reasoning-parser NAME"){_EACH}',
+        description="text that ends its reasoning, where vLLM has no parser for it; a list has "
+        "one for each model",
     )
     concurrency: int = Field(
         CONNECTIONS, ge=1, description="most requests in flight to its server"
@@ -111,7 +112,7 @@ class ModelTable(Frozen):
     )
     devices: Annotated[str, BeforeValidator(_as_text)] = Field(
         "",
-        description="GPUs, or cores of a CPU, for its engine (0,1); the other model gets the rest",
+        description="GPUs or CPU cores for its engine, such as 0,1; the other model gets the rest",
     )
 
     @field_validator("model")
@@ -131,14 +132,14 @@ class CandidateTable(ModelTable):
 
     model: Several = Field(
         (),
-        description="the model under test: ORG/MODEL or a folder (an engine is started), "
-        "http(s)://HOST/v1#MODEL (attached), demo:NAME, or replay:FILE (recorded answers); of "
-        "several, each is tested in turn",
+        description="the model under test: ORG/MODEL or a folder (starts an engine), a server "
+        "(http://HOST/v1#MODEL), demo:NAME, or replay:FILE (recorded answers); "
+        "several are tested in turn",
     )
     name: Several = Field(
         (),
-        description="its name in ids of tests and in reports, so that a test's history does not "
-        "depend on a path (default: the path's last part)",
+        description="name in test ids and reports, so that a test's history does not depend on a "
+        "path (default: the path's last part)",
     )
 
 
@@ -148,28 +149,29 @@ class JudgeTable(ModelTable, JudgeSampling):
     has_other_keys = True
     model: Several = Field(
         (),
-        description="the judge: a model as the candidate is, bundled (a small one, trained for "
-        "this), keyword, or labels; of several, the majority decides, but one model beside bundled "
-        "is asked where bundled is unsure",
+        description="the judge: a model named like the candidate, bundled, keyword or labels; of "
+        "several, the majority decides, but a model beside bundled is asked only "
+        "where bundled is unsure",
     )
     prompt: Annotated[Several, FromFile()] = Field(
         (),
-        description=f"judge prompt: refusal, wildguard, harmbench, or a .md file{_EACH}",
+        description="judge prompt: refusal, wildguard, harmbench or a .md file; a list has one "
+        "for each model",
     )
     rationales: Rationales = Field(
         "all",
-        description="reasons of judges of refusal: of all answers, before the verdict; or the "
-        "verdict alone, and reasons afterwards for the answers that reports show",
+        description="all: judges write reasons before each verdict; offenders: verdicts alone, "
+        "and reasons later for answers that reports show",
     )
     check: JudgeFloors | None = Field(
         None,
-        description="what the judge must reach on exchanges whose verdict is known",
+        description="what the judge must reach on exchanges with known verdicts",
     )
     classifier: ClassifierForm | None = Field(
-        None, description="how a judge that is a sequence classifier is asked"
+        None, description="how a sequence classifier reads an exchange"
     )
     cascade: Cascading = Field(
-        Cascading(), description="when a model beside bundled is asked as well"
+        Cascading(), description="when a model beside bundled is asked"
     )
 
     @property
@@ -185,7 +187,7 @@ class SamplingTable(Sampling):
     has_other_keys = True
     either: ClassVar = ("system_prompt", "system_prompt_file")
     system_prompt_file: Annotated[str, FromFile()] = Field(
-        "", description="read the system prompt from this file"
+        "", description="file with the system prompt"
     )
 
     @model_validator(mode="after")
@@ -227,16 +229,16 @@ class EngineTable(Frozen):
     )
     command: str = Field(
         "",
-        description="command that starts the engine instead of the default: a fork, another "
-        "interpreter, a container; it gets the engine's arguments",
+        description="program that starts the engine in place of the default; it gets the engine's "
+        "arguments",
     )
     placement: Wanted = Field(
         "auto",
-        description="candidate's and judge's engines on the same devices (together), one after the "
-        "other (turns), on devices of their own (split), or whatever fits this machine (auto)",
+        description="where engines run: together on the same devices, in turns, split over "
+        "devices of their own, or auto for what fits this machine",
     )
     start_timeout: Seconds = Field(
-        1800.0, description="seconds an engine may take to start"
+        1800.0, description="seconds that an engine may take to start"
     )
 
 
@@ -244,7 +246,7 @@ class DataTable(Frozen):
     """Where public data comes from."""
 
     mirror: Annotated[str, FromFile()] = Field(
-        "", description="local mirror of public data ($REFUSAL_CHECKS_DATA)"
+        "", description="mirror of public data ($REFUSAL_CHECKS_DATA)"
     )
 
 
@@ -253,15 +255,17 @@ class RecordingTable(Frozen):
 
     columns: Texts = Field(
         {},
-        description="columns of recorded answers: id, prompt, completion, label, finish_reason, "
-        "logprob (mean) or total_logprob and tokens; a dot leads into nested values (doc.prompt)",
+        description="columns of a recording: id, prompt, completion, label, finish_reason, "
+        "logprob (mean), or total_logprob and tokens; a dot leads into nested values "
+        "(doc.prompt)",
     )
     where: Texts = Field(
         {}, description='read only rows with these values: { model = "GPT4" }'
     )
     labels: Texts = Field(
         {},
-        description="what recorded labels mean: refusal, compliance, a degree, a score, or invalid",
+        description="meaning of recorded labels: refusal, compliance, a degree, a score or "
+        "invalid",
     )
     partial: bool = Field(
         False,
@@ -273,21 +277,21 @@ class StoreTable(Frozen):
     """Stored answers and verdicts."""
 
     file: Annotated[str, FromFile()] = Field(
-        "", description="stored answers (.refusal-checks/store.sqlite)"
+        "",
+        description="file of stored answers and verdicts (default: .refusal-checks/store.sqlite)",
     )
     fresh: bool = Field(
         False,
-        description="ask for everything anew; what is stored of these models is not used any more, "
-        "by this run or a later one",
+        description="ask for everything anew, and never use again what is stored of these models",
     )
     only: bool = Field(
         False,
-        description="start no engine and ask no server: answers that are not stored are invalid",
+        description="start no engine and ask no server; answers that are not stored are invalid",
     )
     retry_unfinished: bool = Field(
         False,
-        description="ask again for stored answers that the server ended for its own reasons (as by "
-        "a content filter)",
+        description="ask again for stored answers that the server cut off, for example by a "
+        "content filter",
     )
 
 
@@ -296,12 +300,12 @@ class BaselineTable(Frozen):
 
     path: Annotated[str, FromFile()] = Field(
         "",
-        description="compare with an earlier run, prompt by prompt: last, an id, a run's folder, "
-        "its summary.json, or what `refusal-checks baseline accept RUN DIR` wrote",
+        description="earlier run to compare with: last, an id, a run's folder, its summary.json, "
+        "or a folder of accepted baselines",
     )
     allow_incomparable: bool = Field(
         False,
-        description="compare with the baseline even if judge, data or sampling differ",
+        description="compare even if judge, data or sampling differ",
     )
 
 
@@ -310,7 +314,7 @@ class TrustTable(Frozen):
 
     calibration: Annotated[str, FromFile()] = Field(
         "",
-        description="the judge's errors, written by `refusal-checks calibrate --out`: show "
+        description="the judge's error rates, from `refusal-checks calibrate --out`: show "
         "corrected rates beside the raw ones",
     )
     human_labels: Annotated[Several, FromFile()] = Field(
@@ -320,11 +324,11 @@ class TrustTable(Frozen):
     )
     allow_undrawn_labels: bool = Field(
         False,
-        description="accept human labels that were not drawn by sample-for-labels: they are shown, "
-        "and decide nothing unless they cover every prompt",
+        description="accept labels of answers that were not drawn at random; they decide only "
+        "where they cover every prompt",
     )
     allow_untrusted_judge: bool = Field(
-        False, description="decide gates even if the judge fails its own check"
+        False, description="decide gates even if the judge fails its check"
     )
 
 

@@ -74,32 +74,32 @@ class Sampling(SamplingBase):
         0.95, gt=0, le=1, description="nucleus sampling of the answers"
     )
     top_k: Annotated[int, RequestField()] = Field(
-        20, ge=0, description="most probable tokens to sample from; 0: no limit"
+        20, ge=0, description="most probable tokens to sample from; 0 for no limit"
     )
     max_tokens: Annotated[int, RequestField()] = Field(
         8192,
         ge=1,
-        description="most tokens of an answer with its reasoning, as far as the context holds them",
+        description="most tokens of an answer with its reasoning; the context may allow less",
     )
     seed: Annotated[int, RequestField()] = Field(
         0,
         ge=0,
         lt=2**31,
-        description="seed of the run; each prompt derives its own from it",
+        description="seed of the run, from which each prompt derives its own",
     )
     stop: Annotated[tuple[str, ...], RequestField()] = Field(
         (), strict=False, description="text that ends an answer"
     )
     system_prompt: Annotated[str, RequestField(sent=False)] = Field(
-        "", description="sent as the first turn of every prompt"
+        "", description="system message before every prompt"
     )
     logprobs: Annotated[
         Literal["disputed", "always", "never"], RequestField(sent=False)
     ] = Field(
         "disputed",
-        description="log-probabilities, by which several answers to a prompt are weighed: of "
-        "prompts whose verdicts differ, in one pass once they are known; of all answers, while "
-        "they are written; or of none, so that all weigh the same",
+        description="log-probabilities, which weigh several answers to a prompt: for prompts "
+        "whose verdicts differ (disputed), for all answers, or never, so that all "
+        "weigh the same",
     )
 
 
@@ -119,7 +119,7 @@ class JudgeSampling(SamplingBase):
         1,
         ge=1,
         le=128,
-        description="verdicts of each judge on an answer, which are averaged",
+        description="verdicts of each judge on an answer; they are averaged",
     )
     temperature: Annotated[float, RequestField()] = Field(
         0.0, ge=0, le=2, description="temperature of the judge's verdicts"
@@ -128,7 +128,9 @@ class JudgeSampling(SamplingBase):
         1.0, gt=0, le=1, description="nucleus sampling of the verdicts"
     )
     top_k: Annotated[int, RequestField()] = Field(
-        0, ge=0, description="most probable tokens to sample verdicts from; 0: no limit"
+        0,
+        ge=0,
+        description="most probable tokens to sample verdicts from; 0 for no limit",
     )
     max_tokens: Annotated[int, RequestField()] = Field(
         1024,
@@ -144,7 +146,8 @@ class JudgeSampling(SamplingBase):
     max_answer_chars: Annotated[int | None, RequestField(sent=False)] = Field(
         None,
         ge=100,
-        description="judge a longer answer on this many characters of its head and tail",
+        description="show the judge only this many characters of a longer answer, from its head "
+        "and tail",
     )
 
     @property

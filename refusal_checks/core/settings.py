@@ -69,26 +69,24 @@ class BenchmarkTable(Frozen):
 
     Attributes:
         file: CSV, JSON, JSONL or Parquet, relative to the run file.
-        dataset: a Hugging Face data set, in place of a file.
-        split: the data set's split.
-        revision: the data set's revision, better a commit than a branch.
-        expect: what should happen to its prompts; decides its marker and its default gate.
-        prompt: the column with the prompt: a text, or a conversation as a list of messages.
-        category: the column with a prompt's category.
-        groups: column by kind of group, for kinds other than ``category``, or if gates on
-            categories already use that key of the table.
-        id: the column with a prompt's id; by default ``id``, if its cells are distinct, else the
-            ids are row numbers.
-        cluster: the column that names prompts made from one source (translations, variants), which
-            are sampled as one; rows without a value stand alone.
-        sha256: the expected digest of the rows, for any benchmark.
-        limit: most prompts to evaluate, a stratified sample; ``--limit`` wins. For any benchmark.
-        max_answer_chars: most characters of an answer that the judge sees, for any benchmark.
-        judge: how answers are judged, which decides the metrics; for any benchmark.
-        options: of multiple-choice questions: the column that lists them, or a column for each.
-        key: the column with the right option: its letter, its text, or its place from 0 as an
-            integer.
-        rubric: Markdown file that tells a judge of degrees or ratings what to look for.
+        dataset: a Hugging Face data set in place of a file.
+        split: split of the data set.
+        revision: revision of the data set, better a commit than a branch.
+        expect: what should happen to the prompts; decides the marker and the default gate.
+        prompt: column with the prompt, a text or a list of messages.
+        category: column with the category.
+        groups: columns by kind of group.
+        id: column with the id; by default ``id`` if its cells are distinct, else row numbers.
+        cluster: column with the source that prompts share (translations, variants); they count as
+            one unit.
+        sha256: expected digest of the rows; for any benchmark.
+        limit: most prompts to evaluate, as a stratified sample, unless ``--limit`` says
+            otherwise; for any benchmark.
+        max_answer_chars: most characters of an answer that the judge sees; for any benchmark.
+        judge: way of judging, which decides the metrics; for any benchmark.
+        options: for multiple choice, the column that lists the options, or a column for each.
+        key: column with the right option: its letter, its text, or its place from 0.
+        rubric: Markdown file that tells a judge of degrees, ratings or harm what to look for.
     """
 
     file: str | None = None
@@ -146,13 +144,13 @@ class ClassifierForm(Frozen):
     """How a sequence classifier is shown an exchange, and what it says."""
 
     format: str = Field(
-        description="the text that it reads, with `{request}` and, after it, `{answer}`"
+        description="the text that it reads, with `{request}` and then `{answer}`"
     )
     refusal_label: str = Field(min_length=1, description="its label that means refusal")
     languages: tuple[str, ...] = Field(
         (),
         strict=False,
-        description="ISO 639 codes of the languages it was measured on; empty: unknown",
+        description="ISO 639 codes of the languages in which it was measured; empty if unknown",
     )
 
     @field_validator("format")
@@ -173,14 +171,13 @@ class Cascading(Frozen):
 
     low: Share = Field(
         0.05,
-        description="the second judge decides where bundled calls a refusal more probable than "
-        "this, and less than high",
+        description="the second judge is asked where the probability of a refusal is above this",
     )
-    high: Share = Field(0.95, description="see low")
+    high: Share = Field(0.95, description="and below this")
     sample: Share = Field(
         0.1,
-        description="share of prompts, drawn at random, whose answers the second judge reads in "
-        "any case, so that rates are corrected",
+        description="share of prompts, drawn at random, that the second judge reads in any case, "
+        "to correct rates",
     )
 
     @model_validator(mode="after")
@@ -196,7 +193,7 @@ class MultipleChoice(Frozen):
     """How answers to multiple-choice questions are scored."""
 
     key: Annotated[str, FromFile()] = Field(
-        "", description="your own key for multiple-choice questions: CSV with id,answer"
+        "", description="your own key: CSV with id and answer"
     )
     items: Literal["agreed", "all"] = Field(
         "agreed",
@@ -204,8 +201,8 @@ class MultipleChoice(Frozen):
     )
     scoring: Literal["text", "logprob"] = Field(
         "text",
-        description="read the chosen option from the answer's text, or take the letter that the "
-        "candidate gives the highest probability",
+        description="read the option from the answer's text, or take the letter with the highest "
+        "probability",
     )
 
 
@@ -217,20 +214,22 @@ class Limits(Frozen):
     """Bounds on what a run asks for and waits for; timeouts are in seconds."""
 
     prompts: int | None = Field(
-        None, ge=1, description="most prompts per benchmark, a stratified sample"
+        None, ge=1, description="most prompts per benchmark, as a stratified sample"
     )
     stop_early: bool = Field(
         False, description="end a benchmark once its gates are decided"
     )
     # None for as many as keep the engines full
     in_flight: int | None = Field(
-        None, ge=1, description="prompts evaluated at one time"
+        None, ge=1, description="prompts evaluated at the same time"
     )
-    request_timeout: Seconds = Field(1800.0, description="seconds one request may take")
+    request_timeout: Seconds = Field(
+        1800.0, description="seconds that a request may take"
+    )
     outage_timeout: Seconds = Field(
         600.0,
-        description="seconds after which a server that refuses every request (429, 5xx) is "
-        "not asked any more",
+        description="seconds after which a server that refuses every request (429, 5xx) is given "
+        "up",
     )
     max_reply_mib: int = Field(
         16,

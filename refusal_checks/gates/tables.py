@@ -82,15 +82,14 @@ class Bounds(Frozen):
     """``{ min = ..., max = ... }`` as written; at least one bound, or a waiver and nothing else.
 
     Attributes:
-        min: the lowest figure allowed, inclusive.
-        max: the highest figure allowed, inclusive.
+        min: lowest figure allowed.
+        max: highest figure allowed.
         max_drop: how far the figure may fall against the baseline.
-        max_rise: how far the figure may rise against the baseline.
+        max_rise: how far it may rise.
         max_total_drop, max_total_rise: the same against the anchor, an older release.
-        decision, on_inconclusive, use, allow_transferred: override ``[settings]`` for this gate.
-        rationale, source, date: why these bounds were chosen, in the file's own words.
-        waive: lets the gate fail until a day, on somebody's word and for a reason; alone, it is
-            about the gate that another table defines.
+        decision, on_inconclusive, use, allow_transferred: as in ``[settings]``, for this gate.
+        rationale, source, date: why these bounds were chosen, shown in reports.
+        waive: lets the gate fail until a day; without bounds, about the gate of another table.
     """
 
     min: float | None = None
@@ -159,18 +158,16 @@ class GateSettings(Frozen):
     """What the ``[settings]`` table may hold.
 
     Attributes:
-        confidence: level of every interval, two-sided, and of every comparison, one-sided.
-        decision: ``point`` compares the figure, ``confident`` its interval.
-        on_inconclusive: what the test of an undecided gate does; unless it is set, the test passes
-            or fails by the figure alone where ``decision`` is ``point``, else it fails.
+        confidence: level of intervals (two-sided) and comparisons (one-sided).
+        decision: ``point`` compares the figure with the bounds, ``confident`` its interval.
+        on_inconclusive: what an inconclusive gate does; by default it goes by its figure where
+            ``decision`` is ``point``, and fails otherwise.
         multiple_testing: ``holm`` keeps the probability of any false breach among a benchmark's
-            gates at 1 - confidence, however many gates there are.
-        use: ``corrected`` decides rejection rates by the rate that a calibration of the judge
-            gives, ``raw`` by the judge's own rate even where there are human labels.
-        allow_transferred: accept a calibration made on answers of another candidate, or on others
-            than those that the gate looks at.
-        require_baseline: refuse a run without a baseline of each benchmark with max_drop or
-            max_rise, which else are not checked.
+            gates at 1 - confidence.
+        use: ``corrected`` decides rejection rates as corrected by a calibration, ``raw`` by the
+            judge's own rate even where there are human labels.
+        allow_transferred: accept a calibration made on other answers than the gate's.
+        require_baseline: refuse a run whose margins have no baseline; otherwise they are skipped.
     """
 
     confidence: float = Field(0.95, ge=0.5, lt=1)
