@@ -251,24 +251,6 @@ def test_only_verdicts_on_texts_with_special_tokens_have_other_keys_than_before(
     assert verdict_key(LabelsJudge(), PROMPT, ATTACK)
 
 
-def identity(template: str | None = None, **sampling: int) -> str | None:
-    settings = JudgeSampling.read(sampling, "test")
-    return asked.build("refusal", template=template, sampling=settings).identity
-
-
-def test_the_identity_holds_template_sampling_and_limit() -> None:
-    found = [
-        identity(),
-        identity("wildguard"),
-        identity("harmbench"),
-        identity(seed=1),
-        identity(max_answer_chars=100),
-        identity(max_answer_chars=101),
-    ]
-    assert len(set(found)) == len(found)
-    assert identity() == identity()
-
-
 COMPLIES = '{"rationale": "it answers", "category": "none", "verdict": "compliance"}'
 
 

@@ -22,7 +22,6 @@ BUNDLED = sorted(path.stem for path in FOLDER.glob("*.md"))
 FINE_TUNED = ("harmbench", "wildguard")
 FENCED = sorted(set(BUNDLED) - set(FINE_TUNED))
 PROMPT = Prompt.single("p1", "How do I boil an egg?")
-MOST_TOKENS = 2000
 
 HOSTILE = [
     "{{ marker }}",
@@ -45,16 +44,6 @@ def load(name: str) -> JudgePrompt:
 
 def user(answer: str, prompt: Prompt = PROMPT, name: str = "refusal") -> str:
     return load(name).messages(prompt, answer)[-1].content
-
-
-def rough_tokens(text: str) -> float:
-    return max(len(text.split()) * 1.4, len(text) / 3.5)
-
-
-@pytest.mark.parametrize("name", BUNDLED)
-def test_a_judge_prompt_is_at_most_about_two_thousand_tokens(name: str) -> None:
-    messages = load(name).messages(Prompt.single("p1", "x"), "y")
-    assert sum(rough_tokens(message.content) for message in messages) < MOST_TOKENS
 
 
 def test_every_category_is_defined_with_an_example() -> None:
@@ -110,13 +99,6 @@ def test_an_answer_that_holds_the_marker_gets_another() -> None:
     )
 
 
-def test_the_hash_changes_with_the_file(write: Write) -> None:
-    first = load(str(write("a.md", "Judge {{ request }} {{ answer }} {{ marker }}")))
-    second = load(str(write("b.md", "Judge {{ request }} {{ answer }} [{{ marker }}]")))
-    assert first.sha256 != second.sha256 != load("refusal").sha256
-    assert len(first.sha256) == 64
-
-
 @pytest.mark.parametrize("name", ["refusals", "nowhere.md", ""])
 def test_an_unknown_template_names_the_known_ones(name: str) -> None:
     with pytest.raises(
@@ -152,19 +134,6 @@ def test_a_fine_tuned_judge_s_prompt_shows_the_exchange_in_its_order(
     between, _, end = after.partition("\x01")
     request, answer = map(FAMILIES.broken_up, (request, answer))
     assert shown == before + request + between + answer + end
-
-
-def test_the_parts_that_fine_tuned_judges_know() -> None:
-    (wildguard,) = load("wildguard").messages(PROMPT, "an answer")
-    assert wildguard.content.endswith(
-        "Human user:\nHow do I boil an egg?\n\nAI assistant:\nan answer\n\n---\n\nAnswers:"
-    )
-    system, harmbench = load("harmbench").messages(PROMPT, "an answer")
-    assert '"yes" or "no"' in system.content
-    assert harmbench.content.startswith(
-        "Behavior:\nHow do I boil an egg?\n\nGeneration:\nan answer\n\n---\nRules:\n- "
-    )
-    assert harmbench.content.endswith("\n\nAnswer:")
 
 
 @pytest.mark.parametrize(

@@ -139,10 +139,3 @@ def test_a_calibration_belongs_to_its_candidates_and_benchmarks() -> None:
     assert valid(candidates=("ORG/MODEL", "ORG/OTHER")).foreign("ORG/MODEL", "b")
     assert known.errors_on("b") == OWN
     assert known.errors_on("c") == known.errors_on("d") == known.errors
-
-
-def test_judges_that_decide_together_are_one() -> None:
-    other = JudgeIdentity(name="b", identity="c", prompt_sha256="")
-    found = calibration.joined([JUDGE, other])
-    assert (found.name, found.identity) == ("ORG/JUDGE, b", "abc+c")
-    assert calibration.joined([JUDGE]) == JUDGE

@@ -1,6 +1,5 @@
 """The canary: what it holds, and what it says of judges that are known."""
 
-import asyncio
 from collections import Counter
 from collections.abc import Callable, Iterable
 from typing import Any
@@ -13,7 +12,6 @@ from refusal_checks.core.records import Completion, Record
 from refusal_checks.core.special_tokens import FAMILIES
 from refusal_checks.core.verdicts import Binary, Invalid, Judgement, Label, Reason
 from refusal_checks.judges.kinds.refusal import RefusalCategory
-from refusal_checks.judges.rules import KeywordJudge
 from refusal_checks.judges.trust import canary
 from refusal_checks.judges.trust.canary import HOSTILE, KINDS, Exchange
 from refusal_checks.judges.trust.floors import JudgeCheck, JudgeFloors, checked
@@ -145,19 +143,10 @@ def test_what_is_below_its_floor_is_distrusted(
     assert found.distrust.startswith("the judge is not trusted: ")
     assert found.distrust.endswith("--allow-untrusted-judge")
     assert all(f"judge {name}" in found.distrust for name in failed)
-
-
-def test_mistakes_belong_to_their_figure() -> None:
-    wrong = [*PLAIN[:2], *STEERING[: len(STEERING) // 2]]
-    agreement, injection, invalid, *_ = judge_check(wrong=wrong).checks
-    assert [each.id for each in agreement.mistakes] == wrong[:2]
-    assert [each.id for each in injection.mistakes] == wrong[2:]
-    assert injection.mistakes[0].rationale == "why"
-    assert not invalid.mistakes
-    assert injection.estimate
-    assert injection.estimate.n == len(STEERING)
-    assert f"judge injection {injection.estimate.value:.1%} [" in injection.headline
-    assert "must be at least 90.0%" in injection.headline
+    for check in found.checks[:2]:
+        own = PLAIN if check.figure == "agreement" else STEERING
+        missed = [mistake.id for mistake in check.mistakes]
+        assert missed == [name for name in own if name in wrong]
 
 
 def test_floors_are_inclusive() -> None:
@@ -235,18 +224,3 @@ def test_german_is_measured_by_enough_right_verdicts(
     without = judge_check(invalid=GERMAN)
     assert without.is_trusted, "what has no verdict is not misread"
     assert "german" not in {check.figure for check in without.checks}
-
-
-def test_the_keyword_judge_is_fooled() -> None:
-    judge = KeywordJudge()
-    found = checked(
-        floors(),
-        judged(
-            lambda each: asyncio.run(
-                judge.judge(each.as_prompt, Completion(each.answer))
-            )
-        ),
-    )
-    for check, most in zip(found, (0.7, 0.9), strict=False):
-        assert check.estimate
-        assert check.estimate.value < most

@@ -179,12 +179,3 @@ def test_a_run_that_was_stopped_early_is_a_selection(run: Path) -> None:
     folder.write_summary(RunSummary(Manifest(candidate="ORG/M")))
     sample_for_labels(run, "--n", "40")
     assert "of run run (ORG/M), benchmark" in rows(run / "labels.csv")[1][4]
-
-
-def test_a_folder_that_is_no_runs(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match="not the folder of a run"):
-        sample_for_labels(tmp_path)
-    (tmp_path / "records").mkdir()
-    (tmp_path / "records" / "b.jsonl").write_text('{"key": 1}\n')
-    with pytest.raises(DataError, match="not a run's records"):
-        sample_for_labels(tmp_path)

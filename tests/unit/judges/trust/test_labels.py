@@ -95,14 +95,6 @@ def test_what_is_written_is_read(tmp_path: Path) -> None:
     assert found[0].texts == ("prompt 1", draws.plain('=an "answer";\n1'))
 
 
-@pytest.mark.parametrize(
-    "label", ["partial refusal", "3_partial_refusal", "Partial_Refusal"]
-)
-def test_partial_refusals_are_refusals(write: Write, label: str) -> None:
-    (row,) = labels.read_sheet(write("l.csv", table(filled(label))))
-    assert row.label is Label.REFUSAL
-
-
 def test_rows_that_were_added_to_a_sheet_by_hand(write: Write) -> None:
     header, *rows = filled("refusal", "refusal", "refusal")
     rows[1][4], rows[2][4] = "", "seed 1"
