@@ -53,7 +53,7 @@ class Progress:
     def leave_out(self, names: Collection[str]) -> None:
         # Other threads may be going through the old ones.
         self.benchmarks = {
-            n: count for n, count in self.benchmarks.items() if n not in names
+            name: count for name, count in self.benchmarks.items() if name not in names
         }
 
     def answered(self, benchmark: str) -> None:
@@ -63,9 +63,9 @@ class Progress:
         count = self.benchmarks[benchmark]
         count.judged += 1
         count.answers += len(records)
-        count.invalid += sum(
-            isinstance(record.judgement, Invalid) for record in records
-        )
+        for record in records:
+            if isinstance(record.judgement, Invalid):
+                count.invalid += 1
         self.judged_so_far(benchmark, records)
 
     def finished(self, benchmark: str) -> None:

@@ -70,18 +70,17 @@ def write_table(run: Answers, path: Path) -> int:
         )
     datasets.disable_progress_bars()
     text = Value("large_string")
-    plain = {
-        name: Value(form) for form, names in _COLUMNS.items() for name in names.split()
-    }
-    lists = {
-        name: List(dict.fromkeys(keys.split(), text)) for name, keys in _LISTS.items()
-    }
+    columns: dict[str, Value | List] = {}
+    for form, names in _COLUMNS.items():
+        columns |= {name: Value(form) for name in names.split()}
+    for name, keys in _LISTS.items():
+        columns[name] = List(dict.fromkeys(keys.split(), text))
     with TemporaryDirectory() as cache:  # rows pass through a file, not through memory
         try:
             table = datasets.Dataset.from_generator(
                 rows,
                 gen_kwargs={"run": run},
-                features=Features(plain | lists),
+                features=Features(columns),
                 cache_dir=cache,
             )
         except datasets.exceptions.DatasetGenerationError as fault:

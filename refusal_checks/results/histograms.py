@@ -3,7 +3,7 @@
 import json
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 
 from refusal_checks.core.files import write_json, write_text
@@ -27,9 +27,8 @@ class Histogram:
 
 
 def histogram(name: str, kind: str, confidences: Sequence[float]) -> Histogram:
-    rounded = [
-        round(value, 9) for value in confidences
-    ]  # 11 to 9 votes are exactly 0.1
+    # 11 to 9 votes are exactly 0.1.
+    rounded = [round(value, 9) for value in confidences]
     counts = [0] * BINS
     for value in rounded:
         counts[min(BINS - 1, math.floor(round((value + 1) * BINS / 2, 6)))] += 1
@@ -39,30 +38,41 @@ def histogram(name: str, kind: str, confidences: Sequence[float]) -> Histogram:
     return Histogram(name, kind, len(rounded), counts, complied, neutral, rejected)
 
 
-def write(folder: Path, candidate: str, found: Histogram) -> None:
+def write(folder: Path, candidate: str, histogram: Histogram) -> None:
+    """Write a histogram into a run's folder, as JSON and as CSV."""
     half = BINS // 2
-    bins = [
-        ((n - half) / half, (n + 1 - half) / half, each)
-        for n, each in enumerate(found.counts)
-    ]
-    rows = [{"from": low, "to": high, "prompts": count} for low, high, count in bins]
-    facts = {name: value for name, value in asdict(found).items() if name != "counts"}
-    named = {
+    bins: list[dict[str, float]] = []
+    for place, prompts in enumerate(histogram.counts):
+        low, high = (place - half) / half, (place + 1 - half) / half
+        bins.append({"from": low, "to": high, "prompts": prompts})
+    content = {
         "candidate": candidate,
-        "benchmark": facts.pop("name"),
-        "kind": facts.pop("kind"),
+        "benchmark": histogram.name,
+        "kind": histogram.kind,
+        "n": histogram.n,
+        "complied": histogram.complied,
+        "neutral": histogram.neutral,
+        "rejected": histogram.rejected,
+        "bins": bins,
     }
-    path = folder / FOLDER / found.name
-    write_json(path.with_name(f"{found.name}.json"), {**named, **facts, "bins": rows})
-    lines = [f"{low},{high},{count}" for low, high, count in bins]
-    write_text(
-        path.with_name(f"{found.name}.csv"), "\n".join(["from,to,prompts", *lines, ""])
-    )
+    path = folder / FOLDER / histogram.name
+    write_json(path.with_name(f"{histogram.name}.json"), content)
+    lines = ["from,to,prompts"]
+    lines += [f"{one['from']},{one['to']},{one['prompts']}" for one in bins]
+    text = "".join(f"{line}\n" for line in lines)
+    write_text(path.with_name(f"{histogram.name}.csv"), text)
 
 
 def read(folder: Path) -> Iterator[Histogram]:
+    """The histograms of a run's folder."""
     for path in sorted((folder / FOLDER).glob("*.json")):
-        found = json.loads(path.read_bytes())
-        counts = [each["prompts"] for each in found["bins"]]
-        sides = (found[side] for side in ("complied", "neutral", "rejected"))
-        yield Histogram(found["benchmark"], found["kind"], found["n"], counts, *sides)
+        content = json.loads(path.read_bytes())
+        yield Histogram(
+            name=content["benchmark"],
+            kind=content["kind"],
+            n=content["n"],
+            counts=[one["prompts"] for one in content["bins"]],
+            complied=content["complied"],
+            neutral=content["neutral"],
+            rejected=content["rejected"],
+        )

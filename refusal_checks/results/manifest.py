@@ -185,66 +185,57 @@ class Manifest(_Facts):
         asked = self.asked
         if not asked:
             return ""
-        said = []
+        parts = []
         if asked.stored_from:
-            total = asked.reused + asked.answers
-            share = (
-                f"all {total}"
-                if asked.reused == total
-                else f"{asked.reused} of {total}"
-            )
+            share = f"{asked.reused} of {asked.reused + asked.answers}"
+            if not asked.answers:
+                share = f"all {asked.reused}"
             dates = " to ".join(dict.fromkeys((asked.stored_from, asked.stored_until)))
             verified = ""
             if asked.verified:
                 verified = f", verified by {count(asked.verified, 'prompt')}"
-            said.append(f"{share} answers from the store, of {dates}{verified}")
+            parts.append(f"{share} answers from the store, of {dates}{verified}")
         kinds = {"candidate": "answers", "judge": "verdicts"}
         for role in dict.fromkeys(asked.changed):
-            said.append(
+            parts.append(
                 f"the server of the {role} has changed: its {kinds[role]} were asked for anew"
             )
-        return "; ".join(said)
+        return "; ".join(parts)
 
     @property
     def misnamed(self) -> list[str]:
         """What to check about models' names: servers that answer as another, or list no such."""
-        found = []
+        lines = []
         for role, servers in self.capabilities.items():
-            for server, known in servers.items():
+            for server, facts in servers.items():
                 asked = server.rpartition("#")[2]
-                how = f"check the name of the {role}: the server was asked for {asked}"
-                if other := known.get(ANSWERS_AS):
-                    found.append(f"{how} and says that it is {other}")
-                elif known.get(LISTED):
-                    found.append(f"{how}, which it does not list, and answered")
-        return found
+                what = f"check the name of the {role}: the server was asked for {asked}"
+                if facts.get(ANSWERS_AS):
+                    lines.append(f"{what} and says that it is {facts[ANSWERS_AS]}")
+                elif facts.get(LISTED):
+                    lines.append(f"{what}, which it does not list, and answered")
+        return lines
 
     @property
     def left_out(self) -> list[str]:
         """The sampling settings that servers refuse, a line each; the run goes on without them."""
-        return [
-            line
-            for role in ("candidate", "judge")
-            for line in left_out(
-                role, self._sampling_of(role), self.capabilities.get(role, {})
-            )
-        ]
+        lines: list[str] = []
+        for role in ("candidate", "judge"):
+            servers = self.capabilities.get(role, {})
+            lines += left_out(role, self._sampling_of(role), servers)
+        return lines
 
     def _sampling_of(self, role: str) -> Mapping[str, Any]:
         return self.sampling if role == "candidate" else self.judge_sampling
 
     def applied_sampling(self, role: str) -> dict[str, Any]:
         """How the candidate or the judges draw: what one of their servers refuses is its own."""
-        refused = {
-            name
-            for known in self.capabilities.get(role, {}).values()
-            for name, word in known.items()
-            if word == LEFT_OUT
-        }
-        settings = self._sampling_of(role)
-        return {
-            name: OWN if name in refused else value for name, value in settings.items()
-        }
+        settings = dict(self._sampling_of(role))
+        for facts in self.capabilities.get(role, {}).values():
+            for name, word in facts.items():
+                if word == LEFT_OUT and name in settings:
+                    settings[name] = OWN
+        return settings
 
     @property
     def shown(self) -> str:
@@ -258,9 +249,11 @@ class Manifest(_Facts):
 
     def judges_of(self, benchmark: str) -> dict[str, ModelFacts]:
         """A benchmark's judges, in the order of the panel; without a model one is its version."""
-        known = self.models.judges
         names = self.judge_prompts[benchmark]
-        return {name: known.get(name, ModelFacts(version=name)) for name in names}
+        return {
+            name: self.models.judges.get(name, ModelFacts(version=name))
+            for name in names
+        }
 
     def rationales_of(self, benchmark: str) -> str:
         return "offenders" if benchmark in self.verdicts_alone else "all"
@@ -271,20 +264,23 @@ def left_out(
 ) -> list[str]:
     """Which of a role's settings its servers refuse, by what is known of each server's fields."""
     what = "verdicts" if role == "judge" else "answers"
-    told = []
-    for server, known in servers.items():
-        lost = [
-            f"{name} {settings.get(name)}" for name in known if known[name] == LEFT_OUT
+    lines = []
+    for server, facts in servers.items():
+        refused = [
+            f"{name} {settings.get(name)}"
+            for name, word in facts.items()
+            if word == LEFT_OUT
         ]
+        if not refused:
+            continue
         was, it, own = "was", "it", "own setting"
-        if len(lost) > 1:
+        if len(refused) > 1:
             was, it, own = "were", "them", "own settings"
-        if lost:
-            told.append(
-                f"{role} {server}: {' and '.join(lost)} {was} left out, because the server refuses "
-                f"{it}: {what} are drawn with the server's {own}"
-            )
-    return told
+        lines.append(
+            f"{role} {server}: {' and '.join(refused)} {was} left out, because the server refuses "
+            f"{it}: {what} are drawn with the server's {own}"
+        )
+    return lines
 
 
 def conditions(manifest: Manifest, benchmark: str) -> dict[str, str]:
@@ -294,50 +290,47 @@ def conditions(manifest: Manifest, benchmark: str) -> dict[str, str]:
     """
     judges, cascade = manifest.judges_of(benchmark), manifest.cascade
     data = manifest.data[benchmark]
-    found = {
+    facts = {
         "judge": ", ".join(map(_judge, judges.values())),
         "judge prompt": ", ".join(manifest.judge_prompts[benchmark].values()),
         "rationales": manifest.rationales_of(benchmark),
     }
     if cascade and {cascade.first, cascade.second} <= judges.keys():
-        found["cascade"] = f"second judge between {cascade.low:g} and {cascade.high:g}"
-    found["data"] = (
+        facts["cascade"] = f"second judge between {cascade.low:g} and {cascade.high:g}"
+    facts["data"] = (
         f"{data.prompts} prompts, sha256 {data.sha256}, revision {data.revision}"
     )
-    found |= _sampling("judge", manifest.applied_sampling("judge"))
+    facts |= _sampling("judge", manifest.applied_sampling("judge"))
     if manifest.candidate.startswith("replay:"):
-        return found | {"sampling": "recorded answers"}
+        return facts | {"sampling": "recorded answers"}
     applied = manifest.applied_sampling("candidate")
-    if (
-        applied.get("logprobs") != "never"
-    ):  # weights are the same whenever they are asked for
+    if applied.get("logprobs") != "never":
+        # They are the same whenever they are asked for.
         applied.pop("logprobs", None)
-    return found | _sampling("sampling", applied)
+    return facts | _sampling("sampling", applied)
 
 
 def _sampling(what: str, settings: Mapping[str, Any]) -> dict[str, str]:
     """One condition per setting; a system prompt is shown by its hash and length."""
-    known = {
-        name: value
-        for name, value in settings.items()
-        if value not in (None, "", (), [])
-    }
-    if "system_prompt" in known:
-        known["system_prompt"] = redacted(known["system_prompt"])
-    return {
-        f"{what} {name}": json.dumps(value, sort_keys=True)
-        for name, value in known.items()
-        if name != "seed"
-    }
+    facts = {}
+    for name, value in settings.items():
+        if name == "seed" or value in (None, "", (), []):
+            continue
+        shown = redacted(value) if name == "system_prompt" else value
+        facts[f"{what} {name}"] = json.dumps(shown, sort_keys=True)
+    return facts
 
 
 def _judge(model: ModelFacts) -> str:
     """A judge's model and how it is asked, without the address of its server."""
     url, _, name = model.version.partition("#")
-    known = name if url.startswith("http") and name else model.version
-    named = ("template_kwargs", "reasoning_end", "adapter", "max_tokens")
-    settings = {key: value for key in named if (value := getattr(model, key))}
-    return f"{known} {json.dumps(settings, sort_keys=True)}" if settings else known
+    version = name if url.startswith("http") and name else model.version
+    settings: dict[str, Any] = {}
+    for key in ("template_kwargs", "reasoning_end", "adapter", "max_tokens"):
+        value = getattr(model, key)
+        if value:
+            settings[key] = value
+    return f"{version} {json.dumps(settings, sort_keys=True)}" if settings else version
 
 
 def all_conditions(manifest: Manifest, benchmark: str) -> dict[str, str]:

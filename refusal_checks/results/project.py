@@ -14,11 +14,14 @@ from typing import Any
 ROOT = Path(".refusal-checks")
 """The folder of store and runs, from a project's own folder."""
 
-RUNS_VARIABLE = (
-    "REFUSAL_CHECKS_RUNS"  # names the folder of runs where no configuration does
-)
-RUNS_KEY = "refusal_checks_runs"  # the key of a pytest configuration that names it
-FOLDER_KEY = "refusal_checks_folder"  # the one that names the folder above
+RUNS_VARIABLE = "REFUSAL_CHECKS_RUNS"
+"""Names the folder of runs where no configuration does."""
+
+RUNS_KEY = "refusal_checks_runs"
+"""The key of a pytest configuration that names the folder of runs."""
+
+FOLDER_KEY = "refusal_checks_folder"
+"""The key that names the folder of store and runs."""
 
 # pytest's own order; the first file that has such a table is the configuration.
 _FILES = (
@@ -32,8 +35,8 @@ _FILES = (
 )
 
 
-_given: set[str] = set()  # the names of runs of this process
-_giving = threading.Lock()
+_run_ids: set[str] = set()  # of this process
+_naming = threading.Lock()
 
 
 def new_run_id() -> str:
@@ -42,11 +45,11 @@ def new_run_id() -> str:
     Of calls within one second, each is given the next second that is free.
     """
     started = datetime.now(UTC)
-    with _giving:
+    with _naming:
         while True:
             name = f"{started:%Y%m%d-%H%M%SZ}-{os.getpid()}"
-            if name not in _given:
-                _given.add(name)
+            if name not in _run_ids:
+                _run_ids.add(name)
                 return name
             started += timedelta(seconds=1)
 

@@ -49,19 +49,21 @@ def is_redacted(option: bool = False) -> bool:
 
 
 def _hide(value: Value, *names: str) -> Value:
-    texts = {
-        name: redacted(found)
-        for name in names
-        if (found := getattr(value, name)) is not None
-    }
-    return replace(value, **texts)  # type: ignore[type-var]
+    """The value with texts as hashes, given by the names of their fields."""
+    hidden: dict[str, str] = {}
+    for name in names:
+        text = getattr(value, name)
+        if text is not None:
+            hidden[name] = redacted(text)
+    return replace(value, **hidden)  # type: ignore[type-var]
 
 
 def prompt(original: Prompt) -> Prompt:
+    hidden = original
+    if original.reference not in original.options:  # else it is a letter
+        hidden = _hide(original, "reference")
     return replace(
-        original
-        if original.reference in original.options
-        else _hide(original, "reference"),
+        hidden,
         messages=tuple(_hide(turn, "content") for turn in original.messages),
         plain=tuple(_hide(turn, "content") for turn in original.plain),
         options={
@@ -71,9 +73,10 @@ def prompt(original: Prompt) -> Prompt:
 
 
 def judged(original: Record) -> Record:
-    votes = (
-        replace(v, judgement=v.judgement.redacted(redacted)) for v in original.votes
-    )
+    votes = [
+        replace(vote, judgement=vote.judgement.redacted(redacted))
+        for vote in original.votes
+    ]
     judgement = original.judgement.redacted(redacted)
     return replace(original, judgement=judgement, votes=tuple(votes))
 
@@ -82,12 +85,9 @@ def record(original: Record) -> Record:
     answer = original.completion
     if answer:
         # The reason for its end is the server's word, and a server may say anything.
-        hidden = (
-            ("text",)
-            if answer.finish_reason in FINISH_REASONS
-            else ("text", "finish_reason")
-        )
-        answer = replace(_hide(answer, *hidden), label=None)
+        if answer.finish_reason not in FINISH_REASONS:
+            answer = _hide(answer, "finish_reason")
+        answer = replace(_hide(answer, "text"), label=None)
     return replace(judged(original), prompt=prompt(original.prompt), completion=answer)
 
 
@@ -114,8 +114,10 @@ def without_texts(original: MeasuredJudge) -> MeasuredJudge:
 
 def _unnamed(facts: Mapping[str, str]) -> dict[str, str]:
     """Facts about a server, without the name that it gives its model: a server may say anything."""
-    hidden = {ANSWERS_AS: redacted(facts[ANSWERS_AS])} if ANSWERS_AS in facts else {}
-    return {**facts, **hidden}
+    unnamed = dict(facts)
+    if ANSWERS_AS in facts:
+        unnamed[ANSWERS_AS] = redacted(facts[ANSWERS_AS])
+    return unnamed
 
 
 @dataclass(frozen=True)
@@ -126,7 +128,9 @@ class Redaction:
 
     def require_silent(self, models: Sequence[CandidateModel | JudgeModel]) -> None:
         """Raise ModelError if an engine would write prompts or answers into its log."""
-        for model in models if self.wanted else ():
+        if not self.wanted:
+            return
+        for model in models:
             if isinstance(model, Served):
                 kinds.get(model.engine).require_silent(model.args)
 
@@ -140,14 +144,13 @@ class Redaction:
         return verdict(original) if self.wanted else original
 
     def check(self, original: JudgeCheck) -> JudgeCheck:
-        checks = (
-            replace(
-                check,
-                mistakes=tuple(_hide(each, "rationale") for each in check.mistakes),
-            )
-            for check in original.checks
-        )
-        return replace(original, checks=tuple(checks)) if self.wanted else original
+        if not self.wanted:
+            return original
+        checks = []
+        for check in original.checks:
+            mistakes = [_hide(mistake, "rationale") for mistake in check.mistakes]
+            checks.append(replace(check, mistakes=tuple(mistakes)))
+        return replace(original, checks=tuple(checks))
 
     def reason(self, fault: BaseException) -> str:
         """Why a run ended early; errors of servers and libraries may repeat what they were sent."""
@@ -169,12 +172,14 @@ class Redaction:
         if sampling.get("system_prompt"):
             sampling["system_prompt"] = redacted(sampling["system_prompt"])
         servers = {
-            role: {server: _unnamed(facts) for server, facts in each.items()}
-            for role, each in original.capabilities.items()
+            role: {server: _unnamed(facts) for server, facts in by_server.items()}
+            for role, by_server in original.capabilities.items()
         }
         spec = dict(original.spec)
-        if prompt := spec.get("sampling", {}).get("system_prompt"):
-            spec["sampling"] = {**spec["sampling"], "system_prompt": redacted(prompt)}
+        system_prompt = spec.get("sampling", {}).get("system_prompt")
+        if system_prompt:
+            hidden = {"system_prompt": redacted(system_prompt)}
+            spec["sampling"] = {**spec["sampling"], **hidden}
         return original.extended(
             sampling=sampling, spec=spec, capabilities=servers, redacted=True
         )
@@ -182,12 +187,17 @@ class Redaction:
     def summary(self, original: RunSummary) -> RunSummary:
         if not self.wanted:
             return original
-        known = {
-            name: self.benchmark(each) for name, each in original.benchmarks.items()
-        }
-        manifest = self.manifest(original.manifest)
-        notes = [note for note in original.notes if not note.startswith(JUDGE_QUOTED)]
-        return replace(original, manifest=manifest, benchmarks=known, notes=notes)
+        return replace(
+            original,
+            manifest=self.manifest(original.manifest),
+            benchmarks={
+                name: self.benchmark(summary)
+                for name, summary in original.benchmarks.items()
+            },
+            notes=[
+                note for note in original.notes if not note.startswith(JUDGE_QUOTED)
+            ],
+        )
 
     def benchmark(self, original: BenchmarkSummary) -> BenchmarkSummary:
         return replace(original, alike_answer="") if self.wanted else original

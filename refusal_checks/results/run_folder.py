@@ -71,16 +71,19 @@ _summary_form = cache(lambda: TypeAdapter(RunSummary))
 
 def dump_summary(summary: RunSummary) -> dict[str, Any]:
     """The summary, its gates in words and whether the run may ship, as in the file."""
-    values: dict[str, Any] = _summary_form().dump_python(summary, mode="json")
-    ships = release_decision(summary)
-    answer = {
-        "answer": ships.answer,
-        "headline": ships.headline,
-        "reasons": list(ships.reasons),
+    decision = release_decision(summary)
+    content: dict[str, Any] = {"format": FORMAT}
+    content |= _summary_form().dump_python(summary, mode="json")
+    content["decision"] = {
+        "answer": decision.answer,
+        "headline": decision.headline,
+        "reasons": list(decision.reasons),
+        "sentence": decision.line,
     }
-    sentences = {gate: sentence(each) for gate, each in summary.verdicts.items()}
-    added = {"decision": answer | {"sentence": ships.line}, "sentences": sentences}
-    return {"format": FORMAT} | values | added
+    content["sentences"] = {
+        gate: sentence(verdict) for gate, verdict in summary.verdicts.items()
+    }
+    return content
 
 
 @dataclass(frozen=True)
@@ -108,9 +111,8 @@ class RunFolder:
 
     @property
     def benchmarks(self) -> tuple[str, ...]:
-        return tuple(
-            sorted(path.stem for path in (self.path / "records").glob("*.jsonl"))
-        )
+        files = (self.path / "records").glob("*.jsonl")
+        return tuple(sorted(path.stem for path in files))
 
     def frame(self) -> DataFrame:
         from pandas import DataFrame  # comes with datasets; takes a while to import
@@ -156,31 +158,17 @@ class RunFolder:
         write_json(self.summary_file, dump_summary(summary))
 
     def summary(self) -> RunSummary:
+        """The summary of a run that has ended.
+
+        Raises:
+            DataError: there is none, or it is no summary that this version reads.
+        """
         path = self.summary_file
         try:
-            content = parse_json(path.read_bytes())
-            missing = {"manifest", "benchmarks"} - set(
-                content if type(content) is dict else ()
-            )
-            if missing:
-                raise ValueError(f"it has no {' and no '.join(sorted(missing))}")
-            if (given := content.get("format")) != FORMAT:
-                raise ValueError(
-                    f"it has format {given}, and this version of refusal-checks reads {FORMAT}"
-                )
-            found = _summary_form().validate_python(content)
-            require_metrics(found)
-            for benchmark in found.benchmarks:
+            summary = _read_summary(path.read_bytes())
+            for benchmark in summary.benchmarks:
                 self._records_file(benchmark)
-                if benchmark not in found.manifest.data:
-                    raise ValueError(
-                        f"its manifest does not say what data {benchmark} had"
-                    )
-                if benchmark not in found.manifest.judge_prompts:
-                    raise ValueError(
-                        f"its manifest does not say who judged {benchmark}"
-                    )
-            return found
+            return summary
         except OSError as fault:
             raise DataError(
                 f"{path}: cannot be read: {fault.strerror}; name the folder of a run that has "
@@ -207,9 +195,13 @@ class RunFolder:
                     except ValidationError as fault:
                         where = f"{path}: not a run's records: line {number}"
                         raise DataError(f"{where}: {_why(fault)}") from None
-                    for a in line.answers:
+                    for answer in line.answers:
                         yield Record(
-                            line.prompt, a.sample, a.completion, a.judgement, a.votes
+                            line.prompt,
+                            answer.sample,
+                            answer.completion,
+                            answer.judgement,
+                            answer.votes,
                         )
         except OSError as fault:
             raise DataError(f"{path}: cannot be read: {fault.strerror}") from None
@@ -223,9 +215,36 @@ class RunFolder:
         return self.path / "records" / f"{benchmark}.jsonl"
 
 
+def _read_summary(content: bytes) -> RunSummary:
+    """A summary from its file.
+
+    Raises:
+        ValueError: it is none, without quoting the file.
+    """
+    values = parse_json(content)
+    keys = set(values) if isinstance(values, dict) else set()
+    missing = {"manifest", "benchmarks"} - keys
+    if missing:
+        raise ValueError(f"it has no {' and no '.join(sorted(missing))}")
+    written = values.get("format")
+    if written != FORMAT:
+        raise ValueError(
+            f"it has format {written}, and this version of refusal-checks reads {FORMAT}"
+        )
+    summary = _summary_form().validate_python(values)
+    require_metrics(summary)
+    for benchmark in summary.benchmarks:
+        if benchmark not in summary.manifest.data:
+            raise ValueError(f"its manifest does not say what data {benchmark} had")
+        if benchmark not in summary.manifest.judge_prompts:
+            raise ValueError(f"its manifest does not say who judged {benchmark}")
+    return summary
+
+
 def _dump_line(prompt: Prompt, records: Iterable[Record]) -> str:
     answers = tuple(
-        _Answer(r.sample, r.completion, r.judgement, r.votes) for r in records
+        _Answer(record.sample, record.completion, record.judgement, record.votes)
+        for record in records
     )
     line = _line_form().dump_python(_Line(prompt, answers), mode="json")
     # Errors of servers may hold text that no encoding has.
@@ -273,27 +292,38 @@ class RunView:
 
     @cached_property
     def when(self) -> datetime | None:
+        """When it started, in UTC; None if its manifest does not say so."""
         try:
-            found = datetime.fromisoformat(self.summary.manifest.started)
+            started = datetime.fromisoformat(self.summary.manifest.started)
         except ValueError:
             return None
-        return found.astimezone(UTC) if found.tzinfo else found.replace(tzinfo=UTC)
+        if started.tzinfo is None:
+            return started.replace(tzinfo=UTC)
+        return started.astimezone(UTC)
 
     @property
     def day(self) -> str:
         return f"{self.when:%Y-%m-%d %H:%M}" if self.when else "unknown"
 
     def benchmark(self, name: str) -> BenchmarkSummary:
-        known = self.summary.benchmarks
-        require_known(
-            name, known, str(self.folder.summary_file), "benchmark", DataError
-        )
-        return known[name]
+        """The summary of one benchmark.
+
+        Raises:
+            DataError: the run has no such benchmark.
+        """
+        benchmarks, where = self.summary.benchmarks, str(self.folder.summary_file)
+        require_known(name, benchmarks, where, "benchmark", DataError)
+        return benchmarks[name]
 
 
 def all_runs(root: Path) -> list[RunFolder]:
-    ordered = ((_order(path.name), path) for path in root.glob("*") if path.is_dir())
-    return [RunFolder(path) for _, path in sorted(pair for pair in ordered if pair[0])]
+    """The runs below a folder, in the order of their starts."""
+    ordered: list[tuple[tuple[datetime, int], Path]] = []
+    for path in root.glob("*"):
+        order = _order(path.name)
+        if order is not None and path.is_dir():
+            ordered.append((order, path))
+    return [RunFolder(path) for _, path in sorted(ordered)]
 
 
 def find(name: str, root: Path = ROOT) -> RunFolder:
@@ -323,12 +353,15 @@ def find(name: str, root: Path = ROOT) -> RunFolder:
 def locate(name: str, root: Path = ROOT) -> Path:
     """A file or folder that exists, such as an accepted baseline, or else a run's; see ``find``."""
     path = Path(name)
-    return path if name not in (LAST, "") and path.exists() else find(name, root).path
+    if name not in (LAST, "") and path.exists():
+        return path
+    return find(name, root).path
 
 
 def _order(name: str) -> tuple[datetime, int] | None:
     """Start and number of a run, by its folder's name; None if that is not a run's."""
-    if not (parts := _NAME.fullmatch(name)):
+    parts = _NAME.fullmatch(name)
+    if parts is None:
         return None
     try:
         start = datetime.strptime(parts[1], "%Y%m%d-%H%M%S").replace(tzinfo=UTC)
