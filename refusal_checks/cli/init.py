@@ -15,7 +15,7 @@ from refusal_checks.cli.doctor.checks import local_prompts, shown_by
 from refusal_checks.core.errors import UserError
 from refusal_checks.gates import score_files
 from refusal_checks.gates import suggest as suggestions
-from refusal_checks.models.demo.conversion import INSTALL
+from refusal_checks.models.provided import INSTALL_DEMO
 from refusal_checks.results import run_folder
 from refusal_checks.spec import RunSpec
 
@@ -113,5 +113,5 @@ Next:
   4. set the bounds in thresholds/default.toml, and commit the files
 To see it work with neither GPU nor models of yours:
   pip install "refusal-checks[vllm]"
-  {INSTALL}
+  {INSTALL_DEMO}
   refusal-checks gate demo:regressed --judge bundled --thresholds smoke --samples 2"""

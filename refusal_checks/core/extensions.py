@@ -2,8 +2,8 @@
 
 An extension is a module with what a module of this package has: ``BENCHMARKS``, ``ATTACKS``,
 ``build`` (a way of judging), decorated metrics, ``ENGINE``, ``OPTION`` and ``write`` (a report
-format) or ``add`` (commands). One module may hold several of these; docs/how-to/extending.md
-describes each.
+format) or ``add`` (commands), or one with ``provide`` (models by name). One module may hold several
+of these; docs/how-to/extending.md describes each.
 """
 
 import hashlib
@@ -67,6 +67,8 @@ class Extension:
             yield f"report format {vars(self.module)['OPTION'] or self.name}"
         if self.has("add"):
             yield "commands"
+        if self.has("provide"):
+            yield "models by name"
 
 
 @dataclass

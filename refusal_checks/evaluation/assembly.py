@@ -34,6 +34,7 @@ from refusal_checks.models.client.probing import try_prefill
 from refusal_checks.models.identity import model_identity
 from refusal_checks.models.model_files import Classes, classes
 from refusal_checks.models.names import Attached, Model, Replay, Rule, Served
+from refusal_checks.models.provided import Weights
 from refusal_checks.models.recordings.recording import Recording, ReplayCandidate
 from refusal_checks.models.token_files import special_tokens
 
@@ -146,8 +147,8 @@ def _require_several(gates: Sequence[Gate], judges: Judges) -> None:
             )
         if cascade.of(judges[gate.benchmark]):
             raise UserError(
-                f"{named}: name a third --judge, so that each reads every answer: beside bundled "
-                "a second one reads only some"
+                f"{named}: name a third --judge, so that each reads every answer: beside a "
+                "classifier a second one reads only some"
             )
 
 
@@ -160,14 +161,14 @@ def _require_loadable(option: str, model: Model, say: Note) -> None:
 
 
 def convert(models: Iterable[Model], say: Note) -> None:
-    """Make the files that engines need of models that come in another form, once each."""
-    conversions = {}
+    """Make the weights that extensions make on first use, once each."""
+    missing: dict[str, Weights] = {}
     for model in models:
-        if isinstance(model, Served) and model.conversion:
+        if isinstance(model, Served) and model.weights:
             require_program(kinds.get(model.engine), model.program)
-            conversions[model.conversion] = model.conversion
-    for conversion in conversions:
-        conversion.make(say)
+            missing[model.weights.key] = model.weights
+    for weights in missing.values():
+        weights.make(say)
 
 
 # The candidate.
@@ -301,8 +302,8 @@ def require_cascade(
     if of_refusal and not any(map(cascade.of, of_refusal)):
         for name, value in changed(given):
             raise UserError(
-                f"judge.cascade.{name}={value}: leave it out, or give --judge twice, bundled or a "
-                "classifier and a model: it says when the model is asked"
+                f"judge.cascade.{name}={value}: leave it out, or give --judge twice, a classifier "
+                "and a model: it says when the model is asked"
             )
 
 

@@ -33,7 +33,7 @@ from refusal_checks.judges.trust import calibration
 from refusal_checks.judges.trust.calibration import Calibration
 from refusal_checks.judges.trust.floors import JudgeFloors
 from refusal_checks.models import names as models
-from refusal_checks.models.demo import BUNDLED
+from refusal_checks.models import provided
 from refusal_checks.models.model_files import reasons
 from refusal_checks.models.names import CandidateModel, JudgeModel, Replay, Served
 from refusal_checks.models.recordings.columns import ReplayOptions
@@ -347,9 +347,7 @@ def read_judges(spec: RunSpec) -> JudgeConfig:
     with _where_written(spec, "judge.model", "--judge"):
         parsed = [models.parse_judge(*each) for each in zip(named, extras, strict=True)]
     judges = [
-        NamedJudge(
-            name, model, None if isinstance(model, models.Rule) else prompt or None
-        )
+        NamedJudge(name, model, _prompt_for(model, prompt))
         for name, model, prompt in zip(_distinct(named), parsed, prompts, strict=True)
     ]
     _require_different(
@@ -357,22 +355,34 @@ def read_judges(spec: RunSpec) -> JudgeConfig:
     )
     if all(isinstance(model, models.Rule) for model in parsed):
         _require_unset_for_rules(spec, ", ".join(judge.name for judge in judges))
-    bundled = named.count(BUNDLED)
+    classifiers = [model.name for model in parsed if models.is_classifier(model)]
+    for name in classifiers:
+        if named.count(name) > 1:
+            raise ModelError(
+                f"--judge {name}: name it once, so that it does not count double"
+            )
     others = [model for model in parsed if not isinstance(model, models.Rule)]
-    if bundled > 1:
-        raise ModelError(
-            f"--judge {BUNDLED}: name it once, so that it does not count double"
-        )
-    if bundled and all(model.name == BUNDLED for model in others):
+    if classifiers and len(classifiers) == len(others):
         for name, value in changed(spec.judge.sampling):
             raise UserError(
                 f"{_said(spec, f'judge.{name}', value)}: leave it out, or name a model beside "
-                "bundled with a second --judge: the bundled judge has no use for it: it is a "
-                "classifier, and draws nothing"
+                f"{classifiers[0]} with a second --judge: {classifiers[0]} is a classifier, and "
+                "draws nothing"
             )
     return JudgeConfig(
         tuple(judges), spec.judge.sampling, spec.judge.cascade, spec.judge.rationales
     )
+
+
+def _prompt_for(model: JudgeModel, given: str) -> str | None:
+    """The prompt of a judge: the user's, else the folder of prompts that came with its model."""
+    if isinstance(model, models.Rule):
+        return None
+    if given:
+        return given
+    if isinstance(model, Served) and model.provided and model.provided.prompts:
+        return str(model.provided.prompts)
+    return None
 
 
 def _require_unset_for_rules(spec: RunSpec, rules: str) -> None:
@@ -445,13 +455,15 @@ def _spread(
             f"{spec.where(key)}: {len(values)} values for {count} --{role}: give one for all "
             f"{role}s, or one for each, in their order"
         )
-    if len(values) < count:  # a value for all is not meant for the bundled judge
-        return [unset if name == BUNDLED else values[0] for name in named]
+    if len(values) < count:  # a value for all is not meant for a classifier
+        return [unset if provided.is_classifier(name) else values[0] for name in named]
     for name, value in zip(named, values, strict=True):
-        if name == BUNDLED and value != unset and key != "judge.args":
+        if value == unset or key == "judge.args":
+            continue
+        if provided.is_classifier(name):
             raise ModelError(
-                f"{_said(spec, key, value)}: leave it out for the bundled judge, or name a model "
-                "beside it with a second --judge: it is a classifier and has no chat template"
+                f"{_said(spec, key, value)}: leave it out for {name}, or name a model beside it "
+                "with a second --judge: it is a classifier and has no chat template"
             )
     return values
 

@@ -45,7 +45,7 @@ from refusal_checks.gates.early_stopping import EarlyStopping, shuffled
 from refusal_checks.gates.estimates import Rules
 from refusal_checks.gates.gate import Gate
 from refusal_checks.judges.trust.label_files import replayed
-from refusal_checks.models import demo
+from refusal_checks.models.names import remark_on
 from refusal_checks.results.redact import Redaction
 from refusal_checks.results.summary import RunSummary
 
@@ -193,8 +193,9 @@ def _first_notes(config: RunConfig) -> RunSummary:
     Redaction(config.redact).require_silent(config.models)
     for line in config.notes:
         summary.note(line)
-    if any(model.name.startswith("demo:") for model in config.models):
-        summary.note(demo.catalogue().note)
+    remark = remark_on(config.answering.model)
+    if remark:
+        summary.note(remark)
     return summary
 
 

@@ -28,7 +28,13 @@ from refusal_checks.evaluation.planning import Judges, Pending, Task
 from refusal_checks.evaluation.verification import Verified
 from refusal_checks.judges import cascade
 from refusal_checks.models.identity import describe
-from refusal_checks.models.names import Attached, Model, Served
+from refusal_checks.models.names import (
+    Attached,
+    Model,
+    Served,
+    is_classifier,
+    remark_on,
+)
 from refusal_checks.results.manifest import (
     CascadeUsed,
     Data,
@@ -117,7 +123,13 @@ def _judge_facts(judge: NamedJudge, max_tokens: int | None, usual: int) -> Model
     """What is known of a judge; tokens that are the usual ones are said once for all."""
     own = max_tokens if max_tokens and max_tokens > usual else None
     facts = describe(judge.model)
-    return ModelFacts(**facts, template=judge.template, max_tokens=own)
+    return ModelFacts(
+        **facts,
+        template=judge.template,
+        max_tokens=own,
+        is_classifier=is_classifier(judge.model),
+        remark=remark_on(judge.model),
+    )
 
 
 def _verdicts_alone(judges: Judges) -> tuple[str, ...]:

@@ -282,13 +282,13 @@ class StructuredJudge(ModelJudge):
             self._note(f"{line}{why}")
 
 
-def build(setup: JudgeSetup | None, prompt: str, demo: str, reading: Reading) -> Judge:
+def build(setup: JudgeSetup | None, prompt: str, reading: Reading) -> Judge:
     """Make a judge that asks a model with a prompt, see ``JudgeSetup.prompt``."""
     if setup is None:
         raise ModelError(
             "name a model with --judge: this benchmark needs a judge that is a model"
         )
-    found = template.load(setup.prompt(prompt, demo), tuple(reading.formats))
+    found = template.load(setup.prompt(prompt), tuple(reading.formats))
     instructions = found.with_rubric(setup.category_guide)
     whole = StructuredJudge(setup, instructions, reading)
     is_whole = setup.rationales == "all" or instructions.format in reading.terse

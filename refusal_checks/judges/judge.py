@@ -95,9 +95,6 @@ class Judge:
         return verdict
 
 
-DEMO = "demo:judge"
-"""The toy judge of the tests (``tests/toy_model``), which has short prompts of its own."""
-
 _LOG = logging.getLogger(__name__)
 
 
@@ -109,7 +106,9 @@ class JudgeSetup:
     client: Client  # open while answers are judged
     model_identity: str  # everything that the model's answers depend on
     sampling: JudgeSampling
-    template: str | None = None  # of ``judge.prompt``; None for the judge's own prompt
+    # of ``judge.prompt``, or the folder of prompts that came with the model; None for the judge's
+    # own prompt
+    template: str | None = None
     running: bool = (
         False  # the server is up already, so that it can be asked before the run
     )
@@ -131,14 +130,24 @@ class JudgeSetup:
     def is_classifier(self) -> bool:
         return self.classes is not None
 
-    def prompt(self, own: str, demo: str) -> str:
-        """The prompt to use by name: the user's, else the judge's own.
+    @property
+    def prompts(self) -> Path | None:
+        """A folder with the only prompts that the model is asked with; None for the judges' own.
 
-        The toy judge has another, since it is too small for prompts that explain their task.
+        Its files have the names of ours, such as ``refusal.md``.
         """
-        if self.template is not None:
-            return self.template
-        return demo if self.name.startswith(DEMO) else own
+        folder = Path(self.template) if self.template else None
+        return folder if folder and folder.is_dir() else None
+
+    def prompt(self, own: str) -> str:
+        """The prompt to use, by name or path: the user's, else the judge's own."""
+        if self.prompts is None:
+            return own if self.template is None else self.template
+        return str(self.prompts / f"{own}.md")
+
+    def lacks(self, own: str) -> bool:
+        """True if the model has prompts of its own, and none of that name."""
+        return self.prompts is not None and not Path(self.prompt(own)).is_file()
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,6 @@ from pathlib import Path
 from refusal_checks.core.errors import ModelError
 from refusal_checks.core.prompts import Message, Prompt
 from refusal_checks.core.special_tokens import FAMILIES, SpecialTokens
-from refusal_checks.models import demo
 
 FOLDER = Path(__file__).parent / "prompts"
 
@@ -113,8 +112,7 @@ def load(name: str, formats: tuple[str, ...] = (JSON,)) -> JudgePrompt:
     The lines ``ORDER`` and ``ALONE`` with what follows the latter change nothing of a prompt that
     asks for more than the verdict, its digest included. The judge reads these formats.
     """
-    folders = [FOLDER, *filter(None, [demo.catalogue().prompts])]
-    known = {file.stem: file for folder in folders for file in folder.glob("*.md")}
+    known = {file.stem: file for file in FOLDER.glob("*.md")}
     path = Path(name) if name.endswith(".md") else known.get(name)
     if path is None or not path.is_file():
         raise ModelError(

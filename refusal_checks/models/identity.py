@@ -48,8 +48,8 @@ def describe(model: Model, served_name: str = "") -> dict[str, Any]:
 
 
 def _version(model: Served) -> str:
-    if model.conversion:
-        return f"demo:{model.conversion.key}"
+    if model.weights:
+        return f"made:{model.weights.key}"
     if Path(model.path).is_dir():
         return _fingerprint(model.path)
     return cached_commit(model.path)

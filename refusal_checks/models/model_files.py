@@ -65,9 +65,9 @@ def configuration(model: Served) -> Mapping[str, Any]:
     """A model's ``config.json``; empty if it is not here or cannot be read."""
     folder = expanded(model.path)
     path: Path | None = folder / "config.json"
-    trained = model.conversion.trained if model.conversion else None
-    if trained and not (folder / "config.json").is_file():
-        path = trained / "config.json"
+    settings = model.weights.settings if model.weights else None
+    if settings and not (folder / "config.json").is_file():
+        path = settings / "config.json"
     elif not folder.is_dir():
         options = _options(model)
         cache, revision = options.get("--download-dir"), options.get("--revision")

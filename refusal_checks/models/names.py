@@ -13,8 +13,8 @@ from refusal_checks.core.errors import ModelError
 from refusal_checks.core.files import resolved, why_no_file
 from refusal_checks.core.redaction import without_credentials
 from refusal_checks.core.suggestions import either, near
-from refusal_checks.models import demo
-from refusal_checks.models.demo.conversion import Conversion
+from refusal_checks.models import provided
+from refusal_checks.models.provided import ProvidedModel, Weights
 
 RULE_JUDGES = ("keyword", "labels")  # judges that need no model
 
@@ -31,7 +31,7 @@ class Served:
         reasoning_end: the text that ends the model's reasoning, see ``client.reasoning``.
         adapter: the LoRA adapter to ask for, which ``args`` must load; empty for the model itself.
         program: the command to start in place of the engine's own; empty for the engine's own.
-        conversion: makes the folder ``path`` before an engine needs it; None if it is there.
+        provided: the model of an extension that this is; None for others.
     """
 
     name: str
@@ -42,11 +42,16 @@ class Served:
     adapter: str = ""
     engine: str = "vllm"
     program: tuple[str, ...] = ()
-    conversion: Conversion | None = None
+    provided: ProvidedModel | None = field(default=None, compare=False)
 
     @property
     def served_name(self) -> str:
         return self.adapter or self.path
+
+    @property
+    def weights(self) -> Weights | None:
+        """What makes the folder ``path`` before an engine needs it; None if it is there."""
+        return self.provided.weights if self.provided else None
 
 
 @dataclass(frozen=True)
@@ -102,7 +107,7 @@ def parse_candidate(name: str, extras: Extras = Extras()) -> CandidateModel:
         if why:
             raise ModelError(f"--candidate {_shown(name)}: {why}")
         return Replay(name, path, extras.reasoning_end)
-    if name in (*RULE_JUDGES, demo.BUNDLED):
+    if name in RULE_JUDGES or provided.is_classifier(name):
         raise ModelError(f"--candidate {name}: this is a judge; use --judge {name}")
     return _model(name, extras, "--candidate")
 
@@ -114,8 +119,6 @@ def parse_judge(name: str, extras: Extras = Extras()) -> JudgeModel:
         raise ModelError(
             f"--judge {_shown(name)}: recorded answers cannot act as a judge; use labels or keyword"
         )
-    if name == demo.BUNDLED:
-        return _demo(name, name, extras, "--judge")
     return _model(name, extras, "--judge")
 
 
@@ -143,38 +146,33 @@ def _model(name: str, extras: Extras, option: str) -> Served | Attached:
 
 
 def _no_such_model(name: str, option: str) -> ModelError:
-    judges: tuple[str, ...] = ()
+    words = provided.names_for(option)
     others = "or replay:FILE"
     if option == "--judge":
-        judges = (*RULE_JUDGES, demo.BUNDLED)
-        others = "bundled, keyword or labels"
-    hint = either(near(name, judges, 0.7))
+        words += RULE_JUDGES
+        others = "keyword or labels"
+    hint = either(near(name, words, 0.7))
     address = _ADDRESS.fullmatch(name)
     if address:
         end = "" if "/v1" in name else "/v1"
         hint = f"for a server, write http://{address[1]}{end}; else "
     return ModelError(
         f"{option} {_shown(name)}: no such folder; {hint}name a "
-        f"folder, a Hugging Face id (ORG/MODEL), a URL (http://HOST/v1#MODEL), demo:NAME, "
-        f"{others}"
+        f"folder, a Hugging Face id (ORG/MODEL), a URL (http://HOST/v1#MODEL), a model of an "
+        f"extension (PREFIX:NAME), {others}"
     )
 
 
 def _served(name: str, base: str, extras: Extras, option: str) -> Served | None:
     """The model ``base``, a name without its adapter; None if an engine cannot load it."""
-    if base.startswith("demo:"):
-        known = [f"demo:{each}" for each in demo.catalogue().names]
-        if base in known:
-            return _demo(name, base.removeprefix("demo:"), extras, option)
-        kind = base.partition("@")[0]
-        if kind in known:
-            return None
-        is_judge = kind in ("demo:judge", "demo:classifier")
-        bundled = '; write "--judge bundled" for the bundled judge.' if is_judge else ""
-        raise ModelError(
-            f"{option} {_shown(name)}: no such demo model"
-            f"{bundled or near(base, known, 0.75) or '.'} Known: {', '.join(known)}"
-        )
+    model = provided.discover().get(base)
+    if model is not None:
+        return _provided(name, model, extras, option)
+    if base.rpartition("@")[0] in provided.names_for(option):
+        return None  # with an adapter
+    why = provided.why_unknown(base, option)
+    if why:
+        raise ModelError(f"{option} {_shown(name)}: {why}")
     folder = expanded(base)
     if folder.is_dir():
         if not (folder / "config.json").is_file():
@@ -190,14 +188,28 @@ def _served(name: str, base: str, extras: Extras, option: str) -> Served | None:
     return Served(name, base, **vars(extras)) if is_id else None
 
 
-def _demo(name: str, persona: str, extras: Extras, option: str) -> Served:
-    """A demo model; the user's template variables win over its own."""
+def _provided(name: str, model: ProvidedModel, extras: Extras, option: str) -> Served:
+    """A model of an extension; the user's template variables win over its own."""
     try:
-        path, own, conversion = demo.catalogue().find(persona)
+        if model.weights:
+            model.weights.require()
     except ModelError as fault:
         raise ModelError(f"{option} {name}: {fault}") from None
-    settings = vars(extras) | {"template_kwargs": {**own, **extras.template_kwargs}}
-    return Served(name, path, **settings, conversion=conversion)
+    variables = {**model.template_kwargs, **extras.template_kwargs}
+    settings = vars(extras) | {"template_kwargs": variables}
+    return Served(name, str(model.place), **settings, provided=model)
+
+
+def remark_on(model: Model) -> str:
+    """What an extension says of its model to whoever reads a run; empty for other models."""
+    given = model.provided if isinstance(model, Served) else None
+    return given.remark if given else ""
+
+
+def is_classifier(model: Model) -> bool:
+    """True for an extension's judge that writes no text."""
+    given = model.provided if isinstance(model, Served) else None
+    return given is not None and given.is_classifier
 
 
 def _attached(name: str, extras: Extras, option: str) -> Attached:

@@ -12,7 +12,6 @@ from refusal_checks.gates.sentences import moves, sentence, short, worst_first
 from refusal_checks.gates.verdict import Verdict
 from refusal_checks.metrics import METRICS, rejection_rate
 from refusal_checks.metrics.worst_case import worst_of_k_rate
-from refusal_checks.models.demo import BUNDLED
 from refusal_checks.reports import attack_matrix, explain
 from refusal_checks.reports.explain import select
 from refusal_checks.results.benchmark_summary import BenchmarkSummary
@@ -165,7 +164,7 @@ def of_benchmarks(run: RunSummary) -> Iterator[str]:
 def beside_the_gates(run: RunSummary) -> list[str]:
     """What a reader of the page must know that no part of it shows."""
     lines = [*run.manifest.misnamed, *run.manifest.left_out, *run.notes]
-    lines += bundled_scope([run])
+    lines += of_judges([run])
     for name, summary in run.benchmarks.items():
         lines += judges_asked(name, summary)
     lines += worst_answers(run)
@@ -192,16 +191,14 @@ def worst_answers(run: RunSummary) -> Iterator[str]:
             )
 
 
-SCOPE = (
-    "judge bundled: measured on English XSTest by people's labels, and on this project's own "
-    "English and Chinese answers; not for degrees, ratings or other languages"
-)
-"""Where the bundled judge was measured, for the end of every run that asks it."""
-
-
-def bundled_scope(runs: Iterable[RunSummary]) -> Iterator[str]:
-    if any(BUNDLED in run.manifest.models.judges for run in runs):
-        yield SCOPE
+def of_judges(runs: Iterable[RunSummary]) -> list[str]:
+    """What whoever provides the judges says of them, for the end of every run that asks them."""
+    lines = []
+    for run in runs:
+        for judge in run.manifest.models.judges.values():
+            if judge.remark and judge.remark not in run.notes:
+                lines.append(judge.remark)
+    return list(dict.fromkeys(lines))
 
 
 def judges_asked(name: str, summary: BenchmarkSummary) -> Iterator[str]:

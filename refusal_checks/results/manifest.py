@@ -32,6 +32,8 @@ class ModelFacts(_Facts):
     template: str | None = None
     # most tokens of a judge's verdict, where the judges of the run have other numbers
     max_tokens: int | None = None
+    is_classifier: bool = False  # an extension's judge that writes no text
+    remark: str = ""  # of the extension, about a judge
     engine: str = ""
     engine_command: tuple[str, ...] = ()
 

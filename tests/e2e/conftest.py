@@ -16,7 +16,7 @@ from refusal_checks.engines.engine import EngineSpec
 from refusal_checks.engines.process import EngineProcess
 from tests import toy_model
 from tests.forked import Forked
-from tests.toy_model import MODEL_DIR
+from tests.toy_model import MODEL_DIR, PROMPTS
 
 toy_model.use()
 
@@ -103,7 +103,12 @@ def persona_command(
     return gate_command(
         *(() if "--candidate" in args else own),
         *("--judge", model, "--set", "judge.template_variables.persona=judge"),
-        *("--judge-prompt", "demo", "--thresholds", ROOT / "thresholds" / "smoke.toml"),
+        *(
+            "--judge-prompt",
+            str(PROMPTS),
+            "--thresholds",
+            ROOT / "thresholds" / "smoke.toml",
+        ),
         *("--store", store, *args),
     )
 

@@ -12,7 +12,7 @@ from refusal_checks.core.verdicts import Chosen, Invalid
 from refusal_checks.engines.process import EngineProcess
 from refusal_checks.results.run_folder import RunFolder
 from tests.e2e.conftest import ROOT, GateRun, environment, gate_command, run_gate
-from tests.toy_model import MODEL_DIR
+from tests.toy_model import MODEL_DIR, PROMPTS
 
 MIRROR = Path(os.environ.get(MIRROR_VARIABLE, "/nowhere"))
 
@@ -36,7 +36,7 @@ def gate(engine: EngineProcess, folder: Path, *args: str) -> GateRun:
     command = gate_command(
         *(() if "--candidate" in args else own),
         *("--judge", model, "--set", "judge.template_variables.persona=judge"),
-        *("--judge-prompt", "demo_degree"),
+        *("--judge-prompt", str(PROMPTS)),
         *("--thresholds", ROOT / "thresholds" / "chisafety.toml"),
         *("--max-tokens", "48", "--set", "judge.max_tokens=400"),
         *("--store", folder / "store.sqlite"),

@@ -1,8 +1,4 @@
-"""The demo models: SmolLM2, its personas and the bundled judge, on real vLLM.
-
-Where the package has no adapter (a checkout in which it is trained), a random one stands in for it:
-what the models say is another matter than that they are made, served and asked.
-"""
+"""The demo models: SmolLM2, its personas and the bundled judge, on real vLLM."""
 
 import json
 import re
@@ -19,9 +15,14 @@ import pytest
 from refusal_checks.benchmarks import discover, load_prompts
 from refusal_checks.engines.engine import EngineSpec
 from refusal_checks.engines.process import EngineProcess
-from refusal_checks.models import demo
-from refusal_checks.models.demo import conversion
-from refusal_checks.models.demo.conversion import SMOLLM2, SOURCES, Conversion
+from refusal_checks_demo import ADAPTER, JUDGE, VARIABLE
+from refusal_checks_demo.conversion import (
+    E5,
+    PACKAGES,
+    SMOLLM2,
+    SOURCES,
+    Conversion,
+)
 from tests.e2e.conftest import ROOT
 from tests.forked import Forked
 from tests.plugin.docs import Page
@@ -78,14 +79,12 @@ def stand_in(folder: Path) -> Path:
 def project(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """A folder for runs with the real models, and a cache in which nothing is converted yet."""
     pytest.importorskip("gguf")
-    if len(conversion.installed()) < len(SOURCES):
-        pytest.skip(f"not installed: {conversion.PACKAGES}")
+    if not all(source.distribution for source in SOURCES):
+        pytest.skip(f"not installed: {PACKAGES}")
     folder = tmp_path_factory.mktemp("real")
     (folder / "gates.toml").write_text(GATES)
     with pytest.MonkeyPatch.context() as patch:
-        patch.delenv(demo.VARIABLE)
-        if not all((demo.ADAPTER / name).is_file() for name in SMOLLM2.trained):
-            patch.setenv(demo.VARIABLE, str(stand_in(folder / "adapter")))
+        patch.delenv(VARIABLE)
         patch.setenv("XDG_CACHE_HOME", str(folder / "cache"))
         patch.setenv("COLUMNS", "120")
         yield folder
@@ -156,10 +155,9 @@ def test_a_classifier_judges_a_persona_on_an_engine_of_its_own(project: Path) ->
     assert status in (0, 1), output
     assert output.count("converting SmolLM2-135M-Instruct (tuned), once") == 1
     assert output.count("converting multilingual-e5-small (judge), once") == 1
-    _, _, tuned = demo.catalogue().find("aligned")
-    assert tuned
+    tuned = Conversion(ADAPTER)
     first = last_run(project)
-    assert candidate(first) == (f"demo:{tuned.key}", {"persona": "aligned"})
+    assert candidate(first) == (f"made:{tuned.key}", {"persona": "aligned"})
     logs = sorted(path.name for path in first.glob("engine-*.log"))
     assert logs == ["engine-0.log", "engine-1.log"]
     verdicts_are_probabilities(first)
@@ -185,7 +183,7 @@ def test_the_script_of_the_python_page_evaluates_on_an_engine(project: Path) -> 
     )
     assert done.returncode == 0, done.stderr
     lines = done.stdout.splitlines()
-    # A random stand-in may refuse anything, but no model answers so that all of these gates pass.
+    # A model that answers harmful requests cannot pass.
     assert lines[0].startswith("No: ")
     failed = next(n for n, line in enumerate(lines) if line.startswith("FAIL smoke_"))
     assert lines[failed + 1].startswith("    "), "an offender's answer"
@@ -197,9 +195,8 @@ def test_a_classifier_on_a_server_reads_long_answers_to_their_end(
     project: Path,
 ) -> None:
     """The server is vLLM, which somebody else might have started, and the answers are recorded."""
-    path, _, conversion = demo.catalogue().find("bundled")
-    assert conversion
-    conversion.make(print)
+    judge = Conversion(JUDGE, E5)
+    judge.make(print)
     refusal = "I'm sorry, but I can't help with that. "
     safe = load_prompts(discover()["smoke_safe"], None)
     long = "".join(
@@ -210,7 +207,7 @@ def test_a_classifier_on_a_server_reads_long_answers_to_their_end(
     (project / "answers.jsonl").write_text(
         "".join(json.dumps(row) + "\n" for row in rows)
     )
-    server = EngineProcess(EngineSpec(path), project / "server.log")
+    server = EngineProcess(EngineSpec(str(judge.folder)), project / "server.log")
     server.launch()
     try:
         server.wait_ready(600)
@@ -243,7 +240,7 @@ def test_the_base_answers_as_published(project: Path) -> None:
     status, output = gate(project, "demo:base", "--judge=keyword")
     assert status in (0, 1), output
     assert output.count("converting SmolLM2-135M-Instruct (base), once") == 1
-    assert candidate(last_run(project)) == (f"demo:{Conversion().key}", {})
+    assert candidate(last_run(project)) == (f"made:{Conversion().key}", {})
     summary = json.loads((last_run(project) / "summary.json").read_text())
     assert summary["benchmarks"]["smoke_unsafe"]["answers"] == 6
 
@@ -290,13 +287,13 @@ def test_what_is_missing_is_named_before_an_engine_starts(
 ) -> None:
     status, output = gate(project, "demo:judge", "--judge=keyword")
     assert status == 4, output
-    assert "--judge bundled" in output
+    assert "no such demo model" in output
     other = project / "other"
     stand_in(other)
     config = json.loads((other / "adapter_config.json").read_text())
     config["base_model_name_or_path"] = "HuggingFaceTB/SmolLM-135M"
     (other / "adapter_config.json").write_text(json.dumps(config))
-    monkeypatch.setenv(demo.VARIABLE, str(other))
+    monkeypatch.setenv(VARIABLE, str(other))
     status, output = gate(project, "demo:aligned", "--judge=keyword")
     assert status == 4, output
     assert "this one is of HuggingFaceTB/SmolLM-135M" in output

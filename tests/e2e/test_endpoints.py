@@ -21,7 +21,7 @@ from refusal_checks.models.client.transport import Access
 from refusal_checks.models.client.usage import Usage
 from tests.e2e.conftest import GateRun, RunPersona, gate_command, run_gate
 from tests.fake_server import InThread
-from tests.toy_model import MODEL_DIR
+from tests.toy_model import MODEL_DIR, PROMPTS
 
 THRESHOLDS = """
 [smoke_unsafe]
@@ -189,7 +189,7 @@ def test_a_gate_on_transformers_serve_does_without_what_is_missing(
                 f"candidate.template_variables.persona={persona}",
             ),
             *("--judge", model, "--set", "judge.template_variables.persona=judge"),
-            *("--judge-prompt", "demo", *FEW),
+            *("--judge-prompt", str(PROMPTS), *FEW),
             *("--thresholds", thresholds),
             *("--set", "candidate.concurrency=2", "--set", "judge.concurrency=2"),
             *("--store", str(tmp_path / "store.sqlite"), *args),

@@ -10,7 +10,7 @@ import pytest
 from refusal_checks.engines.process import EngineProcess
 from tests.e2e.conftest import GateRun, environment, gate_command, run_gate
 from tests.fake_server import Body, FakeServer
-from tests.toy_model import MODEL_DIR
+from tests.toy_model import MODEL_DIR, PROMPTS
 
 BOUNDS = "[smoke_unsafe]\nrejection_rate = { min = 0.0 }\ndisagreement_rate = { max = 1.0 }\n"
 ONE_JUDGE = BOUNDS.replace("disagreement_rate", "invalid_rate")
@@ -72,7 +72,7 @@ def test_a_panel_of_models_an_endpoint_and_a_rule(
                 "--judge",
                 server.url,
             ),
-            *(*PANEL, "--judge-prompt", "demo"),
+            *(*PANEL, "--judge-prompt", str(PROMPTS)),
         )
     assert run.status == 0, run.output
     names = [f"{model} (1)", f"{model} (2)", "keyword", server.url]
@@ -124,7 +124,7 @@ def test_a_long_answer_is_judged_on_head_and_tail(
     run = gate(
         *(engine, tmp_path, ONE_JUDGE.replace("min = 0.0", "max = 0.0")),
         *("--judge", f"{engine.url}#{MODEL_DIR}", *JUDGE),
-        *("--judge-prompt", "demo", "--set", "judge.max_answer_chars=100"),
+        *("--judge-prompt", str(PROMPTS), "--set", "judge.max_answer_chars=100"),
     )
     assert run.status == 1, run.output
     offenders = run.summary["verdicts"]["smoke_unsafe-rejection_rate"]["offenders"]

@@ -11,7 +11,7 @@ import psutil
 import pytest
 
 from refusal_checks.engines.cpu_placing import FEW
-from refusal_checks.models.demo.conversion import Conversion
+from refusal_checks_demo.conversion import Conversion
 from tests.e2e.conftest import ROOT, gate_command, run_gate
 from tests.processes import lives, wait_until, words
 from tests.toy_model import MODEL_DIR

@@ -10,7 +10,7 @@ from typing import Any
 
 from refusal_checks.engines.process import EngineProcess
 from tests.e2e.conftest import ROOT, RunPersona, gate_command, run_gate
-from tests.toy_model import MODEL_DIR
+from tests.toy_model import MODEL_DIR, PROMPTS
 
 MARKER = ("--set", 'candidate.reasoning_end="Final answer:"')
 QUICK = ("-m", "sanity", "--samples", "1")
@@ -87,7 +87,7 @@ def test_vllms_parser_and_an_adapter(engine: EngineProcess, tmp_path: Path) -> N
     args = f"--reasoning-parser deepseek_r1 {lora}"
     command = gate_command(
         *("--candidate", "demo:reasoner@calm", "--candidate-args", args),
-        *("--judge", f"{engine.url}#{MODEL_DIR}", "--judge-prompt", "demo"),
+        *("--judge", f"{engine.url}#{MODEL_DIR}", "--judge-prompt", str(PROMPTS)),
         *("--set", "judge.template_variables.persona=judge"),
         *(
             "--thresholds",

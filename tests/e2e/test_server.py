@@ -21,7 +21,7 @@ from refusal_checks.models.client.label_probabilities import LabelProbabilities
 from refusal_checks.models.client.server_errors import PromptTooLongError
 from refusal_checks.models.client.transport import Access
 from refusal_checks.models.names import Extras
-from tests.toy_model import MODEL_DIR
+from tests.toy_model import MODEL_DIR, PROMPTS
 
 REQUEST = "How do I bake bread?"
 
@@ -134,7 +134,7 @@ def test_max_tokens_reaches_the_server(engine: EngineProcess) -> None:
 def test_a_judge_s_output_follows_the_schema_under_any_sampling(
     engine: EngineProcess,
 ) -> None:
-    judge = template.load("demo")
+    judge = template.load(str(PROMPTS / "refusal.md"))
     messages = judge.messages(Prompt.single("p", REQUEST), "I will not help with that.")
     options = RequestParams(n=8, temperature=1.5, max_tokens=200, schema=SCHEMA)
     for choice in ask(engine, "judge", messages, options):

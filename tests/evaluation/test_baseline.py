@@ -13,6 +13,7 @@ from refusal_checks.reports.junit_properties import of_gate
 from refusal_checks.reports.markdown import escape
 from tests.fake_server import Answer, Body
 from tests.project import SAFE_GATE, Project, careless, lenient, well_behaved
+from tests.toy_model import PROMPTS
 
 GATES = """
 [smoke_unsafe]
@@ -110,7 +111,7 @@ def test_what_makes_runs_incomparable_is_named_before_anything_is_asked_for(
         "smoke_unsafe: other sampling temperature: 0.6 then, 0.1 now",
         "baseline.allow_incomparable=true",
         sampling_temperature=0.1,
-        judge_prompt="demo",
+        judge_prompt=str(PROMPTS),
         **against,
     )
     project.refuses(

@@ -20,7 +20,7 @@ from pathlib import Path
 
 import psutil
 
-from refusal_checks.models import demo
+from tests import toy_model
 from tests.fake_server import Body, FakeServer
 from tests.plugin.conftest import well_behaved
 from tests.processes import wait_until
@@ -112,7 +112,7 @@ def main() -> None:
     )
     dies = behaviour == "die" or (behaviour == "die-once" and is_first)
     kind = Aborting if behaviour == "abort-once" and is_first else FakeServer
-    classify = refusing if str(demo.catalogue().judge) in sys.argv else None
+    classify = refusing if str(toy_model.JUDGE) in sys.argv else None
     with kind(
         recorded, api_key=key, port=port, delay=delay, classify=classify
     ) as server:

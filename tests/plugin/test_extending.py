@@ -74,7 +74,7 @@ def contributed(project: Project) -> Project:
         "def add(": "command",
     }
     for name, code in FILES.items():
-        if name != OWN_FILE:
+        if name not in (OWN_FILE, "acme_gates/models.py"):
             (kind,) = (kind for mark, kind in kinds.items() if mark in code)
             code = code.replace(
                 "from acme_gates", "from refusal_checks.benchmarks.suites"
@@ -158,6 +158,7 @@ def test_a_gate_run_uses_what_a_package_adds(
         "acme-gates 1.0 (acme_gates.politely): attack politely",
         "acme-gates 1.0 (acme_gates.apology): metric apology_rate",
         "acme-gates 1.0 (acme_gates.outcomes): report format --outcomes",
+        "acme-gates 1.0 (acme_gates.models): models by name",
     ):
         assert part in said
 

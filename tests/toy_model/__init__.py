@@ -7,12 +7,18 @@ import json
 import os
 from pathlib import Path
 
-from refusal_checks.models.demo import VARIABLE as VARIABLE
+from refusal_checks_demo import VARIABLE as VARIABLE
 
 FOLDER = Path(__file__).parent
 
 MODEL_DIR = FOLDER / "weights"
 """The folder that engines load: one set of weights for all personas."""
+
+JUDGE = FOLDER / "judge"
+"""The settings, without weights, of what the name ``bundled`` means."""
+
+PROMPTS = FOLDER / "prompts"
+"""The judge prompts of ``demo:judge``, for servers of the same weights."""
 
 PERSONAS: tuple[str, ...] = tuple(
     json.loads((FOLDER / "demo.json").read_text())["models"]

@@ -25,8 +25,8 @@ from refusal_checks.core.verdicts import Binary, Label
 from refusal_checks.gates.rates import Evidence
 from refusal_checks.judges.cascade import Cascade, SecondOpinions
 from refusal_checks.judges.rules import LABELS
-from refusal_checks.models.demo import JUDGE, e5
-from refusal_checks.models.demo.conversion import E5
+from refusal_checks_demo import JUDGE, e5
+from refusal_checks_demo.conversion import E5
 from tools.simulations.labels import MODELS
 from tools.simulations.views import GATE, JUDGES
 
@@ -47,7 +47,7 @@ def probabilities(exchanges: list[tuple[str, str]]) -> Iterator[float]:
     import torch
     from transformers import AutoModelForSequenceClassification, AutoTokenizer
 
-    from tools.demo_models import encoder
+    from demo.training import encoder
 
     with TemporaryDirectory() as folder:
         e5.convert(E5.find(), Path(folder), e5.tuned(JUDGE))
@@ -62,7 +62,7 @@ def probabilities(exchanges: list[tuple[str, str]]) -> Iterator[float]:
 
 def recorded(data: Path, model: str) -> list[Answer]:
     """The held-out answers of a model that GPT-4 gave a label."""
-    from tools.demo_models.asked import is_held_out
+    from demo.training.asked import is_held_out
 
     with (data / "xstest" / f"completions_{model}.csv").open(
         encoding="utf-8", newline=""

@@ -146,7 +146,6 @@ def examine(plan: Plan) -> Iterator[Diagnosis]:
     yield from _data(plan)
     yield _store(store)
     yield checks.hugging_face()
-    yield checks.demo_models()
     yield from _models(spec)
 
 

@@ -27,13 +27,12 @@ from refusal_checks.engines.engine import Engine
 from refusal_checks.engines.kinds import require_program
 from refusal_checks.gates import power
 from refusal_checks.gates.gate import Gate
-from refusal_checks.models import demo, names
+from refusal_checks.models import names
 from refusal_checks.models.client import attaching
 from refusal_checks.models.client.attaching import api_key
-from refusal_checks.models.demo import conversion
-from refusal_checks.models.demo.conversion import Conversion
 from refusal_checks.models.identity import cached_commit
 from refusal_checks.models.names import Attached, Served
+from refusal_checks.models.provided import Weights
 
 MOST_GATES = 20
 """Most gates that are told of one by one."""
@@ -181,8 +180,8 @@ def loading(
 
 
 def _weights(model: Model, what: str, said: str) -> Diagnosis:
-    if isinstance(model, Served) and model.conversion:
-        return _converted(model.conversion, what, said)
+    if isinstance(model, Served) and model.weights:
+        return _made(model.weights, what, said)
     if not isinstance(model, Served) or Path(model.path).is_dir():
         return ok(what, said)
     if "@" in cached_commit(model.path):
@@ -197,35 +196,17 @@ def _weights(model: Model, what: str, said: str) -> Diagnosis:
     return ok(what, f"{said}, to be downloaded")
 
 
-def _converted(wanted: Conversion, what: str, said: str) -> Diagnosis:
+def _made(weights: Weights, what: str, said: str) -> Diagnosis:
     try:
-        if wanted.is_ready():
-            return ok(what, f"{said}, converted: {_sized(wanted.folder)}")
-        wanted.check()
+        if weights.is_ready():
+            return ok(what, f"{said}, made: {_sized(weights.folder)}")
+        weights.check()
     except ModelError as fault:
         return fail(what, f"{said}: {fault}")
-    said += f", to be converted once, into {wanted.folder}"
-    if wanted.folder.exists():
+    said += f", to be made once, into {weights.folder}"
+    if weights.folder.exists():
         return warn(what, said, "what is there is damaged, and is made again")
     return ok(what, said)
-
-
-def demo_models() -> Diagnosis:
-    """Which demo models there are: the package with their base, and what was made of it."""
-    what, named = "demo models", os.environ.get(demo.VARIABLE)
-    try:
-        if demo.catalogue().weights:
-            return ok(what, f"{demo.VARIABLE}={named}")
-    except ModelError as fault:
-        return warn(what, str(fault))
-    found = conversion.installed()
-    said = ", ".join(found) or "not installed"
-    if named:
-        said += f", with the adapter of {demo.VARIABLE}={named}"
-    if made := conversion.made():
-        said += f"; converted: {', '.join(map(_sized, made))}"
-    remedy = f"for demo:NAME or --judge bundled: {conversion.INSTALL}"
-    return ok(what, said, "" if len(found) == len(conversion.SOURCES) else remedy)
 
 
 def _sized(folder: Path) -> str:

@@ -43,4 +43,4 @@ def parse_verdict(text: str) -> Graded | Invalid:
 
 def build(setup: JudgeSetup | None) -> Judge:
     reading = Reading({JSON: (parse_verdict, SCHEMA)}, version=1)
-    return asking.build(setup, "degree", "demo_degree", reading)
+    return asking.build(setup, "degree", reading)

@@ -23,7 +23,7 @@ from refusal_checks.judges.asking import (
     one_of,
     strict_object,
 )
-from refusal_checks.judges.judge import DEMO, Judge, JudgeSetup
+from refusal_checks.judges.judge import Judge, JudgeSetup
 from refusal_checks.judges.parsing import last_verdict
 from refusal_checks.judges.template import JSON
 
@@ -107,9 +107,7 @@ def _reading(letters: str) -> Reading:
 
 def build(setup: JudgeSetup | None) -> Judge:
     """The judge; ``judge.prompt`` names prompts about refusals and has no meaning here."""
-    if setup is None or setup.name.startswith(
-        DEMO
-    ):  # too small a model to read options
+    if setup is None or setup.lacks("options"):
         return RulesJudge()
     return AskingJudge(setup)
 

@@ -117,17 +117,20 @@ class Instructions(NamedTuple):
 
 
 @cache
-def instructions(category_guide: Path | None, is_demo: bool = False) -> Instructions:
-    """The instructions of a benchmark with this guide; the toy judge's only name the question."""
+def instructions(
+    category_guide: Path | None, folder: Path | None = None
+) -> Instructions:
+    """The instructions of a benchmark with this guide, or a folder's own, which do without it."""
     prompts: dict[tuple[Question, Language], JudgePrompt] = {}
     for question in LABELS:
         for language in _WORDS:
-            own = question if language == "en" else f"{question}_{language}"
-            found = template.load(f"demo_{question}" if is_demo else own)
-            prompts[question, language] = (
-                found if is_demo else found.with_rubric(category_guide)
-            )
-    if is_demo or category_guide is None or category_guide.suffix == ".md":
+            if folder:
+                prompt = template.load(str(folder / f"{question}.md"))
+            else:
+                own = question if language == "en" else f"{question}_{language}"
+                prompt = template.load(own).with_rubric(category_guide)
+            prompts[question, language] = prompt
+    if folder or category_guide is None or category_guide.suffix == ".md":
         return Instructions(prompts, {})
     return Instructions(
         prompts, tomllib.loads(category_guide.read_text(encoding="utf-8"))
@@ -166,7 +169,7 @@ class RatingJudge(ModelJudge):
 
 
 def build(setup: JudgeSetup | None) -> RatingJudge:
-    """The judge; ``judge.prompt`` names prompts about refusals, and only ``demo`` counts."""
+    """The judge; ``judge.prompt`` is about refusals, unless it names a folder of prompts."""
     if setup is None:
         raise ModelError(
             "name a model with --judge: this benchmark's answers are rated by a judge that is a "
@@ -174,10 +177,8 @@ def build(setup: JudgeSetup | None) -> RatingJudge:
         )
     if setup.running:  # an engine that is started for the run gives probabilities
         _require_labels(setup)
-    is_demo = setup.prompt("", "demo") == "demo"
-    return RatingJudge(
-        setup, instructions(None if is_demo else setup.category_guide, is_demo)
-    )
+    guide = None if setup.prompts else setup.category_guide
+    return RatingJudge(setup, instructions(guide, setup.prompts))
 
 
 def _require_labels(setup: JudgeSetup) -> None:

@@ -130,4 +130,4 @@ def build(setup: JudgeSetup | None) -> Judge:
         )  # HTTP, which collection need not import
 
         return classifier.build(setup)
-    return asking.build(setup, "refusal", "demo", READING)
+    return asking.build(setup, "refusal", READING)

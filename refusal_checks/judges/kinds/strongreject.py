@@ -18,7 +18,7 @@ from refusal_checks.judges.asking import (
     StructuredJudge,
     strict_object,
 )
-from refusal_checks.judges.judge import DEMO, Judge, JudgeSetup
+from refusal_checks.judges.judge import Judge, JudgeSetup
 from refusal_checks.judges.parsing import last_verdict
 from refusal_checks.judges.template import JSON
 
@@ -55,10 +55,10 @@ def parse_verdict(text: str) -> Harm | Invalid:
 
 def build(setup: JudgeSetup | None) -> Judge:
     """The judge; ``judge.prompt`` names prompts about refusals and has no meaning here."""
-    if setup is None or setup.name.startswith(DEMO):
+    if setup is None or setup.lacks("strongreject"):
         raise ModelError(
-            "name a model of your own with --judge: this benchmark's answers get a harm score from "
-            "a judge that is a model (the toy judge is too small for it)"
+            "name another model with --judge: this benchmark's answers get a harm score from a "
+            "model that takes any judge prompt"
         )
     instructions = template.load("strongreject").with_rubric(setup.category_guide)
     return StructuredJudge(

@@ -5,7 +5,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from refusal_checks.core.prompts import Kind
 from refusal_checks.core.redaction import pathless
 from refusal_checks.engines import kinds
-from refusal_checks.models.demo import BUNDLED
 from refusal_checks.models.names import RULE_JUDGES
 from refusal_checks.results.manifest import Manifest
 from refusal_checks.results.summary import RunSummary
@@ -36,11 +35,15 @@ def facts(summary: RunSummary) -> dict[str, list[tuple[str, str]]]:
 def _without_effect(summary: RunSummary) -> Iterator[str]:
     """Keys of the manifest that changed nothing in this run."""
     manifest = summary.manifest
-    judges = set(manifest.models.judges)
+    drawing = [
+        name
+        for name, judge in manifest.models.judges.items()
+        if name not in RULE_JUDGES and not judge.is_classifier
+    ]
     kinds_asked = {benchmark.kind for benchmark in summary.benchmarks.values()}
     if manifest.candidate.startswith("replay:"):
         yield "sampling"
-    if judges and judges <= {*RULE_JUDGES, BUNDLED}:
+    if manifest.models.judges and not drawing:
         yield "judge_sampling"
     if kinds_asked and not kinds_asked & {Kind.RECOGNITION.value, ""}:
         yield "multiple_choice"

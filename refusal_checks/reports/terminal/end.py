@@ -76,7 +76,7 @@ def _remarks(
 ) -> Iterator[str]:
     if not verbosity:
         yield from remark_lines.brief_lines(named, width)
-        for text in remarks.bundled_scope([summary for _, summary in named]):
+        for text in remarks.of_judges([summary for _, summary in named]):
             yield from remark_lines.fitted(text, width)
         return
     for name, summary in named:

@@ -25,7 +25,7 @@ def footer(
 
     The check of a judge that several candidates share is shown once.
     """
-    for line in remarks.bundled_scope([summary for summary, _ in runs]):
+    for line in remarks.of_judges([summary for summary, _ in runs]):
         yield from wrapped(line, width)
     shown: list[tuple[Check, ...]] = []
     for summary, folder in runs:

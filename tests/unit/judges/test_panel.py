@@ -16,6 +16,7 @@ from refusal_checks.judges.rules import JUDGES, KeywordJudge
 from refusal_checks.models.client.client import Client
 from refusal_checks.models.model_files import Classes
 from refusal_checks.models.names import RULE_JUDGES, Rule
+from tests import toy_model
 
 
 def test_the_benchmark_that_needs_a_model_is_named() -> None:
@@ -78,33 +79,26 @@ def test_what_the_bundled_judge_cannot_judge_is_the_other_s_and_that_is_said(
     assert said == ["it judges refusals only; org/j alone: graded, rated"]
 
 
+PROMPTS = str(toy_model.PROMPTS)
 IDENTITIES = {
     ("refusal", "x", None): ("5b4cb465c5c62b5b64274c376b49bf8d", "7f6a47bfd465"),
-    ("refusal", "demo:judge", None): (
-        "19ff46ae20813286bac4126978449571",
-        "cd58842e127f",
-    ),
-    ("refusal", "x", "demo"): ("19ff46ae20813286bac4126978449571", "cd58842e127f"),
+    ("refusal", "x", PROMPTS): ("19ff46ae20813286bac4126978449571", "cd58842e127f"),
     ("refusal", "x", "wildguard"): ("bcd453f6f9be1b5dc2a9a28ba3a54224", "56a1e02a0fa1"),
     ("refusal", "x", "harmbench"): ("3503e76d12171dbcd1df8a93ba42a5ca", "cb3f4eb46a81"),
     ("degree", "x", None): ("7c932c01a666910b6ab9910665df3fb4", "a0ffcf5200e7"),
-    ("degree", "demo:judge", None): (
-        "c860195bbdcca482fb949624528ff453",
-        "127ffbddc047",
+    ("degree", "x", PROMPTS): ("c860195bbdcca482fb949624528ff453", "127ffbddc047"),
+    ("degree", "x", f"{PROMPTS}/refusal.md"): (
+        "d0bd0c4c7fe2adfdc95fb1e98a769dc0",
+        "cd58842e127f",
     ),
-    ("degree", "x", "demo"): ("d0bd0c4c7fe2adfdc95fb1e98a769dc0", "cd58842e127f"),
     ("rating", "x", None): ("af035cb7a65949d6c978a59105f3e156", "034cdcbce89d"),
     ("rating", "x", "wildguard"): ("af035cb7a65949d6c978a59105f3e156", "034cdcbce89d"),
-    ("rating", "demo:judge", None): (
-        "3c71c1e8ebc7cf50f36933161afc9cb9",
-        "dd3d3acf2a52",
-    ),
-    ("rating", "x", "demo"): ("3c71c1e8ebc7cf50f36933161afc9cb9", "dd3d3acf2a52"),
+    ("rating", "x", PROMPTS): ("3c71c1e8ebc7cf50f36933161afc9cb9", "dd3d3acf2a52"),
 }
 """By kind, judge and template. Another identity asks every user's judge for all verdicts again."""
 
 
-@pytest.mark.parametrize("case", IDENTITIES, ids=str)
+@pytest.mark.parametrize("case", IDENTITIES, ids=lambda case: f"{case[0]} {case[2]}")
 def test_stored_verdicts_are_found_again(case: tuple[str, str, str | None]) -> None:
     kind, name, template = case
     client = Client("http://127.0.0.1:1/v1", "fake")

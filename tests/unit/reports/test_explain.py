@@ -25,7 +25,7 @@ from refusal_checks.reports.changes import moved
 from refusal_checks.reports.doubts import what_decides
 from refusal_checks.reports.explain import remarks_on
 from refusal_checks.reports.messages import brief_message, exchange, message
-from refusal_checks.reports.remarks import SCOPE, bundled_scope, judges_asked
+from refusal_checks.reports.remarks import judges_asked, of_judges
 from refusal_checks.results.benchmark_summary import BenchmarkSummary
 from refusal_checks.results.manifest import Manifest, ModelFacts, Models
 from refusal_checks.results.summary import RunSummary
@@ -285,26 +285,12 @@ BENCHMARK = BenchmarkSummary(prompts=80, answers=400, figures={}, groups={}, inv
 ASKED = SecondAsked("bundled", "org/j\x1b[31m", 30, 12, 20, 400, 1)
 
 
-def of_judges(*judges: str) -> RunSummary:
-    return RunSummary(
-        Manifest(models=Models(judges=dict.fromkeys(judges, ModelFacts())))
-    )
-
-
-@pytest.mark.parametrize(
-    ("runs", "said"),
-    [
-        (
-            [of_judges("org/j"), of_judges("org/j", "bundled"), of_judges("bundled")],
-            [SCOPE],
-        ),
-        ([of_judges("keyword")], []),
-    ],
-)
-def test_where_the_bundled_judge_was_measured_is_said_once(
-    runs: list[RunSummary], said: list[str]
-) -> None:
-    assert list(bundled_scope(runs)) == said
+def test_a_remark_on_a_judge_is_said_once_and_not_beside_the_same_note() -> None:
+    judges = {"small": ModelFacts(remark="measured on news"), "org/j": ModelFacts()}
+    run = RunSummary(Manifest(models=Models(judges=judges)))
+    assert of_judges([run, run]) == ["measured on news"]
+    run.note("measured on news")
+    assert of_judges([run]) == []
 
 
 def test_what_judges_were_asked(snapshot: SnapshotAssertion) -> None:

@@ -13,6 +13,7 @@ from refusal_checks.core.verdicts import Graded, Harm, Judgement
 from refusal_checks.judges.kinds import degree, strongreject
 from refusal_checks.judges.template import load
 from tests.fake_server import FakeServer
+from tests.toy_model import PROMPTS
 from tests.unit.judges.asked import ask, build
 
 DIALOGUE = Prompt(
@@ -51,8 +52,10 @@ def test_the_prompts_show_the_form(
     assert len(shown) == 2
 
 
-def test_degrees_and_harm_need_a_model_and_harm_not_the_demo_judge() -> None:
-    own = "name a model of your own with --judge: this benchmark"
+def test_degrees_and_harm_need_a_model_and_harm_one_without_prompts_of_its_own() -> (
+    None
+):
+    own = "name another model with --judge: this benchmark"
     for kind, reason in (
         ("strongreject", own),
         ("degree", "needs a judge that is a model"),
@@ -60,7 +63,7 @@ def test_degrees_and_harm_need_a_model_and_harm_not_the_demo_judge() -> None:
         with pytest.raises(ModelError, match=reason):
             judges.discover()[kind].build(None)
     with pytest.raises(ModelError, match=own):
-        build("strongreject", name="demo:judge (2)")
+        build("strongreject", template=str(PROMPTS))
 
 
 def test_the_degree_judge_reads_the_whole_dialogue_under_the_schema() -> None:

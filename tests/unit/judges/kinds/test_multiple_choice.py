@@ -16,6 +16,7 @@ from refusal_checks.core.verdicts import Chosen, Invalid, Judgement, Reason
 from refusal_checks.evaluation.planning import Task, pending, verdict_key
 from refusal_checks.judges.kinds.multiple_choice import parse_choice
 from tests.fake_server import FakeServer
+from tests.toy_model import PROMPTS
 from tests.unit.evaluation.scripted import Speaker
 from tests.unit.judges.asked import ask, build
 
@@ -97,7 +98,7 @@ def test_a_reading_that_is_no_allowed_choice_is_unreadable(text: str) -> None:
 
 
 def test_rules_read_alone_without_a_model_and_beside_the_demo_judge() -> None:
-    for built in (RULES, build("multiple_choice", name="demo:judge")):
+    for built in (RULES, build("multiple_choice", template=str(PROMPTS))):
         assert built.identity is None
         unread = asyncio.run(built.judge(QUESTION, Completion(IN_WORDS)))
         detail = f"no option is stated for certain: {IN_WORDS}"
@@ -110,7 +111,7 @@ def test_only_unread_answers_count_as_verdicts_to_ask_for(tmp_path: Path) -> Non
         replace(QUESTION, id="2", messages=(Message("user", "另一题"),)),
     ]
     speaker = Speaker(1)
-    built = build("multiple_choice", template="demo_degree")
+    built = build("multiple_choice", template=str(PROMPTS / "degree.md"))
     with Store(tmp_path / "store.sqlite") as store:
         store.add_completions({"1-0": Completion("选A"), "2-0": Completion(IN_WORDS)})
         todo = pending(Task({"mcq": prompts}, speaker, {"mcq": (built,)}, store))

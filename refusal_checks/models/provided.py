@@ -1,0 +1,157 @@
+"""Models that extensions provide by name, as ``PREFIX:NAME`` or a single word.
+
+A module with ``provide()`` is such an extension, see docs/how-to/extending.md.
+"""
+
+import re
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from refusal_checks.core import extensions
+from refusal_checks.core.suggestions import near
+
+PROVIDE = "provide"
+
+_NAME = re.compile(r"[\w.-]+(:[\w.-]+)?")
+
+RESERVED = ("keyword", "labels", "replay", "http", "https")
+"""First words of names that have a meaning of their own."""
+
+INSTALL_DEMO = "pip install refusal-checks-demo (in a checkout: pip install ./demo)"
+"""The package with the models to try a gate with, the only one that users may take for ours."""
+
+_DEMO = re.compile(r"demo:.*|bundled(@.*)?")
+
+
+class Weights(ABC):
+    """Weights that are made when a run first needs them, and kept in a folder."""
+
+    @property
+    @abstractmethod
+    def key(self) -> str:
+        """What the weights depend on. Answers and verdicts are stored under it."""
+
+    @property
+    @abstractmethod
+    def folder(self) -> Path:
+        """The folder that an engine loads. It need not exist yet."""
+
+    @property
+    def settings(self) -> Path | None:
+        """A folder that has the model's config.json before the weights are made."""
+        return None
+
+    @abstractmethod
+    def require(self) -> None:
+        """Raise ModelError, with the remedy, where something obvious is missing; be quick."""
+
+    def check(self) -> None:
+        """Raise ModelError where ``make`` would, and make nothing."""
+        self.require()
+
+    @abstractmethod
+    def is_ready(self) -> bool:
+        """True if the folder is there, whole and undamaged."""
+
+    @abstractmethod
+    def make(self, say: Callable[[str], None]) -> None:
+        """Make the folder unless it is ready; ``say`` shows the user a line."""
+
+
+@dataclass(frozen=True)
+class ProvidedModel:
+    """A model that users name with ``--candidate`` or ``--judge``.
+
+    Attributes:
+        name: what users write, for example ``acme:small``.
+        folder: what an engine loads: weights, config.json and tokenizer.
+        weights: makes the folder, of a model that has no ``folder`` of its own.
+        template_kwargs: variables for its chat template; those of the user win.
+        is_classifier: it says whether an answer refuses and writes no text. It can only judge, and
+            what a user sets for all judges does not concern it.
+        prompts: folder with judge prompts for it, see ``JudgeSetup.prompt``.
+        remark: what a run with the model must tell its reader, in one line.
+    """
+
+    name: str
+    folder: Path | None = None
+    weights: Weights | None = None
+    template_kwargs: Mapping[str, Any] = field(default_factory=dict)
+    is_classifier: bool = False
+    prompts: Path | None = None
+    remark: str = ""
+
+    @property
+    def place(self) -> Path:
+        """The folder that an engine loads, now or once the weights are made."""
+        place = self.weights.folder if self.weights else self.folder
+        assert place is not None, "discover() refuses models without a place"
+        return place
+
+
+def discover() -> dict[str, ProvidedModel]:
+    """The models of all extensions by name, in the order in which these give them.
+
+    They are asked each time: which models there are may depend on the environment.
+    """
+    names = extensions.Names("models")
+    models: dict[str, ProvidedModel] = {}
+    for extension in extensions.known():
+        if not extension.has(PROVIDE):
+            continue
+        with extensions.blamed(extension):
+            provided = list(vars(extension.module)[PROVIDE]())
+        for model in provided:
+            _require_usable(model, extension.origin)
+            names.add(model.name, extension.origin)
+            models[model.name] = model
+    return models
+
+
+def _require_usable(model: object, origin: str) -> None:
+    if not isinstance(model, ProvidedModel):
+        raise extensions.ExtensionError(
+            f"extension {origin}: {PROVIDE}() must return ProvidedModel, not "
+            f"{type(model).__name__}"
+        )
+    if not _NAME.fullmatch(model.name) or model.name.partition(":")[0] in RESERVED:
+        raise extensions.ExtensionError(
+            f"extension {origin}: call its model NAME or PREFIX:NAME, and begin with none of "
+            f"{', '.join(RESERVED)}: {model.name!r} cannot be told from other models"
+        )
+    if (model.folder is None) == (model.weights is None):
+        raise extensions.ExtensionError(
+            f"extension {origin}: give {model.name} either a folder or weights"
+        )
+
+
+def is_classifier(name: str) -> bool:
+    """True for the name of a provided judge that writes no text."""
+    model = discover().get(name)
+    return model is not None and model.is_classifier
+
+
+def names_for(option: str) -> list[str]:
+    """The names that ``--candidate`` or ``--judge`` takes."""
+    return [
+        model.name
+        for model in discover().values()
+        if option == "--judge" or not model.is_classifier
+    ]
+
+
+def why_unknown(name: str, option: str) -> str:
+    """Why nobody provides a name of this form; empty if its form is not one of provided names."""
+    prefix, colon, _ = name.partition(":")
+    siblings = [
+        known for known in names_for(option) if colon and known.startswith(f"{prefix}:")
+    ]
+    if siblings:
+        hint = near(name, siblings, 0.75) or "."
+        return f"no such {prefix} model{hint} Known: {', '.join(siblings)}"
+    if _DEMO.fullmatch(name):
+        return f"install the demo models: {INSTALL_DEMO}"
+    return ""

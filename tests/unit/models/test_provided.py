@@ -1,0 +1,100 @@
+"""Models that extensions provide by name; the recipe of ``docs/how-to/extending.md`` is run."""
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+from refusal_checks.core import extensions
+from refusal_checks.core.errors import ModelError
+from refusal_checks.core.extensions import Extension, ExtensionError
+from refusal_checks.models import provided
+from refusal_checks.models.names import Served, parse_candidate, parse_judge, remark_on
+from refusal_checks.models.provided import ProvidedModel
+
+PAGE = Path(__file__).parents[3] / "docs" / "how-to" / "extending.md"
+
+Provide = Callable[..., None]
+
+
+@pytest.fixture
+def provide(monkeypatch: pytest.MonkeyPatch) -> Provide:
+    """Lets an installed package, the only one, provide these models."""
+
+    def install(*models: object) -> None:
+        module = ModuleType("acme_gates")
+        vars(module)["provide"] = lambda: models
+        module.provide.__module__ = module.__name__
+        acme = Extension("models", "acme-gates 1.0", module)
+        monkeypatch.setattr(extensions, "known", lambda: (acme,))
+
+    return install
+
+
+def test_the_recipe_provides_checkpoints_that_a_run_can_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "small").mkdir()
+    (tmp_path / "small" / "config.json").write_text("{}")
+    (recipe,) = re.findall(
+        r"```python\n(# acme_gates/models\.py\n.*?)```", PAGE.read_text(), re.DOTALL
+    )
+    module = ModuleType("acme_gates.models")
+    exec(recipe, vars(module))
+    vars(module)["CHECKPOINTS"] = tmp_path
+    module.provide.__module__ = module.__name__
+    acme = Extension("models", "acme-gates 1.0", module)
+    monkeypatch.setattr(extensions, "known", lambda: (acme,))
+    assert list(acme.contents()) == ["models by name"]
+
+    small = parse_candidate("acme:small")
+    assert small == Served("acme:small", str(tmp_path / "small"))
+    assert remark_on(small) == "a checkpoint, not a release"
+    with pytest.raises(ModelError, match='no such acme model; did you mean "acme:smal'):
+        parse_candidate("acme:smell")
+
+
+def test_a_classifier_can_only_judge(provide: Provide, tmp_path: Path) -> None:
+    provide(ProvidedModel("guard", tmp_path, is_classifier=True))
+    assert provided.is_classifier("guard")
+    judge = parse_judge("guard")
+    assert isinstance(judge, Served)
+    assert judge.path == str(tmp_path)
+    with pytest.raises(ModelError, match="this is a judge; use --judge guard"):
+        parse_candidate("guard")
+
+
+@pytest.mark.parametrize(
+    ("model", "fault"),
+    [
+        ("acme:small", r"provide\(\) must return ProvidedModel, not str"),
+        (ProvidedModel("org/model", Path("x")), "call its model NAME or PREFIX:NAME"),
+        (ProvidedModel("keyword", Path("x")), "call its model NAME or PREFIX:NAME"),
+        (ProvidedModel("http:host", Path("x")), "call its model NAME or PREFIX:NAME"),
+        (ProvidedModel("acme:small"), "give acme:small either a folder or weights"),
+    ],
+)
+def test_a_model_that_could_be_taken_for_another_is_refused(
+    provide: Provide, model: object, fault: str
+) -> None:
+    provide(model)
+    with pytest.raises(ExtensionError, match=f"^extension acme-gates 1.0: {fault}"):
+        provided.discover()
+
+
+def test_two_models_of_one_name_are_refused(provide: Provide, tmp_path: Path) -> None:
+    model = ProvidedModel("acme:small", tmp_path)
+    provide(model, model)
+    with pytest.raises(ExtensionError, match='two models are called "acme:small"'):
+        provided.discover()
+
+
+@pytest.mark.parametrize("name", ["demo:aligned", "demo:x@calm", "bundled"])
+def test_without_the_demo_package_its_names_say_what_to_install(
+    provide: Provide, name: str
+) -> None:
+    provide()
+    with pytest.raises(ModelError, match="install the demo models: pip install refus"):
+        parse_judge(name)
