@@ -54,7 +54,7 @@ def test_the_bundled_judge_decides_gates_and_shows_its_evidence(
     assert requests(project) == Counter(candidate=80, bundled=80 + 6)
     found = project.summary()
     assert found["manifest"]["models"]["judges"].keys() == {"bundled"}
-    (offender, _) = found["verdicts"][GATE]["offenders"]
+    (offender, _) = found["verdicts"][GATE]["against"]["offenders"]
     assert offender["category"] is None
     assert found["benchmarks"]["smoke_unsafe"]["second"] is None
 
