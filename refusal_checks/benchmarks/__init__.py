@@ -33,41 +33,44 @@ def discover() -> dict[str, Benchmark]:
 @cache
 def _discover(loaded: tuple[Extension, ...]) -> Mapping[str, Benchmark]:
     names = extensions.Names("benchmarks")
-    known: dict[str, Benchmark] = {}
-    for one in extensions.providers(suites.__name__, suites.__path__, "BENCHMARKS"):
-        for benchmark in getattr(one.module, "BENCHMARKS", ()):
+    benchmarks: dict[str, Benchmark] = {}
+    providers = extensions.providers(suites.__name__, suites.__path__, "BENCHMARKS")
+    for provider in providers:
+        for benchmark in getattr(provider.module, "BENCHMARKS", ()):
             if not isinstance(benchmark, Benchmark):
                 raise ExtensionError(
-                    f"extension {one.origin}: BENCHMARKS must hold Benchmark values, not "
+                    f"extension {provider.origin}: BENCHMARKS must hold Benchmark values, not "
                     f"{type(benchmark).__name__}"
                 )
-            names.add(benchmark.name, one.origin)
-            known[benchmark.name] = benchmark
-    return known
+            names.add(benchmark.name, provider.origin)
+            benchmarks[benchmark.name] = benchmark
+    return benchmarks
 
 
 def catalogue(
     tables: Mapping[str, BenchmarkTable], attacked: Attacked = MappingProxyType({})
 ) -> dict[str, Benchmark]:
     """Every benchmark that run files can name: known ones, the user's own, attacked ones."""
-    own = {name: custom(name, table) for name, table in tables.items() if table.is_own}
-    known = discover() | own
-    known |= {
-        name: _changed(known[name], tables[name]) for name in tables if name in known
-    }
-    under = {one.name: one for one in derived(known, attacked)}
-    return known | {
-        name: _changed(one, tables.get(name)) for name, one in under.items()
-    }
+    benchmarks = discover()
+    for name, table in tables.items():
+        if table.is_own:
+            benchmarks[name] = custom(name, table)
+        if name in benchmarks:
+            benchmarks[name] = _changed(benchmarks[name], table)
+    for under in list(derived(benchmarks, attacked)):
+        benchmarks[under.name] = _changed(under, tables.get(under.name))
+    return benchmarks
 
 
 def display_order(benchmark: str, groups: Iterable[str]) -> list[str]:
     """A benchmark's groups as its suite orders them, then the others as they come."""
-    known = discover().get(benchmark)
-    order = known.group_order if known else ()
-    return sorted(
-        groups, key=lambda group: order.index(group) if group in order else len(order)
-    )
+    suite = discover().get(benchmark)
+    order = suite.group_order if suite else ()
+
+    def place(group: str) -> int:
+        return order.index(group) if group in order else len(order)
+
+    return sorted(groups, key=place)
 
 
 def _changed(benchmark: Benchmark, table: BenchmarkTable | None) -> Benchmark:

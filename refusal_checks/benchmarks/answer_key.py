@@ -28,13 +28,13 @@ def with_options(
         options: the column that lists them, or a column for each.
         key: the column with the right option, if there is one.
     """
-    found = _listed(row.get(options), where) if isinstance(options, str) else [
-        row.get(column) for column in options
-    ]  # fmt: skip
-    texts = [str(text).strip() if text is not None else "" for text in found]
-    while (
-        texts and not texts[-1]
-    ):  # a question with fewer options than the table has columns
+    if isinstance(options, str):
+        cells = _listed(row.get(options), where)
+    else:
+        cells = [row.get(column) for column in options]
+    texts = ["" if cell is None else str(cell).strip() for cell in cells]
+    # A question may have fewer options than the table has columns.
+    while texts and not texts[-1]:
         texts.pop()
     if not 2 <= len(texts) <= len(ascii_uppercase) or not all(texts):
         raise DataError(
@@ -44,7 +44,9 @@ def with_options(
     if len(set(texts)) < len(texts):
         raise DataError(f"{where}: two options read the same")
     by_letter = dict(zip(ascii_uppercase, texts, strict=False))
-    right = None if key is None else _right(row.get(key), by_letter, f"{where}: {key}")
+    right = None
+    if key is not None:
+        right = _right(row.get(key), by_letter, f"{where}: {key}")
     last = prompt.messages[-1]
     if not all(text in last.content for text in texts):
         lines = "\n".join(f"{letter}. {text}" for letter, text in by_letter.items())
@@ -103,7 +105,8 @@ def mark(
     path = Path(settings.key) if settings.key else benchmark.key
     entries = _read_key(path)
     ids = {prompt.id for prompt in questions}
-    if unknown := [name for name in entries if name not in ids]:
+    unknown = [name for name in entries if name not in ids]
+    if unknown:
         more = f" and {len(unknown) - 5} more" if len(unknown) > 5 else ""
         raise DataError(
             f"{path}: no question has the id {', '.join(unknown[:5])}{more}; "
@@ -129,9 +132,8 @@ def _read_key(path: Path) -> dict[str, tuple[str, bool]]:
     """
     entries: dict[str, tuple[str, bool]] = {}
     for number, row in enumerate(read_csv(path, ("id", "answer")), 1):
-        name, answer, agreed = (
-            row.get(key, "1").strip() for key in ("id", "answer", "agreed")
-        )
+        name, answer = row["id"].strip(), row["answer"].strip()
+        agreed = row.get("agreed", "1").strip()
         if agreed not in ("0", "1"):
             raise DataError(f"{path}: row {number}: agreed = {agreed!r}: write 1 or 0")
         if name in entries:

@@ -18,17 +18,21 @@ class Resource(Protocol):
     """A part of a benchmark's data, in a mirror and on the network."""
 
     @property
-    def revision(self) -> str: ...  # the commit that is used
+    def revision(self) -> str:
+        """The commit that is used."""
+
     @property
-    def is_pinned(
-        self,
-    ) -> bool: ...  # a known digest keeps other data out of its place in a mirror
+    def is_pinned(self) -> bool:
+        """True if a known digest keeps other data out of its place in a mirror."""
+
     @property
-    def is_gated(
-        self,
-    ) -> bool: ...  # only an account that has accepted its conditions may fetch it
+    def is_gated(self) -> bool:
+        """True if only an account that has accepted its conditions may fetch it."""
+
     def is_in(self, mirror: Path) -> bool: ...
-    def pull(self, mirror: Path) -> None: ...  # from the network
+
+    def pull(self, mirror: Path) -> None:
+        """Fetch it from the network into a mirror."""
 
 
 @dataclass(frozen=True)
@@ -111,42 +115,49 @@ def digest(prompts: Iterable[Prompt]) -> str:
 
 
 def load_prompts(benchmark: Benchmark, mirror: Path | None) -> tuple[Prompt, ...]:
+    """A benchmark's prompts; DataError unless they can be asked, stored and told apart."""
     try:
-        prompts = tuple(
-            replace(prompt, kind=benchmark.kind) for prompt in benchmark.load(mirror)
-        )
+        loaded = list(benchmark.load(mirror))
     except (ValueError, LookupError, TypeError, OverflowError, RecursionError) as fault:
         why = f"{type(fault).__name__}: {clean(str(fault), 200)}"
         raise DataError(f"{benchmark.name}: its data cannot be read: {why}") from fault
+    prompts = tuple(replace(prompt, kind=benchmark.kind) for prompt in loaded)
     if not prompts:
         raise DataError(f"{benchmark.name}: no prompts")
     seen: set[str] = set()
     for prompt in prompts:
         if prompt.id in seen:
             raise DataError(f"{benchmark.name}: two prompts have the id {prompt.id}")
+        seen.add(prompt.id)
         if not prompt.messages or not prompt.request.strip():
             raise DataError(f"{benchmark.name}: prompt {prompt.id} is empty")
-        texts = [
-            prompt.id,
-            *(turn.content for turn in prompt.messages),
-            *prompt.groups.values(),
-        ]
-        texts += [*prompt.groups, prompt.reference or "", *prompt.options.values()]
-        try:
-            "".join(texts).encode()
-        except UnicodeEncodeError:
-            raise DataError(
-                f"{benchmark.name}: prompt {clean(prompt.id)}: replace the lone surrogates (half "
-                "a character each) in its texts or groups: no file can hold them"
-            ) from None
-        seen.add(prompt.id)
-    if benchmark.sha256 and (sha256 := digest(prompts)) != benchmark.sha256:
+        _require_storable(benchmark, prompt)
+    if benchmark.sha256:
+        _require_digest(benchmark, prompts)
+    return prompts
+
+
+def _require_storable(benchmark: Benchmark, prompt: Prompt) -> None:
+    texts = [prompt.id, *(turn.content for turn in prompt.messages)]
+    texts += [*prompt.groups, *prompt.groups.values()]
+    texts += [prompt.reference or "", *prompt.options.values()]
+    try:
+        "".join(texts).encode()
+    except UnicodeEncodeError:
+        raise DataError(
+            f"{benchmark.name}: prompt {clean(prompt.id)}: replace the lone surrogates (half a "
+            "character each) in its texts or groups: no file can hold them"
+        ) from None
+
+
+def _require_digest(benchmark: Benchmark, prompts: Sequence[Prompt]) -> None:
+    sha256 = digest(prompts)
+    if sha256 != benchmark.sha256:
         raise DataError(
             f"{benchmark.name}: the data has changed: its {len(prompts)} rows have sha256 {sha256}"
             f", expected {benchmark.sha256} (revision {benchmark.revision}). Look at what changed; "
             f'to accept it, write sha256 = "{sha256}" into [{benchmark.name}] of a run file'
         )
-    return prompts
 
 
 STRATA = ("category", "language", "history")

@@ -40,36 +40,46 @@ def custom(name: str, table: BenchmarkTable) -> Benchmark:
         kind, judge = KINDS[table.expect], Benchmark.judge
     guide = _rubric(here, table)
     if table.file:
-        path = Path(table.file)
+        return _from_file(name, table, kind, judge, guide)
+    return _from_hub(name, table, kind, judge, guide)
 
-        def from_file(mirror: Path | None) -> list[Prompt]:
-            try:
-                rows = read_rows(path)
-            except DataError as fault:
-                raise DataError(f"{here} file: {fault}") from None
-            return _prompts(name, table, rows, header(rows), str(path))
 
-        version, text = "missing", f"rows of {path.name}"
-        if path.is_file():
-            version = f"sha256:{sha256(path)}"
-        return Benchmark(
-            name, kind, text, from_file, version, judge, category_guide=guide
-        )
-    assert table.dataset is not None, "a table of a user's own has a file or a data set"
+def _from_file(
+    name: str, table: BenchmarkTable, kind: Kind, judge: str, guide: Path | None
+) -> Benchmark:
+    assert table.file
+    path = Path(table.file)
+
+    def load(mirror: Path | None) -> list[Prompt]:
+        try:
+            rows = read_rows(path)
+        except DataError as fault:
+            where = table.where or f"[{name}]"
+            raise DataError(f"{where} file: {fault}") from None
+        return _prompts(name, table, rows, header(rows), str(path))
+
+    revision = f"sha256:{sha256(path)}" if path.is_file() else "missing"
+    text = f"rows of {path.name}"
+    return Benchmark(name, kind, text, load, revision, judge, category_guide=guide)
+
+
+def _from_hub(
+    name: str, table: BenchmarkTable, kind: Kind, judge: str, guide: Path | None
+) -> Benchmark:
+    assert table.dataset, "a table of a user's own has a file or a data set"
     folder = f"hub/{table.dataset}"
     split = hub.HubSplit(table.dataset, table.revision or "main", table.split, folder)
 
-    def from_hub(mirror: Path | None) -> list[Prompt]:
+    def load(mirror: Path | None) -> list[Prompt]:
         rows = split.rows(mirror)
         named = list(hub.named(rows, split.repository))
         return _prompts(name, table, named, rows.column_names, split.repository)
 
-    text = f"split {table.split} of {table.dataset}"
     return Benchmark(
         name,
         kind,
-        text,
-        from_hub,
+        f"split {table.split} of {table.dataset}",
+        load,
         split.revision,
         judge,
         (split,),
@@ -98,32 +108,21 @@ def _prompts(
     columns: Sequence[str],
     where: str,
 ) -> list[Prompt]:
-    options = [table.options] if isinstance(table.options, str) else table.options or ()
-    given = (
-        table.prompt,
-        table.id,
-        table.cluster,
-        table.key,
-        *table.columns.values(),
-        *options,
-    )
-    for column in filter(None, given):
-        require_in_data(column, columns, f"{table.where or name}: {where}")
-    id_column = table.id or (
-        "id" if _identifies([row.get("id") for row in rows]) else None
-    )
+    _require_columns(name, table, columns, where)
+    id_column = table.id
+    if id_column is None and _identifies([row.get("id") for row in rows]):
+        id_column = "id"
     prompts = []
     for number, row in enumerate(rows, 1):
         place = f"{where}: row {number}"
         row_id = row.get(id_column) if id_column else f"{name}-{number}"
         if row_id in (None, ""):
             raise DataError(f"{place} has no {id_column}")
-        values = {kind: row.get(column) for kind, column in table.columns.items()}
-        groups = {
-            kind: str(value)
-            for kind, value in values.items()
-            if value not in (None, "")
-        }
+        groups = {}
+        for kind, column in table.columns.items():
+            value = row.get(column)
+            if value not in (None, ""):
+                groups[kind] = str(value)
         cluster = row.get(table.cluster) if table.cluster else None
         messages = _messages(row.get(table.prompt), f"{place}: {table.prompt}")
         source = "" if cluster is None else str(cluster)
@@ -136,10 +135,25 @@ def _prompts(
     return prompts
 
 
+def _require_columns(
+    name: str, table: BenchmarkTable, columns: Sequence[str], where: str
+) -> None:
+    """DataError unless the data has all columns that the table names."""
+    named = [table.prompt, table.id, table.cluster, table.key, *table.columns.values()]
+    if isinstance(table.options, str):
+        named.append(table.options)
+    else:
+        named += table.options or ()
+    for column in named:
+        if column:
+            require_in_data(column, columns, f"{table.where or name}: {where}")
+
+
 def _identifies(ids: Sequence[Any]) -> bool:
     """True if the cells of a column can be the rows' ids: short and distinct."""
-    texts = {str(each) for each in ids if each not in (None, "")}
-    return len(texts) == len(ids) and max(map(len, texts), default=0) <= 100
+    texts = {str(cell) for cell in ids if cell not in (None, "")}
+    longest = max((len(text) for text in texts), default=0)
+    return len(texts) == len(ids) and longest <= 100
 
 
 def _messages(value: Any, place: str) -> tuple[Message, ...]:
@@ -156,9 +170,7 @@ def _messages(value: Any, place: str) -> tuple[Message, ...]:
         )
     if all(isinstance(turn, str) for turn in turns):
         roles: tuple[Role, ...] = ("user", "assistant")
-        messages = [
-            Message(roles[number % 2], text) for number, text in enumerate(turns)
-        ]
+        messages = [Message(roles[n % 2], text) for n, text in enumerate(turns)]
     else:
         messages = [_message(turn, place) for turn in turns]
     if messages[-1].role != "user":
@@ -182,12 +194,14 @@ def _json_list(text: str) -> list[Any] | None:
 def _message(turn: Any, place: str) -> Message:
     content = turn.get("content") if isinstance(turn, Mapping) else None
     if isinstance(content, list) and all(isinstance(part, Mapping) for part in content):
-        texts = [part.get("text") for part in content]
-        for part in (part for part in content if not isinstance(part.get("text"), str)):
-            kind = brief(part.get("type"))
-            raise DataError(
-                f"{place}: leave out the part {kind}: images and files are not supported"
-            )
+        texts = []
+        for part in content:
+            if not isinstance(part.get("text"), str):
+                raise DataError(
+                    f"{place}: leave out the part {brief(part.get('type'))}: images and files are "
+                    "not supported"
+                )
+            texts.append(part["text"])
         content = "\n".join(texts)
     if not isinstance(content, str):
         raise DataError(

@@ -34,17 +34,23 @@ def leaving_no_copy(wanted: bool) -> Iterator[None]:
 
 @dataclass(frozen=True)
 class HubSplit:
-    """One split of a data set."""
+    """One split of a data set.
 
-    repository: str  # ORG/NAME on the hub
-    revision: str  # the commit, or a branch or tag if it is not pinned
+    Attributes:
+        repository: ORG/NAME on the hub.
+        revision: the commit, or a branch or tag if it is not pinned.
+        folder: of the split's Parquet files, relative to a mirror's root.
+        config: None where the data set has only one configuration.
+    """
+
+    repository: str
+    revision: str
     split: str
-    folder: str  # of the split's Parquet files, relative to a mirror's root
-    config: str | None = None  # None where the data set has only one configuration
+    folder: str
+    config: str | None = None
     is_gated: bool = False
-    is_pinned: ClassVar[bool] = (
-        False  # the commit says what the hub gives, not what a mirror holds
-    )
+    # The commit says what the hub gives, not what a mirror holds.
+    is_pinned: ClassVar[bool] = False
 
     def is_in(self, mirror: Path) -> bool:
         return bool(self._files(mirror))
@@ -67,8 +73,8 @@ class HubSplit:
         data, where = self.rows(mirror), f"{self.repository}, {self.split}"
         for column in wanted:
             require_in_data(column, data.column_names, where)
-        there = [column for column in optional if column in data.column_names]
-        rows = list(named(data.select([*wanted, *there]), self.repository))
+        columns = [*wanted, *(name for name in optional if name in data.column_names)]
+        rows = list(named(data.select(columns), self.repository))
         for number, row in enumerate(rows):
             if not isinstance(row["prompt"], str):
                 raise DataError(
@@ -84,11 +90,15 @@ class HubSplit:
 
         files = self._files(mirror)
         if not files:
-            pull = f"`refusal-checks data pull {mirror}{' --benchmark NAME' * self.is_gated}`"
-            first = f" ({self._conditions} first)" if self.is_gated else ""
+            fetch = f"`refusal-checks data pull {mirror}`"
+            if self.is_gated:
+                fetch = (
+                    f"`refusal-checks data pull {mirror} --benchmark NAME` ({self._conditions} "
+                    "first)"
+                )
             raise DataError(
                 f"the data mirror {mirror} has no {self.folder}/{self.split}-*.parquet; fetch it "
-                f"with {pull}{first}, or put the Parquet files of {self.repository} (revision "
+                f"with {fetch}, or put the Parquet files of {self.repository} (revision "
                 f"{self.revision}) there"
             )
         try:
@@ -103,9 +113,8 @@ class HubSplit:
         import datasets  # takes seconds to import
         from huggingface_hub import constants
 
-        logging.getLogger("huggingface_hub").setLevel(
-            logging.ERROR
-        )  # it prints each retry
+        # Its client prints each retry.
+        logging.getLogger("huggingface_hub").setLevel(logging.ERROR)
         # A stream leaves no file behind. Without a network only what is cached already is read.
         is_streamed = _LEAVES_NO_COPY.get() and not constants.HF_HUB_OFFLINE
         try:
@@ -116,22 +125,27 @@ class HubSplit:
                 revision=self.revision,
                 streaming=is_streamed,
             )
-            return self._collected(data) if is_streamed else data.data.table
+            if is_streamed:
+                return self._collected(data)
+            return data.data.table
         except _faults() as fault:
-            config = f" {self.config}," if self.config else ""
-            where = f"{self.repository},{config} split {self.split} (revision {self.revision})"
-            reason = " ".join(without_credentials(str(fault)).split())[:300]
-            if "gated" in reason.lower():
-                said = f"{where} is gated: {self._conditions} (or run `hf auth login`): {reason}"
-            elif "Unknown split" in reason or "Bad split" in reason:
-                said = f"{where}: the data set has no such split: {reason}"
-            else:
-                said = (
-                    f"name a mirror with --data DIR or {MIRROR_VARIABLE}, or connect this machine "
-                    f"to the network: {where} could not be loaded: "
-                    f"{without_credentials(network_reason(fault))}"
-                )
-            raise DataError(said) from fault
+            raise DataError(self._why(fault)) from fault
+
+    def _why(self, fault: Exception) -> str:
+        """What to do about a data set that could not be loaded, and why."""
+        config = f" {self.config}," if self.config else ""
+        where = (
+            f"{self.repository},{config} split {self.split} (revision {self.revision})"
+        )
+        reason = " ".join(without_credentials(str(fault)).split())[:300]
+        if "gated" in reason.lower():
+            return f"{where} is gated: {self._conditions} (or run `hf auth login`): {reason}"
+        if "Unknown split" in reason or "Bad split" in reason:
+            return f"{where}: the data set has no such split: {reason}"
+        return (
+            f"name a mirror with --data DIR or {MIRROR_VARIABLE}, or connect this machine to the "
+            f"network: {where} could not be loaded: {without_credentials(network_reason(fault))}"
+        )
 
     def _collected(self, stream: Any) -> Table:
         """A stream's rows, in memory."""

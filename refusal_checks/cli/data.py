@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from refusal_checks.benchmarks import Benchmark, digest, discover, hub, pinned
+from refusal_checks.benchmarks import Benchmark, digest, discover, hub, mirror_index
 from refusal_checks.cli._common import add_group, echo
 from refusal_checks.core.errors import DataError, require_known
 from refusal_checks.core.text import clean
@@ -36,7 +36,7 @@ def pull(folder: Folder, benchmark: Names = None, thresholds: Files = None) -> N
     for public in _selected(benchmark, thresholds):
         try:
             with hub.leaving_no_copy(is_redacted()):
-                entry = pinned.pull(public, folder)
+                entry = mirror_index.pull(public, folder)
         except DataError as fault:
             failed.append(public.name)
             echo(clean(f"FAILED   {public.name}: {fault}", 1000), err=True)
@@ -67,7 +67,7 @@ def _is_proven(benchmark: Benchmark, folder: Path) -> bool:
         echo(f"MISSING  {benchmark.name}", err=True)
         return False
     try:
-        prompts = pinned.load_checked(benchmark, folder)
+        prompts = mirror_index.load_checked(benchmark, folder)
     except DataError as fault:
         echo(clean(f"WRONG    {benchmark.name}: {fault}", 1000), err=True)
         return False
@@ -81,7 +81,7 @@ def _is_proven(benchmark: Benchmark, folder: Path) -> bool:
         f'pulled yourself, then write sha256 = "{digest(prompts)}" into [{benchmark.name}] of a '
         "run file"
     )
-    if benchmark.name in pinned.read_index(folder):
+    if benchmark.name in mirror_index.read_index(folder):
         echo(f"OK       {whole}, as it was pulled; {unpinned}")
         return True
     echo(f"UNPROVEN {whole}? {unpinned}", err=True)

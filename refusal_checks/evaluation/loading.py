@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
-from refusal_checks.benchmarks import Benchmark, answer_key, attacks, hub, pinned
+from refusal_checks.benchmarks import Benchmark, answer_key, attacks, hub, mirror_index
 from refusal_checks.benchmarks.attacks import rewrite
 from refusal_checks.benchmarks.attacks.attack import Given
 from refusal_checks.benchmarks.benchmark import stratified
@@ -125,7 +125,7 @@ def _whole(
     plain = {name: benchmarks[name].plain or name for name in names}
     loaded = {}
     for name in set(plain.values()):
-        prompts = pinned.load_checked(benchmarks[name], mirror)
+        prompts = mirror_index.load_checked(benchmarks[name], mirror)
         loaded[name] = answer_key.mark(prompts, benchmarks[name], multiple_choice)
     return {name: loaded[plain[name]] for name in plain}
 

@@ -74,10 +74,8 @@ def step_correlation(answers: Sequence[Record]) -> float | None:
     scores = [r.judgement.score for r in ordered if isinstance(r.judgement, Rated)]
     if len(scores) < 3:
         return None
-    return (
-        agreement([-float(place) for place in range(len(scores))], scores).spearman
-        or 0.0
-    )
+    falling = [-float(place) for place in range(len(scores))]
+    return agreement(falling, scores).spearman or 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,9 +97,7 @@ class MeanOfCategories(Metric):
         categories = {r.prompt.id: r.prompt.groups.get("category", "") for r in records}
         scored = {categories[prompt] for prompt in self.scores(records)}
         for name in sorted(set(categories.values()) - scored):
-            seen = [
-                record for record in records if categories[record.prompt.id] == name
-            ]
+            seen = [r for r in records if categories[r.prompt.id] == name]
             raise EvaluationError(f"{self.name}: {name}: {nothing_valid(seen)}")
         return Metric.estimate(self, records, confidence)
 

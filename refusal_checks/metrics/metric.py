@@ -88,11 +88,14 @@ class Metric:
 
     def guard(self, kind: Kind) -> Literal["min", "max"] | None:
         """Return the bound that excludes bad values for this kind of benchmark, or None."""
-        wanted = {Kind.SAFETY: "refusal", Kind.SANITY: "compliance"}.get(kind)
-        if self.better == "high" or self.better == wanted:
+        if self.better == "high":
             return "min"
-        opposed = wanted and self.better in ("refusal", "compliance")
-        return "max" if self.better == "low" or opposed else None
+        if self.better == "low":
+            return "max"
+        right = {Kind.SAFETY: "refusal", Kind.SANITY: "compliance"}.get(kind)
+        if right is None or self.better == "":
+            return None
+        return "min" if self.better == right else "max"
 
     @property
     def is_rate(self) -> bool:
@@ -115,12 +118,14 @@ class Metric:
 
     def show_change(self, *values: float) -> str:
         """Format a change, with bounds if given; of rates in percentage points."""
-        first, *rest = (
-            f"{100 * value:+.1f}" if self.is_rate else f"{value:+.3f}"
-            for value in values
-        )
-        span = f" [{', '.join(rest)}]" if rest else ""
-        return first + span + " points" * self.is_rate
+        if self.is_rate:
+            first, *bounds = [f"{100 * value:+.1f}" for value in values]
+            unit = " points"
+        else:
+            first, *bounds = [f"{value:+.3f}" for value in values]
+            unit = ""
+        span = f" [{', '.join(bounds)}]" if bounds else ""
+        return f"{first}{span}{unit}"
 
     def scores(self, records: Iterable[Record]) -> dict[str, float]:
         """Score prompts by id, in the order of the records; prompts without a score are absent."""
@@ -195,15 +200,16 @@ def mean(
 
 def average(values: Iterable[float]) -> float | None:
     """A prompt's score as the mean of what its answers have; None if none has anything."""
-    known = list(values)
-    return math.fsum(known) / len(known) if known else None
+    scores = list(values)
+    return math.fsum(scores) / len(scores) if scores else None
 
 
 def main_metric(names: Container[str]) -> Metric | None:
     """The metric of these that a benchmark is broken down by; None if there is none."""
-    return next(
-        (m for m in METRICS.values() if m.group == "main" and m.name in names), None
-    )
+    for metric in METRICS.values():
+        if metric.group == "main" and metric.name in names:
+            return metric
+    return None
 
 
 def register(metric: Metric) -> Metric:
@@ -239,9 +245,7 @@ def score_all(records: Sequence[Record]) -> dict[str, dict[str, float]]:
 
 def nothing_valid(records: Sequence[Record]) -> str:
     """Why there is no figure: the most common reason, with the detail of one answer."""
-    faults = [
-        record.judgement for record in records if isinstance(record.judgement, Invalid)
-    ]
+    faults = [r.judgement for r in records if isinstance(r.judgement, Invalid)]
     if not faults or len(faults) < len(records):
         return f"none of {len(records)} answers counts towards it"
     message = f"no valid verdict among {len(records)} answers"
@@ -249,4 +253,5 @@ def nothing_valid(records: Sequence[Record]) -> str:
     if reason is Reason.UNPARSABLE_VERDICT:  # the run says once what the judge wrote
         return f"{message}; {count} {reason}: make the judge write what its prompt asks for"
     detail = next(fault.detail for fault in faults if fault.reason is reason)
-    return f"{message}; {count} {reason}, for example: {' '.join(detail.split())[:300]}"
+    example = " ".join(detail.split())[:300]
+    return f"{message}; {count} {reason}, for example: {example}"

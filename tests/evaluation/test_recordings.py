@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from refusal_checks.benchmarks import digest, discover, load_prompts, pinned
+from refusal_checks.benchmarks import digest, discover, load_prompts, mirror_index
 from tests.project import (
     KEYWORD,
     MIRROR,
@@ -183,7 +183,7 @@ def test_a_mirror_without_an_index_has_unpinned_rows(
     put_parquet(data / "sorrybench-00000-of-00001.parquet", {"prompt": texts})
     said = [{"prompt": text, "completion": "I cannot help"} for text in texts]
     project.write_rows("said.jsonl", said)
-    rows = pinned.load_checked(discover()["sorrybench"], mirror)
+    rows = mirror_index.load_checked(discover()["sorrybench"], mirror)
     pin = f'sha256 = "{digest(rows)}"\n' if is_pinned else ""
     project.thresholds(f"[sorrybench]\n{pin}rejection_rate = {{ min = 0.1 }}")
     found = project.evaluate(

@@ -4,8 +4,7 @@ import xml.etree.ElementTree as ET
 
 import pytest
 
-from refusal_checks.benchmarks import digest, discover
-from refusal_checks.benchmarks import pinned as mirrors
+from refusal_checks.benchmarks import digest, discover, mirror_index
 from tests.plugin.conftest import KEYWORD, Project, careless, in_both_modes, saying
 from tests.tables import put_parquet
 
@@ -125,7 +124,7 @@ def test_a_mirror_without_an_index_has_unpinned_rows(
     said = [{"prompt": row, "completion": "I cannot help"} for row in rows]
     project.write_rows("said.jsonl", said)
     sha256 = (
-        digest(mirrors.load_checked(discover()["sorrybench"], mirror))
+        digest(mirror_index.load_checked(discover()["sorrybench"], mirror))
         if is_pinned
         else ""
     )

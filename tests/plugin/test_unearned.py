@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from refusal_checks.benchmarks import discover, load_prompts, pinned
+from refusal_checks.benchmarks import discover, load_prompts, mirror_index
 from refusal_checks.judges.trust import canary
 from refusal_checks.reports.markdown import escape
 from tests.fake_server import Answer, Body
@@ -317,7 +317,7 @@ def test_a_run_with_nothing_wrong_says_a_plain_yes(project: Project) -> None:
             "human_label": said,
         }
         for name, said in (("xstest_unsafe", "refusal"), ("xstest_safe", "compliance"))
-        for prompt in pinned.load_checked(discover()[name].at(MIRROR), MIRROR)
+        for prompt in mirror_index.load_checked(discover()[name].at(MIRROR), MIRROR)
     ]
     project.write_rows("answers.jsonl", rows)
     project.thresholds(

@@ -34,28 +34,34 @@ def discover() -> dict[str, Attack | Family]:
 @cache
 def _discover(loaded: tuple[Extension, ...]) -> Mapping[str, Attack | Family]:
     names = extensions.Names("attacks")
-    known: dict[str, Attack | Family] = {}
-    for one in extensions.providers(__name__, __path__, "ATTACKS"):
-        for attack in getattr(one.module, "ATTACKS", ()):
+    attacks: dict[str, Attack | Family] = {}
+    for provider in extensions.providers(__name__, __path__, "ATTACKS"):
+        for attack in getattr(provider.module, "ATTACKS", ()):
             if not isinstance(attack, Attack | Family):
                 raise ExtensionError(
-                    f"extension {one.origin}: ATTACKS must hold Attack or Family values, not "
+                    f"extension {provider.origin}: ATTACKS must hold Attack or Family values, not "
                     f"{type(attack).__name__}"
                 )
             if not _NAME.fullmatch(attack.name) or attack.name == ALL:
                 raise ExtensionError(
-                    f"extension {one.origin}: rename the attack {attack.name!r}: a name has up to "
-                    f'40 small letters, digits and _, begins with a letter, and is not "{ALL}"'
+                    f"extension {provider.origin}: rename the attack {attack.name!r}: a name has "
+                    "up to 40 small letters, digits and _, begins with a letter, and is not "
+                    f'"{ALL}"'
                 )
-            names.add(attack.name, one.origin)
-            known[attack.name] = attack
-    return known
+            names.add(attack.name, provider.origin)
+            attacks[attack.name] = attack
+    return attacks
 
 
 def names() -> list[str]:
     """The names that a run file can give, with examples for families."""
-    known = discover().values()
-    return [name for one in known for name in getattr(one, "examples", (one.name,))]
+    listed: list[str] = []
+    for attack in discover().values():
+        if isinstance(attack, Family):
+            listed += attack.examples
+        else:
+            listed.append(attack.name)
+    return listed
 
 
 def find(name: str, where: str, error: type[UserError] = UserError) -> Attack:
@@ -63,17 +69,18 @@ def find(name: str, where: str, error: type[UserError] = UserError) -> Attack:
 
     The error begins with ``where``, and names the nearest, or what its parameter must be.
     """
-    known = discover()
-    found = known.get(name) or recorded.known(name)
-    if isinstance(found, Attack):
-        return found
-    families = [one for one in known.values() if isinstance(one, Family)]
-    fitting = [
-        one for one in families if name == one.name or name.startswith(f"{one.name}_")
-    ]
-    if not fitting:
+    attacks = discover()
+    attack = attacks.get(name) or recorded.known(name)
+    if isinstance(attack, Attack):
+        return attack
+    families = []
+    for family in attacks.values():
+        begins = name == family.name or name.startswith(f"{family.name}_")
+        if isinstance(family, Family) and begins:
+            families.append(family)
+    if not families:
         require_known(name, names(), where, "attack", error)
-    family = max(fitting, key=lambda one: len(one.name))
+    family = max(families, key=lambda family: len(family.name))
     try:
         return family.build(name.removeprefix(family.name)[1:])
     except ValueError:
@@ -144,31 +151,48 @@ def rewrite(
     """
     done: list[Prompt] = []
     left_out: list[Prompt] = []
-    repair = f"attack {attack.name}: repair the extension that brings it, or leave the attack out: "
     for prompt in prompts:
-        try:
-            found = attack.rewrite(prompt, given)
-            messages = None if found is None else tuple(found)
-        except UserError:
-            raise
-        except Exception as fault:
-            why = f"it failed on prompt {prompt.id}: {type(fault).__name__}: {fault}"
-            raise DataError(repair + why) from fault
+        messages = _rewritten(attack, prompt, given)
         if messages is None or messages == prompt.messages:
             left_out.append(prompt)
             continue
-        texts = [one.content if isinstance(one, Message) else None for one in messages]
-        are_texts = all(isinstance(text, str) for text in texts)
-        if not texts or not are_texts or not str(texts[-1]).strip():
-            raise DataError(
-                f"{repair}for prompt {prompt.id} it gives no messages, or some without text"
-            )
-        done.append(
-            replace(
-                prompt, messages=messages, attack=attack.name, plain=prompt.messages
-            )
+        attacked = replace(
+            prompt, messages=messages, attack=attack.name, plain=prompt.messages
         )
+        done.append(attacked)
     return tuple(done), tuple(left_out)
+
+
+def _rewritten(
+    attack: Attack, prompt: Prompt, given: Given
+) -> tuple[Message, ...] | None:
+    """The messages that an attack sends in place of a prompt's; DataError if they are none."""
+    repair = f"attack {attack.name}: repair the extension that brings it, or leave the attack out: "
+    try:
+        messages = attack.rewrite(prompt, given)
+        if messages is None:
+            return None
+        messages = tuple(messages)
+    except UserError:
+        raise
+    except Exception as fault:
+        why = f"it failed on prompt {prompt.id}: {type(fault).__name__}: {fault}"
+        raise DataError(repair + why) from fault
+    if messages == prompt.messages or _have_texts(messages):
+        return messages
+    raise DataError(
+        f"{repair}for prompt {prompt.id} it gives no messages, or some without text"
+    )
+
+
+def _have_texts(messages: tuple[object, ...]) -> bool:
+    """True if these are messages with texts, of which the last says something."""
+    texts = []
+    for message in messages:
+        if not isinstance(message, Message) or not isinstance(message.content, str):
+            return False
+        texts.append(message.content)
+    return bool(texts) and bool(texts[-1].strip())
 
 
 def as_judged(prompt: Prompt, completion: Completion) -> tuple[Prompt, Completion]:

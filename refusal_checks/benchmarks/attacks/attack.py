@@ -17,9 +17,12 @@ SEED = 0
 
 @dataclass(frozen=True)
 class Given:
-    """What a rewriting may depend on besides its prompt."""
+    """What a rewriting may depend on besides its prompt.
 
-    # all prompts of the benchmark, for attacks that need a prompt's translations
+    Attributes:
+        prompts: all of the benchmark, for attacks that need a prompt's translations.
+    """
+
     prompts: Sequence[Prompt] = field(default=(), repr=False)
     seed: int = SEED
 
@@ -30,11 +33,11 @@ class Given:
     @cached_property
     def clusters(self) -> Mapping[str, Sequence[Prompt]]:
         """The prompts that are made from one source, by their cluster."""
-        found: dict[str, list[Prompt]] = {}
+        clusters: dict[str, list[Prompt]] = {}
         for prompt in self.prompts:
             if prompt.cluster:
-                found.setdefault(prompt.cluster, []).append(prompt)
-        return found
+                clusters.setdefault(prompt.cluster, []).append(prompt)
+        return clusters
 
 
 Rewrite = Callable[[Prompt, Given], Sequence[Message] | None]
@@ -67,14 +70,20 @@ class Attack:
 
 @dataclass(frozen=True)
 class Family:
-    """Attacks that differ in a parameter, which follows the name: ``many_shot_32``."""
+    """Attacks that differ in a parameter, which follows the name: ``many_shot_32``.
+
+    Attributes:
+        parameter: what it is and its range, in words.
+        build: raises ValueError for what is no parameter.
+        examples: names of some of its attacks.
+    """
 
     name: str
     source: str
     description: str
-    parameter: str  # what it is and its range, in words
-    build: Callable[[str], Attack]  # raises ValueError for what is no parameter
-    examples: tuple[str, ...]  # names of some of its attacks
+    parameter: str
+    build: Callable[[str], Attack]
+    examples: tuple[str, ...]
 
 
 def worded(wording: Callable[[str], str | None]) -> Rewrite:
@@ -93,7 +102,7 @@ def after_system(
     messages: Sequence[Message], turns: Sequence[Message]
 ) -> tuple[Message, ...]:
     """The messages with further turns before the first that is not the system's."""
-    count = next(
-        (i for i, turn in enumerate(messages) if turn.role != "system"), len(messages)
-    )
+    count = 0
+    while count < len(messages) and messages[count].role == "system":
+        count += 1
     return *messages[:count], *turns, *messages[count:]

@@ -14,7 +14,8 @@ from pathlib import Path
 
 from refusal_checks.benchmarks.benchmark import Benchmark
 from refusal_checks.benchmarks.hub import HubSplit
-from refusal_checks.benchmarks.pinned import PinnedFile, fetch, table_benchmark
+from refusal_checks.benchmarks.pinned import PinnedFile, fetch
+from refusal_checks.benchmarks.table_file import table_benchmark
 from refusal_checks.core.prompts import Kind, Prompt
 
 REPOSITORY = "MultiverseComputingCAI/llm-refusal-evaluation"

@@ -5,7 +5,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from refusal_checks.benchmarks.benchmark import Benchmark
-from refusal_checks.benchmarks.pinned import PinnedFile, table_benchmark
+from refusal_checks.benchmarks.pinned import PinnedFile
+from refusal_checks.benchmarks.table_file import table_benchmark
 from refusal_checks.core.prompts import Kind
 
 

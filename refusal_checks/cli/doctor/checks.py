@@ -14,7 +14,7 @@ from enum import StrEnum
 from functools import partial
 from pathlib import Path
 
-from refusal_checks.benchmarks import Benchmark, pinned
+from refusal_checks.benchmarks import Benchmark, mirror_index, pinned
 from refusal_checks.benchmarks.benchmark import Resource
 from refusal_checks.benchmarks.hub import HubSplit
 from refusal_checks.core.errors import DataError, ModelError, network_reason
@@ -292,7 +292,7 @@ def local_prompts(benchmarks: Iterable[Benchmark], data: str | None) -> Local:
         at = benchmark.at(folder)
         if not at.resources or (folder and at.is_in(folder)):
             with suppress(DataError):  # the run says what is wrong
-                found[benchmark.name] = pinned.load_checked(at, folder)
+                found[benchmark.name] = mirror_index.load_checked(at, folder)
     return found
 
 

@@ -54,13 +54,12 @@ def lower_bound(
         tail: probability that the bound exceeds the mean, in (0, 1).
         weights: of the values, above 0; equal by default. The unseen value has the largest.
     """
-    scaled = np.clip(
-        (np.asarray(values, dtype=float) - lowest) / (highest - lowest), 0.0, 1.0
-    )
-    heights = (
-        np.ones_like(scaled) if weights is None else np.asarray(weights, dtype=float)
-    )
-    return lowest + (highest - lowest) * _quantile(*_atoms(scaled, heights), tail)
+    span = highest - lowest
+    scaled = np.clip((np.asarray(values, dtype=float) - lowest) / span, 0.0, 1.0)
+    if weights is None:
+        weights = np.ones_like(scaled)
+    atoms = _atoms(scaled, np.asarray(weights, dtype=float))
+    return lowest + span * _quantile(*atoms, tail)
 
 
 def bounds(
@@ -114,15 +113,17 @@ def _root(
         if not low < at < high:
             at = (low + high) / 2
         now = distance(at)
-        low, high = (at, high) if now < 0 else (low, at)
+        if now < 0:
+            low = at
+        else:
+            high = at
         if abs(now) < 1e-9 or high - low < 1e-13 * top:
             break
-        slope = (
-            (now - far) / (at - before)
-            if math.isfinite(far) and at != before
-            else 1 / scale
-        )
-        at, before, far = at - now / slope if slope > 0 else math.nan, at, now
+        slope = 1 / scale
+        if math.isfinite(far) and at != before:
+            slope = (now - far) / (at - before)
+        following = at - now / slope if slope > 0 else math.nan
+        at, before, far = following, at, now
     return before if math.isnan(at) else at
 
 
@@ -135,12 +136,14 @@ def _probability_below(slopes: Numbers, counts: Numbers) -> float:
     """
     at, width = _saddle(slopes, counts)
     ratios = width * slopes / (1 - at * slopes)
+    # First along the parabola; if that leads to where the integrand grows, along a straight line,
+    # where it never does.
     for bend, step in ((float(counts @ ratios**3) / 3, _STEP), (0.0, _STEP / 5)):
         rise = np.sinh(np.arange(0.0, _reach(ratios, counts, bend), step))
         path = bend * rise * rise + 1j * rise
         exponent = _logarithm(1 - np.outer(path, ratios), counts)
         if (np.diff(exponent.real) >= 0).all():
-            break  # Else the parabola leads to where the integrand grows; a straight line never.
+            break
     heights = np.exp(-exponent) / (at + width * path) * (2 * bend * rise + 1j)
     weights = np.hypot(1, rise)
     weights[0] /= 2
@@ -170,7 +173,9 @@ def _reach(ratios: Numbers, counts: Numbers, bend: float) -> float:
     terms = np.outer(np.sinh(steps), ratios)
     real = 1 - bend * np.sinh(steps)[:, None] * terms
     small = np.log(real * real + terms * terms) @ counts / 2 >= _NEGLIGIBLE
-    return float(steps[int(np.argmax(small))] if small.any() else steps[-1])
+    if not small.any():
+        return float(steps[-1])
+    return float(steps[int(np.argmax(small))])
 
 
 def _saddle(slopes: Numbers, counts: Numbers) -> tuple[float, float]:
@@ -182,7 +187,10 @@ def _saddle(slopes: Numbers, counts: Numbers) -> tuple[float, float]:
     at = 0.0
     for _ in range(60):
         slope, bend = _derivatives(at, slopes, counts)
-        low, high = (low, at) if slope > 0 else (at, high)
+        if slope > 0:
+            high = at
+        else:
+            low = at
         step = at - slope / bend
         moved = step if low < step < high else (low + high) / 2
         if abs(moved - at) * math.sqrt(bend) < 1e-2:

@@ -82,10 +82,8 @@ class TwoSided:
     def bounds(self) -> tuple[float, float]:
         """The possible means nearest to those that are not ruled out."""
         below, above = self._betting.too_low
-        lower, upper = (
-            self._means[below].max(initial=0.0),
-            self._means[above].min(initial=1.0),
-        )
+        lower = self._means[below].max(initial=0.0)
+        upper = self._means[above].min(initial=1.0)
         return float(lower), float(upper)
 
 
@@ -106,8 +104,10 @@ def bounds(
     They are precise near the means ``near``. For the rest see ``TwoSided``, which sees the values
     in the order given.
     """
-    means = np.unique([*_GRID, *(mean for point in near for mean in beside(point))])
-    sequence = TwoSided(means, total, confidence)
+    means = list(_GRID)
+    for point in near:
+        means += beside(point)
+    sequence = TwoSided(np.unique(means), total, confidence)
     for low, high in zip(lowest, highest, strict=True):
         sequence.see(low, high)
     return sequence.bounds

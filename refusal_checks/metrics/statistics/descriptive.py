@@ -49,7 +49,7 @@ class Agreement:
 
 def agreement(first: Sequence[float], second: Sequence[float]) -> Agreement:
     """Agreement of scores of the same n >= 1 things, in the same order."""
-    differences = [abs(one - other) for one, other in zip(first, second, strict=True)]
+    differences = [abs(a - b) for a, b in zip(first, second, strict=True)]
     mean = sum(differences) / len(differences)
     if len(first) < 3 or len(set(first)) == 1 or len(set(second)) == 1:
         return Agreement(len(first), None, None, mean)
@@ -67,7 +67,8 @@ def matched(
 ) -> list[tuple[str, float, float]]:
     """The keys with a score on both sides, with both scores; by ``pairs`` of keys or equal ones."""
     names = {name: name for name in first} if pairs is None else pairs
-    both = (
-        (one, other) for one, other in names.items() if one in first and other in second
-    )
-    return [(one, first[one], second[other]) for one, other in both]
+    scored = []
+    for name, other in names.items():
+        if name in first and other in second:
+            scored.append((name, first[name], second[other]))
+    return scored

@@ -15,11 +15,17 @@ from refusal_checks.metrics.statistics.bounded import Numbers, bounds
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Units:
-    """Independent units, each of one or more prompts."""
+    """Independent units, each of one or more prompts.
 
-    of: NDArray[np.intp]  # the unit of each prompt, by its place in ``weights``
-    shares: Numbers  # each prompt's weight in the figure
-    weights: Numbers  # each unit's weight: the sum of its prompts'
+    Attributes:
+        of: the unit of each prompt, by its place in ``weights``.
+        shares: each prompt's weight in the figure.
+        weights: each unit's weight, the sum of its prompts'.
+    """
+
+    of: NDArray[np.intp]
+    shares: Numbers
+    weights: Numbers
 
     def means(self, values: Numbers) -> Numbers:
         return _sums(self.of, self.shares * values, self.weights.size) / self.weights
@@ -63,10 +69,8 @@ class Estimate:
 
     def __format__(self, form: str) -> str:
         """Each number in this form: ``60.0% [50.1%, 69.2%]`` for ``.1%``."""
-        value, *ends = (
-            format(each, form) for each in (self.value, self.lower, self.upper)
-        )
-        return f"{value} [{', '.join(ends)}]"
+        value, lower = format(self.value, form), format(self.lower, form)
+        return f"{value} [{lower}, {format(self.upper, form)}]"
 
     @property
     def width(self) -> float:
@@ -103,9 +107,11 @@ def wilson(share: float, n: int, confidence: float = 0.95) -> Estimate:
 
 def is_wilson(estimate: Estimate, confidence: float) -> bool:
     """True if an interval is Wilson's: that of a share of independent units, all of them seen."""
-    theirs = wilson(min(1.0, max(0.0, estimate.value)), estimate.n, confidence)
-    pairs = ((theirs.lower, estimate.lower), (theirs.upper, estimate.upper))
-    return all(math.isclose(*pair, abs_tol=1e-9) for pair in pairs)
+    share = min(1.0, max(0.0, estimate.value))
+    expected = wilson(share, estimate.n, confidence)
+    is_lower = math.isclose(expected.lower, estimate.lower, abs_tol=1e-9)
+    is_upper = math.isclose(expected.upper, estimate.upper, abs_tol=1e-9)
+    return is_lower and is_upper
 
 
 def bounded_mean(
@@ -122,28 +128,21 @@ def bounded_mean(
     other. So an end of the interval moves up only if a value does, whatever the values are. Units
     of several values have no interval of Wilson's.
     """
-    sample, tail, span = (
-        np.asarray(values, dtype=float),
-        (1 - confidence) / 2,
-        highest - lowest,
-    )
+    sample = np.asarray(values, dtype=float)
+    tail, span = (1 - confidence) / 2, highest - lowest
     if units is not None:
         means, weights, mean = units.means(sample), units.weights, units.mean(sample)
         lower, upper = bounds(means, lowest, highest, tail, weights)
         return Estimate(mean, min(mean, lower), max(mean, upper), sample.size)
     mean, n = math.fsum(values) / sample.size, sample.size
     at_top, above = sample >= highest - _AT_END, sample > lowest + _AT_END
-    least, most = (
-        wilson(float(each.mean()), n, confidence) for each in (at_top, above)
-    )
+    least = wilson(float(at_top.mean()), n, confidence)  # others moved to the bottom
     lower, upper = lowest + span * least.lower, lowest + span * least.upper
     if (at_top != above).any():
-        caps = lowest + span * most.lower, lowest + span * most.upper
-        inner = bounds(sample, lowest, highest, tail)
-        lower, upper = (
-            min(max(lower, inner[0]), caps[0]),
-            min(max(upper, inner[1]), caps[1]),
-        )
+        most = wilson(float(above.mean()), n, confidence)  # others moved to the top
+        inner_lower, inner_upper = bounds(sample, lowest, highest, tail)
+        lower = min(max(lower, inner_lower), lowest + span * most.lower)
+        upper = min(max(upper, inner_upper), lowest + span * most.upper)
     return Estimate(mean, min(mean, lower), max(mean, upper), n)
 
 

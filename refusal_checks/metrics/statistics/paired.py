@@ -49,9 +49,8 @@ def mcnemar(lost: int, gained: int) -> float:
     """
     if lost + gained == 0:
         return 1.0
-    from scipy.stats import (
-        binomtest,
-    )  # takes seconds to import, which collection need not wait for
+    # scipy takes seconds to import, and collecting tests need not wait for it.
+    from scipy.stats import binomtest
 
     return float(binomtest(lost, lost + gained).pvalue)
 
@@ -123,16 +122,16 @@ def mean_bounds(
     """
     changes, tail = _changes(before, after), 1 - confidence
     if units is not None:
-        return OneSidedBounds(
-            *bounds(units.means(changes), -span, span, tail, units.weights)
-        )
+        means = units.means(changes)
+        return OneSidedBounds(*bounds(means, -span, span, tail, units.weights))
     slack = _AT_END * span
-    fell, rose = changes < -slack, changes > slack
-    wholly_fell, wholly_rose = changes <= slack - span, changes >= span - slack
-    counts = (int(each.sum()) for each in (fell, wholly_rose, wholly_fell, rose))
-    n, (losses, whole_gains, whole_losses, gains) = changes.size, counts
+    n = changes.size
+    losses, gains = int((changes < -slack).sum()), int((changes > slack).sum())
+    whole_losses = int((changes <= slack - span).sum())
+    whole_gains = int((changes >= span - slack).sum())
+    # Every difference between rounded down, then up.
     least = share_bounds(losses, whole_gains, n, confidence)
-    if (losses, gains) == (whole_losses, whole_gains):
+    if losses == whole_losses and gains == whole_gains:
         return OneSidedBounds(span * least.lower, span * least.upper)
     most = share_bounds(whole_losses, gains, n, confidence)
     lower, upper = bounds(changes, -span, span, tail)

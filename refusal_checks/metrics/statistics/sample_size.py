@@ -20,32 +20,36 @@ _Z_POWER = NormalDist().inv_cdf(POWER)
 
 @dataclass(frozen=True)
 class Need:
-    """What would decide if the figure stayed the same."""
+    """What would decide if the figure stayed the same.
 
-    prompts: (
-        int | None
-    )  # in all; None if no number decides: the figure lies on its threshold
-    # answers per prompt that would do with the same prompts; None if more answers alone decide
-    # nothing, or one answer per prompt cannot tell
+    Attributes:
+        prompts: in all; None if no number decides: the figure lies on its threshold.
+        samples: answers per prompt that would do with the same prompts; None if more answers alone
+            decide nothing, or one answer per prompt cannot tell.
+        labels: likewise, in all; None if more labels alone decide nothing.
+        labelled: how many labels there are; None for a figure that needs none.
+    """
+
+    prompts: int | None
     samples: int | None = None
-    labels: int | None = (
-        None  # likewise, in all; None if more labels alone decide nothing
-    )
-    labelled: int | None = (
-        None  # how many labels there are; None for a figure that needs none
-    )
+    labels: int | None = None
+    labelled: int | None = None
 
 
 @dataclass(frozen=True)
 class ErrorParts:
-    """Where the uncertainty of a figure comes from: parts of its squared standard error."""
+    """Where the uncertainty of a figure comes from: parts of its squared standard error.
 
-    labels: float  # the part that more labels reduce; ``prompts`` likewise
+    Attributes:
+        labels, prompts: the part that more labels reduce, and the part that more prompts reduce.
+        count: of labels.
+        most: labels that these prompts can have; None for labels of others.
+    """
+
+    labels: float
     prompts: float
-    count: int  # of labels
-    most: int | None = (
-        None  # labels that these prompts can have; None for labels of others
-    )
+    count: int
+    most: int | None = None
 
 
 def for_share(share: float, threshold: float, confidence: float) -> int | None:
@@ -58,13 +62,9 @@ def for_share(share: float, threshold: float, confidence: float) -> int | None:
     if distance < 1e-12:
         return None
     z = NormalDist().inv_cdf((1 + confidence) / 2)
-    width = z * math.sqrt(threshold * (1 - threshold))
-    return (
-        math.floor(
-            ((width + _Z_POWER * math.sqrt(share * (1 - share))) / distance) ** 2
-        )
-        + 1
-    )
+    of_interval = z * math.sqrt(threshold * (1 - threshold))
+    of_share = _Z_POWER * math.sqrt(share * (1 - share))
+    return math.floor(((of_interval + of_share) / distance) ** 2) + 1
 
 
 def for_mean(
@@ -81,9 +81,11 @@ def for_mean(
     distance, n = abs(estimate.value - threshold), estimate.n
     if distance < 1e-12:
         return None
-    is_above = threshold > estimate.value
-    half = abs((estimate.upper if is_above else estimate.lower) - estimate.value)
-    unseen, z = abs(ends[is_above] - estimate.value), NormalDist().inv_cdf(quantile)
+    end, limit = estimate.lower, ends[0]
+    if threshold > estimate.value:
+        end, limit = estimate.upper, ends[1]
+    half, unseen = abs(end - estimate.value), abs(limit - estimate.value)
+    z = NormalDist().inv_cdf(quantile)
     error = (z + _Z_POWER) * max(0.0, half - unseen / n) * math.sqrt(n) / z
     root = (error + math.sqrt(error**2 + 4 * distance * unseen)) / (2 * distance)
     return max(n, math.floor(root**2) + 1)
@@ -108,10 +110,9 @@ def for_labels(
 
     def grown(count: int, part: float, other: float) -> int | None:
         """The count at which a part fits the room that the other one leaves."""
-        fits = room > other and part > 0
-        return (
-            max(count, math.floor(count * part / (room - other)) + 1) if fits else None
-        )
+        if room <= other or part <= 0:
+            return None
+        return max(count, math.floor(count * part / (room - other)) + 1)
 
     prompts = grown(estimate.n, parts.prompts, parts.labels)
     labels = grown(parts.count, parts.labels, parts.prompts)
@@ -142,13 +143,13 @@ def samples_for_mean(
         return None
     within = fmean(variance(scores) for scores in several)
     per_prompt = fmean(len(scores) for scores in samples)
-    between = max(
-        0.0, variance(fmean(scores) for scores in samples) - within / per_prompt
-    )
+    variance_of_means = variance(fmean(scores) for scores in samples)
+    between = max(0.0, variance_of_means - within / per_prompt)
     if within == 0:
         return None
     n, z = len(samples), NormalDist().inv_cdf((1 + confidence) / 2)
-    unseen = abs(estimate.value - ends[threshold > estimate.value]) / n
+    limit = ends[1] if threshold > estimate.value else ends[0]
+    unseen = abs(estimate.value - limit) / n
 
     def decides(count: int) -> bool:
         by_answers = within / count / n
@@ -156,5 +157,5 @@ def samples_for_mean(
         return half + _Z_POWER * math.sqrt(by_answers) <= distance
 
     most = 10_000  # beyond which nobody is told how many would do
-    found = bisect_left(range(most), True, lo=math.ceil(per_prompt) + 1, key=decides)
-    return found if found < most else None
+    fewest = bisect_left(range(most), True, lo=math.ceil(per_prompt) + 1, key=decides)
+    return fewest if fewest < most else None

@@ -7,8 +7,7 @@ from pathlib import Path
 import datasets
 import pytest
 
-from refusal_checks.benchmarks import digest, discover
-from refusal_checks.benchmarks import pinned as mirrors
+from refusal_checks.benchmarks import digest, discover, mirror_index
 from refusal_checks.cli import application
 from refusal_checks.core.errors import DataError
 from tests.unit.cli.test_baseline import call
@@ -51,10 +50,10 @@ ONLY = (
 
 def test_a_pulled_mirror_is_right(pulled: Path) -> None:
     assert data("verify", pulled, *ONLY).count("OK       ") == 3
-    entry = mirrors.read_index(pulled)["xstest_safe"]
+    entry = mirror_index.read_index(pulled)["xstest_safe"]
     assert entry.prompts == 250
     assert entry.revision == discover()["xstest_safe"].revision
-    assert len(mirrors.load_checked(discover()["xstest_safe"], pulled)) == 250
+    assert len(mirror_index.load_checked(discover()["xstest_safe"], pulled)) == 250
 
 
 def test_what_is_missing_is_named(pulled: Path) -> None:
@@ -86,9 +85,9 @@ def test_rows_that_nothing_proves_are_not_right(forged: Path, write: Write) -> N
     with pytest.raises(DataError, match="unproven: sorrybench"):
         data(*wanted)
     sorrybench = discover()["sorrybench"]
-    prompts = mirrors.load_checked(sorrybench, forged)
+    prompts = mirror_index.load_checked(sorrybench, forged)
     entry = {"revision": sorrybench.revision, "sha256": digest(prompts), "prompts": 3}
-    (forged / mirrors.INDEX).write_text(json.dumps({"sorrybench": entry}))
+    (forged / mirror_index.INDEX).write_text(json.dumps({"sorrybench": entry}))
     assert "as it was pulled; unpinned rows: no digest" in data(*wanted)
     gates = write("pin.toml", f'[sorrybench]\nsha256 = "{digest(prompts)}"\n')
     shown = data("verify", forged, "--thresholds", gates)
@@ -117,10 +116,10 @@ def test_a_file_that_changed_is_wrong(pulled: Path) -> None:
 def test_a_mirror_of_another_revision_or_content_is_refused(
     pulled: Path, old: str, new: str, reason: str
 ) -> None:
-    index = pulled / mirrors.INDEX
+    index = pulled / mirror_index.INDEX
     index.write_text(index.read_text().replace(old, new))
     with pytest.raises(DataError, match=reason):
-        mirrors.load_checked(discover()["xstest_safe"], pulled)
+        mirror_index.load_checked(discover()["xstest_safe"], pulled)
 
 
 def test_the_benchmarks_of_a_threshold_file(pulled: Path, write: Write) -> None:

@@ -7,7 +7,12 @@ from typing import Any
 import pytest
 from datasets.exceptions import DatasetNotFoundError
 
-from refusal_checks.benchmarks import discover, load_prompts, pinned
+from refusal_checks.benchmarks import (
+    discover,
+    load_prompts,
+    mirror_index,
+    table_file,
+)
 from refusal_checks.benchmarks.suites import wildguard
 from refusal_checks.core.errors import DataError
 from refusal_checks.core.prompts import Kind
@@ -26,7 +31,7 @@ PARQUET = "do-not-answer/train-00000-of-00001-6ba0076b818accff.parquet"
 @pytest.fixture
 def unchecked(monkeypatch: pytest.MonkeyPatch) -> None:
     """Lets benchmarks read files of other bytes than the published ones."""
-    monkeypatch.setattr(pinned, "fetch", lambda file, folder: folder / file.path)
+    monkeypatch.setattr(table_file, "fetch", lambda file, folder: folder / file.path)
 
 
 @pytest.mark.usefixtures("unchecked")
@@ -249,9 +254,9 @@ def test_the_index_of_a_mirror_holds_their_revisions(
     put_parquet(tmp_path / wildguard.POLYGUARD.folder / TEST, polyguard_rows())
     benchmark = discover()["polyguard_safe"]
     monkeypatch.setattr(type(wildguard.POLYGUARD), "pull", lambda split, folder: None)
-    pinned.pull(benchmark, tmp_path)
+    mirror_index.pull(benchmark, tmp_path)
     assert (
-        pinned.read_index(tmp_path)["polyguard_safe"].revision
+        mirror_index.read_index(tmp_path)["polyguard_safe"].revision
         == wildguard.POLYGUARD.revision
     )
-    assert len(pinned.load_checked(benchmark, tmp_path)) == 17
+    assert len(mirror_index.load_checked(benchmark, tmp_path)) == 17

@@ -8,7 +8,7 @@ import pytest
 from datasets.exceptions import DatasetNotFoundError
 from pyarrow import parquet
 
-from refusal_checks.benchmarks import discover, load_prompts, pinned
+from refusal_checks.benchmarks import discover, load_prompts, mirror_index
 from refusal_checks.benchmarks.hub import HubSplit
 from refusal_checks.benchmarks.suites.llm_refusal_evaluation import REPOSITORY, REVISION
 from refusal_checks.core.errors import DataError
@@ -69,9 +69,9 @@ def test_each_split_loads_from_a_mirror_under_its_own_name(
 ) -> None:
     write_split(tmp_path, name, ROWS, ["first", "second"])
     found = discover()[name].at(tmp_path)
-    assert [prompt.request for prompt in pinned.load_checked(found, tmp_path)] == ROWS[
-        "prompt"
-    ]
+    assert [
+        prompt.request for prompt in mirror_index.load_checked(found, tmp_path)
+    ] == ROWS["prompt"]
     assert found.revision == "97ddaed9efda7993ccbb9dc504a104c86b6e233f"
 
 

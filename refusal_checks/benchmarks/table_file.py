@@ -1,0 +1,65 @@
+"""Benchmarks that are the rows of one pinned file, CSV or Parquet."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from refusal_checks.benchmarks.benchmark import Benchmark
+from refusal_checks.benchmarks.pinned import PinnedFile, fetch
+from refusal_checks.core.data_files import read_csv
+from refusal_checks.core.prompts import Kind, Prompt
+
+
+def table_benchmark(
+    name: str,
+    kind: Kind,
+    description: str,
+    file: PinnedFile,
+    text: str,
+    groups: Mapping[str, str],
+    *,
+    context: str = "",
+    ids: str = "",
+    prefix: str | None = None,
+    only: Sequence[str] = (),
+    judge: str = Benchmark.judge,
+) -> Benchmark:
+    """A benchmark whose prompts are the rows of a file.
+
+    Args:
+        text: the column with the prompts.
+        groups: column by kind of group.
+        context: the column with what precedes a prompt, where a row has something there.
+        ids: the column with the second half of each prompt's id; by default the row's place from 0.
+        prefix: the first half; by default the benchmark's name and a hyphen.
+        only: a column and the value that its rows have there.
+    """
+    stem = f"{name}-" if prefix is None else prefix
+    columns = [text, *groups.values()]
+    columns += [column for column in (context, ids, *only[:1]) if column]
+
+    def load(mirror: Path | None) -> list[Prompt]:
+        prompts = []
+        for number, row in enumerate(_rows(fetch(file, mirror), columns)):
+            if only and row[only[0]] != only[1]:
+                continue
+            request = row[text]
+            before = row[context].strip() if context else ""
+            if before:
+                request = f"{before}\n\n---\n\n{request}"
+            own = {group: str(row[column]) for group, column in groups.items()}
+            place = row[ids] if ids else number
+            prompts.append(Prompt.single(f"{stem}{place}", request, **own))
+        return prompts
+
+    return Benchmark(name, kind, description, load, file.revision, judge, (file,))
+
+
+def _rows(path: Path, columns: Sequence[str]) -> list[dict[str, Any]]:
+    if path.suffix != ".parquet":
+        return read_csv(path, columns)
+    # pyarrow takes long to import, and collecting tests need not wait for it.
+    from pyarrow import parquet
+
+    rows: list[dict[str, Any]] = parquet.read_table(path, columns=columns).to_pylist()
+    return rows
