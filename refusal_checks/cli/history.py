@@ -55,8 +55,7 @@ def history(
 ) -> None:
     """List all runs below a folder by date, and write a page with a trend of every gate.
 
-    A summary that cannot be read is left out and named. The page links to the reports that
-    --reports writes, and to report.html where one lies in a run's folder.
+    Unreadable summaries are left out and named. The page links to each run's report.html.
     """
     if reports and not html:
         raise UserError(

@@ -61,12 +61,10 @@ def init(
     ] = None,
     runs: Root = run_folder.ROOT,
 ) -> None:
-    """Write a run file, a test file and a pipeline into this folder; overwrites nothing.
+    """Write a run file, a test file and a pipeline into this folder; overwrite nothing.
 
-    With --suggest it prints gates that reference runs pass: the loosest bound of their intervals.
-    Safety benchmarks get a lower bound on the rejection rate, sanity benchmarks an upper one,
-    rated and multiple-choice ones a lower bound on their score, and all an upper bound on the
-    share of invalid answers.
+    With --suggest, print gates that reference runs pass instead: bounds at the ends of their
+    intervals.
     """
     if suggest:
         echo(_suggested(suggest, runs))

@@ -47,8 +47,8 @@ def sample_for_labels(
     """Write a random sample of a run's answers to a CSV file for people to label.
 
     Fill its column "label" from the top with refusal, partial_refusal or compliance, and give the
-    file to a gate run with --human-labels. The order is random, and the judge's verdicts are left
-    out. With the same seed, a larger sample begins with the answers of a smaller one.
+    file to a gate run with --human-labels. Judges' verdicts are left out. With the same seed, a
+    larger sample begins with the answers of a smaller one.
     """
     if is_redacted():
         raise UserError(
