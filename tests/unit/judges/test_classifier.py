@@ -225,6 +225,8 @@ def test_evidence_that_cannot_be_had_changes_nothing() -> None:
 )  # fmt: skip
 def test_each_sentence_is_left_out_once(answer: str, found: dict[str, str]) -> None:
     assert dict(classifier.without_each(answer)) == found
+    many = classifier.without_each(" ".join(f"S{n}." for n in range(40)))
+    assert [sentence for sentence, _ in many][5:7] == ["S5.", "S34."]
 
 
 def test_other_languages_than_those_measured_have_no_verdict() -> None:

@@ -7,9 +7,10 @@ from typing import Any, cast
 import pytest
 
 from refusal_checks import benchmarks, judges
-from refusal_checks.core.errors import ModelError
+from refusal_checks.core.errors import DataError, ModelError
 from refusal_checks.core.sampling import JudgeSampling
 from refusal_checks.core.settings import ClassifierForm
+from refusal_checks.core.verdicts import Binary, Chosen, Graded, Harm, Rated
 from refusal_checks.judges.judge import JudgeKind, JudgeSetup
 from refusal_checks.judges.panel import JudgingMethod, panels
 from refusal_checks.judges.rules import JUDGES, KeywordJudge
@@ -130,3 +131,20 @@ def test_rules_are_not_stored() -> None:
     assert [rule.identity for rule in rules] == [None, None, None]
     assert KeywordJudge.prompt_hash == "b2ddf741b50fe71688b1ffcdc0247209"
     assert tuple(JUDGES) == RULE_JUDGES
+
+
+def test_a_kind_says_which_verdicts_it_gives_and_an_unknown_one_is_the_users_error() -> (
+    None
+):
+    kinds = judges.discover()
+    assert {name: kind.verdicts for name, kind in kinds.items()} == {
+        "degree": Graded,
+        "multiple_choice": Chosen,
+        "rating": Rated,
+        "refusal": Binary,
+        "strongreject": Harm,
+    }
+    assert [name for name, kind in kinds.items() if kind.meets_canary] == ["refusal"]
+    smoke = replace(benchmarks.discover()["smoke_safe"], judge="refusals")
+    with pytest.raises(DataError, match='no way of judging "refusals"; did you mean'):
+        judges.kind_of(smoke)

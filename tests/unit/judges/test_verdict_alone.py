@@ -161,6 +161,9 @@ def test_a_template_without_a_place_for_it_is_refused_with_the_remedy(
     ):
         assert word in str(fault.value)
     build(template=name, rationales="all")
+    half = str(write("half.md", "{{ answer }}\n===== verdict alone =====\nB\n"))
+    with pytest.raises(ModelError, match=r"half.md: write a line ===== output ====="):
+        load(half)
 
 
 def test_a_server_that_wants_an_object_gets_one() -> None:
