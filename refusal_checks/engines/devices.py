@@ -4,7 +4,7 @@ import csv
 import math
 import os
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -43,20 +43,20 @@ NONE = Devices("unknown")
 
 def cpu() -> Devices:
     """The cores that this process may use, how much of their time, and the free memory."""
-    usable = (
-        os.sched_getaffinity(0)
-        if hasattr(os, "sched_getaffinity")
-        else range(psutil.cpu_count() or 1)
-    )
+    usable: Iterable[int] = range(psutil.cpu_count() or 1)
+    if hasattr(os, "sched_getaffinity"):  # macOS has none
+        usable = os.sched_getaffinity(0)
     cores = tuple(map(str, sorted(usable)))
     free = min(psutil.virtual_memory().available, _left_to_container())
     return Devices("cpu", cores, free / 2**30, quota=_time_of_container())
 
 
 def _numbers(*names: str) -> list[int]:
-    return [
-        int(word) for name in names for word in (_CGROUPS / name).read_text().split()
-    ]
+    """The numbers in some of a container's files."""
+    numbers: list[int] = []
+    for name in names:
+        numbers += map(int, (_CGROUPS / name).read_text().split())
+    return numbers
 
 
 def _time_of_container() -> float | None:
@@ -68,27 +68,34 @@ def _time_of_container() -> float | None:
     return None
 
 
+_MEMORY = (
+    ("memory.max", "memory.current", "memory.stat", ""),
+    (
+        "memory/memory.limit_in_bytes",
+        "memory/memory.usage_in_bytes",
+        "memory/memory.stat",
+        "total_",
+    ),
+)
+"""Of cgroups 2 and 1: files with limit, use and statistics, and how these names begin."""
+
+
 def _left_to_container() -> float:
     """Bytes that a container's limit leaves, caches included; infinite without a limit."""
-    for limit, used, stat, prefix in (
-        ("memory.max", "memory.current", "memory.stat", ""),
-        (
-            "memory/memory.limit_in_bytes",
-            "memory/memory.usage_in_bytes",
-            "memory/memory.stat",
-            "total_",
-        ),
-    ):
+    for limit, usage, statistics, prefix in _MEMORY:
         with suppress(OSError, ValueError):  # "max" is none
-            most, taken = _numbers(limit, used)
-            counts = dict(
-                line.split() for line in (_CGROUPS / stat).read_text().splitlines()
-            )
-            files = (
-                counts.get(f"{prefix}{kind}_file", 0) for kind in ("active", "inactive")
-            )
-            return most - taken + sum(map(int, files))
+            most, used = _numbers(limit, usage)
+            lines = (_CGROUPS / statistics).read_text().splitlines()
+            counts = dict(line.split() for line in lines)
+            # Files in memory give way to what needs room.
+            active = int(counts.get(f"{prefix}active_file", 0))
+            inactive = int(counts.get(f"{prefix}inactive_file", 0))
+            return most - used + active + inactive
     return math.inf
+
+
+MOST_USED = 0.2
+"""Share of a GPU's memory in use above which it counts as taken by others."""
 
 
 class _Gpu(NamedTuple):
@@ -102,49 +109,51 @@ class _Gpu(NamedTuple):
 
 def gpus() -> Devices:
     """The GPUs that CUDA_VISIBLE_DEVICES names; without it the free ones, or all if none is."""
-    found, limit = _query(), os.environ.get("CUDA_VISIBLE_DEVICES")
+    all_gpus, limit = _query(), os.environ.get("CUDA_VISIBLE_DEVICES")
     busy: tuple[str, ...] = ()
     if limit is None:
-        # One of which more is in use counts as taken by others.
-        free = [gpu for gpu in found if gpu.share_used <= 0.2] or found
-        busy = tuple(gpu.number for gpu in found if gpu not in free)
-        chosen = {gpu.number: gpu for gpu in free}
+        free = [gpu for gpu in all_gpus if gpu.share_used <= MOST_USED] or all_gpus
+        busy = tuple(gpu.number for gpu in all_gpus if gpu not in free)
+        visible = {gpu.number: gpu for gpu in free}
     else:
-        names = [
-            name for part in limit.split(",") if (name := part.strip()) and name != "-1"
-        ]
-        chosen = {name: _named(found, name) for name in names}
-    if not chosen:
+        visible = {}
+        for part in limit.split(","):
+            name = part.strip()
+            if name not in ("", "-1"):
+                visible[name] = _named(all_gpus, name)
+    if not visible:
         return NONE
-    memory = min(gpu.memory for gpu in chosen.values())
-    used = max(gpu.share_used for gpu in chosen.values())
-    return Devices("gpu", tuple(chosen), memory or None, busy, used)
+    memory = min(gpu.memory for gpu in visible.values())
+    used = max(gpu.share_used for gpu in visible.values())
+    return Devices("gpu", tuple(visible), memory or None, busy, used)
 
 
-def _named(found: Sequence[_Gpu], name: str) -> _Gpu:
+def _named(gpus: Sequence[_Gpu], name: str) -> _Gpu:
     """The GPU that a part of CUDA_VISIBLE_DEVICES means: by number, or by the start of its UUID."""
-    for gpu in found:
+    for gpu in gpus:
         if name == gpu.number or (not name.isdecimal() and gpu.uuid.startswith(name)):
             return gpu
     return _Gpu()
 
 
 def _query() -> list[_Gpu]:
+    """All GPUs, as nvidia-smi lists them; none if it cannot be asked."""
     fields = "index,uuid,memory.total,memory.used"
     command = ["nvidia-smi", f"--query-gpu={fields}", "--format=csv,noheader,nounits"]
     try:
         done = subprocess.run(command, capture_output=True, timeout=60, check=True)
     except (OSError, subprocess.SubprocessError):
         return []
-    found = []
-    rows = csv.reader(
-        done.stdout.decode(errors="replace").splitlines(), skipinitialspace=True
-    )
-    for number, uuid, *sizes in (row for row in rows if len(row) == 4):
+    lines = done.stdout.decode(errors="replace").splitlines()
+    gpus = []
+    for row in csv.reader(lines, skipinitialspace=True):
+        if len(row) != 4:
+            continue
+        number, uuid, *sizes = row
         memory, used = 0.0, 0.0
-        with suppress(
-            ValueError
-        ):  # "[N/A]", which devices that share the machine's memory say
+        # Devices that share the machine's memory say "[N/A]".
+        with suppress(ValueError):
             memory, used = (float(mebibytes) / 1024 for mebibytes in sizes)
-        found.append(_Gpu(number, uuid, memory, used / memory if memory else 0.0))
-    return found
+        share_used = used / memory if memory else 0.0
+        gpus.append(_Gpu(number, uuid, memory, share_used))
+    return gpus

@@ -69,14 +69,19 @@ class Assignment:
 
     def shown(self, count: int) -> str:
         """Its part of the ``count`` devices, in words."""
-        own = self.devices or (self.cores if len(self.cores) < count else ())
-        parts = [
-            own and f"on {','.join(map(str, own))}",
-            self.shards > 1 and f"cut over {self.shards} GPUs",
-            self.copies > 1 and f"in {self.copies} copies",
-            self.memory and f"with {self.memory:.0%} of the memory",
-        ]
-        return "".join(f" {part}" for part in parts if part)
+        own: Sequence[object] = self.devices
+        if not own and len(self.cores) < count:
+            own = self.cores
+        words = ""
+        if own:
+            words += f" on {','.join(map(str, own))}"
+        if self.shards > 1:
+            words += f" cut over {self.shards} GPUs"
+        if self.copies > 1:
+            words += f" in {self.copies} copies"
+        if self.memory:
+            words += f" with {self.memory:.0%} of the memory"
+        return words
 
 
 WHOLE_MACHINE = Assignment()
@@ -134,9 +139,8 @@ class Engine(ABC):
     key_variable: ClassVar[str] = ""
     noise: ClassVar[str] = r'"(GET|POST) /'
     vital: ClassVar[str] = ""
-    at_once: ClassVar[int] = (
-        2 * CONNECTIONS
-    )  # as for a candidate's and a judge's server
+    # As for a candidate's and a judge's server.
+    at_once: ClassVar[int] = 2 * CONNECTIONS
     loads_alone: ClassVar[bool] = True
     classifies: ClassVar[bool] = False
     capabilities: ClassVar[Capabilities] = ALL
@@ -200,20 +204,17 @@ class Engine(ABC):
         Of these it has only those that an engine needs, see ``inherited``.
         The devices of a place are some of those that the user left visible.
         """
-        # nvidia-smi numbers GPUs by their bus, and CUDA only does so if it is told to.
-        order = {"CUDA_DEVICE_ORDER": "PCI_BUS_ID"} if place.devices else {}
-        devices = (
-            {"CUDA_VISIBLE_DEVICES": ",".join(place.devices)} if place.devices else {}
-        )
-        # With cores of its own, an engine whose threads do not spin would be 4 to 10% slower.
-        calm = {"OMP_WAIT_POLICY": "PASSIVE"} if place.shared else {}
-        # Not among the arguments, where every user of the machine could read it.
-        key = {self.key_variable: api_key} if self.key_variable else {}
-        return {
-            **order,
-            **calm,
-            **self.variables(spec, place),
-            **inherited(),
-            **devices,
-            **key,
-        }
+        defaults: dict[str, str] = {}
+        if place.devices:
+            # nvidia-smi numbers GPUs by their bus, and CUDA only does so if it is told to.
+            defaults["CUDA_DEVICE_ORDER"] = "PCI_BUS_ID"
+        if place.shared:
+            # With cores of its own, an engine whose threads do not spin would be 4 to 10% slower.
+            defaults["OMP_WAIT_POLICY"] = "PASSIVE"
+        environment = defaults | self.variables(spec, place) | inherited()
+        if place.devices:
+            environment["CUDA_VISIBLE_DEVICES"] = ",".join(place.devices)
+        if self.key_variable:
+            # Not among the arguments, where every user of the machine could read it.
+            environment[self.key_variable] = api_key
+        return environment

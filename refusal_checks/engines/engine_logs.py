@@ -27,25 +27,37 @@ _REMEDIES = {
 
 
 _ABOVE = re.compile(r"root cause above|\(above\) for the root cause", re.IGNORECASE)
+"""What a process says of a cause that another one has printed."""
 
 
-def _last_words(lines: Sequence[str]) -> Sequence[str]:
+def last_words(lines: Sequence[str]) -> Sequence[str]:
     """The last lines; if they point to a cause above them, of another process, those up to it."""
-    labels = [line.split(" ", 1)[0] for line in lines]  # vLLM's, such as (EngineCore
-    above = {
-        labels[n]
-        for n in range(-min(LOG_LINES, len(lines)), 0)
-        if _ABOVE.search(lines[n])
-    }
-    ends = (n for n in range(len(lines), 0, -1) if above and labels[n - 1] not in above)
-    return lines[: next((n for n in ends if _cause(lines[n - 1 : n])[0]), None)][
-        -LOG_LINES:
-    ]
+    pointing = {_label(line) for line in lines[-LOG_LINES:] if _ABOVE.search(line)}
+    end = len(lines)
+    if pointing:
+        for number, line in reversed(list(enumerate(lines, 1))):
+            if _label(line) not in pointing and cause_in([line])[0]:
+                end = number
+                break
+    return lines[max(0, end - LOG_LINES) : end]
 
 
-def _cause(lines: Sequence[str]) -> tuple[str, str]:
+def _label(line: str) -> str:
+    """What vLLM begins the lines of a process with, such as ``(EngineCore``."""
+    return line.split(" ", 1)[0]
+
+
+def cause_in(lines: Sequence[str]) -> tuple[str, str]:
     """Why a server ended, as far as its log tells, and what to do; empty if it does not."""
-    causes = (found[0] for line in reversed(lines) if (found := _CAUSE.search(line)))
-    cause = next((one for one in causes if not _ABOVE.search(one)), "")
-    remedy = next((what for words, what in _REMEDIES.items() if words in cause), "")
-    return cause[:500], remedy
+    for line in reversed(lines):
+        cause = _CAUSE.search(line)
+        if cause and not _ABOVE.search(cause[0]):
+            return cause[0][:500], _remedy(cause[0])
+    return "", ""
+
+
+def _remedy(cause: str) -> str:
+    for words, remedy in _REMEDIES.items():
+        if words in cause:
+            return remedy
+    return ""

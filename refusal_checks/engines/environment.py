@@ -36,17 +36,12 @@ HUB = {"HF_TOKEN", "HF_TOKEN_PATH", "HUGGING_FACE_HUB_TOKEN"}
 
 def inherited(environment: Mapping[str, str] = os.environ) -> dict[str, str]:
     """The variables that a server started here gets of this process's own."""
-    wanted = HUB | {name.strip() for name in environment.get(VARIABLE, "").split(",")}
+    named = HUB | {name.strip() for name in environment.get(VARIABLE, "").split(",")}
     needed = re.compile(INHERITED.replace("*", ".*").replace(" ", "|"))
-
-    def is_needed(name: str) -> bool:
+    variables = {}
+    for name, text in environment.items():
         upper = name.upper()
-        return needed.fullmatch(upper) is not None and not SECRET & set(
-            upper.split("_")
-        )
-
-    return {
-        name: text
-        for name, text in environment.items()
-        if name in wanted or is_needed(name)
-    }
+        is_secret = not SECRET.isdisjoint(upper.split("_"))
+        if name in named or (needed.fullmatch(upper) and not is_secret):
+            variables[name] = text
+    return variables

@@ -24,9 +24,8 @@ import psutil
 GRACE, WATCH = 5.0, 1.0
 """Seconds between the polite signal and the final one, and two looks at vital processes."""
 
-VITAL_GRACE = (
-    2.0  # seconds that a server has to end with its own message once one is gone
-)
+VITAL_GRACE = 2.0
+"""Seconds that a server has to end with its own message once a vital process is gone."""
 
 
 def main(cores: str, vital: str, *command: str) -> int:
@@ -55,12 +54,13 @@ def _handle(how: signal.Handlers) -> None:
 
 def _wait(server: subprocess.Popen[bytes], vital: str) -> int:
     """The command's exit status; it is killed if it does not end with its vital processes."""
-    known: set[psutil.Process] = set()
+    vital_processes: set[psutil.Process] = set()
     while True:
         with suppress(subprocess.TimeoutExpired):
             return server.wait(WATCH)
-        known |= _children(server.pid, vital) if vital else set()
-        if not all(map(_lives, known)):
+        if vital:
+            vital_processes |= _children(server.pid, vital)
+        if not all(map(_lives, vital_processes)):
             with suppress(subprocess.TimeoutExpired):
                 return server.wait(VITAL_GRACE)
             print(f"a process {vital} has ended: ending its server", file=sys.stderr)
@@ -69,13 +69,13 @@ def _wait(server: subprocess.Popen[bytes], vital: str) -> int:
 
 def _children(server: int, vital: str) -> set[psutil.Process]:
     """A server's vital processes, as far as their names can be read."""
-    found = set()
+    children = set()
     with suppress(psutil.NoSuchProcess):
         for process in psutil.Process(server).children(recursive=True):
             with suppress(psutil.Error, IndexError):
                 if process.cmdline()[0].startswith(vital):
-                    found.add(process)
-    return found
+                    children.add(process)
+    return children
 
 
 def _lives(process: psutil.Process) -> bool:

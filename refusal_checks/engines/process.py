@@ -18,7 +18,7 @@ import psutil
 from refusal_checks.core.errors import EngineDiedError, EngineStartError
 from refusal_checks.engines import kinds
 from refusal_checks.engines.engine import WHOLE_MACHINE, EngineSpec
-from refusal_checks.engines.engine_logs import LOG_READ, LOG_WIDTH, _cause, _last_words
+from refusal_checks.engines.engine_logs import LOG_READ, LOG_WIDTH, cause_in, last_words
 from refusal_checks.engines.servers import Say
 
 POLL = 0.5
@@ -121,11 +121,9 @@ class EngineProcess:
             offspring = psutil.Process(self._process.pid).children(recursive=True)
         for process in (*offspring, *_members(self._process.pid)):
             with suppress(psutil.Error):
-                for each in process.net_connections("tcp"):
-                    if (
-                        each.status == psutil.CONN_LISTEN
-                        and each.laddr.port == self.port
-                    ):
+                for connection in process.net_connections("tcp"):
+                    is_server = connection.status == psutil.CONN_LISTEN
+                    if is_server and connection.laddr.port == self.port:
                         return True
         return False
 
@@ -157,21 +155,27 @@ class EngineProcess:
 
     def report(self, what: str) -> str:
         """What to do, as far as the log tells, and why; the command and the log's last lines."""
-        text = self.log.read_bytes()[self._log_start :][-LOG_READ:].decode(
-            errors="replace"
-        )
+        log = self.log.read_bytes()[self._log_start :][-LOG_READ:]
         noise = re.compile(self.engine.noise)
-        every = (line[:LOG_WIDTH] for line in text.splitlines())
-        lines = _last_words([line for line in every if not noise.search(line)])
-        cause, remedy = _cause(lines)
-        said = [
-            f"{remedy and f'{remedy}: '}{self.engine.title} {what}: {self.spec.model}",
-            *filter(None, [cause]),
+        lines = []
+        for line in log.decode(errors="replace").splitlines():
+            if not noise.search(line[:LOG_WIDTH]):
+                lines.append(line[:LOG_WIDTH])
+        shown = last_words(lines)
+
+        title = f"{self.engine.title} {what}: {self.spec.model}"
+        cause, remedy = cause_in(shown)
+        if remedy:
+            title = f"{remedy}: {title}"
+        parts = [title]
+        if cause:
+            parts.append(cause)
+        parts += [
             f"command: {' '.join(self.command)}",
             f"exit status: {self._exit_status()}",
             f"log: {self.log}",
         ]
-        return "\n".join([*said, *(f"  {line}" for line in lines)])
+        return "\n".join([*parts, *(f"  {line}" for line in shown)])
 
     def _exit_status(self) -> str:
         if self.is_running() or self._process is None or self._process.stdout is None:
@@ -183,15 +187,14 @@ class EngineProcess:
 
 
 def _members(group: int) -> list[psutil.Process]:
-    found = []
+    """The live processes of a process group."""
+    members = []
     for process in psutil.process_iter():
         with suppress(psutil.Error, ProcessLookupError):
-            if (
-                os.getpgid(process.pid) == group
-                and process.status() != psutil.STATUS_ZOMBIE
-            ):
-                found.append(process)
-    return found
+            is_member = os.getpgid(process.pid) == group
+            if is_member and process.status() != psutil.STATUS_ZOMBIE:
+                members.append(process)
+    return members
 
 
 def is_healthy(url: str) -> bool:

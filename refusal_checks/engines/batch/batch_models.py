@@ -73,12 +73,13 @@ class BatchTransport:
             raise DeferredError(f"no batch has {path}")
         request_id = custom_id(body)
         inbox = self._inbox()
-        found, is_first = inbox.get(request_id), inbox.ask(request_id)
-        if found is not None:
-            if _fits(found, body, self.context):
-                if (used := USED.get()) is not None:
+        result, is_first = inbox.get(request_id), inbox.ask(request_id)
+        if result is not None:
+            if _fits(result, body, self.context):
+                used = USED.get()
+                if used is not None:
                     used.append(request_id)
-                return found
+                return result
             self.unfit.add(request_id)
         if is_first:
             self.count += 1
@@ -90,19 +91,20 @@ class BatchTransport:
 
 
 def _fits(
-    found: Mapping[str, Any], body: Mapping[str, Any], context: int | None
+    result: Mapping[str, Any], body: Mapping[str, Any], context: int | None
 ) -> bool:
     """True if a result can be read and has all that its request asked for."""
     try:
-        require_finished(found)
-        choices = read_choices(found, body.get("n", 1))
+        require_finished(result)
+        choices = read_choices(result, body.get("n", 1))
         if "top_logprobs" in body:
-            read_labels(found["choices"][0], (), None)
+            read_labels(result["choices"][0], (), None)
     except (EndpointError, *MALFORMED):
         return False
     if USED.get() is not None or "top_logprobs" in body:
         return True  # a verdict, which its judge reads
-    most, prompt = body.get("max_tokens", 0), tokens(found)[0]
+
+    most, prompt = body.get("max_tokens", 0), tokens(result)[0]
     for choice in choices:
         fault = unusable(replace(choice, reasoning=""), most)
         is_cut_off = fault is not None and fault.reason is Reason.UNFINISHED_ANSWER
@@ -163,38 +165,30 @@ class BatchModels(Servers):
         """End a round with what ``Inbox.take`` gave: write the files; what happened, for people."""
         transports = self._transports.values()
         published = list(self._published(self._export)) if self._export else []
-        left, unfit = self.results.clear(), sum(len(each.unfit) for each in transports)
+        left = self.results.clear()
+        unfit = sum(len(transport.unfit) for transport in transports)
         if counts:
-            names = ("answered", "failed", "malformed", "duplicate")
-            parts = ", ".join(f"{counts[name]} {name}" for name in names)
-            yield f"{counts.total()} result lines: {parts}"
-            yield from (f"  for example {clean(words, 300)}" for words in examples)
-            yield f"{left['used'] - unfit} results were used"
-        notes = {
-            "do not fit: wrong count, broken off, malformed, or no log-probabilities": unfit,
-            "are verdicts that cannot be read": left["kept"],
-            "answer no pending request: stored already, or other options'": left[
-                "unasked"
-            ],
-        }
-        for words, number in notes.items():
-            if counts and number:
-                yield f"{number} results {words}"
-        waiting = sum(each.count for each in transports)
+            yield from _imported(counts, examples, left, unfit)
+
+        waiting = sum(transport.count for transport in transports)
         if not waiting:
             yield "no request is pending: the gates can be decided"
         elif not published:
             yield f"{waiting} requests are pending: write them with --batch-export FILE"
         yield from published
-        if any(each.no_tokens for each in transports):
+        if any(transport.no_tokens for transport in transports):
             likely = "the 20 most probable tokens"
             yield f"label probabilities come from {likely}: no batch has /tokenize"
 
     def _published(self, path: Path) -> Iterator[str]:
         """Write the batch files; from the second on they are numbered."""
-        asked = [each for each in self._transports.values() if each.count]
-        for index, transport in enumerate(asked, 1):
-            named = path.with_stem(f"{path.stem}-{index}") if index > 1 else path
+        waiting = [
+            transport for transport in self._transports.values() if transport.count
+        ]
+        for index, transport in enumerate(waiting, 1):
+            named = path
+            if index > 1:
+                named = path.with_stem(f"{path.stem}-{index}")
             try:
                 write_lines(named, self.results.held(transport.number))
             except OSError as fault:
@@ -202,8 +196,30 @@ class BatchModels(Servers):
             size = decimal(named.stat().st_size)
             models = ", ".join(transport.names)
             yield f"{transport.count} requests written to {named} ({size}): {models}"
-            command = _command(transport.spec, named) if transport.spec else ""
+            command = ""
+            if transport.spec:
+                command = _command(transport.spec, named)
             yield f"  {command or 'for the batch API of that server'}"
+
+
+def _imported(
+    counts: Counter[str], examples: Iterable[str], left: Counter[str], unfit: int
+) -> Iterator[str]:
+    """What became of the lines of result files, for people."""
+    names = ("answered", "failed", "malformed", "duplicate")
+    parts = ", ".join(f"{counts[name]} {name}" for name in names)
+    yield f"{counts.total()} result lines: {parts}"
+    for words in examples:
+        yield f"  for example {clean(words, 300)}"
+    yield f"{left['used'] - unfit} results were used"
+    notes = {
+        "do not fit: wrong count, broken off, malformed, or no log-probabilities": unfit,
+        "are verdicts that cannot be read": left["kept"],
+        "answer no pending request: stored already, or other options'": left["unasked"],
+    }
+    for words, number in notes.items():
+        if number:
+            yield f"{number} results {words}"
 
 
 def _command(spec: EngineSpec, path: Path) -> str:
@@ -212,11 +228,9 @@ def _command(spec: EngineSpec, path: Path) -> str:
     command = engine.batch_command(spec, path, path.with_stem(f"{path.stem}-results"))
     if not command:
         return ""
-    given = {**os.environ, engine.key_variable: ""}
-    settings = engine.environment("", spec).items()
-    variables = [
-        f"{name}={shlex.quote(text)}"
-        for name, text in settings
-        if text != given.get(name)
-    ]
+    here = {**os.environ, engine.key_variable: ""}
+    variables = []
+    for name, text in engine.environment("", spec).items():
+        if text != here.get(name):
+            variables.append(f"{name}={shlex.quote(text)}")
     return " ".join([*variables, shlex.join(command)])

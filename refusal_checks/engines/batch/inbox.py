@@ -71,33 +71,46 @@ def _is_request(row: Mapping[str, Any]) -> bool:
 
 
 def read_result(line: bytes) -> ResultLine:
+    """What a line of a results file says; any line is one of these."""
     try:
-        found = parse_json(line)
+        row = parse_json(line)
     except ValueError as fault:
         return ResultLine("", fault="malformed", words=f"not valid JSON: {fault}")
-    if isinstance(found, dict) and _is_request(found):
-        raise _RequestError
-    request_id = found.get("custom_id") if isinstance(found, dict) else None
-    if not isinstance(request_id, str) or not 0 < len(request_id) <= 512:
+    if not isinstance(row, dict):
         return ResultLine("", fault="malformed", words="no custom_id")
-    response, error = found.get("response"), found.get("error")
-    answered = response if isinstance(response, dict) else {}
-    status, body = answered.get("status_code"), answered.get("body")
-    if error is not None or (answered and status != 200):
+    if _is_request(row):
+        raise _RequestError
+    request_id = row.get("custom_id")
+    if not isinstance(request_id, str) or not 0 < len(request_id) <= LONGEST_ID:
+        return ResultLine("", fault="malformed", words="no custom_id")
+
+    error, response = row.get("error"), row.get("response")
+    if not isinstance(response, dict):
+        response = {}
+    status, body = response.get("status_code"), response.get("body")
+    if error is not None or (response and status != 200):
         message = error_words(json.dumps(body if error is None else error))
         words = f"status {str(status)[:40]}: {message}"
         return ResultLine(request_id, fault="failed", words=words)
-    choices = body.get("choices") if isinstance(body, dict) else None
-    if choices and isinstance(choices, list):
-        messages = (
-            each.get("message") if isinstance(each, dict) else None for each in choices
-        )
-        if all(isinstance(message, dict) for message in messages):
-            return ResultLine(request_id, body)
-    return ResultLine(
-        request_id, fault="malformed", words="no choices in the response's body"
-    )
 
+    if not _has_messages(body):
+        words = "no choices in the response's body"
+        return ResultLine(request_id, fault="malformed", words=words)
+    return ResultLine(request_id, body)
+
+
+def _has_messages(body: Any) -> bool:
+    choices = body.get("choices") if isinstance(body, dict) else None
+    if not isinstance(choices, list) or not choices:
+        return False
+    for choice in choices:
+        if not isinstance(choice, dict) or not isinstance(choice.get("message"), dict):
+            return False
+    return True
+
+
+LONGEST_ID = 512
+"""Characters of a request's id at most."""
 
 FORMAT = 1  # of the table; raised when its meaning changes
 
@@ -127,7 +140,7 @@ class Inbox:
         if is_empty:
             self._db.path.unlink(missing_ok=True)
 
-    def take(self, found: Iterable[ResultLine]) -> tuple[Counter[str], list[str]]:
+    def take(self, lines: Iterable[ResultLine]) -> tuple[Counter[str], list[str]]:
         """Store the lines of result files; of several for one request the first one counts.
 
         Gives the number of ``answered``, ``failed``, ``malformed`` and ``duplicate`` lines, and the
@@ -140,23 +153,21 @@ class Inbox:
         )
         counts, examples = Counter[str](), list[str]()
         self._run("BEGIN IMMEDIATE")
-        for line in found:
+        for line in lines:
             if line.fault:
                 counts[line.fault] += 1
                 if len(examples) < 3:
                     examples.append(f"{line.id} {line.words}".strip())
+            elif self._run(insert, line.id, json.dumps(line.body)).rowcount > 0:
+                counts["answered"] += 1
             else:
-                is_first = (
-                    self._run(insert, line.id, json.dumps(line.body)).rowcount > 0
-                )
-                counts["answered" if is_first else "duplicate"] += 1
+                counts["duplicate"] += 1
         return counts, examples
 
     def get(self, request_id: str) -> Any:
-        found = self._run(
-            "SELECT body FROM results WHERE id = ?", request_id
-        ).fetchone()
-        return json.loads(found[0]) if found else None
+        query = "SELECT body FROM results WHERE id = ?"
+        row = self._run(query, request_id).fetchone()
+        return json.loads(row[0]) if row else None
 
     def ask(self, request_id: str) -> bool:
         """Record that a run makes this request; True the first time."""

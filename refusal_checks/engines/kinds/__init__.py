@@ -13,14 +13,13 @@ AUTO = "auto"
 
 def discover() -> dict[str, Engine]:
     """Every engine by its name: the preferred one, then the others."""
-    unique, found = extensions.Names("engines"), {}
-    for one in extensions.providers(__name__, __path__, "ENGINE"):
-        unique.add(one.name, one.origin)
-        found[one.name] = one.module.ENGINE
-    return {
-        name: found[name]
-        for name in sorted(found, key=lambda one: (one != PREFERRED, one))
-    }
+    unique = extensions.Names("engines")
+    engines: dict[str, Engine] = {}
+    for extension in extensions.providers(__name__, __path__, "ENGINE"):
+        unique.add(extension.name, extension.origin)
+        engines[extension.name] = extension.module.ENGINE
+    others = sorted(engines.keys() - {PREFERRED})
+    return {name: engines[name] for name in (PREFERRED, *others)}
 
 
 def get(name: str) -> Engine:
@@ -30,8 +29,10 @@ def get(name: str) -> Engine:
 def choose(name: str) -> str:
     """The engine of this name; ``auto`` means the first installed one, or vLLM if none is."""
     if name == AUTO:
-        known = discover()
-        return next((each for each in known if known[each].is_installed()), PREFERRED)
+        for engine_name, engine in discover().items():
+            if engine.is_installed():
+                return engine_name
+        return PREFERRED
     require_known(name, discover(), "--engine", "engine")
     return name
 
@@ -44,7 +45,9 @@ def require_program(engine: Engine, program: Sequence[str]) -> None:
         )
     if not program and not engine.is_installed():
         others = [name for name, other in discover().items() if other.is_installed()]
-        use = f"use --engine {others[0]}" if others else f"install it: {engine.remedy}"
+        use = f"install it: {engine.remedy}"
+        if others:
+            use = f"use --engine {others[0]}"
         raise ModelError(
             f"{engine.title} is not installed here: {use}, or name a running server "
             "(http://HOST:PORT/v1#MODEL)"

@@ -61,6 +61,15 @@ def cpu_dtype(about: Path = Path("/proc/cpuinfo")) -> str:
     return "float32" if "\nflags" in text and "avx512f" not in text else "bfloat16"
 
 
+def _stops_gently(version: str) -> bool:
+    """True if a vLLM knows ``--shutdown-timeout``: from 0.32 on, and builds from a checkout."""
+    numbers = re.match(r"(\d+)\.(\d+)", version)
+    if numbers is None:
+        return True
+    release = int(numbers[1]), int(numbers[2])
+    return release == (0, 0) or release >= (0, 32)
+
+
 class Vllm(Engine):
     title = "vLLM"
     modules = ("vllm",)
@@ -82,20 +91,17 @@ class Vllm(Engine):
 
     def arguments(self, spec: EngineSpec, port: int, place: Assignment) -> list[str]:
         address = ["--host", "127.0.0.1", "--port", str(port)]
+        arguments = ["--model", spec.model, *address, *self._settings(spec)]
         # Another program may lack this package.
-        lock = (
-            []
-            if spec.program
-            else ["--middleware", "refusal_checks.engines.guard.KeyCheck"]
-        )
-        found = ["--model", spec.model, *address, *self._settings(spec), *lock]
+        if not spec.program:
+            arguments += ["--middleware", "refusal_checks.engines.guard.KeyCheck"]
         if place.memory is not None:
-            found += ["--gpu-memory-utilization", f"{place.memory:.2f}"]
+            arguments += ["--gpu-memory-utilization", f"{place.memory:.2f}"]
         if place.shards > 1:
-            found += ["--tensor-parallel-size", str(place.shards)]
+            arguments += ["--tensor-parallel-size", str(place.shards)]
         if place.copies > 1:
-            found += ["--data-parallel-size", str(place.copies)]
-        return [*found, *spec.args]
+            arguments += ["--data-parallel-size", str(place.copies)]
+        return [*arguments, *spec.args]
 
     def batch_command(
         self, spec: EngineSpec, requests: Path, results: Path
@@ -113,69 +119,66 @@ class Vllm(Engine):
 
     def _settings(self, spec: EngineSpec) -> list[str]:
         # The sampling of a run is what its settings say, not what a model's folder suggests.
-        found = ["--generation-config", "vllm"]
-        numbers = re.match(r"(\d+)\.(\d+)", _version())
-        version = (int(numbers[1]), int(numbers[2])) if numbers else (0, 0)
+        settings = ["--generation-config", "vllm"]
         # All other flags are older than 0.20. Without this one an engine is stopped less gently.
-        if version == (0, 0) or version >= (0, 32):  # (0, 0): a build from a checkout
-            found += ["--shutdown-timeout", "3"]
+        if _stops_gently(_version()):
+            settings += ["--shutdown-timeout", "3"]
         # A weak judge can otherwise spend its whole budget on white space between JSON tokens;
         # to forbid that needs a named backend.
         constrained = '{"backend": "xgrammar", "disable_any_whitespace": true}'
-        found += ["--structured-outputs-config", constrained]
-        found += [
-            "--enable-prompt-tokens-details"
-        ]  # else it does not say what its cache held
+        settings += ["--structured-outputs-config", constrained]
+        # Else it does not say what its cache held.
+        settings += ["--enable-prompt-tokens-details"]
         # Else it does not start if the cache has no room for the longest prompt of the model.
-        found += ["--max-model-len", "auto"]
+        settings += ["--max-model-len", "auto"]
         if runs_on_cpu():
             # A seeded request whose prompt is split between two steps stops the CPU engine: its
             # generators have no offset to rewind ("CPU Generator does not use offset").
-            found += [
+            settings += [
                 "--enforce-eager",
                 "--dtype",
                 cpu_dtype(),
                 "--no-enable-chunked-prefill",
             ]
             if self._in_one_process(spec):
-                found += ["--distributed-executor-backend", "uni"]
-        return found
+                settings += ["--distributed-executor-backend", "uni"]
+        return settings
 
     def variables(self, spec: EngineSpec, place: Assignment) -> dict[str, str]:
-        found = {"VLLM_NO_USAGE_STATS": "1"}
+        variables = {"VLLM_NO_USAGE_STATS": "1"}
         ranks, cores = self.parallel(spec.args).ranks, place.cores[: place.threads]
         if cores and ranks == 1:
             # vLLM binds threads itself for its worker processes alone; without them, and without
             # this, it would compute with one thread.
-            found["OMP_NUM_THREADS"] = str(len(cores))
+            variables["OMP_NUM_THREADS"] = str(len(cores))
         elif cores:
             # By itself vLLM wants a NUMA node for each rank.
             bound = "|".join(
                 ",".join(map(str, cores[rank::ranks])) for rank in range(ranks)
             )
-            found[_BINDING] = bound if len(cores) >= ranks else "nobind"
+            variables[_BINDING] = bound if len(cores) >= ranks else "nobind"
         if runs_on_cpu():
-            found["VLLM_CPU_KVCACHE_SPACE"] = str(place.cache or 1)
+            variables["VLLM_CPU_KVCACHE_SPACE"] = str(place.cache or 1)
             if self._in_one_process(spec):
                 # Else the platform turns the uni executor back into one more process to start.
-                found["VLLM_ENABLE_V1_MULTIPROCESSING"] = "0"
-        return found
+                variables["VLLM_ENABLE_V1_MULTIPROCESSING"] = "0"
+        return variables
 
     def parallel(self, args: Sequence[str]) -> Parallel:
-        """A value that vLLM would refuse counts as not given, as vLLM says best."""
-        given = _read(args)
+        """A value that vLLM would refuse counts as not values, as vLLM says best."""
+        values = _read(args)
         counts = {
-            name: _count(given[name])
+            name: _count(values[name])
             for name in ("tensor", "pipeline", "context", "data")
         }
         return Parallel(
             shards=counts["tensor"] * counts["pipeline"] * counts["context"],
-            copies=_count(given["local"]) if given["local"] else counts["data"],
-            is_given=any(given[name] is not None for name in (*counts, "local")),
-            is_elsewhere=_count(given["nodes"]) > 1
-            or "ray" in (given["executor"], given["data_backend"])
-            or given["data_address"] is not None,
-            memory=_share(given["memory"]),
+            copies=_count(values["local"]) if values["local"] else counts["data"],
+            is_given=any(values[name] is not None for name in (*counts, "local")),
+            is_elsewhere=_count(values["nodes"]) > 1
+            or "ray" in (values["executor"], values["data_backend"])
+            or values["data_address"] is not None,
+            memory=_share(values["memory"]),
         )
 
     def sequences(self, args: Sequence[str]) -> int:

@@ -20,7 +20,7 @@ from refusal_checks.core.errors import EndpointError, EngineDiedError, EngineSta
 from refusal_checks.core.settings import Limits
 from refusal_checks.engines import engine_transport, guard, process
 from refusal_checks.engines.engine import Assignment, EngineSpec
-from refusal_checks.engines.engine_logs import _cause
+from refusal_checks.engines.engine_logs import cause_in
 from refusal_checks.engines.engine_transport import EngineTransport
 from refusal_checks.engines.process import EngineProcess
 from refusal_checks.models.client import server_errors
@@ -294,7 +294,7 @@ def test_a_server_ends_with_its_engine_process(tag: str, make: Make) -> None:
 def test_the_cause_is_found_in_the_log_and_says_what_to_do(
     lines: list[str], cause: str, remedy: str
 ) -> None:
-    assert _cause(lines) == (cause, remedy)
+    assert cause_in(lines) == (cause, remedy)
 
 
 START = "RuntimeError: Engine core initialization failed. See root cause above. Failed core: {}"
