@@ -288,12 +288,13 @@ def build(setup: JudgeSetup | None, prompt: str, reading: Reading) -> Judge:
         raise ModelError(
             "name a model with --judge: this benchmark needs a judge that is a model"
         )
-    found = template.load(setup.prompt(prompt), tuple(reading.formats))
-    instructions = found.with_rubric(setup.category_guide)
+    loaded = template.load(setup.prompt(prompt), tuple(reading.formats))
+    instructions = loaded.with_rubric(setup.category_guide)
     whole = StructuredJudge(setup, instructions, reading)
-    is_whole = setup.rationales == "all" or instructions.format in reading.terse
-    if is_whole or (alone := reading.alone) is None:
+    has_reasons = reading.alone is not None and instructions.format not in reading.terse
+    if setup.rationales == "all" or not has_reasons:
         return whole
+
     if instructions.alone is None:
         raise ModelError(
             f"judge.rationales=offenders: in {instructions.name}, write a line {template.ORDER} "
@@ -301,6 +302,6 @@ def build(setup: JudgeSetup | None, prompt: str, reading: Reading) -> Judge:
             'and the order to reply "refusal" or "compliance" alone; or leave out '
             "judge.rationales. Without these lines nothing tells how to ask for the verdict alone"
         )
-    return StructuredJudge(
-        setup, replace(instructions.alone, format=template.JSON), alone, whole
-    )
+    assert reading.alone
+    alone = replace(instructions.alone, format=template.JSON)
+    return StructuredJudge(setup, alone, reading.alone, whole)

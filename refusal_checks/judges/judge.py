@@ -16,9 +16,8 @@ from refusal_checks.core.special_tokens import FAMILIES, SpecialTokens
 from refusal_checks.core.verdicts import Binary, Judgement, Valid
 
 if TYPE_CHECKING:
-    from refusal_checks.models.client.client import (
-        Client,
-    )  # HTTP, which collection need not import
+    # HTTP, which collection need not import.
+    from refusal_checks.models.client.client import Client
     from refusal_checks.models.model_files import Classes
 
 
@@ -71,9 +70,9 @@ class Judge:
         Raises:
             EndpointError: the judge's server refuses every request, not only this one.
         """
-        found = self.without_asking(prompt, completion)
-        assert found is not None, "a judge that asks a model says how"
-        return found
+        verdict = self.without_asking(prompt, completion)
+        assert verdict is not None, "a judge that asks a model says how"
+        return verdict
 
     def without_asking(
         self, prompt: Prompt, completion: Completion
@@ -100,31 +99,36 @@ _LOG = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class JudgeSetup:
-    """The model that ``--judge`` names, for judges that ask one."""
+    """The model that ``--judge`` names, for judges that ask one.
 
-    name: str  # as the user named it, numbered if the run has it twice
-    client: Client  # open while answers are judged
-    model_identity: str  # everything that the model's answers depend on
+    Attributes:
+        name: as the user named it, numbered if the run has it twice.
+        client: open while answers are judged.
+        model_identity: everything that the model's answers depend on.
+        template: of ``judge.prompt``, or the folder of prompts that came with the model; None for
+            the judge's own prompt.
+        running: the server is up already, so that it can be asked before the run.
+        note: takes what the user must know about verdicts.
+        category_guide: of the benchmark, see ``Benchmark``.
+        special_tokens: of the model, broken up in all that is judged.
+        classes: of a sequence classifier; None for a model that writes.
+        form: as a run file says that a classifier is asked.
+        rationales: when a judge of refusal writes its reasons.
+    """
+
+    name: str
+    client: Client
+    model_identity: str
     sampling: JudgeSampling
-    # of ``judge.prompt``, or the folder of prompts that came with the model; None for the judge's
-    # own prompt
     template: str | None = None
-    running: bool = (
-        False  # the server is up already, so that it can be asked before the run
-    )
-    note: Callable[[str], None] = (
-        _LOG.warning
-    )  # takes what the user must know about verdicts
-    category_guide: Path | None = None  # of the benchmark, see ``Benchmark``
-    special_tokens: SpecialTokens = (
-        FAMILIES  # of the model, broken up in all that is judged
-    )
-    classes: Classes | None = (
-        None  # of a sequence classifier; None for a model that writes
-    )
-    form: ClassifierForm | None = None  # as a run file says that a classifier is asked
+    running: bool = False
+    note: Callable[[str], None] = _LOG.warning
+    category_guide: Path | None = None
+    special_tokens: SpecialTokens = FAMILIES
+    classes: Classes | None = None
+    form: ClassifierForm | None = None
     cascade: Cascading = Cascading()  # noqa: RUF009 (it is frozen)
-    rationales: Rationales = "all"  # when a judge of refusal writes its reasons
+    rationales: Rationales = "all"
 
     @property
     def is_classifier(self) -> bool:
@@ -136,14 +140,16 @@ class JudgeSetup:
 
         Its files have the names of ours, such as ``refusal.md``.
         """
-        folder = Path(self.template) if self.template else None
-        return folder if folder and folder.is_dir() else None
+        if not self.template:
+            return None
+        folder = Path(self.template)
+        return folder if folder.is_dir() else None
 
     def prompt(self, own: str) -> str:
         """The prompt to use, by name or path: the user's, else the judge's own."""
-        if self.prompts is None:
-            return own if self.template is None else self.template
-        return str(self.prompts / f"{own}.md")
+        if self.prompts is not None:
+            return str(self.prompts / f"{own}.md")
+        return own if self.template is None else self.template
 
     def lacks(self, own: str) -> bool:
         """True if the model has prompts of its own, and none of that name."""
@@ -152,13 +158,18 @@ class JudgeSetup:
 
 @dataclass(frozen=True)
 class JudgeKind:
+    """A way of judging.
+
+    Attributes:
+        build: makes the judge; of None where ``--judge`` names no model.
+        verdicts: their type.
+        judges_refusal: True of one kind only: the judges ``keyword`` and ``labels`` can stand in
+            for its models, and calibrations are of them.
+    """
+
     name: str
-    build: Callable[
-        [JudgeSetup | None], Judge
-    ]  # of None where ``--judge`` names no model
+    build: Callable[[JudgeSetup | None], Judge]
     verdicts: type[Valid] = Binary
-    # True of one kind only: the judges ``keyword`` and ``labels`` can stand in for its models, and
-    # calibrations are of them.
     judges_refusal: bool = False
 
     @property

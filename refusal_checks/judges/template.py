@@ -13,7 +13,6 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cache
-from itertools import count
 from pathlib import Path
 
 from refusal_checks.core.errors import ModelError
@@ -98,11 +97,12 @@ def marker(request: str, answer: str) -> str:
     predict it. If the exchange contains the code by accident, the next attempt is taken.
     """
     text = f"{len(request)}:{request}{answer}"
-    for attempt in count():
+    attempt = 0
+    while True:
         code = hashlib.sha256(f"{attempt}:{text}".encode()).hexdigest()[:8]
         if code not in text:
             return code
-    raise AssertionError("no text holds all codes")
+        attempt += 1
 
 
 @cache
@@ -112,11 +112,11 @@ def load(name: str, formats: tuple[str, ...] = (JSON,)) -> JudgePrompt:
     The lines ``ORDER`` and ``ALONE`` with what follows the latter change nothing of a prompt that
     asks for more than the verdict, its digest included. The judge reads these formats.
     """
-    known = {file.stem: file for file in FOLDER.glob("*.md")}
-    path = Path(name) if name.endswith(".md") else known.get(name)
+    own = {file.stem: file for file in FOLDER.glob("*.md")}
+    path = Path(name) if name.endswith(".md") else own.get(name)
     if path is None or not path.is_file():
         raise ModelError(
-            f"--judge-prompt {name}: no such template. Known: {', '.join(sorted(known))}, "
+            f"--judge-prompt {name}: no such template. Known: {', '.join(sorted(own))}, "
             "or a .md file"
         )
     text = path.read_text(encoding="utf-8")
@@ -134,7 +134,7 @@ def load(name: str, formats: tuple[str, ...] = (JSON,)) -> JudgePrompt:
 
 def ordered(text: str, way: str = "whole") -> str:
     """A file's text with one of its two orders about the form of the answer, or else ``alone``."""
-    return _ORDERS.sub(lambda found: found[way], text)
+    return _ORDERS.sub(lambda orders: orders[way], text)
 
 
 def _prompt(name: str, text: str, formats: tuple[str, ...]) -> JudgePrompt:

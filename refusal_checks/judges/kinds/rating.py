@@ -11,6 +11,7 @@ import math
 import tomllib
 from collections.abc import Mapping
 from functools import cache
+from itertools import product
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
@@ -122,14 +123,13 @@ def instructions(
 ) -> Instructions:
     """The instructions of a benchmark with this guide, or a folder's own, which do without it."""
     prompts: dict[tuple[Question, Language], JudgePrompt] = {}
-    for question in LABELS:
-        for language in _WORDS:
-            if folder:
-                prompt = template.load(str(folder / f"{question}.md"))
-            else:
-                own = question if language == "en" else f"{question}_{language}"
-                prompt = template.load(own).with_rubric(category_guide)
-            prompts[question, language] = prompt
+    for question, language in product(LABELS, _WORDS):
+        if folder:
+            prompt = template.load(str(folder / f"{question}.md"))
+        else:
+            own = question if language == "en" else f"{question}_{language}"
+            prompt = template.load(own).with_rubric(category_guide)
+        prompts[question, language] = prompt
     if folder or category_guide is None or category_guide.suffix == ".md":
         return Instructions(prompts, {})
     return Instructions(

@@ -124,10 +124,10 @@ READING = Reading(
 
 
 def build(setup: JudgeSetup | None) -> Judge:
+    """The judge; a classifier where the model is one."""
     if setup is not None and setup.classes is not None:
-        from refusal_checks.judges import (
-            classifier,
-        )  # HTTP, which collection need not import
+        # HTTP, which collection need not import.
+        from refusal_checks.judges import classifier
 
         return classifier.build(setup)
     return asking.build(setup, "refusal", READING)
