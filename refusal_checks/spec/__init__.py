@@ -1,0 +1,249 @@
+"""A run as a value: everything that decides what an evaluation does.
+
+A run is read from TOML files (``RunSpec.read``), then from ``--set TABLE.KEY=VALUE``, then from the
+few options that have a name of their own; of two that speak of the same key, the later one wins.
+Each table of a run file is a class in ``tables``, and each key one of its fields: type, default,
+bounds and description are written once, there.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from os import PathLike, fspath
+from pathlib import Path
+from typing import Any, Self
+
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    PrivateAttr,
+    SkipValidation,
+)
+
+from refusal_checks.benchmarks import Benchmark, catalogue, discover
+from refusal_checks.benchmarks.attacks import Attacked
+from refusal_checks.core import extensions
+from refusal_checks.core.errors import ThresholdError, UserError
+from refusal_checks.core.settings import BenchmarkTable, Limits, MultipleChoice
+from refusal_checks.gates import thresholds, toml_file
+from refusal_checks.gates.gate import Gate
+from refusal_checks.gates.tables import GateSettings
+from refusal_checks.spec.layers import (
+    Layer,
+    named,
+    of_benchmarks,
+    over,
+    override,
+    picked,
+    read_table,
+    require_tables,
+)
+from refusal_checks.spec.tables import (
+    NAMED,
+    TABLES,
+    BaselineTable,
+    CandidateTable,
+    DataTable,
+    EngineTable,
+    JudgeTable,
+    ModelTable,
+    RecordingTable,
+    ReportsTable,
+    SamplingTable,
+    StoreTable,
+    TrustTable,
+    description,
+    key_kind,
+)
+
+__all__ = [
+    "NAMED",
+    "TABLES",
+    "BaselineTable",
+    "CandidateTable",
+    "DataTable",
+    "EngineTable",
+    "JudgeTable",
+    "Layer",
+    "ModelTable",
+    "RecordingTable",
+    "ReportsTable",
+    "RunSpec",
+    "SamplingTable",
+    "StoreTable",
+    "TrustTable",
+    "description",
+    "key_kind",
+    "named",
+    "override",
+    "usual_file",
+]
+
+
+class RunSpec(BaseModel):
+    """Everything that a run is. A spec is immutable; ``with_value`` makes another one.
+
+    Attributes:
+        benchmarks: keys of benchmarks other than gates, by name of the benchmark.
+        attacked: the attacks on each benchmark.
+        files: the run files, in order.
+        notes: remarks about the files for the user.
+    """
+
+    model_config = ConfigDict(
+        frozen=True, extra="forbid", strict=True, arbitrary_types_allowed=True
+    )
+
+    candidate: CandidateTable = CandidateTable()
+    sampling: SamplingTable = SamplingTable()
+    judge: JudgeTable = JudgeTable()
+    limits: Limits = Limits()
+    engine: EngineTable = EngineTable()
+    data: DataTable = DataTable()
+    recording: RecordingTable = RecordingTable()
+    multiple_choice: MultipleChoice = MultipleChoice()
+    store: StoreTable = StoreTable()
+    baseline: BaselineTable = BaselineTable()
+    trust: TrustTable = TrustTable()
+    reports: ReportsTable = ReportsTable()
+    settings: GateSettings = GateSettings()
+    gates: SkipValidation[tuple[Gate, ...]] = ()
+    benchmarks: SkipValidation[Mapping[str, BenchmarkTable]] = Field(
+        default_factory=dict
+    )
+    attacked: SkipValidation[Attacked] = Field(default_factory=dict)
+    files: SkipValidation[tuple[Path, ...]] = ()
+    notes: tuple[str, ...] = ()
+    _layers: tuple[Layer, ...] = PrivateAttr(())
+
+    @classmethod
+    def read(cls, *files: str | PathLike[str], overrides: Iterable[Layer] = ()) -> Self:
+        """Read run files; later ones win key by key, and gate by gate.
+
+        Args:
+            files: paths, or names of files that come with the package (``smoke``); by default the
+                project's ``thresholds/default.toml``, else the shipped one.
+            overrides: values that win over the files; see ``override``.
+
+        Raises:
+            UserError: a file is wrong; the message says where, and what to write.
+        """
+        extensions.require_sound()
+        paths = [toml_file.find(Path(fspath(name))) for name in files]
+        if not paths:
+            paths = [usual_file(Path.cwd())]
+        parsed: dict[Path, dict[str, Any]] = {}
+        for path in paths:
+            # A file that is named twice counts where it is named last.
+            parsed.pop(path, None)
+            parsed[path] = toml_file.read(path)
+        thresholds.take_extensions(parsed)
+        layers = [
+            Layer(content, where=str(path), folder=path.parent)
+            for path, content in parsed.items()
+        ]
+        spec = cls._merged([*layers, *overrides], tuple(paths))
+        if not spec.gates:
+            raise ThresholdError(
+                f"no gate in {', '.join(map(str, paths))}: write one, for example [xstest_unsafe] "
+                "with rejection_rate = { min = 0.80 }; without gates every model would pass"
+            )
+        return spec
+
+    @classmethod
+    def of(cls, layers: Iterable[Layer]) -> Self:
+        """A run without files, such as a calibration's: it may have no gates."""
+        return cls._merged(list(layers), ())
+
+    def with_value(self, key: str, value: object) -> Self:
+        """Return the run with another value of one key: ``spec.with_value("sampling.samples", 2)``.
+
+        The key may be a bound: ``"xstest_safe.rejection_rate.max"``. Other bounds of the gate stay.
+
+        Raises:
+            UserError: there is no such key, or the value is not valid for it.
+        """
+        content: Any = os.fspath(value) if isinstance(value, PathLike) else value
+        for part in reversed(key.split(".")):
+            content = {part: content}
+        written = f"{key} = {value!r}"
+        layer = Layer(content, where=written, option=written)
+        table = key.partition(".")[0]
+        if table in TABLES and table != "settings":  # gates depend on that
+            require_tables(layer)
+            own = getattr(self, table).model_dump(exclude_unset=True)
+            before = Layer({table: own}, where=written)
+            changed = {table: read_table(table, TABLES[table], [before, layer])}
+        else:
+            if self.gates and not self._layers:
+                raise UserError(
+                    f"{written}: read the run from a file, to change its gates"
+                )
+            merged = type(self)._merged([*self._layers, layer], self.files)
+            names = ("gates", "benchmarks", "attacked", "notes", "settings")
+            changed = {name: getattr(merged, name) for name in names}
+        spec = self.model_copy(update=changed)
+        spec._layers = (*self._layers, layer)
+        return spec
+
+    @classmethod
+    def _merged(cls, layers: Sequence[Layer], files: tuple[Path, ...]) -> Self:
+        tables = {name: read_table(name, kind, layers) for name, kind in TABLES.items()}
+        settings = tables["settings"]
+        assert isinstance(settings, GateSettings)
+        others: dict[Path, dict[str, Any]] = {}
+        so_far: dict[str, Any] = {}
+        for layer in layers:
+            require_tables(layer)
+            place = Path(layer.where)
+            others.pop(place, None)  # what is said twice counts where it is said last
+            written = of_benchmarks(layer)
+            # A file says all of a gate; what sets one bound leaves its others.
+            is_file = layer.folder is not None
+            so_far = over(so_far, written, keeps_bounds=not is_file)
+            others[place] = written if is_file else picked(so_far, written)
+        merged = thresholds.merge(others, discover(), settings, TABLES)
+        spec = cls.model_validate(
+            {
+                **tables,
+                "gates": merged.gates,
+                "benchmarks": merged.tables,
+                "attacked": merged.attacked,
+                "files": files,
+                "notes": merged.notes,
+            }
+        )
+        spec._layers = tuple(layers)
+        return spec
+
+    def catalogue(self) -> Mapping[str, Benchmark]:
+        """All benchmarks that gates may be on, those that the files define included."""
+        return catalogue(self.benchmarks, self.attacked)
+
+    def where(self, key: str) -> str:
+        """Where a key such as ``judge.args`` was written last, for messages."""
+        table, _, name = key.partition(".")
+        for layer in reversed(self._layers):
+            content = layer.content.get(table)
+            if isinstance(content, dict) and name in content:
+                return layer.option or f"{layer.where}: [{table}] {name}"
+        return f"[{table}] {name}"
+
+    def recorded(self) -> dict[str, Any]:
+        """The keys that were set, as a manifest records them; targets of extensions may be secret.
+
+        Gates are recorded with their verdicts.
+        """
+        names = {name for name in TABLES if getattr(self, name).model_fields_set}
+        written = self.model_dump(mode="json", include=names, exclude_unset=True)
+        for name in self.reports.formats:
+            written["reports"].pop(name, None)
+        return written
+
+
+def usual_file(folder: Path) -> Path:
+    """The run file of a project, or else the one that comes with the package."""
+    own = folder / "thresholds" / "default.toml"
+    return own if own.is_file() else toml_file.DEFAULT

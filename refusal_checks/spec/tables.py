@@ -1,0 +1,415 @@
+"""The tables of a run file, a class each; each key is a field of one of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any, ClassVar, Self, get_args
+
+from pydantic import (
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    field_validator,
+    model_validator,
+)
+
+from refusal_checks.core.errors import UserError
+from refusal_checks.core.files import why_no_file
+from refusal_checks.core.sampling import JudgeSampling, Sampling
+from refusal_checks.core.settings import (
+    CONNECTIONS,
+    Cascading,
+    ClassifierForm,
+    FromFile,
+    Frozen,
+    Limits,
+    MultipleChoice,
+    PerMinute,
+    Rationales,
+    RequestPace,
+    Seconds,
+)
+from refusal_checks.engines import kinds
+from refusal_checks.engines.placement import Wanted
+from refusal_checks.gates.tables import GateSettings
+from refusal_checks.judges.trust.floors import JudgeFloors
+
+
+def _as_list(value: object) -> object:
+    """A single value as the list of it, where a key takes one value or several."""
+    return value if isinstance(value, list | tuple) else (value,)
+
+
+def _as_text(value: object) -> object:
+    """A number, such as that of a device, as a text."""
+    return str(value) if type(value) is int else value
+
+
+def _as_texts(value: object) -> object:
+    """A table with its numbers as texts: cells of files are compared as texts."""
+    if not isinstance(value, dict):
+        return value
+    return {
+        key: str(item) if type(item) in (int, float) else item
+        for key, item in value.items()
+    }
+
+
+Several = Annotated[tuple[str, ...], BeforeValidator(_as_list), Field(strict=False)]
+Tables = Annotated[
+    tuple[dict[str, Any], ...], BeforeValidator(_as_list), Field(strict=False)
+]
+Texts = Annotated[dict[str, str], BeforeValidator(_as_texts)]
+
+
+class ModelTable(Frozen):
+    """A model and how it is asked; several models if ``model`` is a list."""
+
+    model: Several = Field(
+        (), description="the model: ORG/MODEL, a folder or a server's URL"
+    )
+    args: Several = Field(
+        (),
+        description="arguments for its engine, passed on unchanged, as one text; a list has one "
+        "for each model",
+    )
+    template_variables: Tables = Field(
+        (),
+        description="variables of its chat template; a list has a table for each model",
+    )
+    reasoning_end: Several = Field(
+        (),
+        description="text that ends its reasoning, where vLLM has no parser for it; a list has "
+        "one for each model",
+    )
+    concurrency: int = Field(
+        CONNECTIONS, ge=1, description="most requests in flight to its server"
+    )
+    requests_per_minute: PerMinute = Field(
+        None, description="most requests per minute to a server that others run"
+    )
+    devices: Annotated[str, BeforeValidator(_as_text)] = Field(
+        "",
+        description="GPUs or CPU cores for its engine, such as 0,1; the other model gets the rest",
+    )
+
+    @field_validator("model")
+    @classmethod
+    def _is_named(cls, names: tuple[str, ...]) -> tuple[str, ...]:
+        if any(not name.strip() for name in names):
+            raise ValueError("name a model: it is empty")
+        return names
+
+    @property
+    def pace(self) -> RequestPace:
+        return RequestPace(self.requests_per_minute, self.concurrency)
+
+
+class CandidateTable(ModelTable):
+    """The model under test; of several, each is tested in turn."""
+
+    model: Several = Field(
+        (),
+        description="the model under test: ORG/MODEL or a folder (starts an engine), a server "
+        "(http://HOST/v1#MODEL), demo:NAME, or replay:FILE (recorded answers); "
+        "several are tested in turn",
+    )
+    name: Several = Field(
+        (),
+        description="name in test ids and reports, so that a test's history does not depend on a "
+        "path (default: the path's last part)",
+    )
+
+
+class JudgeTable(ModelTable, JudgeSampling):
+    """The judge, how it writes its verdicts, and what it must be able to do."""
+
+    has_other_keys = True
+    model: Several = Field(
+        (),
+        description="the judge: a model named like the candidate, bundled, keyword or labels; of "
+        "several, the majority decides, but a model beside bundled is asked only "
+        "where bundled is unsure",
+    )
+    prompt: Annotated[Several, FromFile()] = Field(
+        (),
+        description="judge prompt: refusal, wildguard, harmbench or a .md file; a list has one "
+        "for each model",
+    )
+    rationales: Rationales = Field(
+        "all",
+        description="all: judges write reasons before each verdict; offenders: verdicts alone, "
+        "and reasons later for answers that reports show",
+    )
+    check: JudgeFloors | None = Field(
+        None,
+        description="what the judge must reach on exchanges with known verdicts",
+    )
+    classifier: ClassifierForm | None = Field(
+        None, description="how a sequence classifier reads an exchange"
+    )
+    cascade: Cascading = Field(
+        Cascading(), description="when a model beside bundled is asked"
+    )
+
+    @property
+    def sampling(self) -> JudgeSampling:
+        """How verdicts are drawn; it knows what was set, see ``JudgeSampling.of_reasoning``."""
+        names = self.model_fields_set & JudgeSampling.model_fields.keys()
+        return JudgeSampling(**{name: getattr(self, name) for name in names})
+
+
+class SamplingTable(Sampling):
+    """How the candidate's answers are drawn."""
+
+    has_other_keys = True
+    either: ClassVar = ("system_prompt", "system_prompt_file")
+    system_prompt_file: Annotated[str, FromFile()] = Field(
+        "", description="file with the system prompt"
+    )
+
+    @model_validator(mode="after")
+    def _has_one_prompt(self) -> Self:
+        if self.system_prompt and self.system_prompt_file:
+            raise ValueError("system_prompt and system_prompt_file: give one of them")
+        return self
+
+    @property
+    def drawn(self) -> Sampling:
+        """The settings of each answer, with the system prompt that the file holds.
+
+        Raises:
+            UserError: the file cannot be read.
+        """
+        values = {name: getattr(self, name) for name in Sampling.model_fields}
+        name = self.system_prompt_file
+        if not name:
+            return Sampling(**values)
+        where = f"sampling.system_prompt_file {name}"
+        try:
+            text = Path(name).read_text(encoding="utf-8").strip()
+        except OSError as fault:
+            why = why_no_file(Path(name)) or f"cannot be read: {fault.strerror}"
+            raise UserError(f"{where}: {why}") from None
+        except UnicodeDecodeError:
+            raise UserError(f"{where}: save it as UTF-8") from None
+        return Sampling(**{**values, "system_prompt": text})
+
+
+class EngineTable(Frozen):
+    """What serves models that are started here, and where."""
+
+    name: str = Field(
+        kinds.AUTO,
+        # No kinds are looked up here: extensions, which may import this module, add some.
+        description="what serves models that are started here: vllm, transformers, one that an "
+        f"extension adds, or auto: {kinds.PREFERRED} if it is installed, else another one that is",
+    )
+    command: str = Field(
+        "",
+        description="program that starts the engine in place of the default; it gets the engine's "
+        "arguments",
+    )
+    placement: Wanted = Field(
+        "auto",
+        description="where engines run: together on the same devices, in turns, split over "
+        "devices of their own, or auto for what fits this machine",
+    )
+    start_timeout: Seconds = Field(
+        1800.0, description="seconds that an engine may take to start"
+    )
+
+
+class DataTable(Frozen):
+    """Where public data comes from."""
+
+    mirror: Annotated[str, FromFile()] = Field(
+        "", description="mirror of public data ($REFUSAL_CHECKS_DATA)"
+    )
+
+
+class RecordingTable(Frozen):
+    """How recorded answers (``replay:FILE``) are read."""
+
+    columns: Texts = Field(
+        {},
+        description="columns of a recording: id, prompt, completion, label, finish_reason, "
+        "logprob (mean), or total_logprob and tokens; a dot leads into nested values "
+        "(doc.prompt)",
+    )
+    where: Texts = Field(
+        {}, description='read only rows with these values: { model = "GPT4" }'
+    )
+    labels: Texts = Field(
+        {},
+        description="meaning of recorded labels: refusal, compliance, a degree, a score or "
+        "invalid",
+    )
+    partial: bool = Field(
+        False,
+        description="leave out prompts without a recorded answer, and say how many",
+    )
+
+
+class StoreTable(Frozen):
+    """Stored answers and verdicts."""
+
+    file: Annotated[str, FromFile()] = Field(
+        "",
+        description="file of stored answers and verdicts (default: .refusal-checks/store.sqlite)",
+    )
+    fresh: bool = Field(
+        False,
+        description="ask for everything anew, and never use again what is stored of these models",
+    )
+    only: bool = Field(
+        False,
+        description="start no engine and ask no server; answers that are not stored are invalid",
+    )
+    retry_unfinished: bool = Field(
+        False,
+        description="ask again for stored answers that the server cut off, for example by a "
+        "content filter",
+    )
+
+
+class BaselineTable(Frozen):
+    """The earlier run to compare with."""
+
+    path: Annotated[str, FromFile()] = Field(
+        "",
+        description="earlier run to compare with: last, an id, a run's folder, its summary.json, "
+        "or a folder of accepted baselines",
+    )
+    allow_incomparable: bool = Field(
+        False,
+        description="compare even if judge, data or sampling differ",
+    )
+
+
+class TrustTable(Frozen):
+    """What is known of the judge besides its verdicts."""
+
+    calibration: Annotated[str, FromFile()] = Field(
+        "",
+        description="the judge's error rates, from `refusal-checks calibrate --out`: show "
+        "corrected rates beside the raw ones",
+    )
+    human_labels: Annotated[Several, FromFile()] = Field(
+        (),
+        description="labels of a random sample of this run's answers, from `refusal-checks "
+        "sample-for-labels`: estimate the rates that people would find",
+    )
+    allow_undrawn_labels: bool = Field(
+        False,
+        description="accept labels of answers that were not drawn at random; they decide only "
+        "where they cover every prompt",
+    )
+    allow_untrusted_judge: bool = Field(
+        False, description="decide gates even if the judge fails its check"
+    )
+
+
+class ReportsTable(Frozen):
+    """What is written about a run. Extensions add keys: the names of their report formats."""
+
+    model_config = ConfigDict(extra="allow")
+
+    html: Annotated[str, FromFile()] = Field(
+        "", description="HTML report of the run, from the first answer on"
+    )
+    junit_prompts: Annotated[str, FromFile()] = Field(
+        "", description="JUnit XML with one case per prompt, for browsing"
+    )
+    pr_comment: Annotated[str, FromFile()] = Field(
+        "", description="Markdown comment for a pull request, without texts"
+    )
+    offenders: int = Field(5, ge=0, description="prompts that a failed gate lists")
+    redact: bool = Field(
+        False,
+        description="show ids, hashes and lengths instead of prompts, answers and rationales; the "
+        "texts stay in the store ($REFUSAL_CHECKS_REDACT=1)",
+    )
+    runs: Annotated[str, FromFile()] = Field(
+        "", description="folder of the runs ($REFUSAL_CHECKS_RUNS)"
+    )
+
+    def target(self, name: str) -> str:
+        """The file, or what else a report format is given; empty if it is not wanted."""
+        value = getattr(self, name, "")
+        return value if isinstance(value, str) else ""
+
+    @property
+    def formats(self) -> list[str]:
+        """The keys that no field declares: the names of formats that extensions add."""
+        return list(self.__pydantic_extra__ or {})
+
+
+TABLES: Mapping[str, type[Frozen]] = {
+    "candidate": CandidateTable,
+    "sampling": SamplingTable,
+    "judge": JudgeTable,
+    "limits": Limits,
+    "engine": EngineTable,
+    "data": DataTable,
+    "recording": RecordingTable,
+    "multiple_choice": MultipleChoice,
+    "store": StoreTable,
+    "baseline": BaselineTable,
+    "trust": TrustTable,
+    "reports": ReportsTable,
+    "settings": GateSettings,
+}
+"""The tables of a run file that are not benchmarks."""
+
+NAMED: Mapping[str, str] = {
+    "candidate": "candidate.model",
+    "candidate-name": "candidate.name",
+    "candidate-args": "candidate.args",
+    "judge": "judge.model",
+    "judge-prompt": "judge.prompt",
+    "judge-args": "judge.args",
+    "samples": "sampling.samples",
+    "temperature": "sampling.temperature",
+    "max-tokens": "sampling.max_tokens",
+    "seed": "sampling.seed",
+    "system-prompt": "sampling.system_prompt",
+    "limit": "limits.prompts",
+    "stop-early": "limits.stop_early",
+    "data": "data.mirror",
+    "store": "store.file",
+    "fresh": "store.fresh",
+    "stored-only": "store.only",
+    "baseline": "baseline.path",
+    "calibration": "trust.calibration",
+    "human-labels": "trust.human_labels",
+    "allow-untrusted-judge": "trust.allow_untrusted_judge",
+    "engine": "engine.name",
+    "redact": "reports.redact",
+    "offenders": "reports.offenders",
+    "runs": "reports.runs",
+}
+"""Keys that also have an option of their own: those that people type. Reports have one, too."""
+
+
+def key_kind(key: str) -> Any:
+    """The type of a key such as ``limits.prompts``, without ``None``."""
+    table, _, name = key.partition(".")
+    kind: Any = TABLES[table].model_fields[name].annotation
+    options = get_args(kind)
+    if type(None) not in options:
+        return kind
+    return next(option for option in options if option is not type(None))
+
+
+def description(key: str) -> str:
+    """What a key means, with its default if that says something."""
+    table, _, name = key.partition(".")
+    field = TABLES[table].model_fields[name]
+    text = field.description or ""
+    default = field.default
+    if default in (None, "", (), False):
+        return text
+    shown = f"{default:g}" if isinstance(default, float) else default
+    return f"{text} (default: {shown})"
