@@ -49,10 +49,11 @@ def _from_base64(text: str) -> str:
 
     def read(run: re.Match[str]) -> str:
         # The first and the last letters of a run may belong to words.
-        readings = (
-            one.sub(lambda piece: _plain(piece[0], answer), run[0]) for one in _PIECES
-        )
-        return next((reading for reading in readings if reading != run[0]), run[0])
+        for piece in _PIECES:
+            reading = piece.sub(lambda match: _plain(match[0], answer), run[0])
+            if reading != run[0]:
+                return reading
+        return run[0]
 
     return _RUN.sub(read, text)
 
@@ -63,13 +64,17 @@ def _plain(piece: str, answer: str) -> str:
     is_short = len(letters) < _SHORTEST
     if is_short and (_MARKS.sub("", piece) != answer or _WORDS.fullmatch(piece)):
         return piece
-    whole = letters[: len(letters) - (len(letters) % 4 == 1)]  # cut off in the middle
+    if len(letters) % 4 == 1:  # cut off in the middle
+        letters = letters[:-1]
+    padding = "=" * (-len(letters) % 4)
     try:
-        plain = base64.b64decode(whole + "=" * (-len(whole) % 4)).decode()
+        plain = base64.b64decode(letters + padding).decode()
     except UnicodeDecodeError as fault:
         # Only the last character is broken in an answer that a limit ended.
         is_cut = fault.start >= len(fault.object) - 3 and fault.start > 0
-        plain = fault.object[: fault.start].decode() if is_cut and not is_short else ""
+        if not is_cut or is_short:
+            return piece
+        plain = fault.object[: fault.start].decode()
     is_readable = all(letter.isprintable() or letter in "\n\r\t" for letter in plain)
     return plain if plain and is_readable else piece
 
@@ -84,10 +89,11 @@ _ALPHANUMERIC = re.compile(r"[^\W_]+")
 def _leetspeak(text: str) -> str:
     """The text with letters as digits, but for each word's first and words that have digits."""
 
-    def changed(found: re.Match[str]) -> str:
-        word = found[0]
-        has_digits = any(letter.isdigit() for letter in word)
-        return word if has_digits else word[0] + word[1:].translate(_DIGITS)
+    def changed(match: re.Match[str]) -> str:
+        word = match[0]
+        if any(letter.isdigit() for letter in word):
+            return word
+        return word[0] + word[1:].translate(_DIGITS)
 
     return _ALPHANUMERIC.sub(changed, text)
 
@@ -95,9 +101,11 @@ def _leetspeak(text: str) -> str:
 def _from_leetspeak(text: str) -> str:
     """The text with these digits as letters again, in words that begin with a letter."""
 
-    def plain(found: re.Match[str]) -> str:
-        word = found[0]
-        return word if word[0].isdigit() else word[0] + word[1:].translate(_LETTERS)
+    def plain(match: re.Match[str]) -> str:
+        word = match[0]
+        if word[0].isdigit():
+            return word
+        return word[0] + word[1:].translate(_LETTERS)
 
     return _ALPHANUMERIC.sub(plain, text)
 

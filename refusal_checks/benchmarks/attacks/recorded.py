@@ -20,12 +20,12 @@ from refusal_checks.core.text import storable
 PREFIX = "artifact:"
 """Begins the name of such an attack in a run file; a path follows, relative to that file."""
 
-_known: dict[str, Attack] = {}
+_read: dict[str, Attack] = {}
 
 
 def known(name: str) -> Attack | None:
     """An attack of this name whose file has been read in this process."""
-    return _known.get(name)
+    return _read.get(name)
 
 
 def read(path: Path) -> Attack:
@@ -38,11 +38,11 @@ def read(path: Path) -> Attack:
     sha256 = hashlib.sha256(content).hexdigest()
     slug = re.sub(r"[^a-z0-9]+", "_", path.stem.lower())[:31].strip("_")
     name = f"artifact_{slug or sha256[:8]}"
-    if name in _known and _known[name].sha256 != sha256:
+    if name in _read and _read[name].sha256 != sha256:
         raise DataError(
             f"{path}: give the file another name: {name} already stands for another file's attacks"
         )
-    _known[name] = Attack(
+    _read[name] = Attack(
         name,
         f"recorded in {path.name}",
         f"sends the attack text that {path.name} has for the prompt",
@@ -50,16 +50,16 @@ def read(path: Path) -> Attack:
         f"{path.name} has no attack text for them",
         sha256=sha256,
     )
-    return _known[name]
+    return _read[name]
 
 
 def _rows(path: Path, content: bytes) -> Sequence[tuple[Any, Any]]:
     """Plain prompts, each with its attack text."""
-    found = parsed(path, content) if path.suffix == ".json" else None
-    if isinstance(found, Mapping) and isinstance(found.get("jailbreaks"), list):
-        rows = [row for row in found["jailbreaks"] if isinstance(row, Mapping)]
+    data = parsed(path, content) if path.suffix == ".json" else None
+    if isinstance(data, Mapping) and isinstance(data.get("jailbreaks"), list):
+        rows = [row for row in data["jailbreaks"] if isinstance(row, Mapping)]
         return [(row.get("goal"), row.get("prompt")) for row in rows]
-    table = rows_of(path, content) if found is None else objects(path, found)
+    table = rows_of(path, content) if data is None else objects(path, data)
     if not any("prompt" in row and "attack" in row for row in table):
         raise DataError(
             f"{path}: give it the columns prompt and attack (the text to send instead), or name a "

@@ -29,9 +29,12 @@ def _prompt(row: Mapping[str, str], **more: str) -> Prompt:
 
 
 def _gradient(mirror: Path | None) -> list[Prompt]:
-    first = {row["id"]: row for row in reversed(read_rows(ANSWERS))}
-    rows = reversed(first.values())
-    return [_prompt(row, request=row["id"], answers="falling") for row in rows]
+    first: dict[str, Mapping[str, str]] = {}
+    for row in read_rows(ANSWERS):
+        first.setdefault(row["id"], row)
+    return [
+        _prompt(row, request=row["id"], answers="falling") for row in first.values()
+    ]
 
 
 def _benchmark(name: str, kind: Kind, description: str) -> Benchmark:

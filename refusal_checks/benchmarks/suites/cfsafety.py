@@ -83,12 +83,12 @@ def translations() -> Mapping[str, str]:
     The released table does not mark pairs; they were found from its blocks of one language, and
     reviewed.
     """
-    return {
-        f"{name}-{row}": f"{name}-{row + distance}"
-        for name, blocks in _BLOCKS.items()
-        for first, count, distance in blocks
-        for row in range(first, first + count)
-    }
+    pairs = {}
+    for name, blocks in _BLOCKS.items():
+        for first, count, distance in blocks:
+            for row in range(first, first + count):
+                pairs[f"{name}-{row}"] = f"{name}-{row + distance}"
+    return pairs
 
 
 _SOURCES = 315
@@ -105,8 +105,9 @@ def parse(data: bytes) -> list[Prompt]:
     import py3langid  # loads its model, which collection need not wait for
 
     py3langid.set_languages(LANGUAGES)
-    first_of = {second: first for first, second in translations().items()}
-    first_of |= {first: first for first in translations()}
+    cluster_of = {}
+    for first, second in translations().items():
+        cluster_of[first] = cluster_of[second] = first
     text = data.decode("utf-8-sig", errors="replace")
     prompts = []
     for row in csv.DictReader(io.StringIO(text, newline=""), strict=True):
@@ -117,7 +118,7 @@ def parse(data: bytes) -> list[Prompt]:
             kind = "scenario" if name in SCENARIOS else "attack"
             language = py3langid.classify(cell[:_ENOUGH])[0]
             groups = {"category": name, "kind": kind, "language": language}
-            cluster = first_of.get(f"{name}-{number}", "")
+            cluster = cluster_of.get(f"{name}-{number}", "")
             if name == "MinorityLanguage":
                 cluster = f"{name}-{int(number) % _SOURCES}"
             prompts.append(

@@ -73,9 +73,14 @@ DIALOGUE = _pinned(
 )
 
 
+def _questions(parts: Any) -> Iterator[Any]:
+    for part in parts:
+        yield from part["infos"]
+
+
 def multiple_choice(rows: Any) -> Iterator[Prompt]:
     """The prompts of ``mcq.json``, with their options; ids are the release's own."""
-    for row in (row for part in rows for row in part["infos"]):
+    for row in _questions(rows):
         yield Prompt(
             str(row["id"]),
             (Message("user", row["question"]),),
@@ -86,7 +91,7 @@ def multiple_choice(rows: Any) -> Iterator[Prompt]:
 
 def single_turn(rows: Any) -> Iterator[Prompt]:
     """The prompts of the risky questions without history: ``qa-`` and the release's own id."""
-    for row in (row for part in rows for row in part["infos"]):
+    for row in _questions(rows):
         groups = _groups()[row["category"]]
         yield Prompt.single(
             f"qa-{row['id']}", row["question"], **groups, history="single"
@@ -102,6 +107,7 @@ def with_history(rows: Any) -> Iterator[Prompt]:
         yield Prompt(f"dialogue-{number}", messages, groups)
 
 
+_LETTERS = "ABCDEFGH"
 _SEPARATED = r"(?:^|(?<=\s)){}\s*[.．、:：]"
 _BARE = r"^[^\S\n]*{}(?=[^\x00-\x7f])"
 
@@ -113,35 +119,42 @@ def parse_options(question: str) -> Mapping[str, str]:
     or a colon follows. Letters after A may lack that at a line's start (the release has one such).
     """
     marks: list[re.Match[str]] = []
-    for letter in "ABCDEFGH":
-        after = marks[-1].end() if marks else 0
-        forms = (_SEPARATED, _BARE) if marks else (_SEPARATED,)
-        patterns = (re.compile(form.format(letter), re.MULTILINE) for form in forms)
-        matches = (
-            match for pattern in patterns if (match := pattern.search(question, after))
-        )
-        if (mark := next(matches, None)) is None:
+    for letter in _LETTERS:
+        mark = _mark(letter, question, marks)
+        if mark is None:
             break
         marks.append(mark)
-    ends = (*(mark.start() for mark in marks[1:]), len(question))
-    texts = [
-        question[mark.end() : end].strip()
-        for mark, end in zip(marks, ends, strict=False)
-    ]
-    return dict(zip("ABCDEFGH", texts, strict=False))
+    options = {}
+    for place, mark in enumerate(marks):
+        is_last = place + 1 == len(marks)
+        end = len(question) if is_last else marks[place + 1].start()
+        options[_LETTERS[place]] = question[mark.end() : end].strip()
+    return options
+
+
+def _mark(
+    letter: str, question: str, before: Sequence[re.Match[str]]
+) -> re.Match[str] | None:
+    """Where a letter opens an option, after the options before it."""
+    start = before[-1].end() if before else 0
+    forms = (_SEPARATED, _BARE) if before else (_SEPARATED,)
+    for form in forms:
+        pattern = re.compile(form.format(letter), re.MULTILINE)
+        mark = pattern.search(question, start)
+        if mark:
+            return mark
+    return None
 
 
 _PARSERS = {MCQ: multiple_choice, SINGLE: single_turn, DIALOGUE: with_history}
 
 
 def _load(files: Sequence[PinnedFile], mirror: Path | None) -> list[Prompt]:
-    return [
-        prompt
-        for file in files
-        for prompt in _PARSERS[file](
-            json.loads(fetch(file, mirror).read_text(encoding="utf-8"))
-        )
-    ]
+    prompts: list[Prompt] = []
+    for file in files:
+        rows = json.loads(fetch(file, mirror).read_text(encoding="utf-8"))
+        prompts += _PARSERS[file](rows)
+    return prompts
 
 
 def _risky(name: str, description: str, *files: PinnedFile) -> Benchmark:

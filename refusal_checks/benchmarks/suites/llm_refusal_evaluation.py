@@ -50,15 +50,15 @@ def _censored(mirror: Path | None) -> list[Prompt]:
 
 def _load(split: HubSplit, mirror: Path | None) -> list[Prompt]:
     """A prompt's id is its row's index in the split, which the pinned revision fixes."""
+    rows = split.table(mirror, ["prompt"], ["type", "dataset_source"])
     prompts = []
-    for index, row in enumerate(
-        split.table(mirror, ["prompt"], ["type", "dataset_source"])
-    ):
-        groups = {"category": row.get("type"), "source": row.get("dataset_source")}
-        known = {
-            name: str(value) for name, value in groups.items() if value is not None
-        }
-        prompts.append(Prompt.single(f"{split.split}-{index}", row["prompt"], **known))
+    for index, row in enumerate(rows):
+        groups = {}
+        if row.get("type") is not None:
+            groups["category"] = str(row["type"])
+        if row.get("dataset_source") is not None:
+            groups["source"] = str(row["dataset_source"])
+        prompts.append(Prompt.single(f"{split.split}-{index}", row["prompt"], **groups))
     return prompts
 
 

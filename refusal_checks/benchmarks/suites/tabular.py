@@ -12,10 +12,13 @@ from refusal_checks.core.prompts import Kind
 
 def _read(path: Path) -> Iterator[Benchmark]:
     for common in tomllib.loads(path.read_text(encoding="utf-8"))["file"]:
-        place, url, *pin = (
-            common.pop(key) for key in ("path", "url", "revision", "sha256")
+        revision = common.pop("revision")
+        file = PinnedFile(
+            path=common.pop("path"),
+            url=common.pop("url").format(revision=revision),
+            revision=revision,
+            sha256=common.pop("sha256"),
         )
-        file = PinnedFile(place, url.format(revision=pin[0]), *pin)
         for name, own in common.pop("benchmarks").items():
             yield table_benchmark(
                 name, Kind(own.pop("kind")), file=file, **common, **own

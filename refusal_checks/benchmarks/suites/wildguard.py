@@ -12,7 +12,6 @@ item are one cluster. The English part is WildGuardTest.
 """
 
 from collections.abc import Mapping
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -83,19 +82,25 @@ def _load(name: str, kind: Kind, split: HubSplit, mirror: Path | None) -> list[P
         if split is POLYGUARD:
             require_known(str(row["language"]), LANGUAGES, place, "language", DataError)
             groups["language"] = LANGUAGES[row["language"]]
-        item = (
-            "" if row.get("id") is None else str(row["id"])
-        )  # of its rows in all languages
-        prompts.append(
-            Prompt.single(f"{name}-{number}", row["prompt"], cluster=item, **groups)
-        )
+        # An item has one row in each language, which are one cluster.
+        item = "" if row.get("id") is None else str(row["id"])
+        row_id = f"{name}-{number}"
+        prompts.append(Prompt.single(row_id, row["prompt"], cluster=item, **groups))
     return prompts
 
 
 def _benchmark(name: str, kind: Kind, description: str, split: HubSplit) -> Benchmark:
-    load, order = partial(_load, name, kind, split), tuple(LANGUAGES.values())
-    known = Benchmark(name, kind, description, load, split.revision, resources=(split,))
-    return replace(known, group_order=order) if split is POLYGUARD else known
+    load = partial(_load, name, kind, split)
+    order = tuple(LANGUAGES.values()) if split is POLYGUARD else ()
+    return Benchmark(
+        name,
+        kind,
+        description,
+        load,
+        split.revision,
+        resources=(split,),
+        group_order=order,
+    )
 
 
 BENCHMARKS = (
