@@ -139,7 +139,7 @@ def test_a_file_is_read_and_parsed_once(
     read, parsed = Mock(wraps=Path.read_bytes), Mock(wraps=strict_json.parse_json)
     monkeypatch.setattr(Path, "read_bytes", lambda path: read(path))
     monkeypatch.setattr("refusal_checks.core.data_files.parse_json", parsed)
-    monkeypatch.setattr(recorded, "_known", {})
+    monkeypatch.setattr(recorded, "_read", {})
     recorded.read(path)
     assert (read.call_count, parsed.call_count) == (1, 1)
 
