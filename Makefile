@@ -1,6 +1,7 @@
-# make gate   environment + release gate (CANDIDATE=... JUDGE=... THRESHOLDS=... ARGS="-k xstest")
-# make test   environment + the project's own checks and tests
-# make engine environment only
+# make gate      environment + release gate (CANDIDATE=... JUDGE=... THRESHOLDS=... ARGS="-k xstest")
+# make test      environment + the checks and tests that protect most: before each commit
+# make test-all  everything else as well: what CI runs for a pull request
+# make engine    environment only
 
 PYTHON ?= python3
 VENV ?= .venv
@@ -27,31 +28,38 @@ downloads_cpu := 1.1 GB for an engine on the CPU: two to five minutes, and 4.5 G
 downloads_cuda := about 5 GB for an engine on the GPU
 downloads_none := 0.14 GB without an engine, and 0.6 GB of disk
 
-.PHONY: gate test engine lint unit e2e clean
+# Three workers on two cores: tests that wait for processes and servers leave theirs idle.
+pytest := $(bin)/pytest
+tests := tests/unit tests/evaluation tests/plugin demo/tests -n 3 --dist loadfile
+
+.PHONY: gate test test-all rest lint docs engine clean
 
 gate: engine
 	$(bin)/refusal-checks gate $(CANDIDATE) --judge=$(JUDGE) --thresholds=$(THRESHOLDS) $(few) $(ARGS)
 
-test: lint unit e2e
+test: lint
+	$(pytest) $(tests) -m "not slow" $(ARGS)
+	$(pytest) tests/e2e -m quick $(ARGS)
+
+test-all: test rest
+
+# What `make test` leaves out.
+rest: docs
+	$(pytest) $(tests) -m slow $(ARGS)
+	$(pytest) tests/e2e -m "not quick" $(ARGS)
 
 lint: engine
 	$(bin)/ruff check .
 	$(bin)/ruff format --check .
 	$(bin)/mypy
 	$(bin)/lint-imports
+
+docs: engine
 	$(bin)/codespell
 	$(bin)/python -m tools.docs_site --check
 	NO_MKDOCS_2_WARNING=1 $(bin)/mkdocs build --strict --quiet
 
-# Three workers on two cores: tests that wait for processes and servers leave theirs idle.
-unit: engine
-	$(bin)/pytest tests/plugin tests/unit demo/tests -n 3 --dist loadfile $(ARGS)
-
-e2e: engine
-	$(bin)/pytest tests/e2e $(ARGS)
-
 engine: $(VENV)/.$(ENGINE)
-
 
 # torch and vLLM's CPU build come first and exactly as tested; see requirements/engine-cpu.txt.
 $(VENV)/.cpu: pyproject.toml demo/pyproject.toml requirements/engine-cpu.txt
