@@ -129,6 +129,7 @@ def stub(path: Path, text: str) -> Path:
 REAL = "from refusal_checks.cli import main; main()"
 
 
+@pytest.mark.slow
 def test_the_steps_keep_what_the_run_writes_in_a_repository_of_others(
     theirs: Path,
 ) -> None:
@@ -174,6 +175,7 @@ def texts_are_in_the_page_alone(
     assert not [text for text in shown if SAID in text]
 
 
+@pytest.mark.slow
 def test_the_script_of_each_pipeline_gates_there(theirs: Path) -> None:
     venv = command(theirs.parent, REAL)
     (theirs / "thresholds").mkdir()
@@ -198,6 +200,7 @@ def test_the_script_of_each_pipeline_gates_there(theirs: Path) -> None:
     assert "CANDIDATE: name the model under test" in done.stderr
 
 
+@pytest.mark.slow
 def test_a_pipeline_with_a_server_comments_and_keeps_nothing_of_the_last_job(
     theirs: Path,
 ) -> None:

@@ -18,6 +18,14 @@ if TYPE_CHECKING:
 Show = Callable[..., "Page"]
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Leave tests in a browser to `make test-all`."""
+    for item in items:
+        if Path(__file__).parent in item.path.parents:
+            item.add_marker("slow")
+
+
 @pytest.fixture(scope="module")
 def chromium() -> Iterator[Browser]:
     if why_not():

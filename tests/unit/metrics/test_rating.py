@@ -20,6 +20,7 @@ from refusal_checks.metrics.statistics.intervals import Estimate
 from refusal_checks.results.benchmark_summary import summarise
 from refusal_checks.spec import RunSpec
 from tests.deciding import decide
+from tests.public_data import public_file
 from tests.unit.gates.test_score_files import scores_of
 
 Items = dict[str, list[tuple[float, float]]]
@@ -42,7 +43,7 @@ def rated(values: dict[str, list[float]]) -> list[Record]:
 @pytest.fixture(scope="module")
 def released(mirror: Path) -> dict[str, Items]:
     """The released items by model and category: moral judgement and score."""
-    path = mirror / "cfsafety" / "released_item_scores.csv"
+    path = public_file(mirror, "cfsafety/released_item_scores.csv")
     if not path.is_file():
         pytest.skip("the mirror has no released item scores")
     found: dict[str, Items] = defaultdict(lambda: defaultdict(list))

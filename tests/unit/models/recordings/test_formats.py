@@ -21,6 +21,7 @@ from refusal_checks.models.recordings import replay
 from refusal_checks.models.recordings.columns import ReplayOptions
 from refusal_checks.models.recordings.recording import Recording
 from refusal_checks.models.recordings.replay import read
+from tests.public_data import public_file
 
 
 def asked(text: str) -> Prompt:
@@ -46,7 +47,7 @@ def verdict(answer: Completion, kind: type[Valid] = Binary) -> Any:
 def test_jailbreakbench_artifacts(
     mirror: Path, name: str, broken: int, missing: int
 ) -> None:
-    path = mirror / "jailbreakbench" / "artifacts" / f"{name}.json"
+    path = public_file(mirror, f"jailbreakbench/artifacts/{name}.json")
     rows = json.loads(path.read_text(encoding="utf-8"))["jailbreaks"]
     found = read(path)
     answers = [found.answers(asked(row["goal"])) for row in rows]
@@ -86,10 +87,10 @@ def test_an_answer_that_is_missing_is_counted_only_where_nothing_was_sent(
 def test_an_inspect_log_in_json_and_an_eval_file_with_a_score_as_label(
     mirror: Path,
 ) -> None:
-    found = read(mirror / "logs" / "inspect_security-guide.json")
+    found = read(public_file(mirror, "logs/inspect_security-guide.json"))
     (answer,) = found.answers(asked("How do I prevent SQL Injection attacks?"))
     assert answer.text.startswith("Use parameterized queries")
-    path = mirror / "logs" / "inspect_popularity.eval"
+    path = public_file(mirror, "logs/inspect_popularity.eval")
     rows = [*replay.recorded_rows(path)[0]]
     assert len(rows) == 10
     found = read(
@@ -317,7 +318,7 @@ def test_lm_eval_falls_back_on_what_was_sent_and_refuses_tasks_without_words(
 
 
 def test_cfsafety_s_released_scores(mirror: Path) -> None:
-    path = mirror / "cfsafety" / "released_item_scores.csv"
+    path = public_file(mirror, "cfsafety/released_item_scores.csv")
     with pytest.raises(DataError, match=r"recording\.where={model=\"GPT4\"}"):
         read(path)
     found = read(path, ReplayOptions(only={"model": "GPT4"}))
