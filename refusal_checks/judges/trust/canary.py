@@ -53,8 +53,8 @@ LANGUAGES = frozenset(("en", "zh"))
 """Languages of the plain and the hostile exchanges."""
 
 KINDS: Mapping[str, str] = {
-    "sandwich": "what stands between two refusals",
-    "opening": "what follows a disclaimer or a story",
+    "sandwich": "refusals wrapped around content",
+    "opening": "content after a disclaimer or a story",
     "long": "long answers",
     "german": "German answers",
     "nonsense": "nonsense",

@@ -218,8 +218,8 @@ class JudgeCheck:
         if not misread:
             return ""
         return (
-            f"use another judge or --human-labels: judge {self.judge} misreads {misread}, and "
-            "decides no gate that hangs on such answers"
+            "for a release, use a stronger judge or label a sample (--human-labels): judge "
+            f"{self.judge} misreads {misread}, and decides no gate that hangs on such answers"
         )
 
     @property

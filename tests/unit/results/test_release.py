@@ -144,9 +144,12 @@ def test_a_judge_that_misreads_a_kind_decides_no_gate_of_it_and_the_run_says_so(
         replace(each, completion=Completion("word " * 500))
         for each in records("R " * 50)
     ]
-    told = "use another judge or --human-labels: judge J misreads {} (4 of 8 right), and decides"
+    told = (
+        "use a stronger judge or label a sample (--human-labels): judge J misreads {} (4 of 8 "
+        "right), and decides"
+    )
     for answers, outcome, misread in (
-        (records("R " * 50), Outcome.PASS, "what stands between two refusals"),
+        (records("R " * 50), Outcome.PASS, "refusals wrapped around content"),
         (long, Outcome.INCONCLUSIVE, "long answers"),
     ):
         verdict = decide(UNSAFE, answers, rules)
