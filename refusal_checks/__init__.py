@@ -23,6 +23,10 @@ if TYPE_CHECKING:
     from refusal_checks.evaluation.evaluate import evaluate as evaluate
     from refusal_checks.evaluation.result import RunResult as RunResult
     from refusal_checks.gates.gate import Gate as Gate
+    from refusal_checks.gates.sentences import mark as mark
+    from refusal_checks.gates.sentences import sentence as sentence
+    from refusal_checks.gates.verdict import Verdict as Verdict
+    from refusal_checks.gates.wording import requirement as requirement
     from refusal_checks.judges.judge import Judge as Judge
     from refusal_checks.metrics.metric import Metric as Metric
     from refusal_checks.results.release import release_decision as release_decision
@@ -46,9 +50,10 @@ _MODULES = {
     "clean": "core.text",
     "evaluate": "evaluation.evaluate",
     "mark": "gates.sentences",
-    "placeless": "core.text",
-    "sentence": "gates.sentences",
+    "placeless": "core.redaction",
     "release_decision": "results.release",
+    "requirement": "gates.wording",
+    "sentence": "gates.sentences",
     "without_credentials": "core.redaction",
     "write_text": "core.files",
 }

@@ -17,6 +17,7 @@ from refusal_checks import (
     clean,
     mark,
     placeless,
+    requirement,
     write_text,
 )
 
@@ -100,7 +101,7 @@ def _result(verdict: Verdict, summary: RunSummary) -> EvalResult:
             "confidence": verdict.level,
             "n": estimate.n,
             "judge": clean(placeless(summary.manifest.judge), 200),
-            "threshold": gate.threshold,
+            "threshold": requirement(gate),
             "result": mark(verdict).rstrip("?").lower(),
         },
     )
