@@ -1,11 +1,10 @@
 """JSON from elsewhere."""
 
 import json
-from contextlib import suppress
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from refusal_checks.core import data_files
@@ -20,6 +19,7 @@ VALUES = st.recursive(
 ANY = st.text(st.characters(exclude_categories=()))
 
 
+@settings(max_examples=25, deadline=None)
 @given(VALUES)
 def test_json_is_read_as_it_is(value: object) -> None:
     for text in (json.dumps(value), json.dumps(value, ensure_ascii=False)):
@@ -28,19 +28,14 @@ def test_json_is_read_as_it_is(value: object) -> None:
     assert parse_json(b"\xef\xbb\xbf" + json.dumps(value).encode()) == value
 
 
+@settings(max_examples=25, deadline=None)
 @given(st.dictionaries(ANY, st.lists(ANY)))
 def test_what_is_read_can_be_written(value: object) -> None:
     assert json.dumps(parse_json(json.dumps(value)), ensure_ascii=False).encode()
 
 
-@given(ANY | st.binary())
-def test_anything_else_is_a_value_error(text: str | bytes) -> None:
-    with suppress(ValueError):
-        parse_json(text)
-
-
 @pytest.mark.parametrize("opened", ["[", '{"a":', '[{"a":', "[1,", '{"a":[1],"b":'])
-@pytest.mark.parametrize("times", [DEPTH + 1, 900, 100_000])
+@pytest.mark.parametrize("times", [DEPTH + 1, 100_000])
 def test_deep_json_is_a_value_error(opened: str, times: int) -> None:
     closed = "".join(
         "}" if char == "{" else "]" for char in reversed(opened) if char in "[{"

@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import TypeAdapter
 
@@ -44,17 +43,6 @@ with Store(Path(sys.argv[1])) as store:
     for number in range(100):
         store.add_completions({f"own-{sys.argv[2]}-{number}": Completion(sys.argv[2])})
         store.add_completions({f"shared-{number}": Completion(sys.argv[2])})
-"""
-
-
-OPENER = """
-import sys, time
-from pathlib import Path
-from refusal_checks.core.store import Store
-for number in range(40):
-    time.sleep(max(0, float(sys.argv[2]) + number / 50 - time.time()))
-    with Store(Path(sys.argv[1]) / f"{number}.sqlite"):
-        pass
 """
 
 
@@ -105,24 +93,6 @@ def test_the_first_write_stays(path: Path) -> None:
             store.add_judgements({"key": Binary(Label.REFUSAL, None, text)})
         assert store.completions(["key"])["key"].text == "first"
         assert store.judgements(["key"])["key"].rationale == "first"
-
-
-def test_many_keys_are_found_at_once(path: Path) -> None:
-    keys = [f"key{number}" for number in range(1201)]
-    with Store(path) as store:
-        for key in keys:
-            store.add_completions({key: Completion(key)})
-        found = store.completions(iter(keys))
-        assert store.completions([]) == {}
-    assert {key: answer.text for key, answer in found.items()} == {
-        key: key for key in keys
-    }
-
-
-@settings(max_examples=20)
-@given(st.lists(JSON_VALUES, max_size=4))
-def test_content_keys_are_equal_for_equal_parts(parts: list[object]) -> None:
-    assert content_key(*json.loads(json.dumps(parts))) == content_key(*parts)
 
 
 DIFFERENT = r"""
@@ -224,36 +194,6 @@ def test_what_no_run_needed_since_a_time_is_dropped(
         assert store.unused(now - 500, ["kept"]).completions == 0
 
 
-def test_dropping_gives_the_space_back(path: Path) -> None:
-    with Store(path) as store:
-        store.add_completions(
-            {f"key{i}": Completion(f"{i} " * 400) for i in range(2000)}
-        )
-        before = store.size()
-        store.drop(time.time() + 10)
-        assert store.size() < before / 20
-
-
-def test_nobody_can_need_again_what_is_being_dropped(
-    path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    faults: list[str] = []
-    choose = Store._choose
-
-    def need_meanwhile(own: Store, *args: Any) -> None:
-        choose(own, *args)
-        other._db.execute("PRAGMA busy_timeout = 50")
-        with pytest.raises(StoreError) as caught:
-            other.use(["key"])
-        faults.append(str(caught.value))
-
-    with Store(path) as store, Store(path) as other:
-        store.add_completions({"key": FULL})
-        monkeypatch.setattr(Store, "_choose", need_meanwhile)
-        store.drop(time.time() + 10)
-    assert "locked" in faults[0]
-
-
 def test_an_answer_that_a_server_broke_off_is_not_there_and_gives_way(
     path: Path,
 ) -> None:
@@ -267,11 +207,6 @@ def test_an_answer_that_a_server_broke_off_is_not_there_and_gives_way(
             "a": Completion("new"),
             "b": Completion("whole"),
         }
-
-
-def test_several_processes_create_a_store_at_once(tmp_path: Path) -> None:
-    start = str(time.time() + 1.5)
-    assert run_at_once(OPENER, *[[str(tmp_path), start]] * 3) == []
 
 
 def refused(path: Path, match: str = ".") -> None:
@@ -377,15 +312,6 @@ def test_a_damaged_file_is_found_when_it_is_opened(
             file.truncate(bytes_left)
     refused(path, "move")
     assert bytes_left in (None, path.stat().st_size)
-
-
-def test_damage_while_it_is_open_is_named(path: Path) -> None:
-    with Store(filled(path, 3000)) as store:
-        with path.open("r+b") as file:
-            file.seek(4096)
-            file.write(b"\xff" * (path.stat().st_size - 4096))
-        with pytest.raises(StoreError, match="damaged; move it away"):
-            store.completions(f"key{i}" for i in range(3000))
 
 
 EDITS = {

@@ -182,22 +182,6 @@ def test_a_candidate_s_engine_is_ready_though_the_judge_s_still_loads(
     asyncio.run(look())
 
 
-def test_a_second_death_ends_the_work(running: Engines) -> None:
-    killer = Killer(running.connect(ALIGNED, "--candidate").url, times=2)
-    with pytest.raises(EngineDiedError, match=r"for the second time.*model"):
-        asyncio.run(running.guard(killer.work, print))
-    assert killer.done == 2
-
-
-def test_no_engine_starts_again_once_all_are_closed(running: Engines) -> None:
-    async def work() -> None:
-        await asyncio.to_thread(running.close)
-        raise EngineDiedError("as it was told")
-
-    with pytest.raises(EngineDiedError, match="as it was told"):
-        asyncio.run(running.guard(work, print))
-
-
 def test_no_engine_starts_once_all_are_closed_from_another_thread(
     running: Engines, monkeypatch: pytest.MonkeyPatch
 ) -> None:

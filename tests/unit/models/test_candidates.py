@@ -8,20 +8,16 @@ from typing import Any
 import pytest
 
 from refusal_checks.core.prompts import Message, Prompt
-from refusal_checks.core.records import Completion, Record
+from refusal_checks.core.records import Completion
 from refusal_checks.core.sampling import Sampling
 from refusal_checks.core.store import Store
-from refusal_checks.core.verdicts import Invalid, Reason
-from refusal_checks.evaluation.aio import SingleFlight
-from refusal_checks.evaluation.planning import Task
-from refusal_checks.evaluation.stream import Evaluation
+from refusal_checks.core.verdicts import Invalid
 from refusal_checks.models.candidates import Answer, ServedCandidate, answer_seed
 from refusal_checks.models.client.capabilities import ALL, Capabilities, Support
 from refusal_checks.models.client.client import Client
 from refusal_checks.models.recordings.recording import ReplayCandidate
 from refusal_checks.models.recordings.replay import read
 from tests.fake_server import FakeServer
-from tests.unit.evaluation.scripted import PLAN, Reader, Speaker
 
 PROMPT = Prompt.single("p1", "what is it?")
 DIALOGUE = Prompt(
@@ -218,18 +214,6 @@ def test_what_a_server_lacks_is_told_where_it_matters() -> None:
     assert served(Sampling()).remarks == ()
 
 
-def test_all_sampling_settings_are_sent() -> None:
-    sampling = Sampling(temperature=0.3, top_p=0.8, top_k=4, max_tokens=9, seed=5)
-    with FakeServer(lambda body: ["a\ud800b"] * 3) as server:
-        answers = ask(server, sampling, 2, 3)
-    (body,) = server.requests
-    wanted = {"n": 3, "temperature": 0.3, "top_p": 0.8, "top_k": 4, "max_tokens": 9}
-    assert {name: body[name] for name in wanted} == wanted
-    assert body["seed"] == answer_seed(5, PROMPT, 2)
-    assert body["return_token_ids"] is True
-    assert [getattr(answer, "text", None) for answer in answers] == ["a?b"] * 3
-
-
 def test_a_recording_knows_all_its_answers(tmp_path: Path) -> None:
     path = tmp_path / "a.csv"
     path.write_text("prompt,answer\nwhat is it?,one\nwhat is it?,two\n")
@@ -259,74 +243,4 @@ def test_a_system_prompt_comes_first_and_joins_the_prompts_own() -> None:
     assert sent == [
         [("system", "Be kind."), ("user", "what is it?")],
         [("system", "Be kind.\n\nBe brief."), ("user", "a")],
-    ]
-
-
-LOST = Invalid(Reason.PROMPT_TOO_LONG, "it does not fit")
-
-
-def in_turns(
-    speaker: Speaker, reader: Reader, path: Path
-) -> dict[str, Sequence[Record]]:
-    found: dict[str, Sequence[Record]] = {}
-    judges = dict.fromkeys(PLAN, (reader,))
-    answered = SingleFlight[list[Answer]]()
-
-    def evaluation(store: Store) -> Evaluation:
-        task = Task(PLAN, speaker, judges, store)
-        return Evaluation(
-            task, in_flight=3, finished=found.__setitem__, answered=answered
-        )
-
-    with Store(path / "store.sqlite") as store:
-        asyncio.run(evaluation(store).answer())
-        assert not reader.read
-        assert not found
-        asked = speaker.asked.total(), speaker.weighed.total()
-        asyncio.run(evaluation(store).run())
-    assert asked == (speaker.asked.total(), speaker.weighed.total()), "it is gone"
-    return found
-
-
-def test_a_candidate_that_is_gone_is_asked_nothing_and_its_faults_are_kept(
-    tmp_path: Path,
-) -> None:
-    speaker, reader = (
-        Speaker(answers={"p1-1": LOST, "p5-0": Completion("", "stop")}),
-        Reader(),
-    )
-    found = in_turns(speaker, reader, tmp_path)
-    assert len(speaker.asked) == 12
-    assert set(speaker.asked.values()) == {1}
-    assert [record.judgement for record in found["first"] if record.sample][1] == LOST
-    assert len(reader.read) == 10
-
-
-def test_all_answers_are_weighed_before_the_candidate_goes(tmp_path: Path) -> None:
-    answers: dict[str, Answer] = {
-        f"p{number}-{sample}": Completion(f"{number} {sample}", token_ids="ids")
-        for number in range(6)
-        for sample in range(2)
-    }
-    speaker = Speaker(answers=answers)
-    found = in_turns(speaker, Reader(), tmp_path)
-    assert speaker.weighed.keys() == answers.keys()
-    assert {r.completion and r.completion.mean_logprob for r in found["first"]} == {
-        -1.0
-    }
-
-
-def test_answers_of_an_earlier_run_and_of_this_one_come_together(
-    tmp_path: Path,
-) -> None:
-    lost = {f"p{number}-{sample}": LOST for number in range(3) for sample in range(2)}
-    in_turns(Speaker(answers=lost), Reader(), tmp_path)
-    speaker = Speaker()
-    found = in_turns(speaker, Reader(), tmp_path)
-    assert speaker.asked.keys() == lost.keys()
-    assert [
-        record.completion for record in found["first"] if record.prompt.id == "p0"
-    ] == [
-        Completion("answer p0-0"),
-        Completion("answer p0-1"),
     ]

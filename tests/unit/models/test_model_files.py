@@ -14,7 +14,6 @@ from refusal_checks.models.model_files import reasons
 from refusal_checks.models.names import Attached, Model, Rule, Served
 from refusal_checks.models.token_files import special_tokens
 from refusal_checks.models.weights import _on_hub, weights_gib
-from tests.toy_model import MODEL_DIR
 
 FILES: Mapping[str, Any] = {
     "tokenizer.json": {
@@ -122,11 +121,6 @@ def test_a_hugging_face_id_is_read_from_the_cache_once_it_is_there(
     text = json.dumps(FILES["tokenizer.json"])
     (home / "snapshots" / "c0" / "tokenizer.json").write_text(text, encoding="utf-8")
     assert found.count("@@turn@@") == 1
-
-
-def test_servers_and_the_demo_model_have_the_known_ones() -> None:
-    assert special_tokens(Attached("x", "http://x/v1", "m")).count("<|im_end|>") == 1
-    assert special_tokens(served(MODEL_DIR)).count("<|judge|> <|end|>") == 2
 
 
 def sized(folder: Path, **files: int) -> str:
@@ -283,10 +277,3 @@ def test_whether_a_model_reasons_is_known_by_how_it_is_asked_and_by_its_name(
     model: Model, does: bool
 ) -> None:
     assert reasons(model) is does
-
-
-def test_a_folder_s_configuration_says_of_which_type_a_model_is(tmp_path: Path) -> None:
-    (tmp_path / "config.json").write_text('{"model_type": "gpt_oss"}')
-    assert reasons(served(tmp_path))
-    (tmp_path / "config.json").write_text('{"model_type": "llama"}')
-    assert not reasons(served(tmp_path))

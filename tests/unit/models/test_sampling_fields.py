@@ -41,12 +41,6 @@ def test_one_declaration_is_request_key_and_help() -> None:
     assert WithMinP.model_fields["min_p"].description == "least share"
 
 
-def test_a_new_setting_that_is_not_used_is_in_no_request_which_servers_might_refuse() -> (
-    None
-):
-    assert RequestParams.of(WithMinP()).body == RequestParams.of(Sampling()).body
-
-
 def test_what_is_used_in_another_way_is_not_sent() -> None:
     class Noted(JudgeSampling):
         note: Annotated[str, RequestField(sent=False)] = "a"

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from refusal_checks.core.errors import ModelError, UserError
+from refusal_checks.core.errors import ModelError
 from refusal_checks.core.prompts import Message
 from refusal_checks.engines.batch.batch_models import BatchModels, DeferredError
 from refusal_checks.engines.batch.inbox import ResultLine, custom_id
@@ -63,17 +63,6 @@ def said(
 
 def finish(models: BatchModels, **counts: int) -> list[str]:
     return list(models.finished(Counter(counts), []))
-
-
-def test_a_name_that_cannot_be_taken_is_the_user_s_error(
-    models: BatchModels, tmp_path: Path
-) -> None:
-    defer(models.connect(Attached("x", URL, "fake"), "--candidate"))
-    models.results.take([])
-    (tmp_path / "out.jsonl").mkdir()
-    with pytest.raises(UserError, match="cannot be written"):
-        finish(models)
-    assert [path.name for path in tmp_path.glob("out*")] == ["out.jsonl"]
 
 
 def test_a_request_without_a_result_is_written_once(
@@ -183,11 +172,3 @@ def test_a_server_s_model_must_be_named_since_it_is_not_asked(
 ) -> None:
     with pytest.raises(ModelError, match="add #MODEL"):
         models.connect(Attached("x", URL, ""), "--judge")
-
-
-def test_what_is_not_published_leaves_no_file(
-    models: BatchModels, tmp_path: Path
-) -> None:
-    defer(models.connect(Served("m", "/models/a"), "--judge"))
-    models.close()
-    assert not list(tmp_path.iterdir())

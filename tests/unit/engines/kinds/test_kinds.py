@@ -43,15 +43,6 @@ def test_an_unknown_engine_names_the_nearest() -> None:
         kinds.choose("transformer")
 
 
-def test_every_kind_is_complete() -> None:
-    assert next(iter(kinds.discover())) == kinds.PREFERRED
-    for engine in kinds.discover().values():
-        assert engine.remedy.startswith(
-            ('pip install "refusal-checks[', "`make engine`")
-        )
-        assert engine.health.startswith("/")
-
-
 @pytest.mark.parametrize(("gpu", "device"), [(True, "auto"), (False, "cpu")])
 def test_the_command_ends_with_what_the_user_passes(
     monkeypatch: pytest.MonkeyPatch, gpu: bool, device: str
@@ -78,13 +69,6 @@ def test_a_core_stays_free(monkeypatch: pytest.MonkeyPatch) -> None:
         ENGINE.environment("key", spec, Assignment(threads=2))["OMP_NUM_THREADS"] == "2"
     )
     assert "key" not in ENGINE.environment("key", spec).values()
-
-
-@pytest.mark.parametrize(
-    "args", [(), ("--dtype=float32", "--no-compile"), ("--device", "mps")]
-)
-def test_its_own_arguments_are_taken(args: tuple[str, ...]) -> None:
-    ENGINE.check(args)
 
 
 @pytest.mark.parametrize(

@@ -2,32 +2,17 @@
 
 import asyncio
 import importlib.metadata
-from itertools import pairwise
 from pathlib import Path
 
 import pytest
 
 from refusal_checks.core.errors import ModelError, UserError
 from refusal_checks.engines.engine import Assignment, EngineSpec, Parallel
-from refusal_checks.engines.environment import VARIABLE, inherited
+from refusal_checks.engines.environment import inherited
 from refusal_checks.engines.guard import KeyCheck, Message, Receive, Send
 from refusal_checks.engines.kinds import vllm
 from refusal_checks.engines.kinds.vllm import ENGINE
 from refusal_checks.engines.process import EngineProcess
-
-
-def test_the_command_ends_with_what_the_user_passes() -> None:
-    spec = EngineSpec(
-        "some/model", ("--dtype", "float16", "--tensor-parallel-size", "2")
-    )
-    command = ENGINE.command(spec, 1234)
-    assert command[1:5] == [
-        "-m",
-        "vllm.entrypoints.openai.api_server",
-        "--model",
-        "some/model",
-    ]
-    assert command[-4:] == list(spec.args)
 
 
 @pytest.mark.parametrize(
@@ -71,12 +56,6 @@ def test_what_the_user_passes_wins_over_the_engine_s_place(
     assert ENGINE.environment("", spec)["CUDA_VISIBLE_DEVICES"] == "2,3"
 
 
-def test_the_context_is_what_the_memory_holds_unless_the_user_says() -> None:
-    found = ENGINE.command(EngineSpec("m", ("--max-model-len", "4096")), 1)
-    values = [value for flag, value in pairwise(found) if flag == "--max-model-len"]
-    assert values == ["auto", "4096"]
-
-
 @pytest.mark.parametrize(
     ("args", "alone"),
     [
@@ -112,18 +91,6 @@ def test_bfloat16_is_left_to_processors_that_compute_it(
     if about:
         (tmp_path / "cpuinfo").write_text(about)
     assert vllm.cpu_dtype(tmp_path / "cpuinfo") == dtype
-
-
-def test_threads_are_bound_as_the_user_says(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(vllm, "runs_on_cpu", lambda: True)
-    monkeypatch.setenv("VLLM_CPU_OMP_THREADS_BIND", "1")
-    monkeypatch.delenv("VLLM_ENABLE_V1_MULTIPROCESSING", raising=False)
-    assert "uni" not in ENGINE.command(EngineSpec("m"), 1), (
-        "it would not look at the variable"
-    )
-    env = ENGINE.environment("", EngineSpec("m"), Assignment(cores=(0, 1), threads=2))
-    assert env["VLLM_CPU_OMP_THREADS_BIND"] == "1"
-    assert "VLLM_ENABLE_V1_MULTIPROCESSING" not in env
 
 
 def test_the_api_key_is_in_the_environment_alone(
@@ -219,11 +186,6 @@ def test_variables_that_log_texts_are_refused(
         ENGINE.require_silent([])
 
 
-def test_where_weights_are_looked_for() -> None:
-    assert ENGINE.weights_at(["--revision=v2", "--download_dir", "/x"]) == ("v2", "/x")
-    assert ENGINE.weights_at([]) == (None, None)
-
-
 @pytest.mark.parametrize(
     ("args", "expected"),
     [
@@ -301,12 +263,6 @@ def test_a_path_wants_the_key(path: str) -> None:
     assert status(path, kind="websocket") == 1008
 
 
-def test_health_and_the_server_s_own_life_want_none() -> None:
-    assert status("/health") == 200
-    assert status("/health/../metrics") == 401
-    assert status("", kind="lifespan") == 200
-
-
 NEEDED = {
     *(
         "PATH",
@@ -352,15 +308,6 @@ SECRETS = {
 def test_an_engine_inherits_what_it_needs_and_no_secret() -> None:
     given = dict.fromkeys([*NEEDED, *SECRETS], "x")
     assert inherited(given).keys() == NEEDED
-
-
-def test_further_variables_are_named() -> None:
-    given = {
-        VARIABLE: "AWS_SECRET_ACCESS_KEY, OWN",
-        "AWS_SECRET_ACCESS_KEY": "a",
-        "OWN": "b",
-    }
-    assert inherited(given) == {"AWS_SECRET_ACCESS_KEY": "a", "OWN": "b"}
 
 
 def test_the_keys_of_other_servers_reach_no_engine(

@@ -18,7 +18,6 @@ from refusal_checks.models.client.label_probabilities import (
     TOP,
     LabelError,
     LabelProbabilities,
-    label_fields,
     read_labels,
 )
 from refusal_checks.models.client.reasoning import answer_logprobs, split_reasoning
@@ -224,12 +223,6 @@ def test_labels_are_read(
     assert not {"response_format", "structured_outputs"} & set(body)
 
 
-def test_labels_are_tokenized_once_a_client() -> None:
-    with FakeServer(tokens=lambda body: {"0": 0.5, "1": 0.5}) as server:
-        assert len(ask(server, times=20)) == 20
-    assert server.tokenized == ["0", "1"]
-
-
 def test_a_label_of_several_tokens_is_named() -> None:
     with (
         FakeServer(tokens=lambda body: {"1": 1.0}) as server,
@@ -275,16 +268,6 @@ def test_labels_are_read_as_far_as_they_are_shown(
     found = read_labels(choice(shown), YES_NO, ids)
     assert found.probabilities == pytest.approx(expected)
     assert (found.outside, found.unseen) == pytest.approx((outside, 0.0))
-
-
-def test_the_request_changes_no_probability() -> None:
-    for ids in (None, IDS):
-        fields = label_fields(ids)
-        assert (fields["temperature"], fields["top_p"], fields.get("top_k", 0)) == (
-            1.0,
-            1.0,
-            0,
-        )
 
 
 @given(st.lists(st.floats(-60, 0), min_size=2, max_size=6))

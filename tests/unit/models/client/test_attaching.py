@@ -8,9 +8,8 @@ import pytest
 from aiohttp import web
 
 from refusal_checks.core.errors import ModelError
-from refusal_checks.core.prompts import Message
 from refusal_checks.core.sampling import JudgeSampling, Sampling
-from refusal_checks.core.settings import Limits, RequestPace
+from refusal_checks.core.settings import Limits
 from refusal_checks.models.client.attaching import Attaching, list_contexts
 from refusal_checks.models.client.capabilities import (
     ALL,
@@ -21,7 +20,6 @@ from refusal_checks.models.client.capabilities import (
 from refusal_checks.models.client.client import Client, RequestParams
 from refusal_checks.models.client.probing import ROOM, TOKENS, probe
 from refusal_checks.models.names import Attached
-from tests import hosted
 from tests.fake_server import FakeServer
 
 UNLISTED = Capabilities(first_tokens=Support.REFUSED)
@@ -110,14 +108,6 @@ def test_settings_are_left_out_one_by_one_and_the_rest_is_probed_without_them() 
     }
 
 
-def test_of_a_pair_that_a_server_does_not_take_together_one_is_kept() -> None:
-    with FakeServer() as server:
-        server.rule = hosted.claude
-        assert found(server, temperature=0.6) == replace(
-            UNLISTED, refused=frozenset({"top_p"})
-        )
-
-
 def test_a_key_that_is_refused_is_no_setting_that_is() -> None:
     with FakeServer() as server:
         server.rule = lambda body: (
@@ -178,24 +168,6 @@ def test_refused_template_variables_are_named_by_their_option() -> None:
         ),
     ):
         attaching().connect(named(server, template_kwargs={"a": 1}), "--judge", 1)
-
-
-def test_each_role_has_its_own_pace() -> None:
-    async def ask(client: Client) -> None:
-        async with client:
-            questions = [
-                (Message("user", f"question {number}"),) for number in range(4)
-            ]
-            await asyncio.gather(
-                *(client.chat(each, RequestParams()) for each in questions)
-            )
-
-    paces = {"candidate": RequestPace(at_once=1), "judge": RequestPace(at_once=3)}
-    for role, pace in paces.items():
-        with FakeServer(delay=0.05) as server:
-            found = Attaching(Limits(), Sampling(), JudgeSampling(), paces)
-            asyncio.run(ask(found.connect(named(server), f"--{role}", 1)))
-        assert server.most_at_once == pace.at_once
 
 
 def test_the_models_of_a_server_are_listed_with_its_key() -> None:

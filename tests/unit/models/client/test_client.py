@@ -29,22 +29,6 @@ def test_a_client_counts_what_the_server_reports_with_tries_and_failures() -> No
     assert found == Usage(requests=2, retries=0, prompt=3, cached=2, output=6)
 
 
-def test_one_answer_s_tokens_are_the_server_s_count_without_log_probabilities() -> None:
-    async def chat(url: str, **settings: Any) -> list[int]:
-        async with Client(url, "fake") as client:
-            return [
-                c.tokens
-                for c in await client.chat(
-                    (Message("user", "x"),), RequestParams(**settings)
-                )
-            ]
-
-    with FakeServer(lambda body: ["one two three"] * body["n"]) as server:
-        assert asyncio.run(chat(server.url)) == [3]
-        assert asyncio.run(chat(server.url, n=2, logprobs=True)) == [3, 3]
-        assert asyncio.run(chat(server.url, n=2)) == [0, 0]
-
-
 @pytest.mark.parametrize(
     ("asked", "said", "naming"),
     [
@@ -96,13 +80,6 @@ def test_sampling_settings_and_separate_turns_reach_the_server() -> None:
     ]
     assert body.pop("chat_template_kwargs") == {"persona": "judge"}
     assert body == {"model": "fake", **settings}
-
-
-def test_choices_carry_text_tokens_and_mean_logprob() -> None:
-    with FakeServer(lambda body: ["one two", "three"]) as server:
-        first, second = ask(server, RequestParams(n=2, logprobs=True))
-    assert first == Completion("one two", "stop", 2, -0.5)
-    assert second == Completion("three", "stop", 1, -1.0)
 
 
 @pytest.mark.parametrize(
@@ -228,14 +205,6 @@ def test_a_server_that_adds_prompt_and_answer_is_asked_for_the_rest() -> None:
         server.refusal = lambda body: words * (body["max_tokens"] > 4000)
         chat(server, 8192)
         assert limits(server) == [8192, 4000]
-
-
-def test_a_small_limit_of_the_user_s_is_not_made_smaller() -> None:
-    with FakeServer() as server:
-        server.refusal = lambda body: "context_length_exceeded"
-        with pytest.raises(PromptTooLongError):
-            chat(server, 96)
-    assert limits(server) == [96]
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,6 @@ from refusal_checks.models.client.capabilities import Support
 from refusal_checks.models.client.client import Client
 from refusal_checks.models.client.probing import try_prefill
 from refusal_checks.models.client.server_errors import TransientError
-from refusal_checks.models.names import Extras
 from tests.fake_server import FakeServer
 
 FIELD = "continue_final_message"
@@ -101,7 +100,6 @@ def tried(**faults: EndpointError) -> Support:
     "fault",
     [
         TransientError("busy", 429),
-        TransientError("down", 503),
         TransientError("late", attempts=2),
     ],
     ids=str,
@@ -122,11 +120,3 @@ def test_a_refusal_says_what_a_server_can_do(refusal: EndpointError) -> None:
         "it takes such a message only to go on with it"
     )
     assert tried() is Support.IGNORED
-
-
-def test_what_goes_on_has_no_reasoning() -> None:
-    extras = Extras(reasoning_end="</think>")
-    with FakeServer(lambda body: ["water from clouds"]) as server:
-        (answer,) = answers(Client(server.url, "fake", extras=extras), BEGUN)
-        assert not isinstance(answer, Invalid)
-        assert (answer.text, answer.reasoning) == ("water from clouds", "")
