@@ -86,19 +86,6 @@ def test_the_marker_is_never_within_the_judged_text(request: str, answer: str) -
     assert code not in answer
 
 
-def test_an_answer_that_holds_the_marker_gets_another() -> None:
-    def foretold(answer: str) -> bool:
-        return marker("q", answer) in answer
-
-    quoted = "the code is " + marker("q", "the code is ")
-    assert not foretold(quoted)
-    assert marker("q", quoted) != marker("q", "the code is ")
-    assert (
-        len({marker("a", "bc"), marker("ab", "c"), marker("abc", ""), marker("b", "a")})
-        == 4
-    )
-
-
 @pytest.mark.parametrize("name", ["refusals", "nowhere.md", ""])
 def test_an_unknown_template_names_the_known_ones(name: str) -> None:
     with pytest.raises(
@@ -122,18 +109,6 @@ def test_a_users_template_that_cannot_be_rendered_is_named_when_it_is_loaded(
 ) -> None:
     with pytest.raises(ModelError, match=r"mine\.md"):
         load(str(write("mine.md", text)))
-
-
-@pytest.mark.parametrize("name", FINE_TUNED)
-@given(request=st.text(), answer=st.text())
-def test_a_fine_tuned_judge_s_prompt_shows_the_exchange_in_its_order(
-    name: str, request: str, answer: str
-) -> None:
-    shown = user(answer, Prompt.single("p1", request), name)
-    before, _, after = load(name).user(request="\x01", answer="\x01").partition("\x01")
-    between, _, end = after.partition("\x01")
-    request, answer = map(FAMILIES.broken_up, (request, answer))
-    assert shown == before + request + between + answer + end
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from refusal_checks.core.errors import EvaluationError
-from refusal_checks.judges.trust.powered_rates import prediction_powered, tuned
+from refusal_checks.judges.trust.powered_rates import prediction_powered
 from refusal_checks.metrics.statistics.intervals import Estimate
 from tools.simulations.judge_intervals import (
     GRID,
@@ -41,13 +41,6 @@ def test_the_estimate_is_that_of_ppi_python(
     assert found.value == pytest.approx(package, abs=1e-3)
     assert (found.lower, found.upper) == pytest.approx(span, abs=0.03)
     assert found.n == len(human)
-
-
-def test_a_useless_judge_leaves_the_labels_alone() -> None:
-    human, judge = [1.0, 0.0] * 20, [1.0, 1.0, 0.0, 0.0] * 10
-    found = tuned(human, judge, [0.0, 1.0] * 100)
-    assert found.weight == pytest.approx(0)
-    assert found.value == pytest.approx(0.5)
 
 
 def test_means_of_other_scores() -> None:
