@@ -59,11 +59,8 @@ def test_each_kind_of_file_is_read(tmp_path: Path, name: str) -> None:
         ("{#- <not-this> -#}{{ bos_token }}### Own:", "### Own:"),
         # Whatever is left open.
         ("it's {{ '<own-x>' }}", "<own-x>"),
-        ("'it\\", None),
         ("{# nothing ends this <own-x>", "<own-x>"),
-        ("{{ '{#' }}<own-x>", "<own-x>"),
         ("{%- if a %}<own-x>{% endif", "<own-x>"),
-        ("\"<own-x>\n'", "<own-x>"),
     ],
 )
 def test_a_template_s_own_markers_count(
@@ -96,7 +93,7 @@ def test_another_tokenizer_a_template_and_adapters_are_read_too(tmp_path: Path) 
 
 @pytest.mark.parametrize(
     "content",
-    ["", "[]", "[" * 100_000, "null", '{"added_tokens": 7}', "\x00", '{"a_token": []}'],
+    ["[]", "[" * 100_000, '{"added_tokens": 7}', "\x00"],
 )
 def test_files_that_cannot_be_read_declare_nothing(
     tmp_path: Path, content: str
@@ -212,15 +209,6 @@ def test_weights_in_the_hub_s_cache(tmp_path: Path) -> None:
     assert weights_gib("org/name", COMMIT, cache) == 0.5
     assert weights_gib("org/other", cache=cache) is None
     assert weights_gib("not an id", cache=cache) is None
-    # vLLM fetches what it needs alone, and the hub's library notes all that there is.
-    trees = tmp_path / "models--org--name" / "trees"
-    trees.mkdir()
-    entry = {"size": 1, "blob_id": "0" * 40}
-    files = {"README.md": entry, "model.safetensors": entry}
-    (trees / f"{COMMIT}.json").write_text(
-        json.dumps({"format_version": 1, "files": files})
-    )
-    assert weights_gib("org/name", cache=cache) == 0.5
 
 
 def test_weights_that_are_not_here_yet_are_as_large_as_the_hub_says(

@@ -308,14 +308,3 @@ SECRETS = {
 def test_an_engine_inherits_what_it_needs_and_no_secret() -> None:
     given = dict.fromkeys([*NEEDED, *SECRETS], "x")
     assert inherited(given).keys() == NEEDED
-
-
-def test_the_keys_of_other_servers_reach_no_engine(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    for name in SECRETS:
-        monkeypatch.setenv(name, "sk-secret")
-    monkeypatch.setenv("VLLM_API_KEY", "sk-secret")
-    found = ENGINE.environment("own", EngineSpec("m"))
-    assert "sk-secret" not in found.values()
-    assert found["VLLM_API_KEY"] == "own"

@@ -3,7 +3,6 @@
 import asyncio
 import math
 from collections.abc import Sequence
-from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -88,12 +87,6 @@ def test_the_answer_is_what_follows_the_reasoning(
     assert split_reasoning(message, end) == (text, reasoning)
 
 
-@pytest.mark.parametrize("content", [7, {"text": "Yes."}, ["Yes."], [{"type": "text"}]])
-def test_what_is_no_text_is_no_answer(content: Any) -> None:
-    with pytest.raises((LookupError, TypeError, AttributeError)):
-        split_reasoning({"content": content})
-
-
 def tokens(*pieces: str | bytes) -> list[dict[str, Any]]:
     """Tokens with these texts and the log-probabilities -1, -2, ..."""
     return [
@@ -128,27 +121,6 @@ def test_only_the_answers_own_tokens_count(
     pieces: tuple[str | bytes, ...], text: str, reasoning: State, expected: list[float]
 ) -> None:
     assert answer_logprobs(tokens(*pieces), text, reasoning) == expected
-
-
-@given(
-    thought=st.text(min_size=1).filter(lambda text: MARKER not in text),
-    answer=st.text(min_size=1).filter(str.strip),
-    cuts=st.lists(st.integers(0, 200), max_size=8),
-)
-def test_any_tokenisation_of_a_marked_answer_is_read_alike(
-    thought: str, answer: str, cuts: list[int]
-) -> None:
-    text = f"{thought}{MARKER}{answer}"
-    said = split_reasoning({"content": text}, MARKER)
-    assert said == (text.split(MARKER, 1)[1].lstrip(), "closed")
-    raw = text.encode(errors="replace")
-    places = sorted({0, len(raw), *(cut % (len(raw) + 1) for cut in cuts)})
-    pieces = [raw[a:b] for a, b in pairwise(places)]
-    values = answer_logprobs(tokens(*pieces), *said)
-    assert values == [
-        -float(n) for n in range(len(pieces) - len(values) + 1, len(pieces) + 1)
-    ]
-    assert values
 
 
 QUESTION = (Message("user", "moral?"),)

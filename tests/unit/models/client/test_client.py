@@ -82,20 +82,6 @@ def test_sampling_settings_and_separate_turns_reach_the_server() -> None:
     assert body == {"model": "fake", **settings}
 
 
-@pytest.mark.parametrize(
-    ("said", "read"),
-    [
-        ("stop", "stop"),
-        ("eos_token", "stop"),
-        ("stop_sequence", "stop"),
-        ("length", "length"),
-    ],
-)
-def test_the_reason_for_an_end_has_one_name(said: str, read: str) -> None:
-    with FakeServer(finish_reason=said) as server:
-        assert [choice.finish_reason for choice in ask(server)] == [read]
-
-
 @pytest.mark.parametrize("said", sorted(ABORTED))
 def test_an_answer_that_the_server_broke_off_is_asked_for_again(said: str) -> None:
     cut = f'{{"choices": [{{"message": {{"content": "cu"}}, "finish_reason": "{said}"}}]}}'
