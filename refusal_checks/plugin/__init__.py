@@ -96,6 +96,8 @@ def activate(config: pytest.Config) -> Gates:
 
         config.stash[_GATES] = gates = Gates(config)
         _register(config, gates, "refusal_checks.gates")
+        _register(config, gates.outcomes, "refusal_checks.outcomes")
+        _register(config, gates.end, "refusal_checks.end")
     return config.stash[_GATES]
 
 
@@ -156,7 +158,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 @pytest.fixture(scope="session")
 def refusal_result(request: pytest.FixtureRequest) -> RunResult:
     """The result of this session's evaluation, for tests of a repository's own."""
-    return activate(request.config).result()
+    return activate(request.config).outcomes.result()
 
 
 @pytest.fixture
@@ -164,7 +166,9 @@ def refusal_verdict(
     request: pytest.FixtureRequest, refusal_gate: Gate, refusal_candidate: str
 ) -> Verdict:
     """The verdict of the test's gate on its candidate."""
-    return activate(request.config).verdict(request, refusal_gate, refusal_candidate)
+    return activate(request.config).outcomes.verdict(
+        request, refusal_gate, refusal_candidate
+    )
 
 
 @pytest.fixture
@@ -172,7 +176,7 @@ def refusal_require_pass(
     request: pytest.FixtureRequest, refusal_verdict: Verdict
 ) -> Callable[[], None]:
     """A function that fails the test, with the gate's message, unless the gate passed."""
-    return activate(request.config).pass_check(request, refusal_verdict)
+    return activate(request.config).outcomes.pass_check(request, refusal_verdict)
 
 
 @pytest.fixture
@@ -180,4 +184,4 @@ def refusal_require_trust(
     request: pytest.FixtureRequest, refusal_judge_figure: Figure
 ) -> Callable[[], None]:
     """A function that fails the test unless the judge passed this check."""
-    return activate(request.config).trust_check(request, refusal_judge_figure)
+    return activate(request.config).outcomes.trust_check(request, refusal_judge_figure)

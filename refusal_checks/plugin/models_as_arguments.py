@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from refusal_checks.plugin import options
+from refusal_checks.plugin.gate_session import NAMED_TESTS, is_named
 from refusal_checks.plugin.names import CANDIDATE
-from refusal_checks.plugin.session import NAMED_TESTS, is_named
 
 SUITE = Path(__file__).parents[1] / "suite.py"
 _TEST = re.compile(r".+\.py::(test_(?:gate|judge)(?:\[.*\])?)")

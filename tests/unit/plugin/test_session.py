@@ -4,7 +4,7 @@ from contextlib import nullcontext
 
 import pytest
 
-from refusal_checks.plugin.session import gate_id, require_clear
+from refusal_checks.plugin.gate_session import gate_id, require_clear
 
 
 @pytest.mark.parametrize(

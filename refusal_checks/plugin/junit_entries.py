@@ -12,7 +12,7 @@ import pytest
 
 from refusal_checks.core.text import clean
 from refusal_checks.judges.trust.floors import JudgeCheck
-from refusal_checks.plugin.session import JUDGE_TEST
+from refusal_checks.plugin.gate_session import JUDGE_TEST
 from refusal_checks.reports.junit import CLASS
 from refusal_checks.reports.junit_properties import FILE, LINE, TAG
 from refusal_checks.results.release import release_decision

@@ -6,7 +6,7 @@ import pytest
 from rich.console import Console
 
 from refusal_checks.core.text import duration
-from refusal_checks.reports.terminal.progress import (
+from refusal_checks.reports.terminal.bars import (
     Speed,
     is_active,
     progress_bars,

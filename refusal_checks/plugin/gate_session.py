@@ -38,13 +38,14 @@ from refusal_checks.gates import toml_file
 from refusal_checks.judges.trust.floors import Figure
 from refusal_checks.plugin import options, xdist
 from refusal_checks.plugin.names import PREFIX
+from refusal_checks.results.events import Prepared
 from refusal_checks.results.project import RUNS_VARIABLE
 from refusal_checks.spec import RunSpec, usual_file
 
 if TYPE_CHECKING:
     from refusal_checks.evaluation.config import Folders
     from refusal_checks.evaluation.result import RunResult
-    from refusal_checks.results.events import Listener
+    from refusal_checks.results.events import Event, Listener, Underway
     from refusal_checks.results.run_folder import RunView
 
 EXIT_ENGINE = 16
@@ -71,6 +72,7 @@ class GateSession:
         self._result: RunResult | None = None
         self._has_evaluated = False
         self.batch: list[str] | None = None
+        self.underway: tuple[Underway, ...] = ()
 
     @cached_property
     def spec(self) -> RunSpec:
@@ -95,10 +97,10 @@ class GateSession:
 
         own = self._configured("folder") or self._config.rootpath / ".refusal-checks"
         runs = self._configured("runs")
-        if runs is None and (named := os.environ.get(RUNS_VARIABLE, "").strip()):
-            runs = resolved(
-                self._config.invocation_params.dir / Path(named).expanduser()
-            )
+        named = os.environ.get(RUNS_VARIABLE, "").strip()
+        if runs is None and named:
+            folder = self._config.invocation_params.dir
+            runs = resolved(folder / Path(named).expanduser())
         return folders(self.spec, own, runs or own / "runs")
 
     def _configured(self, key: str) -> Path | None:
@@ -155,15 +157,21 @@ class GateSession:
         """
         if self._has_evaluated:
             return
-        _ = (
-            self.benchmarks
-        )  # a worker that finds a table wrong collects no gates, and says nothing
-        if not (selected := self._selected(nodeids)):
+        # A worker that finds a table wrong collects no gates, and says nothing.
+        _ = self.benchmarks
+        selected = self._selected(nodeids)
+        if not selected:
             return
         self._has_evaluated = True
+
+        def listen(event: Event) -> None:
+            if isinstance(event, Prepared):
+                self.underway = event.runs
+            listener(event)
+
         with _usage_errors():
             if self.is_batch:
-                self._evaluate_batch(selected, listener)
+                self._evaluate_batch(selected, listen)
                 return
         # HTTP and templates, which collection need not import
         from refusal_checks.evaluation.evaluate import (
@@ -178,7 +186,7 @@ class GateSession:
             with _usage_errors():
                 self._result = evaluate(
                     self.spec,
-                    listener,
+                    listen,
                     gates=selected,
                     run_id=self._run_id,
                     kept=self.kept,
@@ -282,7 +290,9 @@ class GateSession:
             yield "no gate was collected: `refusal-checks init` writes the test file that has them"
             return
         ids = [*self.judge_figures, *(gate.id for gate in self.spec.gates)]
-        parts = {each for one in ids for each in (one, *one.split("-"))}
+        parts = set(ids)
+        for name in ids:
+            parts.update(name.split("-"))
         close = get_close_matches(given["-k"], parts)
         meant = f'; did you mean "{close[0]}"?' if close else "."
         yield clean(f"{asked} selects none of {len(ids)} gates{meant} They are:", 500)
@@ -314,21 +324,17 @@ def require_clear(
     """
     if len(candidates) < 2:
         return
-    words = dict.fromkeys(
-        re.findall(r"[\w:+\-.\[\]\\/]+", expression.lower())
-    )  # as pytest does
-    for word in words:
-        named = sum(word in gate.lower() for gate in gates)
-        twin = next((name for name in candidates if word in name.lower()), None)
-        if (
-            word not in ("or", "and", "not")
-            and 0 < named < len(gates)
-            and twin is not None
-        ):
+    words = re.findall(r"[\w:+\-.\[\]\\/]+", expression.lower())  # as pytest does
+    for word in dict.fromkeys(words):
+        if word in ("or", "and", "not"):
+            continue
+        gates_named = sum(word in gate.lower() for gate in gates)
+        candidate = next((name for name in candidates if word in name.lower()), None)
+        if 0 < gates_named < len(gates) and candidate is not None:
             raise pytest.UsageError(
                 f'-k {word}: write -k "[{word}" for the gates whose ids begin with it, or give the '
                 f"candidates other names with --candidate-name: it is part of the candidate's name "
-                f"{twin}, too, and would select all of its gates"
+                f"{candidate}, too, and would select all of its gates"
             )
 
 

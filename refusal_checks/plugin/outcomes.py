@@ -1,0 +1,156 @@
+"""How tests assert on the result, and how pytest counts and shows what became of them.
+
+A gate that fails under a waiver has neither passed nor failed. Its report stays that of a failed
+test, so that no plugin, JUnit file or dashboard takes the gate for passed, and its message begins
+with the waiver. Only the counts that decide the exit code, and whether ``-x`` stops, leave it out.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Generator
+from itertools import chain
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from refusal_checks.core.errors import EvaluationError
+from refusal_checks.core.text import clean
+from refusal_checks.gates.gate import Gate
+from refusal_checks.gates.verdict import Verdict
+from refusal_checks.judges.trust.floors import Figure
+from refusal_checks.plugin import xdist
+from refusal_checks.plugin.gate_session import GateSession
+from refusal_checks.plugin.inconclusive import InconclusiveWarning
+from refusal_checks.reports import junit_properties, messages
+from refusal_checks.reports.explain import doubt
+from refusal_checks.results.run_folder import RunView
+
+if TYPE_CHECKING:
+    from refusal_checks.evaluation.result import RunResult
+
+
+_HEADLINE, _WAIVED = pytest.StashKey[str](), pytest.StashKey[bool]()
+_IS_WAIVED = "refusal_checks_waived"
+"""An attribute of reports, which workers send with them."""
+
+
+class Outcomes:
+    """A plugin of its own, registered with ``Gates``.
+
+    Attributes:
+        failed: the phase in which each failed test failed, by node id.
+    """
+
+    def __init__(self, config: pytest.Config, session: GateSession) -> None:
+        self._config = config
+        self._session = session
+        self.failed: dict[str, str] = {}
+
+    def result(self) -> RunResult:
+        try:
+            return self._session.result()
+        except EvaluationError as fault:
+            raise _first_line(fault) from None
+
+    def verdict(
+        self, request: pytest.FixtureRequest, gate: Gate, candidate: str
+    ) -> Verdict:
+        run = self._run_of(candidate)
+        facts = junit_properties.provenance(run.summary, gate.benchmark)
+        verdict = run.summary.verdicts.get(gate.id)
+        if verdict is None:
+            why = run.summary.errors.get(gate.id) or run.summary.failure or "no verdict"
+            properties = junit_properties.of_error(gate, why.partition("\n")[0], facts)
+            request.node.user_properties.extend(properties)
+            raise _first_line(EvaluationError(why))
+        request.node.user_properties.extend(junit_properties.of_gate(verdict, facts))
+        return verdict
+
+    def _run_of(self, candidate: str) -> RunView:
+        """The run of a candidate; the only one if there is one."""
+        result = self.result()
+        if len(self._session.candidates) > 1:
+            return result.of(candidate).run
+        return result.run
+
+    def pass_check(
+        self, request: pytest.FixtureRequest, verdict: Verdict
+    ) -> Callable[[], None]:
+
+        def check() -> None:
+            if verdict.is_idle:
+                pytest.skip(verdict.skipped)
+            if verdict.warns:
+                warnings.warn(InconclusiveWarning(doubt(verdict)), stacklevel=2)
+            if not verdict.passed:
+                request.node.stash[_HEADLINE] = messages.failure_line(verdict)
+                request.node.stash[_WAIVED] = verdict.waived
+                pytest.fail(messages.message(verdict), pytrace=False)
+
+        return check
+
+    def trust_check(
+        self, request: pytest.FixtureRequest, figure: Figure
+    ) -> Callable[[], None]:
+        summary = self.result().runs[0].summary
+        found = summary.judge
+        if found is None and not summary.judge_idle:
+            raise _first_line(EvaluationError(summary.judge_error or summary.failure))
+
+        def check() -> None:
+            if found is None:
+                pytest.skip(summary.judge_idle)
+            results = [each for each in found.checks if each.figure == figure]
+            if failed := [each for each in results if not each.passed]:
+                request.node.stash[_HEADLINE] = "; ".join(
+                    each.headline for each in failed
+                )
+                lines = chain.from_iterable(map(messages.judge_message, failed))
+                pytest.fail("\n".join(lines), pytrace=False)
+
+        if found:
+            request.node.user_properties.extend(
+                junit_properties.of_judge(found, figure)
+            )
+        return check
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_makereport(
+        self, item: pytest.Item
+    ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+        """Keep the crash message, which becomes an attribute in JUnit, to one line."""
+        report = yield
+        crash = getattr(report.longrepr, "reprcrash", None)
+        if crash is not None and _HEADLINE in item.stash:
+            crash.message = item.stash[_HEADLINE]
+            setattr(report, _IS_WAIVED, item.stash.get(_WAIVED, False))
+        return report
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_logreport(
+        self, report: pytest.TestReport
+    ) -> Generator[None, object, object]:
+        """Note what failed; take the failure of a waived gate off the counts before it is added."""
+        if report.failed:
+            self.failed[report.nodeid] = report.when or ""
+        if getattr(report, _IS_WAIVED, False):
+            session: Any = self._config.pluginmanager.get_plugin("session")
+            session.testsfailed -= 1
+            xdist.uncount_failure(self._config)
+        return (yield)
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_report_teststatus(
+        self, report: pytest.TestReport
+    ) -> tuple[str, str, tuple[str, dict[str, bool]]] | None:
+        """The category, the letter and the word of a waived gate."""
+        is_waived = getattr(report, _IS_WAIVED, False)
+        return ("waived", "W", ("WAIVED", {"yellow": True})) if is_waived else None
+
+
+def _first_line(fault: EvaluationError) -> BaseException:
+    """The start of a failure; the summary has the rest, which may be an engine's log."""
+    return pytest.fail.Exception(
+        clean(str(fault).partition("\n")[0], 500), pytrace=False
+    )

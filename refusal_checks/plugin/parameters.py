@@ -1,0 +1,71 @@
+"""The gates and the judge's figures as parameters of tests, with their markers."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import pytest
+from _pytest.mark.structures import ParameterSet
+
+from refusal_checks.plugin.gate_session import GateSession
+
+GATE, CANDIDATE, FIGURE = "refusal_gate", "refusal_candidate", "refusal_judge_figure"
+"""Names of the parameters."""
+
+_NOTE = "gates of refusal-checks"
+
+
+class Parameters:
+    """What tests are given: from the run files alone, without data or engines."""
+
+    def __init__(self, config: pytest.Config, session: GateSession) -> None:
+        self._config = config
+        self._session = session
+
+    def gates(self) -> list[ParameterSet]:
+        """A gate and a candidate for each test."""
+        params = []
+        for candidate in self._session.candidates:
+            for gate in self._session.spec.gates:
+                benchmark = self._session.benchmarks[gate.benchmark]
+                marks = self._marks(benchmark.kind)
+                if benchmark.attack:
+                    marks += self._marks("attack")
+                name = self._session.test_id(candidate, gate.id)
+                params.append(pytest.param(gate, candidate, id=name, marks=marks))
+        return params
+
+    def figures(self) -> list[ParameterSet]:
+        """A figure of the judge's check for each test; None if no floors are set."""
+        marks = self._marks("judge")
+        figures = self._session.judge_figures or (None,)
+        return [pytest.param(name, id=name or "none", marks=marks) for name in figures]
+
+    def _marks(self, kind: str) -> list[pytest.MarkDecorator]:
+        """The markers of a gate's test: ``refusal_safety`` and ``safety``.
+
+        The short one stays the repository's own if its configuration declares it.
+        """
+        declared = self._config.getini("markers")
+        own = {
+            re.split(r"[:(]", line)[0].strip() for line in declared if _NOTE not in line
+        }
+        names = [f"refusal_{kind}"]
+        if str(kind) not in own:
+            names.append(str(kind))
+        for name in names:
+            line = f"{name}: {_NOTE} ({kind})"
+            if line not in declared:
+                self._config.addinivalue_line("markers", line)
+        # A doubt stays a warning in a project that turns warnings into errors.
+        visible = pytest.mark.filterwarnings(
+            "default::refusal_checks.plugin.InconclusiveWarning"
+        )
+        return [*(getattr(pytest.mark, name) for name in names), visible]
+
+
+def of_item(item: pytest.Item) -> dict[str, Any]:
+    """The parameters of a test; none if it has none."""
+    callspec = getattr(item, "callspec", None)
+    return callspec.params if callspec else {}

@@ -1,0 +1,168 @@
+"""The end of a session with gates: exit code, report files, and what the terminal shows last."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterator
+from typing import Any
+
+import pytest
+
+from refusal_checks.plugin import junit_entries, options, xdist
+from refusal_checks.plugin.gate_session import GateSession, gate_id
+from refusal_checks.plugin.outcomes import Outcomes
+from refusal_checks.reports import messages
+from refusal_checks.reports.formats import github
+from refusal_checks.reports.terminal import end, gate_table
+from refusal_checks.results.release import explains
+from refusal_checks.results.run_folder import RunView
+
+
+class SessionEnd:
+    """A plugin of its own, registered with ``Gates``."""
+
+    def __init__(
+        self, config: pytest.Config, session: GateSession, outcomes: Outcomes
+    ) -> None:
+        self._config = config
+        self._session = session
+        self._outcomes = outcomes
+        self._written: list[str] = []
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_sessionfinish(self, session: pytest.Session) -> None:
+        """See to the exit code, then write the report files; the process that evaluated does both.
+
+        A worker that has loaded the result would write and send all reports once more.
+        """
+        if xdist.is_worker(self._config):
+            return
+        self._leave_open(int(session.exitstatus))
+        # Tests that are skipped or left out fail nothing; what they would have decided is open.
+        if not session.exitstatus and not self._may_ship():
+            session.exitstatus = pytest.ExitCode.TESTS_FAILED
+        if not session.exitstatus and self._lacks_gates():
+            session.exitstatus = pytest.ExitCode.NO_TESTS_COLLECTED
+        if self._session.runs:
+            self._written = list(
+                self._session.result().write_reports(self._session.spec.reports)
+            )
+        is_stopped = session.exitstatus == pytest.ExitCode.INTERRUPTED
+        left = [*self._left()] if is_stopped else []
+        junit_entries.complete(
+            self._config, [run.summary for run in self._session.runs], left
+        )
+        if (
+            self._config.getoption("verbose", 1) < 1
+        ):  # without a terminal report there is none
+            self._shorten()
+
+    def _may_ship(self) -> bool:
+        return all(run.decision.may_ship for run in self._with_gates())
+
+    def _with_gates(self) -> list[RunView]:
+        """The runs that decide something; one without gates only has its judge checked."""
+        return [
+            run for run in self._session.runs if run.summary.manifest.gates.selected
+        ]
+
+    def _leave_open(self, exit_code: int) -> None:
+        """Have no run say that it may ship while pytest ends with another exit code than 0.
+
+        A failed test that a run's verdicts, errors or judge explain is part of its answer already.
+        """
+        runs = self._session.runs
+        tests = {
+            self._session.test_id(run.summary.manifest.title, gate.id): (run, gate.id)
+            for run in runs
+            for gate in self._session.spec.gates
+        }
+        for run in runs:
+            unexplained = []
+            for nodeid, phase in self._outcomes.failed.items():
+                asker, gate = tests.get(gate_id(nodeid), (run, None))
+                if asker is run and not explains(run.summary, gate, phase):
+                    unexplained.append(
+                        f"mend or deselect {nodeid}: it failed, and no verdict says why"
+                    )
+            if not run.folder.has_begun:
+                unexplained.append(
+                    f"run it again: its folder {run.folder.path} was removed"
+                )
+            if unexplained:
+                run.leave_open(unexplained)
+        if exit_code and self._may_ship():
+            for run in self._with_gates():
+                run.leave_open([_why_ended(exit_code)])
+
+    def _lacks_gates(self) -> bool:
+        """True if this call names a candidate, but selected no gate."""
+        if (
+            self._session.runs
+            or self._session.batch is not None
+            or xdist.is_worker(self._config)
+        ):
+            return False
+        words = {word.partition("=")[0] for word in self._config.invocation_params.args}
+        named = not words.isdisjoint({"--candidate", "--refusal-candidate"})
+        return named and not self._config.option.collectonly
+
+    def _shorten(self) -> None:
+        """Shorten the failures that pytest is about to print; JUnit has had them in full."""
+        verdicts = {
+            self._session.test_id(run.summary.manifest.title, gate): verdict
+            for run in self._session.runs
+            for gate, verdict in run.summary.verdicts.items()
+        }
+        reporter: Any = self._config.pluginmanager.get_plugin("terminalreporter")
+        shown: set[tuple[str, str]] = set()
+        for report in reporter.stats.get("failed", ()) if reporter else ():
+            verdict = verdicts.get(gate_id(report.nodeid))
+            if verdict and str(report.longrepr) == messages.message(verdict):
+                report.longrepr = messages.brief_message(verdict, shown)
+                self._config.option.force_short_summary = (
+                    True  # or CI repeats all of it there
+                )
+
+    @pytest.hookimpl(wrapper=True, tryfirst=True)
+    def pytest_terminal_summary(
+        self, terminalreporter: Any, exitstatus: int
+    ) -> Generator[None, None, None]:
+        """Print the table of gates and the answer below all that pytest and others print."""
+        yield
+        session: Any = self._config.pluginmanager.get_plugin("session")
+        if session.exitstatus == pytest.ExitCode.NO_TESTS_COLLECTED:
+            for text in self._session.unselected():
+                terminalreporter.write_line(text)
+        runs, batch = self._session.runs, self._session.batch
+        if batch is not None:
+            terminalreporter.section("batch")
+            for text in batch:
+                terminalreporter.write_line(text)
+        if not runs:
+            return
+        terminalreporter.write_sep("=", "refusal checks")
+        for text in github.commands([run.summary for run in runs]):
+            terminalreporter.write_line(text)
+        writer = self._config.get_terminal_writer()
+        width = gate_table.fitting(writer.fullwidth)
+        verbosity = max(0, self._config.option.verbose)
+        folders = [(run.summary, run.folder.path) for run in runs]
+        notes = (*self._left(), *self._written, *options.misread(self._config))
+        for line in end.lines(folders, width, verbosity, notes):
+            for text, markup in line.pieces:
+                terminalreporter.write(text, **markup)
+            terminalreporter.line("")
+
+    def _left(self) -> Iterator[str]:
+        """What is left to do of runs that were interrupted."""
+        is_fresh = self._session.spec.store.fresh
+        for run in self._session.underway:
+            yield from end.unfinished(
+                run.progress, run.summary, len(run.gates), is_fresh
+            )
+
+
+def _why_ended(exit_code: int) -> str:
+    if exit_code == pytest.ExitCode.INTERRUPTED:
+        return "run it again: it was interrupted"
+    return f"see above why pytest ended with exit code {exit_code}: no gate failed"
