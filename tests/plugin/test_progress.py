@@ -18,9 +18,9 @@ from tests.plugin.conftest import Project, careless, in_both_modes
 COLUMNS, ROWS = 90, 14
 OFTEN = """
 from refusal_checks.plugin import live
-from refusal_checks.reports.terminal import progress
+from refusal_checks.reports.terminal import bars
 live.EVERY = live.REFRESH = 0.1
-progress.LEAST_SECONDS = 0.5
+bars.LEAST_SECONDS = 0.5
 """
 
 
