@@ -89,7 +89,7 @@ class Bounds(Frozen):
         max_total_drop, max_total_rise: the same against the anchor, an older release.
         decision, on_inconclusive, use, allow_transferred: as in ``[settings]``, for this gate.
         rationale, source, date: why these bounds were chosen, shown in reports.
-        waive: lets the gate fail until a day; without bounds, about the gate of another table.
+        waive: lets the gate fail until a day; without bounds, it applies to another table's gate.
     """
 
     min: float | None = None
