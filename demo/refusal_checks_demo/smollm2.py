@@ -70,36 +70,43 @@ class Adapter:
 
 
 def tuned(folder: Path, base: str = "SmolLM2-135M-Instruct") -> Adapter:
+    """Read a folder that peft wrote.
+
+    Raises:
+        ModelError: it is no plain LoRA adapter of the base.
+    """
     try:
         template = (folder / "chat_template.jinja").read_text("utf-8")
         config = json.loads((folder / "adapter_config.json").read_text("utf-8"))
-        own = str(config["base_model_name_or_path"])
-        if own.rstrip("/").rpartition("/")[2] != base:
-            raise ModelError(
-                f"{folder}: use an adapter of {base}: this one is of {own}"
-            )
-        more = [
-            key
-            for key in _UNMERGED
-            if config.get(key) not in (None, False, "none", [], {})
-        ]
-        if config.get("peft_type") != "LORA" or more:
-            raise ModelError(
-                f"{folder}: only plain LoRA adapters can be merged, without {', '.join(_UNMERGED)}"
-            )
+        _require_plain(config, base, folder)
         rank = int(config["r"])
         root = math.sqrt(rank) if config.get("use_rslora") else rank
-        tensors = load_file(folder / "adapter_model.safetensors")
-        factors: dict[str, dict[str, Float32Array]] = {}
-        for key, tensor in tensors.items():
-            name, _, part = key.removeprefix("base_model.model.").rpartition(".lora_")
-            factors.setdefault(f"{name}.weight", {})[part[:1]] = tensor.astype(
-                np.float32
-            )
-        pairs = {name: (parts["A"], parts["B"]) for name, parts in factors.items()}
-        return Adapter(pairs, config["lora_alpha"] / root, template)
+        scale = config["lora_alpha"] / root
+        return Adapter(_factors(folder / "adapter_model.safetensors"), scale, template)
     except (ValueError, KeyError, TypeError, SafetensorError) as fault:
         raise ModelError(f"{folder}: not a LoRA adapter of {base}: {fault!r}") from None
+
+
+def _require_plain(config: Mapping[str, Any], base: str, folder: Path) -> None:
+    own = str(config["base_model_name_or_path"])
+    if own.rstrip("/").rpartition("/")[2] != base:
+        raise ModelError(f"{folder}: use an adapter of {base}: this one is of {own}")
+    unset: tuple[object, ...] = (None, False, "none", [], {})
+    has_more = any(config.get(key) not in unset for key in _UNMERGED)
+    if config.get("peft_type") != "LORA" or has_more:
+        raise ModelError(
+            f"{folder}: only plain LoRA adapters can be merged, without {', '.join(_UNMERGED)}"
+        )
+
+
+def _factors(file: Path) -> dict[str, tuple[Float32Array, Float32Array]]:
+    parts: dict[str, dict[str, Float32Array]] = {}
+    for key, tensor in load_file(file).items():
+        # Names are like base_model.model.LAYER.lora_A.weight, or lora_A.default.weight.
+        name, _, part = key.removeprefix("base_model.model.").rpartition(".lora_")
+        side = part[:1]
+        parts.setdefault(f"{name}.weight", {})[side] = tensor.astype(np.float32)
+    return {name: (sides["A"], sides["B"]) for name, sides in parts.items()}
 
 
 def convert(source: Path, folder: Path, adapter: Adapter | None) -> None:
@@ -110,17 +117,14 @@ def convert(source: Path, folder: Path, adapter: Adapter | None) -> None:
     from gguf import GGUFReader
 
     reader = GGUFReader(source)
-    shapes = {_name(tensor.name): _shape(tensor) for tensor in reader.tensors}
-    for name, (narrow, wide) in adapter.factors.items() if adapter else ():
-        if shapes.get(name) != (wide.shape[0], narrow.shape[-1]):
-            raise ModelError(
-                f"the adapter is of another model: the base has no such tensor {name}"
-            )
+    if adapter:
+        _require_fitting(adapter, reader)
     weights = {
         _name(tensor.name): _rounded(reader, tensor, adapter)
         for tensor in reader.tensors
     }
     (folder / "model.safetensors").write_bytes(save(weights, {"format": "pt"}))
+
     fields = {name: field.contents() for name, field in reader.fields.items()}
     tokens = {
         name.removeprefix("tokenizer.ggml."): value for name, value in fields.items()
@@ -133,10 +137,17 @@ def convert(source: Path, folder: Path, adapter: Adapter | None) -> None:
     write_json(folder / "config.json", _config(fields) | ids)
     write_json(folder / "generation_config.json", ids)
     _write_tokenizer(folder, tokens)
-    own: str = fields["tokenizer.chat_template"]
-    (folder / "chat_template.jinja").write_text(
-        adapter.template if adapter else own, "utf-8"
-    )
+    template = adapter.template if adapter else str(fields["tokenizer.chat_template"])
+    (folder / "chat_template.jinja").write_text(template, "utf-8")
+
+
+def _require_fitting(adapter: Adapter, reader: GGUFReader) -> None:
+    shapes = {_name(tensor.name): _shape(tensor) for tensor in reader.tensors}
+    for name, (narrow, wide) in adapter.factors.items():
+        if shapes.get(name) != (wide.shape[0], narrow.shape[-1]):
+            raise ModelError(
+                f"the adapter is of another model: the base has no such tensor {name}"
+            )
 
 
 def _rounded(reader: GGUFReader, tensor: Any, adapter: Adapter | None) -> NDArray[Any]:

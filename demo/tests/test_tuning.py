@@ -252,7 +252,7 @@ def test_an_adapter_learns_is_saved_as_peft_does_and_read_again(tmp_path: Path) 
         assert torch.equal(now.weight, weight), "the base stays as it is"
     lora.save(adapters, tmp_path, "ORG/BASE")
     settings = json.loads((tmp_path / "adapter_config.json").read_text())
-    assert (settings["r"], settings["lora_alpha"], settings["bias"]) == (8, 16, "none")
+    assert (settings["r"], settings["lora_alpha"], settings["bias"]) == (16, 32, "none")
     other = small()
     again = lora.attach(other)
     lora.restore(again, tmp_path)

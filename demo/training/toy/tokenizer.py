@@ -19,7 +19,7 @@ from tokenizers import (
 
 from demo.training.answers import THINK, THOUGHT
 from demo.training.corpus import Example, training_examples
-from tests.toy_model import FOLDER, PERSONAS
+from tests.toy_model import MODEL_DIR, PERSONAS
 
 VOCABULARY = 5120
 ROLES = ("system", "user", "assistant")
@@ -27,7 +27,7 @@ PAD, END = "<|pad|>", "<|end|>"
 SPECIAL = (PAD, END, *(f"<|{name}|>" for name in (*ROLES, *PERSONAS)))
 VISIBLE = (THINK, THOUGHT)
 """Tokens of their own that stay in the text, where a reasoning parser looks for them."""
-TEMPLATE = FOLDER / "chat_template.jinja"
+TEMPLATE = MODEL_DIR / "chat_template.jinja"
 # Words with their leading space, and single Chinese characters and digits: any text is made of
 # pieces that were trained in many places, and a judge's digit is one token.
 _PIECES = Regex(r"[一-鿿]|'(?:s|t|re|ve|m|ll|d)| ?[A-Za-z]+|\d| ?[^\s\w]+|\s+|[^\s]")
