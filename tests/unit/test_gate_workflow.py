@@ -356,7 +356,7 @@ def test_the_environment_lies_outside_the_workspace_and_is_made_once(
     if extra is not None:
         assert (home / "log").read_text().splitlines() == [
             f"-m venv {venv}",
-            f"install ./checks{extra}",
+            f"install ./checks{extra} ./checks/demo",
         ]
         assert file.read_text() == f"VENV={venv}\n" * 2
         assert found.read_text().count("is-new=true") == 1, "wheels are fetched once"
