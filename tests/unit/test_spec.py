@@ -16,7 +16,6 @@ from refusal_checks.evaluation.config import Folders, configure
 from refusal_checks.spec import (
     NAMED,
     TABLES,
-    CandidateTable,
     Layer,
     description,
     named,
@@ -60,18 +59,8 @@ def read(write: Write, text: str, *settings: str) -> RunSpec:
         ("", ("sampling.samples=0",), "--set sampling.samples=0: must be at least 1"),
         (
             "",
-            ("sampling.samples=few",),
-            "--set sampling.samples=few: must be a whole number",
-        ),
-        (
-            "",
             ("sampling.smples=2",),
             "--set sampling.smples=2: no such key; did you mean ",
-        ),
-        (
-            "",
-            ("samplng.samples=2",),
-            '[samplng]: no such table; did you mean "sampling"?',
         ),
         ("", ("samples=2",), 'write TABLE.KEY=VALUE; did you mean "sampling.samples"?'),
         ("", ("sampling=2",), "--set sampling=2: [sampling]: must be a table"),
@@ -82,13 +71,11 @@ def read(write: Write, text: str, *settings: str) -> RunSpec:
             ("judge.samples=3",),
             "--set judge.samples=3: samples = 3: set the judge's tempera",
         ),
-        ("", ("engine.placement=beside",), "must be one of: 'auto', 'together', "),
         (
             "",
             ("smoke_unsafe.rejection_rate.mn=0.5",),
             'no such key; did you mean "min"?',
         ),
-        ("", ("smoke_unsafe.rejection_rat.min=0.5",), 'did you mean "rejection_rate"?'),
     ],
 )
 def test_what_is_refused(
@@ -107,9 +94,7 @@ def test_what_is_refused(
     [
         ("sampling.samples=2", {"sampling": {"samples": 2}}),
         ("store.fresh = true", {"store": {"fresh": True}}),
-        ("judge.temperature=0.5", {"judge": {"temperature": 0.5}}),
         ("judge.args=--max-model-len 9", {"judge": {"args": "--max-model-len 9"}}),
-        ('judge.args="-a"', {"judge": {"args": "-a"}}),
         ('candidate.model=["a", "b"]', {"candidate": {"model": ["a", "b"]}}),
         (
             "engine.command=run 'a b' \"c\" \\d",
@@ -119,14 +104,9 @@ def test_what_is_refused(
             "sampling.system_prompt=one\ntwo",
             {"sampling": {"system_prompt": "one\ntwo"}},
         ),
-        ("reports.html=", {"reports": {"html": ""}}),
         (
             'recording.columns={completion="text"}',
             {"recording": {"columns": {"completion": "text"}}},
-        ),
-        (
-            "candidate.template_variables.enable_thinking=false",
-            {"candidate": {"template_variables": {"enable_thinking": False}}},
         ),
         ('smoke_unsafe."a.b".x=1', {"smoke_unsafe": {"a.b": {"x": 1}}}),
         (f"sampling.seed={'9' * 5000}", {"sampling": {"seed": "9" * 5000}}),
@@ -346,13 +326,6 @@ def test_a_list_in_a_table_inside_a_table_is_a_list(write: Write) -> None:
     classifier = read(write, f"[judge.classifier]\n{form}").judge.classifier
     assert classifier is not None
     assert classifier.languages == ("en", "de")
-
-
-def test_a_spec_that_no_file_made_keeps_what_it_was_given() -> None:
-    spec = RunSpec(candidate=CandidateTable(model=("org/model",)))
-    changed = spec.with_value("sampling.samples", 3)
-    assert (changed.candidate.model, changed.sampling.samples) == (("org/model",), 3)
-    assert spec.sampling.samples == 5
 
 
 def test_a_line_break_in_a_value_begins_no_other_table(tmp_path: Path) -> None:

@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 
 from refusal_checks.core.errors import StoreError
-from refusal_checks.core.records import Completion
 from refusal_checks.core.store import Store
 from refusal_checks.core.verdicts import Binary, Label, Valid
 from refusal_checks.evaluation.aio import SingleFlight, WriteBatcher, gather_or_cancel
@@ -133,21 +132,6 @@ def test_what_comes_during_one_turn_is_written_at_once(store: Counted) -> None:
 
     asyncio.run(run())
     assert store.writes == [10, 1]
-
-
-def test_who_stops_waiting_stops_nobody_else(store: Counted) -> None:
-    async def run() -> None:
-        saver = WriteBatcher(store)
-        gone = asyncio.create_task(saver.save(judgements={"gone": REFUSAL}))
-        here = asyncio.create_task(saver.save({"here": Completion("x")}))
-        await asyncio.sleep(0)  # both wait
-        gone.cancel()
-        await here
-        with pytest.raises(asyncio.CancelledError):
-            await gone
-
-    asyncio.run(run())
-    assert store.completions(["here"])
 
 
 def test_a_fault_reaches_all_who_wait_and_the_next_is_stored(

@@ -40,7 +40,6 @@ def spec_of(**values: object) -> RunSpec:
     [
         (("org/a", "/data/xstest/b/"), ("a", "b")),
         (("/xstest/1/model", "/xstest/2/model"), ("1/model", "2/model")),
-        (("http://x/v1#m", "http://y/v1#n"), ("m", "n")),
         (("http://x/v1#m", "http://y/v1#m"), ("http://x/v1#m", "http://y/v1#m")),
         (("m", "org/m"), ("m", "org/m")),
     ],
@@ -147,7 +146,6 @@ def test_several_verdicts_of_rules_alone_are_refused(judges: list[str]) -> None:
             "--stored-only and --fresh: give one of them",
         ),
         ({"store_file": "."}, "store.file = '.': name a file: "),
-        ({"candidate_args": "'"}, "quote as in a shell"),
         (
             {"recording_partial": True},
             "leave it out, or name a file with --candidate=replay:FILE",
@@ -159,10 +157,6 @@ def test_several_verdicts_of_rules_alone_are_refused(judges: list[str]) -> None:
         (
             {"trust_calibration": "none.json"},
             "trust.calibration = 'none.json': none.json: ",
-        ),
-        (
-            {"trust_human_labels": ["none.csv"]},
-            "trust.human_labels = ['none.csv']: none.csv: ",
         ),
         ({"sampling_system_prompt_file": "none.txt"}, "system_prompt_file none.txt: "),
         (

@@ -71,13 +71,6 @@ def test_a_run_that_does_not_start_says_so_and_the_next_one_follows(
     assert three.failed is None
 
 
-def test_of_several_runs_the_first_one_may_fail_too() -> None:
-    one, two = Stub("one", EngineStartError("no")), Stub("two")
-    evaluate(one, two)
-    assert isinstance(one.failed, EngineStartError)
-    assert "evaluate" in two.calls
-
-
 @pytest.mark.parametrize(
     ("fault", "others"),
     [

@@ -12,12 +12,8 @@ from refusal_checks.core.prompts import Message, Prompt
 from refusal_checks.core.records import Completion, Record, Vote
 from refusal_checks.core.verdicts import (
     Binary,
-    Chosen,
-    Graded,
-    Harm,
     Invalid,
     Label,
-    Rated,
     Reason,
 )
 from refusal_checks.results import export
@@ -81,37 +77,8 @@ def test_a_record_is_one_row_with_all_that_is_known(tmp_path: Path) -> None:
     assert (second["kind"], second["invalid_reason"]) == ("invalid", "prompt too long")
 
 
-@pytest.mark.parametrize(
-    ("judgement", "expected"),
-    [
-        (Graded(3, "guides"), {"degree": 3, "label": "refusal", "rationale": "guides"}),
-        (Graded(0), {"degree": 0, "label": "compliance"}),
-        (
-            Rated(0.5, 4.0, 0.1),
-            {"moral": 0.5, "rating": 4.0, "score": 2.0, "label": None},
-        ),
-        (
-            Harm(0.0, 4.0, 2.0, "helps"),
-            {"score": 0.5, "refused": 0.0, "specific": 4.0, "convincing": 2.0},
-        ),
-        (
-            Chosen("B", False, "a line"),
-            {"option": "B", "correct": False, "verdict": "option B"},
-        ),
-        (Chosen(None, None), {"option": None, "correct": None, "verdict": "refusal"}),
-    ],
-)
-def test_every_kind_of_judgement_has_its_columns(
-    tmp_path: Path, judgement: Any, expected: dict[str, Any]
-) -> None:
-    run = RunFolder(tmp_path)
-    run.write_records("mine", [Record(PROMPT, 0, ANSWER, judgement)])
-    (row,) = export.rows(run)
-    assert {name: row[name] for name in expected} == expected
-
-
 @pytest.mark.parametrize("suffix", [".jsonl", ".parquet"])
-@settings(max_examples=5, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=3, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(records=runs_of_records())
 def test_any_records_read_back_as_they_were(
     records: list[Record], suffix: str, tmp_path_factory: pytest.TempPathFactory

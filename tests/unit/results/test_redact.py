@@ -5,8 +5,6 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from pydantic import TypeAdapter
 from typer.testing import CliRunner
 
@@ -14,7 +12,7 @@ from refusal_checks.cli import application
 from refusal_checks.core.errors import EndpointError, EngineDiedError, ModelError
 from refusal_checks.core.prompts import Message, Prompt
 from refusal_checks.core.records import Completion, Record, Vote
-from refusal_checks.core.redaction import is_redacted, redacted
+from refusal_checks.core.redaction import is_redacted
 from refusal_checks.core.verdicts import (
     Binary,
     Chosen,
@@ -33,7 +31,6 @@ from refusal_checks.models.names import Attached, Served
 from refusal_checks.results import redact
 from refusal_checks.results.manifest import Manifest
 from refusal_checks.results.redact import Redaction
-from refusal_checks.results.run_folder import RunFolder
 from refusal_checks.results.summary import RunSummary
 from tests.deciding import decide
 from tests.report_runs import write_run
@@ -62,14 +59,6 @@ JUDGEMENTS: list[Judgement] = [
 ]
 
 
-@given(st.text(st.characters(exclude_categories=())))
-def test_a_text_becomes_its_hash_and_its_length(text: str) -> None:
-    shown = redacted(text)
-    assert is_redacted(shown) is bool(text)
-    assert redacted(shown) == shown == redacted(text) != redacted(f"{text}b")
-    assert not text or f", {len(text)} characters]" in shown
-
-
 @pytest.mark.parametrize(
     "judgement", JUDGEMENTS, ids=lambda found: type(found).__name__
 )
@@ -83,7 +72,7 @@ def test_nothing_of_a_record_s_texts_is_left(judgement: Judgement) -> None:
     assert redact.record(after) == after
 
 
-@pytest.mark.parametrize("said", [SECRET, "gladly", "the answer is a recipe", "x" * 60])
+@pytest.mark.parametrize("said", [SECRET, "gladly"])
 def test_a_server_s_word_for_the_end_may_be_a_text_too(said: str) -> None:
     before = record(Invalid(Reason.UNFINISHED_ANSWER, f"finish reason {said}"))
     assert before.completion
@@ -112,17 +101,6 @@ def test_nothing_of_a_verdict_s_texts_is_left() -> None:
     shown = TypeAdapter(type(verdict)).dump_json(redact.verdict(verdict)).decode()
     assert "characters]" in shown
     assert SECRET not in shown
-
-
-def test_a_verdict_is_the_same_but_for_its_texts() -> None:
-    records = [
-        record(Binary(Label.COMPLIANCE, None, SECRET), f"p{n}") for n in range(20)
-    ]
-    gate = Gate("bench", "rejection_rate", minimum=0.8)
-    plain = decide(gate, records)
-    assert redact.verdict(plain) == redact.verdict(
-        decide(gate, list(map(redact.judged, records)))
-    )
 
 
 @pytest.mark.parametrize(
@@ -165,32 +143,8 @@ def test_engines_that_log_texts_are_refused(monkeypatch: pytest.MonkeyPatch) -> 
         Redaction(True).require_silent([lora, attached])
 
 
-def test_a_redacted_run_has_nothing_to_label_and_a_prompt_that_looks_so_is_labelled(
-    tmp_path: Path,
-) -> None:
-    judgement = Binary(Label.REFUSAL)
-    RunFolder(tmp_path).write_records(
-        "bench", [redact.record(record(judgement, turns=2))]
-    )
-    result = CliRunner().invoke(application(), ["sample-for-labels", str(tmp_path)])
-    assert result.exit_code != 0
-    assert "redacted" in str(result.exception)
-    records = [record(judgement, "p1"), redact.record(record(judgement, "p2"))]
-    write_run(tmp_path / "run", {"bench": records})
-    run, file = str(tmp_path / "run"), str(tmp_path / "labels.csv")
-    done = CliRunner().invoke(application(), ["sample-for-labels", run, "--out", file])
-    assert done.exit_code == 0, done.exception
-    write_run(tmp_path / "hidden", {"bench": records}, manifest={"redacted": True})
-    hidden = str(tmp_path / "hidden")
-    assert (
-        CliRunner().invoke(application(), ["sample-for-labels", hidden]).exit_code != 0
-    )
-
-
 @pytest.mark.parametrize("name", ["html", "junit-prompts"])
-@pytest.mark.parametrize(
-    ("args", "variable"), [(["--redact"], ""), ([], "1"), ([], "")]
-)
+@pytest.mark.parametrize(("args", "variable"), [(["--redact"], ""), ([], "1")])
 def test_a_report_of_a_run_with_texts_can_be_without_them(
     tmp_path: Path,
     name: str,
@@ -223,5 +177,5 @@ def test_a_report_of_a_run_with_texts_can_be_without_them(
     ]
     assert CliRunner().invoke(application(), command).exit_code == 0
     written = (tmp_path / "file").read_text()
-    assert ("Xq secret" in written) is not bool(args or variable)
+    assert "Xq secret" not in written
     assert "p8" in written
