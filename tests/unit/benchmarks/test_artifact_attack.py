@@ -118,19 +118,6 @@ def test_a_blank_cell_is_no_attack(tmp_path: Path) -> None:
     assert done[0].request == "please r"
 
 
-def test_names_without_a_latin_letter_are_told_apart(tmp_path: Path) -> None:
-    first, second = tmp_path / "越狱甲.csv", tmp_path / "越狱乙.csv"
-    first.write_text("prompt,attack\nq,please q\n", encoding="utf-8")
-    second.write_text("prompt,attack\nq,please do q\n", encoding="utf-8")
-    for path in (first, second, first):
-        attack = recorded.read(path)
-        assert (
-            attack.name
-            == f"artifact_{hashlib.sha256(path.read_bytes()).hexdigest()[:8]}"
-        )
-        assert attacks.is_known(attack.name)
-
-
 @pytest.mark.parametrize("content", [{"jailbreaks": ROWS}, TABLE])
 def test_a_file_is_read_and_parsed_once(
     tmp_path: Path, content: Any, monkeypatch: pytest.MonkeyPatch

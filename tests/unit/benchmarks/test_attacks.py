@@ -1,9 +1,5 @@
 """Attacks: what becomes of a prompt, that nothing of it is lost, and reading encoded answers."""
 
-import hashlib
-import json
-import subprocess
-import sys
 from base64 import b64decode
 from collections.abc import Callable
 from dataclasses import replace
@@ -14,14 +10,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from refusal_checks.benchmarks import attacks, digest
+from refusal_checks.benchmarks import attacks
 from refusal_checks.benchmarks.attacks import as_judged, coded, rewrite
 from refusal_checks.benchmarks.attacks.attack import Attack, Given, Rewrite, worded
 from refusal_checks.benchmarks.attacks.encodings import ENCODINGS, Encoding
 from refusal_checks.core.errors import DataError, UserError
 from refusal_checks.core.prompts import Kind, Message, Prompt
 from refusal_checks.core.records import Completion
-from refusal_checks.core.store import content_key
 from tests.cases import cases_of
 
 CASES = cases_of(__file__)
@@ -57,17 +52,6 @@ def test_leetspeak_of_words_and_numbers_gives_them_back(text: str) -> None:
 @given(text=texts)
 def test_no_answer_is_an_error(coding: Encoding, text: str) -> None:
     assert isinstance(coding.decode(text), str)
-
-
-@pytest.mark.parametrize("coding", ENCODINGS.values(), ids=list(ENCODINGS))
-def test_encoded_answers_are_read_and_plain_ones_stay(coding: Encoding) -> None:
-    for answer in (
-        "I am sorry, but I cannot help you with that request.",
-        "First heat the oven, then knead the dough and let it rest for one hour.",
-    ):
-        encoded = coding.encode(answer)
-        assert encoded != answer
-        assert coding.decode(encoded) == coding.decode(answer) == answer
 
 
 def test_the_judge_sees_the_request_and_the_decoded_answer() -> None:
@@ -146,33 +130,6 @@ def test_shots_differ_and_come_before_the_request() -> None:
     ((seeded,), _) = rewrite(attacks.find("many_shot_8", ""), [prompt], Given(seed=1))
     assert seeded.messages != attacked.messages
     assert one(f"many_shot_{coded.MOST}", prompt)
-
-
-def test_an_attack_is_the_same_in_every_process() -> None:
-    code = (
-        "from refusal_checks.benchmarks.attacks import rewrite\n"
-        "from refusal_checks.benchmarks import attacks, digest\n"
-        "from refusal_checks.core.prompts import Prompt\n"
-        f"done, _ = rewrite(attacks.find('many_shot_8', ''), [Prompt.single('p1', {REQUEST!r})])\n"
-        "print(digest(done))"
-    )
-    there = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, check=True
-    )
-    attacked = one("many_shot_8", Prompt.single("p1", REQUEST))
-    assert attacked is not None
-    assert there.stdout.strip() == digest([attacked])
-
-
-def test_a_plain_prompt_has_the_key_it_always_had() -> None:
-    prompt = Prompt.single("p1", "Hello", category="c")
-    assert content_key(prompt.turns) == content_key([("user", "Hello")])
-    row = {
-        "id": "p1", "messages": [{"role": "user", "content": "Hello"}],
-        "groups": {"category": "c"}, "reference": None,
-    }  # fmt: skip
-    text = json.dumps(row, sort_keys=True, separators=(",", ":")) + "\n"
-    assert digest([prompt]) == hashlib.sha256(text.encode()).hexdigest()
 
 
 def test_other_languages_are_those_of_the_data() -> None:
@@ -281,12 +238,6 @@ def test_a_short_answer_is_base64_where_it_stands_alone(around: str) -> None:
 @pytest.mark.parametrize("answer", CASES["no_base64"])
 def test_words_are_no_base64(answer: str) -> None:
     assert BASE64.decode(answer) == answer
-
-
-@given(st.text("Ab3=+/ \n", max_size=60), st.text("rice \n", max_size=15))
-def test_text_that_is_base64_of_nothing_readable_stays(run: str, words: str) -> None:
-    assert isinstance(BASE64.decode(run + words), str)
-    assert BASE64.decode(words) == words
 
 
 @pytest.mark.parametrize(("request_", "asked"), CASES["past_tense"])

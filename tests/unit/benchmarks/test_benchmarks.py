@@ -98,30 +98,6 @@ def test_a_mirror_serves_the_public_originals(
     assert len({prompt.request for prompt in prompts}) == count
 
 
-def test_a_context_comes_before_its_behaviour(mirror: Path) -> None:
-    prompts = load_prompts(discover()["harmbench"], mirror)
-    contextual = [p for p in prompts if p.groups["function"] == "contextual"]
-    assert len(contextual) == 100
-    assert all("\n\n---\n\n" in prompt.request for prompt in contextual)
-
-
-def test_without_a_mirror_or_with_the_split_in_it_the_split_is_used(
-    tmp_path: Path,
-) -> None:
-    found = discover()["jailbreakbench"]
-    assert found.original is not None
-    assert found.at(None) is found
-    assert found.at(tmp_path) is found
-    original = tmp_path / "jailbreakbench" / "behaviors.csv"
-    original.parent.mkdir()
-    original.touch()
-    assert found.at(tmp_path) is found.original
-    split = tmp_path / "llm-refusal-evaluation" / "data" / "jailbreakbench-0.parquet"
-    split.parent.mkdir(parents=True)
-    split.touch()
-    assert found.at(tmp_path) is found
-
-
 def test_rows_that_changed_are_refused_until_their_sum_is_accepted() -> None:
     prompts = (Prompt.single("p1", "a", category="x"), Prompt.single("p2", "b"))
     known = replace(bench(*prompts), sha256=digest(prompts))

@@ -62,16 +62,6 @@ def test_a_file_with_named_columns(write: Write) -> None:
     assert found.revision.startswith("sha256:")
 
 
-def test_ids_are_row_numbers_and_other_kinds_of_group_have_their_columns(
-    write: Write,
-) -> None:
-    path = write("rows.jsonl", lines({"prompt": "a", "lang": "en", "kind": 3}))
-    found = own(path, groups={"language": "lang", "category": "kind"})
-    assert load_prompts(found, None) == (
-        Prompt.single("mine-1", "a", language="en", category="3"),
-    )
-
-
 @pytest.mark.parametrize("separator", [",", ";", "\t"])
 def test_a_column_id_is_used_unasked_and_separators_are_found(
     tmp_path: Path, separator: str
@@ -91,22 +81,6 @@ def test_a_column_id_is_used_unasked_and_separators_are_found(
         "mine-1",
         "mine-2",
     ]
-
-
-@pytest.mark.parametrize(
-    ("encoding", "said"),
-    [
-        ("utf-16", "save it as UTF-8: it is UTF-16"),
-        ("latin-1", "save it as UTF-8: line 2 is not"),
-    ],
-)
-def test_other_encodings_are_named_with_their_table(
-    tmp_path: Path, encoding: str, said: str
-) -> None:
-    path = tmp_path / "own.csv"
-    path.write_bytes("prompt\nWie öffne ich das?\n".encode(encoding))
-    with pytest.raises(DataError, match=rf"\[mine\] file: .*own.csv: {said}"):
-        own(path, expect="refuse").load(None)
 
 
 def test_a_column_names_the_rows_of_one_source(write: Write) -> None:
@@ -337,12 +311,6 @@ def test_options_may_differ_in_number_and_stand_in_the_prompt_already(
     assert prompt.options == {"A": "one", "B": "two"}
 
 
-def test_a_question_without_a_right_option_does_not_count(write: Write) -> None:
-    rows = write("a.jsonl", lines({**QUESTION, "right": None}))
-    (prompt,) = load_prompts(own(rows, expect=None, options="list", key="right"), None)
-    assert prompt.reference is None
-
-
 SECRET = "How is a secret kept?"
 
 
@@ -396,8 +364,3 @@ def test_a_table_that_describes_no_benchmark(
 ) -> None:
     with pytest.raises(DataError, match=reason):
         own("a.jsonl", **table)
-
-
-def test_a_rubric_is_for_judges_that_read_one(write: Write) -> None:
-    rubric = write("r.md", "A good answer says no.")
-    assert own("a.jsonl", rubric=str(rubric), judge="rating").category_guide == rubric

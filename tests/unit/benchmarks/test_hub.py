@@ -87,11 +87,3 @@ def test_files_of_a_mirror_that_do_not_fit_together_are_named(tmp_path: Path) ->
         parquet.write_table(table, tmp_path / f"train-{number}-of-2.parquet")
     with pytest.raises(DataError, match="put the files of one split there"):
         HubSplit("org/set", "main", "train", ".").rows(tmp_path)
-
-
-@pytest.mark.parametrize(
-    "noted", ["{}", '{"info": []}', '{"info": {"features": {"prompt": 1}}}']
-)
-def test_what_a_file_notes_of_its_columns_may_be_anything(noted: str) -> None:
-    table = pa.table({"prompt": ["a"]}).replace_schema_metadata({"huggingface": noted})
-    assert list(named(table, "org/set")) == [{"prompt": "a"}]

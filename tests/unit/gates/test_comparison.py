@@ -55,17 +55,6 @@ def test_flips_are_listed_each_way_the_largest_moves_first() -> None:
     assert found.change.value == pytest.approx(-1 / 5)
 
 
-def test_a_mean_lists_what_moved() -> None:
-    found = against(records("RR RC CC"), records("RC RC RC"), "mean_refusal_confidence")
-    assert (found.lost, found.gained, found.p_flips) == (1, 1, None)
-    assert [flip.now.id for flip in found.fell + found.rose] == ["p1", "p3"]
-
-
-def test_no_more_prompts_are_named_than_asked_for() -> None:
-    found = against(records("R " * 9), records("C " * 9), limit=2)
-    assert (found.lost, len(found.fell)) == (9, 2)
-
-
 def test_what_is_not_compared_is_counted() -> None:
     before, after = records("R R R R R"), records("R C -- R")
     reworded = [

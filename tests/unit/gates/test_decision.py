@@ -12,7 +12,7 @@ from refusal_checks.core.prompts import Message, Prompt
 from refusal_checks.core.verdicts import Binary, Label
 from refusal_checks.gates.comparison import Earlier
 from refusal_checks.gates.estimates import Rules, select
-from refusal_checks.gates.gate import AllowedRange, Gate
+from refusal_checks.gates.gate import Gate
 from refusal_checks.gates.verdict import Verdict
 from refusal_checks.metrics import METRICS
 from tests.deciding import decide
@@ -79,20 +79,6 @@ def test_the_miss_is_the_fewest_prompts_that_must_change_sides(
     else:
         assert outcome(missed_by).passed
         assert not outcome(missed_by - 1).passed
-
-
-@pytest.mark.parametrize(
-    ("value", "inside"),
-    [
-        (0.8, True),
-        (4 / 5, True),
-        (0.1 + 0.7, True),
-        (0.8 - 1e-9, False),
-        (0.9 + 1e-9, False),
-    ],
-)
-def test_rounding_noise_decides_no_gate(value: float, inside: bool) -> None:
-    assert AllowedRange(0.8, 0.9).holds(value) is inside
 
 
 MEAN = "mean_refusal_confidence"
@@ -171,11 +157,6 @@ def test_a_group_gate_looks_at_its_group_alone() -> None:
         decide(gate, english)
 
 
-def test_a_gate_needs_a_valid_verdict() -> None:
-    with pytest.raises(EvaluationError, match="rejection_rate"):
-        decide(at_least(0.8), records("-- -"))
-
-
 @pytest.mark.parametrize(
     ("rule", "words", "bounds", "flips"),
     [
@@ -229,14 +210,6 @@ def test_bounds_contain_the_value(
     assert (
         verdict.bounds[0] - 1e-12 <= verdict.estimate.value <= verdict.bounds[1] + 1e-12
     )
-
-
-def test_the_share_of_invalid_answers_is_one_of_answers_however_many_a_prompt_has() -> (
-    None
-):
-    verdict = decide(at_least(0.5), records("- RRRRRRRRR"))
-    assert verdict.answers == 10
-    assert verdict.invalid.share == pytest.approx(0.1)
 
 
 def test_the_confidence_level_reaches_the_interval() -> None:

@@ -105,14 +105,6 @@ def test_the_verdict_after_a_stop_is_the_one_that_stopped_it(
     assert verdict.estimate.n == len(part)
 
 
-def test_the_interval_of_a_mean_is_on_its_own_range() -> None:
-    gate = Gate("bench", "mean_refusal_confidence", 0.0)
-    found = mixed("RR " * 90 + "CC " * 10)
-    estimate = stopping(found, gate).estimate(gate, found[:120])
-    assert -1 <= estimate.lower <= estimate.value <= estimate.upper <= 1
-    assert estimate.lower > 0.3
-
-
 def test_the_order_is_the_seed_s_and_the_benchmark_s() -> None:
     prompts = [Prompt.single(f"p{i}", "x") for i in range(50)]
     one = shuffled(prompts, "bench", 1)

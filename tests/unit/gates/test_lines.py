@@ -109,9 +109,3 @@ def test_lines_end_where_toml_ends_them(tmp_path: Path, end: str) -> None:
 @pytest.mark.parametrize("source", ["", "default gate", "/nowhere/gates.toml"])
 def test_a_gate_of_no_file_has_no_line(source: str) -> None:
     assert line_of(replace(GATE, source=source)) is None
-
-
-def test_a_file_that_is_none_has_no_lines(tmp_path: Path) -> None:
-    (tmp_path / "gates.toml").write_bytes(b"\xff\xfe[bench]")
-    assert line_of(replace(GATE, source=str(tmp_path / "gates.toml"))) is None
-    assert line_of(replace(GATE, source=str(tmp_path))) is None

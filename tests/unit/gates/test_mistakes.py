@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from syrupy.assertion import SnapshotAssertion
 
-from refusal_checks.core.errors import ThresholdError, require_known
+from refusal_checks.core.errors import ThresholdError
 from refusal_checks.core.prompts import Kind
 from refusal_checks.gates import toml_file
 from refusal_checks.spec import RunSpec
@@ -80,26 +80,6 @@ def test_a_folder_and_a_file_of_other_bytes_are_no_threshold_files(
         RunSpec.read(binary)
     with pytest.raises(ThresholdError, match="cannot be read"):
         RunSpec.read(tmp_path)
-
-
-def test_an_unknown_name_is_answered_with_the_nearest_and_all_known() -> None:
-    require_known("fraud", ["fraud", "arson"], "gates.toml", "category")
-    with pytest.raises(ThresholdError) as caught:
-        require_known("frauds", ["fraud", "arson"], "gates.toml: [b]", "category")
-    message = 'gates.toml: [b]: no category "frauds"; did you mean "fraud"? Known: arson, fraud'
-    assert str(caught.value) == message
-
-
-def test_a_name_like_no_other_gets_no_guess() -> None:
-    with pytest.raises(KeyError, match="no group") as caught:
-        require_known("zzz", ["fraud"], "here", "group", KeyError)
-    assert "did you mean" not in str(caught.value)
-
-
-@pytest.mark.parametrize("name", ["my set", "中文", "v1.2", "x" * 100])
-def test_any_other_name_will_do(write: Write, name: str) -> None:
-    path = write("own.toml", f'["{name}"]\nfile = "x.csv"\nexpect = "refuse"\n')
-    assert {gate.benchmark for gate in RunSpec.read(path).gates} == {name}
 
 
 @pytest.mark.parametrize(

@@ -25,7 +25,6 @@ from refusal_checks.judges.trust.calibration import Calibration
 from refusal_checks.judges.trust.correction import JudgeErrors, rogan_gladen
 from refusal_checks.judges.trust.draws import Draw, prompt_key
 from refusal_checks.judges.trust.labels import BenchmarkLabels
-from refusal_checks.judges.trust.powered_rates import prediction_powered
 from refusal_checks.metrics import METRICS, by_prompt
 from refusal_checks.metrics.statistics.intervals import Estimate
 from tests.deciding import decide
@@ -101,16 +100,6 @@ def test_what_cannot_be_corrected() -> None:
         corrected(records("- -"), ERRORS, 0.95)
     with pytest.raises(CalibrationError, match="carries no information"):
         corrected(records("R C"), JudgeErrors(100, 10, 100, 90), 0.95)
-
-
-def test_labels_of_a_part_power_the_judges_rate() -> None:
-    judged = records("R " * 30 + "C " * 70)
-    labelled = human(judged[:15], Label.REFUSAL) | human(judged[90:], Label.COMPLIANCE)
-    found = PairedScores.of(METRICS["rejection_rate"], judged, labelled).estimate(0.95)
-    assert found == prediction_powered(
-        [1.0] * 15 + [0.0] * 10, [1.0] * 15 + [0.0] * 10, [1.0] * 15 + [0.0] * 60
-    )
-    assert found.n == 100
 
 
 def test_labels_that_contradict_the_judge_move_the_rate() -> None:
@@ -271,18 +260,6 @@ def test_clusters_widen_every_way_to_a_rate() -> None:
     records, people = clustered(random.Random(3))
     require_wider("human", labelled(records, people, 100), records)
     require_wider("corrected", Evidence(calibration(490, 490, 500, "b"), "m"), records)
-
-
-def test_what_would_decide_counts_with_the_wider_interval() -> None:
-    records, people = clustered(random.Random(3))
-    known, gate = labelled(records, people, 100), replace(GATE, minimum=0.68)
-    found, alone = (
-        known.rate(gate, each).views[-1]
-        for each in (records, without_clusters(records))
-    )
-    assert found.need is not None
-    assert alone.need is not None
-    assert (found.need.prompts or 10**9) > (alone.need.prompts or 0)
 
 
 def test_intervals_of_labelled_clusters_hold_people_s_rate() -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from refusal_checks.core.errors import BaselineError
-from refusal_checks.core.prompts import Kind, Message, Prompt
+from refusal_checks.core.prompts import Kind
 from refusal_checks.core.records import Record
 from refusal_checks.gates import score_files
 from refusal_checks.gates.score_files import PromptScores, Scores
@@ -68,31 +68,6 @@ def test_a_file_is_sorted_with_one_prompt_a_line() -> None:
     lines = [line for line in text.splitlines() if line.startswith('  "p')]
     assert [line.split('"')[1] for line in lines] == ["p1", "p2", "p3"]
     assert json.loads(text)["prompts"]["p2"]["scores"]["rejection_rate"] == -1
-
-
-def test_a_prompt_s_verdicts_are_kept_with_the_reasons_of_invalid_ones() -> None:
-    (found,) = scores_of(records("RC-")).prompts.values()
-    assert found.answers == (
-        ("p1-0", "refusal"),
-        ("p1-1", "compliance"),
-        ("p1-2", "unparsable verdict"),
-    )
-    (nothing,) = scores_of(records("--")).prompts.values()
-    assert nothing.scores == {"invalid_rate": 1.0}
-
-
-def test_the_fingerprint_is_that_of_what_is_sent() -> None:
-    prompt = Prompt.single("p1", "one", category="x")
-    assert score_files.fingerprint(prompt) == score_files.fingerprint(
-        Prompt.single("p2", "one")
-    )
-    assert score_files.fingerprint(prompt) != score_files.fingerprint(
-        Prompt.single("p1", "two")
-    )
-    turns = (Message("user", "one"), Message("assistant", "a"), Message("user", "one"))
-    assert score_files.fingerprint(prompt) != score_files.fingerprint(
-        replace(prompt, messages=turns)
-    )
 
 
 def write(folder: Path, *names: str) -> None:

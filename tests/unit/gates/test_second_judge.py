@@ -9,15 +9,11 @@ from syrupy.assertion import SnapshotAssertion
 
 from refusal_checks.core.records import Record, Vote
 from refusal_checks.core.verdicts import Binary, Invalid, Judgement, Label, Reason
-from refusal_checks.gates.estimates import Rules
 from refusal_checks.gates.rates import Evidence
-from refusal_checks.gates.sentences import sentence
 from refusal_checks.judges.cascade import Cascade, SecondOpinions
 from refusal_checks.judges.trust.powered_rates import prediction_powered, with_settled
 from refusal_checks.metrics import by_prompt
 from refusal_checks.metrics.statistics.intervals import Estimate, wilson
-from refusal_checks.reports.explain import remarks_on
-from tests.deciding import decide
 from tests.unit.conftest import records
 from tests.unit.gates.test_rates import GATE, clustered, listed, require_wider, told
 from tests.unit.judges.test_cascade import FIRST, RULE, SECOND
@@ -84,13 +80,6 @@ def test_a_sample_corrects_the_rate_as_people_s_labels_do() -> None:
     assert corrected.need is not None
 
 
-@pytest.mark.parametrize("unsure", [[], ["p3"]])
-def test_a_second_judge_that_read_all_is_the_rate(unsure: list[str]) -> None:
-    rates, seen = seconded(records("R R C C C C"), lambda r: REFUSAL, 6, unsure)
-    _, corrected = rates.rate(GATE, seen).views
-    assert corrected.estimate == wilson(1.0, 6)
-
-
 def test_views(snapshot: SnapshotAssertion) -> None:
     unsure = [f"p{number}" for number in range(81, 101)]
     thirty, pairs = records("R " * 30), records("R C " * 30)
@@ -127,15 +116,6 @@ def test_views(snapshot: SnapshotAssertion) -> None:
         "answers that nobody can judge": told(*seconded(empty, same, 20)),
     }
     assert listed(cases) == snapshot
-
-
-def test_the_verdict_says_which_rate_decides() -> None:
-    rates, seen = seconded(records("R R R C C " * 40), lambda record: COMPLIANCE, 40)
-    decided = decide(GATE, seen, Rules(evidence=rates))
-    assert (decided.use, decided.passed) == ("cascade", False)
-    assert "corrected by the second judge's sample" in sentence(decided)
-    told = "\n".join(remark.text for remark in remarks_on(decided))
-    assert "the figure corrected by the second judge's sample decides" in told
 
 
 def test_intervals_hold_the_second_judge_s_rate() -> None:

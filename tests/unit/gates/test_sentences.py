@@ -137,19 +137,6 @@ def test_metrics_of_others_need_no_sentence(monkeypatch: pytest.MonkeyPatch) -> 
         assert text.startswith(words)
 
 
-def test_the_worst_of_several_answers_is_said_by_how_often() -> None:
-    gate = Gate("bench", "worst_of_k_rate", maximum=0.5)
-    figure = Estimate(0.25, 0.1, 0.4, 80)
-    texts = [
-        sentences.sentence(Verdict(gate, True, figure, 400, kind=kind))
-        for kind in ("safety", "sanity")
-    ]
-    assert [text.partition(" (")[0] for text in texts] == [
-        "Refuses 25% of harmful prompts every time",
-        "Refuses 25% of harmless prompts at least once",
-    ]
-
-
 def test_a_sentence_that_names_something_else_is_refused(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

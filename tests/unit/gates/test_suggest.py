@@ -57,20 +57,11 @@ def test_safety_gets_a_floor_and_sanity_a_ceiling() -> None:
     assert 0.913 < wilson(0.975, 80).lower < 0.914
 
 
-def test_of_several_runs_the_loosest_bound_is_taken() -> None:
-    found = bounds(run({"smoke_unsafe": 0.95}), run({"smoke_unsafe": 0.9}))
-    assert found == bounds(run({"smoke_unsafe": 0.9}))
-
-
 def test_other_benchmarks_get_a_bound_on_their_main_metric() -> None:
     (scores,) = run({"smoke_unsafe": 0.9}).values()
     figures = {"accuracy": wilson(0.7, 80), "option_refusal_rate": wilson(0.1, 80)}
     found = bounds({"mcq": replace(scores, kind=Kind.RECOGNITION, figures=figures)})
     assert found == {"mcq": {"accuracy": (0.592, None)}}
-
-
-def test_sensitive_benchmarks_get_no_rate() -> None:
-    assert list(bounds(run({"sensitive": 0.5}))["sensitive"]) == ["invalid_rate"]
 
 
 def test_the_file_loads_and_says_where_it_comes_from(write: Write) -> None:

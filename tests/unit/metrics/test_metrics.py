@@ -3,7 +3,6 @@
 import math
 from dataclasses import replace
 
-import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -11,7 +10,7 @@ from hypothesis import strategies as st
 from refusal_checks.core.errors import EvaluationError
 from refusal_checks.core.prompts import Kind, Prompt
 from refusal_checks.core.records import Completion, Record
-from refusal_checks.core.verdicts import Binary, Invalid, Label
+from refusal_checks.core.verdicts import Binary, Label
 from refusal_checks.metrics import METRICS, confidence, worst_cases
 from refusal_checks.metrics.statistics.intervals import wilson
 from refusal_checks.results.benchmark_summary import summarise
@@ -203,41 +202,6 @@ def test_confidence_is_a_vote_in_which_only_differences_of_likelihood_count(
         assert voted(filled) == pytest.approx(value, abs=1e-9)
 
 
-@pytest.mark.parametrize("seed", range(5))
-def test_rounding_takes_no_confidence_beyond_one(seed: int) -> None:
-    logprobs = np.random.default_rng(seed).uniform(-3, 0, 19).tolist()
-    assert voted([("R", each) for each in logprobs]) <= 1
-
-
-def test_confidence_leaves_an_invalid_answer_out_of_the_weights() -> None:
-    answers = [record("R", logprob=-3.0), record("-", sample=1, logprob=0.0)]
-    assert confidence(answers) == pytest.approx(1)
-    assert confidence(answers[1:]) is None
-
-
-@pytest.mark.parametrize(("case", "label"), [(0, Label.COMPLIANCE), (1, Label.REFUSAL)])
-def test_a_worst_case_gives_every_invalid_answer_the_label_and_touches_no_other(
-    case: int, label: Label
-) -> None:
-    found = records("R- -C")
-    replaced = list(worst_cases(METRICS["rejection_rate"], found).values())[case]
-    for before, after in zip(found, replaced, strict=True):
-        if isinstance(before.judgement, Invalid):
-            assert after == replace(before, judgement=Binary(label))
-        else:
-            assert after == before
-
-
-@given(words=WORDS.filter(lambda words: set(words) - set("- ")))
-def test_the_rejection_rate_lies_between_its_two_worst_cases(words: str) -> None:
-    found = records(words)
-    cases = worst_cases(METRICS["rejection_rate"], found)
-    assert bool(cases) is ("-" in words)
-    if cases:
-        low, high = (value("rejection_rate", case) for case in cases.values())
-        assert low - 1e-12 <= value("rejection_rate", found) <= high + 1e-12
-
-
 def test_the_cases_of_a_mixed_metric_are_the_extremes_of_each_prompt() -> None:
     metric, found = METRICS["neutral_rate"], records("R- C- R--C RRR - RC")
     values = [
@@ -246,13 +210,6 @@ def test_the_cases_of_a_mixed_metric_are_the_extremes_of_each_prompt() -> None:
     assert values == pytest.approx([1 / 6, 4 / 6])
     assert worst_cases(METRICS["invalid_rate"], found) == {}
     assert worst_cases(metric, records("-- -")) == {}
-
-
-def test_metrics_are_known_by_their_name_and_explained() -> None:
-    assert {*RATES, "mean_refusal_confidence", "invalid_rate"} <= set(METRICS)
-    for name, metric in METRICS.items():
-        assert metric.name == name
-        assert metric.score.__doc__
 
 
 CLUSTERED = [
@@ -315,10 +272,3 @@ def test_mean_refusal_confidence_is_the_mean_over_prompts() -> None:
     estimate = METRICS["mean_refusal_confidence"].estimate(records("RRRC C ---"))
     assert estimate.value == pytest.approx((0.5 - 1) / 2)
     assert -1 <= estimate.lower <= estimate.value <= estimate.upper <= 1
-
-
-def test_a_tie_of_verdicts_is_neutral() -> None:
-    tie = Binary(Label.COMPLIANCE, refusal_share=0.5)
-    assert (
-        side([Record(Prompt.single("p", "x"), 0, Completion("so"), tie)]) == "neutral"
-    )

@@ -54,41 +54,6 @@ def released(mirror: Path) -> dict[str, Items]:
     return found
 
 
-def test_moral_rates_are_the_released_judgements(released: dict[str, Items]) -> None:
-    for model, expected in {"GPT4": 0.9034, "GPT3.5": 0.8894, "Llama2": 0.832}.items():
-        records = [
-            record(f"{name}-{number}", name, Rated(moral, 3.0))
-            for name, found in released[model].items()
-            for number, (moral, _) in enumerate(found)
-        ]
-        assert METRICS["moral_rate"].estimate(records).value == pytest.approx(
-            expected, abs=1e-9
-        )
-
-
-def test_the_published_table_is_not_the_mean_of_the_released_items(
-    released: dict[str, Items],
-) -> None:
-    def item_mean(model: str, category: str) -> float:
-        return float(np.mean([score for _, score in released[model][category]]))
-
-    table = published()
-    assert len(table) == 8
-    for scores in table.values():
-        assert set(scores) == set(CATEGORIES)
-    for model, (paper, items) in {
-        "GPT4": (4.018, 4.068),
-        "GPT3.5": (3.821, 3.976),
-        "Llama2": (2.883, 3.054),
-    }.items():
-        means = [item_mean(model, category) for category in CATEGORIES]
-        assert np.mean(list(table[model].values())) == pytest.approx(paper, abs=5e-4)
-        assert np.mean(means) == pytest.approx(items, abs=5e-4)
-    assert table["GPT4"]["SocialBias"] == pytest.approx(4.20, abs=5e-3)
-    assert item_mean("GPT4", "SocialBias") == pytest.approx(4.83, abs=5e-3)
-    assert max(score for found in released["GPT4"].values() for _, score in found) == 55
-
-
 def test_several_answers_to_a_prompt_are_averaged_and_invalid_ones_left_out() -> None:
     records = [
         record("p1", "a", Rated(1.0, 5.0)),
@@ -150,16 +115,6 @@ def test_the_interval_of_a_mean_of_categories_is_that_of_their_prompts() -> None
     # Few prompts that weigh much make it wider than many that weigh little.
     few = figure({"a": [0.0, 5.0] * 50, "b": [0.0, 5.0]})
     assert few.upper - few.lower > 1.5 * (mixed.upper - mixed.lower)
-
-
-@pytest.mark.parametrize("score", [0.0, 2.5, 4.99, 5.0])
-@pytest.mark.parametrize("prompts", [1, 3, 20])
-def test_no_number_of_prompts_a_category_gives_a_mean_without_doubt(
-    score: float, prompts: int
-) -> None:
-    found = figure({name: [score] * prompts for name in "abcdefghij"})
-    assert found.value == pytest.approx(score)
-    assert found.upper - found.lower > 5 * 3 / (4 + 10 * prompts)
 
 
 def test_a_change_weighs_categories_as_the_figure_does() -> None:
@@ -228,15 +183,3 @@ def test_category_means_are_numpy_s(released: dict[str, Items]) -> None:
     overall = summary.figures["mean_category_score"]
     assert overall.value == pytest.approx(np.mean(np.array(means)), abs=1e-9)
     assert overall.lower < overall.value < overall.upper
-
-
-def test_the_released_scores_have_two_peaks(released: dict[str, Items]) -> None:
-    items = released["GPT4"]
-    records = rated(
-        {name: [min(score, 5.0) for _, score in items[name]] for name in items}
-    )
-    found = summarise(records, 0.95).distributions
-    assert set(found) == set(CATEGORIES)
-    privacy = found["PrivacyLeaks"]
-    assert privacy.counts[0] > 50
-    assert privacy.counts[-1] > 50

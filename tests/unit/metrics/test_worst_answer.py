@@ -11,9 +11,6 @@ from refusal_checks.gates.comparison import Earlier
 from refusal_checks.gates.gate import Gate
 from refusal_checks.metrics.statistics.intervals import wilson
 from refusal_checks.metrics.worst_case import worst_of_k_rate
-from refusal_checks.reports.remarks import worst_answers
-from refusal_checks.results.benchmark_summary import summarise
-from refusal_checks.results.summary import RunSummary
 from tests.deciding import decide
 from tests.unit.conftest import records
 from tests.unit.gates.test_score_files import scores_of
@@ -77,20 +74,3 @@ def test_it_is_compared_with_a_baseline_and_gated_by_group() -> None:
     assert (found.comparison.lost, found.comparison.change.value) == (200, -1)
     same = replace(gate, metric="rejection_rate")
     assert decide(same, after, earlier=Earlier(scores_of(before))).passed
-
-
-def test_reports_say_where_the_vote_hides_the_worst() -> None:
-    def said(kind: Kind, words: str) -> list[str]:
-        found = summarise(of_kind(kind, records(words)), 0.95, kind=kind.value)
-        return list(worst_answers(RunSummary(benchmarks={"bench": found})))
-
-    assert said(Kind.SAFETY, "RRRCC " * 100) == [
-        "bench: all answers to 0.0% [0.0%, 3.7%] of the prompts refuse (worst_of_k_rate), where "
-        "rejection_rate is 100.0%"
-    ]
-    assert said(Kind.SANITY, "RCCCC " * 20 + "CCCCC " * 80) == [
-        "bench: at least one answer to 20.0% [13.3%, 28.9%] of the prompts refuses "
-        "(worst_of_k_rate), where rejection_rate is 0.0%"
-    ]
-    assert said(Kind.SAFETY, "RRRRC " + "RRRRR " * 40) == []
-    assert said(Kind.SENSITIVE, "RRRCC " * 100) == []

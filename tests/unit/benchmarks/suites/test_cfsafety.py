@@ -12,10 +12,8 @@ from refusal_checks.benchmarks import discover, load_prompts
 from refusal_checks.benchmarks.suites.cfsafety import (
     ATTACKS,
     CATEGORIES,
-    LANGUAGES,
     SCENARIOS,
     parse,
-    translations,
 )
 from refusal_checks.core.prompts import Prompt
 
@@ -67,34 +65,6 @@ def test_the_released_table_has_its_published_size(prompts: tuple[Prompt, ...]) 
         "scenario": 12_500,
         "attack": 12_500,
     }
-
-
-def test_languages_are_those_of_the_blocks_that_it_is_made_of(
-    prompts: tuple[Prompt, ...],
-) -> None:
-    spoken = [
-        p.groups["language"]
-        for p in prompts
-        if p.groups["category"] == "MinorityLanguage"
-    ]
-    blocks = ["it", "vi", "ar", "ko", "th", "bn", "sw", "jv"]
-    assert spoken == [language for language in blocks for _ in range(315)][:2500]
-    others = Counter(
-        p.groups["language"]
-        for p in prompts
-        if p.groups["category"] != "MinorityLanguage"
-    )
-    assert others == {"zh": 10_976, "en": 11_524}
-    assert {p.groups["language"] for p in prompts} == set(LANGUAGES)
-
-
-def test_translations_pair_chinese_with_english(prompts: tuple[Prompt, ...]) -> None:
-    by_id = {prompt.id: prompt for prompt in prompts}
-    pairs = [(by_id[first], by_id[second]) for first, second in translations().items()]
-    assert len(pairs) == 9_992
-    for first, second in pairs:
-        assert {first.groups["language"], second.groups["language"]} == {"zh", "en"}
-        assert first.groups["category"] == second.groups["category"]
 
 
 def test_a_cluster_is_one_text_in_all_its_languages(

@@ -7,11 +7,8 @@ import pytest
 
 from refusal_checks.benchmarks import discover, load_prompts
 from refusal_checks.benchmarks.suites import chisafety
-from refusal_checks.core.prompts import Kind, Message, Prompt
-from refusal_checks.core.verdicts import Chosen, Graded
-from refusal_checks.judges import kind_of
+from refusal_checks.core.prompts import Message, Prompt
 
-NAMES = ("chisafety_mcq", "chisafety_qa", "chisafety_dialogue", "chisafety")
 TAXONOMY = chisafety.taxonomy()
 
 
@@ -33,17 +30,6 @@ def counted(found: tuple[Prompt, ...]) -> Counter[tuple[str, str]]:
     return Counter(
         (prompt.groups["area"], prompt.groups["category"]) for prompt in found
     )
-
-
-def test_the_taxonomy_has_the_published_shape() -> None:
-    assert [len(area["categories"]) for area in TAXONOMY] == [9, 8, 5, 7, 2]
-    assert len(published("mcq")) == 31
-    assert Counter(area for area, _ in published("qa")) == {
-        "discrimination": 9,
-        "violation_of_values": 8,
-    }
-    assert sum(published("mcq").values()) == 1567
-    assert sum(published("qa").values()) == 563
 
 
 def test_every_name_of_the_taxonomy_means_one_thing() -> None:
@@ -75,16 +61,6 @@ def test_risky_questions_of_both_histories_have_the_published_counts(
     assert counted(parts) == published("qa")
 
 
-def test_each_area_has_the_published_questions_by_history(mirror: Path) -> None:
-    found = prompts("chisafety", mirror)
-    assert Counter((each.groups["history"], each.groups["area"]) for each in found) == {
-        ("single", "discrimination"): 196,
-        ("single", "violation_of_values"): 266,
-        ("dialogue", "discrimination"): 49,
-        ("dialogue", "violation_of_values"): 52,
-    }
-
-
 def test_deviations_of_the_release(mirror: Path) -> None:
     """No count deviates; some questions occur twice, and one pair of options is equal."""
     mcq, single = prompts("chisafety_mcq", mirror), prompts("chisafety_qa", mirror)
@@ -92,35 +68,6 @@ def test_deviations_of_the_release(mirror: Path) -> None:
     assert len({prompt.request for prompt in single}) == 462 - 1
     equal = [p.id for p in mcq if len(set(p.options.values())) < len(p.options)]
     assert equal == ["636"]
-
-
-def test_dialogues_keep_their_turns(mirror: Path) -> None:
-    for prompt in prompts("chisafety_dialogue", mirror):
-        roles = [message.role for message in prompt.messages]
-        assert roles[0] == "system"
-        assert roles[1:-1] == ["user", "assistant"] * ((len(roles) - 2) // 2)
-        assert roles[-1] == "user"
-        assert len(roles) >= 4
-
-
-def test_what_judges_and_marks_the_benchmarks() -> None:
-    found = [discover()[name] for name in NAMES]
-    assert [each.judge for each in found] == [
-        "multiple_choice",
-        "degree",
-        "degree",
-        "degree",
-    ]
-    assert [kind_of(each).verdicts for each in found] == [
-        Chosen,
-        Graded,
-        Graded,
-        Graded,
-    ]
-    assert [each.kind for each in found] == [Kind.RECOGNITION] + [Kind.SAFETY] * 3
-    for each in found:
-        for resource in each.resources:
-            assert resource.revision in each.revision
 
 
 def test_a_dialogue_becomes_separate_messages() -> None:

@@ -7,19 +7,14 @@ from itertools import count
 from pathlib import Path
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from refusal_checks.core.errors import EvaluationError
 from refusal_checks.core.prompts import Message, Prompt
 from refusal_checks.core.records import Completion, Record
 from refusal_checks.core.verdicts import (
-    Binary,
     Chosen,
     Graded,
     Invalid,
     Judgement,
-    Label,
     Reason,
 )
 from refusal_checks.gates.gate import Gate
@@ -43,8 +38,6 @@ QUESTIONS = {
 
 SHOWN = {"4": {"single"}, "5": {"dialogue"}, "2": {"single", "dialogue"}}
 HISTORY = {"4": "single", "5": "dialogue"}
-
-DEGREES = st.sampled_from([0, 1, 2, 3])
 
 
 @cache
@@ -127,18 +120,6 @@ def test_the_published_rates_follow_from_the_counts(
     } == expected
 
 
-@pytest.mark.parametrize("model", MODELS)
-def test_table_2_is_of_all_563_questions(model: str) -> None:
-    found = measured(model, "2")
-    assert found.prompts == 563
-    assert found.figures["rejection_rate"].n == 563
-    sizes = {
-        group: figures["rejection_rate"].n
-        for group, figures in found.groups["area"].items()
-    }
-    assert sizes == {"discrimination": 245, "violation_of_values": 318}
-
-
 @pytest.mark.parametrize(
     ("given", "rejected", "responsible", "harmful"),
     [
@@ -163,32 +144,6 @@ def test_several_answers_to_a_prompt_decide_by_their_majority(
         responsible,
         harmful,
     ]
-
-
-@given(st.lists(st.lists(DEGREES, min_size=1, max_size=6), min_size=1, max_size=8))
-def test_responsible_answers_are_refusals_and_harmful_ones_are_none(
-    words: list[list[int]],
-) -> None:
-    records = [
-        graded(degree, f"q{number}", sample)
-        for number, word in enumerate(words)
-        for sample, degree in enumerate(word)
-    ]
-    rejected, responsible, harmful = (value(name, records) for name in RATES.values())
-    assert responsible <= rejected + 1e-12
-    assert rejected + harmful <= 1 + 1e-12
-
-
-def test_degrees_are_no_figure_of_labels() -> None:
-    label = Record(Prompt.single("p", "p"), 0, Completion("a"), Binary(Label.REFUSAL))
-    for metric in (
-        "responsibility_rate",
-        "harmfulness_rate",
-        "accuracy",
-        "option_refusal_rate",
-    ):
-        with pytest.raises(EvaluationError):
-            value(metric, [label])
 
 
 RIGHT, WRONG, REFUSED = Chosen("A", True), Chosen("B", False), Chosen(None, False)
@@ -227,26 +182,3 @@ def test_a_question_without_a_key_is_left_out_of_the_accuracy_alone(
     refusals = METRICS["option_refusal_rate"].estimate(records)
     assert refusals.n == (2 if other is SEVERAL else 3)
     assert refusals.value == pytest.approx(1 / 3 if other == Chosen(None, None) else 0)
-
-
-VERDICTS: dict[str, list[Judgement]] = {
-    "accuracy": [RIGHT, WRONG, REFUSED, SEVERAL],
-    "option_refusal_rate": [RIGHT, WRONG, REFUSED, SEVERAL],
-    "responsibility_rate": [Graded(0), Graded(1), Graded(2), Graded(3), SEVERAL],
-    "harmfulness_rate": [Graded(0), Graded(1), Graded(2), Graded(3), SEVERAL],
-    "rejection_rate": [Graded(0), Graded(1), Graded(2), Graded(3), SEVERAL],
-}
-
-
-@pytest.mark.parametrize("metric", VERDICTS)
-@given(data=st.data())
-def test_bounds_contain_the_value(metric: str, data: st.DataObject) -> None:
-    drawn = data.draw(st.lists(st.sampled_from(VERDICTS[metric]), max_size=9))
-    records = [
-        chosen(judgement, data.draw(st.sampled_from("123")))
-        for judgement in [VERDICTS[metric][0], *drawn]
-    ]
-    verdict = decide(Gate("mcq", metric, minimum=0.5), records)
-    assert (
-        verdict.bounds[0] - 1e-12 <= verdict.estimate.value <= verdict.bounds[1] + 1e-12
-    )

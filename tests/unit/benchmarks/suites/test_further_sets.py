@@ -10,7 +10,6 @@ from datasets.exceptions import DatasetNotFoundError
 from refusal_checks.benchmarks import (
     discover,
     load_prompts,
-    mirror_index,
     table_file,
 )
 from refusal_checks.benchmarks.suites import wildguard
@@ -96,14 +95,6 @@ def test_every_further_set_has_a_gate_and_none_of_them_is_a_default_gate() -> No
     default = {name for name, _, _ in gates("default")}
     new = {*further, *(name for name, _, _ in gates("wildguard") | languages)}
     assert not default & new
-
-
-def test_gates_bound_the_side_that_their_kind_asks_for() -> None:
-    for name in ("more", "wildguard", "languages"):
-        for gate in gates(name).values():
-            if gate.metric == rejection_rate.name:
-                is_safety = discover()[gate.benchmark].kind is Kind.SAFETY
-                assert (gate.minimum is not None) is is_safety
 
 
 WILDGUARD: dict[str, list[Any]] = {
@@ -246,17 +237,3 @@ def test_an_unknown_language_is_named(tmp_path: Path) -> None:
         DataError, match=r'row 0: no language "Sorbian".* Known: Arabic, Chinese'
     ):
         load_prompts(discover()["polyguard_unsafe"], tmp_path)
-
-
-def test_the_index_of_a_mirror_holds_their_revisions(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    put_parquet(tmp_path / wildguard.POLYGUARD.folder / TEST, polyguard_rows())
-    benchmark = discover()["polyguard_safe"]
-    monkeypatch.setattr(type(wildguard.POLYGUARD), "pull", lambda split, folder: None)
-    mirror_index.pull(benchmark, tmp_path)
-    assert (
-        mirror_index.read_index(tmp_path)["polyguard_safe"].revision
-        == wildguard.POLYGUARD.revision
-    )
-    assert len(mirror_index.load_checked(benchmark, tmp_path)) == 17

@@ -45,13 +45,6 @@ def test_class_labels_survive_as_names(tmp_path: Path) -> None:
     assert [prompt.id for prompt in found] == ["sorrybench-0", "sorrybench-1"]
 
 
-def test_text_types_and_missing_ones(tmp_path: Path) -> None:
-    columns = {**ROWS, "type": ["kind", None]}
-    write_split(tmp_path, "general_prompts", columns, [])
-    found = load_prompts(discover()["general_prompts"], tmp_path)
-    assert [prompt.groups.get("category") for prompt in found] == ["kind", None]
-
-
 SPLITS = (
     "jailbreakbench",
     "sorrybench",
@@ -73,13 +66,6 @@ def test_each_split_loads_from_a_mirror_under_its_own_name(
         prompt.request for prompt in mirror_index.load_checked(found, tmp_path)
     ] == ROWS["prompt"]
     assert found.revision == "97ddaed9efda7993ccbb9dc504a104c86b6e233f"
-
-
-def test_a_mirror_without_the_split_is_named(tmp_path: Path) -> None:
-    with pytest.raises(
-        DataError, match=r"has no .*/jailbreakbench-\*.parquet; fetch it with"
-    ):
-        load_prompts(discover()["jailbreakbench"], tmp_path)
 
 
 @pytest.mark.parametrize(

@@ -78,31 +78,6 @@ def test_bounds_contain_what_the_whole_list_may_still_be(
     assert lower <= (sum(values) + more) / total + 0.01
 
 
-def test_bounds_narrow_and_close_at_the_end_of_the_list() -> None:
-    values = ([1.0] * 9 + [0.0]) * 20
-    widths = []
-    for seen in (20, 60, 120, 200):
-        lower, upper = bounds(values[:seen], values[:seen], 200, 0.95)
-        assert lower <= 0.9 <= upper
-        widths.append(upper - lower)
-    assert widths == sorted(widths, reverse=True)
-    assert widths[-1] < 0.01
-
-
-def test_coverage_at_every_moment() -> None:
-    rng = np.random.default_rng(4)
-    values = (np.arange(150) < 105).astype(float)
-    missed = 0
-    for _ in range(60):
-        order = rng.permutation(values)
-        for seen in (10, 40, 80, 120):
-            lower, upper = bounds(order[:seen], order[:seen], 150, 0.9)
-            if not lower <= 0.7 <= upper:
-                missed += 1
-                break
-    assert missed <= 6
-
-
 def test_a_threshold_that_is_on_no_grid_is_told_exactly() -> None:
     values = [1.0] * 60
     lower, _ = bounds(values, values, 100, 0.95, near=[0.60011])

@@ -3,8 +3,6 @@
 import math
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from scipy.stats import binomtest
 
 from refusal_checks.metrics.statistics.intervals import Estimate, pooled, wilson
@@ -36,20 +34,3 @@ def test_parts_with_clusters_keep_their_wider_intervals() -> None:
     assert both.upper == pytest.approx(
         0.75 + math.hypot(0.1, (wilson(0.9, 200).upper - 0.9) / 2)
     )
-
-
-def test_wilson_narrows_with_more_units_and_widens_with_more_confidence() -> None:
-    def width(n: int, confidence: float) -> float:
-        estimate = wilson(0.8, n, confidence)
-        return estimate.upper - estimate.lower
-
-    assert width(400, 0.95) < width(100, 0.95) < width(100, 0.99)
-
-
-@given(st.floats(0, 1), st.integers(1, 10_000), st.floats(0.01, 0.999))
-def test_wilson_contains_the_share_and_stays_within_zero_and_one(
-    share: float, n: int, confidence: float
-) -> None:
-    estimate = wilson(share, n, confidence)
-    assert 0 <= estimate.lower <= estimate.value == share <= estimate.upper <= 1
-    assert estimate.n == n

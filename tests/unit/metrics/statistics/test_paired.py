@@ -4,11 +4,10 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from scipy.stats import binom, binomtest
+from scipy.stats import binom
 
 from refusal_checks.metrics.statistics.intervals import units
 from refusal_checks.metrics.statistics.paired import (
-    difference,
     mcnemar,
     mean_bounds,
     share_bounds,
@@ -16,15 +15,6 @@ from refusal_checks.metrics.statistics.paired import (
 )
 
 Z95 = 1.6448536269514722
-
-
-@pytest.mark.parametrize(
-    ("lost", "gained"), [(0, 0), (1, 0), (5, 5), (12, 3), (0, 9), (128, 1)]
-)
-def test_mcnemar_is_the_binomial_test_of_the_flips(lost: int, gained: int) -> None:
-    theirs = binomtest(lost, lost + gained).pvalue if lost + gained else 1.0
-    assert mcnemar(lost, gained) == pytest.approx(theirs, abs=1e-12)
-    assert mcnemar(lost, gained) == pytest.approx(mcnemar(gained, lost), abs=1e-12)
 
 
 STEPS = st.sampled_from((-1.0, -0.4, 0.0, 0.4, 1.0)) | st.floats(-1, 1)
@@ -63,13 +53,6 @@ def test_yes_no_scores_have_tango_s_bounds() -> None:
     assert (found.lower, found.upper) == pytest.approx(
         (2 * theirs.lower, 2 * theirs.upper)
     )
-
-
-def test_runs_without_a_flip_claim_no_certainty() -> None:
-    found = difference([1.0] * 80, [1.0] * 80, 1.0, 0.95)
-    assert found.value == 0
-    assert -0.06 < found.lower < -0.04
-    assert 0.04 < found.upper < 0.06
 
 
 @given(
@@ -126,20 +109,6 @@ def test_simulated_bounds_of_a_mean_keep_their_level() -> None:
         )
         missed.append(mean_bounds(before.tolist(), after.tolist(), 2.0, 0.95).lower > 0)
     assert np.mean(missed) <= 0.05 + 2.5 * np.sqrt(0.05 * 0.95 / 300)
-
-
-def test_equal_differences_of_means_have_bounds_that_narrow_with_n() -> None:
-    few, many = (mean_bounds([0.5] * n, [0.5] * n, 2.0, 0.95) for n in (10, 1000))
-    assert few.lower < many.lower < 0 < many.upper < few.upper
-    assert many.upper == pytest.approx(2 * share_bounds(0, 0, 1000, 0.95).upper)
-
-
-def test_many_prompts_have_the_normal_bound() -> None:
-    rng = np.random.default_rng(1)
-    after = rng.uniform(-1, 1, 6000)
-    found = mean_bounds([0.0] * 6000, after.tolist(), 2.0, 0.95)
-    half = Z95 * float(after.std()) / np.sqrt(6000)
-    assert found.upper - after.mean() == pytest.approx(half, rel=0.03)
 
 
 def test_clustered_changes_are_as_few_as_their_clusters() -> None:

@@ -64,12 +64,6 @@ def test_more_answers_help_where_the_doubt_lies_within_prompts() -> None:
     assert 0.7 < decided / 200 < 0.9
 
 
-def test_more_answers_are_of_no_use_where_prompts_differ_and_answers_do_not() -> None:
-    answers = [[1.0] * 3] * 12 + [[-1.0] * 3] * 10
-    estimate = bounded_mean([scores[0] for scores in answers], -1, 1)
-    assert sample_size.samples_for_mean(estimate, 0.0, answers, 0.95, (-1, 1)) is None
-
-
 @pytest.mark.parametrize(
     ("parts", "need"),
     [
