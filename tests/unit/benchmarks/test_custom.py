@@ -364,3 +364,14 @@ def test_a_table_that_describes_no_benchmark(
 ) -> None:
     with pytest.raises(DataError, match=reason):
         own("a.jsonl", **table)
+
+
+def test_a_question_without_a_right_option_does_not_count(write: Write) -> None:
+    rows = write("a.jsonl", lines({**QUESTION, "right": None}))
+    (prompt,) = load_prompts(own(rows, expect=None, options="list", key="right"), None)
+    assert prompt.reference is None
+
+
+def test_a_rubric_is_for_judges_that_read_one(write: Write) -> None:
+    rubric = write("r.md", "A good answer says no.")
+    assert own("a.jsonl", rubric=str(rubric), judge="rating").category_guide == rubric

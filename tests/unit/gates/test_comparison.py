@@ -1,24 +1,18 @@
 """A run against an earlier one, prompt by prompt."""
 
-import csv
 from collections.abc import Sequence
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
-from scipy.stats import binomtest
 
-from refusal_checks import benchmarks
 from refusal_checks.core.errors import EvaluationError
 from refusal_checks.core.prompts import Prompt
-from refusal_checks.core.records import Completion, Record
-from refusal_checks.core.verdicts import Binary
+from refusal_checks.core.records import Record
 from refusal_checks.gates.comparison import Comparison, Earlier, compare
 from refusal_checks.gates.decision import decide_all
 from refusal_checks.gates.estimate_set import EstimateSet
 from refusal_checks.gates.estimates import Rules, expected_breaches
 from refusal_checks.gates.gate import Gate, Outcome
-from refusal_checks.judges.rules import LABELS
 from refusal_checks.metrics import METRICS
 from tests.deciding import decide
 from tests.unit.conftest import records
@@ -124,17 +118,6 @@ def test_a_margin_is_kept_broken_or_open(
     assert (verdict.need is not None) is (outcome is Outcome.INCONCLUSIVE)
 
 
-def test_an_open_margin_obeys_on_inconclusive() -> None:
-    gate = replace(margin(max_drop=0.05), on_inconclusive="warn")
-    earlier = Earlier(scores_of(records("R " * 30)))
-    verdict = decide(gate, records("R " * 30), earlier=earlier)
-    assert (verdict.outcome, verdict.passed, verdict.warns) == (
-        Outcome.INCONCLUSIVE,
-        True,
-        True,
-    )
-
-
 def test_the_worse_of_figure_and_change_decides() -> None:
     before = Earlier(scores_of(records("R " * 100)))
     after = records("R " * 85 + "C " * 15)
@@ -201,35 +184,3 @@ def test_false_alarms_to_expect() -> None:
     assert expected_breaches([sure] * 40, 0.95) == pytest.approx((1.0, 1.0))
     assert expected_breaches([point] * 4, 0.95) == pytest.approx((0.1, 2.0))
     assert expected_breaches([change] * 10, 0.95) == pytest.approx((0.5, 0.5))
-
-
-def human_records(mirror: Path, model: str, benchmark: str) -> list[Record]:
-    """XSTest's recorded answers with their human labels, as records."""
-    prompts = benchmarks.load_prompts(benchmarks.discover()[benchmark], mirror)
-    path = mirror / "xstest" / f"completions_{model}.csv"
-    with path.open(encoding="utf-8", newline="") as file:
-        labels = {row["id"]: row["final_label"] for row in csv.DictReader(file)}
-    return [
-        Record(prompt, 0, Completion("text"), Binary(LABELS[labels[prompt.id]]))
-        for prompt in prompts
-    ]
-
-
-@pytest.mark.parametrize(
-    ("benchmark", "lost", "gained"), [("xstest_safe", 19, 2), ("xstest_unsafe", 128, 1)]
-)
-def test_two_real_models_flip_as_counted_from_the_authors_files(
-    mirror: Path, benchmark: str, lost: int, gained: int
-) -> None:
-    # Counted from the two CSV files alone, by the table of final_label of gpt4 x mistralinstruct.
-    before, after = (
-        human_records(mirror, m, benchmark) for m in ("gpt4", "mistralinstruct")
-    )
-    found = against(before, after)
-    assert (found.lost, found.gained) == (lost, gained)
-    assert found.p_flips == pytest.approx(
-        binomtest(lost, lost + gained).pvalue, rel=1e-9
-    )
-    n = 250 if benchmark == "xstest_safe" else 200
-    assert found.change.n == n
-    assert found.change.value == pytest.approx((gained - lost) / n)

@@ -9,7 +9,7 @@ from refusal_checks.core.prompts import Prompt
 from refusal_checks.core.records import Record
 from refusal_checks.gates.early_stopping import EarlyStopping, shuffled
 from refusal_checks.gates.estimates import Rules
-from refusal_checks.gates.gate import Gate, Outcome
+from refusal_checks.gates.gate import Gate
 from refusal_checks.metrics import METRICS, by_prompt
 from refusal_checks.metrics.statistics.confidence_sequence import bounds
 from refusal_checks.metrics.statistics.intervals import wilson
@@ -91,18 +91,6 @@ def test_a_group_s_gate_on_invalid_answers_keeps_no_benchmark_going() -> None:
         record for record in found if record.judgement.verdict == "unparsable verdict"
     ]
     assert decide(gate, part[:20] + invalid, estimator=stop.estimate).passed
-
-
-@pytest.mark.parametrize(("verdicts", "outcome"), [("R ", "pass"), ("C ", "fail")])
-def test_the_verdict_after_a_stop_is_the_one_that_stopped_it(
-    verdicts: str, outcome: str
-) -> None:
-    found = mixed(verdicts * 180 + "CR"[verdicts == "C "] + " ")
-    stop = stopping(found, SAFETY)
-    part = seen(stop, found)
-    verdict = decide(SAFETY, part, estimator=stop.estimate)
-    assert verdict.outcome == Outcome(outcome)
-    assert verdict.estimate.n == len(part)
 
 
 def test_the_order_is_the_seed_s_and_the_benchmark_s() -> None:

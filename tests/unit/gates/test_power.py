@@ -9,8 +9,7 @@ from hypothesis import strategies as st
 from scipy.stats import binom
 
 from refusal_checks.gates import power
-from refusal_checks.gates.estimates import check_figure
-from refusal_checks.gates.gate import Gate, Outcome
+from refusal_checks.gates.gate import Gate
 from refusal_checks.metrics.statistics.intervals import wilson
 from refusal_checks.metrics.statistics.paired import share_bounds
 
@@ -76,16 +75,6 @@ def test_what_prompts_can_show_is_the_power_of_the_gate(
         assert (shown is None) is (not counts)
         if shown is not None and 0 < shown < 1:
             assert np.sum(binom.pmf(counts, n, shown)) == pytest.approx(0.8, abs=1e-6)
-
-
-def test_a_confident_gate_passes_and_is_breached_as_often_as_it_says() -> None:
-    gate, n, rng = replace(BOUND, decision="confident"), 200, np.random.default_rng(0)
-    found = power.reach(0.8, n, 0.95)
-    for share, wanted in ((found.passes, Outcome.PASS), (found.fails, Outcome.FAIL)):
-        assert share is not None
-        rates = rng.binomial(n, share, 2000) / n
-        outcomes = [check_figure(gate, wilson(rate, n)).outcome for rate in rates]
-        assert outcomes.count(wanted) / 2000 == pytest.approx(0.8, abs=0.03)
 
 
 def test_a_margin_passes_as_often_as_it_says() -> None:

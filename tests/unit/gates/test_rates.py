@@ -115,16 +115,6 @@ def test_labels_that_contradict_the_judge_move_the_rate() -> None:
     assert complied.value == pytest.approx(0.5)
 
 
-def test_means_are_powered_too_and_answers_without_a_verdict_are_left_out() -> None:
-    judged = records("RC " * 20 + "RR " * 20 + "-- " * 10)
-    labelled = human(judged[20:60], Label.REFUSAL)
-    found = PairedScores.of(
-        METRICS["mean_refusal_confidence"], judged, labelled
-    ).estimate(0.95)
-    assert found.value == pytest.approx(1.0)
-    assert found.n == 40
-
-
 def told(
     evidence: Evidence, records: Sequence[Record], gate: Gate = GATE
 ) -> Iterator[str]:
@@ -262,6 +252,7 @@ def test_clusters_widen_every_way_to_a_rate() -> None:
     require_wider("corrected", Evidence(calibration(490, 490, 500, "b"), "m"), records)
 
 
+@pytest.mark.nightly
 def test_intervals_of_labelled_clusters_hold_people_s_rate() -> None:
     """100 of 200 prompts are labelled; the judge is right about nine answers of ten."""
     held = 0
@@ -319,6 +310,11 @@ def test_changes(snapshot: SnapshotAssertion) -> None:
         "the same prompts, fallen": (gate, people(126, 120), labelled_too(120)),
         "too few of the same prompts": (gate, people(188, 120), labelled_too(9)),
         "a calibration before": (gate, people(126, 120), viewed(0.94, "corrected")),
+        "the same calibration": (
+            replace(gate, use="corrected"),
+            Evidence(calibration(99), "m"),
+            Earlier(replace(before, errors={gate.id: replace(ERRORS, recognised=99)})),
+        ),
         "since the anchor": (
             replace(gate, is_total=True),
             people(126, 120),

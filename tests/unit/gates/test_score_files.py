@@ -121,3 +121,7 @@ def test_each_difference_is_named_with_both_values() -> None:
         "other judge: one then, two now",
         "other sampling: none then, greedy now",
     ]
+    before, after = {"sampling": "n 1, seed 1"}, {"sampling": "n 1, seed 2"}
+    assert score_files.differences(before, after) == [
+        "other sampling: seed 1 then, seed 2 now"
+    ]

@@ -13,7 +13,7 @@ from refusal_checks.gates.rates import Evidence
 from refusal_checks.judges.cascade import Cascade, SecondOpinions
 from refusal_checks.judges.trust.powered_rates import prediction_powered, with_settled
 from refusal_checks.metrics import by_prompt
-from refusal_checks.metrics.statistics.intervals import Estimate, wilson
+from refusal_checks.metrics.statistics.intervals import wilson
 from tests.unit.conftest import records
 from tests.unit.gates.test_rates import GATE, clustered, listed, require_wider, told
 from tests.unit.judges.test_cascade import FIRST, RULE, SECOND
@@ -140,13 +140,13 @@ def test_intervals_hold_the_second_judge_s_rate() -> None:
     assert held / 300 >= 0.93
 
 
-def test_parts_that_are_equal_have_no_leg_between_them() -> None:
-    rest, settled = Estimate(0.5, 0.4, 0.6, 100), Estimate(0.5, 0.5, 0.5, 100)
-    found = with_settled(rest, settled)
-    assert (found.value, found.n) == (0.5, 200)
-    assert [found.lower, found.upper] == pytest.approx([0.45, 0.55])
-
-
 def test_clusters_widen_the_interval() -> None:
     records, _ = clustered(random.Random(3))
     require_wider("cascade", *seconded(records, same, 60, ["p1.0"]))
+
+
+@pytest.mark.parametrize("unsure", [[], ["p3"]])
+def test_a_second_judge_that_read_all_is_the_rate(unsure: list[str]) -> None:
+    rates, seen = seconded(records("R R C C C C"), lambda r: REFUSAL, 6, unsure)
+    _, corrected = rates.rate(GATE, seen).views
+    assert corrected.estimate == wilson(1.0, 6)

@@ -1,13 +1,7 @@
 """Figures of graded safety, against numpy over the items that CFSafety's authors released."""
 
-import csv
-from collections import defaultdict
-from pathlib import Path
-
-import numpy as np
 import pytest
 
-from refusal_checks.benchmarks.suites.cfsafety import CATEGORIES, published
 from refusal_checks.core.errors import EvaluationError
 from refusal_checks.core.prompts import Prompt
 from refusal_checks.core.records import Completion, Record
@@ -18,12 +12,8 @@ from refusal_checks.gates.gate import Gate
 from refusal_checks.metrics import METRICS
 from refusal_checks.metrics.statistics.intervals import Estimate
 from refusal_checks.results.benchmark_summary import summarise
-from refusal_checks.spec import RunSpec
 from tests.deciding import decide
-from tests.public_data import public_file
 from tests.unit.gates.test_score_files import scores_of
-
-Items = dict[str, list[tuple[float, float]]]
 
 
 def record(name: str, category: str, judgement: Judgement, sample: int = 0) -> Record:
@@ -38,20 +28,6 @@ def rated(values: dict[str, list[float]]) -> list[Record]:
         for name, found in values.items()
         for number, value in enumerate(found)
     ]
-
-
-@pytest.fixture(scope="module")
-def released(mirror: Path) -> dict[str, Items]:
-    """The released items by model and category: moral judgement and score."""
-    path = public_file(mirror, "cfsafety/released_item_scores.csv")
-    if not path.is_file():
-        pytest.skip("the mirror has no released item scores")
-    found: dict[str, Items] = defaultdict(lambda: defaultdict(list))
-    with path.open(encoding="utf-8", newline="") as file:
-        for row in csv.DictReader(file):
-            item = float(row["moral_judgement"]), float(row["score"])
-            found[row["model"]][row["category"]].append(item)
-    return found
 
 
 def test_several_answers_to_a_prompt_are_averaged_and_invalid_ones_left_out() -> None:
@@ -142,44 +118,3 @@ def test_bounds_take_invalid_answers_as_the_worst_and_the_best() -> None:
     assert verdict.bounds == pytest.approx((3.6, 4.1))
     assert verdict.invalid.share == pytest.approx(0.1)
     assert verdict.offenders[0].verdict == "safety 4.00 of 5"
-
-
-def test_the_default_gates_are_those_that_the_published_table_argues() -> None:
-    gates = RunSpec.read("cfsafety").gates
-    assert len(gates) == 13 + len(CATEGORIES), (
-        "each category has a gate on invalid answers"
-    )
-    scored = [gate for gate in gates if gate.metric != "invalid_rate"]
-    by_group = {gate.group: gate.minimum for gate in scored if gate.group}
-    assert set(by_group) == set(CATEGORIES)
-    means = sorted(np.mean(list(scores.values())) for scores in published().values())
-    overall = next(
-        gate for gate in gates if gate.metric == "mean_category_score"
-    ).minimum
-    assert overall is not None
-    assert sum(mean >= overall for mean in means) == 6
-    best = ("GPT4", "GPT3.5", "Qwen-turbo")
-    for category, minimum in by_group.items():
-        assert minimum is not None
-        passing = [model for model in best if published()[model][category] >= minimum]
-        assert len(passing) >= (1 if category == "ScenarioEmbedding_Persuasion" else 3)
-
-
-def test_category_means_are_numpy_s(released: dict[str, Items]) -> None:
-    assert set(released) == {"GPT4", "GPT3.5", "Llama2"}
-    items = released["GPT4"]  # one is enough: each takes 11 bootstraps
-    records = rated(
-        {name: [score for _, score in found] for name, found in items.items()}
-    )
-    summary = summarise(records, 0.95)
-    for name, found in items.items():
-        mean = np.mean(np.array([score for _, score in found]))
-        figure = summary.groups["category"][name]["safety_score"]
-        assert figure.value == pytest.approx(mean, abs=1e-9)
-        assert figure.n == len(found) == 500
-    means = [
-        np.mean(np.array([score for _, score in found])) for found in items.values()
-    ]
-    overall = summary.figures["mean_category_score"]
-    assert overall.value == pytest.approx(np.mean(np.array(means)), abs=1e-9)
-    assert overall.lower < overall.value < overall.upper

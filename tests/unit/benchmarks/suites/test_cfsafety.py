@@ -14,6 +14,7 @@ from refusal_checks.benchmarks.suites.cfsafety import (
     CATEGORIES,
     SCENARIOS,
     parse,
+    published,
 )
 from refusal_checks.core.prompts import Prompt
 
@@ -84,3 +85,9 @@ def test_a_cluster_is_one_text_in_all_its_languages(
             prompt.groups["language"]
         )
     assert all(len(set(spoken)) == len(spoken) for spoken in by_cluster.values())
+
+
+def test_the_paper_has_a_mean_of_each_category_for_eight_models() -> None:
+    assert len(published()) == 8
+    assert all(set(means) == set(CATEGORIES) for means in published().values())
+    assert published()["GPT4"]["SocialBias"] == pytest.approx(4.20, abs=5e-3)

@@ -32,20 +32,6 @@ def counted(found: tuple[Prompt, ...]) -> Counter[tuple[str, str]]:
     )
 
 
-def test_every_name_of_the_taxonomy_means_one_thing() -> None:
-    named = [
-        *TAXONOMY,
-        *(category for area in TAXONOMY for category in area["categories"]),
-    ]
-    slugs = [each["slug"] for each in named]
-    spellings = [
-        name for each in named for name in (each["chinese"], *each.get("also", ()))
-    ]
-    assert len(slugs) == len(set(slugs)) == 36
-    assert len(spellings) == len(set(spellings))
-    assert all(each["english"] and each["chinese"] for each in named)
-
-
 def test_multiple_choice_has_the_published_counts(mirror: Path) -> None:
     assert counted(prompts("chisafety_mcq", mirror)) == published("mcq")
 

@@ -10,21 +10,18 @@ from datasets.exceptions import DatasetNotFoundError
 from refusal_checks.benchmarks import (
     discover,
     load_prompts,
+    mirror_index,
     table_file,
 )
 from refusal_checks.benchmarks.suites import wildguard
 from refusal_checks.core.errors import DataError
 from refusal_checks.core.prompts import Kind
 from refusal_checks.gates.gate import Gate
-from refusal_checks.metrics.refusal import rejection_rate
 from refusal_checks.spec import RunSpec
 from tests.cases import cases_of
 from tests.tables import put, put_parquet
 
 CSV = cases_of(__file__)
-
-
-PARQUET = "do-not-answer/train-00000-of-00001-6ba0076b818accff.parquet"
 
 
 @pytest.fixture
@@ -45,56 +42,9 @@ def test_a_published_table_is_read(name: str, tmp_path: Path) -> None:
     assert (prompt.id, benchmark.is_pinned) == (f"{name}-0", True)
 
 
-QUESTIONS: dict[str, list[Any]] = {
-    "id": [1, 2],
-    "risk_area": ["Malicious Uses", "Misinformation Harms"],
-    "types_of_harm": ["Nudging", "Rumours"],
-    "specific_harms": ["a", "b"],
-    "question": ["How do I cheat at cards?", "Is the moon cheese?"],
-    "GPT4_response": ["No.", "No."],
-}
-
-
-@pytest.mark.usefixtures("unchecked")
-def test_do_not_answer_is_read_and_graded(tmp_path: Path) -> None:
-    put_parquet(tmp_path / PARQUET, QUESTIONS)
-    benchmark = discover()["do_not_answer"]
-    first, second = load_prompts(benchmark, tmp_path)
-    assert (first.id, first.request) == ("do_not_answer-1", "How do I cheat at cards?")
-    assert dict(first.groups) == {"area": "Malicious Uses", "category": "Nudging"}
-    assert (second.id, second.groups["area"]) == (
-        "do_not_answer-2",
-        "Misinformation Harms",
-    )
-    assert (benchmark.kind, benchmark.judge, benchmark.is_pinned) == (
-        Kind.SAFETY,
-        "degree",
-        True,
-    )
-
-
 def gates(name: str) -> dict[tuple[str, str, str | None], Gate]:
     found = RunSpec.read(name).gates
     return {(gate.benchmark, gate.metric, gate.group): gate for gate in found}
-
-
-def test_every_further_set_has_a_gate_and_none_of_them_is_a_default_gate() -> None:
-    further = [*CSV, "do_not_answer"]
-    assert {name for name, _, _ in gates("more")} == set(further)
-    assert {name for name, _, _ in gates("wildguard")} == {
-        benchmark.name for benchmark in wildguard.BENCHMARKS if benchmark.is_gated
-    }
-    languages = gates("languages")
-    for benchmark, bound in (
-        ("polyguard_unsafe", "minimum"),
-        ("polyguard_safe", "maximum"),
-    ):
-        for language in wildguard.LANGUAGES.values():
-            gate = languages[benchmark, rejection_rate.name, language]
-            assert getattr(gate, bound) is not None
-    default = {name for name, _, _ in gates("default")}
-    new = {*further, *(name for name, _, _ in gates("wildguard") | languages)}
-    assert not default & new
 
 
 WILDGUARD: dict[str, list[Any]] = {
@@ -237,3 +187,48 @@ def test_an_unknown_language_is_named(tmp_path: Path) -> None:
         DataError, match=r'row 0: no language "Sorbian".* Known: Arabic, Chinese'
     ):
         load_prompts(discover()["polyguard_unsafe"], tmp_path)
+
+
+PARQUET = "do-not-answer/train-00000-of-00001-6ba0076b818accff.parquet"
+
+
+QUESTIONS: dict[str, list[Any]] = {
+    "id": [1, 2],
+    "risk_area": ["Malicious Uses", "Misinformation Harms"],
+    "types_of_harm": ["Nudging", "Rumours"],
+    "specific_harms": ["a", "b"],
+    "question": ["How do I cheat at cards?", "Is the moon cheese?"],
+    "GPT4_response": ["No.", "No."],
+}
+
+
+@pytest.mark.usefixtures("unchecked")
+def test_do_not_answer_is_read_and_graded(tmp_path: Path) -> None:
+    put_parquet(tmp_path / PARQUET, QUESTIONS)
+    benchmark = discover()["do_not_answer"]
+    first, second = load_prompts(benchmark, tmp_path)
+    assert (first.id, first.request) == ("do_not_answer-1", "How do I cheat at cards?")
+    assert dict(first.groups) == {"area": "Malicious Uses", "category": "Nudging"}
+    assert (second.id, second.groups["area"]) == (
+        "do_not_answer-2",
+        "Misinformation Harms",
+    )
+    assert (benchmark.kind, benchmark.judge, benchmark.is_pinned) == (
+        Kind.SAFETY,
+        "degree",
+        True,
+    )
+
+
+def test_the_index_of_a_mirror_holds_their_revisions(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    put_parquet(tmp_path / wildguard.POLYGUARD.folder / TEST, polyguard_rows())
+    benchmark = discover()["polyguard_safe"]
+    monkeypatch.setattr(type(wildguard.POLYGUARD), "pull", lambda split, folder: None)
+    mirror_index.pull(benchmark, tmp_path)
+    assert (
+        mirror_index.read_index(tmp_path)["polyguard_safe"].revision
+        == wildguard.POLYGUARD.revision
+    )
+    assert len(mirror_index.load_checked(benchmark, tmp_path)) == 17

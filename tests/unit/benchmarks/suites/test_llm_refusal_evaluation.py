@@ -179,13 +179,3 @@ def test_a_file_that_unpacks_to_too_much_is_refused(
         DataError, match=r"parquet: put a smaller file there: its rows take more"
     ):
         SPLIT.rows(tmp_path)
-
-
-@pytest.mark.parametrize("content", [b"", b"PAR1", b"PAR1" + b"\x00" * 100 + b"PAR1"])
-def test_a_file_that_is_no_parquet_is_named(tmp_path: Path, content: bytes) -> None:
-    path = write(tmp_path, pa.table({"prompt": ["a"]}))
-    path.write_bytes(content)
-    with pytest.raises(
-        DataError, match=r"train-00000-of-00001\.parquet: not a Parquet file"
-    ):
-        SPLIT.rows(tmp_path)

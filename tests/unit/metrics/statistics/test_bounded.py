@@ -19,8 +19,8 @@ SCORES = st.lists(
 TAILS = st.sampled_from((0.005, 0.025, 0.05, 0.2))
 
 
-@pytest.mark.parametrize("tail", [0.0005, 0.025, 0.05, 0.4, 0.9])
-@pytest.mark.parametrize("n", [1, 2, 5, 20, 200, 3000])
+@pytest.mark.parametrize("tail", [0.0005, 0.025, 0.4])
+@pytest.mark.parametrize("n", [1, 5, 200, 3000])
 def test_yes_no_values_have_clopper_and_pearson_s_bound(n: int, tail: float) -> None:
     for k in sorted({0, 1, n // 2, n - 1, n}):
         values = [1.0] * k + [0.0] * (n - k)
@@ -37,17 +37,6 @@ def test_the_quantile_is_that_of_simulated_weights() -> None:
     means = draws @ np.append(values, 0.0) / draws.sum(axis=1)
     found = lower_bound(values, 0, 1, 0.025, weights)
     assert (means < found).mean() == pytest.approx(0.025, abs=0.002)
-
-
-@pytest.mark.parametrize("ones", [1, 5, 15, 29])
-def test_the_quantile_of_two_values_far_from_the_range_s_ends(ones: int) -> None:
-    rng = np.random.default_rng(3)
-    unseen, high, low = (
-        rng.gamma(shape, size=200_000) for shape in (1, ones, 30 - ones)
-    )
-    means = (-2 * unseen + 0.5 * high - low) / (unseen + high + low)
-    found = lower_bound([0.5] * ones + [-1.0] * (30 - ones), -2, 2, 0.05)
-    assert (means < found).mean() == pytest.approx(0.05, abs=0.003)
 
 
 @given(SCORES, st.data(), TAILS)

@@ -31,19 +31,6 @@ def test_a_candidate_that_is_worse_never_has_a_better_bound(
     assert lowered.upper <= found.upper + 1e-7
 
 
-@given(n=st.integers(1, 120), data=st.data(), level=st.sampled_from((0.8, 0.95, 0.99)))
-def test_tango_s_bounds_move_with_every_flip(
-    n: int, data: st.DataObject, level: float
-) -> None:
-    lost = data.draw(st.integers(0, n - 1))
-    gained = data.draw(st.integers(0, n - 1 - lost))
-    found = share_bounds(lost, gained, n, level)
-    for better in (share_bounds(max(0, lost - 1), gained, n, level),
-                   share_bounds(lost, gained + 1, n, level)):  # fmt: skip
-        assert found.lower <= better.lower + 1e-9
-        assert found.upper <= better.upper + 1e-9
-
-
 def test_yes_no_scores_have_tango_s_bounds() -> None:
     before, after = [1.0] * 100 + [-1.0] * 100, [-1.0] * 12 + [1.0] * 96 + [-1.0] * 92
     found, theirs = (
@@ -88,9 +75,9 @@ def exact_rates(n: int, margin: float, drop: float, gain: float) -> tuple[float,
     return float(chance[z > Z95].sum()), float(chance[z < -Z95].sum())
 
 
-@pytest.mark.parametrize("gain", [0.0, 0.005, 0.01, 0.03, 0.1, 0.2, 0.3])
-@pytest.mark.parametrize("margin", [0.02, 0.05, 0.1])
-@pytest.mark.parametrize("n", [20, 50, 80, 200])
+@pytest.mark.parametrize("gain", [0.0, 0.01, 0.1, 0.3])
+@pytest.mark.parametrize("margin", [0.02, 0.1])
+@pytest.mark.parametrize("n", [20, 80, 200])
 def test_a_drop_of_just_the_margin_is_passed_or_called_a_breach_no_more_often_than_stated(
     n: int, margin: float, gain: float
 ) -> None:
