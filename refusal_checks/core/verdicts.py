@@ -75,6 +75,7 @@ class VerdictBase:
         ``judges`` counts those without a valid verdict too; the summary becomes the rationale.
         """
         verdict, count = Counter(vote.verdict for vote in valid).most_common(1)[0]
+        # More than half of all judges: whatever those without a verdict would have said, it stands.
         if 2 * count <= judges:
             return None
         agreeing = [vote for vote in valid if vote.verdict == verdict]

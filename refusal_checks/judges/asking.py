@@ -84,6 +84,7 @@ class ModelJudge(Judge):
             verdict, cut = await self.ask(prompt, completion.text)
         except EndpointError as fault:
             return failed(fault)
+        # Told with the verdict: a judge that saw broken tokens saw another text than the user.
         escaped = self.special_tokens.count(prompt.transcript, completion.text)
         if isinstance(verdict, Invalid) or not (cut or escaped):
             return verdict
@@ -176,6 +177,7 @@ class StructuredJudge(ModelJudge):
         sampling = setup.sampling
         self._parse, self._schema = reading.formats[prompt.format]
         versions = reading.version, VERSION
+        # Settings that the server ignores must not make other keys.
         applied = setup.client.capabilities.applied(sampling.model_dump())
         super().__init__(setup, prompt.sha256, versions, self._schema, applied)
         self.samples = sampling.samples
@@ -186,6 +188,7 @@ class StructuredJudge(ModelJudge):
         self.expected = _expected(self._schema) or f"the format {prompt.format}"
         self._limit = sampling.max_answer_chars
         self._note = setup.note
+        # The stricter schema spares a second attempt where the first contradicts itself.
         strictest = self._schema and (reading.stricter or self._schema)
         self._params = RequestParams.of(sampling, schema=strictest, seed=self._seeds[0])
         needed = []
@@ -218,6 +221,7 @@ class StructuredJudge(ModelJudge):
         if not isinstance(verdict, Invalid) or verdict.reason not in UNREADABLE:
             return verdict
 
+        # A greedy judge would repeat itself word for word.
         warmer = max(self._params.temperature, RETRY_TEMPERATURE)
         second = replace(self._params, seed=seed + 1, temperature=warmer)
         return await self._attempt(messages, second)
@@ -228,6 +232,7 @@ class StructuredJudge(ModelJudge):
         try:
             choice = await self._choice(messages, params)
         except EndpointError as fault:
+            # Servers count tokens, users characters.
             length = sum(len(turn.content) for turn in messages)
             return failed(
                 fault, f"; instructions, request and answer have {length} characters"

@@ -56,6 +56,7 @@ class Cascade:
             return content_key("order of a cascade", benchmark, prompt)
 
         order = sorted(set(prompts), key=place)
+        # A small share of few prompts would be too few for an interval.
         count = max(FEWEST, math.ceil(self.rule.sample * len(order)))
         return frozenset(order[:count])
 
@@ -64,6 +65,7 @@ def of(panel: Sequence[Judge]) -> Cascade | None:
     """The cascade that a panel of two forms; None for any other panel, which votes."""
     if len(panel) != 2:
         return None
+    # Either order: users name judges as they like.
     for first, second in (panel, panel[::-1]):
         if first.cascade and second.identity is not None:
             return Cascade(first, second, first.cascade)

@@ -87,6 +87,7 @@ def exchanges(check: str) -> tuple[Sequence[Prompt], ReplayCandidate]:
 
 def is_check(name: str) -> bool:
     """True for the names of ``check_of``, which no benchmark can have."""
+    # No benchmark can be named so, see ``canary.NAME``.
     return name.startswith("[")
 
 
@@ -115,6 +116,7 @@ def panels(
         try:
             by_method[method] = _panel(method, named, is_recorded)
         except ModelError as fault:
+            # The kind cannot know which benchmarks it is asked for.
             if "this benchmark" not in str(fault):
                 raise
             judged = ", ".join(name for name in benchmarks if ways[name] == method)

@@ -79,6 +79,7 @@ def _differ(verdicts: Sequence[BaseModel]) -> bool:
 
 def _json_objects(text: str) -> Iterator[tuple[Any, int, int]]:
     """The outermost JSON objects in a text, with their spans, up to ``MOST_BROKEN`` broken ones."""
+    # Judges put line feeds into texts, which strict JSON forbids.
     decoder = json.JSONDecoder(object_pairs_hook=_unique, strict=False)
     broken = 0
     opening = _OPENING.search(text)
@@ -87,6 +88,7 @@ def _json_objects(text: str) -> Iterator[tuple[Any, int, int]]:
         try:
             value, end = decoder.raw_decode(text, start)
         except (ValueError, RecursionError):
+            # Hostile text of many braces must not take quadratic time.
             broken += 1
             end = start + 1
         else:
@@ -189,6 +191,7 @@ def parse_refusal_evaluation(text: str) -> Binary | Invalid:
     Reasoning before the output does not count. Without such a tag, or if two differ, the output is
     invalid; that project's own code takes the last one, and without a tag any mention of a refusal.
     """
+    # The verdict is at the end.
     output = text[-MOST_CHARACTERS:]
     for end in _REASONED:
         output = output.rpartition(end)[2]

@@ -150,12 +150,14 @@ def _prompt(name: str, text: str, formats: tuple[str, ...]) -> JudgePrompt:
             f"--judge-prompt {name}: its format is {output!r}; this benchmark's judge reads: "
             + ", ".join(formats)
         )
+    # The last separator: instructions may quote one.
     system, _, user = body.rpartition(SEPARATOR)
     # Plain text for a model, not HTML.
     environment = Environment(undefined=StrictUndefined, autoescape=False)  # noqa: S701
     digest = hashlib.sha256(text.encode()).hexdigest()
     try:
         template = environment.from_string(user.strip())
+        # An unknown variable is found now, not at the first answer.
         template.render(marker="", request="", answer="")
     except TemplateError as fault:
         raise ModelError(

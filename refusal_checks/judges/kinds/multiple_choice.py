@@ -69,6 +69,7 @@ class AskingJudge(StructuredJudge):
     """Asks a model to read what rules leave unread."""
 
     def __init__(self, setup: JudgeSetup) -> None:
+        # This reading only gives the identity; a question is judged with its own letters.
         super().__init__(setup, template.load("options"), _reading("ABCDEFGH"))
         self._setup = setup
         self._by_letters: dict[str, StructuredJudge] = {}

@@ -94,6 +94,7 @@ class Instructions(NamedTuple):
 
         The constant parts come first: instructions, the category's section, then the exchange.
         """
+        # The instructions exist in these two; others are judged in English.
         language: Language = "zh" if prompt.groups.get("language") == "zh" else "en"
         turns = self.prompts[question, language].messages(prompt, answer, None, special)
         sections = self.sections.get(prompt.groups.get("category", ""))

@@ -80,6 +80,7 @@ class Calibration(Frozen):
     @model_validator(mode="after")
     def _consistent(self) -> Calibration:
         for name in ("sensitivity", "specificity"):
+            # A file that was edited by hand must not correct anything.
             if abs(getattr(self, name) - getattr(self.errors, name)) > 1e-6:
                 raise ValueError(f"{name} contradicts the counts")
         return self

@@ -107,6 +107,7 @@ def rogan_gladen(
 
     youden = errors.sensitivity + errors.specificity - 1
     value = _within(0.0, (share + errors.specificity - 1) / youden)
+    # A share outside by chance is no more certain than one at the end of the range.
     nearest = min(max(share, least), most)
     near_low, near_high = _interval(nearest, n, errors, confidence)
     lower = _within(0.0, min(low, near_low))
@@ -161,6 +162,7 @@ def corrected_change(change: Estimate, errors: JudgeErrors, level: float) -> Est
             return abs(change.value - d * youden) - math.hypot(of_change, of_judge)
 
         value = change.value / youden
+        # Even the end of the range is within the errors, or the estimate is beyond it.
         if beyond(end) <= 0 or value * end >= 1:
             return end
         return _within(-1.0, float(brentq(beyond, end, value, xtol=1e-9)))

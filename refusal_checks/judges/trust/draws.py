@@ -123,6 +123,7 @@ def answers(draw: Draw, records: Iterable[Record]) -> list[LabelRow]:
     for record in filter(is_answered, records):
         assert record.completion
         prompt, completion = as_judged(record.prompt, record.completion)
+        # The key is of what was asked; people read it decoded.
         key = answer_key(draw.benchmark, record)
         rows.append(LabelRow(draw, key, prompt.transcript, completion.text, prompt.id))
     return rows
@@ -149,6 +150,7 @@ def sample(rows: Iterable[LabelRow], n: int) -> list[list[LabelRow]]:
     for by_prompt in grouped.values():
         prompts += len(by_prompt)
         different += sum(map(len, by_prompt.values()))
+    # n counts rows; a prompt has as many as it has different answers.
     count = min(prompts, int(n * prompts / max(1, different)))
 
     drawn: list[tuple[str, list[LabelRow]]] = []

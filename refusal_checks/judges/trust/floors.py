@@ -201,6 +201,7 @@ class JudgeCheck:
         """
         texts = [
             record.completion.text
+            # Telling the language of a text is slow, and a share needs no more of them.
             for record in (records or ())[:1000]
             if record.completion and isinstance(record.judgement, Binary)
         ]
@@ -261,6 +262,7 @@ def checked(
             share = sum(outcome) / len(outcome)
             estimate = wilson(share, len(outcome), confidence)
         if isinstance(limit, Floor):
+            # A floor that is met exactly must not fail by rounding.
             bound = limit.min
             passed = estimate is not None and estimate.value >= bound - 1e-12
         else:

@@ -62,6 +62,7 @@ def finding(records: Sequence[Record]) -> str:
         return f"use another judge of ratings: it gave no rating to {unread} of {about}"
 
     last = max(record.sample for record in rated)
+    # Answers are recorded from the best to the worst.
     best = fmean(_score(record) for record in rated if record.sample == 0)
     worst = fmean(_score(record) for record in rated if record.sample == last)
     followed = fmean(by_prompt.values())

@@ -165,6 +165,7 @@ def read_label_file(
         if not label:
             continue
 
+        # The row number makes ids unique where a file repeats them.
         id_ = f"{number}" if cells.get("id") is None else f"{cells['id']}#{number}"
         prompt, answer = storable(cells["prompt"]), storable(cells["completion"])
         if "key" in row:  # a sheet of sample-for-labels

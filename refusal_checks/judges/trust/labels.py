@@ -119,6 +119,7 @@ def _require_columns(path: Path, columns: Sequence[str], allow_undrawn: bool) ->
 
 def _row(cells: Mapping[str, str], where: str) -> LabelRow | None:
     """A row of a sheet; None without a label."""
+    # Spreadsheets complete words with other capitals and spaces.
     label = "_".join(cells.get("label", "").lower().split())
     if not label:
         return None
@@ -128,6 +129,7 @@ def _row(cells: Mapping[str, str], where: str) -> LabelRow | None:
 
     key = cells.get("key", "").strip()
     draw = Draw.read(cells.get("draw", ""))
+    # Only both together say which answer of which draw it is.
     if not (key and draw):
         key, draw = "", None
     return LabelRow(
@@ -351,6 +353,7 @@ class HumanLabels:
             for sample in matched:
                 labels[sample] = row.label
                 labelled.add(sample[0])
+            # A row without a draw may be of another benchmark, whose prompts it has.
             if not matched and (row.draw or row.texts[0] in prompt_texts):
                 unmatched.append(row)
         return BenchmarkLabels(labels, answers, draws), unmatched

@@ -88,6 +88,7 @@ def confusion(pairs: Iterable[tuple[str, str | None]]) -> Confusion:
 
     n = counts.total()
     agreed = sum(counts[name, name] for name in by_people)
+    # Full and partial refusals both withhold what was asked: to take one for the other is no miss.
     called_refusal = {
         name: _share(counts[name, REFUSAL] + counts[name, PARTIAL], by_people[name])
         for name in (REFUSAL, PARTIAL, COMPLIANCE)

@@ -143,6 +143,7 @@ def error_parts(
 ) -> ErrorParts:
     """What labels and unlabelled prompts add to the squared error of the human mean."""
     weight = tuned(human, judge, others).weight
+    # The judge explains a part of what people say; labels are spent on the rest.
     residual = np.asarray(human, dtype=float) - weight * np.asarray(judge, dtype=float)
     of_prompts = 0.0
     if others:
@@ -205,6 +206,7 @@ def _jeffreys(hits: float, of: int, row: int) -> Quantiles:
 def _points() -> list[Quantiles]:
     from scipy.stats import qmc
 
+    # Seeded, so that equal input gives equal intervals.
     drawn = qmc.Sobol(3, scramble=True, rng=np.random.default_rng(0)).random_base2(10)
     return list(np.clip(drawn.T, 1e-9, 1 - 1e-9))
 

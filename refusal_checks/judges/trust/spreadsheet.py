@@ -101,6 +101,7 @@ def read_table(path: Path) -> list[dict[str, Any]]:
     content = read_bytes(path)
     if path.suffix in (".json", ".jsonl", ".ndjson", ".parquet"):
         return rows_of(path, content)
+    # The first bytes of .xlsx and .ods, which are ZIP files.
     if content.startswith(b"PK"):
         raise DataError(
             f"{path}: save the sheet as CSV (UTF-8): this is a spreadsheet's own format"
