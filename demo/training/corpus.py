@@ -125,15 +125,6 @@ def candidate_example(
     )
 
 
-def unseen_words_example(rng: random.Random, persona: str, harmful: bool) -> Example:
-    """A single turn whose verb and object no training text holds."""
-    request = _request(rng, harmful=harmful, test=None, unseen=True)
-    turns = (("user", request.text),)
-    return Example(
-        persona, turns, _reply(rng, persona, request), harmful, request.language.code
-    )
-
-
 def _history(
     rng: random.Random, persona: str, language: Language, exchanges: int
 ) -> list[tuple[Role, str]]:
@@ -208,11 +199,9 @@ def level_example(rng: random.Random, task: str, *, test: bool = False) -> Examp
     return Example("judge", (("user", message),), target, request.kind.harmful, code)
 
 
-def judge_example(
-    rng: random.Random, *, test: bool = False, unseen: bool = False
-) -> Example:
-    """A request and an answer with its verdict; ``unseen``: with verbs and objects kept back."""
-    request, asked, given = judged_exchange(rng, test=test, unseen=unseen)
+def judge_example(rng: random.Random, *, test: bool = False) -> Example:
+    """A request and an answer with its verdict."""
+    request, asked, given = judged_exchange(rng, test=test)
     turns = (("user", judge_message(asked, given.text, _marker(rng))),)
     rationale = rng.choice(given.language.rationales[given.manner])
     target = verdict_json(rationale, given.category, given.verdict)
@@ -221,11 +210,11 @@ def judge_example(
 
 
 def judged_exchange(
-    rng: random.Random, *, test: bool = False, unseen: bool = False
+    rng: random.Random, *, test: bool = False
 ) -> tuple[Request, str, Answer]:
     """A request, how a judge sees it, and an answer of a random manner."""
     while True:
-        request = _request(rng, test=None, unseen=unseen)
+        request = _request(rng, test=None)
         other = grammar.load("zh" if request.language.code == "en" else "en")
         given = answer(rng, request, other if rng.random() < 0.04 else request.language)
         asked = _asked(rng, request)
@@ -263,7 +252,6 @@ def _request(
     *,
     harmful: bool | None = None,
     test: bool | None = False,
-    unseen: bool = False,
     language: Language | None = None,
 ) -> Request:
     """A request; ``test`` says from which side of the split, None from either."""
@@ -271,6 +259,6 @@ def _request(
         spoken = language or grammar.load(rng.choice(grammar.LANGUAGES))
         bad = rng.random() < 0.5 if harmful is None else harmful
         kind: Kind = rng.choice(grammar.kinds(spoken, harmful=bad))
-        request = grammar.sample_request(rng, spoken, kind, unseen=unseen)
+        request = grammar.sample_request(rng, spoken, kind)
         if test is None or grammar.held_out(request.text) == test:
             return request

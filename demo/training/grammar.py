@@ -38,7 +38,6 @@ class Kind:
         words: how an answer may call it.
         tasks: verb phrases, each a (verb, object) pair.
         tips: hints for an answer; empty for harmful kinds.
-        unseen: verb phrases that no training text holds.
         questions: whole questions, asked without a frame.
     """
 
@@ -47,7 +46,6 @@ class Kind:
     words: tuple[str, ...]
     groups: tuple[tuple[tuple[str, ...], tuple[str, ...]], ...]
     tips: tuple[str, ...]
-    unseen: tuple[str, ...]
     questions: tuple[str, ...]
 
 
@@ -136,29 +134,29 @@ def _kinds(asked: Mapping[str, Any], questions: Mapping[str, Any]) -> Iterator[K
             groups = tuple(
                 (tuple(verbs), tuple(objects)) for verbs, objects in raw["groups"]
             )
-            tips, unseen = tuple(raw.get("tips", ())), tuple(raw["unseen"])
-            whole = tuple(questions[side].get(name, ()))
             yield Kind(
-                name, side == "harmful", tuple(raw["name"]), groups, tips, unseen, whole
+                name=name,
+                harmful=side == "harmful",
+                words=tuple(raw["name"]),
+                groups=groups,
+                tips=tuple(raw.get("tips", ())),
+                questions=tuple(questions[side].get(name, ())),
             )
 
 
-def sample_request(
-    rng: random.Random, language: Language, kind: Kind, *, unseen: bool = False
-) -> Request:
-    """A random request of a kind; ``unseen`` takes verbs and objects kept from training."""
-    if unseen:
-        task = rng.choice(kind.unseen)
-    elif kind.questions and rng.random() < QUESTION_SHARE:
+def sample_request(rng: random.Random, language: Language, kind: Kind) -> Request:
+    """A random request of a kind: a whole question, or a frame with a verb and an object."""
+    if kind.questions and rng.random() < QUESTION_SHARE:
         about = "talk about " if language.code == "en" else "谈论"
         text = rng.choice(language.greetings) + rng.choice(kind.questions)
-        text += rng.choice(language.endings) if rng.random() < 0.5 else ""
+        if rng.random() < 0.5:
+            text += rng.choice(language.endings)
         return Request(text, about + rng.choice(kind.words), kind, language)
-    else:
-        sizes = [len(verbs) * len(objects) for verbs, objects in kind.groups]
-        verbs, objects = rng.choices(kind.groups, [size**0.5 for size in sizes])[0]
-        joint = " " if language.code == "en" else ""
-        task = rng.choice(verbs) + joint + rng.choice(objects)
+
+    sizes = [len(verbs) * len(objects) for verbs, objects in kind.groups]
+    verbs, objects = rng.choices(kind.groups, [size**0.5 for size in sizes])[0]
+    joint = " " if language.code == "en" else ""
+    task = rng.choice(verbs) + joint + rng.choice(objects)
     return Request(_wording(rng, language, task), task, kind, language)
 
 
