@@ -51,8 +51,13 @@ def as_table(settings: type[BaseModel], options: Mapping[str, str]) -> str:
         key = code(name)
         if name in options:
             key += f", {code(options[name])}"
-        rows.append([key, _takes(field), _default(field), sentence(meanings[name])])
-    return table(["key", "takes", "default", "meaning"], rows)
+
+        takes = _takes(field)
+        default = _default(field)
+        if default:
+            takes += f" ({default})"
+        rows.append([key, takes, sentence(meanings[name])])
+    return table(["key", "takes (default)", "meaning"], rows)
 
 
 def described(settings: type[BaseModel]) -> dict[str, str]:

@@ -16,7 +16,7 @@ def test_every_option_is_shown_once_beside_its_key_or_among_those_without_one() 
     shown += [option.name for option in all_options() if not option.key]
     assert sorted(shown) == sorted(option.name for option in all_options())
     text = options.as_table("limits")
-    row = "| `prompts`, `--limit` | integer, at least 1 |  | Most prompts per benchmark"
+    row = "| `prompts`, `--limit` | integer, at least 1 | Most prompts per benchmark"
     assert row in text
     assert "`--thresholds FILE`" in options.without_key()
 
@@ -25,12 +25,13 @@ def test_every_key_is_described_with_type_range_and_default() -> None:
     for name, settings in options.SECTIONS.items():
         assert all(keys.described(settings).values()), name
     text = options.as_table("benchmark")
-    assert "| `limit` | integer, at least 1 |  |" in text
-    assert '| `split` | text | `"train"` |' in text
+    assert "| `limit` | integer, at least 1 |" in text
+    assert '| `split` | text (`"train"`) |' in text
     assert '`"pass"`, `"warn"`, `"fail"`' in options.as_table("bounds")
     assert "| `model`, `--judge` | text or list of texts |" in options.as_table("judge")
-    assert "| `agreement` | `{ min = ... }` or `false` |" in options.as_table(
-        "judge.check"
+    assert (
+        "| `agreement` | `{ min = ... }` or `false` (`{ min = 0.9 }`) |"
+        in options.as_table("judge.check")
     )
 
 
