@@ -40,7 +40,7 @@ Execute = Callable[..., Any]
 
 
 class Database:
-    """An SQLite file with known tables.
+    """An SQLite file with a fixed set of tables.
 
     Args:
         version: of the tables' format, kept as ``user_version``; files of another one are refused.

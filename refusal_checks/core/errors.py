@@ -79,7 +79,7 @@ def first_of(fault: BaseException) -> BaseException:
 
 
 def reason(fault: BaseException) -> str:
-    """An exception as a message for people."""
+    """Describe an exception to people."""
     fault = first_of(fault)
     if isinstance(fault, RefusalChecksError):
         return str(fault)
@@ -91,7 +91,7 @@ def reason(fault: BaseException) -> str:
 
 
 def network_reason(fault: BaseException) -> str:
-    """Why a request failed, in a few words: libraries repeat themselves and name their objects."""
+    """Say briefly why a request failed: libraries repeat themselves and name their objects."""
     text = " ".join(str(fault).split())
     cause = re.search(
         r"Failed to resolve '[^']+'|\[Errno -?\d+\] [A-Za-z ]+|\b\d{3} Client Error[^.:]*|"

@@ -1,4 +1,4 @@
-"""Code of others: modules of installed packages, and files that run files name.
+"""Other people's code: modules of installed packages, and files that run files name.
 
 An extension is a module with what a module of this package has: ``BENCHMARKS``, ``ATTACKS``,
 ``build`` (a way of judging), decorated metrics, ``ENGINE``, ``OPTION`` and ``write`` (a report
@@ -130,7 +130,7 @@ def providers(package: str, path: Iterable[str], attribute: str) -> Iterator[Ext
 
 @contextmanager
 def blamed(extension: Extension) -> Iterator[None]:
-    """Raise what an extension's code, but not our own, raises as an error that names it."""
+    """Turn an exception from an extension's code, but not our own, into an error that names it."""
     try:
         yield
     except UserError:
@@ -144,14 +144,14 @@ def blamed(extension: Extension) -> Iterator[None]:
 
 
 class Names:
-    """Who brought each name; ``what`` is the sort of name, in the plural. Names must differ."""
+    """The origin of each name; all must differ. ``what`` is the sort of name, in the plural."""
 
     def __init__(self, what: str) -> None:
         self._what = what
         self._origins: dict[str, str] = {}
 
     def add(self, name: str, origin: str) -> None:
-        """Take a name; if it is taken, raise an ExtensionError that names both who brought it."""
+        """Register a name; raise an ExtensionError that names both origins if it is taken."""
         if name in self._origins:
             raise ExtensionError(
                 f'rename one: two {self._what} are called "{name}", one of '

@@ -1,4 +1,4 @@
-"""Files: written whole or not at all; JSON and tables from elsewhere, read strictly."""
+"""Files are written whole or not at all; messages say why one cannot be read."""
 
 from __future__ import annotations
 

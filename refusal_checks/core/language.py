@@ -1,4 +1,4 @@
-"""Which language an answer is in, as far as a judge must know it.
+"""Tells the language of an answer as far as a judge must know it.
 
 A judge that was measured on English and Chinese calls compliance in Russian a refusal, so what it
 says of answers in other languages does not count as a verdict.

@@ -1,4 +1,4 @@
-"""Nonsense: what a broken model says in place of an answer or a refusal.
+"""Recognises nonsense: what a broken model says in place of an answer or a refusal.
 
 A judge calls "the the the" compliance or refusal, as it happens, so a rate would count it. The
 rules are few and strict, since a real answer must not be lost to them: they hit none of the 1,454

@@ -1,4 +1,4 @@
-"""Answers of large runs: their texts wait on the disk until somebody looks at them."""
+"""Keeps the texts of a large run's answers on the disk until they are read."""
 
 import os
 import tempfile
@@ -16,7 +16,7 @@ _WRITING = Lock()  # one thread evaluates while another redacts what a page show
 
 
 class OnDisk(Completion):
-    """A completion whose text is read each time that it is looked at."""
+    """A completion whose text is read from the disk at each use."""
 
     __slots__ = ("_place",)
     # where the file has it: offset and size in bytes; the text itself if the disk had no room
@@ -42,13 +42,13 @@ class OnDisk(Completion):
 
 @cache
 def _file() -> int:
-    """A file without a name; its space is free when the process has ended."""
+    """Open a file without a name, whose space is freed when the process ends."""
     with tempfile.TemporaryFile() as file:
         return os.dup(file.fileno())
 
 
 class Texts:
-    """Counts the answers that are held, and puts the texts of further ones on the disk."""
+    """Keeps answers in memory up to a limit, and the texts of further ones on the disk."""
 
     def __init__(self) -> None:
         self._held = 0

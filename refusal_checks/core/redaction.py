@@ -26,7 +26,7 @@ _FOLDERS = re.compile(
 
 
 def pathless(text: str) -> str:
-    """The text with each path of the machine cut to its last part, such as ``…/store.sqlite``."""
+    """Cut each path of the machine to its last part, such as ``…/store.sqlite``."""
     return _FOLDERS.sub("…/", text)
 
 
@@ -39,7 +39,7 @@ _REDACTED = re.compile(r"\[redacted: sha256 [0-9a-f]{12}, \d+ characters\]")
 
 
 def redacted(original: str) -> str:
-    """Hash and length of a text; an empty or redacted one stays as it is."""
+    """Replace a text by its hash and length; an empty or redacted one stays as it is."""
     if not original or is_redacted(original):
         return original
     digest = hashlib.sha256(original.encode("utf-8", "surrogatepass")).hexdigest()[:12]

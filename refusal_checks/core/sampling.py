@@ -26,7 +26,7 @@ class RequestField:
 
 
 class SamplingBase(Frozen):
-    """How a model's answers are drawn: each field is a key of the run file, and part of store keys.
+    """How a model's answers are sampled: each field is a key of the run file and of the store.
 
     A field says with ``RequestField`` whether requests have it. From that one declaration
     come the key with its help, the request and the keys of what is stored.
@@ -58,7 +58,7 @@ class SamplingBase(Frozen):
 
 
 class Sampling(SamplingBase):
-    """How the candidate's answers are drawn.
+    """How the candidate's answers are sampled.
 
     Defaults are those of LLM-Refusal-Evaluation (arXiv 2512.16602). Here and in the classes below,
     each field is a key of the run file; its description is the help.
@@ -152,7 +152,7 @@ class JudgeSampling(SamplingBase):
 
     @property
     def of_reasoning(self) -> JudgeSampling:
-        """The same for a judge that reasons: with room for it, unless the user said how much."""
+        """The settings of a judge that reasons: with room for it, unless the user set a limit."""
         if "max_tokens" in self.model_fields_set:
             return self
         return self.model_copy(update={"max_tokens": REASONING_TOKENS})

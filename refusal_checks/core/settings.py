@@ -114,7 +114,7 @@ class BenchmarkTable(Frozen):
 
     @classmethod
     def written(cls, values: Mapping[str, Any], where: str) -> Self:
-        """A table of a run file, at a place that messages name."""
+        """Make a table of a run file, and keep the place that messages name."""
         table = cls(**values)
         table._where = where
         return table

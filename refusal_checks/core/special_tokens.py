@@ -124,7 +124,7 @@ class SpecialTokens:
         return "".join(pieces)
 
     def changes(self, *texts: str) -> tuple[str, ...]:
-        """The texts, broken up; nothing if none of them holds a special token."""
+        """Break up the texts; return nothing if none of them holds a special token."""
         shown = tuple(map(self.broken_up, texts))
         return () if shown == texts else shown
 
@@ -183,6 +183,6 @@ def _compiled(parts: Iterable[tuple[str, str]]) -> re.Pattern[str]:
 
 
 def _spaced(rest: str) -> str:
-    """The rest of a token of one's own: any letter case, spaces around punctuation."""
+    """A pattern for the rest of a model's own token: any letter case, spaces around punctuation."""
     pieces = re.findall(r"\w+|[^\w\s]|\s+", rest)
     return r"\s{0,4}".join(f"(?i:{re.escape(piece)})" for piece in pieces)

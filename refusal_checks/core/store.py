@@ -149,7 +149,7 @@ class Store:
         return row[0] if row else ""
 
     def renew(self, identity: str) -> None:
-        """Set aside all that is stored of a model, its fingerprint included."""
+        """Set aside everything that is stored for a model, including its fingerprint."""
         with self._db.faults():
             row = identity, uuid4().hex[:12]
             self._db.execute(
@@ -157,7 +157,7 @@ class Store:
             )
 
     def fingerprint(self, identity: str) -> bytes | None:
-        """What was kept to recognise the model by that this generation is of."""
+        """The fingerprint by which this generation of the model is recognised; None without one."""
         with self._db.faults():
             query = "SELECT fingerprint FROM models WHERE identity = ?"
             row = self._db.execute(query, [identity]).fetchone()
@@ -243,7 +243,7 @@ class Store:
         return Contents(completions, judgements, int(sum(sizes)))
 
     def unused(self, since: float, keep: Collection[str] = ()) -> Contents:
-        """How much of it no run has needed since a time (seconds since 1970), besides ``keep``."""
+        """Count what no run has needed since a time (seconds since 1970), besides ``keep``."""
         with self._db.faults():
             self._choose(since, keep)
         return self.contents("WHERE key IN unused")

@@ -46,14 +46,14 @@ def near(name: str, known: Iterable[str], least: float = 0.5) -> str:
 
 
 def either(hint: str) -> str:
-    """What ``near`` says, in front of "name ..."; nothing if it says nothing."""
+    """Put a hint of ``near`` in front of "name ..."; nothing without a hint."""
     if not hint:
         return ""
     return f"{hint.removeprefix('; ')} If not, "
 
 
 def share(value: float) -> str:
-    """A number of per cent as the share that it stands for."""
+    """Write a percentage as a share: 20 becomes 0.20."""
     if value == int(value):
         return f"{value / 100:.2f}"
     return f"{value / 100:g}"

@@ -88,7 +88,7 @@ def is_style(before: str, char: str) -> bool:
 
 
 def brief(value: Any) -> str:
-    """A value from data for a message: itself if it is a short word, else only its type and length.
+    """Show a value from data in a message: a short word itself, else only its type and length.
 
     What is longer may be a text that a run keeps to itself (``--redact``).
     """
@@ -105,7 +105,7 @@ def is_name(text: str) -> bool:
 
 
 def listed(names: Iterable[str]) -> str:
-    """Names from data, such as columns, for a message; of long ones and of many only how many."""
+    """List names from data, such as columns, in a message; long and further ones are only counted."""
     ordered = sorted(names)
     shown = list(filter(is_name, ordered))[:30]
     rest = len(ordered) - len(shown)
@@ -140,7 +140,7 @@ def clean_lines(text: str, limit: int = 2000) -> str:
 
 
 def json_text(value: Any) -> str:
-    """A value as JSON whose lines are harmless in a terminal and in a CI system's log."""
+    """Write a value as JSON whose lines are harmless in a terminal and in a CI system's log."""
     # Other texts than strings have no "#", and every line but the brackets begins with a space.
     return json.dumps(value, indent=2, default=str).replace("##", "\\u0023#")
 

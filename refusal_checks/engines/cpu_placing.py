@@ -90,7 +90,7 @@ class Cores:
         )
 
     def _cache(self, need: EngineNeed, needs: Sequence[EngineNeed]) -> int:
-        """GiB: half of the weights' size, as far as there is room."""
+        """Size the cache in GiB: half of the weights, as far as there is room."""
         free = USABLE * (self._devices.memory or 0) - sum(map(memory_of, needs))
         room = LEAST_CACHE + free / sum(other.parallel.ranks for other in needs)
         useful = 4.0

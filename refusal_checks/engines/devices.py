@@ -1,4 +1,4 @@
-"""What this machine has to run engines on."""
+"""Finds out what this machine has to run engines on."""
 
 import csv
 import math

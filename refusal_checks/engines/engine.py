@@ -68,7 +68,7 @@ class Assignment:
     turn: int = 0
 
     def shown(self, count: int) -> str:
-        """Its part of the ``count`` devices, in words."""
+        """Describe its part of the ``count`` devices."""
         own: Sequence[object] = self.devices
         if not own and len(self.cores) < count:
             own = self.cores
@@ -182,7 +182,7 @@ class Engine(ABC):
         return None, None
 
     def translate(self, body: Mapping[str, Any]) -> Mapping[str, Any]:
-        """A request for vLLM as this server takes it."""
+        """Translate a request for vLLM into one for this server."""
         return body
 
     def batch_command(

@@ -58,7 +58,7 @@ class EngineTransport(HttpTransport):
         return client
 
     async def post(self, path: str, body: Mapping[str, Any]) -> Any:
-        """Ask; what a dying engine says does not count as an answer.
+        """Send a request; what a dying engine says does not count as an answer.
 
         Nothing is sent to another process that listens on the port of an engine that has ended.
         """
@@ -77,7 +77,7 @@ class EngineTransport(HttpTransport):
         return answer
 
     def learn(self, say: Say) -> None:
-        """Probe an engine that lacks something, once, and do without what this version lacks."""
+        """Probe, once, an engine of a kind that lacks something, and do without what is missing."""
         engine = self._process.engine
         if engine.capabilities == ALL or self._is_probed or self._model is None:
             return

@@ -35,7 +35,7 @@ HUB = {"HF_TOKEN", "HF_TOKEN_PATH", "HUGGING_FACE_HUB_TOKEN"}
 
 
 def inherited(environment: Mapping[str, str] = os.environ) -> dict[str, str]:
-    """The variables that a server started here gets of this process's own."""
+    """Select the variables of this process that an engine inherits."""
     named = HUB | {name.strip() for name in environment.get(VARIABLE, "").split(",")}
     needed = re.compile(INHERITED.replace("*", ".*").replace(" ", "|"))
     variables = {}

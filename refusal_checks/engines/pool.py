@@ -139,7 +139,7 @@ class Engines(Servers):
     # Connections
 
     def connect(self, model: Served | Attached, option: str, number: int = 1) -> Client:
-        """An attached server is asked for the model first."""
+        """Connect to a model; an attached server is probed first."""
         if isinstance(model, Attached):
             client = self._attaching.connect(model, option, number)
             self._attached.append(client)

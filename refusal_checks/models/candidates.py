@@ -203,7 +203,7 @@ class ServedCandidate:
         return scored
 
     def messages(self, prompt: Prompt) -> tuple[Message, ...]:
-        """What is sent: the prompt after the run's system prompt, merged with its own if any."""
+        """The messages to send: the run's system prompt, merged with the prompt's own, comes first."""
         system = self._sampling.system_prompt
         if not system:
             return prompt.messages

@@ -1,4 +1,4 @@
-"""What a model's own files say: its special tokens, its context, and how large its weights are.
+"""What a model's configuration says: its context, whether it reasons, its classes.
 
 The files of a Hugging Face id are those of the local cache.
 """
@@ -128,7 +128,7 @@ class Classes(NamedTuple):
 
 
 def classes(model: Served) -> Classes | None:
-    """Of a sequence classifier; None for other models, and where there is no configuration."""
+    """Describe a sequence classifier; None for other models, and without a configuration."""
     about = configuration(model)
     architectures = about.get("architectures")
     if not isinstance(architectures, list) or not architectures:

@@ -153,7 +153,7 @@ class TokenizerFiles(NamedTuple):
 
 
 def tokenizer_files(model: Served) -> TokenizerFiles:
-    """What is here of a model's tokenizer, in its folder or in the local cache."""
+    """Look for a model's tokenizer in its folder or in the local cache."""
     options = _options(model)
     cache, revision = options.get("--download-dir"), options.get("--revision")
     files = {

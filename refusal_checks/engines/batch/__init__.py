@@ -1,1 +1,1 @@
-"""Very large runs on an engine that exists already: requests out and results in, as batch files."""
+"""Runs by batch files: requests are written out, results are read in."""

@@ -131,7 +131,7 @@ class BatchModels(Servers):
         return Inbox(self._store)
 
     def connect(self, model: Served | Attached, option: str, number: int = 1) -> Client:
-        """An attached server is not asked for its only model."""
+        """Stand in for a model's server, which is not asked for its models."""
         if isinstance(model, Served):
             spec = EngineSpec.of(model)
             name, url, context = model.served_name, model.path, declared(model)

@@ -43,7 +43,7 @@ class ResultLine:
 
 
 class _RequestError(Exception):
-    """A line is a request."""
+    """A line of a results file holds a request."""
 
 
 def read_results(path: Path) -> Iterator[ResultLine]:

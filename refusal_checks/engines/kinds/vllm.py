@@ -165,7 +165,7 @@ class Vllm(Engine):
         return variables
 
     def parallel(self, args: Sequence[str]) -> Parallel:
-        """A value that vLLM would refuse counts as not values, as vLLM says best."""
+        """A value that vLLM would refuse counts as not given: vLLM's own message is the best."""
         values = _read(args)
         counts = {
             name: _count(values[name])

@@ -1,4 +1,4 @@
-"""Reads the answers of a chat-completions server, and separates them from their reasoning."""
+"""Reads the answers of a chat-completions server."""
 
 from __future__ import annotations
 

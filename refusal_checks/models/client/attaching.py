@@ -127,7 +127,7 @@ def _why_no_chat(
 
 
 async def _classifies(client: Client) -> bool:
-    """True if the client's server gives labels for a text; it is not open."""
+    """Find out if the client's server gives labels for a text; the client must not be open yet."""
     async with client:
         try:
             await Classifier(client).classify(QUESTION)
@@ -195,7 +195,7 @@ def listed_context(model: Mapping[str, Any]) -> int | None:
 
 
 def choose(url: str, model: str, listed: Collection[str], option: str) -> str:
-    """The name of the model to ask for: the wanted one, else the only one that is listed."""
+    """Choose the model to ask for: the one that the user named, else the only one that is listed."""
     if model:
         return model
     if len(listed) == 1:

@@ -191,7 +191,7 @@ class Client:
 
     @property
     def naming(self) -> dict[str, str]:
-        """What is odd about the model's name, for manifests; a version of it is not."""
+        """What is odd about the name under which the server answers, for manifests."""
         own = self.model.rpartition("/")[2].casefold()
         for name in sorted(self.answered):
             rest = name.rpartition("/")[2].casefold().removeprefix(own)

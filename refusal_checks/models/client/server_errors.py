@@ -44,7 +44,12 @@ class PromptTooLongError(EndpointError):
 
 
 class TransientError(EndpointError):
-    """Worth so many attempts, each ``after`` so many seconds: a 5xx, a malformed answer."""
+    """A fault that may pass, such as a 5xx or a malformed answer.
+
+    Attributes:
+        after: least seconds to wait before the next attempt.
+        attempts: most attempts, the first included.
+    """
 
     def __init__(
         self,

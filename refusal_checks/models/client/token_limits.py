@@ -1,4 +1,4 @@
-"""How many tokens to ask for after a server's refusal of more."""
+"""Reads from a server's refusal how many tokens to ask for."""
 
 import re
 

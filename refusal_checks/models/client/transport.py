@@ -188,7 +188,7 @@ def _tokens_asked(body: Mapping[str, Any]) -> int:
 
 
 def encoded(body: Mapping[str, Any]) -> bytes:
-    """A request as JSON, encoded in a quarter of the standard library's time."""
+    """Encode a request as JSON, four times as fast as the standard library does."""
     try:
         return to_json(body)
     except PydanticSerializationError:
@@ -197,7 +197,7 @@ def encoded(body: Mapping[str, Any]) -> bytes:
 
 
 def decoded(text: str) -> Any:
-    """The value of a server's JSON, read in less than the standard library's time."""
+    """Parse a server's JSON, faster than the standard library does."""
     try:
         return from_json(text)
     except ValueError:  # or a lone surrogate, or deep nesting

@@ -13,7 +13,7 @@ _MOST = (
 
 
 def tokens(response: Any) -> tuple[int, int, int]:
-    """Prompt, cached and output tokens of a server's answer; 0 where it does not say."""
+    """Read the prompt, cached and output tokens of a server's answer; 0 where it does not say."""
     try:
         usage = response["usage"]
         details = usage.get("prompt_tokens_details") or {}
