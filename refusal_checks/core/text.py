@@ -105,7 +105,7 @@ def is_name(text: str) -> bool:
 
 
 def listed(names: Iterable[str]) -> str:
-    """List names from data, such as columns, in a message; long and further ones are only counted."""
+    """List names from data, such as columns, for a message; long and further ones are counted."""
     ordered = sorted(names)
     shown = list(filter(is_name, ordered))[:30]
     rest = len(ordered) - len(shown)

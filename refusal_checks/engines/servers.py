@@ -36,7 +36,7 @@ class Servers:
         self.placement = Placement("none", "no engine to start here")
 
     def connect(self, model: Served | Attached, option: str, number: int = 1) -> Client:
-        """Return a client for the model that ``option`` named; ``number`` counts its models from 1."""
+        """Return a client for a model; ``number`` counts the models of ``option`` from 1."""
         raise NotImplementedError
 
     def account(self) -> dict[str, Any]:

@@ -203,7 +203,7 @@ class ServedCandidate:
         return scored
 
     def messages(self, prompt: Prompt) -> tuple[Message, ...]:
-        """The messages to send: the run's system prompt, merged with the prompt's own, comes first."""
+        """The messages to send: first the run's system prompt, merged with the prompt's own."""
         system = self._sampling.system_prompt
         if not system:
             return prompt.messages

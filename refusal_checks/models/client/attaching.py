@@ -195,7 +195,7 @@ def listed_context(model: Mapping[str, Any]) -> int | None:
 
 
 def choose(url: str, model: str, listed: Collection[str], option: str) -> str:
-    """Choose the model to ask for: the one that the user named, else the only one that is listed."""
+    """Choose the model to ask for: the one that the user named, else the only one listed."""
     if model:
         return model
     if len(listed) == 1:

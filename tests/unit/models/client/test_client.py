@@ -45,6 +45,8 @@ def test_a_server_that_answers_as_another_model_is_found_out(
     client = Client("http://nowhere/v1", asked)
     client.count({"model": said})
     assert client.naming == naming
+    client.is_listed = False
+    assert client.naming == (naming or {"listed": "no"})
 
 
 TURNS = (
@@ -183,6 +185,14 @@ def test_an_answer_gets_what_the_context_leaves_and_the_client_remembers_it() ->
         assert limits(server)[2:] == [4096]
         chat(server, 1024, context=4096)
         assert limits(server)[3:] == [1024]
+
+
+def test_a_small_limit_of_the_user_s_is_not_made_smaller() -> None:
+    with FakeServer() as server:
+        server.refusal = lambda body: "context_length_exceeded"
+        with pytest.raises(PromptTooLongError):
+            chat(server, 96)
+    assert limits(server) == [96]
 
 
 def test_a_server_that_adds_prompt_and_answer_is_asked_for_the_rest() -> None:

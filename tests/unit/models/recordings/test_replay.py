@@ -172,6 +172,26 @@ def test_rows_match_by_id_before_text(write: Write) -> None:
     assert found.reworded([ONE, TWO]) == ["v1"]
 
 
+def test_an_id_does_not_match_if_the_row_holds_another_prompt(write: Write) -> None:
+    other = "How do whales breathe while they are under water?"
+    rows = as_jsonl(
+        {"id": "v1", "prompt": other, "answer": "a"},
+        {"id": "v2", "prompt": "Second question!", "answer": "b", "label": None},
+    )
+    found = read(write("a.jsonl", rows), prompts=[ONE, TWO])
+    assert (texts(found, ONE), texts(found, TWO)) == ([], ["b"])
+    words = (
+        r"1 of its 2 ids have other prompts there; v1 is 'How do whales.*, not 'first"
+    )
+    with pytest.raises(DataError, match=words):
+        found.require("bench", [ONE, TWO])
+    with pytest.raises(DataError, match=r"v1 is \[redacted: sha256 ") as caught:
+        found.require("bench", [ONE, TWO], redact=True)
+    assert "whales" not in str(caught.value)
+    with pytest.raises(DataError, match="no answer to bench has a label"):
+        found.require_labels("bench", [TWO])
+
+
 def test_missing_prompts_are_counted_and_the_first_is_named(write: Write) -> None:
     found = read(write("a.csv", "id,answer\nv2,hello\n"))
     found.require("bench", [TWO])
