@@ -22,7 +22,8 @@ from refusal_checks.benchmarks import discover, load_prompts
 from refusal_checks.core import extensions
 from refusal_checks.core.errors import UserError
 from refusal_checks.evaluation.batch_round import evaluate_batch
-from refusal_checks.evaluation.config import folders, titles
+from refusal_checks.evaluation.configure import folders
+from refusal_checks.evaluation.model_config import titles
 from refusal_checks.evaluation.verification import REPEATED
 from refusal_checks.gates.verdict import Verdict
 from refusal_checks.judges.trust import canary

@@ -26,8 +26,9 @@ from refusal_checks.core.errors import (
 from refusal_checks.core.files import write_json, write_lines
 from refusal_checks.core.store import MEMORY
 from refusal_checks.core.text import clean, count
-from refusal_checks.evaluation.config import EngineConfig, paces, read_judges
+from refusal_checks.evaluation.config import EngineConfig
 from refusal_checks.evaluation.interrupts import Watch
+from refusal_checks.evaluation.model_config import paces, read_judges
 from refusal_checks.evaluation.recorded_judging import measure
 from refusal_checks.judges.trust import calibration
 from refusal_checks.judges.trust.label_files import (

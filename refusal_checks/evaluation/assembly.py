@@ -18,9 +18,9 @@ from refusal_checks.evaluation.config import (
     JudgeConfig,
     NamedJudge,
     RunConfig,
-    changed,
 )
 from refusal_checks.evaluation.loading import Loaded, load_prompts
+from refusal_checks.evaluation.model_config import changed
 from refusal_checks.evaluation.planning import Judges, Plan
 from refusal_checks.gates.gate import Gate
 from refusal_checks.judges import cascade, classifier, panel

@@ -17,7 +17,8 @@ from refusal_checks.engines.batch import inbox
 from refusal_checks.engines.batch.batch_models import USED, BatchModels
 from refusal_checks.engines.batch.inbox import Inbox
 from refusal_checks.evaluation.assembly import Assembly, assemble, convert
-from refusal_checks.evaluation.config import Folders, RunConfig, configure
+from refusal_checks.evaluation.config import Folders, RunConfig
+from refusal_checks.evaluation.configure import configure
 from refusal_checks.evaluation.planning import Judges, Plan, Task, prompts_at_once
 from refusal_checks.evaluation.stream import Evaluation
 from refusal_checks.evaluation.verification import adopt_all

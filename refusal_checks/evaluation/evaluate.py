@@ -11,8 +11,10 @@ from queue import SimpleQueue
 
 from refusal_checks.core.errors import EngineStartError, UserError, require_known
 from refusal_checks.core.files import resolved
-from refusal_checks.evaluation.config import Folders, configure, folders, titles
+from refusal_checks.evaluation.config import Folders
+from refusal_checks.evaluation.configure import configure, folders
 from refusal_checks.evaluation.interrupts import as_interrupts, ctrl_c_raises
+from refusal_checks.evaluation.model_config import titles
 from refusal_checks.evaluation.result import RunResult
 from refusal_checks.evaluation.run import Run, evaluate_in_turn
 from refusal_checks.gates.gate import Gate

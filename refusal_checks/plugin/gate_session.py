@@ -93,7 +93,7 @@ class GateSession:
     @cached_property
     def kept(self) -> Folders:
         """The folders of the store and of runs."""
-        from refusal_checks.evaluation.config import folders  # not for collection
+        from refusal_checks.evaluation.configure import folders  # not for collection
 
         own = self._configured("folder") or self._config.rootpath / ".refusal-checks"
         runs = self._configured("runs")
@@ -130,7 +130,7 @@ class GateSession:
     @cached_property
     def candidates(self) -> tuple[str, ...]:
         """The candidates' names, all different; one empty name if no candidate is given."""
-        from refusal_checks.evaluation.config import titles
+        from refusal_checks.evaluation.model_config import titles
 
         with _usage_errors():
             names = titles(self.spec)

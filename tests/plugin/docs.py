@@ -21,7 +21,7 @@ from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
 from refusal_checks.cli import application
-from refusal_checks.evaluation.config import configure
+from refusal_checks.evaluation.configure import configure
 from refusal_checks.plugin.gate_session import GateSession
 from refusal_checks.plugin.names import CANDIDATE
 from tests.forked import Forked

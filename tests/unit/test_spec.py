@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 
 from refusal_checks import RunSpec
 from refusal_checks.core.errors import UserError
-from refusal_checks.evaluation.config import Folders, configure
+from refusal_checks.evaluation.config import Folders
+from refusal_checks.evaluation.configure import configure
 from refusal_checks.spec import (
     NAMED,
     TABLES,

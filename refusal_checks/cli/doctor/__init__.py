@@ -31,7 +31,7 @@ from refusal_checks.core.errors import DataError, StoreError, UserError
 from refusal_checks.core.store import Store
 from refusal_checks.core.text import json_text
 from refusal_checks.engines import kinds
-from refusal_checks.evaluation.config import choose_engine
+from refusal_checks.evaluation.model_config import choose_engine
 from refusal_checks.gates import thresholds, toml_file
 from refusal_checks.gates.gate import today
 from refusal_checks.metrics import METRICS

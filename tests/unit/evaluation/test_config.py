@@ -7,14 +7,13 @@ import pytest
 
 from refusal_checks import RunSpec
 from refusal_checks.core.errors import UserError
-from refusal_checks.evaluation.config import (
-    Folders,
-    _require_engine,
+from refusal_checks.evaluation.config import Folders
+from refusal_checks.evaluation.configure import configure, folders
+from refusal_checks.evaluation.model_config import (
     choose_engine,
-    configure,
-    folders,
     read_candidates,
     read_judges,
+    require_engine,
     titles,
 )
 from refusal_checks.models.identity import describe
@@ -85,8 +84,8 @@ def test_a_choice_that_no_model_needs_is_refused(values: Mapping[str, str]) -> N
     with pytest.raises(
         UserError, match="leave it out: no model of this run is started here"
     ):
-        _require_engine(spec, [ATTACHED, Rule("keyword")])
-    _require_engine(spec, [ATTACHED, Served("m", "m")])
+        require_engine(spec, [ATTACHED, Rule("keyword")])
+    require_engine(spec, [ATTACHED, Served("m", "m")])
 
 
 def test_the_models_that_are_started_know_their_engine() -> None:

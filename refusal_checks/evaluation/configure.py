@@ -1,0 +1,229 @@
+"""Check a spec, and read what it names: what each candidate's run is told."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from refusal_checks.benchmarks import Benchmark
+from refusal_checks.benchmarks.pinned import mirror_folder
+from refusal_checks.core import settings
+from refusal_checks.core.errors import (
+    BaselineError,
+    CalibrationError,
+    DataError,
+    UserError,
+)
+from refusal_checks.core.files import resolved, why_no_file
+from refusal_checks.gates.estimates import Rules
+from refusal_checks.judges.trust import calibration
+from refusal_checks.results import project, run_folder
+from refusal_checks.results.redact import is_redacted
+from refusal_checks.spec import RunSpec
+
+if TYPE_CHECKING:
+    pass
+from refusal_checks.evaluation.config import (
+    BaselineConfig,
+    CandidateConfig,
+    EngineConfig,
+    Folders,
+    RunConfig,
+    TrustConfig,
+)
+from refusal_checks.evaluation.model_config import (
+    paces,
+    placement,
+    read_candidates,
+    read_judges,
+    read_replay,
+    require_engine,
+    titles,
+    where_written,
+)
+
+COMMANDS = """\
+    refusal-checks gate ORG/MODEL --judge openai/gpt-oss-20b --junitxml=report.xml
+    refusal-checks gate demo:aligned --judge bundled --thresholds smoke    (models to try it with)
+in a test file that imports refusal_checks.suite:
+    pytest --candidate=ORG/MODEL --judge=openai/gpt-oss-20b"""
+
+
+def folders(
+    spec: RunSpec, own: Path | None = None, runs: Path | None = None
+) -> Folders:
+    """Where a run is kept: as the spec says, else in these folders, else as in the project."""
+    own = own or project.usual_folder()
+    if spec.reports.runs:
+        runs = Path(spec.reports.runs).expanduser()
+    # Whole paths: a result is read from its folder wherever the process has gone since.
+    return Folders(resolved(own), resolved(runs or project.usual_root()))
+
+
+def configure(spec: RunSpec, kept: Folders) -> tuple[RunConfig, ...]:
+    """Check a spec, and read what it names: what each candidate's run is told.
+
+    Raises:
+        UserError: a key is missing or wrong, or a file that it names cannot be used.
+    """
+    _require_models(spec)
+    with where_written(spec, "reports.runs", "--runs"):
+        run_folder.require_writable(kept.runs, "--runs")
+    store = _store(spec, kept)
+    candidates = read_candidates(spec)
+    judging = read_judges(spec)
+    require_engine(spec, [*candidates, *judging.models])
+    mirror = mirror_folder(spec.data.mirror or None)
+    trust = _trust(spec)
+    answering = CandidateConfig(
+        candidates[0], spec.sampling.drawn, read_replay(spec.recording, candidates)
+    )
+    shared = RunConfig(
+        answering=answering,
+        judging=judging,
+        store=store,
+        fresh=spec.store.fresh,
+        stored_only=spec.store.only,
+        retry_unfinished=spec.store.retry_unfinished,
+        benchmarks=_benchmarks(spec, mirror),
+        mirror=mirror,
+        multiple_choice=spec.multiple_choice,
+        limits=spec.limits,
+        engine=EngineConfig(placement(spec), spec.engine.start_timeout, paces(spec)),
+        trust=trust,
+        rules=Rules(
+            spec.settings.confidence,
+            spec.settings.multiple_testing,
+            spec.reports.offenders,
+            watched=spec.limits.stop_early,
+        ),
+        baseline=BaselineConfig(
+            _baseline(spec, kept.runs),
+            spec.baseline.allow_incomparable,
+            spec.settings.require_baseline,
+        ),
+        files=spec.files,
+        redact=is_redacted(spec.reports.redact),
+        notes=spec.notes,
+        written=spec.recorded(),
+    )
+    names = {candidate.name for candidate in candidates}
+    configs = []
+    for number, (model, title) in enumerate(
+        zip(candidates, titles(spec), strict=True), 1
+    ):
+        candidate = replace(answering, model=model, title=title, number=number)
+        config = replace(shared, answering=candidate)
+        configs.append(_with_own_labels(config, names - {model.name}))
+    return tuple(configs)
+
+
+def _with_own_labels(config: RunConfig, others: set[str]) -> RunConfig:
+    """The same with the human labels of the candidate alone: a sheet may be of another's answers.
+
+    Args:
+        others: names of the other candidates.
+    """
+    labels, candidate = config.trust.labels, config.answering.model.name
+    if not labels:
+        return config
+    own = labels.among(candidate, others)
+    notes = config.notes
+    if not own:
+        notes += (f"{labels.name}: no human labels of answers of {candidate}",)
+    return replace(config, trust=replace(config.trust, labels=own), notes=notes)
+
+
+def _require_models(spec: RunSpec) -> None:
+    missing = []
+    for role in ("candidate", "judge"):
+        if not getattr(spec, role).model:
+            missing.append(f"--{role}")
+    if missing:
+        raise UserError(
+            f"{' and '.join(missing)} missing: name the model under test and its judge, as model "
+            f"in [candidate] and [judge] of the run file, or on the command line:\n{COMMANDS}"
+        )
+
+
+def _store(spec: RunSpec, kept: Folders) -> Path:
+    """The file of stored answers."""
+    store = Path.cwd() / (spec.store.file or kept.own / "store.sqlite")
+    if store.is_dir():
+        raise UserError(f"{spec.where('store.file')}: name a file: {store} is a folder")
+    if spec.store.only and spec.store.fresh:
+        raise UserError("--stored-only and --fresh: give one of them")
+    return store
+
+
+def _benchmarks(spec: RunSpec, mirror: Path | None) -> dict[str, Benchmark]:
+    """All benchmarks as this run evaluates them; its own limit wins over those of their tables."""
+    tuned = {}
+    for name, benchmark in spec.catalogue().items():
+        table = spec.benchmarks.get(name) or settings.BenchmarkTable()
+        tuned[name] = replace(
+            benchmark.at(mirror),
+            limit=spec.limits.prompts or table.limit,
+            usual_limit=table.limit,
+            max_answer_chars=table.max_answer_chars,
+        )
+    return tuned
+
+
+def _baseline(spec: RunSpec, runs: Path) -> Path | None:
+    name = spec.baseline.path
+    if not name:
+        return None
+    with where_written(spec, "baseline.path", "--baseline"):
+        return _find_baseline(name, runs)
+
+
+def _find_baseline(name: str, runs: Path) -> Path:
+    path = Path.cwd() / name
+    if name != run_folder.LAST and path.exists():
+        return path
+    try:
+        return run_folder.find(name, runs).path
+    except DataError as fault:
+        why = str(fault).removeprefix(f"{name}: ")
+        raise BaselineError(
+            f"--baseline {name}: name the folder that `refusal-checks baseline accept RUN DIR` "
+            f"wrote, or a run: {why}"
+        ) from None
+
+
+def _trust(spec: RunSpec) -> TrustConfig:
+    # HTTP, which collection need not import
+    from refusal_checks.judges.trust.labels import read_labels
+
+    calibrated, sheets = spec.trust.calibration, spec.trust.human_labels
+    with where_written(spec, "trust.human_labels", "--human-labels"):
+        for name in sheets:
+            _require_file("--human-labels", name, "sample-for-labels RUN")
+    if calibrated:
+        with where_written(spec, "trust.calibration", "--calibration"):
+            _require_file("--calibration", calibrated, "calibrate --out FILE")
+    if spec.limits.stop_early and (calibrated or sheets):
+        raise CalibrationError(
+            "--calibration, --human-labels: leave out --stop-early: they need whole benchmarks"
+        )
+    path = Path(calibrated) if calibrated else None
+    floors = spec.judge.check
+    labels = None
+    if sheets:
+        labels = read_labels(list(map(Path, sheets)), spec.trust.allow_undrawn_labels)
+    return TrustConfig(
+        floors=floors if floors and floors.figures else None,
+        form=spec.judge.classifier,
+        allow_untrusted=spec.trust.allow_untrusted_judge,
+        calibration=calibration.read(path) if path else None,
+        calibration_file=path,
+        labels=labels,
+    )
+
+
+def _require_file(option: str, name: str, remedy: str) -> None:
+    why = why_no_file(Path(name), f"; `refusal-checks {remedy}` writes one")
+    if why:
+        raise CalibrationError(f"{option} {name}: {why}")
