@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -31,20 +30,22 @@ def write(runs: Sequence[RunFolder], path: Path) -> None:
     # Templates and numpy, which no other format needs.
     from refusal_checks.core.files import write_text
     from refusal_checks.reports.page import charts, render
-    from refusal_checks.reports.rows import full_names
+    from refusal_checks.reports.rows import candidate_names
 
     views = [RunView(folder, folder.summary()) for folder in runs]
-    radars = charts.radars([view.summary for view in views])
-    drawn = [*radars, *chain.from_iterable(map(_histograms, views))]
+    summaries = [view.summary for view in views]
+    drawn: list[Columns | Radar] = [*charts.radars(summaries)]
+    for view, name in zip(views, candidate_names(summaries), strict=True):
+        for histogram in _histograms(view):
+            heading = f"{name}: {histogram.name}" if name else histogram.name
+            drawn.append(histogram._replace(name=heading))
     if not drawn:
         raise DataError(f"{path}: not written: these runs completed no benchmark")
-    title = (
-        ", ".join(full_names([view.summary for view in views])) or views[0].candidate
-    )
+    title = ", ".join(filter(None, candidate_names(summaries))) or views[0].candidate
     write_text(path, render.drawing(title=title, charts=drawn))
 
 
-def _histograms(run: RunView) -> Iterator[Columns | Radar]:
+def _histograms(run: RunView) -> Iterator[Columns]:
     from refusal_checks.reports.page import charts
     from refusal_checks.results import histograms
 

@@ -13,7 +13,7 @@ from refusal_checks.results import run_folder
 from refusal_checks.results.run_folder import RunFolder
 from tests.html_page import Page
 from tests.many_runs import manifest
-from tests.report_runs import HOSTILE, refusals, usual, write_run
+from tests.report_runs import HOSTILE, refusals, write_run
 from tests.unit.cli.test_baseline import call
 
 OLD, NEW = "20260101-120000Z-1", "20260102-120000Z-2"
@@ -167,7 +167,8 @@ def test_a_waived_gate_is_no_failed_gate(runs: Path) -> None:
 def test_names_of_hostile_runs_are_text(tmp_path: Path) -> None:
     for number, text in enumerate(HOSTILE):
         facts = {"candidate": text, "judge": text, "started": text}
-        usual(tmp_path / "runs" / str(number), manifest=facts)
+        few = {"unsafe": list(refusals("unsafe", 3))}
+        write_run(tmp_path / "runs" / str(number), few, manifest=facts)
     one, two = tmp_path / "history.html", tmp_path / "compare.html"
     assert call("history", tmp_path / "runs", "--html", one).exit_code == 0
     named = [tmp_path / "runs" / str(number) for number in range(len(HOSTILE))]

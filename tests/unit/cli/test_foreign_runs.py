@@ -127,7 +127,7 @@ def test_a_baseline_whose_benchmark_is_no_name_is_refused(
     assert set(tmp_path.rglob("*")) == before
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", NAMES[:2])  # all of them below
 @pytest.mark.parametrize(
     "words",
     [
@@ -143,7 +143,9 @@ def test_a_run_whose_benchmark_is_no_name_is_refused(
     run: Path, tmp_path: Path, words: tuple[str, ...], name: str
 ) -> None:
     content = json.loads((run / "summary.json").read_text())
-    content["benchmarks"][name] = content["benchmarks"].pop("unsafe")
+    manifest = content["manifest"]
+    for table in (content["benchmarks"], manifest["data"], manifest["judge_prompts"]):
+        table[name] = table.pop("unsafe")
     (run / "summary.json").write_text(json.dumps(content))
     before = set(tmp_path.rglob("*"))
     paths = {"RUN": run, "base": tmp_path / "base", "out.html": tmp_path / "out.html"}
