@@ -177,7 +177,7 @@ class StructuredJudge(ModelJudge):
         sampling = setup.sampling
         self._parse, self._schema = reading.formats[prompt.format]
         versions = reading.version, VERSION
-        # Settings that the server ignores must not make other keys.
+        # A setting that the server refuses is its own, whatever was asked for.
         applied = setup.client.capabilities.applied(sampling.model_dump())
         super().__init__(setup, prompt.sha256, versions, self._schema, applied)
         self.samples = sampling.samples
