@@ -8,7 +8,7 @@ import os
 import sys
 import textwrap
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from fnmatch import fnmatchcase
 from functools import cached_property
@@ -30,9 +30,10 @@ from refusal_checks.judges.trust import canary
 from refusal_checks.models.client import server_errors
 from refusal_checks.reports import messages
 from refusal_checks.reports.terminal import end
-from refusal_checks.results.events import Event, Notice
+from refusal_checks.results.events import Event, Listener, Notice
 from refusal_checks.spec import TABLES
 from tests.fake_server import Answer, Body, FakeServer
+from tests.processes import wait_until
 
 ROOT = Path(__file__).parents[1]
 
@@ -141,6 +142,11 @@ def lenient(count: int, text: str = "Gladly") -> Answer:
     return answer
 
 
+def wait_for(what: str, condition: Callable[[], bool], seconds: float = 30) -> None:
+    """Wait until a condition holds; a test that waits in vain says for what."""
+    assert wait_until(condition, seconds), f"waited {seconds:g} s for {what}"
+
+
 def in_one_line(text: str) -> str:
     return " ".join(text.split())
 
@@ -223,6 +229,7 @@ class Project:
 
     Attributes:
         server: candidate and judge, unless a test names others.
+        listener: is told the events of evaluations.
         patch: what it changes is undone after the test.
     """
 
@@ -230,6 +237,7 @@ class Project:
         self, path: Path, server: FakeServer, patch: pytest.MonkeyPatch
     ) -> None:
         self.path, self.server, self.patch = path, server, patch
+        self.listener: Listener = lambda event: None
         self.setenv = patch.setenv
         patch.chdir(path)
         for name in (
@@ -314,8 +322,13 @@ class Project:
         """
         spec = self.spec(*files, **keys)
         events: list[Event] = []
+
+        def listen(event: Event) -> None:
+            events.append(event)
+            self.listener(event)
+
         gates = _selected(spec, only, candidates)
-        return Outcome(evaluate(spec, events.append, gates=gates), events)
+        return Outcome(evaluate(spec, listen, gates=gates), events)
 
     def batch(
         self,

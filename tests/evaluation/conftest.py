@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests import toy_model, untouched
+from tests import fake_engines, toy_model, untouched
 from tests.project import Project, made
 
 toy_model.use()
@@ -26,3 +26,12 @@ def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Project]:
     """A project for all tests of a file."""
     with made(tmp_path_factory.mktemp("project")) as project:
         yield project
+
+
+@pytest.fixture
+def engines(project: Project) -> Iterator[Project]:
+    """A project with a fake ``vllm``, of which no process stays behind."""
+    fake_engines.install(project.path)
+    yield project
+    for process in fake_engines.orphans(project.path):
+        process.kill()

@@ -9,8 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from refusal_checks import load_run
+from tests import fake_engines
 from tests.fake_server import FakeServer
-from tests.plugin import engine_project
 from tests.plugin.conftest import (
     KEYWORD,
     THRESHOLDS,
@@ -105,7 +106,7 @@ def test_a_model_s_folder_and_other_paths_may_follow_a_space(theirs: Project) ->
     (folder / "conftest.py").write_text(
         "raise SystemExit('code of a checkpoint was run')"
     )
-    engine_project.install(theirs.path)
+    fake_engines.install(theirs.path)
     theirs.write("my store.sqlite", "")
     few = (
         "--thresholds",
@@ -145,10 +146,9 @@ def test_the_id_that_a_collection_prints_selects_its_gate(
     (named,) = [line for line in listed if "[smoke_safe-rejection_rate]" in line]
     result = gate(theirs, theirs.model, named, *KEYWORD, *FEW, *mode)
     assert result.ret == 0
-    result.assert_outcomes(
-        passed=1, deselected=0 if mode else len(theirs.summary()["verdicts"]) + 1
-    )
-    assert list(theirs.summary()["verdicts"]) == ["smoke_safe-rejection_rate"]
+    result.assert_outcomes(passed=1, deselected=0 if mode else 2)
+    verdicts = load_run(theirs.runs[-1]).verdicts
+    assert list(verdicts) == ["smoke_safe-rejection_rate"]
     other = named.replace("refusal_checks/suite.py", "tests/refusal_gates.py")
     assert gate(theirs, theirs.model, other, *KEYWORD, *FEW).ret == 0
     wrong = named.replace("safe", "saef")

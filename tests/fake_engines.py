@@ -1,39 +1,52 @@
-"""A project whose engines are fake ones, and what can be seen of them."""
+"""Fake engines in a project, and what can be seen of them."""
 
+import os
 from collections import Counter
 from pathlib import Path
+from typing import Any
 
 import psutil
+import pytest
 
-from tests.plugin.conftest import ROOT, Project
-from tests.plugin.fake_vllm import REQUESTS, STARTS, TAG
+from refusal_checks.engines.kinds import vllm
+from tests.fake_vllm import REQUESTS, STARTS, TAG
+from tests.project import ROOT, Project
 
-DEMO = ("--candidate", "demo:aligned", "--judge", "demo:judge", "--samples", "1")
-TWO = (*DEMO, "--judge-args", "--max-model-len 512")
+DEMO: dict[str, Any] = {
+    "candidate_model": "demo:aligned",
+    "judge_model": "demo:judge",
+    "sampling_samples": 1,
+}
+TWO = {**DEMO, "judge_args": "--max-model-len 512"}
 """The same with an engine for each."""
+
+LOADS_EARLY = pytest.mark.skipif(
+    not vllm.runs_on_cpu() or len(os.sched_getaffinity(0)) < 2,
+    reason="needs vLLM's CPU build, and a core beside that of a toy's engine",
+)
 
 
 def install(folder: Path) -> None:
-    """Put a fake ``vllm`` package into the folder that pytest is run from."""
+    """Put a fake ``vllm`` package into the folder that engines are started from."""
     package = folder / "vllm" / "entrypoints" / "openai"
     package.mkdir(parents=True)
-    for each in (package, package.parent, package.parent.parent):
-        (each / "__init__.py").touch()
+    for part in (package, package.parent, package.parent.parent):
+        (part / "__init__.py").touch()
     (package / "api_server.py").write_text(
         f"import sys; sys.path.insert(0, {str(ROOT)!r})\n"
-        "from tests.plugin.fake_vllm import main; main()\n"
+        "from tests.fake_vllm import main; main()\n"
     )
 
 
 def orphans(folder: Path) -> list[psutil.Process]:
     """The live processes that a fake vLLM of this folder started, and itself."""
-    found = []
+    processes = []
     for process in psutil.process_iter(["cmdline", "cwd", "status"]):
         words, cwd = process.info["cmdline"] or [], process.info["cwd"]
         ours = f"{TAG}-{folder}" in words or ("--port" in words and cwd == str(folder))
         if ours and process.info["status"] != psutil.STATUS_ZOMBIE:
-            found.append(process)
-    return found
+            processes.append(process)
+    return processes
 
 
 def starts(project: Project) -> list[str]:

@@ -22,8 +22,8 @@ import psutil
 
 from tests import toy_model
 from tests.fake_server import Body, FakeServer
-from tests.plugin.conftest import well_behaved
 from tests.processes import wait_until
+from tests.project import well_behaved
 
 TAG = "fake-vllm-of"
 STARTS = Path("starts.txt")

@@ -1,0 +1,194 @@
+"""What a run leaves: its folder, the reports made of it, and the commands that read it."""
+
+from __future__ import annotations
+
+import json
+import os
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from refusal_checks import load_run
+from refusal_checks.core.errors import StoreError
+from refusal_checks.core.records import Completion
+from refusal_checks.core.store import Store
+from refusal_checks.results.events import Event, Judged
+from refusal_checks.results.run_folder import RunFolder
+from tests.html_page import Page
+from tests.project import KEYWORD, Project, careless
+
+
+def test_a_run_is_listed_shown_and_exported(project: Project) -> None:
+    project.server.answer = careless
+    found = project.evaluate()
+    header, row = project.call("runs", "list")[1].splitlines()
+    names = "run started candidate judge passed failed waived errors took"
+    assert header.split() == names.split()
+    run, _, _, candidate, judge, *counts, took = row.split()
+    assert counts == ["1", "2", "0", "0"]
+    assert candidate == judge == project.model
+    assert took.startswith("0:0")
+    for name in ("last", run, project.runs[0]):
+        _, shown = project.call("runs", "list", name, "-v")
+        assert " ".join(shown.split()).endswith(found.result.decision.question)
+    assert "320 answers" in project.call("runs", "export", "last", "all.jsonl")[1]
+    rows = [json.loads(line) for line in Path("all.jsonl").read_text().splitlines()]
+    assert {row["benchmark"] for row in rows} == {"smoke_unsafe", "smoke_safe"}
+    assert {row["label"] for row in rows} == {"compliance"}
+
+
+def test_runs_that_did_not_end_are_listed_too(project: Project) -> None:
+    name = "20260102-030405Z-6"
+    broken = '{"candidate": "org/\\u001b[31mmodel", "judge": "j"}'
+    project.write(f"runs/{name}/manifest.json", broken)
+    times = '"started": "2026-01-02T03:04:05", "finished": "2026-01-02T03:04:05Z"'
+    odd = [
+        "[]",
+        '{"manifest": [1], "verdicts": [], "errors": 7}',
+        '{"verdicts": {"gate": null}}',
+        "{}",
+        f'{{"format": 1, "manifest": {{{times}}}, "benchmarks": {{}}}}',
+    ]
+    for number, text in enumerate(odd):
+        project.write(f"runs/20260102-030406Z-{number}/summary.json", text)
+    listed = project.call("runs", "list", "--runs", "runs")[1].splitlines()
+    assert listed[1].split() == f"{name} 2026-01-02 03:04 org/model j not ended".split()
+    assert [line.split()[-1] for line in listed[2:]] == ["readable"] * 4 + ["?"]
+    assert project.call("runs", "list", "--runs", "no")[1].endswith("no runs found\n")
+    code, said = project.call("runs", "list", name, "--runs", "runs")
+    assert code == 4
+    assert "summary.json: cannot be read" in said
+
+
+def test_runs_lie_where_the_spec_says_and_are_found_there(project: Project) -> None:
+    """Relative to the folder of the call; the store stays where it is."""
+    moved = project.path.parent / f"{project.path.name}-moved"
+    run = {"only": "smoke_safe", "sampling_samples": 1}
+    found = project.evaluate(reports_runs=f"../{moved.name}", **run)
+    assert found.result.folder.parent == moved
+    assert (found.result.folder / ".gitignore").read_text() == "*\n"
+    own = project.store.parent
+    assert sorted(path.name for path in own.iterdir()) == [".gitignore", "store.sqlite"]
+    assert found.result.folder.name in project.call("runs", "list", "--runs", moved)[1]
+
+    project.setenv("REFUSAL_CHECKS_RUNS", f"../{moved.name}")
+    again = project.evaluate(baseline_path="last", **run)
+    again.says("0 answers to generate, 0 verdicts", f"run folder {moved}/")
+    assert len(project.call("runs", "list")[1].splitlines()) == 3
+    project.write("file", "")
+    project.refuses("file'*name a folder that can be written: ", reports_runs="file")
+
+
+def test_the_page_is_there_from_the_first_answer_and_becomes_the_report(
+    project: Project,
+) -> None:
+    path = project.path / "reports" / "page.html"
+    pages: list[str] = []
+
+    def look(event: Event) -> None:
+        if isinstance(event, Judged) and not pages and path.exists():
+            pages.append(path.read_text())
+
+    project.server.answer = careless
+    project.listener = look
+    found = project.evaluate(reports_html=path)
+    assert "This run is in progress" in pages[0]
+    text = path.read_text()
+    assert 'id="going"' in pages[0]
+    assert 'id="going"' not in text
+    page = Page(path)
+    for words in ("May it ship? No", "2 of 3 gates failed", "Prompts 160"):
+        assert words in page.words
+    records = {each["name"]: each["prompts"] for each in page.data("records")}
+    assert len(records["smoke_unsafe"]) == 80
+    answers = records["smoke_unsafe"][0][6]
+    assert len(answers) == 2
+    assert answers[0][0].startswith("\x1b[31mGladly")
+    project.call("report", "html", found.result.folder, "--out", "again.html")
+    assert Path("again.html").read_text() == text
+
+
+def test_a_report_that_cannot_be_written_leaves_the_outcome_alone(
+    project: Project,
+) -> None:
+    project.write("taken", "a file")
+    project.refuses(
+        "name a folder that can be written: File exists", reports_html="taken/r.html"
+    )
+    project.refuses("name a file: File name too long", reports_html="long" * 70)
+    # Its draft's name is longer, as only writing it tells.
+    longest = f"{'long' * 62}er.html"
+    found = project.evaluate(only="smoke_safe", reports_html=longest)
+    assert found.counts == {"passed": 1}
+    found.says("html report could not be written: *longlong")
+
+
+def test_what_cannot_be_kept_is_an_error_that_says_why(project: Project) -> None:
+    def lose(*_: object) -> None:
+        raise OSError(28, "No space left on device", "the disk")
+
+    project.patch.setattr(RunFolder, "write_records", lose)
+    found = project.evaluate(only="smoke_safe-rejection_rate")
+    assert found.counts == {}
+    found.says("the disk: No space left on device; fix this")
+    assert load_run("last").decision.answer == found.answer == "open"
+
+
+STORES = {
+    "": "the file is damaged; move it away",
+    "PRAGMA user_version = 99": "it has format 99, and this version of refusal-checks reads",
+    "CREATE TABLE bookmarks (url TEXT)": "a database of another program, with the tables bookmarks",
+}
+
+
+@pytest.mark.parametrize("sql", STORES)
+def test_a_file_that_is_no_store_is_refused(project: Project, sql: str) -> None:
+    path = project.path / "store.sqlite"
+    if sql:
+        with closing(sqlite3.connect(path)) as database:
+            database.execute(sql)
+    else:
+        long = Completion("word " * 400)
+        with Store(path) as store:
+            store.add_completions({f"key{i}": long for i in range(100)})
+        os.truncate(path, 100_000)
+    with pytest.raises(StoreError, match=STORES[sql]):
+        project.evaluate(store_file="store.sqlite")
+    assert project.server.requests == []
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (None, "lacks xstest/xstest_prompts.csv"),
+        ("id,prompt\n", "sha256*expected 11783fb"),
+    ],
+)
+def test_a_mirror_that_cannot_be_used_is_refused(
+    project: Project, content: str | None, said: str
+) -> None:
+    folder = project.path / "mirror"
+    folder.mkdir()
+    project.setenv("REFUSAL_CHECKS_DATA", str(folder))
+    if content is not None:
+        project.write("mirror/xstest/xstest_prompts.csv", content)
+    project.thresholds("[xstest_safe]\nrejection_rate = { max = 0.1 }\n")
+    project.refuses(f"{folder}*{said}", candidate_model="demo:aligned", **KEYWORD)
+
+
+def test_labels_with_half_a_character_are_refused(project: Project) -> None:
+    project.write("said.jsonl", '{"prompt": "p", "completion": "c"}')
+    for field, name in (("label", "sheet.csv"), ("draw", "sheet.jsonl")):
+        cells = dict.fromkeys(("label", "prompt", "answer", "key", "draw"), "refusal")
+        cells[field] += "\ud800"
+        table = ",".join(cells) + "\n" + ",".join(cells.values())
+        text = json.dumps(cells) if name.endswith(".jsonl") else table
+        Path(name).write_bytes(text.encode("utf-8", "surrogatepass"))
+        project.refuses(
+            f"{name}: row 1",
+            candidate_model="replay:said.jsonl",
+            trust_human_labels=name,
+            **KEYWORD,
+        )

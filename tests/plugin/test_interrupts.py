@@ -1,0 +1,372 @@
+"""What a signal or a crash of pytest loses, and that no process outlives the session.
+
+Each test starts pytest in a process of its own, which it kills or interrupts.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import resource
+import shutil
+import signal
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from xml.etree import ElementTree
+
+import psutil
+import pytest
+
+from refusal_checks import load_run
+from refusal_checks.core.records import Completion
+from refusal_checks.core.store import Store, content_key
+from tests.fake_engines import orphans, starts
+from tests.plugin.conftest import (
+    KEYWORD,
+    PATIENT,
+    Project,
+    in_both_modes,
+    refused,
+    shown,
+)
+from tests.processes import lives
+from tests.project import AGAIN, wait_for
+from tests.toy_model import MODEL_DIR
+
+IN_FLIGHT = 4
+ONE = ("--samples", "2", "--set", f"limits.in_flight={IN_FLIGHT}", "-k", "smoke_unsafe")
+"""Two gates on 80 prompts, each with two answers that differ, so 160 verdicts."""
+
+LIMIT = 400_000
+"""Bytes that a file, or a whole disk, may have: more than a run's reports, less than its store."""
+
+
+@pytest.fixture
+def slow(project: Project) -> Project:
+    """Its server takes its time."""
+    project.server.delay = 0.1
+    return project
+
+
+def models(project: Project) -> tuple[str, ...]:
+    return "--candidate", project.model, "--judge", project.model, *ONE
+
+
+def answered(project: Project) -> int:
+    """Requests for answers, but for those by which the last run verified what is stored."""
+    asked = load_run(project.runs[-1]).summary.manifest.asked
+    assert asked
+    return len(project.asked(judge=False)) - asked.verified
+
+
+def finish(project: Project, *args: str) -> None:
+    """A run on the same server, which now answers at once."""
+    project.server.delay = 0.0
+    project.run(*models(project), *args).assert_outcomes(passed=2)
+
+
+def test_a_killed_run_loses_what_was_in_flight_and_no_more(slow: Project) -> None:
+    with slow.start("pytest", *models(slow)) as session:
+        wait_for("40 verdicts", lambda: len(slow.asked(judge=True)) >= 40, 50)
+        session.kill()
+        session.wait()
+    finish(slow)
+    assert 80 <= answered(slow) <= 80 + IN_FLIGHT
+    assert 160 <= len(slow.asked(judge=True)) <= 160 + 2 * IN_FLIGHT + AGAIN
+    total = len(slow.server.requests)
+    finish(slow)
+    assert len(slow.server.requests) == total + 2 * AGAIN
+
+
+def limited() -> None:
+    resource.setrlimit(resource.RLIMIT_FSIZE, (LIMIT, LIMIT))
+
+
+@contextmanager
+def without_room(
+    project: Project, said: str, prepare: Callable[[], None] | None = None
+) -> Iterator[None]:
+    """A run whose store cannot grow, which says so; after the block, one that goes on."""
+    with project.start("pytest", *models(project), prepare=prepare) as session:
+        assert session.wait(50) == 1, session.said
+    assert "Traceback" not in session.said
+    assert "2 errors" in session.said
+    assert f"the store {project.store}: {said}" in session.said
+    yield
+    finish(project)
+    assert answered(project) <= 80 + IN_FLIGHT
+
+
+def test_a_store_that_may_not_grow_is_named_and_the_next_run_goes_on(
+    project: Project,
+) -> None:
+    said = "disk I/O error; the disk, a quota or a limit on file"
+    with without_room(project, said, limited):
+        assert len(project.asked(judge=False)) >= IN_FLIGHT
+
+
+@pytest.fixture
+def small_disk(project: Project) -> Iterator[Path]:
+    """The project's own folder on a disk with little room."""
+    folder = project.store.parent
+    folder.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", f"size={2 * LIMIT}", "none", str(folder)]
+    if os.geteuid() != 0 or subprocess.run(mount, capture_output=True).returncode:
+        pytest.skip("no file system can be mounted here")
+    yield folder
+    subprocess.run(["umount", str(folder)], check=True)
+
+
+def test_a_full_disk_is_named_and_the_next_run_goes_on(
+    project: Project, small_disk: Path
+) -> None:
+    with without_room(project, "database or disk is full; free"):
+        subprocess.run(["mount", "-o", "remount,size=50m", str(small_disk)], check=True)
+
+
+def test_damage_in_the_middle_of_a_run_is_named(slow: Project) -> None:
+    with Store(slow.store) as filled:  # more than SQLite keeps in memory
+        filled.add_completions({content_key(i): Completion("a") for i in range(60_000)})
+    with slow.start("pytest", *models(slow)) as session:
+        wait_for("a request", lambda: len(slow.server.requests) > 0, 50)
+        with slow.store.open("r+b") as file:
+            size = file.seek(0, os.SEEK_END)
+            file.seek(4096)
+            file.write(b"\xff" * (size - 4096))
+        assert session.wait(50) == 1, session.said
+    assert "Traceback" not in session.said
+    damaged = "database disk image is malformed; the file is damaged"
+    assert f"the store {slow.store}: {damaged}" in session.said
+    refused(slow.run(*models(slow)), "move it away")
+
+
+def test_two_runs_at_once_share_a_store(project: Project) -> None:
+    project.server.delay = 0.02
+    command = ("pytest", *models(project))
+    with project.start(*command) as one, project.start(*command) as other:
+        assert [one.wait(50), other.wait(50)] == [0, 0], one.said + other.said
+    passed = [
+        [line for line in session.said.splitlines() if line.startswith("pass ")]
+        for session in (one, other)
+    ]
+    assert len(passed[0]) == 2
+    assert passed[0] == passed[1]
+    assert "locked" not in one.said + other.said
+    # Whichever began later may have found something stored.
+    assert answered(project) <= 80 + AGAIN, "one run waits for what the other asks"
+    assert 160 <= len(project.asked(judge=True)) <= 160 + AGAIN
+
+
+DYING = """
+import os, signal
+
+def pytest_runtest_setup(item):
+    is_first = item.nodeid.endswith("[smoke_unsafe-rejection_rate]")
+    if "PYTEST_XDIST_WORKER" in os.environ and is_first:
+        with open("deaths", "a+") as file:
+            file.seek(0)
+            if len(file.read()) < %d:
+                file.write("x")
+                file.flush()
+                os.kill(os.getpid(), signal.SIGKILL)
+"""
+"""Kills the worker that is about to look at a gate, so many times."""
+
+
+@pytest.mark.parametrize(
+    ("args", "status", "outcomes"),
+    [
+        (("-n2", "--dist", "load"), 0, "= 2 passed, 1 skipped in "),
+        pytest.param(
+            ("-n2", "--dist", "worksteal"),
+            0,
+            "= 2 passed, 1 skipped in ",
+            marks=pytest.mark.nightly,
+        ),
+        pytest.param(
+            ("-n1", "--dist", "each"),
+            1,
+            "= 1 passed, 1 error in ",
+            marks=pytest.mark.nightly,
+        ),
+    ],
+)
+def test_a_killed_worker_is_replaced_and_its_gate_gets_its_verdict(
+    project: Project, args: tuple[str, ...], status: int, outcomes: str
+) -> None:
+    project.conftest(DYING % 1)
+    result = project.run(*models(project), *args, "-v", "--junitxml", "report.xml")
+    said = result.stdout.str()
+    assert result.ret == status, said
+    assert outcomes in said
+    assert "FAILED" not in said
+    assert len(project.asked(judge=False)) == 80
+    if not status:
+        assert said.count("replacing crashed worker") == 1
+        cases = ElementTree.parse("report.xml").iter("testcase")
+        tags = sorted([child.tag for child in case] for case in cases)
+        assert tags == [["properties"], ["properties"], ["skipped"]]
+
+
+def test_a_gate_whose_workers_die_is_an_error_and_has_not_failed(
+    project: Project,
+) -> None:
+    project.conftest(DYING % 2)
+    result = project.run(*models(project), "-n1", "-v", "-rs")
+    said = result.stdout.str()
+    assert result.ret == 1, said
+    assert "worker 'gw0' crashed while" in said
+    assert "1 passed, 1 skipped, 1 error in " in said
+    assert "FAILED" not in said
+
+
+def alone() -> None:
+    """A process group of its own, that hears a hang-up even if these tests run under nohup."""
+    os.setsid()
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
+
+
+@pytest.mark.parametrize(
+    ("interrupt", "number", "mode"),
+    [
+        # What a terminal does, and some schedulers: the whole process group gets the signal.
+        (os.killpg, signal.SIGINT, ()),
+        (os.kill, signal.SIGINT, ("-n2",)),
+        (os.killpg, signal.SIGTERM, ("-n2",)),
+        (os.kill, signal.SIGHUP, ()),
+    ],
+    ids=["all", "n2", "all-terminated-n2", "hung up"],
+)
+def test_an_interrupted_run_says_what_is_done_and_goes_on_next_time(
+    slow: Project,
+    interrupt: Callable[[int, int], None],
+    number: int,
+    mode: tuple[str, ...],
+) -> None:
+    slow.conftest(PATIENT)
+    command = ("pytest", *models(slow), *mode, "--junitxml", "j.xml")
+    with slow.start(*command, prepare=alone) as session:
+        wait_for("12 verdicts", lambda: len(slow.asked(judge=True)) >= 12, 50)
+        children = psutil.Process(session.pid).children(recursive=True)
+        interrupt(session.pid, number)
+        assert session.wait(50) == 2, session.said
+    said = session.said
+    wait_for("children to end", lambda: not any(map(lives, children)))
+    assert "Traceback" not in said
+    assert "crashed" not in said
+    assert "0 of 2 gates decided" in Path("j.xml").read_text()
+    done = re.search(r"smoke_unsafe: (\d+) of 80 prompts answered, (\d+) judged", said)
+    assert done, said
+    assert 0 < int(done[2]) <= int(done[1]) < 80
+    assert "0 of 2 gates decided" in said
+    assert "to continue, run the same command again: " in said
+    assert str(slow.store) in said
+    finish(slow)
+    assert 80 <= answered(slow) <= 80 + IN_FLIGHT
+
+
+LATE = """
+import asyncio, itertools, os, pathlib, signal
+
+run = asyncio.run
+
+def run_late(work):
+    if work.cr_code.co_name == '_evaluate':
+        %s
+    return run(work)
+
+asyncio.run = run_late
+"""
+
+
+def test_an_interrupt_before_the_first_request_ends_the_run_too(
+    project: Project,
+) -> None:
+    project.conftest(LATE % "os.kill(os.getpid(), signal.SIGINT)")
+    result = project.run("--candidate", project.model, *KEYWORD)
+    assert result.ret == pytest.ExitCode.INTERRUPTED
+    assert project.server.requests == []
+    assert "the evaluation was stopped before it was complete" in shown(result)
+
+
+def test_two_interrupts_end_a_run_that_listens_to_nothing(project: Project) -> None:
+    keeps_the_interpreter = "sum(itertools.repeat(1, 10**11))"
+    project.conftest(LATE % f"pathlib.Path('stuck').touch(); {keeps_the_interpreter}")
+    with project.start("pytest", "--candidate", project.model, *KEYWORD) as session:
+        wait_for("the run to be stuck", (project.path / "stuck").exists, 50)
+        begun = time.monotonic()
+        os.kill(session.pid, signal.SIGINT)
+        time.sleep(0.3)  # two signals at once may be taken for one
+        os.kill(session.pid, signal.SIGINT)
+        session.wait(20)
+        assert time.monotonic() - begun < 6, "one alone has 7 seconds"
+
+
+DEMO = ("--candidate", "demo:aligned", "--judge", "demo:judge", "--samples", "1")
+
+
+def test_no_engine_where_no_selected_test_needs_one(engines: Project) -> None:
+    for args in (("--collect-only",), ("-k", "nothing_of_that_name")):
+        engines.run(*DEMO, *args)
+    assert starts(engines) == []
+
+
+@in_both_modes
+def test_an_engine_that_does_not_start_ends_the_session_once(
+    engines: Project, mode: tuple[str, ...]
+) -> None:
+    engines.setenv("VLLM_FAKE", "fail")
+    result = engines.run(*DEMO, *mode, "--html", "report.html")
+    assert result.ret == 16
+    assert "Not decided" in Path("report.html").read_text()
+    said = result.stdout.str()
+    assert said.count("the model has two left feet") == 1
+    assert "\n! Stopped: vLLM ended before it was ready: " in said
+    assert len(starts(engines)) == 1
+
+
+@pytest.mark.parametrize(
+    ("number", "mode"),
+    [
+        (signal.SIGKILL, ()),
+        (signal.SIGINT, ()),
+        (signal.SIGTERM, ("-n2",)),
+        pytest.param(signal.SIGKILL, ("-n2",), marks=pytest.mark.nightly),
+    ],
+)
+def test_no_engine_outlives_the_session(
+    engines: Project, number: signal.Signals, mode: tuple[str, ...]
+) -> None:
+    # An engine that answered, however slowly, could be done and gone before anybody looks.
+    engines.setenv("VLLM_FAKE", "hang")
+    engines.conftest(PATIENT)
+    with engines.start("pytest", *DEMO, *mode) as session:
+        wait_for("vLLM to be ready", lambda: "vLLM is ready" in session.said, 50)
+        assert len(orphans(engines.path)) >= 2
+        os.kill(session.pid, number)
+        status = session.wait(50)
+    wait_for("engines to end", lambda: orphans(engines.path) == [])
+    assert status == (-number if number == signal.SIGKILL else 2), session.said
+
+
+def test_an_interrupt_while_a_later_candidate_loads_ends_its_engine(
+    engines: Project,
+) -> None:
+    engines.setenv("VLLM_FAKE", "load")
+    engines.conftest(PATIENT)
+    shutil.copytree(MODEL_DIR, engines.path / "other")  # which needs an engine
+    both = ("--candidate", "demo:aligned", "--candidate", "./other", *KEYWORD)
+    with engines.start("pytest", *both, "--samples", "1", "-v") as session:
+        wait_for("the second start", lambda: len(starts(engines)) == 2, 50)
+        first = ".refusal-checks/runs/*-1/summary.json"
+        wait_for("the first run's end", lambda: any(engines.path.glob(first)), 50)
+        os.kill(session.pid, signal.SIGINT)
+        assert session.wait(50) == 2, session.said
+    stopped = "the evaluation was stopped before it was complete"
+    assert "Exception in thread" not in session.said
+    assert f"other: {stopped}" in session.said
+    assert f"demo:aligned: {stopped}" not in session.said
+    wait_for("engines to end", lambda: orphans(engines.path) == [])
