@@ -23,6 +23,14 @@ toy_model.use()
 ROOT = Path(__file__).parents[2]
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Engines load for minutes on a busy machine."""
+    for item in items:
+        if not item.get_closest_marker("timeout"):
+            item.add_marker(pytest.mark.timeout(900))
+
+
+
 @dataclass(frozen=True)
 class GateRun:
     """A finished run of the release gate."""

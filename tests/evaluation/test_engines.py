@@ -293,7 +293,7 @@ def test_a_candidate_whose_turn_never_came_has_a_run_that_says_so(
     project.server._models = ["fake", "two"]
     models = [project.model, f"{project.server.url}#two"]
     with pytest.raises(Interrupted) as caught:
-        project.evaluate(candidate_model=models, limits_prompts=8, **KEYWORD)
+        project.evaluate(only="smoke_safe", candidate_model=models, **KEYWORD)
     assert {body["model"] for body in project.server.requests} == {"fake"}
     for run in caught.value.result.runs:
         assert (

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sqlite3
 from collections.abc import Iterator, Sequence
 from contextlib import closing
@@ -163,7 +164,8 @@ STORES = (
 def call_each(project: Project, commands: str, *kept: str) -> None:
     """Call commands, of which none may tell a secret."""
     named = {"FIRST": str(project.runs[0]), "MODEL": project.model}
-    for line in commands.replace("\n", ";").strip(";").split(";"):
+    lines = re.split(r"\s*[;\n]\s*", commands.strip())
+    for line in filter(None, lines):
         words = [named.get(word, word) for word in line.split()]
         code, said = project.call(*words)
         # A sheet for people is of no use without texts.
@@ -226,8 +228,9 @@ def test_the_variable_redacts_a_run_and_the_store_alone_has_texts(
 
 def test_a_server_that_repeats_what_it_was_asked_is_not_quoted(secret: Project) -> None:
     secret.server.refusal = lambda body: str(body["messages"][-1]["content"])
-    text = secret.refuses(reports_redact=True)
-    assert not leaks(secret, text)
+    found = secret.evaluate(reports_redact=True)
+    assert not found.result.decision.may_ship
+    assert not leaks(secret, found.said)
 
 
 TURNS = [{"role": "user", "content": PROMPT}, {"role": "assistant", "content": ANSWER}]
