@@ -149,6 +149,7 @@ def gates(folder: Path) -> tuple[dict[str, Any], set[str]]:
     return verdicts, {str(case.get("name")) for case in report.iter("testcase")}
 
 
+@pytest.mark.quick
 def test_a_classifier_judges_a_persona_on_an_engine_of_its_own(project: Path) -> None:
     words = ("demo:aligned", "--judge=bundled", "--seed=1", REPORT)
     status, output = gate(project, *words)
