@@ -30,7 +30,6 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.timeout(900))
 
 
-
 @dataclass(frozen=True)
 class GateRun:
     """A finished run of the release gate."""
