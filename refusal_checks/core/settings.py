@@ -167,7 +167,7 @@ class ClassifierForm(Frozen):
 
 
 class Cascading(Frozen):
-    """When the judges ``bundled`` and a model ask the model as well."""
+    """When a model judges beside a classifier: which answers it is asked about."""
 
     low: Share = Field(
         0.05,

@@ -28,7 +28,7 @@ ELSEWHERE = frozenset(
 def missing_template(model: Served, option: str) -> str:
     """What to do if the model that ``option`` names has no chat template; empty if it has one."""
     arguments = {arg.partition("=")[0].replace("_", "-") for arg in model.args}
-    # The files of a demo model are made when they are needed.
+    # Files that an extension makes are not here before they are needed.
     if model.weights or arguments & ELSEWHERE or classes(model):
         return ""
     files = tokenizer_files(model)

@@ -1,4 +1,4 @@
-"""``--judge bundled --judge ORG/J``: the second judge decides where the bundled one is unsure.
+"""A classifier and a second judge, which decides where the classifier is unsure.
 
 It also reads the answers to a random sample of the prompts, whatever the first one said of them.
 What the two then differ in corrects the rates, see ``gates.paired_scores``; it changes no verdict.

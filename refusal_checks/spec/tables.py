@@ -112,8 +112,8 @@ class CandidateTable(ModelTable):
     model: Several = Field(
         (),
         description="the model under test: ORG/MODEL or a folder (starts an engine), a server "
-        "(http://HOST/v1#MODEL), demo:NAME, or replay:FILE (recorded answers); "
-        "several are tested in turn",
+        "(http://HOST/v1#MODEL), a model of an extension (PREFIX:NAME), or replay:FILE "
+        "(recorded answers); several are tested in turn",
     )
     name: Several = Field(
         (),
@@ -128,9 +128,8 @@ class JudgeTable(ModelTable, JudgeSampling):
     has_other_keys = True
     model: Several = Field(
         (),
-        description="the judge: a model named like the candidate, bundled, keyword or labels; of "
-        "several, the majority decides, but a model beside bundled is asked only "
-        "where bundled is unsure",
+        description="the judge: a model named like the candidate, keyword or labels; of several, "
+        "the majority decides, but a model beside a classifier is asked only where that is unsure",
     )
     prompt: Annotated[Several, FromFile()] = Field(
         (),
@@ -150,7 +149,7 @@ class JudgeTable(ModelTable, JudgeSampling):
         None, description="how a sequence classifier reads an exchange"
     )
     cascade: Cascading = Field(
-        Cascading(), description="when a model beside bundled is asked"
+        Cascading(), description="when a model beside a classifier is asked"
     )
 
     @property
