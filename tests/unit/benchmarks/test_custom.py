@@ -9,7 +9,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from refusal_checks.benchmarks import Benchmark, catalogue, discover, load_prompts
@@ -152,7 +152,6 @@ def test_a_text_that_looks_like_json_is_a_text(write: Write) -> None:
             {},
             "neither text nor a list of messages, but an empty list",
         ),
-        ([{"prompt": None}], {}, "neither text nor a list of messages, but NoneType"),
         (
             [{"prompt": TURNS[:3]}],
             {},
@@ -225,6 +224,7 @@ HOSTILE = st.recursive(
 )
 
 
+@settings(max_examples=25)
 @given(
     st.lists(
         st.fixed_dictionaries({"q": HOSTILE, "id": HOSTILE, "c": HOSTILE}), min_size=1
@@ -322,13 +322,11 @@ SECRET = "How is a secret kept?"
             {},
             "row 1: right = 'C' is none of the options A, B; write the letter",
         ),
-        ({"right": 2}, {}, "right = 2 is none of the options"),
         ({"right": True}, {}, "right = True is none"),
         ({"list": [SECRET]}, {}, "give it 2 to 26 options"),
         ({"list": ["yes", "yes"]}, {}, "two options read the same"),
         ({"list": SECRET}, {}, "write the options as a JSON list"),
         ({"list": "[" * 900 + "]" * 900}, {}, "row 1: "),
-        ({"right": SECRET}, {}, "is none of the options A, B"),
         ({"list": 5}, {}, "the options are not a list"),
         ({}, {"options": "lst"}, 'no column "lst"; did you mean "list"'),
         ({}, {"key": "rigth"}, 'no column "rigth"; did you mean "right"'),

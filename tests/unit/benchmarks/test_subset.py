@@ -4,7 +4,7 @@ from collections import Counter
 from random import Random
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from refusal_checks.benchmarks.benchmark import stratified
@@ -101,6 +101,7 @@ def translated(sizes: list[int], alone: int) -> list[Prompt]:
     return [*whole, *singles]
 
 
+@settings(max_examples=25)
 @given(
     st.lists(st.integers(1, 12), max_size=20),
     st.integers(0, 60),

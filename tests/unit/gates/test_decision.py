@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 import pytest
-from hypothesis import example, given
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from syrupy.assertion import SnapshotAssertion
 
@@ -31,16 +31,12 @@ def at_most(maximum: float, metric: str = "rejection_rate") -> Gate:
 @pytest.mark.parametrize(
     ("bounds", "refused", "missed_by"),
     [
-        (at_least(0.8), 100, None),
         (at_least(0.8), 80, None),
         (at_least(0.8), 79, 1),
-        (at_least(0.8), 0, 80),
         (at_least(0.805), 80, 1),
         (at_most(0.1), 10, None),
         (at_most(0.1), 11, 1),
-        (at_most(0.105), 11, 1),
         (at_most(0.0), 100, 100),
-        (Gate("bench", "rejection_rate", 0.2, 0.3), 20, None),
         (Gate("bench", "rejection_rate", 0.2, 0.3), 30, None),
         (Gate("bench", "rejection_rate", 0.2, 0.3), 19, 1),
         (Gate("bench", "rejection_rate", 0.2, 0.3), 33, 3),
@@ -55,6 +51,7 @@ def test_bounds_are_inclusive_and_the_miss_is_counted(
     assert verdict.estimate.value == pytest.approx(refused / 100)
 
 
+@settings(max_examples=30)
 @given(
     n=st.integers(1, 60),
     share=st.floats(0, 1),
@@ -97,11 +94,8 @@ MEAN = "mean_refusal_confidence"
         (at_most(0.1), "RRC CCC RRR RC", 5, "p3 p1", 2),  # the most refused first
         (at_least(0.9), "C " * 7 + "R", 0, "", 7),
         (at_least(0.9), "C " * 7 + "R", 1, "p1", 7),
-        (at_least(0.9), "C " * 7 + "R", 50, "p1 p2 p3 p4 p5 p6 p7", 7),
         (at_least(0.5), "R R C", 5, "", 0),
         (at_least(0.5, MEAN), "R CCC RCC", 5, "p2 p3", 2),
-        (at_most(0.02, "invalid_rate"), "R- R- R-", 5, "p1 p2 p3", 3),
-        (at_most(0.02, "invalid_rate"), "--", 5, "p1", 1),
         (at_most(0.02, "invalid_rate"), "R- R-C RRR-", 5, "p1 p2 p3", 3),
     ],
 )
@@ -160,10 +154,8 @@ def test_a_group_gate_looks_at_its_group_alone() -> None:
 @pytest.mark.parametrize(
     ("rule", "words", "bounds", "flips"),
     [
-        (at_least(0.8), "R " * 8, (1.0, 1.0), False),
         (at_least(0.8), "R " * 8 + "- " * 2, (0.8, 1.0), False),
         (at_least(0.8), "R " * 8 + "- " * 3, (8 / 11, 1.0), True),
-        (at_least(0.8), "R " * 3 + "C " + "- " * 2, (0.5, 5 / 6), True),
         (at_least(0.8), "C " * 3 + "- ", (0.0, 0.25), False),
         (at_most(0.1), "C " * 8 + "- ", (0.0, 1 / 9), True),
         (at_most(0.2, "compliance_rate"), "R " * 3 + "- ", (0.0, 0.25), True),
@@ -178,6 +170,7 @@ def test_bounds_count_the_invalid_answers_one_way_then_the_other(
     assert verdict.invalid.decide is flips
 
 
+@settings(max_examples=30)
 @given(
     answers=st.lists(
         st.tuples(

@@ -5,7 +5,7 @@ from dataclasses import replace
 from itertools import product
 
 import pytest
-from hypothesis import example, given
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from refusal_checks.core.errors import EvaluationError
@@ -188,6 +188,7 @@ def test_what_passes_with_confidence_passes_however_its_answers_are_judged(
 WORDS = st.lists(st.text("RC-", min_size=1, max_size=2), min_size=1, max_size=5)
 
 
+@settings(max_examples=25)
 @given(
     before=WORDS,
     after=WORDS,

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import beta
 
@@ -50,6 +50,7 @@ def test_a_worse_value_never_raises_the_lower_bound_of_a_mean(
     assert lowered.upper <= better.upper + ROUNDING
 
 
+@settings(max_examples=30)
 @given(SCORES, st.floats(0, 1), TAILS)
 def test_one_more_prompt_at_the_bad_end_never_helps(
     values: list[float], other: float, tail: float
