@@ -1,7 +1,7 @@
 """One round of batches: store results and write the requests that are still missing."""
 
 import asyncio
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack, closing
 from itertools import chain
 from pathlib import Path
@@ -92,18 +92,19 @@ def evaluate_batch(
     store_file = configs[0].store
     models = BatchModels(store_file, export)
     with closing(models):
-        parts = []
+        runs = []
         for config in configs:
-            wanted = gates[config.answering.title]
-            chosen = [gate for gate in spec.gates if gate.id in wanted]
-            parts.append((config, assemble(config, chosen, models, say, note)))
+            ids = gates[config.answering.title]
+            selected = [gate for gate in spec.gates if gate.id in ids]
+            runs.append((config, assemble(config, selected, models, say, note)))
         lines = chain.from_iterable(map(inbox.read_results, results))
         counts, examples = models.results.take(lines)
         with Store(store_file) as store:
-            for _, own in parts:
-                adopt_all(Task(own.loaded.plan, own.candidate, own.judges, store))
+            for _, run in runs:
+                plan = run.loaded.plan
+                adopt_all(Task(plan, run.candidate, run.judges, store))
             try:
-                asyncio.run(_evaluate(parts, models, store))
+                asyncio.run(_evaluate(runs, models, store))
             except UnreadableError as fault:
                 raise ModelError(str(fault)) from None
         return [*models.finished(counts, examples), *notes]
@@ -114,7 +115,8 @@ def _require_files(spec: RunSpec, export: Path | None, results: Sequence[Path]) 
     if export and export.is_dir():
         raise UserError(f"--batch-export {export}: a folder; name a file")
     for path in results:
-        if why := why_no_file(path):
+        why = why_no_file(path)
+        if why:
             raise UserError(f"--batch-import {path}: {why}")
     if spec.store.fresh:
         raise UserError(
@@ -133,26 +135,30 @@ async def _evaluate(
     async with AsyncExitStack() as stack:
         for client in models.clients:
             await stack.enter_async_context(client)
-        for config, parts in runs:
+        for config, run in runs:
             samples = config.answering.sampling.samples
             in_flight = prompts_at_once(config.limits, config.models, samples)
-            works: list[tuple[Plan, Candidate]] = [(parts.loaded.plan, parts.candidate)]
-            for name in filter(panel.is_check, parts.judges):
-                prompts, answers = panel.exchanges(name)
-                works.insert(0, ({name: prompts}, answers))
-            watched = _watched(parts.judges, models.results)
-            for plan, candidate in works:
-                slices = (
-                    {name: prompts[first : first + SLICE]}
-                    for name, prompts in plan.items()
-                    for first in range(0, len(prompts), SLICE)
+            judges = _watched(run.judges, models.results)
+            for task in _tasks(run, judges, store):
+                evaluation = Evaluation(
+                    task, in_flight=in_flight, finished=lambda *_: None
                 )
-                for part in slices:
-                    task = Task(part, candidate, watched, store, whole=plan)
-                    evaluation = Evaluation(
-                        task, in_flight=in_flight, finished=lambda *_: None
-                    )
-                    await evaluation.run()
+                await evaluation.run()
+
+
+def _tasks(run: Assembly, judges: Judges, store: Store) -> Iterator[Task]:
+    """The checks of a run's judges, then its own prompts, in slices."""
+    works: list[tuple[Plan, Candidate]] = []
+    for check in run.judges:
+        if panel.is_check(check):
+            prompts, answers = panel.exchanges(check)
+            works.append(({check: prompts}, answers))
+    works.append((run.loaded.plan, run.candidate))
+    for plan, candidate in works:
+        for name, prompts in plan.items():
+            for first in range(0, len(prompts), SLICE):
+                part = {name: prompts[first : first + SLICE]}
+                yield Task(part, candidate, judges, store, whole=plan)
 
 
 def _watched(judges: Judges, results: Inbox) -> Judges:

@@ -176,9 +176,9 @@ class Selection:
             return [self._known for _ in self._candidates]
         for name, ids in self._gates.items():
             require_known(name, self._candidates, "gates", "candidate", UserError)
-            known = [gate.id for gate in self._known]
+            gate_ids = [gate.id for gate in self._known]
             for gate_id in ids:
-                require_known(gate_id, known, name, "gate", UserError)
+                require_known(gate_id, gate_ids, name, "gate", UserError)
         selected: list[Sequence[Gate] | None] = []
         for name in self._candidates:
             if name in self._gates:
@@ -313,9 +313,9 @@ class _Session:
             servers = BatchModels(config.store) if config.stored_only else None
             say = self._events.say
             prepared = prepare(config, gates, path, say, verified, servers, shared)
-            known = {"selected": len(gates), "known": len(self._spec.gates)}
+            selection = {"selected": len(gates), "known": len(self._spec.gates)}
             summary = prepared.summary
-            summary.manifest = summary.manifest.extended(gates=known)
+            summary.manifest = summary.manifest.extended(gates=selection)
             title = ""
             if len(configs) > 1:
                 candidate = config.answering

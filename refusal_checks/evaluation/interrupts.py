@@ -18,14 +18,23 @@ from contextlib import contextmanager, suppress
 from subprocess import DEVNULL, PIPE, Popen
 from types import FrameType
 
-# A terminal's, a scheduler's, and that of a terminal that closes.
 ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-# Seconds that a run may take to end after an interrupt: engines stop, reports are written. GitHub's
-# runner waits 7.5, Slurm 30.
+"""A terminal's, a scheduler's, and that of a terminal that closes."""
+
 PATIENCE = 7.0
-HURRY = 1.5  # seconds after a second one
-SAME = 0.05  # seconds within which two are one: a parent may repeat what the terminal sends
-LOOK = 5.0  # seconds between two looks at whether the run's process lives
+"""Seconds that a run may take to end after an interrupt: engines stop, reports are written.
+
+GitHub's runner waits 7.5, Slurm 30.
+"""
+
+HURRY = 1.5
+"""Seconds that it may take after a second interrupt."""
+
+SAME = 0.05
+"""Seconds within which two are one: a parent may repeat what the terminal sends."""
+
+LOOK = 5.0
+"""Seconds between two looks at whether the run's process lives."""
 
 
 @contextmanager
@@ -93,9 +102,8 @@ class Watch:
         self._watcher: Popen[bytes] | None = None
         self._before = -1
         self._handled: list[signal.Signals] = []
-        with suppress(
-            OSError, ValueError
-        ):  # no process can be started; not in the main thread
+        # No process can be started, or this is not the main thread.
+        with suppress(OSError, ValueError):
             self._start()
 
     def _start(self) -> None:
@@ -136,20 +144,23 @@ class Watch:
 
 def main(parent: int, patience: float, hurry: float) -> None:
     """Wait for interrupts of the parent process, and for its end."""
-    deadline, last = float("inf"), float("-inf")
+    deadline = float("inf")
+    last = float("-inf")
     while time.monotonic() < deadline:
         left = min(LOOK, max(0.0, deadline - time.monotonic()))
-        if not select.select([0], [], [], left)[0]:
+        has_signal = bool(select.select([0], [], [], left)[0])
+        if not has_signal:
             if os.getppid() != parent:
                 return
             continue
-        numbers, now = os.read(0, 4096), time.monotonic()
+        numbers = os.read(0, 4096)
+        now = time.monotonic()
         if not numbers:
-            return
-        if not set(ENDING).isdisjoint(numbers) and now - last > SAME:
-            deadline = min(
-                deadline, now + (patience if deadline == float("inf") else hurry)
-            )
+            return  # the pipe is closed
+        is_ending = not set(ENDING).isdisjoint(numbers)
+        if is_ending and now - last > SAME:
+            is_first = deadline == float("inf")
+            deadline = min(deadline, now + (patience if is_first else hurry))
             last = now
     if os.getppid() == parent:
         os.kill(parent, signal.SIGKILL)

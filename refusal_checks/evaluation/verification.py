@@ -473,9 +473,9 @@ async def _repeated(
     """
     rounds: list[Sequence[Said | None]] = []
     for at_once in (AT_ONCE, AT_ONCE // 4):
-        said = await _asked(items, ask, at_once)
-        rounds.append(said)
-        pairs = zip(stored, said, strict=True)
+        answers = await _asked(items, ask, at_once)
+        rounds.append(answers)
+        pairs = zip(stored, answers, strict=True)
         if all(new is not None and likeness(old, new) == 1 for old, new in pairs):
             break
     rows = list(zip(stored, *rounds, strict=True))
@@ -487,8 +487,8 @@ async def _repeated(
             "of it"
         )
     # A server that gives nothing twice refuses what it once answered; once may be an accident.
-    told = [row for row in rows if row.count(None) != 1]
-    return Repetition(*zip(*told, strict=True))
+    kept = [row for row in rows if row.count(None) != 1]
+    return Repetition(*zip(*kept, strict=True))
 
 
 async def _asked(
