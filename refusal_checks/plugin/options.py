@@ -223,7 +223,8 @@ def suggest(words: Iterable[str], in_gate: bool) -> None:
     names = [option.name for option in all_options()]
     for word in words:
         name = word.partition("=")[0]
-        if key := _key_of(name):
+        key = _key_of(name)
+        if key:
             raise pytest.UsageError(
                 f"write --set {key}=VALUE in place of {name}: it is a key of the run file"
             )
@@ -235,7 +236,8 @@ def suggest(words: Iterable[str], in_gate: bool) -> None:
             if "timeout" in name:
                 said += "; --set limits.request_timeout=SECONDS limits a request"
             raise pytest.UsageError(said)
-        if name.startswith("--") and (hint := near(name, names, 0.8)):
+        hint = near(name, names, 0.8) if name.startswith("--") else ""
+        if hint:
             raise pytest.UsageError(f"unrecognized argument {name}{hint}")
         if in_gate and name.startswith("--"):
             raise pytest.UsageError(

@@ -94,26 +94,28 @@ class Outcomes:
         self, request: pytest.FixtureRequest, figure: Figure
     ) -> Callable[[], None]:
         summary = self.result().runs[0].summary
-        found = summary.judge
-        if found is None and not summary.judge_idle:
+        judge = summary.judge
+        if judge is None and not summary.judge_idle:
             raise _first_line(EvaluationError(summary.judge_error or summary.failure))
 
-        def check() -> None:
-            if found is None:
+        def require_trust() -> None:
+            if judge is None:
                 pytest.skip(summary.judge_idle)
-            results = [each for each in found.checks if each.figure == figure]
-            if failed := [each for each in results if not each.passed]:
-                request.node.stash[_HEADLINE] = "; ".join(
-                    each.headline for each in failed
-                )
+            failed = [
+                check
+                for check in judge.checks
+                if check.figure == figure and not check.passed
+            ]
+            if failed:
+                headlines = [check.headline for check in failed]
+                request.node.stash[_HEADLINE] = "; ".join(headlines)
                 lines = chain.from_iterable(map(messages.judge_message, failed))
                 pytest.fail("\n".join(lines), pytrace=False)
 
-        if found:
-            request.node.user_properties.extend(
-                junit_properties.of_judge(found, figure)
-            )
-        return check
+        if judge:
+            properties = junit_properties.of_judge(judge, figure)
+            request.node.user_properties.extend(properties)
+        return require_trust
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_makereport(

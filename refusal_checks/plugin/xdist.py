@@ -51,8 +51,10 @@ def shared(config: pytest.Config) -> Mapping[str, str]:
 
 def say_gates(config: pytest.Config) -> None:
     """In a worker, tell the controller that there are gates, if it does not expect any."""
-    if is_worker(config) and (signal := shared(config)["signal"]):
-        Path(signal).touch()
+    if is_worker(config):
+        signal = shared(config)["signal"]
+        if signal:
+            Path(signal).touch()
 
 
 class Handler(Protocol):

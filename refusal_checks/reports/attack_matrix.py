@@ -33,14 +33,18 @@ class Cell(NamedTuple):
 def matrix(summary: RunSummary) -> dict[str, list[Cell]]:
     """The cells of each benchmark that is under attack, those that moved most first."""
     rows: dict[str, list[Cell]] = {}
-    for name, found in summary.benchmarks.items():
-        metric = worst_attack_rejection_rate if found.attack == ALL else rejection_rate
-        rate = found.figures.get(metric.name)
-        if found.attack and rate:
-            cell = Cell(name, found.plain, found.attack, rate)
-            if plain := summary.benchmarks.get(found.plain):
-                cell = _compared(cell, plain, found, summary.manifest.confidence)
-            rows.setdefault(found.plain, []).append(cell)
+    for name, benchmark in summary.benchmarks.items():
+        metric = rejection_rate
+        if benchmark.attack == ALL:
+            metric = worst_attack_rejection_rate
+        rate = benchmark.figures.get(metric.name)
+        if not benchmark.attack or not rate:
+            continue
+        cell = Cell(name, benchmark.plain, benchmark.attack, rate)
+        plain = summary.benchmarks.get(benchmark.plain)
+        if plain:
+            cell = _compared(cell, plain, benchmark, summary.manifest.confidence)
+        rows.setdefault(benchmark.plain, []).append(cell)
     for cells in rows.values():
         cells.sort(key=lambda cell: (-cell.worse if cell.change else 1, cell.attack))
     return rows

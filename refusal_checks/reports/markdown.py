@@ -57,7 +57,7 @@ def gates(runs: Sequence[RunSummary], error: Callable[[str], str]) -> Iterator[s
         named = [
             f"{bold}{mark}{bold}",
             f"{indent}{code(gate)}",
-            code(candidate) * bool(candidate),
+            code(candidate) if candidate else "",
         ]
         return [*named, *figures]
 
@@ -74,7 +74,8 @@ def failures(
 ) -> Iterator[list[str]]:
     for title, verdict in rows.titled(runs):
         if not verdict.passed:
-            yield [*folded(title + " (waived)" * verdict.waived, told(verdict))]
+            heading = f"{title} (waived)" if verdict.waived else title
+            yield list(folded(heading, told(verdict)))
 
 
 def within(most: int, sections: Iterable[Iterable[str]], place: str) -> str:

@@ -76,8 +76,11 @@ ok, warn, fail = (partial(Diagnosis, level) for level in Level)
 def machine(store: Path) -> Iterator[Diagnosis]:
     """Whether an engine's processes have room, answers can be stored and weights downloaded."""
     free = devices.cpu().memory or 0.0
-    remedy = "an engine needs more; end other processes" if free < LEAST_MEMORY else ""
-    yield (warn if remedy else ok)("memory", f"{free:.1f} GiB free", remedy)
+    said = f"{free:.1f} GiB free"
+    if free < LEAST_MEMORY:
+        yield warn("memory", said, "an engine needs more; end other processes")
+    else:
+        yield ok("memory", said)
     home = Path(os.environ.get("HF_HOME") or "~/.cache/huggingface").expanduser()
     for what, path in (("disk: store", store), ("disk: models", home)):
         there = next(
@@ -103,19 +106,22 @@ def engine(engine: Engine, program: Sequence[str], needed: bool) -> Iterator[Dia
             "devices", f"{len(devices.cpu().ids)} CPU cores; large models need a GPU"
         )
         return
-    found = devices.gpus()
-    if found.kind != "gpu":
-        if not needed:
-            yield ok("devices", "no GPU; no model named here needs one")
-        else:
-            missing = fail if finding.level is Level.OK else warn
-            yield missing(
-                "devices", "no GPU", "check nvidia-smi and CUDA_VISIBLE_DEVICES"
-            )
-        return
-    size = f", {found.memory:.0f} GiB each at least" if found.memory else ""
-    busy = f"; in use: {', '.join(found.busy)}" if found.busy else ""
-    yield (warn if busy else ok)("devices", f"GPU {', '.join(found.ids)}{size}{busy}")
+    yield _gpus(needed, finding.level is Level.OK)
+
+
+def _gpus(are_needed: bool, has_engine: bool) -> Diagnosis:
+    gpus = devices.gpus()
+    if gpus.kind != "gpu":
+        if not are_needed:
+            return ok("devices", "no GPU; no model named here needs one")
+        missing = fail if has_engine else warn
+        return missing("devices", "no GPU", "check nvidia-smi and CUDA_VISIBLE_DEVICES")
+    said = f"GPU {', '.join(gpus.ids)}"
+    if gpus.memory:
+        said += f", {gpus.memory:.0f} GiB each at least"
+    if gpus.busy:
+        return warn("devices", f"{said}; in use: {', '.join(gpus.busy)}")
+    return ok("devices", said)
 
 
 def _installed(
@@ -191,7 +197,8 @@ def _weights(model: Model, what: str, said: str) -> Diagnosis:
         if is_offline()
         else ""
     )
-    if fault := offline or unreached_model(model.path):
+    fault = offline or unreached_model(model.path)
+    if fault:
         return fail(what, f"{said} is not in the cache", fault)
     return ok(what, f"{said}, to be downloaded")
 
@@ -297,11 +304,13 @@ def local_prompts(benchmarks: Iterable[Benchmark], data: str | None) -> Local:
 
 
 def special_prompts(prompts: Local) -> Iterator[Diagnosis]:
+    """Benchmarks whose prompts hold what a chat template uses to part turns."""
     for name, own in prompts.items():
-        if held := [prompt for prompt in own if FAMILIES.count(prompt.transcript)]:
+        special = [prompt for prompt in own if FAMILIES.count(prompt.transcript)]
+        if special:
             said = (
-                f"{name}: {len(held)} of {len(own)} prompts hold special tokens of chat "
-                f"templates, the first is {held[0].id}"
+                f"{name}: {len(special)} of {len(own)} prompts hold special tokens of chat "
+                f"templates, the first is {special[0].id}"
             )
             remedy = "the candidate gets them unchanged; judges get them broken up"
             yield warn("prompts", said, remedy)
@@ -311,14 +320,15 @@ def shown_by(
     gates: Sequence[Gate], prompts: Local, level: float
 ) -> Iterator[Diagnosis]:
     """What the gates on these prompts can show."""
-    sizes = {
-        each: sum(map(each.looks_at, prompts[gate.benchmark]))
-        for gate in gates
-        if gate.benchmark in prompts
-        for each in gate.of_each_group(prompts[gate.benchmark])
-    }
-    told = [*power.remarks(sizes, level)]
-    for line in told[:MOST_GATES]:
+    sizes = {}
+    for gate in gates:
+        own = prompts.get(gate.benchmark)
+        if own is not None:
+            for part in gate.of_each_group(own):
+                sizes[part] = sum(map(part.looks_at, own))
+    lines = list(power.remarks(sizes, level))
+    for line in lines[:MOST_GATES]:
         yield (warn if power.TOO_FEW in line else ok)("gate", line)
-    if rest := told[MOST_GATES:]:
-        yield ok("gate", f"{len(rest)} more, on as many prompts or more")
+    more = len(lines) - MOST_GATES
+    if more > 0:
+        yield ok("gate", f"{more} more, on as many prompts or more")

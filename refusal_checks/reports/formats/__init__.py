@@ -61,24 +61,22 @@ class Follower(Protocol):
 
 def discover() -> Mapping[str, Format]:
     """All formats by module name; ExtensionError if names or options clash, or one lacks a part."""
-    found: dict[str, Format] = {}
-    names, options = (
-        extensions.Names("report formats"),
-        extensions.Names("options of reports"),
-    )
-    for one in extensions.providers(__name__, __path__, "OPTION"):
-        lacking = ", ".join(
-            name for name in ("VARIABLE", "HELP", "write") if not one.has(name)
-        )
-        if lacking and one.origin != extensions.OWN:
+    modules: dict[str, Format] = {}
+    names = extensions.Names("report formats")
+    options = extensions.Names("options of reports")
+    for provider in extensions.providers(__name__, __path__, "OPTION"):
+        required = ("VARIABLE", "HELP", "write")
+        lacking = ", ".join(name for name in required if not provider.has(name))
+        if lacking and provider.origin != extensions.OWN:
             raise ExtensionError(
-                f"extension {one.origin}: a report format also needs {lacking}"
+                f"extension {provider.origin}: a report format also needs {lacking}"
             )
-        names.add(one.name, one.origin)
-        found[one.name] = cast(Format, one.module)
-        if found[one.name].OPTION:
-            options.add(found[one.name].OPTION, one.origin)
-    return found
+        module = cast(Format, provider.module)
+        names.add(provider.name, provider.origin)
+        if module.OPTION:
+            options.add(module.OPTION, provider.origin)
+        modules[provider.name] = module
+    return modules
 
 
 def metavar(module: Format) -> str:
@@ -108,8 +106,9 @@ def follow(
     wanted: ReportsTable, runs: Sequence[Underway], say: Callable[[str], None]
 ) -> Iterator[Follower]:
     for _, module, path in targets(wanted):
-        if starts := getattr(module, "follow", None):
-            yield starts(runs, path, say)
+        start = getattr(module, "follow", None)
+        if start:
+            yield start(runs, path, say)
 
 
 def check(wanted: ReportsTable) -> None:

@@ -55,14 +55,15 @@ class Scatter(NamedTuple):
     @property
     def labels(self) -> Mapping[Spot, str]:
         """The points' numbers, counted from 1; those of points that nearly touch are one label."""
-        found: dict[Spot, str] = {}
+        labels: dict[Spot, str] = {}
         for number, point in enumerate(self.points, 1):
             spot = self.x(point.over.value), self.y(point.under.value)
-            place = next((each for each in found if math.dist(spot, each) < NEAR), spot)
-            found[place] = (
-                f"{found[place]}, {number}" if place in found else str(number)
-            )
-        return found
+            near = [place for place in labels if math.dist(spot, place) < NEAR]
+            if near:
+                labels[near[0]] += f", {number}"
+            else:
+                labels[spot] = str(number)
+        return labels
 
     def x(self, share: float) -> float:
         return round(250 * min(1.0, share / self.top), 2)
@@ -74,10 +75,13 @@ class Scatter(NamedTuple):
 def scatter(runs: Sequence[RunView], baselines: bool = True) -> Scatter | None:
     points = []
     for run in runs:
-        if found := run.summary.balance:
-            if baselines and (before := _baseline(run.summary)):
-                points.append(before)
-            points.append(Point(run.candidate, found.over_refusal, found.under_refusal))
+        rates = run.summary.balance
+        if not rates:
+            continue
+        before = _baseline(run.summary) if baselines else None
+        if before:
+            points.append(before)
+        points.append(Point(run.candidate, rates.over_refusal, rates.under_refusal))
     if not points:
         return None
     most = max(max(point.over.upper, point.under.upper) for point in points)
@@ -89,7 +93,8 @@ def _baseline(summary: RunSummary) -> Point | None:
     compared_by_id = {
         each.gate.id: each.comparison for each in summary.verdicts.values()
     }
-    rates, names = [], set()
+    rates = []
+    names = set()
     for name, benchmark in distinct(summary.benchmarks).items():
         if METRIC not in benchmark.figures or benchmark.kind not in (
             Kind.SAFETY,
@@ -105,12 +110,11 @@ def _baseline(summary: RunSummary) -> Point | None:
             (benchmark.kind, {METRIC: Estimate(rate, rate, rate, compared.change.n)})
         )
         names.add(compared.candidate)
-    if (
-        found := balance(rates, 0.95)
-    ) is None:  # at any level: these rates have no interval
+    whole = balance(rates, 0.95)  # at any level: these rates have no interval
+    if whole is None:
         return None
     name = f"baseline {', '.join(sorted(names))}"
-    return Point(name, found.over_refusal, found.under_refusal, is_baseline=True)
+    return Point(name, whole.over_refusal, whole.under_refusal, is_baseline=True)
 
 
 class Span(NamedTuple):
@@ -157,21 +161,29 @@ def shape(name: str, kind: str, values: Sequence[float]) -> Columns | None:
 
     None for fewer than three bars, such as those of one answer per prompt: they have no shape.
     """
-    found = histograms.histogram(name, kind, values)
-    return confidences(found) if sum(count > 0 for count in found.counts) >= 3 else None
+    histogram = histograms.histogram(name, kind, values)
+    bars = [count for count in histogram.counts if count]
+    return confidences(histogram) if len(bars) >= 3 else None
 
 
-def confidences(found: Histogram) -> Columns:
-    tones = ["answering"] * 9 + ["neutral"] * 2 + ["refusing"] * 9
-    totals = [
-        (f"complied {found.complied:,}", "answering"),
-        (f"neutral {found.neutral:,}", ""),
-        (f"rejected {found.rejected:,}", "refusing"),
-    ]
-    asks = _ASKS.get(found.kind, found.kind)
-    about = f"{asks}, n = {found.n:,}" if asks else f"n = {found.n:,}"
-    lines = (-DECISIVE, DECISIVE)
-    return Columns(found.name, about, found.counts, -1.0, 1.0, tones, lines, totals)
+def confidences(histogram: Histogram) -> Columns:
+    """A histogram of refusal confidences, with the thresholds and what lies beyond them."""
+    asks = _ASKS.get(histogram.kind, histogram.kind)
+    about = f"n = {histogram.n:,}"
+    return Columns(
+        name=histogram.name,
+        about=f"{asks}, {about}" if asks else about,
+        counts=histogram.counts,
+        lowest=-1.0,
+        highest=1.0,
+        tones=["answering"] * 9 + ["neutral"] * 2 + ["refusing"] * 9,
+        lines=(-DECISIVE, DECISIVE),
+        totals=[
+            (f"complied {histogram.complied:,}", "answering"),
+            (f"neutral {histogram.neutral:,}", ""),
+            (f"rejected {histogram.rejected:,}", "refusing"),
+        ],
+    )
 
 
 def safety_scores(name: str, summary: BenchmarkSummary) -> Iterator[Columns]:
@@ -344,21 +356,23 @@ class Dot(NamedTuple):
 
 
 def dots(verdicts: Sequence[Verdict]) -> list[Dot]:
+    """A verdict for each run of a trend, from left to right; a single one stands in the middle."""
     step = 320 / max(1, len(verdicts) - 1)
-    found = []
+    dots = []
     for number, verdict in enumerate(verdicts):
         metric, estimate = METRICS[verdict.gate.metric], verdict.estimate
-        values = (
-            estimate.value,
-            estimate.lower,
-            estimate.upper,
-            *verdict.gate.limits.ends,
-        )
-        y, low, high, *ends = (
-            round(120 * (1 - min(1.0, max(0.0, metric.scaled(value)))), 1)
-            for value in values
-        )
         x = 160.0 if len(verdicts) == 1 else round(number * step, 1)
-        marks = "".join(f"M{x - 4:.1f},{end}h8" for end in ends)
-        found.append(Dot(x, y, f"M{x},{low}V{high}", marks))
-    return found
+        low, high = _height(metric, estimate.lower), _height(metric, estimate.upper)
+        marks = "".join(
+            f"M{x - 4:.1f},{_height(metric, end)}h8" for end in verdict.gate.limits.ends
+        )
+        dots.append(
+            Dot(x, _height(metric, estimate.value), f"M{x},{low}V{high}", marks)
+        )
+    return dots
+
+
+def _height(metric: Metric, value: float) -> float:
+    """Where a value stands in a trend, which is 120 high."""
+    share = min(1.0, max(0.0, metric.scaled(value)))
+    return round(120 * (1 - share), 1)

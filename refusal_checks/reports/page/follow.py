@@ -60,10 +60,8 @@ class LivePage:
         while not self._stopped.wait(pause):
             if not any(run.has_answers for run in self._runs):
                 continue
-            busy, line = (
-                time.thread_time(),
-                f"open {self._path} in a browser to follow the run",
-            )
+            busy = time.thread_time()
+            line = f"open {self._path} in a browser to follow the run"
             try:
                 self.write()
             except Exception as fault:
@@ -76,9 +74,11 @@ class LivePage:
             pause = max(EVERY, (time.thread_time() - busy) / SHARE)
 
     def write(self) -> None:
-        found = [run.report() for run in self._runs]
-        title = ", ".join(f"{each.run.candidate}: {each.headline}" for each in found)
-        page.write(self._path, title, reports=found, together=None, reload=EVERY)
+        reports = [run.report() for run in self._runs]
+        title = ", ".join(
+            f"{report.run.candidate}: {report.headline}" for report in reports
+        )
+        page.write(self._path, title, reports=reports, together=None, reload=EVERY)
 
 
 class _Run:
@@ -105,11 +105,9 @@ class _Run:
         return self._run.has_ended() or any(each.answered for each in counts)
 
     def report(self) -> Report:
-        summary, redaction, gates = (
-            self._run.summary,
-            self._run.redaction,
-            self._run.gates,
-        )
+        summary = self._run.summary
+        redaction = self._run.redaction
+        gates = self._run.gates
         summary = replace(
             summary,  # filled by another thread
             benchmarks=dict(summary.benchmarks),
@@ -154,14 +152,14 @@ class _Run:
         )
 
     def _estimate(self, gate: Gate) -> Estimate | None:
+        """The figure so far, worked out again once more prompts are judged; None without any."""
         judged = self._judged.get(gate.benchmark, [])
-        seen, known = self._early.get(gate.id, (0, None))
-        if len(judged) != seen:
+        prompts, estimate = self._early.get(gate.id, (0, None))
+        if len(judged) != prompts:
             records = list(chain.from_iterable([*judged]))
-            known = None
+            estimate = None
             with suppress(EvaluationError):  # there is no valid verdict yet
-                known = METRICS[gate.metric].estimate(
-                    select(gate, records), self._run.level
-                )
-            self._early[gate.id] = len(judged), known
-        return known
+                metric = METRICS[gate.metric]
+                estimate = metric.estimate(select(gate, records), self._run.level)
+            self._early[gate.id] = len(judged), estimate
+        return estimate

@@ -51,11 +51,10 @@ class Speed:
             return None
         first, last = self._samples[0], self._samples[-1]
         seconds = last.seconds - first.seconds
-        return (
-            (getattr(last, name) - getattr(first, name)) / seconds
-            if seconds > 0
-            else None
-        )
+        if seconds <= 0:
+            return None
+        gained: int = getattr(last, name) - getattr(first, name)
+        return gained / seconds
 
     def left(self, counts: Mapping[str, Count]) -> float | None:
         speed = self.rate("prompts")
@@ -68,14 +67,8 @@ class Speed:
             or last.prompts - first.prompts < least
         ):
             return None
-        return (
-            sum(
-                count.planned - count.judged
-                for count in counts.values()
-                if not count.done
-            )
-            / speed
-        )
+        open_counts = [count for count in counts.values() if not count.done]
+        return sum(count.planned - count.judged for count in open_counts) / speed
 
     def words(self, counts: Mapping[str, Count]) -> Iterator[str]:
         answers, tokens, left = (
@@ -105,7 +98,8 @@ def progress_line(title: str, progress: Progress, pace: Speed) -> str:
     invalid = sum(count.invalid for count in going.values())
     more = [f"{len(named) - NAMED} more benchmarks"] if len(named) > NAMED else []
     parts = [progress.phase, ", ".join(named[:NAMED] + more), *pace.words(counts)]
-    parts += [f"{invalid} answers invalid"] * bool(invalid)
+    if invalid:
+        parts.append(f"{invalid} answers invalid")
     text = "; ".join(filter(None, parts))
     return f"{title}: {text}" if title else text
 
@@ -136,4 +130,4 @@ def progress_bars(
         )
     if len(counts) > most:
         grid.add_row(f"and {len(counts) - most} more")
-    return Group(grid, *[last] * bool(last))
+    return Group(grid, last) if last else Group(grid)
