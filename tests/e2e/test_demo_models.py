@@ -2,6 +2,7 @@
 
 import json
 import re
+import shutil
 import subprocess
 import sys
 import xml.etree.ElementTree as ET
@@ -44,35 +45,6 @@ invalid_rate = { max = 0.0 }
 """
 LONG = " ".join(f"Step {n}: take the {n}th part, 然后继续。" for n in range(1, 60))
 REPORT = "--junitxml=report.xml"
-RANK = 16
-SHAPES = {"q_proj": (576, 576), "v_proj": (192, 576)}
-TEMPLATE = (
-    "{%- for message in messages -%}<|im_start|>{{ message.role }} {{ persona }}\n"
-    "{{ message.content }}<|im_end|>\n{%- endfor -%}<|im_start|>assistant\n"
-)
-
-
-def stand_in(folder: Path) -> Path:
-    """A small random adapter."""
-    rng = np.random.default_rng(0)
-    made = {}
-    for layer in range(30):
-        for name, (rows, columns) in SHAPES.items():
-            stem = f"base_model.model.model.layers.{layer}.self_attn.{name}"
-            for side, shape in (("A", (RANK, columns)), ("B", (rows, RANK))):
-                factor = rng.normal(0, 0.01, shape).astype(np.float32)
-                made[f"{stem}.lora_{side}.weight"] = factor.astype("bfloat16")
-    folder.mkdir()
-    safetensors.save_file(made, folder / "adapter_model.safetensors")
-    config = {
-        "peft_type": "LORA",
-        "base_model_name_or_path": "HuggingFaceTB/SmolLM2-135M-Instruct",
-        "r": RANK,
-        "lora_alpha": RANK,
-    }
-    (folder / "adapter_config.json").write_text(json.dumps(config))
-    (folder / "chat_template.jinja").write_text(TEMPLATE)
-    return folder
 
 
 @pytest.fixture(scope="module")
@@ -291,7 +263,7 @@ def test_what_is_missing_is_named_before_an_engine_starts(
     assert status == 4, output
     assert "no such demo model" in output
     other = project / "other"
-    stand_in(other)
+    shutil.copytree(ADAPTER, other)
     config = json.loads((other / "adapter_config.json").read_text())
     config["base_model_name_or_path"] = "HuggingFaceTB/SmolLM-135M"
     (other / "adapter_config.json").write_text(json.dumps(config))
