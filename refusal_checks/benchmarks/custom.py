@@ -91,9 +91,9 @@ def _rubric(here: str, table: BenchmarkTable) -> Path | None:
     if table.rubric is None:
         return None
     if table.judge not in _WITH_RUBRIC:
-        known = " or ".join(f'"{judge}"' for judge in _WITH_RUBRIC)
+        judges = " or ".join(f'"{judge}"' for judge in _WITH_RUBRIC)
         raise DataError(
-            f"{here} rubric: add judge = {known}, whose judges read a rubric"
+            f"{here} rubric: add judge = {judges}, whose judges read a rubric"
         )
     path = Path(table.rubric)
     if path.suffix != ".md" or not path.is_file():
@@ -208,8 +208,8 @@ def _message(turn: Any, place: str) -> Message:
             f"{place}: a message is {{role, content}} with text, not {_type(turn)}"
         )
     if turn.get("role") not in get_args(Role):
-        known = ", ".join(get_args(Role))
-        raise DataError(f"{place}: no role {brief(turn.get('role'))}. Known: {known}")
+        roles = ", ".join(get_args(Role))
+        raise DataError(f"{place}: no role {brief(turn.get('role'))}. Known: {roles}")
     return Message(cast(Role, turn["role"]), content)
 
 

@@ -23,9 +23,9 @@ _LEAVES_NO_COPY: ContextVar[bool] = ContextVar("_LEAVES_NO_COPY", default=False)
 
 
 @contextmanager
-def leaving_no_copy(wanted: bool) -> Iterator[None]:
-    """Within it nothing of a data set is written into a cache, if that is wanted (``--redact``)."""
-    before = _LEAVES_NO_COPY.set(wanted)
+def leaving_no_copy(is_private: bool) -> Iterator[None]:
+    """Write nothing of a data set into a cache if the run is private (``--redact``)."""
+    before = _LEAVES_NO_COPY.set(is_private)
     try:
         yield
     finally:
@@ -67,13 +67,13 @@ class HubSplit:
         return self._mirrored(mirror) if mirror else self._download()
 
     def table(
-        self, mirror: Path | None, wanted: Sequence[str], optional: Sequence[str] = ()
+        self, mirror: Path | None, required: Sequence[str], optional: Sequence[str] = ()
     ) -> list[dict[str, Any]]:
         """The rows of ``rows`` with these columns only, and a text in the column ``prompt``."""
         data, where = self.rows(mirror), f"{self.repository}, {self.split}"
-        for column in wanted:
+        for column in required:
             require_in_data(column, data.column_names, where)
-        columns = [*wanted, *(name for name in optional if name in data.column_names)]
+        columns = [*required, *(name for name in optional if name in data.column_names)]
         rows = list(named(data.select(columns), self.repository))
         for number, row in enumerate(rows):
             if not isinstance(row["prompt"], str):

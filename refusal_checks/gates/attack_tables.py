@@ -50,7 +50,7 @@ class AttackTables:
         return merged
 
     def metrics(
-        self, path: Path, name: str, known: Sequence[str], verdicts: type[Valid]
+        self, path: Path, name: str, metrics: Sequence[str], verdicts: type[Valid]
     ) -> list[str]:
         """Those of a benchmark's metrics that a table can have gates on."""
         if name in self.plain and verdicts is Chosen:
@@ -59,7 +59,7 @@ class AttackTables:
                 "of several options, so there is no refusal that an attack could undo"
             )
         is_of_all = self.stands_for_all(name)
-        return [metric for metric in known if (metric == WORST) is is_of_all]
+        return [metric for metric in metrics if (metric == WORST) is is_of_all]
 
 
 def read(parsed: Mapping[Path, Content]) -> AttackTables:

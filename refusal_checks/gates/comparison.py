@@ -79,8 +79,8 @@ class Comparison:
         doubtful: prompts with an answer without a verdict in one of the runs.
         worst: the bounds with these counted against each bound; None without any.
         name: the earlier candidate's short name, if known.
-        missing: why the change cannot be told, and what would tell it, if this run's figure rests
-            on more than its judge and the earlier run's does not; else empty.
+        missing: what to do before the change can be known, if this run's figure rests on more than
+            its judge and the earlier run's does not; else empty.
         looser: bounds of the gate that allow more than they did in the earlier run, in words.
         groups: the change by group, where there are several: see ``most_changed``.
     """

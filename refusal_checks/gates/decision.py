@@ -271,9 +271,9 @@ def _need_of_figure(figures: GateFigures, rules: Rules) -> Need | None:
     samples = []
     for answers in by_prompt(rate.records).values():
         scores = [metric.score([record]) for record in answers]
-        known = [score for score in scores if score is not None]
-        if known:
-            samples.append(known)
+        valid = [score for score in scores if score is not None]
+        if valid:
+            samples.append(valid)
     ends = (metric.lowest, metric.highest)
     more = sample_size.samples_for_mean(estimate, bound, samples, rules.level, ends)
     quantile = (1 + rules.level) / 2

@@ -1,10 +1,9 @@
-"""Stopping a benchmark once its gates are decided, with bounds that allow for every look.
+"""Stop a benchmark once its gates are decided, with bounds that allow for every look.
 
-A gate that is decided by its figure concerns all prompts of the benchmark: they come in a random
-order, so those seen so far bound the rest. A gate that is decided with confidence concerns all
-prompts of that kind, as its interval does, of which the benchmark is a sample. Such a gate can be
-wrong twice, while answers come and once all are there, so each gets half of the
-error.
+A gate decided by its figure is about the prompts of the benchmark: they are asked in random order,
+so those seen so far bound the rest. A gate decided with confidence is about all prompts of that
+kind, of which the benchmark is a sample, as its interval is. It can be wrong twice, while answers
+arrive and once all have, so each decision gets half of the error.
 """
 
 import random
@@ -65,7 +64,7 @@ class EarlyStopping:
         self.begin()
 
     def begin(self) -> None:
-        """Forget all answers, so that an interrupted benchmark can start over."""
+        """Forget all answers, so that a benchmark that was interrupted can start over."""
         self._watches = {
             gate.id: _Watch(gate, self._prompts[gate.benchmark], self._level)
             for gate in self._gates
@@ -101,7 +100,7 @@ class EarlyStopping:
 
 
 class _Watch:
-    """Tells when one gate is decided."""
+    """Follow one gate until it is decided."""
 
     def __init__(self, gate: Gate, prompts: Sequence[Prompt], level: float) -> None:
         seen = [prompt for prompt in prompts if gate.looks_at(prompt)]

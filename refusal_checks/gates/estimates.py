@@ -1,4 +1,4 @@
-"""The figures of a gate, and what their intervals say of its bounds and margins."""
+"""Compute a gate's figures and check their intervals against its bounds and margins."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ class BoundCheck:
     p_breach: float = 1.0
 
     def in_worst_cases(self, cases: Sequence[Outcome]) -> BoundCheck:
-        """The check, which holds only if it does however invalid answers are counted.
+        """The check made to hold however invalid answers are counted.
 
         A breach stays one: that answers are missing must not soften it.
         """

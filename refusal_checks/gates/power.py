@@ -107,7 +107,7 @@ def _reach_of_margin(margin: float, n: int, level: float) -> Reach:
     return _reach_of_counts(kept, breached, n).complement
 
 
-def told(gate: Gate, n: int, level: float) -> str:
+def described(gate: Gate, n: int, level: float) -> str:
     """What a gate's bounds and margins can show with n prompts; empty if that is not known."""
     if not n or not _is_known(gate):
         return ""
@@ -138,7 +138,7 @@ def remarks(sizes: Sizes, level: float) -> Iterator[str]:
     """One line for each gate whose power is known, beginning with the one that shows least."""
     gates = [gate for gate in sizes if _is_known(gate)]
     for gate in sorted(gates, key=sizes.__getitem__):
-        line = told(gate, sizes[gate], level)
+        line = described(gate, sizes[gate], level)
         if line:
             yield line
 

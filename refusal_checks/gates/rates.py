@@ -68,23 +68,23 @@ class Evidence:
         is_refusal = Binary in metric.reads and metric.blurred
         if not is_refusal or not any(isinstance(r.judgement, Binary) for r in records):
             return []
-        found: list[EstimateVariant | str] = []  # a text says why there is no variant
+        others: list[EstimateVariant | str] = []  # a text says why there is none
         if self.calibration and gate.metric == CORRECTED:
             try:
-                found.append(self._corrected(self.calibration, gate, records, level))
+                others.append(self._corrected(self.calibration, gate, records, level))
             except CalibrationError as fault:
                 if gate.use == "corrected":
                     raise EvaluationError(str(fault)) from None
-                found.append(f"no corrected rate: {fault}")
+                others.append(f"no corrected rate: {fault}")
         if self.labels and self.labels.draws and gate.use != "corrected":
-            found.append(labelled(self.labels.of(records), gate, records, level))
+            others.append(labelled(self.labels.of(records), gate, records, level))
         if self.second:
-            found.append(seconded(self.second, gate, records, level))
-        if not found:
+            others.append(seconded(self.second, gate, records, level))
+        if not others:
             return []
-        notes = "; ".join(item for item in found if isinstance(item, str))
+        notes = "; ".join(item for item in others if isinstance(item, str))
         raw = EstimateVariant("raw", metric.estimate(records, level), notes)
-        return [raw, *(item for item in found if isinstance(item, EstimateVariant))]
+        return [raw, *(item for item in others if isinstance(item, EstimateVariant))]
 
     def _corrected(
         self,
@@ -123,13 +123,13 @@ class Evidence:
 
 
 def _deciding(
-    views: Sequence[EstimateVariant], use: Use | None
+    views: Sequence[EstimateVariant], asked: Use | None
 ) -> EstimateVariant | None:
-    """The variant that decides a gate with this ``use``; None if that is the raw rate."""
-    order: Sequence[Use] = (use,) if use else ("human", "cascade")
-    for wanted in order:
+    """The variant that decides a gate that asks for one, or for none; None for the raw rate."""
+    order: Sequence[Use] = (asked,) if asked else ("human", "cascade")
+    for use in order:
         for view in views:
-            if view.use == wanted and view.use != "raw" and view.decides:
+            if view.use == use and view.use != "raw" and view.decides:
                 return view
     return None
 

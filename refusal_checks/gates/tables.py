@@ -244,7 +244,7 @@ def where_of(source: str, key: GateKey) -> str:
 
 
 def read_bounds(
-    path: Path, key: GateKey, value: Any, known: Sequence[str]
+    path: Path, key: GateKey, value: Any, metrics: Sequence[str]
 ) -> Bounds | None:
     """The bounds of one gate on one of the known metrics; None if the file removes it."""
     benchmark, name, kind, _ = key
@@ -254,12 +254,12 @@ def read_bounds(
             f"{where}: move it into the table of the gate that may fail: METRIC = {{ {FORM} }}"
         )
     is_setting = kind is None and not isinstance(value, Mapping | bool)
-    if is_setting and name not in METRICS and not near(name, known):
+    if is_setting and name not in METRICS and not near(name, metrics):
         fields = sorted(BenchmarkTable.model_fields)
         raise ThresholdError(
             f"{where}: no such key{near(name, fields)} (known: metrics, {', '.join(fields)})"
         )
-    require_known(name, known, where, f"{benchmark} metric")
+    require_known(name, metrics, where, f"{benchmark} metric")
     if value is False:
         return None
     if not isinstance(value, dict):

@@ -167,7 +167,7 @@ def _require_benchmark(
     benchmarks: Collection[str],
     others: Collection[str],
 ) -> None:
-    """Refuse a table that is no known benchmark's."""
+    """Raise ThresholdError unless a benchmark of this name is known."""
     if name in benchmarks:
         return
     table_hint = near(name, others, 0.75)

@@ -106,13 +106,15 @@ def name_of(benchmark: str, attack: str) -> str:
     return f"{benchmark}+{attack}"
 
 
-def derived(known: Mapping[str, Benchmark], attacked: Attacked) -> Iterator[Benchmark]:
+def derived(
+    benchmarks: Mapping[str, Benchmark], attacked: Attacked
+) -> Iterator[Benchmark]:
     """The benchmarks under attack, and for each one that stands for all attacks on it.
 
     Under that one each prompt counts under its most effective attack (``metrics.worst_case``).
     """
     for name, names in attacked.items():
-        plain = known[name]
+        plain = benchmarks[name]
         yield from (_under(plain, attack) for attack in names)
         yield replace(
             plain,
@@ -128,12 +130,12 @@ def derived(known: Mapping[str, Benchmark], attacked: Attacked) -> Iterator[Benc
 
 def _under(benchmark: Benchmark, attack: str) -> Benchmark:
     name = name_of(benchmark.name, attack)
-    found = find(attack, name)
+    rewriting = find(attack, name)
     return replace(
         benchmark,
         name=name,
-        description=f"{benchmark.description}; {found.description}",
-        attack=found.name,
+        description=f"{benchmark.description}; {rewriting.description}",
+        attack=rewriting.name,
         plain=benchmark.name,
         original=benchmark.original and _under(benchmark.original, attack),
         parts=(),

@@ -88,11 +88,11 @@ def _quantile(values: Numbers, weights: Numbers, counts: Numbers, tail: float) -
     top = float(values.max())
     if top == 0.0:
         return 0.0
-    wanted = _NORMAL.inv_cdf(tail)
+    target = _NORMAL.inv_cdf(tail)
 
     def distance(mean: float) -> float:
         below = _probability_below(weights * (values - mean), counts)
-        return _NORMAL.inv_cdf(min(max(below, 1e-300), 1 - 1e-16)) - wanted
+        return _NORMAL.inv_cdf(min(max(below, 1e-300), 1 - 1e-16)) - target
 
     # In units of the normal distribution the probability is nearly linear in the mean.
     shares = weights * counts / float(weights @ counts)
@@ -100,7 +100,7 @@ def _quantile(values: Numbers, weights: Numbers, counts: Numbers, tail: float) -
     deviation = math.sqrt(
         float((shares * weights) @ (values - mean) ** 2) / float(weights @ counts)
     )
-    return _root(distance, mean + wanted * deviation, deviation, top)
+    return _root(distance, mean + target * deviation, deviation, top)
 
 
 def _root(

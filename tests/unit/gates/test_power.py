@@ -51,7 +51,7 @@ MARGIN = Gate("b", "rejection_rate", max_drop=0.05)
     ],
 )
 def test_what_a_gate_can_show(gate: Gate, n: int, said: str) -> None:
-    told = power.told(gate, n, 0.95)
+    told = power.described(gate, n, 0.95)
     assert said in told
     assert bool(said) is bool(told)
 
@@ -79,7 +79,7 @@ def test_what_prompts_can_show_is_the_power_of_the_gate(
 
 def test_a_margin_passes_as_often_as_it_says() -> None:
     rng = np.random.default_rng(0)
-    told = power.told(MARGIN, 450, 0.95)
+    told = power.described(MARGIN, 450, 0.95)
     drop = float(told.partition("a true drop of ")[2].partition("%")[0]) / 100
     passed = [
         share_bounds(lost, 0, 450, 0.95).lower >= -0.05
