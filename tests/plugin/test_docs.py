@@ -140,7 +140,7 @@ def test_every_link_leads_to_a_file_and_a_heading() -> None:
 def test_every_module_that_contributing_names_exists() -> None:
     text = (ROOT / "CONTRIBUTING.md").read_text()
     modules = set(re.findall(r"(?<![\w/])(?!tests)[a-z_]+/[a-z_/]+\.py\b", text))
-    assert "evaluation/config.py" in modules
+    assert len(modules) > 10
     assert [
         name for name in modules if not (ROOT / "refusal_checks" / name).exists()
     ] == []
