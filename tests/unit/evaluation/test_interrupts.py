@@ -67,14 +67,14 @@ def end(
 
 @pytest.mark.parametrize("name", BUSY)
 def test_two_interrupts_end_a_process_sooner_than_one(name: str) -> None:
-    session = started(BUSY[name])
+    session = started(BUSY[name], "interrupts.HURRY = 0.2")
     assert end(session, [0, 0.2]) < interrupts.PATIENCE - 1
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_one_interrupt_ends_a_process_once_its_patience_is_over(number: int) -> None:
-    session = started(BUSY["swallows the interrupt"], "interrupts.PATIENCE = 1.0")
-    assert 1.0 <= end(session, [0], number) < interrupts.PATIENCE - 1
+    session = started(BUSY["swallows the interrupt"], "interrupts.PATIENCE = 0.5")
+    assert 0.5 <= end(session, [0], number) < interrupts.PATIENCE - 1
     assert session.returncode == -signal.SIGKILL
 
 
