@@ -214,26 +214,6 @@ def test_the_judge_of_a_run_file_is_measured_as_it_gates(
         calibrate("--labels", labels)
 
 
-def test_a_judges_temperature_is_part_of_its_calibration(
-    write: Write, tmp_path: Path
-) -> None:
-    rows = (
-        f"what {n}?,answer {n},{('refusal', 'compliance')[n % 2]}\n" for n in range(4)
-    )
-    labels = write("a.csv", "prompt,completion,label\n" + "".join(rows))
-    identities = []
-    with FakeServer() as server:
-        for warm in ((), ("--set", "judge.temperature=0.5")):
-            args = ("--judge", server.url, "--labels", labels, "--out", tmp_path)
-            calibrate(*args, *warm)
-            (judge,) = figures(tmp_path)
-            identities.append(judge["judge"]["identity"])
-        assert server.requests[-1]["temperature"] == 0.5
-        with pytest.raises(UserError, match=r"judge.*temperature.*3"):
-            calibrate(*args, "--set", "judge.temperature=3")
-    assert identities[0] != identities[1]
-
-
 def test_a_judge_at_its_server_s_own_temperature_is_another_judge(
     write: Write, tmp_path: Path
 ) -> None:

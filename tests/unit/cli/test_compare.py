@@ -1,16 +1,12 @@
 """``refusal-checks compare`` and ``history``, as they are typed."""
 
 import json
-from dataclasses import replace
-from datetime import date
 from pathlib import Path
 
 import pytest
 
 from refusal_checks.core.errors import DataError, UserError
-from refusal_checks.gates.gate import Waiver
 from refusal_checks.results import run_folder
-from refusal_checks.results.run_folder import RunFolder
 from tests.html_page import Page
 from tests.many_runs import manifest
 from tests.report_runs import HOSTILE, refusals, write_run
@@ -148,20 +144,6 @@ def test_a_history_is_not_written_over_a_run(
         with pytest.raises(UserError, match=r"write `refusal-checks history .*--html "):
             call("history", *folder, "--html", target)
     assert summary.read_bytes() == before
-
-
-def test_a_waived_gate_is_no_failed_gate(runs: Path) -> None:
-    run = RunFolder(runs / NEW)
-    summary = run.summary()
-    for name, verdict in summary.verdicts.items():
-        gate = replace(verdict.gate, waiver=Waiver(date(2027, 1, 31), "Ann", "known"))
-        summary.verdicts[name] = replace(verdict, gate=gate, waived=not verdict.passed)
-    run.write_summary(summary)
-    (line,) = (
-        line for line in call("history").output.splitlines() if "model-1" in line
-    )
-    assert "Yes, with" in line
-    assert "waived" in line
 
 
 def test_names_of_hostile_runs_are_text(tmp_path: Path) -> None:

@@ -252,24 +252,6 @@ def test_errors_stand_in_the_table_harmlessly_below_why_the_run_ended_early() ->
     assert not re.search(r"[\x00-\x1f]", log + first + second)
 
 
-def test_the_shipped_gates_fit_in_a_hundred_columns() -> None:
-    everything = records("R " * 120 + "C " * 329 + "R-CRC")
-    by_length = sorted(shipped_gates(), key=lambda gate: len(gate.group or ""))
-    longest = {
-        (gate.benchmark, gate.metric, gate.group_kind): gate for gate in by_length
-    }
-    verdicts = [
-        decide(
-            replace(gate, group_kind=None),
-            [as_judged(gate, each) for each in everything],
-        )
-        for gate in longest.values()
-        if gate.benchmark != "rating_gradient"
-    ]
-    assert len(verdicts) >= 10
-    assert max(map(len, lines(run(*verdicts), verbosity=2))) <= WIDTH
-
-
 def shipped_gates() -> list[Gate]:
     known = benchmarks.discover()
     specs = map(RunSpec.read, toml_file.names())
