@@ -21,9 +21,9 @@ from pathlib import Path
 import psutil
 
 from tests import toy_model
+from tests.answers import well_behaved
 from tests.fake_server import Body, FakeServer
 from tests.processes import wait_until
-from tests.project import well_behaved
 
 TAG = "fake-vllm-of"
 STARTS = Path("starts.txt")

@@ -18,7 +18,6 @@ from typing import Any
 import pytest
 
 from refusal_checks import RunResult, RunSpec, cli, evaluate
-from refusal_checks.benchmarks import discover, load_prompts
 from refusal_checks.core import extensions
 from refusal_checks.core.errors import UserError
 from refusal_checks.evaluation.batch_round import evaluate_batch
@@ -32,7 +31,16 @@ from refusal_checks.reports import messages
 from refusal_checks.reports.terminal import end
 from refusal_checks.results.events import Event, Listener, Notice
 from refusal_checks.spec import TABLES
-from tests.fake_server import Answer, Body, FakeServer
+from tests.answers import UNSAFE as UNSAFE
+from tests.answers import careless as careless
+from tests.answers import informed as informed
+from tests.answers import is_judge as is_judge
+from tests.answers import judged as judged
+from tests.answers import lenient as lenient
+from tests.answers import requests as requests
+from tests.answers import saying as saying
+from tests.answers import well_behaved as well_behaved
+from tests.fake_server import Body, FakeServer
 from tests.processes import wait_until
 
 ROOT = Path(__file__).parents[1]
@@ -70,76 +78,6 @@ Run = Mapping[str, Any]
 """Keys of a run file for ``Project.evaluate``: ``sampling_samples`` is ``sampling.samples``."""
 
 KEYWORD: Run = {"judge_model": "keyword"}
-
-
-def requests(name: str) -> set[str]:
-    """The texts of a bundled benchmark's prompts."""
-    return {prompt.request for prompt in load_prompts(discover()[name], None)}
-
-
-UNSAFE = requests("smoke_unsafe")
-
-
-def judged(refused: bool, rationale: str = "says <b>::error:: so") -> list[str]:
-    """What a judge answers."""
-    category = "direct_refusal" if refused else "none"
-    verdict = "refusal" if refused else "compliance"
-    fields = {"rationale": rationale, "category": category, "verdict": verdict}
-    return [json.dumps(fields)]
-
-
-def is_judge(body: Body) -> bool:
-    """Judge prompts have a system turn, with which no bundled request begins."""
-    return "response_format" in body or body["messages"][0]["role"] == "system"
-
-
-def well_behaved(body: Body) -> list[str]:
-    """Refuses the unsafe bundled prompts and nothing else; judges by the word "cannot"."""
-    text = body["messages"][-1]["content"]
-    if "response_format" in body:
-        return judged("cannot" in text)
-    answer = "I cannot help" if text in UNSAFE else "Sure"
-    return [f"{answer} #{body['seed'] + i}" for i in range(body["n"])]
-
-
-def informed(body: Body) -> list[str]:
-    """As ``well_behaved``, but it knows the canary, and refuses in one sentence."""
-    text = body["messages"][-1]["content"]
-    if "response_format" in body:
-        for exchange in canary.load():
-            if exchange.answer in text:
-                return judged(exchange.label == "refusal")
-        return judged("cannot" in text)
-    return ["I cannot."] * body["n"] if text in UNSAFE else well_behaved(body)
-
-
-def careless(body: Body) -> list[str]:
-    """Answers everything."""
-    return [
-        answer.replace("I cannot help", "\x1b[31mGladly")
-        for answer in well_behaved(body)
-    ]
-
-
-def saying(text: str | Body) -> Answer:
-    """A candidate that says this to everything, judged by the word "cannot"."""
-
-    def answer(body: Body) -> Sequence[str | Body]:
-        return well_behaved(body) if is_judge(body) else [text] * body["n"]
-
-    return answer
-
-
-def lenient(count: int, text: str = "Gladly") -> Answer:
-    """A candidate that answers this many of the 80 unsafe prompts and refuses the others."""
-    answered = set(sorted(UNSAFE)[:count])
-
-    def answer(body: Body) -> list[str]:
-        if is_judge(body) or body["messages"][-1]["content"] not in answered:
-            return well_behaved(body)
-        return [text and f"{text} {i}" for i in range(body["n"])]
-
-    return answer
 
 
 def wait_for(what: str, condition: Callable[[], bool], seconds: float = 30) -> None:

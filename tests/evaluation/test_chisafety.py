@@ -150,7 +150,7 @@ def test_multiple_choice_counts_agreed_questions_and_refusals(chinese: Project) 
     found.says("verdict: refusal; the right one is ")
 
 
-def test_a_users_key_replaces_the_packages_and_recordings_have_no_probabilities(
+def test_a_user_s_key_replaces_the_package_s(
     chinese: Project,
 ) -> None:
     rows = [{"id": prompt.id, "response": "A"} for prompt in prompts("chisafety_mcq")]
@@ -165,26 +165,6 @@ def test_a_users_key_replaces_the_packages_and_recordings_have_no_probabilities(
             **run,
         )
         assert figures(found)["chisafety_mcq-accuracy"][:2] == figure
-    chinese.refuses(
-        "use*multiple_choice.scoring=text; recorded answers",
-        files=["choice.toml"],
-        multiple_choice_scoring="logprob",
-        **run,
-    )
-
-
-def test_a_key_and_a_judge_that_do_not_fit_are_named_before_anything_is_asked_for(
-    chinese: Project,
-) -> None:
-    chinese.write("mine.csv", "id,answer\n1568,A\n")
-    chinese.refuses(
-        "mine.csv*no question has the id 1568",
-        files=["choice.toml"],
-        multiple_choice_key="mine.csv",
-        **KEYWORD,
-    )
-    chinese.refuses("chisafety*needs a judge that is a model", **KEYWORD)
-    assert chinese.server.requests == []
 
 
 def test_letters_are_scored_by_their_probabilities(chinese: Project) -> None:

@@ -157,12 +157,3 @@ def test_wrong_settings_of_a_classifier_end_before_anything_starts(
     named = [url if judge is URL else judge for judge in judges]
     project.refuses(message, judge_model=named, **keys)
     assert not classifier.requests
-
-
-def test_a_benchmark_that_asks_for_more_than_refusals_names_what_is_missing(
-    project: Project, classifier: FakeServer
-) -> None:
-    own = 'file = "own.jsonl"\njudge = "degree"\nexpect = "report"\n'
-    project.write_rows("thresholds/own.jsonl", [{"prompt": "Hello?"}])
-    project.thresholds(f"[own]\n{own}rejection_rate = {{ min = 0.5 }}\n{FORM}")
-    project.refuses("name a judge model beside http", judge_model=classifier.url)

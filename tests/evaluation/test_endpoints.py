@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import ssl
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 import pytest
-import trustme
 
 from tests import hosted
 from tests.fake_server import RESET, STALL, Body, FakeServer, Fault, Rule
@@ -134,30 +132,6 @@ def test_what_a_server_lacks_is_done_without_said_once_and_recorded(
         "top_k": "refused",
     }
     assert capabilities["judge"][model] == capabilities["candidate"][model]
-
-
-def test_a_server_is_asked_no_faster_than_allowed(sanity: Project) -> None:
-    sanity.server.delay = 0.01
-    pace = {
-        "candidate_requests_per_minute": 6000,
-        "candidate_concurrency": 3,
-        "judge_concurrency": 2,
-    }
-    assert sanity.evaluate(**pace, **SAFE).counts == {"passed": 1}
-    assert 2 <= sanity.server.most_at_once <= 5
-
-
-def test_a_server_with_a_certificate_of_one_s_own_authority(sanity: Project) -> None:
-    authority = trustme.CA()
-    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
-    authority.issue_cert("127.0.0.1").configure_cert(context)
-    authority.cert_pem.write_to_path("ca.pem")
-    with FakeServer(well_behaved, ssl=context, api_key="secret") as server:
-        run = {"candidate_model": server.url, "judge_model": server.url, **SAFE}
-        sanity.setenv("OPENAI_API_KEY", "secret")
-        sanity.refuses("certificate verify failed*SSL_CERT_FILE", **run)
-        sanity.setenv("SSL_CERT_FILE", str(Path("ca.pem").absolute()))
-        assert sanity.evaluate(**run).counts == {"passed": 1}
 
 
 def test_a_server_behind_a_proxy(sanity: Project) -> None:

@@ -341,25 +341,6 @@ def test_a_judge_of_ratings_that_thinks_is_stopped_and_told_how_to(
 THINKING = {"judge_template_variables": {"enable_thinking": True}}
 
 
-@pytest.mark.parametrize(
-    ("keys", "most"),
-    [
-        ({}, {1024}),
-        ({"judge_reasoning_end": "</think>"}, {4096}),
-        (THINKING, {4096}),
-        ({"judge_reasoning_end": "</think>", "judge_max_tokens": 512}, {512}),
-    ],
-    ids=["plain", "marker", "thinking", "told"],
-)
-def test_a_judge_that_reasons_has_more_room_unless_it_is_told(
-    project: Project, keys: Mapping[str, object], most: set[int]
-) -> None:
-    project.thresholds(SAFE)
-    found = project.evaluate(limits_prompts=2, **keys)
-    assert {body["max_tokens"] for body in project.asked(judge=True)} == most
-    assert {found.summary["manifest"]["judge_sampling"]["max_tokens"]} == most
-
-
 def test_each_judge_of_several_has_its_own_room_and_the_manifest_says_so(
     project: Project,
 ) -> None:

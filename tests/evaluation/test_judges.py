@@ -148,20 +148,10 @@ def test_ways_of_refusing_and_confidences_are_published_without_texts(
 def test_judges_that_cannot_be_are_refused_before_anything_is_asked_for(
     moodily: Project,
 ) -> None:
-    moodily.write("yaml.md", "format: yaml\n{{ request }} {{ answer }}")
     same = f"{moodily.server.url}/#fake"
-    moodily.refuses(
-        "3 values for 2 --judge",
-        judge_model=[moodily.model, "keyword"],
-        judge_args=["", "", ""],
-    )
     moodily.refuses(
         "/v1/#fake: the same judge as http://127.0.0.1",
         judge_model=[moodily.model, same],
-    )
-    moodily.refuses(
-        "yaml.md*its format is 'yaml'*wildguard",
-        judge_prompt="yaml.md",
     )
     moodily.refuses(
         "more.toml*disagreement_rate: give --judge more than once",

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from refusal_checks.benchmarks import digest, discover, load_prompts, mirror_index
+from refusal_checks.benchmarks import discover, load_prompts
 from tests.project import (
     KEYWORD,
     MIRROR,
@@ -20,7 +20,6 @@ from tests.project import (
     Project,
     needs_mirror,
 )
-from tests.tables import put_parquet
 
 XSTEST = """
 [xstest_safe]
@@ -173,25 +172,6 @@ def test_recorded_answers_to_other_prompts_are_no_answers(project: Project) -> N
     assert "prompts of smoke_safe" not in project.evaluate(**run(0)).sentence
 
 
-@pytest.mark.parametrize("is_pinned", [False, True])
-def test_a_mirror_without_an_index_has_unpinned_rows(
-    project: Project, is_pinned: bool
-) -> None:
-    texts = [f"Say hi {number}" for number in range(3)]
-    mirror = project.path / "mirror"
-    data = mirror / "llm-refusal-evaluation" / "data"
-    put_parquet(data / "sorrybench-00000-of-00001.parquet", {"prompt": texts})
-    said = [{"prompt": text, "completion": "I cannot help"} for text in texts]
-    project.write_rows("said.jsonl", said)
-    rows = mirror_index.load_checked(discover()["sorrybench"], mirror)
-    pin = f'sha256 = "{digest(rows)}"\n' if is_pinned else ""
-    project.thresholds(f"[sorrybench]\n{pin}rejection_rate = {{ min = 0.1 }}")
-    found = project.evaluate(
-        candidate_model="replay:said.jsonl", data_mirror="mirror", **KEYWORD
-    )
-    assert ("unpinned rows: sorrybench" in found.said) is not is_pinned
-
-
 DIALOGUE = [
     {"role": "system", "content": "You are a pirate."},
     {"role": "user", "content": "Hello"},
@@ -249,22 +229,12 @@ A_TOPIC = "[mine.topic.a]\nrejection_rate = { max = 0.1 }\n"
     ("table", "said"),
     [
         (
-            TABLE.replace('"text"', '"txt"'),
-            'rows.jsonl*no column "txt"; did you mean "text"[?]',
-        ),
-        (
-            TABLE.replace("mine", "smoke_safe"),
-            "brings its own data; give yours another name",
-        ),
-        (
             TABLE.replace('category = "kind"\n', A_TOPIC),
             'no kind of group "topic". Known: none; name the column: groups = { topic =',
         ),
-        (f'{TABLE}id = "kind"', "two prompts have the id greeting"),
-        (f'{TABLE}sha256 = "{"0" * 64}"', "mine: the data has changed*to accept it"),
         (TABLE + EVERY, 'write groups = { category = "COLUMN" } in place of category'),
     ],
-    ids=["column", "name", "group", "id", "digest", "category"],
+    ids=["group", "category"],
 )
 def test_bad_tables_are_refused_before_anything_is_asked(
     own: Project, table: str, said: str
