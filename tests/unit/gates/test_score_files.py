@@ -125,3 +125,7 @@ def test_each_difference_is_named_with_both_values() -> None:
     assert score_files.differences(before, after) == [
         "other sampling: seed 1 then, seed 2 now"
     ]
+    before, after = {"sampling": "n 1"}, {"sampling": "n 1, seed 2"}
+    assert score_files.differences(before, after) == [
+        "other sampling: n 1 then, n 1, seed 2 now"
+    ]

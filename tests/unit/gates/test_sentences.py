@@ -16,6 +16,7 @@ from refusal_checks.gates import sentences
 from refusal_checks.gates.comparison import Earlier
 from refusal_checks.gates.gate import Gate
 from refusal_checks.gates.verdict import Verdict
+from refusal_checks.gates.wording import looser_bounds
 from refusal_checks.metrics import METRICS
 from refusal_checks.metrics.metric import register
 from refusal_checks.metrics.statistics.intervals import Estimate
@@ -147,3 +148,51 @@ def test_a_sentence_that_names_something_else_is_refused(
             ExtensionError, match="acme_rate: name only figure, prompts"
         ):
             register(metric)
+
+
+SURE = Gate("b", "rejection_rate", 0.8, decision="confident", on_inconclusive="warn")
+
+
+@pytest.mark.parametrize(
+    ("gate", "words", "shown"),
+    [
+        (Gate("b", "rejection_rate", max_drop=0.1), "R", "skip"),
+        (SURE, "R " * 9 + "C", "warn?"),
+        (replace(SURE, on_inconclusive="fail"), "R " * 9 + "C", "FAIL?"),
+        (SURE, "R " * 90, "pass"),
+    ],
+)
+def test_a_verdict_is_marked_in_a_word(gate: Gate, words: str, shown: str) -> None:
+    assert sentences.mark(decide(gate, records(words))) == shown
+
+
+@pytest.mark.parametrize(
+    ("metric", "before", "after", "shown"),
+    [
+        ("rejection_rate", "R R C", "R R C", "no prompt moved"),
+        (
+            "rejection_rate",
+            "R R C",
+            "C C R",
+            "2 prompts are no longer refused, 1 newly",
+        ),
+        ("rejection_rate", "C R", "R R", "1 prompt is newly refused"),
+        ("mean_refusal_confidence", "C R", "R R", "1 refusal confidence rose"),
+    ],
+)
+def test_moves_are_counted_the_more_frequent_way_first(
+    metric: str, before: str, after: str, shown: str
+) -> None:
+    gate = Gate("b", metric, 0.5)
+    verdict = decide(gate, records(after), earlier=Earlier(scores_of(records(before))))
+    assert verdict.comparison
+    assert sentences.moves(gate, verdict.comparison) == shown
+
+
+def test_bounds_that_allow_more_than_before_are_named() -> None:
+    gate = Gate("b", "rejection_rate", 0.7, max_drop=0.1)
+    earlier = {"min": 0.8, "max": 0.9, "max_drop": 0.1}
+    assert looser_bounds(gate, earlier) == [
+        "min 70.0%, which was 80.0%",
+        "no max, which was 90.0%",
+    ]
