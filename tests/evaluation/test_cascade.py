@@ -13,6 +13,8 @@ from tests.fake_engines import requests, starts
 from tests.fake_server import Body
 from tests.project import AGAIN, UNSAFE, Project, judged
 
+pytestmark = pytest.mark.slow
+
 BUNDLED: dict[str, Any] = {
     "candidate_model": "demo:aligned",
     "judge_model": "bundled",

@@ -14,7 +14,7 @@ from refusal_checks.core.settings import MultipleChoice
 from tests.fake_server import Body, FakeServer
 from tests.project import KEYWORD, MIRROR, Outcome, Project, needs_mirror
 
-pytestmark = needs_mirror
+pytestmark = [needs_mirror, pytest.mark.slow]
 
 RATE = "rejection_rate = { min = 0.5 }\n"
 GATES = f"""

@@ -15,6 +15,8 @@ import pytest
 
 from tests.plugin.conftest import Project, careless, in_both_modes
 
+pytestmark = pytest.mark.slow
+
 COLUMNS, ROWS = 90, 14
 OFTEN = """
 from refusal_checks.plugin import live

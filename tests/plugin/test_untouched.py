@@ -8,6 +8,8 @@ import pytest
 from tests.plugin.conftest import ROOT, Project, in_both_modes, shown
 from tests.untouched import changes, snapshot, watched_folders
 
+pytestmark = pytest.mark.slow
+
 CONFTEST = """
 import sys
 from pathlib import Path
