@@ -9,6 +9,7 @@ from refusal_checks.core.records import Completion
 from refusal_checks.core.sampling import JudgeSampling
 from refusal_checks.core.verdicts import Judgement
 from refusal_checks.judges.judge import Judge, JudgeSetup
+from refusal_checks.models.client.capabilities import ALL, Capabilities
 from refusal_checks.models.client.client import Client
 from tests.fake_server import FakeServer
 
@@ -32,25 +33,19 @@ def ask(
     server: FakeServer,
     *answers: str,
     prompt: Prompt = PROMPT,
-    explained: bool = False,
+    capabilities: Capabilities = ALL,
     **setup: Any,
 ) -> list[Any]:
     """What the judge says of each answer, one after the other; verdicts of any type.
 
     Args:
-        explained: with the grounds that are given on request.
-        setup: of the judge; and ``capabilities`` of the server.
+        capabilities: of the server, if they are known.
+        setup: of the judge.
     """
 
     async def run() -> list[Judgement]:
-        known = {name: setup.pop(name) for name in ("capabilities",) if name in setup}
-        async with Client(server.url, "fake", **known) as client:
-            judge, found = build(kind, client, **setup), []
-            for answer in map(Completion, answers):
-                verdict = await judge.judge(prompt, answer)
-                if explained:
-                    verdict = await judge.explained(prompt, answer, verdict)
-                found.append(verdict)
-            return found
+        async with Client(server.url, "fake", capabilities=capabilities) as client:
+            judge = build(kind, client, **setup)
+            return [await judge.judge(prompt, Completion(text)) for text in answers]
 
     return asyncio.run(run())

@@ -1,7 +1,6 @@
 """Which two judges form a cascade, and what it decides and draws."""
 
 from dataclasses import dataclass, replace
-from itertools import permutations
 
 import pytest
 
@@ -31,6 +30,7 @@ class First(Model):
 
 
 FIRST, SECOND, KEYWORD = First("bundled"), Model("J"), Model("keyword", None)
+CASCADE = cascade.Cascade(FIRST, SECOND, RULE)
 
 
 def sure(probability: float) -> Binary:
@@ -39,24 +39,22 @@ def sure(probability: float) -> Binary:
 
 
 @pytest.mark.parametrize(
-    ("panel", "found"),
+    ("panel", "expected"),
     [
-        *(
-            (pair, cascade.Cascade(FIRST, SECOND, RULE))
-            for pair in permutations((FIRST, SECOND))
-        ),
-        *(((one,), None) for one in (FIRST, SECOND)),
-        *((pair, None) for pair in ((FIRST, KEYWORD), (SECOND, KEYWORD))),
+        ((FIRST, SECOND), CASCADE),
+        ((SECOND, FIRST), CASCADE),
+        ((FIRST,), None),
+        ((FIRST, KEYWORD), None),
+        ((SECOND, KEYWORD), None),
         ((FIRST, SECOND, Model("K")), None),
     ],
 )
 def test_two_models_of_which_one_is_bundled_form_a_cascade_and_all_others_vote(
-    panel: tuple[Model, ...], found: cascade.Cascade | None
+    panel: tuple[Model, ...], expected: cascade.Cascade | None
 ) -> None:
-    assert cascade.of(panel) == found
+    assert cascade.of(panel) == expected
 
 
-FOUND = cascade.Cascade(FIRST, SECOND, RULE)
 BROKEN = Invalid(Reason.JUDGE_ERROR, "broken")
 
 
@@ -73,17 +71,13 @@ BROKEN = Invalid(Reason.JUDGE_ERROR, "broken")
 def test_it_is_unsure_between_its_bounds_and_without_a_verdict(
     judgement: Judgement, unsure: bool
 ) -> None:
-    assert FOUND.is_unsure(judgement) is unsure
+    assert CASCADE.is_unsure(judgement) is unsure
 
 
 @pytest.mark.parametrize(
     ("first", "second", "decided"),
     [
-        (
-            sure(0.5),
-            Binary(Label.COMPLIANCE, None, "why"),
-            Binary(Label.COMPLIANCE, None, "why"),
-        ),
+        (sure(0.5), Binary(Label.COMPLIANCE), Binary(Label.COMPLIANCE)),
         (sure(0.5), BROKEN, BROKEN),
         (BROKEN, Binary(Label.REFUSAL), Binary(Label.REFUSAL)),
         (sure(0.99), Binary(Label.COMPLIANCE), sure(0.99)),
@@ -101,18 +95,17 @@ IDS = [f"p{number}" for number in range(300)]
 
 
 def test_the_sample_is_random_and_the_same_in_any_run() -> None:
-    drawn = FOUND.drawn("xstest", IDS)
+    drawn = CASCADE.drawn("xstest", IDS)
     assert len(drawn) == 30
-    assert drawn == FOUND.drawn("xstest", IDS[::-1])
-    assert drawn != FOUND.drawn("other", IDS)
-    assert drawn - FOUND.drawn("xstest", IDS[:150]) <= {*IDS[150:]} | drawn
+    assert drawn == CASCADE.drawn("xstest", IDS[::-1])
+    assert drawn != CASCADE.drawn("other", IDS)
     assert not drawn <= {*IDS[:30]}
-    assert FOUND.drawn(canary.NAME, IDS) == frozenset()
+    assert CASCADE.drawn(canary.NAME, IDS) == frozenset()
 
 
 @pytest.mark.parametrize(
     ("sample", "prompts", "drawn"),
-    [(0.1, 40, 20), (0.1, 6, 6), (0.0, 40, 0), (1.0, 40, 40), (0.26, 100, 26)],
+    [(0.1, 40, 20), (0.1, 6, 6), (0.0, 40, 0), (0.26, 100, 26)],
 )
 def test_the_sample_is_large_enough_for_an_interval(
     sample: float, prompts: int, drawn: int
@@ -134,6 +127,6 @@ def test_how_often_the_second_judge_was_asked() -> None:
         record(sure(0.4), refused),
         record(sure(0.99), BROKEN),
     ]
-    found = cascade.asked(FOUND, records, frozenset({"p"}))
+    found = cascade.asked(CASCADE, records, frozenset({"p"}))
     assert found == cascade.SecondAsked("bundled", "J", 1, 3, 1, 5, 1)
     assert found.asked == 4

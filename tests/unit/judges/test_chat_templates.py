@@ -14,6 +14,7 @@ from refusal_checks.judges.trust import canary
 from tests.cases import cases_of
 
 TEMPLATES = cases_of(__file__)
+HOSTILE = [each for each in canary.load() if each.type == canary.HOSTILE]
 
 
 def tokenizer(tokens: tuple[str, ...]) -> Tokenizer:
@@ -37,18 +38,16 @@ def test_an_exchange_adds_no_special_token(family: str) -> None:
     tokens = TEMPLATES[family]["tokens"]
     rendered = Environment(autoescape=False).from_string(TEMPLATES[family]["template"])
     special = tokenizer(tokens)
-    firsts = {special.token_to_id(token) for token in tokens}
+    ids = [special.token_to_id(token) for token in tokens]
 
     def count(prompted: str, answer: str) -> int:
         text = rendered.render(messages=shown(prompted, answer))
-        ids = special.encode(text, add_special_tokens=False).ids
-        return sum(one in firsts for one in ids)
+        encoded = special.encode(text, add_special_tokens=False).ids
+        return sum(encoded.count(number) for number in ids)
 
     plain = count("A request?", "An answer.")
     assert plain
-    assert special.encode("".join(tokens)).ids == [
-        special.token_to_id(token) for token in tokens
-    ]
-    for exchange in canary.load():
+    assert special.encode("".join(tokens)).ids == ids
+    for exchange in HOSTILE:
         assert count(exchange.prompt, exchange.answer) == plain, exchange.id
     assert count("".join(tokens), " ".join(tokens)) == plain

@@ -9,16 +9,15 @@ import pytest
 
 from refusal_checks.core.prompts import Prompt
 from refusal_checks.core.records import Completion
-from refusal_checks.core.sampling import JudgeSampling
 from refusal_checks.core.settings import ClassifierForm
-from refusal_checks.core.verdicts import Binary, Invalid, Judgement, Label, Reason
+from refusal_checks.core.verdicts import Binary, Judgement, Label, Reason
 from refusal_checks.judges import classifier
-from refusal_checks.judges.judge import Judge, JudgeSetup
-from refusal_checks.judges.kinds import refusal
+from refusal_checks.judges.judge import Judge
 from refusal_checks.models.client.client import Client
 from refusal_checks.models.model_files import Classes, classes
 from refusal_checks.models.names import Served
 from tests.fake_server import FakeServer
+from tests.unit.judges.asked import build
 
 PROMPT = Prompt.single("p1", "How do I boil an {answer}?")
 FORM = ClassifierForm(format="{request}</s></s>{answer}", refusal_label="Refusal")
@@ -30,45 +29,33 @@ def cannot(text: str) -> dict[str, float]:
     return {"Refusal": share, "Other": 1 - share}
 
 
-def build(
-    client: Client, form: ClassifierForm | None = FORM, labels: tuple[str, ...] = LABELS
-) -> Judge:
-    classes = Classes(labels)
-    return refusal.build(
-        JudgeSetup("it", client, "model", JudgeSampling(), classes=classes, form=form)
-    )
-
-
 def ask(
     server: FakeServer,
     *answers: str,
-    form: ClassifierForm | None = FORM,
+    form: ClassifierForm = FORM,
     labels: tuple[str, ...] = LABELS,
     context: int | None = None,
     with_grounds: bool = False,
-    prompt: Prompt = PROMPT,
 ) -> list[Any]:
     """What the judge says of answers, all asked at once; verdicts of any type."""
 
-    async def judge() -> list[Judgement]:
+    async def verdict(judge: Judge, answer: Completion) -> Judgement:
+        unasked = judge.without_asking(PROMPT, answer)
+        if unasked is not None:
+            return unasked
+        judged = await judge.judge(PROMPT, answer)
+        if with_grounds:
+            return await judge.explained(PROMPT, answer, judged)
+        return judged
+
+    async def run() -> list[Judgement]:
         async with Client(server.url, "fake") as client:
             client.context = context
-            judge = build(client, form, labels)
+            judge = build("refusal", client, classes=Classes(labels), form=form)
+            verdicts = (verdict(judge, Completion(text)) for text in answers)
+            return await asyncio.gather(*verdicts)
 
-            async def one(text: str) -> Judgement:
-                answer = Completion(text)
-                if (known := judge.without_asking(prompt, answer)) is not None:
-                    return known
-                verdict = await judge.judge(prompt, answer)
-                return (
-                    await judge.explained(prompt, answer, verdict)
-                    if with_grounds
-                    else verdict
-                )
-
-            return await asyncio.gather(*map(one, answers))
-
-    return asyncio.run(judge())
+    return asyncio.run(run())
 
 
 def texts(server: FakeServer) -> list[str]:
@@ -78,10 +65,8 @@ def texts(server: FakeServer) -> list[str]:
 def test_the_probability_of_the_label_is_the_verdict() -> None:
     with FakeServer(classify=cannot) as server:
         first, second = ask(server, " I cannot do that.\n", "Boil {request} it.")
-    assert (first.label, first.rationale) == (
-        Label.REFUSAL,
-        "refused with probability 0.96",
-    )
+    assert first.label is Label.REFUSAL
+    assert first.rationale == "refused with probability 0.96"
     assert second.label is Label.COMPLIANCE
     assert second.probability == pytest.approx(0.09)
     assert texts(server) == [
@@ -90,39 +75,30 @@ def test_the_probability_of_the_label_is_the_verdict() -> None:
     ]
 
 
-@pytest.mark.parametrize(
-    ("share", "label", "words"),
-    [
-        (0.5, Label.REFUSAL, "0.50"),
-        (0.499, Label.COMPLIANCE, "0.50"),
-        (0.999, Label.REFUSAL, "above 0.99"),
-        (0.001, Label.COMPLIANCE, "below 0.01"),
-    ],
-)
-def test_half_is_a_refusal_and_no_probability_is_rounded_to_certainty(
-    share: float, label: Label, words: str
-) -> None:
-    with FakeServer(
-        classify=lambda text: {"Refusal": share, "Other": 1 - share}
-    ) as server:
-        (found,) = ask(server, "so")
-    assert (found.label, found.rationale) == (
-        label,
-        f"refused with probability {words}",
-    )
+def test_half_is_a_refusal_and_no_probability_is_rounded_to_certainty() -> None:
+    def share(text: str) -> dict[str, float]:
+        probability = float(text.rpartition("</s>")[2])
+        return {"Refusal": probability, "Other": 1 - probability}
+
+    with FakeServer(classify=share) as server:
+        verdicts = ask(server, "0.5", "0.499", "0.999", "0.001")
+    assert [(found.verdict, found.rationale[25:]) for found in verdicts] == [
+        ("refusal", "0.50"),
+        ("compliance", "0.50"),
+        ("refusal", "above 0.99"),
+        ("compliance", "below 0.01"),
+    ]
 
 
 def test_texts_that_wait_go_in_one_request_and_a_bad_one_fails_alone() -> None:
+    answers = [*(f"I cannot do {number}." for number in range(300)), "x" * 600]
     with FakeServer(classify=cannot, context=300) as server:
-        found = ask(
-            server, *(f"I cannot do {number}." for number in range(300)), "x" * 600
-        )
-    assert [isinstance(each, Binary) for each in found] == [True] * 300 + [False]
-    assert isinstance(found[-1], Invalid)
-    assert found[-1].reason is Reason.JUDGE_INPUT_TOO_LONG
-    whole = [body for body in server.requests if len(body["input"]) > 1]
-    assert len(whole) <= 7
-    assert max(len(body["input"]) for body in whole) == 64
+        *read, bad = ask(server, *answers)
+    assert {verdict.verdict for verdict in read} == {"refusal"}
+    assert bad.verdict == Reason.JUDGE_INPUT_TOO_LONG
+    sizes = [len(body["input"]) for body in server.requests]
+    assert sum(size > 1 for size in sizes) <= 7
+    assert max(sizes) == 64
 
 
 @pytest.mark.parametrize(
@@ -175,24 +151,20 @@ def test_evidence_that_cannot_be_had_changes_nothing() -> None:
         return cannot(text)
 
     with FakeServer(classify=once) as server:
-        (one,) = ask(server, "I cannot help", with_grounds=True)
+        (short,) = ask(server, "I cannot help", with_grounds=True)
         assert len(server.requests) == 1
-        (found,) = ask(server, "Eggs. I cannot.", with_grounds=True)
-    for each in (one, found):
-        assert each.rationale == "refused with probability 0.96"
-
-    async def stored() -> Any:
-        async with Client(server.url, "fake") as client:
-            judge = build(client)
-            verdict = Binary(Label.REFUSAL, rationale="so", probability=0.9)
-            return await judge.explained(PROMPT, Completion("Eggs. I cannot."), verdict)
-
-    kept = asyncio.run(stored())  # nothing was asked of the engine, which may not be up
-    assert kept.rationale == "so"
+        (failed,) = ask(server, "Eggs. I cannot.", with_grounds=True)
+    for verdict in (short, failed):
+        assert verdict.rationale == "refused with probability 0.96"
+    # Nothing was asked of the engine, which may not be up.
+    judge = build("refusal", classes=Classes(LABELS), form=FORM)
+    stored = Binary(Label.REFUSAL, rationale="so", probability=0.9)
+    answer = Completion("Eggs. I cannot.")
+    assert asyncio.run(judge.explained(PROMPT, answer, stored)) == stored
 
 
 @pytest.mark.parametrize(
-    ("answer", "found"),
+    ("answer", "rests"),
     [
         ("One. Two!  Three?", {"One.": "Two!  Three?", "Two!": "One.  Three?",
                                "Three?": "One. Two!"}),
@@ -201,31 +173,34 @@ def test_evidence_that_cannot_be_had_changes_nothing() -> None:
         ("He said “no.” Then left", {"He said “no.”": "Then left", "Then left": "He said “no.”"}),
         ("- a\n- b", {"- a": "- b", "- b": "- a"}),
         ("Version 3.14 is e.g.here", {}),
-        ("... !!! ?", {}),
         ("One. ---", {}),
-        ("", {}),
     ],
 )  # fmt: skip
-def test_each_sentence_is_left_out_once(answer: str, found: dict[str, str]) -> None:
-    assert dict(classifier.without_each(answer)) == found
+def test_each_sentence_is_left_out_once(answer: str, rests: dict[str, str]) -> None:
+    assert dict(classifier.without_each(answer)) == rests
+
+
+def test_of_many_sentences_the_first_and_the_last_are_tried() -> None:
     many = classifier.without_each(" ".join(f"S{n}." for n in range(40)))
     assert [sentence for sentence, _ in many][5:7] == ["S5.", "S34."]
 
 
 def test_other_languages_than_those_measured_have_no_verdict() -> None:
     german = "Das kann ich leider nicht beantworten, weil es gefährlich wäre und verboten ist."
+    limited = FORM.model_copy(update={"languages": ("en",)})
     with FakeServer(classify=cannot) as server:
-        limited = FORM.model_copy(update={"languages": ("en",)})
-        (found,) = ask(server, german, form=limited)
+        (unread,) = ask(server, german, form=limited)
         (read,) = ask(server, german)
-    assert isinstance(found, Invalid)
-    assert found.reason is Reason.OTHER_LANGUAGE
+    assert unread.verdict == Reason.OTHER_LANGUAGE
     assert isinstance(read, Binary)
 
 
 def test_a_server_whose_labels_nobody_knows_is_read_by_the_label_it_names() -> None:
+    misspelt = FORM.model_copy(update={"refusal_label": "Refused"})
     with FakeServer(classify=cannot) as server:
         refused, complied = ask(server, "I cannot.", "Sure.", labels=())
+        with pytest.raises(Exception, match="declare one of"):
+            ask(server, "I cannot.", "Sure.", labels=(), form=misspelt)
     assert refused.probability == pytest.approx(0.96)
     assert complied.probability == pytest.approx(0.09)
 
@@ -233,21 +208,11 @@ def test_a_server_whose_labels_nobody_knows_is_read_by_the_label_it_names() -> N
         return {"Refusal": 0.2, "Partial": 0.3, "Other": 0.5}
 
     with FakeServer(classify=of_three) as server:
-        (known,) = ask(server, "Sure.", labels=("Refusal", "Partial", "Other"))
-        assert known.probability == pytest.approx(0.2)
-        with pytest.raises(
-            Exception, match=r"'Other' does not tell how probable 'Refusal' is"
-        ):
+        (declared,) = ask(server, "Sure.", labels=("Refusal", "Partial", "Other"))
+        assert declared.probability == pytest.approx(0.2)
+        why = "'Other' does not tell how probable 'Refusal' is"
+        with pytest.raises(Exception, match=why):
             ask(server, "Sure.", labels=())
-
-
-def test_a_label_that_the_server_never_says_is_not_taken_for_its_other_one() -> None:
-    misspelt = FORM.model_copy(update={"refusal_label": "Refused"})
-    with (
-        FakeServer(classify=cannot) as server,
-        pytest.raises(Exception, match="declare one of"),
-    ):
-        ask(server, "I cannot.", "Sure.", labels=(), form=misspelt)
 
 
 @pytest.mark.parametrize(

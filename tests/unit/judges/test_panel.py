@@ -18,17 +18,14 @@ from refusal_checks.models.client.client import Client
 from refusal_checks.models.model_files import Classes
 from refusal_checks.models.names import RULE_JUDGES, Rule
 from tests import toy_model
+from tests.unit.judges.asked import NOWHERE, build
 
 
 def test_the_benchmark_that_needs_a_model_is_named() -> None:
-    with pytest.raises(
-        ModelError, match=r"^chisafety_qa, own: name a model with --judge: "
-    ):
-        panels(
-            {"chisafety_qa": JudgingMethod("degree"), "own": JudgingMethod("degree")},
-            [Rule("keyword")],
-            False,
-        )
+    ways = dict.fromkeys(("chisafety_qa", "own"), JudgingMethod("degree"))
+    why = r"^chisafety_qa, own: name a model with --judge: "
+    with pytest.raises(ModelError, match=why):
+        panels(ways, [Rule("keyword")], False)
 
 
 CLASSES = Classes(
@@ -43,7 +40,7 @@ WAYS = {
 
 def setups(said: list[str]) -> list[JudgeSetup]:
     """The bundled judge, and a model."""
-    client = Client("http://127.0.0.1:9/v1", "m")
+    client = Client(NOWHERE, "m")
     sampling = JudgeSampling()
     return [
         JudgeSetup("bundled", client, "b", sampling, note=said.append, classes=CLASSES),
@@ -55,12 +52,9 @@ def setups(said: list[str]) -> list[JudgeSetup]:
 def test_the_bundled_judge_alone_is_refused_where_more_is_asked_for(way: str) -> None:
     alone = setups([])[:1]
     wanted = r"^own: name a judge model beside bundled with a second --judge, or leave them out"
+    ways = {"xstest": JudgingMethod("refusal"), "own": JudgingMethod(way)}
     with pytest.raises(ModelError, match=wanted):
-        panels(
-            {"xstest": JudgingMethod("refusal"), "own": JudgingMethod(way)},
-            alone,
-            False,
-        )
+        panels(ways, alone, False)
 
 
 @pytest.mark.parametrize("order", [1, -1])
@@ -82,33 +76,33 @@ def test_what_the_bundled_judge_cannot_judge_is_the_other_s_and_that_is_said(
 
 PROMPTS = str(toy_model.PROMPTS)
 IDENTITIES = {
-    ("refusal", "x", None): ("5b4cb465c5c62b5b64274c376b49bf8d", "7f6a47bfd465"),
-    ("refusal", "x", PROMPTS): ("19ff46ae20813286bac4126978449571", "cd58842e127f"),
-    ("refusal", "x", "wildguard"): ("bcd453f6f9be1b5dc2a9a28ba3a54224", "56a1e02a0fa1"),
-    ("refusal", "x", "harmbench"): ("3503e76d12171dbcd1df8a93ba42a5ca", "cb3f4eb46a81"),
-    ("degree", "x", None): ("7c932c01a666910b6ab9910665df3fb4", "a0ffcf5200e7"),
-    ("degree", "x", PROMPTS): ("c860195bbdcca482fb949624528ff453", "127ffbddc047"),
-    ("degree", "x", f"{PROMPTS}/refusal.md"): (
+    ("refusal", None): ("5b4cb465c5c62b5b64274c376b49bf8d", "7f6a47bfd465"),
+    ("refusal", PROMPTS): ("19ff46ae20813286bac4126978449571", "cd58842e127f"),
+    ("refusal", "wildguard"): ("bcd453f6f9be1b5dc2a9a28ba3a54224", "56a1e02a0fa1"),
+    ("refusal", "harmbench"): ("3503e76d12171dbcd1df8a93ba42a5ca", "cb3f4eb46a81"),
+    ("degree", None): ("7c932c01a666910b6ab9910665df3fb4", "a0ffcf5200e7"),
+    ("degree", PROMPTS): ("c860195bbdcca482fb949624528ff453", "127ffbddc047"),
+    ("degree", f"{PROMPTS}/refusal.md"): (
         "d0bd0c4c7fe2adfdc95fb1e98a769dc0",
         "cd58842e127f",
     ),
-    ("rating", "x", None): ("af035cb7a65949d6c978a59105f3e156", "034cdcbce89d"),
-    ("rating", "x", "wildguard"): ("af035cb7a65949d6c978a59105f3e156", "034cdcbce89d"),
-    ("rating", "x", PROMPTS): ("3c71c1e8ebc7cf50f36933161afc9cb9", "dd3d3acf2a52"),
+    ("rating", None): ("af035cb7a65949d6c978a59105f3e156", "034cdcbce89d"),
+    ("rating", PROMPTS): ("3c71c1e8ebc7cf50f36933161afc9cb9", "dd3d3acf2a52"),
 }
-"""By kind, judge and template. Another identity asks every user's judge for all verdicts again."""
+"""By kind and template. Another identity asks every user's judge for all verdicts again."""
 
 
-@pytest.mark.parametrize("case", IDENTITIES, ids=lambda case: f"{case[0]} {case[2]}")
-def test_stored_verdicts_are_found_again(case: tuple[str, str, str | None]) -> None:
-    kind, name, template = case
-    client = Client("http://127.0.0.1:1/v1", "fake")
-    sampling = JudgeSampling(max_answer_chars=500)
-    setup = JudgeSetup(name, client, "identity", sampling, template=template)
-    setup = replace(
-        setup, category_guide=benchmarks.discover()["cfsafety"].category_guide
+@pytest.mark.parametrize("case", IDENTITIES, ids=lambda case: f"{case[0]} {case[1]}")
+def test_stored_verdicts_are_found_again(case: tuple[str, str | None]) -> None:
+    kind, template = case
+    judge = build(
+        kind,
+        name="x",
+        model_identity="identity",
+        sampling=JudgeSampling(max_answer_chars=500),
+        template=template,
+        category_guide=benchmarks.discover()["cfsafety"].category_guide,
     )
-    judge = judges.discover()[kind].build(setup)
     assert (judge.identity, judge.prompt_hash[:12]) == IDENTITIES[case]
 
 

@@ -48,7 +48,7 @@ def load(name: str) -> JudgePrompt:
 def by_schema(body: Body) -> list[str]:
     """Says a label where the schema is one, else a whole verdict."""
     form = body.get("response_format", {}).get("json_schema", {}).get("schema")
-    return {CHOICE["type"]: ['"refusal"']}.get((form or {}).get("type"), [WHOLE])
+    return ['"refusal"'] if form == CHOICE else [WHOLE]
 
 
 def ask(server: FakeServer, **others: Any) -> Any:
@@ -60,12 +60,6 @@ def ask(server: FakeServer, **others: Any) -> Any:
 def schemas(server: FakeServer) -> list[object]:
     forms = [body.get("response_format") for body in server.requests]
     return [form and form["json_schema"]["schema"] for form in forms]
-
-
-def test_the_verdict_is_one_of_the_labels() -> None:
-    with FakeServer(by_schema) as server:
-        assert ask(server) == Binary(Label.REFUSAL)
-    assert schemas(server) == [CHOICE]
 
 
 def test_reasons_are_those_of_the_same_judge_that_writes_them_first() -> None:
@@ -89,24 +83,14 @@ def test_reasons_are_those_of_the_same_judge_that_writes_them_first() -> None:
     assert verdict_key(alone, PROMPT, "so") != verdict_key(whole, PROMPT, "so")
 
 
-@pytest.mark.parametrize(
-    ("name", "digest"),
-    [("refusal", "7f6a47bfd465"), ("refusal_evaluation", "162199ca28bb")],
-)
-def test_prompts_of_whole_verdicts_are_as_they_were(name: str, digest: str) -> None:
-    """Stored verdicts, calibrations and baselines hold the digest."""
-    assert load(name).sha256.startswith(digest)
-
-
 @pytest.mark.parametrize("name", ["refusal", "refusal_evaluation"])
 def test_both_ways_share_the_prompt_up_to_the_order_about_the_output(name: str) -> None:
     whole = load(name)
     assert whole.alone
-    texts = [
-        (each.system, each.messages(PROMPT, "so")[-1].content)
-        for each in (whole, whole.alone)
-    ]
-    (system, user), (alone_system, alone_user) = texts
+    system, alone_system = whole.system, whole.alone.system
+    user, alone_user = (
+        prompt.messages(PROMPT, "so")[-1].content for prompt in (whole, whole.alone)
+    )
     before, _, after = system.partition("# Output")
     assert alone_system.startswith(before)
     assert len(alone_system) - len(before) < len(after)
@@ -118,12 +102,11 @@ def test_both_ways_share_the_prompt_up_to_the_order_about_the_output(name: str) 
 
 
 def test_a_template_of_the_user_s_own_says_where_the_order_stands(write: Write) -> None:
-    marked, plain = OWN, OWN.replace("===== output =====\n", "")
-    plain = (
-        plain[: plain.index("\n===== verdict")]
-        + plain[plain.index("\n===== exchange") :]
+    plain = OWN.replace("===== output =====\n", "")
+    plain = plain.replace(
+        "===== verdict alone =====\nOnly say refusal or compliance.\n\n", ""
     )
-    name = str(write("own.md", marked))
+    name = str(write("own.md", OWN))
     found, before = load(name), load(str(write("before.md", plain)))
     assert found.sha256 == before.sha256  # the lines change no stored verdict
     assert found.system == before.system == "Judge.\n\nExplain, as JSON."
@@ -131,6 +114,7 @@ def test_a_template_of_the_user_s_own_says_where_the_order_stands(write: Write) 
     assert found.alone.system == "Judge.\n\nOnly say refusal or compliance."
     with FakeServer(by_schema) as server:
         assert ask(server, template=name) == Binary(Label.REFUSAL)
+    assert schemas(server) == [CHOICE]
     assert server.requests[0]["messages"][0]["content"] == found.alone.system
 
 
@@ -153,13 +137,8 @@ def test_a_template_without_a_place_for_it_is_refused_with_the_remedy(
     name = str(write("plain.md", "{{ request }} {{ answer }}"))
     with pytest.raises(ModelError) as fault:
         build(template=name)
-    for word in (
-        "judge.rationales=offenders",
-        "plain.md",
-        template.ORDER,
-        template.ALONE,
-    ):
-        assert word in str(fault.value)
+    words = ("judge.rationales=offenders", "plain.md", template.ORDER, template.ALONE)
+    assert all(word in str(fault.value) for word in words)
     build(template=name, rationales="all")
     half = str(write("half.md", "{{ answer }}\n===== verdict alone =====\nB\n"))
     with pytest.raises(ModelError, match=r"half.md: write a line ===== output ====="):
