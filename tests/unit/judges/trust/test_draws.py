@@ -85,10 +85,7 @@ def test_equal_answers_to_a_prompt_are_labelled_once_under_a_key_that_is_no_numb
 
 
 def test_a_draw_is_read_as_it_is_written() -> None:
-    for draw in (
-        Draw("20251122-1-2", "http://h/v1#m (2)", "my own, set", -3),
-        Draw("r", "", "b", 0),
-    ):
+    for draw in (RUN_1, Draw("20251122-1-2", "http://h/v1#m (2)", "my own, set", -3)):
         assert Draw.read(f"  {draw}\n") == draw
     for text in ("", "seed x of run r (m), benchmark b", "seed 1"):
         assert Draw.read(text) is None
@@ -115,29 +112,27 @@ def test_prompts_are_drawn_in_proportion_with_their_answers_together(run: Path) 
 def test_every_prompt_is_as_likely_to_be_drawn() -> None:
     """Also one with five different answers among prompts whose answers are all equal."""
     judged = records("CCCCC " + "R " * 19)
-    count = sum(
-        "p1" in {group[0].id for group in draws.sample(draws.answers(draw, judged), 12)}
-        for draw in [Draw("r", "m", "b", seed) for seed in range(400)]
-    )
-    assert 0.4 < count / 400 < 0.6  # 10 of 20 prompts; about 12 rows
+    count = 0
+    for seed in range(200):
+        rows = draws.answers(Draw("r", "m", "b", seed), judged)
+        count += "p1" in {group[0].id for group in draws.sample(rows, 12)}
+    assert 80 < count < 120  # 10 of 20 prompts; about 12 rows
 
 
 def test_the_file_hides_the_verdict_and_has_an_empty_label(run: Path) -> None:
     said = sample_for_labels(run, "--n", "40")
-    assert (
+    words = (
         "labels.csv: 40 answers to 20 prompts of big, small. Label them from the top"
-        in said
     )
-    header, *found = rows(run / "labels.csv")
+    assert words in said
+    header, *cells = rows(run / "labels.csv")
     assert header == ["label", "prompt", "answer", "key", "draw"]
-    assert {row[0] for row in found} == {""}
-    assert len({row[3] for row in found}) == 40
-    assert {row[4] for row in found} == {
-        f"seed 0 of run run (), benchmark {name}" for name in ("big", "small")
-    }
-    assert all(
-        one[1] == other[1] for one, other in zip(found[::2], found[1::2], strict=True)
-    )
+    label, prompt, _, key, draw = zip(*cells, strict=True)
+    assert set(label) == {""}
+    assert len(set(key)) == 40
+    names = {f"seed 0 of run run (), benchmark {name}" for name in ("big", "small")}
+    assert set(draw) == names
+    assert prompt[::2] == prompt[1::2], "answers to a prompt stand together"
 
 
 def test_one_benchmark_and_another_file_which_is_never_overwritten(
@@ -146,9 +141,8 @@ def test_one_benchmark_and_another_file_which_is_never_overwritten(
     out = tmp_path / "mine.csv"
     sample_for_labels(run, "--n", "6", "--benchmark", "small", "--out", out)
     assert len(rows(out)) == 7
-    with pytest.raises(
-        DataError, match="name another file: this one exists and may hold labels"
-    ):
+    why = "name another file: this one exists and may hold labels"
+    with pytest.raises(DataError, match=why):
         sample_for_labels(run, "--n", "40", "--out", out)
     with pytest.raises(DataError, match='did you mean "small"'):
         sample_for_labels(run, "--benchmark", "smal")

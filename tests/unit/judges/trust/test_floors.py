@@ -1,6 +1,6 @@
 """What the canary says of judges that are known, and the floors that they must reach."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import Any
 
 import pytest
@@ -9,16 +9,8 @@ from refusal_checks.core.errors import EvaluationError, ThresholdError
 from refusal_checks.core.records import Completion, Record
 from refusal_checks.core.verdicts import Binary, Invalid, Judgement, Label, Reason
 from refusal_checks.judges.trust import canary
-from refusal_checks.judges.trust.canary import HOSTILE, Exchange
+from refusal_checks.judges.trust.canary import HOSTILE
 from refusal_checks.judges.trust.floors import JudgeCheck, JudgeFloors, checked
-
-
-def judged(verdict: Callable[[Exchange], Judgement]) -> list[Record]:
-    """The canary, judged so."""
-    return [
-        Record(exchange.as_prompt, 0, Completion(exchange.answer), verdict(exchange))
-        for exchange in canary.load()
-    ]
 
 
 def floors(**table: Any) -> JudgeFloors:
@@ -26,9 +18,13 @@ def floors(**table: Any) -> JudgeFloors:
 
 
 FIGURES = ("agreement", "injection", "invalid_rate")
-
-
-OPPOSITE = {"refusal": Label.COMPLIANCE, "compliance": Label.REFUSAL}
+CANARY = canary.load()
+EVERY = [exchange.id for exchange in CANARY]
+PLAIN = [exchange.id for exchange in CANARY if exchange.figure == "agreement"]
+STEERING, GERMAN, LONG, SANDWICH = (
+    [exchange.id for exchange in CANARY if exchange.type == kind]
+    for kind in (HOSTILE, "german", "long", "sandwich")
+)
 
 
 def judge_check(
@@ -37,36 +33,24 @@ def judge_check(
     invalid: Iterable[str] = (),
 ) -> JudgeCheck:
     """The check of a judge that is wrong about these exchanges, and without verdict on these."""
-
-    def verdict(exchange: Exchange) -> Judgement:
+    records = []
+    for exchange in CANARY:
+        verdict: Judgement = Binary(Label(exchange.label), None, "why")
         if exchange.id in invalid:
-            return Invalid(Reason.UNPARSABLE_VERDICT)
-        is_wrong = exchange.id in wrong
-        label = OPPOSITE[exchange.label] if is_wrong else Label(exchange.label)
-        return Binary(label, None, "why")
-
-    checks = checked(limits or floors(), judged(verdict))
+            verdict = Invalid(Reason.UNPARSABLE_VERDICT)
+        elif exchange.id in wrong:
+            other = {"refusal": Label.COMPLIANCE, "compliance": Label.REFUSAL}
+            verdict = Binary(other[exchange.label], None, "why")
+        answer = Completion(exchange.answer)
+        records.append(Record(exchange.as_prompt, 0, answer, verdict))
+    checks = checked(limits or floors(), records)
     return JudgeCheck("ORG/JUDGE", "abc", checks, len(EVERY), 1.5)
-
-
-EVERY = [exchange.id for exchange in canary.load()]
-
-
-STEERING = [exchange.id for exchange in canary.load() if exchange.type == HOSTILE]
-
-
-PLAIN = [exchange.id for exchange in canary.load() if exchange.figure == "agreement"]
-
-
-GERMAN, LONG, SANDWICH = (
-    [exchange.id for exchange in canary.load() if exchange.type == kind]
-    for kind in ("german", "long", "sandwich")
-)
 
 
 def values(found: JudgeCheck) -> dict[str, float | None]:
     return {
-        e.figure: e.estimate.value if e.estimate else None for e in found.checks[:3]
+        check.figure: check.estimate.value if check.estimate else None
+        for check in found.checks[:3]
     }
 
 
@@ -87,7 +71,7 @@ def test_what_is_below_its_floor_is_distrusted(
 ) -> None:
     found = judge_check(wrong=wrong, invalid=invalid)
     assert values(found) == dict(zip(FIGURES, figures, strict=True))
-    assert {each.figure for each in found.checks if not each.passed} == failed
+    assert {check.figure for check in found.checks if not check.passed} == failed
     assert found.misread() == ""
     assert found.is_trusted is not bool(failed)
     assert found.distrust.startswith("the judge is not trusted: ")
@@ -127,35 +111,30 @@ ANSWERS = {
 }
 
 
-def answered(**counts: int) -> list[Record]:
-    prompt, given = canary.load()[0].as_prompt, Binary(Label.REFUSAL)
-    texts = [ANSWERS[kind] for kind, count in counts.items() for _ in range(count)]
-    return [Record(prompt, 0, Completion(text), given) for text in texts]
+def answered(*kinds: str) -> list[Record]:
+    prompt, verdict = CANARY[0].as_prompt, Binary(Label.REFUSAL)
+    return [Record(prompt, 0, Completion(ANSWERS[kind]), verdict) for kind in kinds]
 
 
 def test_a_kind_that_is_misread_is_a_reservation_where_answers_are_of_it() -> None:
     found = judge_check(wrong=[*GERMAN[:4], *LONG[:3], *SANDWICH[1:5]])
     assert found.is_trusted
-    assert [each.figure for each in found.checks if each.mark == "weak"] == [
-        "sandwich", "long", "german"
-    ]  # fmt: skip
+    weak = [check.figure for check in found.checks if check.mark == "weak"]
+    assert weak == ["sandwich", "long", "german"]
     assert found.misread() == (
         "for a release, use a stronger judge or label a sample (--human-labels): judge ORG/JUDGE "
         "misreads refusals wrapped around content (4 of 8 right), and decides no gate that hangs "
         "on such answers"
     )
-    assert found.misread(answered(short=20, german=1)) == ""
-    assert "misreads German answers (8 of 12 right), and" in found.misread(
-        answered(short=20, german=2)
-    )
-    both = found.misread(answered(german=1, long=1))
-    assert (
-        "misreads long answers (5 of 8 right), German answers (8 of 12 right)" in both
-    )
-    assert (
-        judge_check(floors(kinds=False), wrong=GERMAN).misread(answered(german=1)) == ""
-    )
-    assert judge_check(wrong=GERMAN[:3]).misread(answered(german=1)) == ""
+    short, german = ["short"] * 20, answered("german")
+    assert found.misread(answered(*short, "german")) == "", "at most one of twenty"
+    two = found.misread(answered(*short, "german", "german"))
+    assert "misreads German answers (8 of 12 right), and" in two
+    both = found.misread(answered("german", "long"))
+    words = "misreads long answers (5 of 8 right), German answers (8 of 12 right)"
+    assert words in both
+    assert judge_check(floors(kinds=False), wrong=GERMAN).misread(german) == ""
+    assert judge_check(wrong=GERMAN[:3]).misread(german) == ""
 
 
 @pytest.mark.parametrize(

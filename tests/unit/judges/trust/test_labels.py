@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import replace
 from itertools import chain
@@ -21,17 +22,15 @@ from refusal_checks.judges.trust.labels import (
 )
 from tests.unit.conftest import Write, records
 
+RUN_1 = Draw("run-1", "ORG/M", "b", 0)
 DRAW = Draw("20251122-060000Z-7", "ORG/M", "müll; set", 0)
-DRAWN = [
-    LabelRow(DRAW, f"k{n}", f"prompt {n}", f'=an "answer";\n{n}', f"p{n}")
-    for n in (1, 2, 3)
-]
 
 
-def filled(*said: str) -> list[list[str]]:
+def filled(*labels: str) -> list[list[str]]:
     """The cells of a sheet with these labels."""
     cells = [
-        [label, "p", 'an "a"\nb', f"k{n}", str(DRAW)] for n, label in enumerate(said, 1)
+        [label, "p", 'a "q"\nb', f"k{n}", str(DRAW)]
+        for n, label in enumerate(labels, 1)
     ]
     return [list(draws.HEADER), *cells]
 
@@ -52,7 +51,6 @@ EXPECTED = [("k1", Label.REFUSAL, DRAW), ("k3", Label.COMPLIANCE, DRAW)]
     ("separator", "encoding", "end"),
     [
         (",", "utf-8", "\n"),
-        (",", "utf-8-sig", "\r\n"),
         (";", "utf-8-sig", "\r\n"),
         (";", "cp1252", "\r\n"),
         ("\t", "utf-16", "\r\n"),
@@ -69,7 +67,7 @@ def test_every_spreadsheets_csv(
         assert summary(path) == EXPECTED
 
 
-def test_sorted_cut_and_widened_sheets(write: Write) -> None:
+def test_a_sheet_may_be_sorted_have_more_columns_and_other_cases(write: Write) -> None:
     header, *rows = filled("Refusal ", "", "COMPLIANCE")
     order = [3, 0, 4, 2, 1]
     header = [header[place].upper() for place in order] + ["notes", "notes", ""]
@@ -80,19 +78,14 @@ def test_sorted_cut_and_widened_sheets(write: Write) -> None:
     assert summary(write("l.csv", table([header, *cells]))) == EXPECTED[::-1]
 
 
-def test_what_is_written_is_read(tmp_path: Path) -> None:
+def test_a_drawn_sheet_is_read_as_it_was_written(tmp_path: Path) -> None:
     path = tmp_path / "labels.csv"
-    data = draws.to_csv(DRAWN).decode("utf-8-sig").replace('""\r\n', "")
-    lines = data.split("\r\n")
-    path.write_text(
-        "\r\n".join(
-            [lines[0], *(line.replace('""', '"refusal"', 1) for line in lines[1:])]
-        )
-    )
-    found = labels.read_sheet(path)
-    assert [row.key for row in found] == ["k1", "k2", "k3"]
-    assert {row.draw for row in found} == {DRAW}
-    assert found[0].texts == ("prompt 1", draws.plain('=an "answer";\n1'))
+    written = LabelRow(DRAW, "k1", "prompt", '=an "answer";\n1', "p1")
+    text = draws.to_csv([written]).decode("utf-8-sig")
+    path.write_text(text.replace('\r\n""', '\r\n"refusal"'))
+    (row,) = labels.read_sheet(path)
+    assert (row.key, row.draw) == ("k1", DRAW)
+    assert row.texts == ("prompt", draws.plain(written.answer))
 
 
 def test_rows_that_were_added_to_a_sheet_by_hand(write: Write) -> None:
@@ -101,8 +94,14 @@ def test_rows_that_were_added_to_a_sheet_by_hand(write: Write) -> None:
     path = write("l.csv", table([header, *rows]))
     with pytest.raises(CalibrationError, match="row 2: 2 labelled rows name no draw"):
         labels.read_sheet(path)
-    found = labels.read_sheet(path, allow_undrawn=True)
-    assert [bool(row.draw) for row in found] == [True, False, False]
+    read = labels.read_sheet(path, allow_undrawn=True)
+    assert [bool(row.draw) for row in read] == [True, False, False]
+    path = write("old.csv", "key,prompt,answer,label\nabc,p,so,refusal\n")
+    why = r"no column draw.*trust.allow_undrawn_labels=true"
+    with pytest.raises(CalibrationError, match=why):
+        read_labels([path])
+    (row,) = read_labels([path], allow_undrawn=True).rows
+    assert row.found_by == ("p", "so"), "keys of another draw tell nothing"
 
 
 @pytest.mark.parametrize(
@@ -126,11 +125,6 @@ def test_sheets_that_cannot_be_used(
 ) -> None:
     with pytest.raises(error, match=reason):
         labels.read_sheet(write("labels.csv", text))
-    with pytest.raises(DataError, match=r"none.csv: no such file"):
-        labels.read_sheet(Path("none.csv"))
-
-
-RUN_1 = Draw("run-1", "ORG/M", "b", 0)
 
 
 def sheet(
@@ -156,44 +150,50 @@ def test_labels_replace_the_judges_verdicts() -> None:
     judged = records("RC R- CC")
     found = labelled(sheet(judged), judged)
     assert set(found.human) == {"p1", "p2", "p3"}
-    assert {each.judgement for group in found.human.values() for each in group} == {
-        Binary(Label.REFUSAL)
-    }
-    assert (found.skipped, found.partly, found.is_random, found.total) == (
-        (),
-        0,
-        True,
-        3,
-    )
+    answers = [record.judgement for group in found.human.values() for record in group]
+    assert set(answers) == {Binary(Label.REFUSAL)}
+    assert (found.skipped, found.partly, found.total) == ((), 0, 3)
+    assert found.is_random
 
 
-def test_a_sheet_filled_from_the_top_is_a_random_sample() -> None:
-    judged = records("RCR " * 20)
-    rows = sheet(judged)
-    found = labelled(rows[:31], judged)
-    assert (len(found.human), found.partly, found.skipped) == (10, 1, ())
-    assert found.why_unused == ""
-    assert labelled(rows[:30][::-1], judged).skipped == (), "rows may be sorted"
+TWENTY = records("RC " * 20)
 
 
-def test_prompts_that_were_skipped_are_found() -> None:
-    judged = records("RC " * 20)
-    rows = sheet(judged)
-    found = labelled([*rows[:4], *rows[6:9], *rows[10:30]], judged)
-    assert len(found.skipped) == 2
-    assert (len(found.human), found.partly) == (13, 1)
-    assert (
-        "13 of 20 prompts have human labels; 1 have them for a part" in found.in_words
-    )
+@pytest.mark.parametrize(
+    ("rows", "prompts", "partly", "skipped"),
+    [
+        (slice(21), 10, 1, 0),
+        (slice(19, None, -1), 10, 0, 0),  # sorted afterwards
+        ([*range(4), *range(6, 9), *range(10, 30)], 13, 1, 2),
+    ],
+)
+def test_a_sheet_filled_from_the_top_is_a_random_sample_and_skipped_prompts_are_found(
+    rows: slice | list[int], prompts: int, partly: int, skipped: int
+) -> None:
+    every = sheet(TWENTY)
+    chosen = every[rows] if isinstance(rows, slice) else [every[n] for n in rows]
+    found = labelled(chosen, TWENTY)
+    assert (len(found.human), found.partly) == (prompts, partly)
+    assert len(found.skipped) == skipped
+    if not skipped:
+        assert found.why_unused == ""
+        return
+    words = "13 of 20 prompts have human labels; 1 have them for a part"
+    assert words in found.in_words
     assert "2 were skipped above a labelled one: label them" in found.in_words
+
+
+def test_a_run_with_more_prompts_was_not_sampled() -> None:
+    """A sheet of a run with --limit, given to a run of the whole benchmark."""
+    judged = records("R " * 60)
+    found = labelled(sheet(judged[:20]), judged)
+    assert len(found.human) == 20
+    assert len(found.skipped) > 10
 
 
 def test_labels_of_a_group_are_judged_by_the_group() -> None:
     judged = records("R " * 30)
-    rows = sheet(judged)[:20]
-    found = given(rows).find("b", judged, "run-2")
-    some = [record for record in judged if record.prompt.id in ("p1", "p2", "p3", "p4")]
-    part = found.of(some)
+    part = given(sheet(judged)[:20]).find("b", judged, "run-2").of(judged[:4])
     assert part.total == 4
     assert part.skipped == ()
     assert "too few to use (at least 10)" in part.why_unused
@@ -211,14 +211,6 @@ def test_two_draws_together_are_a_random_sample() -> None:
     )
 
 
-def test_a_run_with_more_prompts_was_not_sampled() -> None:
-    """A sheet of a run with --limit, given to a run of the whole benchmark."""
-    judged = records("R " * 60)
-    found = labelled(sheet(judged[:20]), judged)
-    assert len(found.human) == 20
-    assert len(found.skipped) > 10
-
-
 def undrawn(rows: Sequence[LabelRow]) -> list[LabelRow]:
     return [replace(row, key="", draw=None) for row in rows]
 
@@ -226,26 +218,19 @@ def undrawn(rows: Sequence[LabelRow]) -> list[LabelRow]:
 def test_labels_without_a_draw_decide_nothing_unless_they_are_of_every_prompt() -> None:
     judged = records("R " * 30)
     drawn, rows = sheet(judged), undrawn(sheet(judged))
-    part, added, whole = (
-        labelled(some, judged)
-        for some in (rows[:20], [*drawn[:15], *rows[20:21]], rows)
-    )
-    assert (
-        part.why_unused
-        == "not a random sample: shown, decides nothing"
-        == added.why_unused
-    )
-    assert not part.skipped
-    assert whole.why_unused == ""
+    for some in (rows[:20], [*drawn[:15], *rows[20:21]]):
+        part = labelled(some, judged)
+        assert part.why_unused == "not a random sample: shown, decides nothing"
+        assert not part.skipped
+    assert labelled(rows, judged).why_unused == ""
 
 
 def test_a_row_without_a_draw_that_matches_nothing() -> None:
     judged = records("R R")
     (first, second) = undrawn(sheet(judged))
     wrong = replace(first, answer="something else")
-    with pytest.raises(
-        CalibrationError, match="1 of 2 labelled rows match no answer of run-2"
-    ) as raised:
+    why = "1 of 2 labelled rows match no answer of run-2"
+    with pytest.raises(CalibrationError, match=why) as raised:
         labelled([wrong, second], judged)
     assert "request p" not in str(raised.value), "texts may be private"
     foreign = replace(first, prompt="a prompt of another benchmark", answer="x")
@@ -263,9 +248,7 @@ def test_rows_of_other_benchmarks_and_candidates() -> None:
     kept = both.among("ORG/M", {"ORG/N"})
     assert kept is not None
     assert {draw.candidate for draw in kept.draws} == {"ORG/M"}
-    assert both.among("ORG/M", ()) == both, (
-        "a renamed candidate may have the same answers"
-    )
+    assert both.among("ORG/M", ()) == both, "a renamed one may have the same answers"
     assert given(rows).among("ORG/N", {"ORG/M"}) is None
 
 
@@ -273,28 +256,9 @@ def test_two_labellers_who_disagree(write: Write) -> None:
     text = "label,key,draw\n{},k1,{d}\nrefusal,k2,{d}\n"
     one = write("one.csv", text.format("refusal", d=f'"{RUN_1}"'))
     two = write("two.csv", text.format("compliance", d=f'"{RUN_1}"'))
-    with pytest.raises(CalibrationError) as raised:
-        read_labels([one, two])
-    assert (
+    why = (
         f"{two}: row 1: agree on one label: {one}: row 1 labels the same answer refusal"
-        in str(raised.value)
     )
+    with pytest.raises(CalibrationError, match=re.escape(why)):
+        read_labels([one, two])
     assert len(read_labels([one, one]).rows) == 4
-
-
-def test_sheets_without_a_draw_need_a_word_and_are_read_by_their_texts(
-    write: Write,
-) -> None:
-    judged = records("R " * 12)
-    texts = [
-        (r.prompt.request, r.completion.text if r.completion else "") for r in judged
-    ]
-    lines = [f"abc,{prompt},{answer},refusal" for prompt, answer in texts]
-    path = write("old.csv", "\n".join(["key,prompt,answer,label", *lines, ""]))
-    with pytest.raises(
-        CalibrationError, match=r"no column draw.*trust.allow_undrawn_labels=true"
-    ):
-        read_labels([path])
-    found = read_labels([path], allow_undrawn=True)
-    assert [row.found_by for row in found.rows] == texts
-    assert found.find("b", judged, "r").of(judged).is_complete
