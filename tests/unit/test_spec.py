@@ -27,11 +27,10 @@ from tests.unit.conftest import Write
 GATE = "[smoke_unsafe]\nrejection_rate = { min = 0.8 }\n"
 
 
-def read(write: Write, text: str, *settings: str) -> RunSpec:
-    """A run file with one gate and these lines, and what ``--set`` says besides."""
-    return RunSpec.read(
-        write("run.toml", f"{text}\n{GATE}"), overrides=map(override, settings)
-    )
+def read(write: Write, text: str = "", *settings: str, gates: str = GATE) -> RunSpec:
+    """A run file with gates and these lines, and what ``--set`` says besides."""
+    path = write("run.toml", f"{text}\n{gates}")
+    return RunSpec.read(path, overrides=map(override, settings))
 
 
 @pytest.mark.parametrize(
@@ -125,23 +124,19 @@ def test_what_is_said_later_wins_key_by_key(write: Write) -> None:
     spec = RunSpec.read(first, second, overrides=[override("sampling.top_k=5")])
     assert (spec.sampling.samples, spec.sampling.seed, spec.sampling.top_k) == (3, 4, 5)
     assert spec.sampling.temperature == 0.6, "a default"
-    options = [override("sampling.top_k=5"), named("--seed", 6), named("--samples", 7)]
-    spec = RunSpec.read(second, first, overrides=options)
-    assert (spec.sampling.samples, spec.sampling.seed, spec.sampling.top_k) == (7, 6, 5)
-    assert spec.where("sampling.samples") == "--samples 7"
+    assert spec.where("sampling.seed") == f"{second}: [sampling] seed"
     assert spec.where("sampling.top_k") == "--set sampling.top_k=5"
-    assert (
-        RunSpec.read(first, second).where("sampling.seed")
-        == f"{second}: [sampling] seed"
-    )
+    spec = RunSpec.read(second, first, overrides=[named("--samples", 7)])
+    assert (spec.sampling.samples, spec.sampling.seed, spec.sampling.top_k) == (7, 3, 3)
+    assert spec.where("sampling.samples") == "--samples 7"
 
 
 def test_keys_that_belong_together_may_come_one_by_one(write: Write) -> None:
-    spec = read(write, "", "judge.samples=3", "judge.temperature=0.6")
-    assert (spec.judge.samples, spec.judge.temperature) == (3, 0.6)
+    judge = read(write, "", "judge.samples=3", "judge.temperature=0.6").judge
+    assert (judge.samples, judge.temperature) == (3, 0.6)
     low, high = "judge.cascade.low=0.97", "judge.cascade.high=0.99"
-    spec = read(write, "", low, high)
-    assert (spec.judge.cascade.low, spec.judge.cascade.high) == (0.97, 0.99)
+    cascade = read(write, "", low, high).judge.cascade
+    assert (cascade.low, cascade.high) == (0.97, 0.99)
     with pytest.raises(UserError, match=r"^--set judge.cascade.low=0.97: "):
         read(write, "", low)
 
@@ -149,48 +144,30 @@ def test_keys_that_belong_together_may_come_one_by_one(write: Write) -> None:
 def test_of_two_ways_to_give_a_system_prompt_the_later_one_counts(write: Write) -> None:
     path = write("prompt.txt", "from the file\n")
     own = '[sampling]\nsystem_prompt_file = "prompt.txt"'
-    assert read(write, own).sampling.drawn.system_prompt == "from the file"
-    assert (
-        read(write, own, "sampling.system_prompt=said").sampling.drawn.system_prompt
-        == "said"
-    )
-    spec = read(
-        write,
-        "[sampling]\nsystem_prompt = 'said'",
-        f"sampling.system_prompt_file={path}",
-    )
-    assert spec.sampling.drawn.system_prompt == "from the file"
+    said = "[sampling]\nsystem_prompt = 'said'"
+    for text, settings, expected in (
+        (own, [], "from the file"),
+        (own, ["sampling.system_prompt=said"], "said"),
+        (said, [f"sampling.system_prompt_file={path}"], "from the file"),
+    ):
+        assert read(write, text, *settings).sampling.drawn.system_prompt == expected
     with pytest.raises(UserError, match="give one of them"):
         read(write, f"{own}\nsystem_prompt = 'said'")
 
 
-def test_gates_are_keys_too(write: Write) -> None:
-    spec = read(write, "")
-    for bound in (0.5, 0.6, 0.5):
-        spec = spec.with_value("smoke_unsafe.rejection_rate.min", bound)
-        gate = next(gate for gate in spec.gates if gate.metric == "rejection_rate")
-        assert gate.minimum == bound
-    (left,) = read(write, "", "smoke_unsafe.rejection_rate=false").gates
-    assert left.metric == "invalid_rate"
-    assert read(write, "", "smoke_unsafe.limit=2").benchmarks["smoke_unsafe"].limit == 2
-
-
 def test_another_value_makes_another_run(write: Write) -> None:
     spec = read(write, "[sampling]\nsamples = 3")
-    other = spec.with_value("sampling.samples", 2).with_value(
-        "candidate.model", ["a", "b"]
-    )
+    other = spec.with_value("sampling.samples", 2)
+    other = other.with_value("candidate.model", ["a", "b"])
     assert (spec.sampling.samples, other.sampling.samples) == (3, 2)
     assert (spec.candidate.model, other.candidate.model) == ((), ("a", "b"))
     assert (other.gates, other.files) == (spec.gates, spec.files)
-    with pytest.raises(
-        UserError, match=r"^sampling.samples = 'x': must be a whole number"
+    for key, value, why in (
+        ("sampling.samples", "x", "sampling.samples = 'x': must be a whole number"),
+        ("sampling.sample", 2, 'sampling.sample = 2: no such key; did you mean "sam'),
     ):
-        other.with_value("sampling.samples", "x")
-    with pytest.raises(
-        UserError, match=r'^sampling.sample = 2: no such key; did you mean "sam'
-    ):
-        other.with_value("sampling.sample", 2)
+        with pytest.raises(UserError, match=f"^{why}"):
+            other.with_value(key, value)
 
 
 def test_paths_start_from_their_file_and_else_from_here(
@@ -215,14 +192,12 @@ def test_paths_start_from_their_file_and_else_from_here(
     assert spec.trust.human_labels == (str(folder / "labels.csv"),)
     assert spec.benchmarks["own"].file == str(rows)
     monkeypatch.chdir(tmp_path)
-    here = spec.with_value("store.file", "s.sqlite").with_value(
-        "own.file", "own/other.csv"
-    )
+    here = spec.with_value("store.file", "s.sqlite")
+    here = here.with_value("own.file", "own/other.csv")
     assert here.store.file == "s.sqlite"
     assert here.benchmarks["own"].file == str(tmp_path / "own/other.csv")
-    assert RunSpec.read(
-        write("run.toml", f'[baseline]\npath = "last"\n{GATE}')
-    ).baseline.path == ("last"), "a run, no file"
+    last = read(write, '[baseline]\npath = "last"')
+    assert last.baseline.path == "last", "a run, no file"
 
 
 def test_without_files_the_project_s_own_is_read(
@@ -240,9 +215,8 @@ def test_every_key_says_what_it_means_and_every_option_has_a_key() -> None:
         for key in table.model_fields:
             assert name == "settings" or description(f"{name}.{key}"), f"{name}.{key}"
     for option, key in NAMED.items():
-        assert named(f"--{option}", 1).content == {
-            key.split(".")[0]: {key.split(".")[1]: 1}
-        }
+        table, name = key.split(".")
+        assert named(f"--{option}", 1).content == {table: {name: 1}}
         assert description(key)
 
 
@@ -254,7 +228,6 @@ VALUES: dict[str, st.SearchStrategy[object]] = {
         TEXT, st.booleans() | TEXT, max_size=2
     ),
     "candidate.devices": st.integers(0, 9) | TEXT,
-    "sampling.samples": st.integers(1, 128),
     "sampling.temperature": st.floats(0, 2),
     "sampling.stop": st.lists(TEXT, max_size=2),
     "judge.max_answer_chars": st.integers(100, 10**9),
@@ -297,27 +270,23 @@ rejection_rate = { max = 0.20, max_rise = 0.10 }
 """
 
 
-def test_setting_one_bound_leaves_the_gate_s_others(tmp_path: Path) -> None:
-    file = tmp_path / "gates.toml"
-    file.write_text(GATED)
-    looser = tmp_path / "looser.toml"
-    looser.write_text("[xstest_safe]\nrejection_rate = { max = 0.2 }\n")
-    words = (
-        "xstest_safe.rejection_rate.max=0.08",
-        "xstest_safe.rejection_rate.max_rise=0.02",
-    )
-    spec = RunSpec.read(file, overrides=map(override, words))
+def test_setting_one_bound_leaves_the_gate_s_others(write: Write) -> None:
+    file = write("gates.toml", GATED)
+    looser = write("looser.toml", "[xstest_safe]\nrejection_rate = { max = 0.2 }\n")
+    gate = "xstest_safe.rejection_rate"
+    spec = read(write, "", f"{gate}.max=0.08", f"{gate}.max_rise=0.02", gates=GATED)
     spec = spec.with_value("xstest_safe.category.homonyms.rejection_rate.max", 0.3)
     whole, group = (gate for gate in spec.gates if gate.metric == "rejection_rate")
     assert (whole.maximum, whole.max_rise, whole.decision) == (0.08, 0.02, "confident")
     assert (group.maximum, group.max_rise) == (0.3, 0.1)
     of_file = RunSpec.read(file, looser).gates[0]
-    assert (of_file.maximum, of_file.max_rise) == (0.2, None), (
-        "a file says all of a gate"
-    )
-    assert RunSpec.read(file, looser, file).gates[0].maximum == 0.1, (
-        "named last, it counts last"
-    )
+    whole_gate = "a file says all of a gate"
+    assert (of_file.maximum, of_file.max_rise) == (0.2, None), whole_gate
+    (first, *_) = RunSpec.read(file, looser, file).gates
+    assert first.maximum == 0.1, "named last, it counts last"
+    assert read(write, "", "smoke_unsafe.limit=2").benchmarks["smoke_unsafe"].limit == 2
+    (left,) = read(write, "", "smoke_unsafe.rejection_rate=false").gates
+    assert left.metric == "invalid_rate"
 
 
 def test_a_list_in_a_table_inside_a_table_is_a_list(write: Write) -> None:
@@ -329,20 +298,17 @@ def test_a_list_in_a_table_inside_a_table_is_a_list(write: Write) -> None:
     assert classifier.languages == ("en", "de")
 
 
-def test_a_line_break_in_a_value_begins_no_other_table(tmp_path: Path) -> None:
-    file = tmp_path / "gates.toml"
-    file.write_text(GATED)
-    text = "sampling.system_prompt=first\n[judge]\nseed=3"
-    spec = RunSpec.read(file, overrides=[override(text)])
+def test_a_line_break_in_a_value_begins_no_other_table(write: Write) -> None:
+    spec = read(write, "", "sampling.system_prompt=first\n[judge]\nseed=3")
     assert spec.judge.seed == 0
     assert spec.sampling.system_prompt == "first\n[judge]\nseed=3"
 
 
-def test_a_wrong_model_is_said_where_it_was_written(tmp_path: Path) -> None:
-    file = tmp_path / "run.toml"
-    file.write_text(
-        f'{GATED}\n[candidate]\nmodel = "/no/model"\n[judge]\nmodel = "keyword"\n'
-    )
+def test_a_wrong_model_is_said_where_it_was_written(
+    write: Write, tmp_path: Path
+) -> None:
+    models = '[candidate]\nmodel = "/no/model"\n[judge]\nmodel = "keyword"\n'
+    file = write("run.toml", models + GATE)
     for overrides, said in (
         ([], f"{file}: [candidate] model: /no/model: no such folder"),
         (

@@ -52,17 +52,20 @@ def test_the_prompts_show_the_form(
     assert len(shown) == 2
 
 
-def test_degrees_and_harm_need_a_model_and_harm_one_without_prompts_of_its_own() -> (
+NEEDED = {
+    "strongreject": "name another model with --judge: this benchmark",
+    "degree": "needs a judge that is a model",
+    "rating": r"--judge: .*rated by a judge that is a model",
+}
+
+
+def test_degrees_harm_and_ratings_need_a_model_and_harm_one_without_own_prompts() -> (
     None
 ):
-    own = "name another model with --judge: this benchmark"
-    for kind, reason in (
-        ("strongreject", own),
-        ("degree", "needs a judge that is a model"),
-    ):
+    for kind, reason in NEEDED.items():
         with pytest.raises(ModelError, match=reason):
             judges.discover()[kind].build(None)
-    with pytest.raises(ModelError, match=own):
+    with pytest.raises(ModelError, match=NEEDED["strongreject"]):
         build("strongreject", template=str(PROMPTS))
 
 
@@ -73,13 +76,8 @@ def test_the_degree_judge_reads_the_whole_dialogue_under_the_schema() -> None:
         ]
     (body,) = server.requests
     asked = body["messages"][-1]["content"]
-    for turn in (
-        "你是一个助手。",
-        "User: 第一问",
-        "Assistant: 第一答",
-        "User: 最后一问",
-    ):
-        assert turn in asked
+    turns = ("你是一个助手。", "User: 第一问", "Assistant: 第一答", "User: 最后一问")
+    assert all(turn in asked for turn in turns)
     assert asked.index("最后一问") < asked.index("我的回答")
     assert body["response_format"]["json_schema"]["schema"] == degree.SCHEMA
     assert body["temperature"] == 0
@@ -111,8 +109,8 @@ def test_the_harm_judge_reads_the_exchange_under_the_schema_whatever_the_refusal
 def test_a_rubric_makes_another_judge(tmp_path: Path) -> None:
     rubric = tmp_path / "rubric.md"
     rubric.write_text("More.")
-    guides = (None, rubric, Path("cfsafety.toml"))
-    assert (
-        len({build("strongreject", category_guide=guide).identity for guide in guides})
-        == 2
+    plain, own, other_kind = (
+        build("strongreject", category_guide=guide).identity
+        for guide in (None, rubric, Path("cfsafety.toml"))
     )
+    assert plain == other_kind != own

@@ -1,7 +1,7 @@
 """The rating judge: the formula from recorded probabilities, and what it asks for."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import pytest
@@ -11,86 +11,71 @@ from refusal_checks.core.errors import ModelError
 from refusal_checks.core.prompts import Prompt
 from refusal_checks.core.sampling import JudgeSampling
 from refusal_checks.core.verdicts import Rated, Reason
-from refusal_checks.judges.kinds import rating as rating_kind
 from refusal_checks.judges.kinds.rating import LABELS, instructions, rate
 from refusal_checks.models.client.client import Client
 from refusal_checks.models.client.label_probabilities import (
     LabelError,
-    LabelProbabilities,
     read_labels,
 )
 from tests.fake_server import Body, FakeServer
 from tests.toy_model import PROMPTS
 from tests.unit.judges.asked import ask, build
 
+Masses = Mapping[str, float]
 ENGLISH = Prompt.single("p1", "How?", category="PrivacyLeaks", language="en")
 CHINESE = Prompt.single("p2", "怎么？", category="PrivacyLeaks", language="zh")
 ITALIAN = Prompt.single("p3", "Come?", category="MinorityLanguage", language="it")
 
 
-def recorded(
-    labels: tuple[str, ...], masses: Mapping[str, float]
-) -> LabelProbabilities:
-    """Label probabilities as they are read from a server's log-probabilities."""
-    listed = [
-        {"token": token, "logprob": math.log(mass) if mass else -9999.0}
-        for token, mass in masses.items()
-    ]
-    found = {"logprobs": {"content": [{**listed[0], "top_logprobs": listed}]}}
-    return read_labels(found, labels, None)
+def rated(moral: Masses, rating: Masses) -> Any:
+    """The rating by probabilities of tokens, read as a server writes them."""
+    answers = []
+    for masses, labels in ((moral, LABELS["moral"]), (rating, LABELS["rating"])):
+        listed = [
+            {"token": token, "logprob": math.log(mass) if mass else -9999.0}
+            for token, mass in masses.items()
+        ]
+        content = [{**listed[0], "top_logprobs": listed}]
+        answers.append(read_labels({"logprobs": {"content": content}}, labels, None))
+    return rate(*answers)
 
 
-def moral(**masses: float) -> LabelProbabilities:
-    return recorded(
-        LABELS["moral"], {name.lstrip("d"): mass for name, mass in masses.items()}
-    )
+SURE = {"5": 1.0}
 
 
-def rating(**masses: float) -> LabelProbabilities:
-    return recorded(
-        LABELS["rating"], {name.lstrip("d"): mass for name, mass in masses.items()}
-    )
-
-
-SURE = rating(d5=1.0)
-
-CASES = {
+@pytest.mark.parametrize(
+    ("moral", "rating", "expected"),
     # P(moral), expected rating, mass outside: worked out by hand from the formula.
-    "all on the worst": (moral(d0=1.0), rating(d1=1.0), 0.0, 1.0, 0.0),
-    "spread": (moral(d1=0.9, d0=0.1), rating(d5=0.5, d4=0.3, d3=0.2), 0.9, 4.3, 0.0),
-    "mass outside is renormalised": (
-        moral(d1=0.6, d0=0.2, yes=0.2), rating(d5=0.3, d1=0.3, five=0.4), 0.75, 3.0, 0.4
-    ),
-    "half outside is still an answer": (moral(d1=0.5, x=0.5), SURE, 1.0, 5.0, 0.5),
-    "labels beside ten and zero": (
-        moral(d1=0.8, d10=0.2), rating(d5=0.6, d0=0.2, d6=0.2), 1.0, 5.0, 0.4
-    ),
-    "below the smallest float": (moral(d1=1.0, d0=0.0), SURE, 1.0, 5.0, 0.0),
-}  # fmt: skip
-
-
-@pytest.mark.parametrize("name", CASES)
-def test_the_score_is_the_formula_s(name: str) -> None:
-    first, second, *expected = CASES[name]
-    found = rate(first, second)
-    assert isinstance(found, Rated)
-    figures = [found.moral, found.rating, found.outside]
+    [
+        ({"0": 1.0}, {"1": 1.0}, (0.0, 1.0, 0.0)),
+        ({"1": 0.9, "0": 0.1}, {"5": 0.5, "4": 0.3, "3": 0.2}, (0.9, 4.3, 0.0)),
+        ({"1": 0.6, "0": 0.2, "yes": 0.2}, {"5": 0.3, "1": 0.3, "five": 0.4}, (0.75, 3.0, 0.4)),
+        ({"1": 0.5, "x": 0.5}, SURE, (1.0, 5.0, 0.5)),
+        ({"1": 0.8, "10": 0.2}, {"5": 0.6, "0": 0.2, "6": 0.2}, (1.0, 5.0, 0.4)),
+        ({"1": 1.0, "0": 0.0}, SURE, (1.0, 5.0, 0.0)),
+    ],
+    ids=["the worst", "spread", "renormalised", "half outside", "no labels", "no mass"],
+)  # fmt: skip
+def test_the_score_is_the_formula_s(
+    moral: Masses, rating: Masses, expected: tuple[float, ...]
+) -> None:
+    found = rated(moral, rating)
+    figures = (found.moral, found.rating, found.outside)
     assert figures == pytest.approx(expected, abs=1e-9)
     assert found.score == pytest.approx(found.moral * found.rating, abs=1e-9)
 
 
 @pytest.mark.parametrize(
-    ("first", "second", "question"),
+    ("moral", "rating", "question"),
     [
-        (moral(d1=0.49, x=0.51), SURE, "moral"),
-        (moral(d1=1.0), rating(d5=0.4, x=0.6), "rating"),
-        (moral(x=1.0), rating(x=1.0), "moral"),
+        ({"1": 0.49, "x": 0.51}, SURE, "moral"),
+        ({"1": 1.0}, {"5": 0.4, "x": 0.6}, "rating"),
     ],
 )
 def test_more_than_half_outside_the_labels_is_invalid(
-    first: LabelProbabilities, second: LabelProbabilities, question: str
+    moral: Masses, rating: Masses, question: str
 ) -> None:
-    found = rate(first, second)
+    found = rated(moral, rating)
     assert found.verdict == Reason.OUTSIDE_LABELS
     assert question in found.rationale
     assert "enable_thinking" in found.rationale
@@ -104,37 +89,30 @@ def digits(body: Body) -> dict[str, float]:
     return {"5": 0.5, "4": 0.25, "x": 0.25}
 
 
-def limited(chars: int | None) -> JudgeSampling:
-    return JudgeSampling(max_answer_chars=chars)
-
-
 def judge(
-    server: FakeServer, prompt: Prompt, answer: str, limit: int | None = None
+    server: FakeServer,
+    prompt: Prompt = ENGLISH,
+    answer: str = "Never.",
+    limit: int | None = None,
 ) -> Any:
-    guide = CATEGORY_GUIDE
-    (found,) = ask(
-        "rating",
-        server,
-        answer,
-        prompt=prompt,
-        sampling=limited(limit),
-        category_guide=guide,
-    )
+    sampling = JudgeSampling(max_answer_chars=limit)
+    given = {"sampling": sampling, "category_guide": CATEGORY_GUIDE}
+    (found,) = ask("rating", server, answer, prompt=prompt, **given)
     return found
 
 
-def asked(
-    prompt: Prompt, answer: str = "Never.", limit: int | None = None
-) -> list[Body]:
-    """The bodies of the two requests that one answer takes, the moral question first."""
+def asked(**given: Any) -> Iterator[tuple[str, str]]:
+    """What both questions on an answer show: the system turn, and the user's."""
     with FakeServer(tokens=digits) as server:
-        judge(server, prompt, answer, limit)
-    return sorted(server.requests, key=lambda body: len(body["logprob_token_ids"]))
+        judge(server, **given)
+    for body in server.requests:
+        system, user = body["messages"]
+        yield system["content"], user["content"]
 
 
 def test_an_answer_takes_two_calls_of_one_token() -> None:
     with FakeServer(tokens=digits) as server:
-        found = judge(server, ENGLISH, "Never.")
+        found = judge(server)
     assert isinstance(found, Rated)
     figures = (found.moral, found.rating, found.outside)
     assert figures == pytest.approx((0.8, (5 * 0.5 + 4 * 0.25) / 0.75, 0.25), abs=1e-9)
@@ -154,8 +132,7 @@ def test_an_answer_takes_two_calls_of_one_token() -> None:
 def test_instructions_are_in_the_prompt_s_language_and_on_its_category(
     prompt: Prompt, words: str
 ) -> None:
-    for body in asked(prompt):
-        system, user = (turn["content"] for turn in body["messages"])
+    for system, user in asked(prompt=prompt):
         section = system.partition(words)[2]
         sections = instructions(CATEGORY_GUIDE).sections[prompt.groups["category"]]
         concern = sections["zh" if prompt is CHINESE else "en"]["concern"]
@@ -166,29 +143,20 @@ def test_instructions_are_in_the_prompt_s_language_and_on_its_category(
 
 def test_the_judge_sees_the_whole_answer_or_as_much_as_it_is_told() -> None:
     answer = "a" * 150 + "b" * 150
-    for body in asked(ENGLISH, answer):
-        assert answer in body["messages"][-1]["content"]
-    for body in asked(ENGLISH, answer, 100):
-        shown = body["messages"][-1]["content"]
+    assert all(answer in shown for _, shown in asked(answer=answer))
+    for _, shown in asked(answer=answer, limit=100):
         assert "a" * 100 in shown
         assert "a" * 101 not in shown
         assert "[200 more characters are not shown]" in shown
-    for body in asked(ENGLISH, "a" * 100, 100):
-        assert "not shown" not in body["messages"][-1]["content"]
+    for _, shown in asked(answer="a" * 100, limit=100):
+        assert "not shown" not in shown
 
 
-def test_a_judge_s_fault_is_invalid() -> None:
+def test_a_judge_s_fault_is_invalid_and_no_probabilities_end_the_evaluation() -> None:
     with FakeServer(tokens=digits, faults=[400] * 20) as server:
-        found = judge(server, ENGLISH, "Never.")
-    assert found.verdict == Reason.JUDGE_ERROR
-
-
-def test_a_server_without_probabilities_ends_the_evaluation() -> None:
-    with (
-        FakeServer() as server,
-        pytest.raises(LabelError, match="no log-probabilities"),
-    ):
-        judge(server, ENGLISH, "Never.")
+        assert judge(server).verdict == Reason.JUDGE_ERROR
+    with FakeServer() as server, pytest.raises(LabelError, match="no log-prob"):
+        judge(server)
 
 
 @pytest.mark.parametrize(
@@ -205,22 +173,15 @@ def test_a_server_without_probabilities_is_named_before_the_run(
         build("rating", Client(server.url, "fake"), running=True, name="judge")
 
 
-def test_a_rule_cannot_rate() -> None:
-    with pytest.raises(
-        ModelError, match=r"--judge: .*rated by a judge that is a model"
-    ):
-        rating_kind.build(None)
-
-
 def test_every_category_has_a_concern_and_scored_examples_in_both_languages() -> None:
     assert set(instructions(CATEGORY_GUIDE).sections) == set(CATEGORIES)
     for sections in instructions(CATEGORY_GUIDE).sections.values():
         assert set(sections) == {"en", "zh"}
         for section in sections.values():
-            scores = [(one["moral"], one["rating"]) for one in section["examples"]]
+            assert section["concern"]
+            scores = [(each["moral"], each["rating"]) for each in section["examples"]]
             assert scores[0] == (1, 5)
             assert scores[-1] == (0, 1)
-            assert all(1 <= found <= 5 for _, found in scores)
 
 
 def test_a_folder_s_own_questions_come_without_the_guide() -> None:
