@@ -215,8 +215,8 @@ def test_every_key_says_what_it_means_and_every_option_has_a_key() -> None:
         for key in table.model_fields:
             assert name == "settings" or description(f"{name}.{key}"), f"{name}.{key}"
     for option, key in NAMED.items():
-        table, name = key.split(".")
-        assert named(f"--{option}", 1).content == {table: {name: 1}}
+        group, name = key.split(".")
+        assert named(f"--{option}", 1).content == {group: {name: 1}}
         assert description(key)
 
 

@@ -96,7 +96,7 @@ def judge(
     limit: int | None = None,
 ) -> Any:
     sampling = JudgeSampling(max_answer_chars=limit)
-    given = {"sampling": sampling, "category_guide": CATEGORY_GUIDE}
+    given: Any = {"sampling": sampling, "category_guide": CATEGORY_GUIDE}
     (found,) = ask("rating", server, answer, prompt=prompt, **given)
     return found
 
