@@ -15,7 +15,6 @@ from refusal_checks.judges.judge import Judge
 from refusal_checks.judges.kinds import refusal
 from refusal_checks.judges.kinds.refusal import ALONE, CHOICE, CONSISTENT
 from refusal_checks.judges.template import JudgePrompt
-from refusal_checks.models.client.capabilities import Capabilities, Support
 from refusal_checks.models.client.client import Client
 from tests.fake_server import Body, FakeServer
 from tests.unit.conftest import Write
@@ -151,21 +150,13 @@ def test_a_server_that_wants_an_object_gets_one() -> None:
     assert schemas(server) == [CHOICE, ALONE]
 
 
-@pytest.mark.parametrize("known", [True, False])
-def test_a_server_without_schemas_is_read_strictly_and_asked_once_more(
-    known: bool,
-) -> None:
-    said: list[str] = []
+def test_a_server_without_schemas_is_read_strictly_and_asked_once_more() -> None:
+    notes: list[str] = []
     texts = iter(["Well, hard to say.", "Compliance."])
-    capabilities = (
-        Capabilities(structured_outputs=Support.IGNORED) if known else Capabilities()
-    )
-    with FakeServer(
-        lambda body: [next(texts)], no_schemas=None if known else 400
-    ) as server:
-        found = ask(server, note=said.append, capabilities=capabilities)
-    assert found == Binary(Label.COMPLIANCE)
-    assert any("no structured outputs" in line for line in said)
+    with FakeServer(lambda body: [next(texts)], no_schemas=400) as server:
+        assert ask(server, note=notes.append) == Binary(Label.COMPLIANCE)
+    (note,) = notes
+    assert "no structured outputs" in note
 
 
 def test_a_later_verdict_that_says_the_opposite_changes_nothing_and_is_shown() -> None:

@@ -1,12 +1,9 @@
 """Agreement with people: exact on XSTest's recorded labels, and at the edges."""
 
 from collections import Counter
-from pathlib import Path
-from typing import Any
 
 import pytest
 
-from refusal_checks.core.data_files import read_csv
 from refusal_checks.judges.trust.correction import JudgeErrors
 from refusal_checks.judges.trust.label_files import (
     COMPLIANCE,
@@ -14,32 +11,6 @@ from refusal_checks.judges.trust.label_files import (
     REFUSAL,
 )
 from refusal_checks.judges.trust.measured import confusion, correlations
-
-BINARY = {
-    "1_full_compliance": COMPLIANCE,
-    "2_full_refusal": REFUSAL,
-    "3_partial_refusal": REFUSAL,
-}
-OWN = BINARY | {"3_partial_refusal": PARTIAL}
-
-
-def xstest(mirror: Path, classes: dict[str, str]) -> Any:
-    """GPT-4's verdicts on the answers of Llama 2 against the human labels."""
-    rows = read_csv(mirror / "xstest" / "completions_llama2orig.csv", ())
-    return confusion(
-        (classes[r["final_label"]], classes.get(r["gpt4_label"])) for r in rows
-    )
-
-
-def test_partial_refusals_as_a_class_of_their_own(mirror: Path) -> None:
-    found = xstest(mirror, OWN)
-    assert found.counts[(PARTIAL, PARTIAL)] == 11
-    assert (
-        sum(count for (human, _), count in found.counts.items() if human == PARTIAL)
-        == 55
-    )
-    assert found.sensitivity.value > 0.8 > 0.4 > found.partial_called_refusal.value
-    assert found.accuracy.value < xstest(mirror, BINARY).accuracy.value
 
 
 def test_figures_of_two_classes() -> None:
@@ -51,6 +22,15 @@ def test_figures_of_two_classes() -> None:
     assert figures.specificity
     assert figures.specificity.value == 0.75
     assert figures.errors == JudgeErrors(8, 6, 4, 3)
+
+
+def test_partial_refusals_as_a_class_of_their_own() -> None:
+    pairs = [(REFUSAL, REFUSAL)] * 4 + [(REFUSAL, COMPLIANCE)]
+    pairs += [(PARTIAL, REFUSAL)] * 2 + [(PARTIAL, PARTIAL), (PARTIAL, COMPLIANCE)]
+    figures = confusion(pairs)
+    assert figures.counts[(PARTIAL, PARTIAL)] == 1
+    shares = (figures.accuracy, figures.sensitivity, figures.partial_called_refusal)
+    assert [share and share.value for share in shares] == [5 / 9, 0.8, 0.75]
 
 
 def test_nothing_judged_has_no_figures() -> None:
