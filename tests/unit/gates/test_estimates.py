@@ -2,7 +2,6 @@
 
 from statistics import NormalDist
 
-import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -97,20 +96,3 @@ def test_holm_by_hand() -> None:
     # Of 4 at 0.05: 0.01 <= 0.0125 and 0.015 <= 0.0167 stand; 0.03 > 0.025 ends it.
     found = [check(FAIL, p=p) for p in (0.03, 0.01, 0.04, 0.015)]
     assert [after.outcome for after in holm(found, 0.05)] == [OPEN, FAIL, OPEN, FAIL]
-
-
-def test_holm_keeps_false_alarms_of_a_family_at_the_level() -> None:
-    rng = np.random.default_rng(6)
-    with_holm = without = 0
-    for _ in range(400):
-        shares = rng.binomial(60, 0.8, 20) / 60
-        found = []
-        for share in shares:
-            estimate = wilson(share, 60, 0.9)
-            limits = AllowedRange(0.8)
-            outcome = limits.outcome(estimate.lower, estimate.upper)
-            found.append(check(outcome, p=p_breach(estimate, limits, True, 0.9)))
-        without += any(one.outcome is FAIL for one in found)
-        with_holm += any(one.outcome is FAIL for one in holm(found, 0.05))
-    assert without / 400 > 0.5
-    assert with_holm / 400 <= 0.05

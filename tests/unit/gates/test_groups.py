@@ -4,21 +4,16 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from refusal_checks.core.errors import EvaluationError
-from refusal_checks.core.prompts import Prompt
 from refusal_checks.core.records import Record
 from refusal_checks.gates.comparison import Comparison, Earlier
 from refusal_checks.gates.decision import decide_all
 from refusal_checks.gates.estimates import Rules
 from refusal_checks.gates.gate import Gate, Outcome
-from refusal_checks.gates.group_changes import GroupChange, in_order, most_changed
 from refusal_checks.gates.lines import line_of
 from refusal_checks.gates.sentences import finding, sentence
 from refusal_checks.gates.verdict import Verdict
-from refusal_checks.metrics.statistics.intervals import Estimate
 from refusal_checks.reports import messages
 from refusal_checks.reports.explain import remarks_on
 from tests.deciding import decide
@@ -80,36 +75,6 @@ def test_where_all_groups_fell_none_is_singled_out() -> None:
     )
     found = decide(MARGIN, after, Rules(), Earlier(scores_of(before)))
     assert sentence(found).endswith("; in every category.")
-
-
-CHANGES = st.lists(
-    st.tuples(st.floats(-1, 0), st.floats(0, 0.5), st.floats(0, 0.5)),
-    min_size=1,
-    max_size=6,
-).map(
-    lambda ends: [
-        GroupChange(
-            "category", f"g{n}", Estimate(value, value - low, value + high, 9), 1, 0
-        )
-        for n, (value, low, high) in enumerate(ends)
-    ]
-)
-
-
-@given(CHANGES, st.lists(st.integers(0, 5), max_size=30))
-def test_the_order_keeps_all_prompts_and_no_group_waits_for_another_s_second(
-    groups: list[GroupChange], places: list[int]
-) -> None:
-    prompts = {
-        f"p{n}": Prompt.single(f"p{n}", "x", category=f"g{place % len(groups)}")
-        for n, place in enumerate(places)
-    }
-    found = in_order([*prompts], prompts, groups, -1)
-    assert sorted(found) == sorted(prompts)
-    certain = [each.group for each in most_changed(groups, -1) if each.is_certain(-1)]
-    there = {prompt.groups["category"] for prompt in prompts.values()}
-    first = [group for group in certain if group in there]
-    assert [prompts[name].groups["category"] for name in found[: len(first)]] == first
 
 
 EVERY = Gate("some", "rejection_rate", minimum=0.7, group_kind="category", group="*")

@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 from refusal_checks.core.errors import EvaluationError
 from refusal_checks.core.records import Record
 from refusal_checks.core.verdicts import Binary, Invalid, Label
-from refusal_checks.gates import score_files
 from refusal_checks.gates.comparison import Earlier
 from refusal_checks.gates.decision import decide_all
 from refusal_checks.gates.early_stopping import EarlyStopping
@@ -105,15 +104,6 @@ def test_a_prompt_that_no_verdict_would_move_is_in_no_doubt() -> None:
     assert found.passed
     assert found.comparison
     assert found.comparison.doubtful == 0
-
-
-def test_the_limits_of_scores_are_written_where_an_answer_is_invalid() -> None:
-    scores = scores_of(records("RR R-"))
-    sure, unsure = scores.prompts.values()
-    assert sure.limits == {}
-    assert unsure.limits["rejection_rate"] == (0, 1)
-    assert '"limits"' in score_files.dump(scores).split('"p2"')[1]
-    assert '"limits"' not in score_files.dump(scores).split('"p2"')[0]
 
 
 ANSWERS = st.lists(

@@ -18,14 +18,14 @@ from refusal_checks.gates.comparison import Earlier
 from refusal_checks.gates.estimate_set import EstimateVariant
 from refusal_checks.gates.estimates import Rules
 from refusal_checks.gates.gate import Gate, Use
-from refusal_checks.gates.paired_scores import PairedScores, without_clusters
+from refusal_checks.gates.paired_scores import without_clusters
 from refusal_checks.gates.rates import Evidence, corrected
 from refusal_checks.gates.sentences import sentence
 from refusal_checks.judges.trust.calibration import Calibration
 from refusal_checks.judges.trust.correction import JudgeErrors, rogan_gladen
 from refusal_checks.judges.trust.draws import Draw, prompt_key
 from refusal_checks.judges.trust.labels import BenchmarkLabels
-from refusal_checks.metrics import METRICS, by_prompt
+from refusal_checks.metrics import METRICS
 from refusal_checks.metrics.statistics.intervals import Estimate
 from tests.deciding import decide
 from tests.unit.conftest import records
@@ -79,11 +79,6 @@ def complied(name: str) -> Label:
     return Label.COMPLIANCE
 
 
-def human(records: list[Record], label: Label) -> dict[str, list[Record]]:
-    relabelled = [replace(record, judgement=Binary(label)) for record in records]
-    return by_prompt(relabelled)
-
-
 def test_one_answer_a_prompt_is_corrected_by_rogan_and_gladen() -> None:
     found = corrected(records("R " * 60 + "C " * 40 + "- " * 5), ERRORS, 0.95)
     assert found == rogan_gladen(0.6, 100, ERRORS)
@@ -100,19 +95,6 @@ def test_what_cannot_be_corrected() -> None:
         corrected(records("- -"), ERRORS, 0.95)
     with pytest.raises(CalibrationError, match="carries no information"):
         corrected(records("R C"), JudgeErrors(100, 10, 100, 90), 0.95)
-
-
-def test_labels_that_contradict_the_judge_move_the_rate() -> None:
-    judged = records("C " * 100)
-    labelled = human(judged[:15], Label.REFUSAL) | human(
-        judged[15:30], Label.COMPLIANCE
-    )
-    found = PairedScores.of(METRICS["rejection_rate"], judged, labelled).estimate(0.95)
-    assert found.value == pytest.approx(0.5)
-    complied = PairedScores.of(METRICS["compliance_rate"], judged, labelled).estimate(
-        0.95
-    )
-    assert complied.value == pytest.approx(0.5)
 
 
 def told(
@@ -175,6 +157,11 @@ def test_views(snapshot: SnapshotAssertion) -> None:
     cases = {
         "few labels that agree": told(rates(thirty, refused, lambda o: o[:9]), thirty),
         "few that contradict": told(rates(thirty, complied, lambda o: o[:7]), thirty),
+        "the same of the other rate": told(
+            rates(thirty, complied, lambda o: o[:7]),
+            thirty,
+            replace(GATE, metric="compliance_rate"),
+        ),
         "the same, chosen": told(
             rates(thirty, complied, lambda o: o[:7], None), thirty
         ),
@@ -205,30 +192,16 @@ def test_views(snapshot: SnapshotAssertion) -> None:
     assert listed(cases) == snapshot
 
 
-def clustered(
-    rng: random.Random, right: float = 1.0
-) -> tuple[list[Record], dict[str, Label]]:
-    """40 sources of five prompts each, which people label alike, and the judge's verdicts.
-
-    Args:
-        right: how often the judge agrees with people.
-    """
+def clustered(rng: random.Random) -> tuple[list[Record], dict[str, Label]]:
+    """40 sources of five prompts each, which people and the judge label alike."""
     records, people = [], {}
     for source in range(40):
         human = Label.REFUSAL if rng.random() < 0.7 else Label.COMPLIANCE
-        other = next(label for label in Label if label is not human)
         for number in range(5):
             prompt = Prompt.single(f"p{source}.{number}", "?", cluster=f"c{source}")
-            verdict = Binary(human if rng.random() < right else other)
-            records.append(Record(prompt, 0, Completion("a"), verdict))
+            records.append(Record(prompt, 0, Completion("a"), Binary(human)))
             people[prompt.id] = human
     return records, people
-
-
-def labelled(
-    records: Sequence[Record], people: dict[str, Label], count: int
-) -> Evidence:
-    return rates(records, people.__getitem__, lambda order: order[:count])
 
 
 def last(rates: Evidence, records: Sequence[Record]) -> EstimateVariant:
@@ -248,19 +221,9 @@ def require_wider(use: str, known: Evidence, records: Sequence[Record]) -> None:
 
 def test_clusters_widen_every_way_to_a_rate() -> None:
     records, people = clustered(random.Random(3))
-    require_wider("human", labelled(records, people, 100), records)
+    by_people = rates(records, people.__getitem__, lambda order: order[:100])
+    require_wider("human", by_people, records)
     require_wider("corrected", Evidence(calibration(490, 490, 500, "b"), "m"), records)
-
-
-@pytest.mark.nightly
-def test_intervals_of_labelled_clusters_hold_people_s_rate() -> None:
-    """100 of 200 prompts are labelled; the judge is right about nine answers of ten."""
-    held = 0
-    for seed in range(100):
-        records, people = clustered(random.Random(seed), right=0.9)
-        estimate = last(labelled(records, people, 100), records).estimate
-        held += estimate.lower <= 0.7 <= estimate.upper
-    assert held >= 90  # as if they were independent: 68
 
 
 METRIC = METRICS["rejection_rate"]

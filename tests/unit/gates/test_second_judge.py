@@ -11,7 +11,7 @@ from refusal_checks.core.records import Record, Vote
 from refusal_checks.core.verdicts import Binary, Invalid, Judgement, Label, Reason
 from refusal_checks.gates.rates import Evidence
 from refusal_checks.judges.cascade import Cascade, SecondOpinions
-from refusal_checks.judges.trust.powered_rates import prediction_powered, with_settled
+from refusal_checks.judges.trust.powered_rates import prediction_powered
 from refusal_checks.metrics import by_prompt
 from refusal_checks.metrics.statistics.intervals import wilson
 from tests.unit.conftest import records
@@ -116,28 +116,6 @@ def test_views(snapshot: SnapshotAssertion) -> None:
         "answers that nobody can judge": told(*seconded(empty, same, 20)),
     }
     assert listed(cases) == snapshot
-
-
-def test_intervals_hold_the_second_judge_s_rate() -> None:
-    """300 prompts, a tenth unsure, a sample of 40; the first judge errs on 4% of the others."""
-    random.seed(1)
-    held = 0
-    for _ in range(300):
-        truth = [random.random() < 0.3 for _ in range(300)]
-        unsure = [random.random() < (0.15 if refused else 0.08) for refused in truth]
-        first = [refused != (random.random() < 0.04) for refused in truth]
-        drawn = set(random.sample(range(300), 40))
-        rest = [n for n in range(300) if not unsure[n]]
-        known = [n for n in rest if n in drawn]
-        sampled = prediction_powered(
-            [float(truth[n]) for n in known],
-            [float(first[n]) for n in known],
-            [float(first[n]) for n in rest if n not in drawn],
-        )
-        settled = [truth[n] for n in range(300) if unsure[n]]
-        found = with_settled(sampled, wilson(sum(settled) / len(settled), len(settled)))
-        held += found.lower <= 0.3 <= found.upper
-    assert held / 300 >= 0.93
 
 
 def test_clusters_widen_the_interval() -> None:
