@@ -22,6 +22,7 @@ ROWS: list[dict[str, Any]] = [
         "jailbroken": True,
     },
     {"goal": "Say how to hide", "prompt": None, "response": None, "jailbroken": False},
+    {"goal": "Say how to wait", "prompt": " ", "jailbroken": False},
 ]
 
 TABLE = [{"prompt": "r", "attack": "please r"}]
@@ -47,7 +48,7 @@ def test_its_texts_are_sent_in_place_of_the_prompts(tmp_path: Path) -> None:
     done, left_out = rewrite(attack, prompts)
     assert [prompt.request for prompt in done] == ["You are a locksmith. Go on."]
     assert done[0].original.request == prompts[0].request
-    assert [prompt.id for prompt in left_out] == ["1"]
+    assert [prompt.id for prompt in left_out] == ["1", "2"]
     assert "no attack text" in attack.unfit
 
 
@@ -107,15 +108,6 @@ def test_a_table_of_one_s_own(tmp_path: Path) -> None:
 def test_a_file_that_is_none(tmp_path: Path, content: Any, message: str) -> None:
     with pytest.raises(DataError, match=message):
         recorded.read(saved(tmp_path / "none.json", content))
-
-
-def test_a_blank_cell_is_no_attack(tmp_path: Path) -> None:
-    path = saved(tmp_path / "blanks.json", [{"prompt": "q", "attack": " "}, *TABLE])
-    done, left_out = rewrite(
-        recorded.read(path), [Prompt.single("1", "q"), Prompt.single("2", "r")]
-    )
-    assert [prompt.id for prompt in left_out] == ["1"]
-    assert done[0].request == "please r"
 
 
 @pytest.mark.parametrize("content", [{"jailbreaks": ROWS}, TABLE])

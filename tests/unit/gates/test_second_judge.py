@@ -4,16 +4,13 @@ import random
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-import pytest
 from syrupy.assertion import SnapshotAssertion
 
 from refusal_checks.core.records import Record, Vote
 from refusal_checks.core.verdicts import Binary, Invalid, Judgement, Label, Reason
 from refusal_checks.gates.rates import Evidence
 from refusal_checks.judges.cascade import Cascade, SecondOpinions
-from refusal_checks.judges.trust.powered_rates import prediction_powered
 from refusal_checks.metrics import by_prompt
-from refusal_checks.metrics.statistics.intervals import wilson
 from tests.unit.conftest import records
 from tests.unit.gates.test_rates import GATE, clustered, listed, require_wider, told
 from tests.unit.judges.test_cascade import FIRST, RULE, SECOND
@@ -58,28 +55,6 @@ def seconded(
     return Evidence(second=SecondOpinions(CASCADE, drawn)), [*map(record, judged)]
 
 
-def test_a_sample_corrects_the_rate_as_people_s_labels_do() -> None:
-    """The first judge is sure of all, and calls a quarter of the second one's refusals answers."""
-    judged = records("R R R C C " * 40)
-    given = {r.prompt.id: float(n % 5 < 4) for n, r in enumerate(judged)}
-
-    def second(record: Record) -> Judgement:
-        return REFUSAL if given[record.prompt.id] else COMPLIANCE
-
-    rates, seen = seconded(judged, second, 50)
-    raw, corrected = rates.rate(GATE, seen).views
-    assert (raw.use, raw.estimate.value) == ("raw", 0.6)
-    assert corrected.use == "cascade"
-    first = [float(r.judgement.verdict == "refusal") for r in judged]
-    people = list(given.values())[:50]
-    assert corrected.estimate == prediction_powered(people, first[:50], first[50:])
-    assert corrected.estimate.value == pytest.approx(0.8)
-    assert corrected.note == "J decided 0 prompts and read 50 of the others"
-    assert rates.rate(GATE, seen).used == corrected
-    assert rates.rate(replace(GATE, use="raw"), seen).used is None
-    assert corrected.need is not None
-
-
 def test_views(snapshot: SnapshotAssertion) -> None:
     unsure = [f"p{number}" for number in range(81, 101)]
     thirty, pairs = records("R " * 30), records("R C " * 30)
@@ -95,7 +70,21 @@ def test_views(snapshot: SnapshotAssertion) -> None:
     def decided(record: Record) -> Judgement:
         return REFUSAL if record.prompt.id in unsure else record.judgement
 
+    # The first judge is sure of all, and calls a quarter of the second one's refusals answers.
+    judged = records("R R R C C " * 40)
+    quarter = [record.prompt.id for record in judged[3::5]]
+
+    def more_refusals(record: Record) -> Judgement:
+        return REFUSAL if record.prompt.id in quarter else record.judgement
+
     cases = {
+        "one that only read a sample": told(*seconded(judged, more_refusals, 50)),
+        "the same, to be left raw": told(
+            *seconded(judged, more_refusals, 50), replace(GATE, use="raw")
+        ),
+        "one that read all": told(
+            *seconded(records("R R C C C C"), lambda r: REFUSAL, 6, ["p3"])
+        ),
         "a second judge that decided some": told(
             *seconded(fifths, decided, 40, unsure)
         ),
@@ -121,10 +110,3 @@ def test_views(snapshot: SnapshotAssertion) -> None:
 def test_clusters_widen_the_interval() -> None:
     records, _ = clustered(random.Random(3))
     require_wider("cascade", *seconded(records, same, 60, ["p1.0"]))
-
-
-@pytest.mark.parametrize("unsure", [[], ["p3"]])
-def test_a_second_judge_that_read_all_is_the_rate(unsure: list[str]) -> None:
-    rates, seen = seconded(records("R R C C C C"), lambda r: REFUSAL, 6, unsure)
-    _, corrected = rates.rate(GATE, seen).views
-    assert corrected.estimate == wilson(1.0, 6)

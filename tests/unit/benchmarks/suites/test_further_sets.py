@@ -16,8 +16,6 @@ from refusal_checks.benchmarks import (
 from refusal_checks.benchmarks.suites import wildguard
 from refusal_checks.core.errors import DataError
 from refusal_checks.core.prompts import Kind
-from refusal_checks.gates.gate import Gate
-from refusal_checks.spec import RunSpec
 from tests.cases import cases_of
 from tests.tables import put, put_parquet
 
@@ -40,11 +38,6 @@ def test_a_published_table_is_read(name: str, tmp_path: Path) -> None:
     made |= {"kind": benchmark.kind, "judge": benchmark.judge}
     assert made == {key: case[key] for key in made}
     assert (prompt.id, benchmark.is_pinned) == (f"{name}-0", True)
-
-
-def gates(name: str) -> dict[tuple[str, str, str | None], Gate]:
-    found = RunSpec.read(name).gates
-    return {(gate.benchmark, gate.metric, gate.group): gate for gate in found}
 
 
 WILDGUARD: dict[str, list[Any]] = {

@@ -34,17 +34,6 @@ def write_split(
     data.to_parquet(str(folder / f"{split}-00000-of-00001.parquet"))
 
 
-def test_class_labels_survive_as_names(tmp_path: Path) -> None:
-    write_split(tmp_path, "sorrybench", ROWS, ["first", "second"])
-    found = load_prompts(discover()["sorrybench"], tmp_path)
-    assert [prompt.request for prompt in found] == ROWS["prompt"]
-    assert [dict(prompt.groups) for prompt in found] == [
-        {"category": "second", "source": "one"},
-        {"category": "first", "source": "two"},
-    ]
-    assert [prompt.id for prompt in found] == ["sorrybench-0", "sorrybench-1"]
-
-
 SPLITS = (
     "jailbreakbench",
     "sorrybench",
@@ -148,7 +137,12 @@ def test_a_pulled_split_is_read_back_with_its_class_names(
         split.pull(tmp_path)
     assert hub.asked == [(REPOSITORY, "sorrybench", REVISION)]
     found = load_prompts(discover()["sorrybench"], tmp_path)
-    assert [prompt.groups["category"] for prompt in found] == ["second", "first"]
+    assert [prompt.request for prompt in found] == ROWS["prompt"]
+    assert [dict(prompt.groups) for prompt in found] == [
+        {"category": "second", "source": "one"},
+        {"category": "first", "source": "two"},
+    ]
+    assert [prompt.id for prompt in found] == ["sorrybench-0", "sorrybench-1"]
 
 
 SPLIT = HubSplit("org/set", "main", "train", "hub/org/set")
