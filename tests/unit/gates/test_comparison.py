@@ -44,7 +44,6 @@ def test_flips_are_listed_each_way_the_largest_moves_first() -> None:
     assert [flip.now.id for flip in found.rose] == ["p4"]
     assert (found.fell[0].before, found.fell[0].after) == (1, -1)
     assert found.fell[0].now.verdict == "compliance"
-    assert found.rose[0].now.verdict == "refusal"
     assert found.fell[0].verdict_before == "refusal"
     assert found.change.value == pytest.approx(-1 / 5)
 
@@ -170,7 +169,6 @@ def test_holm_needs_more_of_a_breach_the_more_gates_there_are() -> None:
     assert {verdict.outcome for verdict in corrected.values()} == {  # type: ignore[union-attr]
         Outcome.INCONCLUSIVE
     }
-    assert all(verdict.warns for verdict in corrected.values())  # type: ignore[union-attr]
 
 
 def test_false_alarms_to_expect() -> None:

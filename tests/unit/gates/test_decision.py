@@ -15,6 +15,7 @@ from refusal_checks.gates.estimates import Rules, select
 from refusal_checks.gates.gate import Gate
 from refusal_checks.gates.verdict import Verdict
 from refusal_checks.metrics import METRICS
+from refusal_checks.metrics.statistics.intervals import wilson
 from tests.deciding import decide
 from tests.unit.conftest import JUDGEMENTS, record, records
 from tests.unit.gates.test_score_files import scores_of
@@ -33,11 +34,8 @@ def at_most(maximum: float, metric: str = "rejection_rate") -> Gate:
     [
         (at_least(0.8), 80, None),
         (at_least(0.8), 79, 1),
-        (at_least(0.805), 80, 1),
         (at_most(0.1), 10, None),
         (at_most(0.1), 11, 1),
-        (at_most(0.0), 100, 100),
-        (Gate("bench", "rejection_rate", 0.2, 0.3), 30, None),
         (Gate("bench", "rejection_rate", 0.2, 0.3), 19, 1),
         (Gate("bench", "rejection_rate", 0.2, 0.3), 33, 3),
     ],
@@ -92,9 +90,7 @@ MEAN = "mean_refusal_confidence"
             3,
         ),  # the most compliant first
         (at_most(0.1), "RRC CCC RRR RC", 5, "p3 p1", 2),  # the most refused first
-        (at_least(0.9), "C " * 7 + "R", 0, "", 7),
         (at_least(0.9), "C " * 7 + "R", 1, "p1", 7),
-        (at_least(0.5), "R R C", 5, "", 0),
         (at_least(0.5, MEAN), "R CCC RCC", 5, "p2 p3", 2),
         (at_most(0.02, "invalid_rate"), "R- R-C RRR-", 5, "p1 p2 p3", 3),
     ],
@@ -109,14 +105,13 @@ def test_offenders_are_the_prompts_on_the_wrong_side_worst_first(
 
 
 @pytest.mark.parametrize(
-    ("bounds", "shown"),
-    [(at_least(0.9), "answer 2 (C)"), (at_most(0.1), "answer 1 (R)")],
+    ("bounds", "word", "shown"),
+    [(at_least(0.9), "-RCCC", "answer 2 (C)"), (at_most(0.1), "-RRRC", "answer 1 (R)")],
 )
 def test_an_offender_shows_the_answer_that_counts_most_against_the_gate(
-    bounds: Gate, shown: str
+    bounds: Gate, word: str, shown: str
 ) -> None:
-    words = "-RC- -RCCC" if bounds.minimum else "-RC- -RRRC"
-    (offender,) = decide(bounds, records(words)[4:]).offenders
+    (offender,) = decide(bounds, records(word)).offenders
     assert offender.answer == shown
 
 
@@ -156,7 +151,6 @@ def test_a_group_gate_looks_at_its_group_alone() -> None:
     [
         (at_least(0.8), "R " * 8 + "- " * 2, (0.8, 1.0), False),
         (at_least(0.8), "R " * 8 + "- " * 3, (8 / 11, 1.0), True),
-        (at_least(0.8), "C " * 3 + "- ", (0.0, 0.25), False),
         (at_most(0.1), "C " * 8 + "- ", (0.0, 1 / 9), True),
         (at_most(0.2, "compliance_rate"), "R " * 3 + "- ", (0.0, 0.25), True),
         (at_most(0.5, "invalid_rate"), "R-", (0.5, 0.5), False),
@@ -206,10 +200,8 @@ def test_bounds_contain_the_value(
 
 
 def test_the_confidence_level_reaches_the_interval() -> None:
-    found = records("R R C")
-    narrow, wide = (decide(at_least(0.1), found, Rules(level)) for level in (0.5, 0.99))
-    assert wide.estimate.lower < narrow.estimate.lower
-    assert narrow.estimate.upper < wide.estimate.upper
+    found = decide(at_least(0.1), records("R R C"), Rules(0.5))
+    assert found.estimate == wilson(2 / 3, 3, 0.5)
 
 
 def test_a_decided_verdict_takes_reasons_that_come_later() -> None:

@@ -10,7 +10,7 @@ from refusal_checks.core.records import Record
 from refusal_checks.gates.early_stopping import EarlyStopping, shuffled
 from refusal_checks.gates.estimates import Rules
 from refusal_checks.gates.gate import Gate
-from refusal_checks.metrics import METRICS, by_prompt
+from refusal_checks.metrics import by_prompt
 from refusal_checks.metrics.statistics.confidence_sequence import bounds
 from refusal_checks.metrics.statistics.intervals import wilson
 from tests.deciding import decide
@@ -51,7 +51,6 @@ def mixed(verdicts: str, seed: int = 0) -> list[Record]:
         ([SAFETY, FEW_INVALID], "R " * 200, 60, 199),
         ([SAFETY], "R " * 150 + "-- " * 50, 61, 200),  # these count against either side
         ([replace(SAFETY, max_drop=0.1)], "R " * 100, 100, 100),
-        ([SAFETY], "R " * 190 + "C " * 10, 1, 45),
         ([SURE], "R " * 190 + "C " * 10, 46, 200),
     ],
 )
@@ -63,15 +62,10 @@ def test_a_clear_figure_stops_soon_and_an_open_one_never(
 
 
 def test_a_group_gate_counts_its_own_prompts() -> None:
-    english, chinese = (
-        records("R " * 60, language="en"),
-        records("R " * 20, language="zh"),
-    )
-    chinese = [
-        replace(r, prompt=replace(r.prompt, id=f"z{r.prompt.id}")) for r in chinese
-    ]
+    both = records("R " * 60, language="en") + records("R " * 80, language="zh")[60:]
+    english, chinese = both[:60], both[60:]
     gate = replace(SAFETY, group_kind="language", group="zh")
-    stop = stopping(english + chinese, gate)
+    stop = stopping(both, gate)
     assert not any(
         stop.enough("bench", answers) for answers in by_prompt(english).values()
     )
@@ -117,16 +111,9 @@ def test_a_confident_gate_spends_its_error_once() -> None:
     rules = Rules(watched=True)
     assert decide(SURE, found, rules).estimate == wilson(180 / 200, 200, 0.975)
     early = stopping(found, SURE).estimate(SURE, found[:150])
-    alone = bounds(votes(found[:150]), votes(found[:150]), 10**9, 0.975, [0.8])
+    refused = [float(r.judgement.verdict == "refusal") for r in found[:150]]
+    alone = bounds(refused, refused, 10**9, 0.975, [0.8])
     assert (early.lower, early.upper) == pytest.approx(alone)
-
-
-def votes(records: list[Record]) -> list[float]:
-    return list(
-        METRICS["rejection_rate"].values(
-            METRICS["rejection_rate"].scores(records).values()
-        )
-    )
 
 
 @pytest.mark.parametrize(

@@ -23,18 +23,14 @@ def check(
 @pytest.mark.parametrize(
     ("limits", "lower", "upper", "outcome"),
     [
-        (AllowedRange(0.8), 0.81, 0.9, PASS),
         (AllowedRange(0.8), 0.8, 0.9, PASS),
         (AllowedRange(0.8), 0.79, 0.9, OPEN),
         (AllowedRange(0.8), 0.7, 0.8, OPEN),
         (AllowedRange(0.8), 0.7, 0.79, FAIL),
         (AllowedRange(None, 0.1), 0.0, 0.1, PASS),
-        (AllowedRange(None, 0.1), 0.0, 0.11, OPEN),
         (AllowedRange(None, 0.1), 0.11, 0.2, FAIL),
         (AllowedRange(0.4, 0.6), 0.45, 0.55, PASS),
         (AllowedRange(0.4, 0.6), 0.3, 0.7, OPEN),
-        (AllowedRange(0.4, 0.6), 0.55, 0.65, OPEN),
-        (AllowedRange(0.4, 0.6), 0.1, 0.2, FAIL),
         (AllowedRange(0.4, 0.6), 0.61, 0.7, FAIL),
     ],
 )
@@ -52,9 +48,7 @@ def test_an_interval_passes_fails_or_leaves_open(
         (check(OPEN), None, "fail"),
         (check(OPEN), "pass", "pass"),
         (check(OPEN), "warn", "warn"),
-        (check(OPEN), "fail", "fail"),
         (check(OPEN, by_point=True), None, "pass"),
-        (check(OPEN, by_point=True), "warn", "warn"),
         (check(OPEN, by_point=True), "fail", "fail"),
         (check(OPEN, met=False, by_point=True), "pass", "fail"),
         (check(PASS, by_point=True), "fail", "pass"),

@@ -69,11 +69,9 @@ def test_a_margin_that_fails_says_which_groups_carry_it(lost: Verdict) -> None:
 
 
 def test_where_all_groups_fell_none_is_singled_out() -> None:
-    before, after = (
-        answers({"a": (50, 50), "b": (50, 50)}),
-        answers({"a": (50, 0), "b": (50, 0)}),
-    )
-    found = decide(MARGIN, after, Rules(), Earlier(scores_of(before)))
+    before = answers({"a": (50, 50), "b": (50, 50)})
+    after = answers({"a": (50, 0), "b": (50, 0)})
+    found = decide(MARGIN, after, earlier=Earlier(scores_of(before)))
     assert sentence(found).endswith("; in every category.")
 
 
@@ -107,11 +105,10 @@ def test_a_group_that_is_too_small_is_inconclusive_as_elsewhere() -> None:
 def test_a_margin_on_every_group_finds_the_group_that_the_whole_hides() -> None:
     before = answers({"a": (900, 900), "b": (60, 60)})
     after = answers({"a": (900, 900), "b": (60, 30)})
-    whole, every = (
-        decide(gate, after, Rules(), Earlier(scores_of(before)))
-        for gate in (MARGIN, replace(EVERY, minimum=None, max_drop=0.2))
-    )
-    assert whole.passed
+    earlier = Earlier(scores_of(before))
+    assert decide(MARGIN, after, earlier=earlier).passed
+    margin = replace(EVERY, minimum=None, max_drop=0.2)
+    every = decide(margin, after, earlier=earlier)
     assert not every.passed
     assert "in category b" in sentence(every)
     assert compared(every).change.value == pytest.approx(-30 / 60)

@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from refusal_checks.core.errors import EvaluationError
-from refusal_checks.core.prompts import Kind, Prompt
-from refusal_checks.core.records import Completion, Record
+from refusal_checks.core.prompts import Kind
+from refusal_checks.core.records import Record
 from refusal_checks.core.verdicts import Binary, Label
 from refusal_checks.metrics import METRICS, confidence
 from refusal_checks.metrics.statistics.intervals import wilson
@@ -64,10 +64,8 @@ def pair(target: float) -> list[Record]:
     [
         ("R", "rejection"),
         ("C", "compliance"),
-        ("RRC", "rejection"),
         ("RCC", "compliance"),
         ("RC", "neutral"),
-        ("RRRCC", "rejection"),
         ("R-C", "neutral"),
         ("R--", "rejection"),
         ("--C", "compliance"),
@@ -84,7 +82,6 @@ def test_a_prompt_is_rejected_complied_with_or_neutral(
     [
         (0.1 + 1e-6, "rejection"),
         (0.1 - 1e-6, "neutral"),
-        (0.0, "neutral"),
         (-0.1 + 1e-6, "neutral"),
         (-0.1 - 1e-6, "compliance"),
     ],
@@ -130,7 +127,7 @@ def test_answers_without_a_verdict_change_no_other_figure(
 
 @pytest.mark.parametrize(
     ("words", "expected"),
-    [("R C", 0), ("- -", 1), ("R- CC", 0.25), ("--- C", 0.5), ("RR-C- CCCCC", 0.2)],
+    [("R C", 0), ("- -", 1), ("RR-C- CCCCC", 0.2)],
 )
 def test_invalid_rate_is_the_share_of_answers_without_a_verdict(
     words: str, expected: float
@@ -141,10 +138,10 @@ def test_invalid_rate_is_the_share_of_answers_without_a_verdict(
 
 
 @pytest.mark.parametrize("metric", [*RATES, "mean_refusal_confidence"])
-@pytest.mark.parametrize("words", ["- ---", ""])
-def test_no_figure_without_any_valid_verdict(metric: str, words: str) -> None:
-    with pytest.raises(EvaluationError, match=metric):
-        METRICS[metric].estimate(records(words))
+def test_no_figure_without_any_valid_verdict(metric: str) -> None:
+    for words in ("- ---", ""):
+        with pytest.raises(EvaluationError, match=metric):
+            METRICS[metric].estimate(records(words))
 
 
 Answers = list[tuple[str, float | None]]
@@ -202,55 +199,29 @@ def test_confidence_is_a_vote_in_which_only_differences_of_likelihood_count(
         assert voted(filled) == pytest.approx(value, abs=1e-9)
 
 
-CLUSTERED = [
-    Record(
-        Prompt.single(f"p{n}", "?", cluster=f"c{n // 4}"),
-        0,
-        Completion("a"),
-        Binary(verdict),
-    )
-    for n, verdict in enumerate(
-        Label.REFUSAL if cluster % 5 else Label.COMPLIANCE
-        for cluster in range(25)
-        for _ in "1234"
-    )
-]
-"""100 prompts in 25 clusters of equal answers."""
-
-
 @pytest.mark.parametrize("name", ["rejection_rate", "mean_refusal_confidence"])
 def test_prompts_of_one_cluster_count_as_one(name: str) -> None:
+    # 100 prompts in 25 clusters of equal answers.
+    alone = records("C C C C " * 5 + "R R R R " * 20)
+    clustered = [
+        replace(r, prompt=replace(r.prompt, cluster=f"c{number // 4}"))
+        for number, r in enumerate(alone)
+    ]
     metric = METRICS[name]
-    alone = [replace(r, prompt=replace(r.prompt, cluster="")) for r in CLUSTERED]
-    found, apart = metric.estimate(CLUSTERED), metric.estimate(alone)
+    found, apart = metric.estimate(clustered), metric.estimate(alone)
     assert (found.value, found.n) == (apart.value, apart.n)
     # Four equal answers say no more than one: the interval is twice as wide, and a bit.
     ratio = (found.upper - found.lower) / (apart.upper - apart.lower)
     assert 1.9 < ratio < 2.3
-    figures = summarise(CLUSTERED, 0.95).figures
-    assert figures[name] == found
+    assert summarise(clustered, 0.95).figures[name] == found
 
 
 def test_an_averaged_verdict_counts_by_its_share() -> None:
     """As the code of LLM-Refusal-Evaluation: the label of an answer is its verdicts' mean."""
-    logprobs, shares = (-0.2, -1.0, -0.4), (1.0, 1 / 3, 0.0)
-    found = [
-        Record(
-            Prompt.single("p", "x"),
-            sample,
-            Completion("so", mean_logprob=logprob),
-            Binary(
-                Label.REFUSAL if share > 0.5 else Label.COMPLIANCE, refusal_share=share
-            ),
-        )
-        for sample, (logprob, share) in enumerate(zip(logprobs, shares, strict=True))
-    ]
-    total = sum(map(math.exp, logprobs))
-    expected = sum(
-        math.exp(logprob) / total * (2 * share - 1)
-        for logprob, share in zip(logprobs, shares, strict=True)
-    )
-    assert confidence(found) == pytest.approx(expected)
+    split = Binary(Label.COMPLIANCE, refusal_share=1 / 3)
+    whole, part = record("R", logprob=math.log(0.5)), record("C", "p1", 1, logprob=0.0)
+    votes = confidence([whole, replace(part, judgement=split)])
+    assert votes == pytest.approx(1 / 3 * 1 + 2 / 3 * (2 / 3 - 1))
 
 
 def test_a_rate_has_the_wilson_interval_of_its_prompts() -> None:

@@ -11,7 +11,6 @@ from refusal_checks.gates.estimate_set import EstimateSet
 from refusal_checks.gates.gate import Gate
 from refusal_checks.metrics import METRICS
 from refusal_checks.metrics.statistics.intervals import Estimate
-from refusal_checks.results.benchmark_summary import summarise
 from tests.deciding import decide
 from tests.unit.gates.test_score_files import scores_of
 
@@ -63,10 +62,6 @@ def test_the_mean_of_categories_weighs_each_the_same() -> None:
     records = rated({"a": [5.0], "b": [1.0, 2.0, 3.0]})
     assert METRICS["mean_category_score"].estimate(records).value == pytest.approx(3.5)
     assert METRICS["safety_score"].estimate(records).value == pytest.approx(11 / 4)
-    assert summarise(records, 0.95).figures[
-        "mean_category_score"
-    ].value == pytest.approx(3.5)
-    assert decide(Gate("cfsafety", "mean_category_score", minimum=3.4), records).passed
 
 
 def test_a_category_without_a_score_has_no_share_in_a_mean_of_categories() -> None:

@@ -20,7 +20,7 @@ TAILS = st.sampled_from((0.005, 0.025, 0.05, 0.2))
 
 
 @pytest.mark.parametrize("tail", [0.0005, 0.025, 0.4])
-@pytest.mark.parametrize("n", [1, 5, 200, 3000])
+@pytest.mark.parametrize("n", [1, 200, 3000])
 def test_yes_no_values_have_clopper_and_pearson_s_bound(n: int, tail: float) -> None:
     for k in sorted({0, 1, n // 2, n - 1, n}):
         values = [1.0] * k + [0.0] * (n - k)
@@ -79,9 +79,8 @@ def test_the_order_decides_nothing_and_no_interval_has_zero_width(
         found.lower, abs=ROUNDING
     )
     assert 0 <= found.lower <= found.value <= found.upper <= 1
-    assert found.upper - found.lower > wilson(
-        1.0, len(values), 1 - 2 * tail
-    ).upper - 1e-9 - (wilson(1.0, len(values), 1 - 2 * tail).lower)
+    narrowest = wilson(1.0, len(values), 1 - 2 * tail)
+    assert found.width > narrowest.width - 1e-9
 
 
 @given(st.integers(1, 300), st.data(), TAILS)

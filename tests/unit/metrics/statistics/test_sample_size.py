@@ -27,15 +27,13 @@ def test_the_advised_number_decides_four_runs_of_five(
 
 def test_a_figure_on_its_threshold_is_decided_by_no_number() -> None:
     assert sample_size.for_share(0.8, 0.8, 0.95) is None
-    assert (
-        sample_size.for_mean(Estimate(0.5, 0.4, 0.6, 100), 0.5, 0.975, (0, 1)) is None
-    )
-    assert (
-        sample_size.samples_for_mean(
-            Estimate(0.5, 0.4, 0.6, 9), 0.5, [[0, 1]] * 9, 0.95, (-1, 1)
-        )
-        is None
-    )
+    found = Estimate(0.5, 0.4, 0.6, 9)
+    assert sample_size.for_mean(found, 0.5, 0.975, (0, 1)) is None
+    for bound, answers in ((0.5, [[0, 1]] * 9), (0.0, [[1.0], [-1.0], [1.0]])):
+        more = sample_size.samples_for_mean(found, bound, answers, 0.95, (-1, 1))
+        assert more is None, "on the threshold, or one answer a prompt"
+    parts = ErrorParts(0.5, 0.5, 50)
+    assert for_labels(found, 0.5, parts, 0.95) == Need(None, labelled=50)
 
 
 def test_an_interval_of_a_mean_shrinks_with_the_root_of_n() -> None:
@@ -78,20 +76,3 @@ def test_more_answers_help_where_the_doubt_lies_within_prompts() -> None:
 def test_what_is_scarce_is_named(parts: ErrorParts, need: Need) -> None:
     """The error must halve; a part that stays as it is leaves less room for the other."""
     assert for_labels(Estimate(0.5, 0.4, 0.6, 100), 0.57004, parts, 0.95) == need
-
-
-def test_one_answer_a_prompt_tells_nothing_of_more() -> None:
-    estimate = bounded_mean([1.0, -1.0, 1.0], -1, 1)
-    assert (
-        sample_size.samples_for_mean(
-            estimate, 0.0, [[1.0], [-1.0], [1.0]], 0.95, (-1, 1)
-        )
-        is None
-    )
-
-
-def test_labels_decide_nothing_on_the_threshold() -> None:
-    parts = ErrorParts(0.5, 0.5, 50)
-    assert for_labels(Estimate(0.5, 0.4, 0.6, 100), 0.5, parts, 0.95) == Need(
-        None, labelled=50
-    )
