@@ -1,1 +1,1 @@
-"""From a spec to a result: check, prepare, evaluate, decide, keep."""
+"""Evaluate a spec into a result: check, prepare, ask and judge, decide, store."""

@@ -1,4 +1,4 @@
-"""Work side by side: done once for all who want it, ended by the first fault, stored together."""
+"""Concurrent work: share one task between callers, stop at the first fault, write in batches."""
 
 import asyncio
 from collections.abc import (
@@ -21,10 +21,10 @@ Result = TypeVar("Result")
 
 
 class SingleFlight(Generic[Result]):
-    """Results of work that is done once for all who want it; failed work is done again.
+    """Runs each piece of work once and shares its result; failed work is run again on request.
 
-    Whoever comes first does the work. Results that nothing else keeps stay, and tasks would take
-    several times their space.
+    The first caller does the work; later ones wait. Results are kept rather than tasks, which
+    take several times the memory.
     """
 
     def __init__(self) -> None:
@@ -37,10 +37,10 @@ class SingleFlight(Generic[Result]):
         work: Callable[[], Coroutine[Any, Any, Result]],
         keeps: Callable[[Result], bool] = lambda result: True,
     ) -> Result:
-        """The result of the work under a key, done now unless it was or is being done.
+        """Return the result for a key, running the work unless it has run or is running.
 
         Args:
-            keeps: tells of a result whether to keep it; whoever comes later finds others elsewhere.
+            keeps: whether to keep a result here; callers find the others in the store.
         """
         while key in self._waiting:
             turn = asyncio.get_running_loop().create_future()
@@ -61,11 +61,11 @@ class SingleFlight(Generic[Result]):
 
 
 async def gather_or_cancel(*works: Coroutine[Any, Any, Result]) -> list[Result]:
-    """Do all of it, at least one, at one time; the first fault ends the rest.
+    """Run all awaitables (at least one) concurrently; the first exception cancels the rest.
 
-    Unlike a ``TaskGroup``, which forgets that its caller was cancelled if one of its tasks fails in
-    the same turn of the loop, so that whoever handles the fault would go on. A fault is raised by
-    itself instead of in a group. Unlike ``gather``, which leaves the rest running.
+    A ``TaskGroup`` forgets that its caller was cancelled if a task fails in the same turn of the
+    loop, so a caller that handles the exception would go on; this function does not. It raises the
+    exception itself, not a group. ``gather`` would leave the other tasks running.
     """
     if len(works) == 1:
         return [await works[0]]
@@ -93,10 +93,10 @@ LOOK = 0.5
 
 
 class WriteBatcher:
-    """Stores and claims all that arrives during one turn of the event loop in one transaction.
+    """Collects what is stored or claimed during one turn of the event loop into one transaction.
 
-    A transaction costs more than what it writes. Whoever saves something goes on only once it is
-    stored, so what has been counted is never lost.
+    A transaction costs more than its rows do. A caller goes on only once its rows are stored,
+    so nothing that was counted is lost.
     """
 
     def __init__(self, store: Store) -> None:
@@ -112,13 +112,14 @@ class WriteBatcher:
         read: Callable[[], Mapping[str, Result]],
         known: Mapping[str, Result] = {},
     ) -> AsyncIterator[Mapping[str, Result]]:
-        """What is stored of the keys, once no other run on the store asks for the rest.
+        """Claim keys for a block, and yield what is stored under them.
 
-        In the block all that was not ``known`` before is claimed: other runs wait for it.
+        Waits until no other run on the same store works on the missing keys. Inside the block, all
+        keys that were not ``known`` are claimed, so other runs wait for them.
 
         Args:
-            read: reads what is stored of the keys.
-            known: what was read of them already.
+            read: reads what is stored under keys.
+            known: what was read already, by key.
         """
         left = [key for key in keys if key not in known]
         try:
@@ -138,7 +139,7 @@ class WriteBatcher:
     async def judged(
         self, key: str, ask: Callable[[], Coroutine[Any, Any, Judgement]]
     ) -> Judgement:
-        """The verdict stored under a key, else what is asked for, which is stored if it is one."""
+        """Return the verdict stored under a key, else ask for one; store it if it is valid."""
         read = partial(self._store.judgements, [key])
         async with self.claimed([key], read) as stored:
             if key in stored:

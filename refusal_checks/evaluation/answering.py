@@ -1,4 +1,4 @@
-"""Answers to prompts: from the store, else from the candidate, and stored as they come."""
+"""Get answers to prompts from the store or the candidate; store new ones as they arrive."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ _FINAL = (Reason.EMPTY_ANSWER, Reason.DEGENERATE_ANSWER, Reason.UNCLOSED_REASONI
 
 
 class Answerer:
-    """Gives a prompt's answers; equal prompts are answered once, even those of two benchmarks.
+    """Gets a prompt's answers. Equal prompts are answered once, even across benchmarks.
 
     Args:
-        answered: answers by prompt and keys; of an earlier turn, where the candidate is gone.
+        answered: answers of an earlier turn by prompt and keys, if the candidate is no longer up.
     """
 
     def __init__(
@@ -43,8 +43,8 @@ class Answerer:
         """The prompt's answers, in the order of their samples.
 
         Args:
-            with_logprobs: have those scored that lack log-probabilities, because the candidate
-                cannot be asked for them later.
+            with_logprobs: score answers that lack log-probabilities now, because the candidate
+            cannot be asked later.
         """
         keys = self._candidate.keys(prompt)
         has_unstored = False
@@ -77,10 +77,10 @@ class Answerer:
     async def scored(
         self, prompt: Prompt, answers: Mapping[str, Answer]
     ) -> Mapping[str, Completion]:
-        """Those of the answers that lacked log-probabilities, by key, with them.
+        """Score the answers that lack log-probabilities; return them by key.
 
         Raises:
-            EndpointError: the server does not give them.
+            EndpointError: the server gives no log-probabilities.
         """
         unscored = {
             key: answer

@@ -1,4 +1,4 @@
-"""A run's prompts, candidate and judges, built from what it is told."""
+"""Build a run's prompts, candidate and judges from its configuration."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -43,7 +43,7 @@ Note = Callable[[str], None]
 
 
 class Assembly(NamedTuple):
-    """What a run asks, whom it asks, and who judges; nothing is started yet."""
+    """A run's prompts, candidate and judges; nothing has started yet."""
 
     loaded: Loaded
     candidate: Candidate
@@ -53,7 +53,7 @@ class Assembly(NamedTuple):
 def assemble(
     config: RunConfig, gates: Sequence[Gate], servers: Servers, say: Note, note: Note
 ) -> Assembly:
-    """Load and check everything that a run needs; notes say how verdicts came about.
+    """Load and check everything that a run needs; add notes on how verdicts come about.
 
     Raises:
         UserError: a file cannot be read, or two of the run's settings do not go together.
@@ -93,7 +93,7 @@ def _require_plain_prompts(config: RunConfig, gates: Sequence[Gate]) -> None:
 def _candidate(
     config: RunConfig, loaded: Loaded, servers: Servers, say: Note, note: Note
 ) -> Candidate:
-    """Who answers: a recording, or a model on a server."""
+    """Build the candidate: a recording, or a model on a server."""
     plan, scoring = loaded.plan, config.multiple_choice.scoring
     if loaded.recording is None:
         return _served(config.answering, scoring, servers, plan, note)
@@ -109,7 +109,7 @@ def _judges(
     servers: Servers,
     note: Note,
 ) -> Judges:
-    """The judges of each benchmark, and of each check of them."""
+    """Build the judges of each benchmark and of each check of the judges."""
     plan, recording = loaded.plan, loaded.recording
     names = dict.fromkeys([*plan, *(gate.benchmark for gate in gates)])
     judged = {name: config.benchmarks[name] for name in names}
@@ -136,7 +136,7 @@ def _judges(
 
 
 def _require_several(gates: Sequence[Gate], judges: Judges) -> None:
-    """Refuse a gate on disagreement where one judge, or two of a cascade, decide."""
+    """Refuse a gate on disagreement unless several judges vote; a cascade's two do not."""
     for gate in gates:
         if gate.metric != disagreement_rate.name:
             continue
@@ -153,7 +153,7 @@ def _require_several(gates: Sequence[Gate], judges: Judges) -> None:
 
 
 def _require_loadable(option: str, model: Model, say: Note) -> None:
-    """Refuse a model that its engine could not load or ask; say what may be in its way."""
+    """Refuse a model that its engine cannot load or query, and say why."""
     if isinstance(model, Served):
         missing = needs.require_template(model, option)
         if missing:
@@ -161,7 +161,7 @@ def _require_loadable(option: str, model: Model, say: Note) -> None:
 
 
 def convert(models: Iterable[Model], say: Note) -> None:
-    """Make the weights that extensions make on first use, once each."""
+    """Make each set of weights that an extension makes on first use."""
     missing: dict[str, Weights] = {}
     for model in models:
         if isinstance(model, Served) and model.weights:
@@ -207,7 +207,7 @@ def _served(
 def _require_recorded(
     recording: Recording, plan: Plan, scoring: str, say: Note, *, redact: bool
 ) -> None:
-    """Refuse a recording that lacks answers; say what differs from the run's prompts."""
+    """Refuse a recording without answers to some prompts, and say how its prompts differ."""
     has_options = any(prompt.options for prompts in plan.values() for prompt in prompts)
     if scoring == "logprob" and has_options:
         raise ModelError(
@@ -244,12 +244,12 @@ def judge_panels(
     is_recorded: bool,
     form: ClassifierForm | None = None,
 ) -> Judges:
-    """The judges that ``--judge`` names, by what they judge.
+    """Build the judges that ``--judge`` names, by what they judge.
 
     Args:
         ways: how each benchmark is judged.
-        is_recorded: answers are recorded, which may have labels.
-        form: how a classifier is asked, if a run file says so.
+        is_recorded: answers come from a recording, which may have labels.
+        form: how to ask a classifier, if a run file says so.
     """
     named: list[JudgeSetup | Rule] = []
     for number, judge in enumerate(judging.judges, 1):
@@ -274,7 +274,7 @@ def _setup(
     *,
     is_attached: bool,
 ) -> JudgeSetup:
-    """How one model is asked for verdicts."""
+    """Settings with which one model is asked for verdicts."""
 
     def note_of_judge(line: str) -> None:
         note(f"judge {judge.name}: {line}")
@@ -297,7 +297,7 @@ def _setup(
 def require_cascade(
     given: Cascading, ways: Mapping[str, JudgingMethod], judges: Judges
 ) -> None:
-    """Refuse settings of a cascade where no two judges form one."""
+    """Refuse settings of a cascade unless two judges form one."""
     of_refusal = [judges[name] for name, way in ways.items() if way.judges_refusal]
     if of_refusal and not any(map(cascade.of, of_refusal)):
         for name, value in changed(given):
@@ -308,7 +308,7 @@ def require_cascade(
 
 
 def _classes(model: Served | Attached, client: Client) -> Classes | None:
-    """Of a judge that is a sequence classifier, on an engine that can serve one."""
+    """The classes of a judge that is a sequence classifier, if its engine can serve one."""
     if isinstance(model, Attached):
         return Classes() if client.classifies else None
     labels = classes(model)

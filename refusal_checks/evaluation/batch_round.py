@@ -34,14 +34,14 @@ SLICE = 2000
 
 
 class _Watched:
-    """A judge whose results are kept if they make no verdict."""
+    """A judge that keeps batch results from which no verdict could be read."""
 
     def __init__(self, judge: Judge, results: Inbox) -> None:
         self._judge = judge
         self._results = results
 
     def __getattr__(self, name: str) -> Any:
-        """All else is the judge's: keys of verdicts depend on it, by which a run finds them."""
+        """Delegate to the judge: keys of verdicts depend on its attributes."""
         return getattr(self._judge, name)
 
     async def judge(self, prompt: Prompt, completion: Completion) -> Judgement:
@@ -61,17 +61,17 @@ def evaluate_batch(
     results: Sequence[Path],
     on_event: Listener,
 ) -> list[str]:
-    """Evaluate like a run, with batch files in place of engines: read results, write requests.
+    """Evaluate with batch files in place of engines: read results, write pending requests.
 
-    All candidates have one store. What happened is returned, for people.
+    All candidates share one store. Returns lines that say what happened.
 
     Args:
         gates: ids of the gates to ask for, by candidate.
         export: the file to write pending requests to; None for none.
-        results: files with the results of earlier requests.
+        results: files with results of earlier requests.
 
     Raises:
-        UserError: something in the spec is wrong, or one of the files.
+        UserError: the spec or one of the files is wrong.
     """
     _require_files(spec, export, results)
 
@@ -147,7 +147,7 @@ async def _evaluate(
 
 
 def _tasks(run: Assembly, judges: Judges, store: Store) -> Iterator[Task]:
-    """The checks of a run's judges, then its own prompts, in slices."""
+    """Yield the checks of a run's judges, then its own prompts in slices."""
     works: list[tuple[Plan, Candidate]] = []
     for check in run.judges:
         if panel.is_check(check):

@@ -1,4 +1,4 @@
-"""What a run's summary says of a complete benchmark: its figures, and remarks for people."""
+"""Figures of a complete benchmark for a run's summary, and remarks on them."""
 
 from __future__ import annotations
 
@@ -32,10 +32,10 @@ def figures_of(
     level: float,
     measures: Iterable[Calibration | JudgeCheck | None],
 ) -> BenchmarkSummary:
-    """All figures of a benchmark's records, with intervals at a confidence level.
+    """Compute all figures of a benchmark's records, with intervals at a confidence level.
 
     Args:
-        measures: what says how right its judges are; each knows in which languages.
+        measures: checks and calibrations of its judges, each with the languages it covers.
     """
     about, judges = benchmark.definition, benchmark.judges
     figures = summarise(records, level, scores, benchmark.size, about.kind.value)
@@ -65,9 +65,9 @@ def figures_of(
 def _unmeasured_languages(
     records: Sequence[Record], measures: Iterable[Calibration | JudgeCheck | None]
 ) -> dict[str, int]:
-    """Answers judged for refusal in languages in which nothing measured the judge.
+    """Count answers judged for refusal in languages in which the judge was not measured.
 
-    Among the first ``LOOKED_AT`` records: telling a language takes 0.1 ms.
+    Looks at the first ``LOOKED_AT`` records only: detecting a language takes 0.1 ms.
     """
     measured = frozenset[str]()
     for measure in measures:
@@ -87,7 +87,7 @@ def _unmeasured_languages(
 def truncation_remarks(
     records: Sequence[Record], max_tokens: int | None, judge_tokens: int
 ) -> Iterator[str]:
-    """A line for each limit that made answers of a benchmark invalid, with what raises it.
+    """A line for each limit that made answers invalid, with the setting that raises it.
 
     Args:
         max_tokens: the most that the candidate may write for one answer.
@@ -139,9 +139,9 @@ def margin_remark(
     calibration: Calibration | None,
     check: JudgeCheck | None,
 ) -> str:
-    """By how much the judge's known errors may fool margins that rest on it alone.
+    """Say how far the judge's known errors may hide a change from margins that use verdicts alone.
 
-    A judge shows only a share of a true change: sensitivity + specificity - 1 of it.
+    Of a true change, verdicts show only the share sensitivity + specificity - 1.
     """
     margins: list[float] = []
     for verdict in verdicts:

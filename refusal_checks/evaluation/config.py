@@ -1,4 +1,4 @@
-"""What a run is told: the values that the parts of an evaluation take.
+"""Configuration of a run: the values that the parts of an evaluation take.
 
 A spec holds what a user wrote; ``configure`` makes these of it.
 """
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class NamedJudge:
-    """One judge of a run; repeated names get a number. The template replaces its own prompt."""
+    """One judge of a run; repeated names get a number. A template replaces its built-in prompt."""
 
     name: str
     model: JudgeModel
@@ -37,7 +37,7 @@ class NamedJudge:
 
 @dataclass(frozen=True)
 class CandidateConfig:
-    """The candidate, its number among several, and how its answers are drawn or read."""
+    """The candidate, its place among several, and how its answers are sampled or read."""
 
     model: CandidateModel
     sampling: Sampling = field(default_factory=Sampling)
@@ -48,7 +48,7 @@ class CandidateConfig:
 
 @dataclass(frozen=True)
 class JudgeConfig:
-    """The judges, and all that their verdicts depend on besides what they read."""
+    """The judges, and every setting that their verdicts depend on."""
 
     judges: tuple[NamedJudge, ...]
     sampling: JudgeSampling = field(default_factory=JudgeSampling)
@@ -60,13 +60,13 @@ class JudgeConfig:
         return tuple(judge.model for judge in self.judges)
 
     def sampling_of(self, judge: NamedJudge) -> JudgeSampling:
-        """How one of the judges writes its verdicts."""
+        """Sampling settings of one judge."""
         return self.sampling.of_reasoning if reasons(judge.model) else self.sampling
 
 
 @dataclass(frozen=True)
 class BaselineConfig:
-    """The earlier run to compare with, if any; ``is_required`` by every gate with a margin."""
+    """The earlier run to compare with, if any; ``is_required`` if a gate has a margin."""
 
     path: Path | None = None
     allow_incomparable: bool = False
@@ -75,12 +75,12 @@ class BaselineConfig:
 
 @dataclass(frozen=True)
 class TrustConfig:
-    """What a run knows about its judge besides its verdicts.
+    """Evidence about the judge besides its verdicts.
 
     Attributes:
-        floors: of its figures on the canary; None if it is not checked.
-        form: how a classifier is asked, if a run file says so.
-        calibration: its errors on human labels.
+        floors: lowest accepted figures on the canary; None if it is not checked.
+        form: how to ask a classifier, if a run file says so.
+        calibration: the judge's errors on human labels.
         labels: human labels of a random sample of this run's answers.
     """
 
@@ -105,16 +105,16 @@ class EngineConfig:
 class Folders:
     """Where a project keeps its store and its runs."""
 
-    own: Path  # the folder of both, unless they are elsewhere
+    own: Path  # contains both, unless they were placed elsewhere
     runs: Path
 
 
 @dataclass(frozen=True)
 class RunConfig:
-    """All that one candidate's run is told; ``prepare`` hands each part to what needs it.
+    """Configuration of one candidate's run; ``prepare`` hands each part to what needs it.
 
-    With a mirror of public data, nothing is downloaded. ``rules`` know nothing of people's verdicts
-    yet. ``written`` are the keys of the spec that were set, for the manifest.
+    With a mirror of public data, nothing is downloaded. ``rules`` do not contain human labels yet.
+    ``written`` holds the keys of the spec that were set, for the manifest.
     """
 
     answering: CandidateConfig

@@ -1,4 +1,4 @@
-"""Check a spec, and read what it names: what each candidate's run is told."""
+"""Check a spec, read the files it names, and configure each candidate's run."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ in a test file that imports refusal_checks.suite:
 def folders(
     spec: RunSpec, own: Path | None = None, runs: Path | None = None
 ) -> Folders:
-    """Where a run is kept: as the spec says, else in these folders, else as in the project."""
+    """Choose the folders of a run: the spec's, else those given, else the project's."""
     own = own or project.usual_folder()
     if spec.reports.runs:
         runs = Path(spec.reports.runs).expanduser()
@@ -62,10 +62,10 @@ def folders(
 
 
 def configure(spec: RunSpec, kept: Folders) -> tuple[RunConfig, ...]:
-    """Check a spec, and read what it names: what each candidate's run is told.
+    """Check a spec and read the files it names; return the configuration of each run.
 
     Raises:
-        UserError: a key is missing or wrong, or a file that it names cannot be used.
+        UserError: a key is missing or wrong, or a file cannot be used.
     """
     _require_models(spec)
     with where_written(spec, "reports.runs", "--runs"):
@@ -120,7 +120,7 @@ def configure(spec: RunSpec, kept: Folders) -> tuple[RunConfig, ...]:
 
 
 def _with_own_labels(config: RunConfig, others: set[str]) -> RunConfig:
-    """The same with the human labels of the candidate alone: a sheet may be of another's answers.
+    """Keep only the human labels of this candidate: a sheet may label another one's answers.
 
     Args:
         others: names of the other candidates.
@@ -158,7 +158,7 @@ def _store(spec: RunSpec, kept: Folders) -> Path:
 
 
 def _benchmarks(spec: RunSpec, mirror: Path | None) -> dict[str, Benchmark]:
-    """All benchmarks as this run evaluates them; its own limit wins over those of their tables."""
+    """All benchmarks as this run evaluates them; its own limit replaces those of their tables."""
     tuned = {}
     for name, benchmark in spec.catalogue().items():
         table = spec.benchmarks.get(name) or settings.BenchmarkTable()

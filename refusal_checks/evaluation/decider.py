@@ -1,4 +1,4 @@
-"""Decide the gates of a complete benchmark, by its records and all else that is known of them."""
+"""Decide the gates of a complete benchmark from its records, baseline, labels and calibration."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ Records = Sequence[Record]
 
 @dataclass(frozen=True)
 class Decider:
-    """Decides gates; publishes nothing.
+    """Decides gates; publishing the outcomes is left to ``Publisher``.
 
     Attributes:
-        rules: for all gates; they know of the calibration, and of no labels yet.
+        rules: for all gates; they include the calibration, but no human labels yet.
         earlier: the baseline of each benchmark that has one.
-        summary: has the check of the judges; takes notes on what verdicts rest on.
-        this_run: names the run and its candidate in messages.
+        summary: holds the check of the judges; receives notes on what verdicts rest on.
+        this_run: name of the run and its candidate in messages.
     """
 
     benchmarks: Mapping[str, GatedBenchmark]
@@ -49,7 +49,7 @@ class Decider:
     this_run: str
 
     def decide(self, name: str, records: Records) -> Decided:
-        """The outcomes of a complete benchmark's gates."""
+        """Return the outcomes of a complete benchmark's gates."""
         benchmark = self.benchmarks[name]
         records = self.redaction.judged(records)
         try:
@@ -62,15 +62,15 @@ class Decider:
         return decide_all(benchmark.gates, records, rules, earlier, estimator)
 
     def undecided(self, name: str, why: str) -> Decided:
-        """The outcomes of a benchmark's gates if they have no verdict."""
+        """Return the outcomes of a benchmark's gates when no verdict is possible."""
         gates = self.benchmarks[name].gates
         return {gate.id: EvaluationError(why) for gate in gates}
 
     def _rules_of(self, benchmark: GatedBenchmark, records: Records) -> Rules:
-        """The rules of a benchmark, with what people and a second judge say of its answers.
+        """The rules for a benchmark, with human labels and second verdicts on its answers.
 
         Raises:
-            CalibrationError: the human labels do not fit its answers.
+            CalibrationError: the human labels belong to other answers.
         """
         evidence = replace(
             self.rules.evidence, check=benchmark.check(self.summary.judge)
@@ -92,11 +92,11 @@ class Decider:
 
 @dataclass
 class AttackPools:
-    """Answers that benchmarks standing for all attacks need, until those under each are there.
+    """Collects answers under single attacks until a benchmark of all attacks can be decided.
 
     Attributes:
-        pools: the benchmarks that stand for all attacks, by name.
-        attacks: the attack of each benchmark that one of them needs, by name.
+        pools: the benchmarks that combine all attacks, by name.
+        attacks: the attack of each benchmark that a pool needs, by name.
     """
 
     pools: Mapping[str, Benchmark]
@@ -125,14 +125,14 @@ class AttackPools:
     def add(
         self, benchmark: str, records: Records
     ) -> Iterator[tuple[str, Records | EvaluationError]]:
-        """Keep a benchmark's answers if they are needed.
+        """Keep a benchmark's answers if a pool needs them.
 
         Yields:
-            the pools that are complete with them, and each prompt's worst answers; or an error, if
-            under one attack no answer has a verdict.
+            Each pool that is now complete, with every prompt's worst answers; or an error, if no
+            answer under one attack has a verdict.
         """
         if benchmark not in self.attacks:
-            return  # it need not be kept until the run ends
+            return  # no pool needs them: do not hold them until the run ends
         self._answers[benchmark] = records
         for name, pool in self.pools.items():
             if name in self._ended or not self._answers.keys() >= set(pool.under):
@@ -151,7 +151,7 @@ class AttackPools:
         return worst_of(by_attack)
 
     def give_up(self, benchmark: str) -> Iterator[str]:
-        """The pools that cannot be decided because a benchmark has no verdicts."""
+        """Yield the pools that cannot be decided because a benchmark has no verdicts."""
         for name, pool in self.pools.items():
             if benchmark in pool.under and name not in self._ended:
                 self._ended.add(name)

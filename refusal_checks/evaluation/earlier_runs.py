@@ -1,4 +1,4 @@
-"""The earlier runs that a run is compared with, and whether its margins can be decided."""
+"""Read the earlier runs to compare with, and check that margins can be decided."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ from refusal_checks.results.manifest import Manifest, conditions
 
 @dataclass(frozen=True)
 class BaselineReader:
-    """Reads the scores of earlier runs, and compares their conditions with this run's.
+    """Reads the scores of earlier runs and compares their conditions with this run's.
 
     Attributes:
         reading: how recorded answers are read.
-        store: has earlier answers, for people to see.
+        store: may hold earlier answers, which reports show.
     """
 
     baseline: BaselineConfig
@@ -44,10 +44,10 @@ class BaselineReader:
     plan: Plan
 
     def earlier(self) -> dict[str, Earlier]:
-        """The earlier run of each benchmark in the baseline, with its anchor if that has one.
+        """Return the earlier run of each benchmark in the baseline, with its anchor if any.
 
         Raises:
-            BaselineError: it cannot be read, or was made under other conditions.
+            BaselineError: the baseline cannot be read, or was made under other conditions.
         """
         path = self.baseline.path
         if path is None:
@@ -103,7 +103,7 @@ class BaselineReader:
 def _texts(
     scores: Scores, reading: ReplayOptions, store: Store, prompts: Sequence[Prompt]
 ) -> Texts:
-    """Looks up earlier answers in their recording, if it is still the same, or in the store."""
+    """Look up earlier answers in their recording, if it is unchanged, or in the store."""
     recording = None
     kind, _, name = scores.candidate.partition(":")
     path = Path(name).expanduser()
@@ -126,7 +126,7 @@ def _texts(
 def require_compared(
     gates: Sequence[Gate], earlier: Mapping[str, Earlier], path: Path | None
 ) -> None:
-    """Refuse a run in which a margin has nothing to be compared with."""
+    """Refuse a run in which a gate has a margin but no baseline."""
     alone = [
         gate
         for gate in gates
@@ -151,13 +151,13 @@ def require_possible_margins(
     plan: Plan,
     level: float,
 ) -> None:
-    """Refuse margins so narrow that the same model again would fail them."""
+    """Refuse margins so narrow that an unchanged model would fail them."""
     for gate in gates:
         run = earlier.get(gate.benchmark)
         if run is None or not gate.has_margins:
             continue
         if gate.is_total and not run.anchor:
-            continue  # it is compared with nothing
+            continue  # a margin on the total change needs an anchor
         prompts = prompts_of(catalogue[gate.benchmark], plan)
         for part in gate.of_each_group(prompts):
             _require_possible(part, gate, prompts, level)
@@ -168,7 +168,7 @@ def _require_possible(
 ) -> None:
     """Refuse the margins of one gate, if its prompts are too few for them.
 
-    The gate is the one that was written, or that on one group where it is on every group.
+    Where a gate applies to every group, this is the gate on one of them.
     """
     metric = METRICS[gate.metric]
     prompts = [prompt for prompt in prompts if gate.looks_at(prompt)]

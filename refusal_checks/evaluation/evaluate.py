@@ -108,10 +108,10 @@ def _has_loop() -> bool:
 
 
 class EventHub:
-    """Passes events on to the caller's listener, and to the reports that follow a run.
+    """Passes events to the caller's listener and to the reports that follow a run.
 
-    If the listener raises, it is told nothing more: the run goes on, and ``raise_fault`` raises the
-    exception at its end.
+    If the listener raises, it gets no further events and the run goes on; ``raise_fault`` raises
+    the exception at the end.
     """
 
     def __init__(self, listener: Listener | None) -> None:
@@ -139,7 +139,7 @@ class EventHub:
             raise self._fault
 
     def follow(self, reports: ReportsTable, runs: Sequence[Underway]) -> None:
-        """Have the reports that show a run from its first answer on follow these."""
+        """Start the reports that show runs from the first answer on."""
         for follower in formats.follow(reports, runs, self.say):
             self._followers.append(follower)  # each is stopped, whatever the next does
 
@@ -167,10 +167,10 @@ class Selection:
         self._known = known
 
     def by_candidate(self) -> list[Sequence[Gate] | None]:
-        """For each candidate its gates, in their order; None for one that is left out.
+        """Return the gates of each candidate, in order; None for a candidate that is left out.
 
         Raises:
-            UserError: there is no such candidate, or no such gate.
+            UserError: a candidate or a gate does not exist.
         """
         if self._gates is None:
             return [self._known for _ in self._candidates]
@@ -244,7 +244,7 @@ class _Session:
         return result
 
     def in_thread(self, write_reports: bool) -> RunResult:
-        """Work in a thread of its own, and pass on an interrupt of this one."""
+        """Run ``work`` in a thread of its own, and pass interrupts on to it."""
         ended: SimpleQueue[RunResult | BaseException] = SimpleQueue()
 
         def work() -> None:
@@ -272,13 +272,13 @@ class _Session:
         return outcome
 
     def _end_runs(self) -> None:
-        """Write summaries of runs that were stopped, perhaps before the first one began."""
+        """Write the summaries of runs that were stopped, even before the first one began."""
         for run in reversed(self._runs):
             run.stop_engines()
             run.finish()
 
     def _prepare(self) -> None:
-        """Read and check all that the runs need; nothing stays open if one of them cannot begin."""
+        """Read and check all that the runs need; if one cannot begin, close everything."""
         try:
             self._make_runs()
             for run in self._runs:
@@ -325,7 +325,7 @@ class _Session:
                 raise KeyboardInterrupt
 
     def _require_new(self, paths: Sequence[Path]) -> None:
-        """Refuse a run's id that is another run's, or no name of a folder."""
+        """Refuse a run id that is taken or cannot be a folder's name."""
         is_name = Path(self._run_id).name == self._run_id
         for path in paths:
             if path.exists() or not is_name:
@@ -342,7 +342,7 @@ class _Session:
 
 
 def keep_private(folder: Path) -> None:
-    """Keep git from committing the store and runs: texts may be harmful."""
+    """Keep git from committing the store and the runs: their texts may be harmful."""
     with suppress(OSError):  # a run that cannot write says so itself
         folder.mkdir(parents=True, exist_ok=True)
         with (folder / ".gitignore").open("x") as file:

@@ -1,4 +1,4 @@
-"""What a run knows of its judges' errors: a calibration, and human labels of its own answers."""
+"""Evidence on a run's judges: a calibration, and human labels of its own answers."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from refusal_checks.models.recordings.columns import ReplayOptions
 
 
 def identify(judge: Judge, reading: ReplayOptions) -> JudgeIdentity:
-    """A judge as calibrations identify it; one without a model by its name and rules."""
+    """Identify a judge for calibrations: by its model, or by its name and rules if it has none."""
     name = judge.name
     if judge.name == "labels":
         if "label" in reading.columns:
@@ -48,7 +48,7 @@ def identify(judge: Judge, reading: ReplayOptions) -> JudgeIdentity:
 
 
 def identify_panel(panel: Sequence[Judge], reading: ReplayOptions) -> JudgeIdentity:
-    """Several judges as calibrations identify them; the bounds of a cascade belong to it."""
+    """Identify several judges for calibrations; a cascade includes its bounds."""
     identity = joined([identify(judge, reading) for judge in panel])
     formed = cascade.of(panel)
     if formed is None:
@@ -66,10 +66,10 @@ def calibrated_evidence(
     reading: ReplayOptions,
     level: float,
 ) -> Evidence:
-    """The run's calibration, checked against the run; labels are found once there are answers.
+    """Check the calibration against the run and return it; labels are matched to answers later.
 
     Args:
-        candidate: whose answers the run evaluates, as calibrations name it.
+        candidate: the run's candidate, as calibrations name it.
         reading: how recorded answers are read.
         level: confidence level of intervals.
 
@@ -113,7 +113,7 @@ def _require_fitting(
     candidate: str,
     level: float,
 ) -> None:
-    """Refuse to correct a gate's figure by a calibration that says too little of its answers."""
+    """Refuse to correct a gate's figure if the calibration covers too little of its answers."""
     keys = None
     if gate.group:
         prompts = filter(gate.looks_at, plan.get(gate.benchmark, ()))
@@ -138,10 +138,10 @@ def _where(gate: Gate) -> str:
 
 
 def require_own_labels(labels: HumanLabels, task: Task, this_run: str) -> None:
-    """Check human labels against the run's prompts, and the answers that the store has.
+    """Check human labels against the run's prompts and stored answers.
 
     Raises:
-        CalibrationError: they are of other prompts, or of other answers.
+        CalibrationError: they label other prompts or other answers.
     """
     plan, candidate = task.plan, task.candidate
     if labels.draws and not any(draw.benchmark in plan for draw in labels.draws):

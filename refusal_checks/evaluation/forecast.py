@@ -1,4 +1,4 @@
-"""What a run will ask for, how long that took before, and how often its gates were tried."""
+"""Forecast a run's requests, tokens and time, and count earlier attempts at its gates."""
 
 import json
 import math
@@ -18,7 +18,7 @@ LOOKED_AT = 20
 
 
 def forecast(manifest: Manifest, answers: int, verdicts: int, runs: Path) -> str:
-    """One line on the requests, tokens and time to expect; empty if nothing is to be asked for."""
+    """One line on the requests, tokens and time to expect; empty if everything is stored."""
     # One request asks for all of a prompt's answers.
     samples = manifest.sampling.get("samples") or 1
     requests = math.ceil(answers / samples) + verdicts
@@ -36,7 +36,7 @@ def forecast(manifest: Manifest, answers: int, verdicts: int, runs: Path) -> str
 def attempts(
     manifest: Manifest, gates: Collection[str], runs: Path, *, asks: bool
 ) -> Attempts:
-    """How often the candidate was tried on some of these gates, among the latest runs.
+    """Count how often the candidate was tried on any of these gates among the latest runs.
 
     Two kinds of run do not count: one that found all its answers in the store, since it repeats an
     earlier run, and one of fewer prompts with the same settings, since this run continues it. This
@@ -67,7 +67,7 @@ def _is_attempt(earlier: Manifest, now: Manifest) -> bool:
 
 
 class _EarlierRun(NamedTuple):
-    """A run as its summary says; verdicts are by gate, as they are stored."""
+    """An earlier run, read from its summary; verdicts by gate are the stored JSON."""
 
     name: str
     manifest: Manifest
@@ -75,7 +75,7 @@ class _EarlierRun(NamedTuple):
 
 
 def _latest_runs(root: Path) -> Iterator[_EarlierRun]:
-    """The latest runs, the last one first; those that go on or broke off are left out."""
+    """The latest runs, newest first, without those that are unfinished."""
     latest = all_runs(root)[-LOOKED_AT:]
     for folder in reversed(latest):
         with suppress(OSError, ValueError, LookupError, TypeError, RecursionError):
@@ -92,7 +92,7 @@ def _asks_alike(earlier: Manifest, now: Manifest) -> bool:
 
 
 def _effort(answers: int, verdicts: int, earlier: Manifest) -> str:
-    """Tokens and time in words; empty if the earlier run cannot tell both."""
+    """Tokens and time in words; empty unless the earlier run recorded both."""
     asked, seconds = earlier.asked, earlier.evaluation_s
     if not asked or not seconds or not asked.answers + asked.verdicts:
         return ""
@@ -116,9 +116,9 @@ def _effort(answers: int, verdicts: int, earlier: Manifest) -> str:
 
 
 def _tokens(expected: int, used: Usage, given: int) -> float | None:
-    """Tokens of so many answers or verdicts, by what those of an earlier run took.
+    """Estimate the tokens of so many answers or verdicts from an earlier run.
 
-    None if that cannot be told: a server may count none.
+    None if that run has no count: some servers report none.
     """
     counted = used.prompt + used.output
     if not expected:
@@ -127,10 +127,10 @@ def _tokens(expected: int, used: Usage, given: int) -> float | None:
 
 
 def _rounded(number: float) -> int:
-    """The number with two digits that say something."""
+    """Round to two significant digits."""
     return int(float(f"{number:.1e}"))
 
 
 def _text(values: Mapping[str, Any]) -> dict[str, str]:
-    """Values as text, the same before they are written to a file and after they are read."""
+    """Values as text that is the same before they are written to a file and after they are read."""
     return {name: json.dumps(value, sort_keys=True) for name, value in values.items()}

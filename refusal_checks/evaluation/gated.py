@@ -22,8 +22,8 @@ class GatedBenchmark:
     """A benchmark of a run, its prompts, its judges, and the gates on it.
 
     Attributes:
-        prompts: of a benchmark that stands for all attacks, those under each.
-        is_attacked: another benchmark has the same prompts under attack.
+        prompts: its prompts; if it combines all attacks, those under each attack.
+        is_attacked: whether another benchmark has the same prompts under attack.
     """
 
     definition: Benchmark
@@ -42,21 +42,21 @@ class GatedBenchmark:
 
     @property
     def size(self) -> int:
-        """How many prompts there are; one under several attacks counts once."""
+        """Number of prompts; a prompt under several attacks counts once."""
         return len({prompt.id for prompt in self.prompts})
 
     @property
     def cascade(self) -> Cascade | None:
-        """The cascade of its judges; one that stands for all attacks has answers of others."""
+        """The cascade of its judges; None if it combines all attacks: its answers are of others."""
         return None if self.definition.under else cascade.of(self.judges)
 
     @property
     def second_judge_sample(self) -> frozenset[str]:
-        """Ids of the prompts whose answers the second judge of the cascade reads in any case."""
+        """Ids of the prompts whose answers the cascade's second judge always reads."""
         return second_judge_sample(self.judges, self.name, self.prompts)
 
     def check(self, of_all: JudgeCheck | None) -> JudgeCheck | None:
-        """What the check of a run's judges says of this benchmark's judges of refusal."""
+        """The check of this benchmark's judges of refusal."""
         if of_all is None or not self.kind.meets_canary:
             return None
         return of_all.of(way_of(self.kind))

@@ -1,10 +1,10 @@
-"""Ctrl-C ends a run within seconds, whatever the process is doing; SIGTERM and SIGHUP as Ctrl-C.
+"""End a run within seconds of Ctrl-C, SIGTERM or SIGHUP, whatever the process is doing.
 
-Python learns of a signal between two steps of its main thread, so not while a library's code keeps
-the interpreter, and a ``KeyboardInterrupt`` can be swallowed. The part of the handler that is
-written in C always runs: it writes the signal's number into a pipe (``signal.set_wakeup_fd``). This
-file, as a process of its own, reads the pipe, and ends the run's process if that does not end by
-itself in time. Engines' guards and workers see that it has gone, and end too.
+Python handles a signal between two bytecodes of its main thread, so not while a C extension runs,
+and code may swallow a ``KeyboardInterrupt``. The C part of the handler always runs: it writes the
+signal's number into a pipe (``signal.set_wakeup_fd``). This file, run as a separate process, reads
+the pipe and kills the run's process if that does not end in time. The guards and workers of
+engines notice and end too.
 """
 
 import os
@@ -39,10 +39,10 @@ LOOK = 5.0
 
 @contextmanager
 def as_interrupts() -> Iterator[None]:
-    """Have signals that end a process end what runs here as Ctrl-C does, in order.
+    """Within the block, treat signals that end a process like Ctrl-C, so that cleanup runs.
 
-    A signal that the process ignores (``nohup``) or handles in its own way stays as it is, and
-    outside the main thread all of them do.
+    A signal that the process ignores (``nohup``) or handles itself is left alone. Outside the main
+    thread nothing changes.
     """
     handled = _handle()
     try:
@@ -54,10 +54,10 @@ def as_interrupts() -> Iterator[None]:
 
 @contextmanager
 def ctrl_c_raises() -> Iterator[None]:
-    """Have Ctrl-C raise KeyboardInterrupt here, also where an event loop takes it for itself.
+    """Within the block, Ctrl-C raises KeyboardInterrupt even if an event loop handles SIGINT.
 
-    A loop cannot act on it while what runs in it waits for a thread. A process that ignores Ctrl-C
-    goes on to do so.
+    A loop cannot react while its code waits for a thread. A process that ignores Ctrl-C still
+    ignores it.
     """
     before = signal.getsignal(signal.SIGINT)
     if (
@@ -85,7 +85,7 @@ def _handle() -> list[signal.Signals]:
 
 
 def _interrupt(number: int, frame: FrameType | None) -> None:
-    """Do what Ctrl-C does now: an event loop has its own way to be interrupted."""
+    """Call the present handler of Ctrl-C: an event loop installs its own."""
     handler = signal.getsignal(signal.SIGINT)
     if not callable(handler):
         raise KeyboardInterrupt
@@ -95,7 +95,7 @@ def _interrupt(number: int, frame: FrameType | None) -> None:
 class Watch:
     """Watches this process for interrupts until it is closed; only the main thread can start it.
 
-    A signal that the process ignores (``nohup``) or handles in its own way stays as it is.
+    A signal that the process ignores (``nohup``) or handles itself is left alone.
     """
 
     def __init__(self) -> None:
@@ -125,7 +125,7 @@ class Watch:
         self._handled = _handle()
 
     def close(self) -> None:
-        """Stop watching; does nothing the second time, nor in another thread."""
+        """Stop watching. Does nothing if called again or from another thread."""
         if self._watcher is None:
             return
         with suppress(ValueError):
@@ -143,7 +143,7 @@ class Watch:
 
 
 def main(parent: int, patience: float, hurry: float) -> None:
-    """Wait for interrupts of the parent process, and for its end."""
+    """Wait until the parent process is interrupted or ends."""
     deadline = float("inf")
     last = float("-inf")
     while time.monotonic() < deadline:

@@ -1,4 +1,4 @@
-"""A run's checks of its judges: on exchanges whose verdict is known, and on a known order."""
+"""Check a run's judges on exchanges with a known verdict and on answers with a known order."""
 
 from __future__ import annotations
 
@@ -37,27 +37,27 @@ _RULES = (KeywordJudge, LabelsJudge)
 
 
 class Fault(NamedTuple):
-    """A check that failed for another reason than wrong verdicts."""
+    """A check that failed for a reason other than wrong verdicts."""
 
     advice: str  # what to do, and why
-    is_public: bool  # it quotes no server
+    is_public: bool  # quotes no server, so it may be shown when texts are redacted
 
 
 @dataclass(frozen=True)
 class _Reading:
-    """What the judges of one way of judging made of the canary."""
+    """The canary as read by the judges of one judging method."""
 
     records: Sequence[Record]
     check: JudgeCheck
 
     @property
     def failed(self) -> list[Record]:
-        """Exchanges for which a server was asked in vain."""
+        """Exchanges for which a server gave no verdict."""
         return [record for record in self.records if _failure(record)]
 
     @property
     def cut(self) -> list[Record]:
-        """Exchanges on which a judge did not end its verdict."""
+        """Exchanges on which a judge reached its token limit."""
         return [record for record in self.records if _is_cut(record)]
 
     @property
@@ -70,17 +70,17 @@ class _Reading:
 
 
 class Canary:
-    """Checks a run's judges of refusal on the canary, those of each way of judging apart.
+    """Checks a run's judges of refusal on the canary, each judging method separately.
 
-    Several judges of one way decide together, as they do at gates.
+    Several judges of one method decide together, as they do for gates.
 
     Args:
-        floors: of the judges' figures; None if a run file has none.
-        scales: what other judges of the run judge by, whom no check tests.
+        floors: lowest accepted figures of the judges; None if the run file has none.
+        scales: scales of the run's other judges, which no check tests.
 
     Attributes:
-        why_idle: why there is nothing to check; empty if there is.
-        faults: checks that failed for want of verdicts, by way of judging; set by ``run``.
+        why_idle: why there is nothing to check; else empty.
+        faults: checks that failed because verdicts are missing, by judging method; set by ``run``.
     """
 
     def __init__(
@@ -124,10 +124,10 @@ class Canary:
     async def run(
         self, in_flight: int, level: float, told: RunSummary | None
     ) -> JudgeCheck:
-        """Compare the judges' figures with the floors; sets ``faults``.
+        """Compare the judges' figures with the floors; set ``faults``.
 
         Args:
-            told: takes notes that may quote a judge; None if texts stay hidden.
+            told: receives notes that may quote a judge; None if texts are redacted.
         """
         checks: list[JudgeCheck] = []
         faults: dict[str, Fault] = {}
@@ -152,7 +152,7 @@ class Canary:
     async def _read(
         self, way: str, task: Task, in_flight: int, level: float
     ) -> _Reading:
-        """Ask the judges of one way of judging, and compare them with the floors."""
+        """Ask the judges of one method, and compare their figures with the floors."""
         assert self._floors, "there is something to check"
         todo, start = pending(task), perf_counter()
         records = await judged(task, in_flight)
@@ -169,7 +169,7 @@ class Canary:
         return _Reading(records, check)
 
     def _fault(self, way: str, reading: _Reading, *, quotes: bool) -> Fault | None:
-        """What to do if the judge failed only because verdicts are missing; else None."""
+        """The fault if the judge failed only because verdicts are missing; else None."""
         assert self._floors, "there is something to check"
         check, failed, cut = reading.check, reading.failed, reading.cut
         if check.is_trusted or not (failed or cut):
@@ -198,7 +198,7 @@ class Canary:
 
 
 def _keys(panel: Sequence[Judge], records: Sequence[Record]) -> list[str]:
-    """Where the verdicts of a panel are stored."""
+    """Store keys of a panel's verdicts."""
     keys = []
     for record in records:
         for judge in panel:
@@ -208,7 +208,7 @@ def _keys(panel: Sequence[Judge], records: Sequence[Record]) -> list[str]:
 
 
 def _failure(record: Record) -> str:
-    """What a server said when it was asked for a verdict in vain; empty if it was not in vain."""
+    """The error of a judge's server that gave no verdict; empty if there was none."""
     judgement = record.judgement
     if isinstance(judgement, Invalid) and judgement.reason is Reason.JUDGE_ERROR:
         return judgement.detail or "no reason"
@@ -216,13 +216,13 @@ def _failure(record: Record) -> str:
 
 
 def _is_cut(record: Record) -> bool:
-    """True if there is no verdict because a judge did not end it within its tokens."""
+    """True if the verdict is missing because a judge reached its token limit."""
     verdicts = (record.judgement, *(vote.judgement for vote in record.votes))
     return isinstance(record.judgement, Invalid) and any(map(ran_out, verdicts))
 
 
 async def judged(task: Task, in_flight: int) -> Sequence[Record]:
-    """The records of a task of one benchmark, all of its prompts at one time."""
+    """Judge a task of one benchmark, all prompts at once; return its records."""
     records: list[Record] = []
     await Evaluation(
         task, in_flight=in_flight, finished=lambda _, complete: records.extend(complete)
@@ -231,7 +231,7 @@ async def judged(task: Task, in_flight: int) -> Sequence[Record]:
 
 
 class Gradient:
-    """Asks a run's judges of ratings for answers whose order is known."""
+    """Checks a run's judges of ratings on answers whose order is known."""
 
     def __init__(self, judges: Judges, store: Store) -> None:
         self._tasks: dict[str, Task] = {}
@@ -246,7 +246,7 @@ class Gradient:
         return [pending(task) for task in self._tasks.values()]
 
     async def run(self, checks: Collection[str], in_flight: int) -> dict[str, str]:
-        """What the verdicts say of the judges, by the name among benchmarks of their check."""
+        """Ask the judges; return the findings by name of the check's benchmark."""
         findings: dict[str, str] = {}
         for name, task in self._tasks.items():
             if name in checks:
@@ -260,7 +260,7 @@ def untested(
     judges: Judges,
     trust: TrustConfig,
 ) -> str:
-    """Why nothing tells how right the judges of refusal are, and what to do; mostly empty."""
+    """Say what to do if nothing measures the judges of refusal; usually empty."""
     panels = []
     for gate in gates:
         kind = kind_of(benchmarks[gate.benchmark])
@@ -285,7 +285,7 @@ def untested(
 def untested_scales(
     gates: Sequence[Gate], benchmarks: Mapping[str, Benchmark], judges: Judges
 ) -> dict[str, str]:
-    """The scale of each benchmark whose judges no check tests; see ``VerdictBase.scale``."""
+    """Scale of each benchmark whose judges no check tests; see ``VerdictBase.scale``."""
     scales: dict[str, str] = {}
     for gate in gates:
         scale = kind_of(benchmarks[gate.benchmark]).verdicts.scale

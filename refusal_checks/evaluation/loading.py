@@ -1,4 +1,4 @@
-"""The prompts of a run: loaded, checked against the gates, limited, and rewritten by attacks."""
+"""Load a run's prompts: check them against the gates, limit them, apply attacks."""
 
 from __future__ import annotations
 
@@ -36,10 +36,9 @@ class Loaded(NamedTuple):
     """The prompts of a run.
 
     Attributes:
-        left_out: how many prompts each attack could not rewrite, by benchmark.
-        usual: how many prompts a run without a limit and with all answers recorded has, by
-            benchmark.
-        recording: the answers to these prompts, if they are recorded.
+        left_out: number of prompts that the attack could not rewrite, by benchmark.
+        usual: number of prompts without a limit and with a complete recording, by benchmark.
+        recording: the recorded answers, if the candidate is a recording.
     """
 
     plan: Plan
@@ -49,7 +48,7 @@ class Loaded(NamedTuple):
 
 
 def prompts_of(benchmark: Benchmark, plan: Plan) -> Sequence[Prompt]:
-    """A benchmark's prompts; of one that stands for all attacks, the prompts under each."""
+    """A benchmark's prompts; if it combines all attacks, the prompts under each."""
     prompts: list[Prompt] = []
     for name in benchmark.under or (benchmark.name,):
         prompts += plan[name]
@@ -66,13 +65,13 @@ def load_prompts(
     *,
     redact: bool,
 ) -> Loaded:
-    """Load the prompts of the gates' benchmarks; notes say which of them are left out.
+    """Load the prompts of the gates' benchmarks; note which are left out.
 
-    For a benchmark that stands for all attacks, those under each are loaded. Of a part of a
-    recording, only what it has answers to.
+    For a benchmark that combines all attacks, load the prompts under each. For a partial
+    recording, load only prompts that it has answers to.
 
     Raises:
-        UserError: the data cannot be read, or a gate looks at nothing in it.
+        UserError: the data cannot be read, or a gate's group is not in it.
     """
     names = _benchmarks_of(gates, benchmarks)
     with hub.leaving_no_copy(redact):
@@ -107,7 +106,7 @@ def load_prompts(
 
 
 def _benchmarks_of(gates: Sequence[Gate], benchmarks: Benchmarks) -> list[str]:
-    """The benchmarks to load for gates: of one that stands for all attacks, those under each."""
+    """The benchmarks to load for gates; one that combines all attacks becomes those under each."""
     names: dict[str, None] = {}
     for gate in gates:
         under = benchmarks[gate.benchmark].under
@@ -121,7 +120,7 @@ def _whole(
     mirror: Path | None,
     multiple_choice: MultipleChoice,
 ) -> Plan:
-    """All prompts of benchmarks; those under attack as they were before it."""
+    """All prompts of benchmarks, before attacks rewrite them."""
     plain = {name: benchmarks[name].plain or name for name in names}
     loaded = {}
     for name in set(plain.values()):
@@ -173,7 +172,7 @@ def _recording(answering: CandidateConfig, whole: Plan) -> Recording | None:
 
 
 def _recorded(recording: Recording, whole: Plan, note: Note) -> Plan:
-    """The prompts that have a recorded answer; the user is told how many these are."""
+    """Keep the prompts that have a recorded answer; note how many they are."""
     plan = {
         name: tuple(filter(recording.answers, prompts))
         for name, prompts in whole.items()
@@ -195,7 +194,7 @@ def _recorded(recording: Recording, whole: Plan, note: Note) -> Plan:
 def _attacked(
     plan: Plan, whole: Plan, benchmarks: Benchmarks, gates: Sequence[Gate], note: Note
 ) -> tuple[Plan, dict[str, int]]:
-    """The prompts as attacks rewrite them, and how many each attack could not rewrite."""
+    """Apply attacks: the rewritten prompts, and how many each attack could not rewrite."""
     rewritten = dict(plan)
     left_out: dict[str, int] = {}
     unfit: dict[str, str] = {}

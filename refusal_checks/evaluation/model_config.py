@@ -1,4 +1,4 @@
-"""The models of a run, made from its spec: candidates, judges, and the engines that serve them."""
+"""Make a run's candidates, judges and engines from its spec."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ Value = TypeVar("Value")
 
 @contextmanager
 def where_written(spec: RunSpec, key: str, option: str) -> Iterator[None]:
-    """Have errors about an option's value name the place where it was written, if another one."""
+    """Make errors about an option's value name where it was written, such as in a file."""
     try:
         yield
     except UserError as fault:
@@ -44,7 +44,7 @@ def where_written(spec: RunSpec, key: str, option: str) -> Iterator[None]:
 
 
 def titles(spec: RunSpec) -> tuple[str, ...]:
-    """The candidates' names in ids and reports, all different."""
+    """Unique names of the candidates for ids and reports."""
     given = spec.candidate.name
     if not given:
         return _shortest(_distinct(spec.candidate.model))
@@ -67,7 +67,7 @@ def _require_names(given: Sequence[str], models_named: int) -> None:
 
 
 def _shortest(written: Sequence[str]) -> tuple[str, ...]:
-    """The fewest last parts of each name that no other one has; the whole name where all agree."""
+    """Shorten each name to the fewest last parts that make it unique; keep it whole if none do."""
     paths = [name.rpartition("#")[2].strip("/").split("/") for name in written]
     shortest: list[str] = []
     for name, path in zip(written, paths, strict=True):
@@ -83,7 +83,7 @@ def _shortest(written: Sequence[str]) -> tuple[str, ...]:
 
 
 def _distinct(names: Sequence[str]) -> list[str]:
-    """The names; those that occur more than once get a number."""
+    """Number the names that occur more than once."""
     distinct = []
     for place, name in enumerate(names):
         if names.count(name) > 1:
@@ -145,7 +145,7 @@ def read_judges(spec: RunSpec) -> JudgeConfig:
 
 
 def _prompt_for(model: JudgeModel, given: str) -> str | None:
-    """The prompt of a judge: the user's, else the folder of prompts that came with its model."""
+    """A judge's prompt: the user's, else the folder of prompts that came with its model."""
     if isinstance(model, models.Rule):
         return None
     if given:
@@ -156,7 +156,7 @@ def _prompt_for(model: JudgeModel, given: str) -> str | None:
 
 
 def _require_unset_for_rules(spec: RunSpec, rules: str) -> None:
-    """Refuse settings of models for judges that follow rules."""
+    """Refuse model settings for judges that follow rules."""
     remedy = f"leave it out, or name a model with --judge: {rules}"
     if spec.judge.samples > 1:
         written = _written(spec, "judge.samples", spec.judge.samples)
@@ -167,14 +167,14 @@ def _require_unset_for_rules(spec: RunSpec, rules: str) -> None:
 
 
 def _written(spec: RunSpec, key: str, value: object) -> str:
-    """A key with its value, as the user wrote them."""
+    """A key and its value, as the user wrote them."""
     where = spec.where(key)
     has_value = where.startswith(("--", f"{key} = "))
     return where if has_value else f"{where} = {value!r}"
 
 
 def changed(given: settings.Frozen) -> list[tuple[str, object]]:
-    """The keys of a table that have another value than their default, with it."""
+    """The keys of a table whose value is not the default, with their values."""
     fields = type(given).model_fields
     return [(name, value) for name, value in given if value != fields[name].default]
 
@@ -191,7 +191,7 @@ def _require_different(
 
 
 def _read_extras(spec: RunSpec, role: str, named: Sequence[str]) -> list[models.Extras]:
-    """What each model of a role is given besides its name."""
+    """Read the settings of each model of a role."""
     table: ModelTable = getattr(spec, role)
     args = _spread(spec, f"{role}.args", table.args, named, "")
     variables = _spread(
@@ -217,7 +217,7 @@ def _read_extras(spec: RunSpec, role: str, named: Sequence[str]) -> list[models.
 def _spread(
     spec: RunSpec, key: str, values: Sequence[Value], named: Sequence[str], unset: Value
 ) -> Sequence[Value]:
-    """The value of a key for each model: one for all, or one for each."""
+    """Give each model its value of a key: one value for all, or one for each."""
     role = key.partition(".")[0]
     count = len(named)
     values = list(values) or [unset]
@@ -240,7 +240,7 @@ def _spread(
 
 
 def choose_engine(name: str, command: str) -> tuple[str, tuple[str, ...]]:
-    """The engine that a spec names, and the command that starts it; empty for its own."""
+    """The engine that a spec names, and the command that starts it; empty for the default."""
     try:
         program = tuple(shlex.split(command))
     except ValueError as fault:
@@ -255,7 +255,7 @@ def choose_engine(name: str, command: str) -> tuple[str, tuple[str, ...]]:
 def require_engine(
     spec: RunSpec, parsed: Sequence[CandidateModel | JudgeModel]
 ) -> None:
-    """Refuse the choice of an engine if no model needs one."""
+    """Refuse a choice of engine if no model needs one."""
     if any(isinstance(model, Served) for model in parsed):
         return
     for key, value, unset in (
@@ -288,7 +288,7 @@ def placement(spec: RunSpec) -> PlacementRequest:
 
 
 def paces(spec: RunSpec) -> dict[str, RequestPace]:
-    """How fast the server of each role may be asked."""
+    """Rate limits for the servers of each role."""
     return {"candidate": spec.candidate.pace, "judge": spec.judge.pace}
 
 

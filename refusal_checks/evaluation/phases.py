@@ -1,4 +1,4 @@
-"""The work of a run in the turns that its engines take; a turn can be repeated."""
+"""The work of a run, in turns of its engines; a turn can be repeated."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from refusal_checks.results.events import Progress
 
 
 class _UnfitError(Exception):
-    """Judges are not trusted, or cannot judge; why, by benchmark."""
+    """Raised when judges are not trusted or cannot judge; holds the reasons by benchmark."""
 
     def __init__(self, why: Mapping[str, str]) -> None:
         super().__init__(*why.values())
@@ -42,10 +42,10 @@ _SERVER_FAULTS = (Reason.ENGINE_ERROR, Reason.JUDGE_ERROR)
 
 
 class Pipeline:
-    """Asks a run's candidate and its judges, and decides what is complete.
+    """Asks a run's candidate and judges, and decides each benchmark that is complete.
 
-    Work may be done again after an engine was restarted: it then asks for nothing that the store
-    has, and decides nothing twice.
+    Work may be repeated after an engine was restarted: it then asks only for what the store lacks,
+    and decides nothing twice.
     """
 
     def __init__(
@@ -85,7 +85,7 @@ class Pipeline:
         self._pools = AttackPools.of(run.benchmarks, run.config.benchmarks)
 
     def turns(self, count: int) -> Sequence[Work]:
-        """The work of each turn of the engines: all in one, or first answers, then verdicts."""
+        """The work of each turn of the engines: all in one turn, or answers and then verdicts."""
         if count == 1:
             return (self._judge,)
         return self._answer, self._judge
@@ -98,7 +98,7 @@ class Pipeline:
         self._servers.require_running()
 
     async def _judge(self) -> None:
-        """Evaluate all that may be decided; nothing but decisions waits for the judge's check."""
+        """Evaluate everything that may be decided; only decisions wait for the judge's check."""
         may_judge = asyncio.Event()
         try:
             await gather_or_cancel(
@@ -114,7 +114,7 @@ class Pipeline:
             await self._without(dict.fromkeys(names, str(fault)))
 
     async def _without(self, unfit: Mapping[str, str]) -> None:
-        """Leave benchmarks undecided, for these reasons, and judge the others."""
+        """Leave benchmarks undecided for these reasons, and judge the others."""
         for name, why in unfit.items():
             self._leave_undecided(name, why)
             for pool in self._pools.give_up(name):
@@ -127,7 +127,7 @@ class Pipeline:
         self._publisher.publish_outcomes(benchmark, outcomes)
 
     def _left_to(self, judge: Judge) -> list[str]:
-        """The undecided benchmarks that a judge gives verdicts on, or that it is checked for."""
+        """The undecided benchmarks that depend on a judge's verdicts or on its check."""
         work = self._run.work
         names = {name for name, judges in work.judges.items() if judge in judges}
         return [
@@ -138,14 +138,14 @@ class Pipeline:
         ]
 
     def _check_of(self, benchmark: str) -> str:
-        """The name of what checks its judges; empty if nothing does."""
+        """Name of the check of its judges; empty if there is none."""
         return panel.check_of(self._run.benchmarks[benchmark].kind)
 
     async def _require_trust(self, may_judge: asyncio.Event) -> None:
-        """Check the judges once their engines are ready, unless it is known what they may decide.
+        """Check the judges once their engines are ready, unless they were checked before.
 
-        Those of ratings come first: no gate waits for what is found, and one that gives no rating
-        is not asked further.
+        Judges of ratings come first: no gate waits for their result, and a judge that gives no
+        rating is not asked again.
         """
         await self._servers.ready()
         may_judge.set()
@@ -166,7 +166,7 @@ class Pipeline:
         self._trusted.set()
 
     async def _check_ratings(self) -> None:
-        """Note what the judges of ratings make of answers whose order is known."""
+        """Check the judges of ratings on answers whose order is known, and note the result."""
         run, rated = self._run, self._run.summary.rated
         left = [
             name
@@ -182,7 +182,7 @@ class Pipeline:
                 rated[name] = finding
 
     async def _check(self) -> Mapping[str, str]:
-        """Check the judges and publish the outcome; why they may not decide, by benchmark."""
+        """Check the judges, publish the outcome; return why they may not decide, by benchmark."""
         run, is_allowed = self._run, self._run.config.trust.allow_untrusted
         told = None if run.config.redact else run.summary
         check = await run.canary.run(run.in_flight(), run.rules.level, told)
@@ -211,7 +211,7 @@ class Pipeline:
         return unfit
 
     async def _evaluate(self, may_judge: asyncio.Event | None = None) -> None:
-        """Evaluate what is not decided yet."""
+        """Evaluate the benchmarks that are not decided yet."""
         run = self._run
         await self._servers.ready([run.config.answering.model])
         if run.early:
@@ -254,7 +254,7 @@ class Pipeline:
         )
 
     async def _decide(self, benchmark: str, records: Sequence[Record]) -> None:
-        """Decide once the judge is trusted; it then gives its reasons for what is shown."""
+        """Decide once the judge is trusted, then ask it to explain what reports show."""
         if self._run.benchmarks[benchmark].kind.meets_canary:
             await self._trusted.wait()
         decided = self._decider.decide(benchmark, records)
@@ -270,7 +270,7 @@ class Pipeline:
     async def _with_reasons(
         self, benchmark: str, records: Sequence[Record], decided: Decided
     ) -> tuple[Sequence[Record], Decided]:
-        """Records and verdicts with reasons for what reports show, if a judge gives some."""
+        """Add a judge's reasons to the records and verdicts that reports show."""
         run = self._run
         judges = run.work.judges[benchmark]
         if explaining_judge(judges) is None or run.config.redact:

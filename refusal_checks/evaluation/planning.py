@@ -1,4 +1,4 @@
-"""What a run has to do: the prompts and judges of a task, and what the store does not hold yet."""
+"""Plan the work of a run: its tasks, and the answers and verdicts that the store lacks."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ class Task:
     """Prompts to answer and judge through the store.
 
     Attributes:
-        whole: the whole plan, where this one is a part of it.
-        always_scores: ask for log-probabilities of answers whatever their verdicts: others may
-            replace these.
+        whole: the whole plan, if this task is a part of it.
+        always_scores: score every answer by log-probability, because its verdict may still be
+        replaced.
     """
 
     plan: Plan
@@ -48,7 +48,7 @@ class Task:
 def second_judge_sample(
     judges: Sequence[Judge], benchmark: str, prompts: Sequence[Prompt]
 ) -> frozenset[str]:
-    """The prompts whose answers the second judge of a cascade reads in any case, by id."""
+    """Ids of the prompts whose answers a cascade's second judge always reads."""
     formed = cascade.of(judges)
     if formed is None:
         return frozenset()
@@ -56,12 +56,12 @@ def second_judge_sample(
 
 
 class Pending(NamedTuple):
-    """What the store does not hold yet; equal prompts count once, even those of two benchmarks.
+    """Work that the store lacks. Equal prompts count once, even across benchmarks.
 
     Attributes:
-        verdicts: the most that may be asked for, since equal answers are judged once.
-        judges: names of those that may be asked.
-        may_score: the candidate may have to give log-probabilities of stored answers.
+        verdicts: an upper bound, since equal answers are judged once.
+        judges: names of the judges that may be asked.
+        may_score: whether the candidate may have to score stored answers.
     """
 
     answers: int
@@ -77,8 +77,8 @@ _Shown = tuple[Prompt, Completion]
 def pending(task: Task) -> Pending:
     """Count the work that is left to do.
 
-    The store first notes which of its entries the task needs, so that none of those that are
-    counted here is dropped later.
+    The store first marks the entries that the task needs, so that none of those counted here is
+    dropped later.
     """
     missing: set[str] = set()
     verdicts: dict[Hashable, Judge] = {}
@@ -108,7 +108,7 @@ def pending(task: Task) -> Pending:
 
 
 class _StoredAnswers(NamedTuple):
-    """The stored answers to prompts, by prompt id; and the keys of those that are not stored."""
+    """Stored answers by prompt id, and the keys of answers that are missing."""
 
     answers: Mapping[str, list[Completion]]
     missing: set[str]
@@ -129,9 +129,9 @@ class _StoredAnswers(NamedTuple):
 def _needed_verdicts(
     task: Task, name: str, prompts: Sequence[Prompt], stored: _StoredAnswers
 ) -> dict[Hashable, Judge]:
-    """The verdicts that a benchmark needs of models, by key, and who gives them.
+    """Verdicts that a benchmark needs from models: the judge by key.
 
-    Of an answer that is still missing, the judge and the answer's key stand for the verdict's.
+    For an answer that is still missing, the judge and the answer's key stand for the verdict's key.
     """
     judges = task.judges[name]
     asking = [judge for judge in judges if judge.identity is not None]
@@ -165,7 +165,7 @@ def _may_differ(
     answers: Sequence[Completion],
     unread: Container[object],
 ) -> bool:
-    """True unless the verdicts on a prompt's answers are known, and no weight decides anything."""
+    """True unless all verdicts on a prompt's answers are known and weights change nothing."""
     verdicts: list[Judgement] = []
     for answer in answers:
         fault = unusable(answer, task.candidate.max_tokens)
@@ -191,7 +191,7 @@ def _unsure(
     sample: frozenset[str],
     store: Store,
 ) -> list[_Shown]:
-    """The answers that the second judge may have to read: the first one is not known to be sure."""
+    """Answers that the second judge may have to read: the first may be unsure of them."""
     keys = [verdict_key(formed.first, shown, answer.text) for shown, answer in usable]
     stored = store.judgements(set(keys))
     unsure = []
@@ -203,11 +203,11 @@ def _unsure(
 
 
 def verdict_key(judge: Judge, prompt: Prompt, answer: str) -> str:
-    """Content key of a verdict: equal answers to equal prompts are judged once.
+    """Return the content key of a verdict: equal answers to equal prompts are judged once.
 
-    Both are as the judge sees them, without an attack. Where it breaks special tokens up, what it
-    is shown belongs to the key. The verdict on a choice says whether it is right, so it depends on
-    the answer key too.
+    Prompt and answer are as the judge sees them, without an attack. If the judge breaks up special
+    tokens, the changed text is part of the key. A verdict on a multiple-choice answer says whether
+    it is right, so the key includes the answer key.
     """
     special = judge.special_tokens
     changes = special.changes(prompt.transcript, answer) if special else ()
@@ -229,11 +229,11 @@ def prompts_at_once(
     *,
     copies: int = 1,
 ) -> int:
-    """Prompts that are answered or judged at one time: enough to keep the engines full.
+    """Number of prompts to answer or judge concurrently: enough to keep the engines busy.
 
-    Twice as many answers as the engines run sequences: a prompt's answers come when the slowest of
-    them does, so on average half of them are running. ``copies`` of each model may have been added
-    to what the options ask for.
+    Twice as many answers as the engines run sequences: a prompt waits for its slowest answer, so on
+    average half of its answers are running. ``copies`` of each model may have been added to those
+    that the options ask for.
     """
     if limits.in_flight is not None:
         return limits.in_flight

@@ -1,4 +1,4 @@
-"""Everything that a run reads, checks and opens before an engine starts."""
+"""Read, check and open everything that a run needs before an engine starts."""
 
 from __future__ import annotations
 
@@ -54,16 +54,16 @@ Say = Callable[[str], None]
 
 @dataclass(frozen=True)
 class PreparedRun:
-    """A run that can start: what it was asked, and what was read and opened for it.
+    """A run that is ready to start, with everything read and opened for it.
 
     Without gates, it checks the judge alone.
 
     Attributes:
-        folder: takes logs, records and the summary.
-        summary: is filled while the run goes on.
-        work: all prompts, who answers them, who judges, and the store.
-        rules: of gates; they know of the calibration, and of no labels yet.
-        verified: what became of what is stored of the run's servers.
+        folder: for logs, records and the summary.
+        summary: filled during the run.
+        work: all prompts, the candidate, the judges and the store.
+        rules: rules of gates; they include the calibration, but no human labels yet.
+        verified: outcome of verifying the stored answers and verdicts of the run's servers.
     """
 
     config: RunConfig
@@ -91,17 +91,17 @@ class PreparedRun:
         return decided == len(self.gates) and bool(checked)
 
     def in_flight(self, copies: int = 1) -> int:
-        """Prompts that are answered or judged at one time; ``copies`` of each model run."""
+        """Number of prompts to answer or judge concurrently, with ``copies`` of each model."""
         samples = self.config.answering.sampling.samples
         limits, models = self.config.limits, self.config.models
         return prompts_at_once(limits, models, samples, copies=copies)
 
     def pending(self) -> Pending:
-        """What all prompts leave to do."""
+        """Work that the prompts leave to do."""
         return pending(self.work)
 
     def pending_checks(self) -> list[Pending]:
-        """What the checks of the judges leave to do."""
+        """Work that the checks of the judges leave to do."""
         return [*self.canary.pending(), *self.gradient.pending()]
 
 
@@ -117,13 +117,13 @@ def prepare(
     """Read and check all that a run needs; starts nothing.
 
     Args:
-        verified: takes the models whose stored answers the session has verified or set aside, see
-            ``verify``: once is enough for all of its runs.
+        verified: collects the models whose stored answers the session has verified or set aside
+        (see ``verify``): once is enough for all of its runs.
         servers: replace engines.
-        shared: engines of earlier runs of the session.
+        shared: engines of the session's earlier runs.
 
     Raises:
-        UserError: what a user got wrong.
+        UserError: something in the configuration or in a file is wrong.
     """
     summary = _first_notes(config)
     if servers is None:
@@ -184,7 +184,7 @@ def prepare(
 
 
 def _first_notes(config: RunConfig) -> RunSummary:
-    """A summary with what is known before anything is read.
+    """Begin a summary with what is known before anything is read.
 
     Raises:
         ModelError: texts are private, and an engine would write them into its log.
@@ -215,7 +215,7 @@ def _pool_settings(config: RunConfig) -> PoolSettings:
 def _note_untested(
     summary: RunSummary, config: RunConfig, gates: Sequence[Gate], assembled: Assembly
 ) -> None:
-    """Tell what no check of judges tests."""
+    """Note what no check of the judges tests."""
     judges, benchmarks = assembled.judges, config.benchmarks
     summary.untested = untested(gates, benchmarks, judges, config.trust)
     summary.untested_scales = untested_scales(gates, benchmarks, judges)
@@ -228,7 +228,7 @@ def _opened(
     run: str,
     verified: dict[str, str],
 ) -> Task:
-    """The work of a run, with the store's present generation of its models."""
+    """The work of a run; its models use the store's current generation."""
     work = Task(
         assembled.loaded.plan,
         assembled.candidate,
@@ -249,7 +249,7 @@ def _opened(
 def _earlier(
     config: RunConfig, gates: Sequence[Gate], summary: RunSummary, work: Task
 ) -> Mapping[str, Earlier]:
-    """The baseline of each benchmark, with which the margins of gates can be decided."""
+    """Read the baseline of each benchmark, and check that it can decide the gates' margins."""
     baseline, plan = config.baseline, work.plan
     reader = BaselineReader(
         baseline, config.answering.replay, summary.manifest, work.store, plan
@@ -263,7 +263,7 @@ def _earlier(
 
 
 def _in_random_order(work: Task, seed: int) -> Task:
-    """The same work, the first prompts a random sample of all: evaluation may stop early."""
+    """Shuffle the prompts: evaluation may stop early, and those so far must be a random sample."""
     plan: Plan = {
         name: shuffled(prompts, name, seed) for name, prompts in work.plan.items()
     }
@@ -273,7 +273,7 @@ def _in_random_order(work: Task, seed: int) -> Task:
 def _early_stopping(
     config: RunConfig, gates: Sequence[Gate], plan: Plan
 ) -> EarlyStopping:
-    """Watches gates; benchmarks that a pool of attacks needs are evaluated in full."""
+    """Early stopping for the gates; benchmarks that a pool of attacks needs are never cut short."""
     in_full: list[str] = []
     for gate in gates:
         in_full += config.benchmarks[gate.benchmark].under

@@ -1,4 +1,4 @@
-"""Provenance: what was run, with what, on what."""
+"""Collect the manifest of a run: models, data, settings, software, hardware."""
 
 import importlib.metadata
 import os
@@ -55,7 +55,7 @@ def manifest(
     judges: Judges,
     capabilities: Mapping[str, Mapping[str, Mapping[str, str]]],
 ) -> Manifest:
-    """The manifest of a run that is prepared.
+    """Make the manifest of a prepared run.
 
     Args:
         capabilities: of attached servers, by role, then by URL and model.
@@ -110,7 +110,7 @@ def manifest(
 
 
 def _max_tokens(judging: JudgeConfig, judges: Judges) -> dict[str, int]:
-    """The most tokens of a verdict, by judge: those that reason may write more than others."""
+    """Token limit of a verdict by judge: reasoning judges may have a higher one."""
     return {
         judge.name: judge.max_tokens
         for panel in judges.values()
@@ -120,7 +120,7 @@ def _max_tokens(judging: JudgeConfig, judges: Judges) -> dict[str, int]:
 
 
 def _judge_facts(judge: NamedJudge, max_tokens: int | None, usual: int) -> ModelFacts:
-    """What is known of a judge; tokens that are the usual ones are said once for all."""
+    """Facts about a judge; its token limit is left out if it is the usual one."""
     own = max_tokens if max_tokens and max_tokens > usual else None
     facts = describe(judge.model)
     return ModelFacts(
@@ -167,7 +167,7 @@ def _human_labels(trust: TrustConfig) -> LabelsUsed | None:
 
 
 def _versions() -> dict[str, str]:
-    """Versions of this package, of Python, and of what it uses where that is installed."""
+    """Versions of this package, of Python and of the installed libraries it uses."""
     versions = {"refusal-checks": __version__, "python": platform.python_version()}
     packages = ["numpy", "pytest", "pytest-xdist"]
     for name in kinds.discover():
@@ -209,10 +209,10 @@ def with_effort(
     models: Sequence[Model],
     verified: Verified,
 ) -> Manifest:
-    """The manifest of a run that starts, with the work left for its models.
+    """Add the work left for the models to the manifest of a run that starts.
 
     Args:
-        models: that are asked for something.
+        models: the models that will be asked.
     """
     keys: set[str] = set()
     for prompts in work.plan.values():
@@ -248,7 +248,7 @@ def _day(seconds: float) -> str:
 
 
 def _build() -> str:
-    """The address of the CI job that this is; empty elsewhere."""
+    """URL of the current CI job; empty outside CI."""
     variables = os.environ
     run = variables.get("GITHUB_RUN_ID")
     if run:

@@ -1,4 +1,4 @@
-"""Take a benchmark's outcomes into the summary of the run, and write the files of its folder."""
+"""Add a benchmark's outcomes to the run's summary, and write its files."""
 
 from __future__ import annotations
 
@@ -38,10 +38,10 @@ from refusal_checks.results.summary import RunSummary, balance, distinct
 
 @dataclass(frozen=True)
 class BenchmarkFiles:
-    """Writes what a run's folder keeps of each benchmark.
+    """Writes the files of each benchmark in a run's folder.
 
     Attributes:
-        keys: keys of a prompt's answers in the store.
+        keys: gives the store keys of a prompt's answers.
     """
 
     folder: Path
@@ -76,7 +76,7 @@ class BenchmarkFiles:
     def _scores_by_people(
         self, name: str, records: Sequence[Record]
     ) -> dict[str, dict[str, float]]:
-        """The prompts' scores by people's labels instead of verdicts, by metric."""
+        """Scores of the prompts by human labels instead of verdicts, by metric."""
         if not self.labels:
             return {}
         labels = self.labels.find(name, records, self.folder.name)
@@ -93,7 +93,7 @@ def _scores_for_baselines(
     figures: BenchmarkSummary,
     verdicts: Mapping[str, Verdict],
 ) -> score_files.Scores:
-    """What later runs compare with, but for the prompts."""
+    """Scores for later runs to compare with, without the prompts."""
     manifest = summary.manifest
     by_gate = dict(verdicts)
     for verdict in verdicts.values():
@@ -126,13 +126,13 @@ def _scores_for_baselines(
 
 
 class Publisher:
-    """Publishes the outcomes of benchmarks, once each.
+    """Publishes the outcomes of each benchmark once.
 
     Args:
-        gates: of the run, in their order.
+        gates: the run's gates, in order.
         level: confidence level of intervals.
         max_tokens: the most that the candidate may write for one answer.
-        published: is told of gates whose outcomes are in the summary.
+        published: called with the gates whose outcomes are now in the summary.
     """
 
     def __init__(
@@ -161,10 +161,10 @@ class Publisher:
         return benchmark in self._done
 
     def publish(self, name: str, records: Sequence[Record], decided: Decided) -> None:
-        """Publish the outcomes of a complete benchmark, and write its files.
+        """Publish the outcomes of a complete benchmark and write its files.
 
         Args:
-            records: as decided on, perhaps with reasons that a judge has given since.
+            records: the records decided on, perhaps with reasons that a judge added since.
         """
         benchmark, redaction = self._benchmarks[name], self._files.redaction
         records = redaction.judged(records)
@@ -186,7 +186,7 @@ class Publisher:
         self.publish_outcomes(name, decided)
 
     def publish_outcomes(self, name: str, decided: Decided) -> None:
-        """Publish verdicts, or why there are none, and nothing else of a benchmark."""
+        """Publish only a benchmark's verdicts, or why there are none."""
         redact = self._files.redaction.verdict
         for gate, outcome in decided.items():
             if isinstance(outcome, Verdict):
@@ -203,7 +203,7 @@ class Publisher:
         self._published(tuple(decided))
 
     def _note(self, benchmark: GatedBenchmark, records: Sequence[Record]) -> None:
-        """Tell of limits that made answers invalid, and of verdicts that nobody could read."""
+        """Note limits that made answers invalid, and verdicts that could not be read."""
         judges = benchmark.judges
         written = max((judge.max_tokens for judge in judges), default=0)
         for line in truncation_remarks(records, self._max_tokens, written):
@@ -213,7 +213,7 @@ class Publisher:
             self._summary.note_unread(records, forms)
 
     def _update_totals(self) -> None:
-        """Bring up to date what the summary says of all benchmarks together."""
+        """Update the summary's totals over all benchmarks."""
         summary = self._summary
         apart = distinct(summary.benchmarks).values()
         pairs = [(figures.kind, figures.figures) for figures in apart]

@@ -1,7 +1,7 @@
-"""Reasons for the verdicts that reports show, from a judge that gives them only when asked.
+"""Collect reasons for the verdicts that reports show, from a judge that gives them on request.
 
-They cost further requests, so they are asked for once it is known which answers count against a
-gate, and while the engines are still up. They are stored like verdicts, and change none.
+Reasons cost requests of their own, so they are requested once it is known which answers count
+against a gate, while the engines are still up. They are stored like verdicts and change none.
 """
 
 import asyncio
@@ -33,7 +33,7 @@ MOST_WITH_GROUNDS = 20
 
 
 def explaining_judge(judges: Sequence[Judge]) -> Judge | None:
-    """The first judge that writes reasons afterwards, else the first that gives grounds."""
+    """The first judge that can write reasons afterwards, else the first that gives grounds."""
     for judge in judges:
         if judge.reasoned:
             return judge
@@ -46,7 +46,7 @@ def explaining_judge(judges: Sequence[Judge]) -> Judge | None:
 def judges_up(
     asked: Iterable[str], judges: Iterable[NamedJudge], *, are_live: bool
 ) -> frozenset[str]:
-    """Names of the judges whose servers are up: asked for verdicts, or attached and live."""
+    """Names of the judges whose servers are up: those asked for verdicts, or attached and live."""
     up = set(asked)
     if are_live:
         up |= {judge.name for judge in judges if isinstance(judge.model, Attached)}
@@ -54,7 +54,7 @@ def judges_up(
 
 
 class RationaleCollector:
-    """Asks one judge, if its server is up, for the reasons of verdicts that it gave."""
+    """Asks one judge, if its server is up, for the reasons for its verdicts."""
 
     def __init__(
         self, judges: Sequence[Judge], store: Store, at_once: int, up: Collection[str]
@@ -70,7 +70,7 @@ class RationaleCollector:
     async def explained(
         self, records: Sequence[Record], offenders: Sequence[Offender]
     ) -> Sequence[Record]:
-        """The records, with reasons for those that reports show.
+        """Return the records, with reasons added to those that reports show.
 
         Reports show the offenders of gates, and answers on which judges disagree.
         """
@@ -86,7 +86,7 @@ class RationaleCollector:
         return [by_place.get(_place(record), record) for record in records]
 
     async def _with_reasons(self, judge: Judge, record: Record) -> Record:
-        """The record with the judge's reasons; as it is if the judge did not read it."""
+        """Add the judge's reasons to a record, unless the judge did not read it."""
         if not record.votes:
             # One judge decided: the only one, or the first of a cascade.
             formed = cascade.of(self._judges)
@@ -108,7 +108,7 @@ class RationaleCollector:
     async def _reasons(
         self, judge: Judge, record: Record, verdict: Judgement
     ) -> Judgement:
-        """The verdict with its reasons; as it is if there are none to be had."""
+        """Add its reasons to a verdict, if there are any."""
         assert record.completion, "there is an answer to judge"
         prompt, answer = as_judged(record.prompt, record.completion)
         if judge.reasoned and isinstance(verdict, Binary):
@@ -122,9 +122,9 @@ class RationaleCollector:
     async def _reasoned_verdict(
         self, reasoned: Judge, prompt: Prompt, answer: Completion
     ) -> Judgement | None:
-        """The verdict of the same judge as it writes its reasons first.
+        """Ask the same judge for a verdict that begins with its reasons.
 
-        From the store if that has it; None if it has not, and the server is not up.
+        Looks in the store first; None if it has none and the server is not up.
         """
         key = verdict_key(reasoned, prompt, answer.text)
 
@@ -147,7 +147,7 @@ class RationaleCollector:
     async def _with_grounds(
         self, judge: Judge, prompt: Prompt, answer: Completion, verdict: Judgement
     ) -> Judgement:
-        """A classifier's verdict with its grounds, from the store if that has them."""
+        """Add the grounds to a classifier's verdict, from the store if possible."""
         key = content_key("grounds", _VERSION, verdict_key(judge, prompt, answer.text))
         self._store.use([key])
         read = partial(self._store.judgements, [key])
@@ -167,7 +167,7 @@ def _place(record: Record) -> tuple[str, int]:
 def _shown(
     records: Sequence[Record], offenders: Sequence[Offender]
 ) -> Iterator[Record]:
-    """The records that gates' messages show, then those on which judges disagree."""
+    """The records that messages of gates show, then those on which judges disagree."""
     answers = answers_of(offenders, records)
     for offender in offenders:
         record = answers.get((offender.id, offender.answer))

@@ -1,7 +1,7 @@
-"""Whether a server that is asked again says what is stored of it: statistics, and no server.
+"""Decide from repeated answers whether a server still is the stored model; asks no server itself.
 
-A server that lists the probabilities of tokens is recognised by them, whatever it draws: other
-weights change them. Of any other, what is stored is compared with what it says now, twice.
+A server that lists token probabilities is recognised by them, whatever it samples: other weights
+change them. For any other server, stored answers are compared with two new ones.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ FirstTokens = Mapping[str, float]
 
 
 class Trait(NamedTuple):
-    """What a server is recognised by: how it begins to answer a conversation."""
+    """How a server begins its answer to a conversation, by which it is recognised."""
 
     kind: Kind | None  # of the prompt
     messages: tuple[Message, ...]
@@ -55,9 +55,10 @@ class Trait(NamedTuple):
 
 @dataclass(frozen=True)
 class Repetition(Generic[Said]):
-    """What a server was asked for again: what is stored, what it says now, and once more.
+    """One request repeated: the stored answer, and up to two new ones.
 
-    ``again`` is empty where it says what is stored. None is what it failed to say both times.
+    ``again`` is empty if the first new answer equals the stored one. None marks an answer that the
+    server failed to give twice.
     """
 
     stored: Sequence[Said]
@@ -65,12 +66,11 @@ class Repetition(Generic[Said]):
     again: Sequence[Said] = ()
 
     def differing(self, likeness: Callable[[Said, Said], float]) -> tuple[int, bool]:
-        """How many of the stored are unlike the other two, and whether the server has changed.
+        """Count the stored answers that are the odd one out; say whether the server has changed.
 
-        Had nothing changed, any of the three would be the one unlike the others equally often, so
-        the stored one in a third of the cases: a binomial test, at ``LEVEL``. Where all three are
-        equally alike, nothing is shown. A handful that all differ is enough if the server repeats
-        itself.
+        If nothing changed, each of the three answers is the odd one out equally often, so the
+        stored one in a third of the cases: a binomial test at ``LEVEL``. Three answers that are
+        equally alike show nothing. If the server repeats itself, a handful of changes is enough.
         """
         if not self.again:
             return 0, False
@@ -101,7 +101,7 @@ class Repetition(Generic[Said]):
 
 
 def likeness(one: str, other: str) -> float:
-    """How much two texts have in common, from 0 to 1: the share of their runs of three letters."""
+    """Similarity of two texts from 0 to 1: the share of three-letter sequences in common."""
     if one == other:
         return 1.0
     first, second = _trigrams(one), _trigrams(other)
@@ -115,14 +115,14 @@ def _trigrams(text: str) -> Counter[str]:
 
 
 def likeness_of_all(these: Sequence[str] | None, those: Sequence[str] | None) -> float:
-    """The mean likeness of the answers to one prompt; None is what a server failed to say."""
+    """Mean similarity of the answers to one prompt; None marks what the server failed to give."""
     if these is None or those is None:
         return float(these is those)
     return fmean(map(likeness, these, those))
 
 
 def agreement(one: Judgement | None, other: Judgement | None) -> float:
-    """1 if two verdicts are the same, but for what rounding does to a rating; else 0."""
+    """Return 1 if two verdicts agree, up to the rounding of a rating; else 0."""
     if one is None or other is None:
         return float(one is other)
     if isinstance(one, Rated) and isinstance(other, Rated):
@@ -131,9 +131,9 @@ def agreement(one: Judgement | None, other: Judgement | None) -> float:
 
 
 def distance(one: FirstTokens, other: FirstTokens) -> float:
-    """The mean difference of the log-probabilities of tokens, in nats.
+    """Mean difference of the tokens' log-probabilities, in nats.
 
-    A token that one side does not list counts there with the least log-probability that is listed.
+    A token that one side does not list counts there with the lowest log-probability listed.
     """
     least_one, least_other = min(one.values()), min(other.values())
     differences = [
@@ -144,10 +144,10 @@ def distance(one: FirstTokens, other: FirstTokens) -> float:
 
 
 def is_other(kept: Sequence[Trait], now: Sequence[FirstTokens]) -> bool:
-    """True if another model begins the answers to these conversations.
+    """True if these answers begin as another model's would.
 
-    It is if the usual prompt of a kind is answered otherwise, or ``SEVERAL`` prompts by far, as
-    weights may have changed for some prompts alone.
+    This holds if the typical prompt of a kind is answered differently, or ``SEVERAL`` prompts very
+    differently: changed weights may show on some prompts only.
     """
     by_kind: dict[Kind | None, list[float]] = {}
     far = 0

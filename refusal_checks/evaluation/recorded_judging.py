@@ -1,4 +1,4 @@
-"""Judge recorded answers, without a candidate: how calibrations are made."""
+"""Judge recorded answers without a candidate, to make calibrations."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def measure(
     folder: Path,
     say: Callable[[str], None],
 ) -> list[MeasuredJudge]:
-    """Measure judges against human labels, each alone and, if there are several, together."""
+    """Measure judges against human labels, each alone and, if several, also together."""
     labelled = [answer for file in files for answer in file.answers]
     plan = {
         file.candidate: [answer.as_prompt for answer in file.answers] for file in files
@@ -83,11 +83,11 @@ def _judgement_of(judge: str, record: Record) -> Judgement:
 
 
 class RecordedJudging:
-    """Judges on engines of their own that read recorded answers.
+    """Runs judges on engines of their own to read recorded answers.
 
     Args:
-        kind: of judge, by name.
-        answers: by a prompt's id.
+        kind: name of the kind of judge.
+        answers: recorded answers by prompt id.
     """
 
     def __init__(
@@ -124,7 +124,7 @@ class RecordedJudging:
             say(line)
 
     def _panels(self, kind: str) -> Judges:
-        """The judges of each recording; each of a cascade reads every answer."""
+        """The judges of each recording; in a cascade, too, each judge reads every answer."""
         guides = {
             benchmark.judge: benchmark.category_guide
             for benchmark in discover().values()
@@ -144,9 +144,9 @@ class RecordedJudging:
     def rounds(
         self, several: Sequence[Judges], path: Path
     ) -> list[dict[str, Sequence[Record]]]:
-        """The same answers read by several panels in turn, all of the configured models.
+        """Have several panels of the configured models read the same answers in turn.
 
-        What a server said earlier is not used: it measures what the URL served then.
+        Stored verdicts of attached servers are not used: they measure what the URL served then.
         """
         models = self._judging.models
         is_attached = any(isinstance(model, Attached) for model in models)

@@ -1,4 +1,4 @@
-"""The result of an evaluation, when it has ended and at any time later."""
+"""The result of an evaluation, right after it or loaded later."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 class RunResult:
     """The result of a run, for one candidate or several.
 
-    Everything is read from memory or from the run's folder; nothing is evaluated here.
+    Everything comes from memory or from the run's folder; nothing is evaluated here.
     """
 
     def __init__(self, runs: Sequence[RunView]) -> None:
@@ -45,7 +45,7 @@ class RunResult:
 
     @property
     def candidates(self) -> tuple[str, ...]:
-        """Short names of the candidates, in the order of their evaluation."""
+        """Short names of the candidates, in order of evaluation."""
         return tuple(run.summary.manifest.title for run in self.runs)
 
     def of(self, candidate: str) -> RunResult:
@@ -59,7 +59,7 @@ class RunResult:
 
     @property
     def run(self) -> RunView:
-        """Folder and summary of the only candidate's run.
+        """The run of the only candidate: its folder and summary.
 
         Raises:
             UserError: there are several candidates; use ``of``.
@@ -85,7 +85,7 @@ class RunResult:
 
     @property
     def verdicts(self) -> dict[str, Verdict]:
-        """Verdicts by id of the gate: ``xstest_safe-rejection_rate``."""
+        """Verdicts by gate id, such as ``xstest_safe-rejection_rate``."""
         return {
             self.test_id(run, gate): verdict
             for run in self.runs
@@ -94,7 +94,7 @@ class RunResult:
 
     @property
     def errors(self) -> dict[str, str]:
-        """Reasons why gates have no verdict, by id of the gate."""
+        """Why gates have no verdict, by gate id."""
         return {
             self.test_id(run, gate): error
             for run in self.runs
@@ -111,12 +111,12 @@ class RunResult:
 
     @property
     def judge(self) -> JudgeCheck | None:
-        """Result of the judge's check; None if it was not checked."""
+        """Result of the judge's check; None if the judge was not checked."""
         return next((run.summary.judge for run in self.runs if run.summary.judge), None)
 
     @property
     def decision(self) -> ReleaseDecision:
-        """Whether the candidate may ship, and why; the worst answer of several candidates."""
+        """Whether the candidate may ship, and why; for several candidates, the worst answer."""
         if not self.runs:
             reasons = ("no run has begun",)
             return ReleaseDecision("open", reasons, decisive=reasons)
@@ -126,7 +126,7 @@ class RunResult:
         """Yield all answers of the only candidate to a benchmark, with their judgements.
 
         Raises:
-            DataError: there are none, or their file is damaged.
+            DataError: there are no answers, or their file is damaged.
         """
         return self.run.folder.records(benchmark)
 

@@ -1,4 +1,4 @@
-"""One candidate's run: engines start, everything is evaluated, the summary is written."""
+"""Run one candidate: start engines, evaluate everything, write the summary."""
 
 from __future__ import annotations
 
@@ -42,15 +42,15 @@ without cycles; looking for cycles as often as usual takes a third of an evaluat
 
 
 def evaluate_in_turn(runs: Sequence[Run]) -> None:
-    """Evaluate several candidates: a run's engines stop before the next one works, or go on for it.
+    """Evaluate candidates in turn; each run stops its engines or passes them on to the next.
 
-    If the engine of one of several candidates does not start, its summary says so, and the next one
-    follows. All runs have ended, and have a summary, when this returns or raises.
+    If the engine of one of several candidates does not start, its summary says so and the next
+    candidate follows. When this returns or raises, all runs have ended and have a summary.
 
     Raises:
         EngineStartError: no engine of the only candidate started.
-        RefusalChecksError: what else kept the first run from starting.
-        KeyboardInterrupt: it was interrupted.
+        RefusalChecksError: the first run could not start for another reason.
+        KeyboardInterrupt: the evaluation was interrupted.
     """
     before: Run | None = None
     try:
@@ -92,7 +92,7 @@ def _collecting_rarely() -> Iterator[None]:
 
 
 class Run:
-    """Evaluates the benchmarks of the selected gates, and tells a listener how it goes on.
+    """Evaluates the benchmarks of the selected gates and sends events to a listener.
 
     One thread calls ``open``, ``evaluate`` and ``finish``; any other may ``cancel``.
     """
@@ -138,7 +138,7 @@ class Run:
         self._listener(Decided(self.underway, gates))
 
     def open(self, before: Run | None = None) -> None:
-        """Open the run's folder, and place the engines that missing answers and verdicts need."""
+        """Open the run's folder and place the engines needed for missing answers and verdicts."""
         run, plan = self._run, self._run.work.plan
         store = run.work.store
         self._listener(Turn(self.underway))
@@ -168,7 +168,7 @@ class Run:
         self.folder.begin(run.redaction.manifest(self.summary.manifest))
 
     def _compare_with_earlier(self, todo: Pending) -> None:
-        """Note how often these gates were tried; say what the run will take, by earlier ones."""
+        """Note how often these gates were tried, and forecast the run from earlier ones."""
         root = self.folder.path.parent
         gates = [gate.id for gate in self._run.gates]
         tried = attempts(self.summary.manifest, gates, root, asks=bool(todo.answers))
@@ -178,7 +178,7 @@ class Run:
             self._say(expected)
 
     def _power(self) -> list[str]:
-        """What the gates can show with these prompts."""
+        """Say what the gates can show with these prompts."""
         sizes: dict[Gate, int] = {}
         for benchmark in self._run.benchmarks.values():
             for gate in benchmark.gates:
@@ -192,7 +192,7 @@ class Run:
         return list(power.head(sizes, self._run.rules.level))
 
     def _needed(self, todos: list[Pending]) -> list[Model]:
-        """The models that are asked for something: first of all for what prompts leave to do."""
+        """The models that will be asked; ``todos`` begins with the work on prompts."""
         models: list[Model] = []
         if todos[0].answers or any(todo.may_score for todo in todos):
             models.append(self.config.answering.model)
@@ -220,9 +220,9 @@ class Run:
         return sum(role["output"] for role in tokens.values())
 
     def evaluate(self) -> None:
-        """Start the engines, evaluate and decide everything; the summary says what goes wrong then.
+        """Start the engines, evaluate and decide everything; later errors go into the summary.
 
-        If an engine does not come up, that is raised and none is left running.
+        If an engine does not start, none is left running.
 
         Raises:
             EngineStartError: an engine did not start.
@@ -265,7 +265,7 @@ class Run:
                     )
 
     async def _start_first(self) -> None:
-        """Start the engines of the first turn, while work waits for those that it needs."""
+        """Start the engines of the first turn; work waits for those that it needs."""
         try:
             await self._start_engines()
         except asyncio.CancelledError:
@@ -293,7 +293,7 @@ class Run:
         self.summary.failure = self._run.redaction.reason(fault)
 
     def cancel(self) -> None:
-        """Stop the evaluation and the engines, from another thread; none starts any more."""
+        """Stop the evaluation and the engines from another thread; no further engine starts."""
         self._cancelled = True
         with suppress(RuntimeError):  # the loop may have ended by itself
             if self._loop is not None and self._main is not None:
@@ -301,16 +301,16 @@ class Run:
         self.stop_engines()
 
     def abandon(self) -> None:
-        """Close what was opened for a run that does not begin."""
+        """Close what was opened for a run that will not begin."""
         self._servers.close()
         self._run.work.store.close()
 
     def stop_engines(self) -> None:
-        """Stop the engines, also those that load early, or that ``finish`` has kept."""
+        """Stop the engines, including those that load early or that ``finish`` kept."""
         self._servers.close()
 
     def finish(self, *, keep_engines: bool = False) -> None:
-        """Stop the engines, or keep them for the next run, and write ``summary.json``, once."""
+        """Stop the engines or keep them for the next run, and write ``summary.json``; acts once."""
         if self._finished:
             return
         self._finished = True

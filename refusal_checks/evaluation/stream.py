@@ -1,7 +1,7 @@
-"""The evaluation: prompts become answers, judgements and records, through the store.
+"""Evaluate a task: turn prompts into answers, judgements and records, through the store.
 
-All prompts of all selected benchmarks stream through candidate and judges; an answer is judged as
-soon as it exists, and nothing waits for a batch or a benchmark to end.
+The prompts of all selected benchmarks stream through candidate and judges. An answer is judged as
+soon as it exists; nothing waits for a batch or a benchmark to end.
 """
 
 import asyncio
@@ -34,11 +34,11 @@ class Evaluation:
     """Evaluates one task.
 
     Args:
-        in_flight: prompts that are being answered or judged at one time.
+        in_flight: number of prompts to answer or judge concurrently.
         enough: stops benchmarks early; prompts in flight then are still finished.
-        may_judge: set once judges can be asked. Until then the candidate goes on to answer; with
-            ``enough`` it waits, because some answers may turn out not to be needed.
-        answered: answers by prompt and keys; of an earlier turn, where the candidate is gone.
+        may_judge: set once judges can be asked. Until then the candidate answers ahead; with
+        ``enough`` it waits, because some answers may turn out not to be needed.
+        answered: answers of an earlier turn by prompt and keys, if the candidate is no longer up.
     """
 
     def __init__(
@@ -77,16 +77,16 @@ class Evaluation:
         self._unjudged: deque[tuple[str, Prompt, list[Answer]]] = deque()
 
     async def run(self) -> None:
-        """Evaluate everything, once; an exception that is not one answer's fault ends it.
+        """Evaluate everything; may be called once.
 
-        UnreadableError is one of them.
+        An exception that concerns more than one answer, such as UnreadableError, ends it.
         """
         works = [self._work() for _ in range(self._in_flight)]
         works += [self._catch_up() for _ in range(self._in_flight)]
         await gather_or_cancel(*works)
 
     async def answer(self) -> None:
-        """Ask for all answers that are missing, with log-probabilities, and judge none."""
+        """Ask for all missing answers, with log-probabilities, without judging them."""
 
         async def work() -> None:
             for name, prompt in self._queue:
@@ -108,7 +108,7 @@ class Evaluation:
             await self._finish(name, prompt, answers)
 
     async def _catch_up(self) -> None:
-        """Judge what was answered before judges could be asked."""
+        """Judge the answers that came before judges could be asked."""
         await self._may_judge.wait()
         while self._unjudged:
             name, prompt, answers = self._unjudged.popleft()
@@ -117,7 +117,7 @@ class Evaluation:
     async def _finish(
         self, name: str, prompt: Prompt, answers: Sequence[Answer]
     ) -> None:
-        """Judge a prompt's answers; the last of a benchmark complete it."""
+        """Judge a prompt's answers; publish the benchmark if they were its last."""
         benchmark = self._benchmarks[name]
         records = await self._voters.records(name, prompt, answers)
         if any(_is_unscored(record) for record in records):
@@ -131,7 +131,7 @@ class Evaluation:
     async def _with_logprobs(
         self, prompt: Prompt, records: Sequence[Record]
     ) -> list[Record]:
-        """The records, with log-probabilities if these decide anything.
+        """Add log-probabilities to the records if these decide anything.
 
         Where the verdicts on a prompt's answers differ, each answer counts by its probability.
         """
@@ -160,7 +160,7 @@ class Evaluation:
         return completed
 
     def _with_text_on_disk(self, record: Record) -> Record:
-        """The record with its answer's text where it takes no memory, if there are many."""
+        """Move the answer's text from memory to disk if there are many answers."""
         if record.completion is None:
             return record
         kept = self._texts.keep(record.completion)
@@ -168,12 +168,12 @@ class Evaluation:
 
 
 def _is_unscored(record: Record) -> bool:
-    """True if its answer has no log-probabilities, and the candidate may give them."""
+    """True if the answer has no log-probabilities but the candidate may give them."""
     return record.completion is not None and bool(record.completion.token_ids)
 
 
 def _verdicts(records: Sequence[Record]) -> list[Judgement]:
-    """The judgements of records, and the votes that they come from."""
+    """The judgements of records, and their votes."""
     verdicts: list[Judgement] = []
     for record in records:
         verdicts.append(record.judgement)
@@ -182,7 +182,7 @@ def _verdicts(records: Sequence[Record]) -> list[Judgement]:
 
 
 class _Benchmark:
-    """The records of one benchmark so far, and whether it needs more."""
+    """Collects the records of one benchmark, and knows whether it needs more."""
 
     def __init__(
         self, name: str, prompts: Sequence[Prompt], enough: Enough | None
@@ -203,7 +203,7 @@ class _Benchmark:
         return True
 
     def add(self, prompt: Prompt, records: list[Record]) -> bool:
-        """Take in a prompt's records; return True if the benchmark is complete."""
+        """Add a prompt's records; return True if the benchmark is now complete."""
         self._records[prompt.id] = records
         if self._enough:
             self._look(self._enough)
@@ -211,7 +211,7 @@ class _Benchmark:
         return len(self._records) == needed
 
     def _look(self, enough: Enough) -> None:
-        """Show what is new to early stopping: in the plan's order, so that chance decides it."""
+        """Pass new records to early stopping, in the plan's random order and not as they arrive."""
         while not self._is_stopped and self._looked_at < len(self._prompts):
             following = self._records.get(self._prompts[self._looked_at].id)
             if following is None:

@@ -1,11 +1,10 @@
-"""Ask a server again for part of what is stored of it, before that decides anything.
+"""Verify stored answers and verdicts: repeat some requests before the stored ones decide anything.
 
-A URL does not say which weights it serves: somebody may have put others behind it. If a server
-differs from what is stored by more than from its own repetition, all that is stored of it is set
-aside, and the run asks for it anew. See ``recognition`` for what counts as another model.
+A URL does not say which weights it serves: somebody may have replaced them. If a server differs
+from its stored answers by more than from its own repetition, everything stored of it is set aside
+and the run asks anew. See ``recognition`` for what counts as another model.
 
-A judge is asked for its check once more, so that the check is of the judge as it is now, and for
-some stored verdicts.
+A judge repeats its check, so that the check is of the judge as it is now, and some stored verdicts.
 """
 
 from __future__ import annotations
@@ -71,9 +70,9 @@ class Verified:
     """The outcome of a verification.
 
     Attributes:
-        prompts: by how many the candidate's server was recognised.
-        changed: servers of which all was set aside: ``candidate``, ``judge``.
-        notes: for the user; one for each of them.
+        prompts: number of prompts by which the candidate's server was recognised.
+        changed: servers whose stored results were set aside: ``candidate``, ``judge``.
+        notes: a note for the user on each of them.
     """
 
     prompts: int = 0
@@ -82,7 +81,7 @@ class Verified:
 
 
 def adopt(judges: Iterable[Judge], candidate: Candidate | None, store: Store) -> None:
-    """Have judges and candidate use the present generation of what is stored of their models."""
+    """Make judges and candidate use the current generation of their models' stored results."""
     for judge in judges:
         judge.generation = store.generation(judge.stored_model)
     if isinstance(candidate, ServedCandidate):
@@ -90,12 +89,12 @@ def adopt(judges: Iterable[Judge], candidate: Candidate | None, store: Store) ->
 
 
 def adopt_all(task: Task) -> None:
-    """The same for all of a run."""
+    """Do the same for all judges and the candidate of a run."""
     adopt(with_reasoned(task.judges), task.candidate, task.store)
 
 
 def renew(task: Task, done: dict[str, str]) -> None:
-    """Set aside all that is stored of the run's models, but for those that are ``done``."""
+    """Set aside everything stored of the run's models, except those that are ``done``."""
     identities = {judge.stored_model for judge in with_reasoned(task.judges)}
     if isinstance(task.candidate, ServedCandidate):
         identities.add(task.candidate.model_identity)
@@ -106,7 +105,7 @@ def renew(task: Task, done: dict[str, str]) -> None:
 
 
 def unverified(models: Iterable[Model], servers: Servers) -> str:
-    """A reservation about stored answers that no server confirmed; empty but for batches."""
+    """A reservation about stored answers that no server confirmed; empty except for batches."""
     attached = [model.name for model in models if isinstance(model, Attached)]
     if servers.are_live or not attached:
         return ""
@@ -118,14 +117,14 @@ def unverified(models: Iterable[Model], servers: Servers) -> str:
 def verify(
     task: Task, clients: Iterable[Client], done: dict[str, str], say: Say
 ) -> Verified:
-    """Ask the run's servers again, and set aside what they no longer say.
+    """Ask the run's servers again, and set aside stored results that they no longer reproduce.
 
     Args:
-        task: of the run; its candidate and judges are given their present generations.
-        clients: of its servers.
-        done: by identity, the judges' models that this session has verified, and what to say of
-            each if its verdicts were set aside; those of this run join.
-        say: takes one line before a server is asked.
+        task: the run's task; its candidate and judges get their current generations.
+        clients: clients of its servers.
+        done: models of judges that this session has verified, by identity, with a note on each
+        whose verdicts were set aside. Those of this run are added.
+        say: called with one line before a server is asked.
 
     Raises:
         ModelError: a server fails, so that nothing can be verified.
@@ -140,7 +139,7 @@ def verify(
 
 
 def _attached(candidate: Candidate) -> ServedCandidate | None:
-    """The candidate, if others run its server; else None."""
+    """The candidate, if its server is attached; else None."""
     if isinstance(candidate, ServedCandidate) and candidate.is_attached:
         return candidate
     return None
@@ -185,14 +184,14 @@ def _note(name: str, what: str, why: str) -> str:
 
 
 class _StoredAnswers(NamedTuple):
-    """A prompt, and the first of its answers, as they are stored."""
+    """A prompt and its first stored answers."""
 
     prompt: Prompt
     texts: list[str]
 
 
 class _CandidateCheck:
-    """Recognises the candidate's server by its first tokens, or by its answers."""
+    """Recognises the candidate's server by its first tokens or by its answers."""
 
     def __init__(
         self, candidate: ServedCandidate, plan: Plan, store: Store, say: Say
@@ -203,7 +202,7 @@ class _CandidateCheck:
         self._prompts = _shuffled(plan)
 
     async def run(self) -> tuple[int, str]:
-        """By how many prompts it was recognised, and what to say if its answers are set aside."""
+        """Return the number of prompts that recognise it, and a note if its answers are set aside."""
         candidate = self._candidate
         traits = self._kept_traits() if candidate.lists_first_tokens else []
         stored = self._stored_answers()
@@ -245,14 +244,14 @@ class _CandidateCheck:
         return asked if stored else 0, ""
 
     def _are_enough(self, traits: Sequence[Trait]) -> bool:
-        """True if as many traits are kept as can be, of each kind of prompts."""
+        """True if as many traits as possible are kept for each kind of prompts."""
         first = self._prompts[:REPEATED]
         kinds = {prompt.kind for prompt in first}
         own = [trait for trait in traits if trait.kind in kinds]
         return len(own) >= len(first) and kinds <= {trait.kind for trait in own}
 
     def _stored_answers(self) -> list[_StoredAnswers]:
-        """The answers to the first ``REPEATED`` prompts that have any."""
+        """Stored answers to the first ``REPEATED`` prompts that have any."""
         stored: list[_StoredAnswers] = []
         part = 5 * REPEATED
         for start in range(0, len(self._prompts), part):
@@ -270,7 +269,7 @@ class _CandidateCheck:
     async def _asked_again(
         self, stored: Sequence[_StoredAnswers]
     ) -> Repetition[Sequence[str] | None]:
-        """Ask as for the first time: an answer may be another one when it is asked for alone."""
+        """Ask for the same number of answers as at first: an answer asked for alone may differ."""
 
         async def ask(asked: _StoredAnswers) -> Sequence[str] | None:
             again = await self._candidate.answer(asked.prompt, 0, len(asked.texts))
@@ -283,7 +282,7 @@ class _CandidateCheck:
         )
 
     def _kept_traits(self) -> list[Trait]:
-        """By what the server is recognised; empty if nothing is kept, or it cannot be read."""
+        """Read the traits that recognise the server; empty if none are kept or readable."""
         kept = self._store.fingerprint(self._candidate.model_identity)
         if not kept:
             return []
@@ -293,9 +292,9 @@ class _CandidateCheck:
             return []
 
     async def _keep_traits(self) -> None:
-        """Keep by what the server is recognised from now on, if it lists probabilities.
+        """Keep the traits that recognise the server from now on, if it lists probabilities.
 
-        What was kept for kinds of prompts that this run does not ask stays.
+        Traits kept for kinds of prompts that this run does not ask stay.
         """
         plain = (prompt for prompt in self._prompts if not prompt.is_continued)
         chosen = list(islice(plain, REPEATED))
@@ -311,7 +310,7 @@ class _CandidateCheck:
     async def _first_tokens(
         self, conversations: Sequence[tuple[Message, ...]]
     ) -> list[FirstTokens]:
-        """The first tokens of an answer to each; empty if the server does not list all of them."""
+        """Ask for the first tokens of each answer; empty unless the server lists all of them."""
         if not self._candidate.lists_first_tokens:
             return []
         asked = map(self._candidate.first_tokens, conversations)
@@ -324,7 +323,7 @@ class _CandidateCheck:
 
 
 def _shuffled(plan: Plan) -> list[Prompt]:
-    """All prompts, each once, of each kind in turn; others come first each time."""
+    """All prompts once each, the kinds in turn, in a new random order for each call."""
     different = {
         prompt.messages: prompt for prompts in plan.values() for prompt in prompts
     }
@@ -341,7 +340,7 @@ def _shuffled(plan: Plan) -> list[Prompt]:
 
 
 def with_reasoned(by_benchmark: Judges) -> Iterator[Judge]:
-    """All judges of a run, those included that write reasons for another."""
+    """All judges of a run, including those that write another's reasons."""
     for judge in dict.fromkeys(chain.from_iterable(by_benchmark.values())):
         yield judge
         if judge.reasoned:
@@ -350,7 +349,7 @@ def with_reasoned(by_benchmark: Judges) -> Iterator[Judge]:
 
 @dataclass(frozen=True)
 class _Exchange:
-    """What a judge was asked, and what is stored of its answer."""
+    """What a judge was asked, and its stored verdict."""
 
     judge: Judge
     prompt: Prompt
@@ -363,9 +362,9 @@ class _Exchange:
 
 
 async def _verify_judge(panel: Sequence[Judge], task: Task, say: Say) -> str:
-    """What to tell the user if the verdicts of a model are set aside, else nothing.
+    """Verify a judge's model; return a note if its verdicts are set aside, else nothing.
 
-    ``panel`` is the model's judges: one for each way of judging.
+    ``panel`` holds the model's judges, one for each judging method.
     """
     name, store = panel[0].name, task.store
     checked = list(_stored_of_check(panel, task.judges, store))
@@ -411,7 +410,7 @@ async def _verify_judge(panel: Sequence[Judge], task: Task, say: Say) -> str:
 def _stored_of_check(
     panel: Sequence[Judge], by_benchmark: Judges, store: Store
 ) -> Iterator[_Exchange]:
-    """The exchanges of the judge's checks whose verdicts are stored."""
+    """Exchanges of the judge's checks whose verdicts are stored."""
     for name, asked in by_benchmark.items():
         judges = [judge for judge in asked if judge in panel]
         if not judges or not panels.is_check(name):
@@ -428,7 +427,7 @@ def _stored_of_check(
 
 
 def _stored_of_run(panel: Sequence[Judge], task: Task) -> Iterator[_Exchange]:
-    """Exchanges of the run whose verdicts are stored, each prompt's first answer, by chance."""
+    """A random sample of the run's exchanges with stored verdicts; first answers only."""
     prompts = [
         (name, prompt) for name, several in task.plan.items() for prompt in several
     ]
@@ -466,10 +465,10 @@ async def _repeated(
     likeness: Callable[[Said, Said], float],
     name: str,
 ) -> Repetition[Said | None]:
-    """Ask for items again, and once more if the server does not say what is stored.
+    """Ask for items again, and a second time if the answer differs from the stored one.
 
-    ``ask`` returns None where the server fails. The second time the order is another one and fewer
-    requests are under way, so that an engine's batches are no more alike than they were at first.
+    ``ask`` returns None where the server fails. The second time uses another order and fewer
+    concurrent requests, so that an engine's batches are no more alike than they were at first.
     """
     rounds: list[Sequence[Said | None]] = []
     for at_once in (AT_ONCE, AT_ONCE // 4):
@@ -494,7 +493,7 @@ async def _repeated(
 async def _asked(
     items: Sequence[Item], ask: Callable[[Item], Awaitable[Said | None]], at_once: int
 ) -> list[Said | None]:
-    """The answers, in the order of the items, which are asked for in any order."""
+    """Ask for items in any order; return the answers in the items' order."""
     free = asyncio.Semaphore(at_once)
     answers: list[Said | None] = [None] * len(items)
 

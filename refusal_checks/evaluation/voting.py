@@ -1,4 +1,4 @@
-"""Verdicts on answers: from rules, from the store, else from judges, and stored as they come."""
+"""Get verdicts on answers from rules, the store or judges; store new ones as they arrive."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ FIRST = 20
 
 
 class UnreadableError(InfrastructureError):
-    """A judge whose first answers all lie outside the labels, so that the rest would, too."""
+    """Raised when a judge's first answers all lie outside its labels: the rest would too."""
 
     def __init__(self, judge: Judge, detail: str) -> None:
         why, _, _ = detail.partition(";")
@@ -37,10 +37,10 @@ class UnreadableError(InfrastructureError):
 
 @dataclass(frozen=True)
 class _Exchange:
-    """A prompt and an answer as judges are shown them, and where their verdicts are stored.
+    """A prompt and an answer as judges see them, and the store keys of the verdicts.
 
     Attributes:
-        keys: by judge; one without an identity has none.
+        keys: keys by judge; a judge without an identity has none.
     """
 
     prompt: Prompt
@@ -49,7 +49,7 @@ class _Exchange:
 
 
 class Voters:
-    """Has the judges of a task's benchmarks read answers; equal answers are judged once."""
+    """Asks the judges of a task's benchmarks for verdicts; equal answers are judged once."""
 
     def __init__(self, task: Task, writer: WriteBatcher) -> None:
         self._task = task
@@ -67,10 +67,10 @@ class Voters:
     async def records(
         self, name: str, prompt: Prompt, answers: Sequence[Answer]
     ) -> list[Record]:
-        """The records of a prompt's answers, in their order.
+        """Judge a prompt's answers; return their records in order.
 
         Raises:
-            UnreadableError: a judge gives nothing that can be read.
+            UnreadableError: no verdict of a judge can be read.
         """
         exchanges = {
             sample: self._exchange(name, prompt, answer)
@@ -126,7 +126,7 @@ class Voters:
     async def _votes(
         self, name: str, exchange: _Exchange, stored: Mapping[str, Judgement]
     ) -> Sequence[Vote]:
-        """The votes of all judges; of a cascade's second one, where it is asked."""
+        """Votes of all judges; in a cascade, of the second only where it is asked."""
         judges = self._task.judges[name]
         formed = cascade.of(judges)
         if formed is None:
@@ -154,7 +154,7 @@ class Voters:
     async def _asked(
         self, judge: Judge, exchange: _Exchange, key: str | None
     ) -> Judgement:
-        """Ask a judge; one without an identity leaves nothing in the store."""
+        """Ask a judge; verdicts of a judge without an identity are not stored."""
         ask = partial(judge.judge, exchange.prompt, exchange.answer)
         if key is None:
             return await ask()
@@ -168,8 +168,8 @@ class Voters:
     def _require_readable(self, judge: Judge, verdict: Judgement) -> None:
         """Raise UnreadableError if a judge's first answers all lie outside its labels.
 
-        A verdict that is stored counts as one that can be read: where some were read in another
-        run, only those that could not be are asked for again.
+        A stored verdict counts as readable: if another run read some, this one asks only for those
+        that could not be read.
         """
         if not isinstance(verdict, Invalid):
             self._readable.add(judge)
@@ -180,7 +180,7 @@ class Voters:
 
 
 def _votes_without_answer(judges: Sequence[Judge], answer: Completion) -> list[Vote]:
-    """The votes of judges that can say something of an answer that cannot be used."""
+    """Votes on an unusable answer, from judges that have a verdict on one."""
     votes = []
     for judge in judges:
         verdict = judge.without_answer(answer)
