@@ -202,7 +202,7 @@ class _CandidateCheck:
         self._prompts = _shuffled(plan)
 
     async def run(self) -> tuple[int, str]:
-        """Return the number of prompts that recognise it, and a note if its answers are set aside."""
+        """Return how many prompts recognise it, and a note if its answers are set aside."""
         candidate = self._candidate
         traits = self._kept_traits() if candidate.lists_first_tokens else []
         stored = self._stored_answers()
