@@ -74,11 +74,6 @@ def test_a_redacted_run_is_paired_with_one_that_is_not(runs: Path) -> None:
     assert known["gates"]["unsafe-rejection_rate"][1]["fell"] == 26
 
 
-def test_a_comparison_is_not_written_over_a_run(runs: Path) -> None:
-    with pytest.raises(UserError, match="write `refusal-checks compare"):
-        call("compare", OLD, NEW, "--html", "last")
-
-
 def test_history_lists_runs_and_what_it_left_out(runs: Path) -> None:
     (runs / "20260103-120000Z-3").mkdir()
     (runs / "20260103-120000Z-3" / "summary.json").write_text("{")
@@ -132,18 +127,6 @@ def test_a_redacted_history_links_to_no_report_with_texts(runs: Path) -> None:
     assert len(reports) == 2
     assert not [path for path in reports if "Request" in path.read_text()]
     assert not [link for link in links if link.endswith("report.html")]
-
-
-@pytest.mark.parametrize("folder", [(), (".refusal-checks",)])
-def test_a_history_is_not_written_over_a_run(
-    runs: Path, folder: tuple[str, ...]
-) -> None:
-    summary = runs / NEW / "summary.json"
-    before = summary.read_bytes()
-    for target in (f"{run_folder.ROOT}/{NEW}/summary.json", "last", NEW):
-        with pytest.raises(UserError, match=r"write `refusal-checks history .*--html "):
-            call("history", *folder, "--html", target)
-    assert summary.read_bytes() == before
 
 
 def test_names_of_hostile_runs_are_text(tmp_path: Path) -> None:

@@ -60,9 +60,10 @@ def poison(folder: RunFolder) -> int:
 
 
 @pytest.fixture
-def run(tmp_path: Path) -> Path:
-    """A run of somebody else's, whose every string is hostile."""
-    path = tmp_path / "20260101-120000Z-1"
+def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A run of somebody else's in the current folder, whose every string is hostile."""
+    monkeypatch.chdir(tmp_path)
+    path = Path("20260101-120000Z-1")
     write_run(path, {"unsafe": [*refusals("unsafe", 4), *hostile()]})
     assert poison(RunFolder(path)) > 20
     scores = json.loads(score_files.dump(scores_of(records("RR C-"), "unsafe")))
@@ -82,95 +83,84 @@ def harmless(text: str) -> bool:
     return not hidden and not is_command
 
 
-@pytest.mark.parametrize(
-    "words",
-    [
-        ("runs", "list", "RUN"),
-        ("runs", "list", "-v", "RUN"),
-        ("runs", "list", "--runs", "ROOT"),
-        ("baseline", "accept", "RUN", "base"),
-        ("init", "--suggest", "RUN"),
-        ("report", "html", "RUN", "--out", "out\x1b[31m.html"),
-        ("report", "junit-prompts", "RUN", "--out", "out.xml"),
-        ("sample-for-labels", "RUN", "--out", "labels.csv"),
-        ("runs", "export", "RUN", "out.jsonl"),
-    ],
-    ids=" ".join,
+COMMANDS = (
+    "runs list RUN",
+    "runs list -v RUN",
+    "runs list --runs .",
+    "baseline accept RUN base",
+    "init --suggest RUN",
+    "report html RUN --out out\x1b[31m.html",
+    "report junit-prompts RUN --out out.xml",
+    "sample-for-labels RUN --out labels.csv",
+    "runs export RUN out.jsonl",
 )
-def test_a_command_shows_nothing_that_acts(
-    run: Path, tmp_path: Path, words: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    paths = {"RUN": str(run), "ROOT": str(run.parent)}
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_a_command_shows_nothing_that_acts(run: Path, command: str) -> None:
     try:
-        shown = call(*(paths.get(word, word) for word in words)).output
+        shown = call(*command.replace("RUN", run.name).split()).output
     except RefusalChecksError:  # which the command shows cleaned
         return
     assert shown
     assert harmless(shown), repr(shown)
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_a_baseline_whose_benchmark_is_no_name_is_refused(
-    run: Path, tmp_path: Path, name: str
-) -> None:
+def name_benchmark(run: Path, name: str) -> None:
+    """Give the scores another benchmark."""
     file = run / "scores" / "unsafe.json"
     file.write_text(json.dumps(json.loads(file.read_text()) | {"benchmark": name}))
+
+
+def require_refused(*commands: str) -> None:
+    """Every command refuses the run's benchmark, and writes nothing."""
+    before = set(Path().rglob("*"))
+    for command in commands:
+        with pytest.raises(RefusalChecksError, match="no name of a benchmark"):
+            call(*command.split())
+    assert set(Path().rglob("*")) == before
+
+
+def test_a_baseline_whose_benchmark_is_no_name_is_refused(run: Path) -> None:
     (run / "summary.json").write_text('{"format": 1, "manifest": {}, "benchmarks": {}}')
-    before = set(tmp_path.rglob("*"))
-    for words in (
-        ("baseline", "accept", run, tmp_path / "base"),
-        ("init", "--suggest", run),
-    ):
-        with pytest.raises(BaselineError, match="no name of a benchmark"):
-            call(*words)
-    assert set(tmp_path.rglob("*")) == before
+    for name in NAMES:
+        name_benchmark(run, name)
+        require_refused(f"baseline accept {run} base", f"init --suggest {run}")
 
 
-@pytest.mark.parametrize("name", NAMES[:2])  # all of them below
-@pytest.mark.parametrize(
-    "words",
-    [
-        ("runs", "list", "RUN"),
-        ("runs", "export", "RUN", "out.jsonl"),
-        ("baseline", "accept", "RUN", "base"),
-        ("compare", "RUN", "RUN"),
-        ("report", "html", "RUN", "--out", "out.html"),
-    ],
-    ids=" ".join,
-)
-def test_a_run_whose_benchmark_is_no_name_is_refused(
-    run: Path, tmp_path: Path, words: tuple[str, ...], name: str
-) -> None:
-    content = json.loads((run / "summary.json").read_text())
-    manifest = content["manifest"]
-    for table in (content["benchmarks"], manifest["data"], manifest["judge_prompts"]):
-        table[name] = table.pop("unsafe")
-    (run / "summary.json").write_text(json.dumps(content))
-    before = set(tmp_path.rglob("*"))
-    paths = {"RUN": run, "base": tmp_path / "base", "out.html": tmp_path / "out.html"}
-    with pytest.raises(DataError, match="no name of a benchmark"):
-        call(*(paths.get(word, word) for word in words))
-    assert set(tmp_path.rglob("*")) == before
+def test_a_run_whose_benchmark_is_no_name_is_refused(run: Path) -> None:
+    file = run / "summary.json"
+    content = json.loads(file.read_text())
+    before = "unsafe"
+    for name in NAMES:
+        manifest = content["manifest"]
+        for table in (
+            content["benchmarks"],
+            manifest["data"],
+            manifest["judge_prompts"],
+        ):
+            table[name] = table.pop(before)
+        before = name
+        file.write_text(json.dumps(content))
+        with pytest.raises(DataError, match="no name of a benchmark"):
+            list(RunFolder(run).records(name))
+        require_refused(
+            f"runs list {run}",
+            f"runs export {run} out.jsonl",
+            f"baseline accept {run} base",
+            f"compare {run} {run}",
+            f"report html {run} --out out.html",
+        )
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_records_are_read_from_the_run_s_own_folder(run: Path, name: str) -> None:
-    with pytest.raises(DataError, match="no name of a benchmark"):
-        list(RunFolder(run).records(name))
-
-
-@pytest.mark.parametrize("name", ["a] [b", 'x"] = 1', "a.b", "ж", "a b"])
-def test_a_suggestion_is_toml_whatever_the_benchmark_is_called(
-    run: Path, name: str
-) -> None:
-    file = run / "scores" / "unsafe.json"
-    file.write_text(json.dumps(json.loads(file.read_text()) | {"benchmark": name}))
-    try:
-        shown = call("init", "--suggest", run).output
-    except BaselineError:
-        return
-    assert list(tomllib.loads(shown)) == [name]
+def test_a_suggestion_is_toml_whatever_the_benchmark_is_called(run: Path) -> None:
+    for name in ("a] [b", 'x"] = 1', "a.b", "ж", "a b"):
+        name_benchmark(run, name)
+        try:
+            shown = call("init", "--suggest", run).output
+        except BaselineError:
+            continue
+        assert list(tomllib.loads(shown)) == [name]
 
 
 def test_every_command_prints_through_one_door() -> None:

@@ -21,25 +21,17 @@ def commands(command: Any, name: str = "refusal-checks") -> Iterator[tuple[str, 
 
 ALL = dict(commands(typer.main.get_command(application())))
 
-each_command = pytest.mark.parametrize("name", ALL)
-
 
 def test_the_commands_are_found() -> None:
     assert {"refusal-checks doctor", "refusal-checks batch export"} <= ALL.keys()
 
 
-@each_command
-def test_a_command_says_what_it_does_in_one_line(name: str) -> None:
+@pytest.mark.parametrize("name", ALL)
+def test_a_command_and_its_parameters_say_what_they_are(name: str) -> None:
     first = (ALL[name].help or "").partition("\n\n")[0].strip()
-    assert first
     assert first.endswith(".")
     assert "\n" not in first
     assert len(first) <= LONGEST
-
-
-@each_command
-def test_every_parameter_says_what_it_is(name: str) -> None:
     for parameter in ALL[name].params:
-        words = getattr(parameter, "help", None)
-        assert words, f"{name}: {parameter.name}"
+        words = getattr(parameter, "help", None) or ""
         assert words.endswith("."), f"{name} {parameter.name}: {words}"

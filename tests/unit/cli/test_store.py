@@ -49,7 +49,6 @@ def left(folder: Path) -> str:
     ("options", "kept"),
     [
         ((), "bcd"),
-        (("--keep-runs", "3"), "bcd"),
         (("--keep-runs", "2"), "cd"),
         (("--keep-runs", "1"), "d"),
         (("--keep-runs", "99"), "bcd"),

@@ -10,7 +10,6 @@ from refusal_checks.core.errors import UserError
 from refusal_checks.evaluation.config import Folders
 from refusal_checks.evaluation.configure import configure, folders
 from refusal_checks.evaluation.model_config import (
-    choose_engine,
     read_candidates,
     read_judges,
     require_engine,
@@ -67,15 +66,6 @@ def test_names_of_candidates_tell_them_apart(names: list[str], says: str) -> Non
         titles(spec.with_value("candidate.name", names))
 
 
-def test_a_program_replaces_that_of_vllm_unless_another_engine_is_named() -> None:
-    program = "'/a fork/python' -m server"
-    assert choose_engine("auto", program) == (
-        "vllm",
-        ("/a fork/python", "-m", "server"),
-    )
-    assert choose_engine("transformers", program)[0] == "transformers"
-
-
 @pytest.mark.parametrize(
     "values", [{"engine_name": "vllm"}, {"engine_command": "serve it"}]
 )
@@ -88,16 +78,18 @@ def test_a_choice_that_no_model_needs_is_refused(values: Mapping[str, str]) -> N
     require_engine(spec, [ATTACHED, Served("m", "m")])
 
 
-def test_the_models_that_are_started_know_their_engine() -> None:
-    spec = spec_of(
-        judge_model="demo:judge", engine_name="transformers", engine_command="serve it"
-    )
+@pytest.mark.parametrize(
+    ("name", "engine"), [("auto", "vllm"), ("transformers", "transformers")]
+)
+def test_a_program_replaces_that_of_vllm_unless_another_engine_is_named(
+    name: str, engine: str
+) -> None:
+    program = "'/a fork/python' -m server"
+    spec = spec_of(judge_model="demo:judge", engine_name=name, engine_command=program)
     (judge,) = read_judges(spec).judges
     assert isinstance(judge.model, Served)
-    assert (judge.model.engine, judge.model.program) == (
-        "transformers",
-        ("serve", "it"),
-    )
+    assert judge.model.engine == engine
+    assert judge.model.program == ("/a fork/python", "-m", "server")
 
 
 def test_a_key_of_several_models_is_for_all_or_for_each() -> None:

@@ -72,10 +72,22 @@ def spec(
     return RunSpec.read("run.toml")
 
 
+@pytest.fixture
+def two(spec: RunSpec, server: FakeServer) -> RunSpec:
+    """The same run of two candidates."""
+    models = [f"{server.url}#fake", f"{server.url}#other"]
+    return spec.with_value("candidate.model", models)
+
+
 def asked_once(server: FakeServer) -> bool:
     """True if no answer and no verdict was asked for twice, after the server is known again."""
     bodies = [json.dumps(body, sort_keys=True) for body in server.requests]
     return len(bodies) == len(set(bodies))
+
+
+async def in_notebook(spec: RunSpec, listener: Listener | None = None) -> RunResult:
+    """Evaluate where an event loop runs."""
+    return evaluate(spec, listener)
 
 
 def as_told(result: RunResult) -> list[object]:
@@ -115,21 +127,28 @@ def test_a_spec_becomes_a_result(spec: RunSpec, server: FakeServer) -> None:
     assert failing.summary.manifest.asked.answers == 0, "all are stored"
 
 
-def test_a_finished_run_is_loaded_as_it_was_returned(spec: RunSpec) -> None:
-    result = evaluate(spec)
+@pytest.mark.parametrize("in_loop", [False, True])
+def test_a_finished_run_is_loaded_as_it_was_returned(
+    spec: RunSpec, in_loop: bool
+) -> None:
+    result = asyncio.run(in_notebook(spec)) if in_loop else evaluate(spec)
     assert as_told(load_run()) == as_told(load_run(result.folder)) == as_told(result)
 
 
-def test_several_candidates_are_told_apart(spec: RunSpec, server: FakeServer) -> None:
-    names = [f"{server.url}#fake", f"{server.url}#other"]
-    result = evaluate(spec.with_value("candidate.model", names))
+def test_what_is_wrong_is_raised_where_an_event_loop_runs(spec: RunSpec) -> None:
+    with pytest.raises(UserError, match="--judge missing"):
+        asyncio.run(in_notebook(spec.with_value("judge.model", [])))
+
+
+def test_several_candidates_are_told_apart(two: RunSpec, server: FakeServer) -> None:
+    result = evaluate(two)
     assert result.candidates == ("fake", "other")
     assert set(result.verdicts) == {
         f"{gate}-{name}" for gate in (RATE, INVALID) for name in ("fake", "other")
     }
     other = result.of("other")
     assert set(other.verdicts) == {RATE, INVALID}
-    assert other.summary.manifest.candidate == names[1]
+    assert other.summary.manifest.candidate == f"{server.url}#other"
     assert other.folder == result.runs[1].folder.path
     with pytest.raises(
         UserError, match=r"result.of\(NAME\): there are several: fake, other"
@@ -141,65 +160,39 @@ def test_several_candidates_are_told_apart(spec: RunSpec, server: FakeServer) ->
         result.of("othr")
 
 
-def test_gates_can_be_chosen_by_candidate(spec: RunSpec, server: FakeServer) -> None:
-    spec = spec.with_value(
-        "candidate.model", [f"{server.url}#fake", f"{server.url}#other"]
-    )
-    result = evaluate(spec, gates={"other": [INVALID]})
+def test_gates_can_be_chosen_by_candidate(two: RunSpec) -> None:
+    result = evaluate(two, gates={"other": [INVALID]})
     assert (result.candidates, set(result.verdicts)) == (("other",), {INVALID})
     with pytest.raises(UserError, match="name a run that does not exist"):
-        evaluate(spec, run_id="../x")
+        evaluate(two, run_id="../x")
     for gates, says in (
         ({"othr": [INVALID]}, 'no candidate "othr"'),
         ({"other": ["own-rate"]}, 'no gate "own-rate"'),
     ):
         with pytest.raises(UserError, match=says):
-            evaluate(spec, gates=gates)
+            evaluate(two, gates=gates)
 
 
 @pytest.mark.parametrize(
     ("key", "value", "says"),
     [
         ("judge.model", [], "--judge missing"),
-        (
-            "candidate.name",
-            "a",
-            "candidate.name = 'a': give it once for each candidate",
-        ),
         ("candidate.model", "nowhere/at all", "nowhere/at all"),
         ("own.file", "none.csv", "none.csv"),
         ("reports.html", ".", "name a file: it is a folder"),
-        ("reports.hmtl", "page.html", 'no report "hmtl"; did you mean "html"'),
         ("judge.cascade.low", 0.5, "judge.cascade.low=0.5: leave it out"),
     ],
 )
 def test_what_is_wrong_is_said_before_anything_starts(
-    spec: RunSpec, server: FakeServer, key: str, value: object, says: str
+    two: RunSpec, server: FakeServer, key: str, value: object, says: str
 ) -> None:
     seen: list[Event] = []
-    spec = spec.with_value(
-        "candidate.model", [f"{server.url}#fake", f"{server.url}#other"]
-    )
     with pytest.raises(UserError) as caught:
-        evaluate(spec.with_value(key, value), seen.append)
+        evaluate(two.with_value(key, value), seen.append)
     assert says in str(caught.value)
     assert server.requests == []
     assert not [event for event in seen if not isinstance(event, Notice)]
     assert not list(Path(".refusal-checks").glob("runs/*"))
-
-
-def test_it_can_be_called_where_an_event_loop_runs(spec: RunSpec) -> None:
-    async def notebook() -> RunResult:
-        return evaluate(spec)
-
-    result = asyncio.run(notebook())
-    assert as_told(load_run()) == as_told(result)
-
-    async def mistaken() -> None:
-        evaluate(spec.with_value("judge.model", []))
-
-    with pytest.raises(UserError, match="--judge missing"):
-        asyncio.run(mistaken())
 
 
 def interrupt_after(prompts: int, seen: list[Event], number: int) -> Listener:
@@ -239,16 +232,9 @@ def test_an_interrupt_keeps_what_is_done_and_the_same_call_goes_on(
     seen: list[Event] = []
     listen = interrupt_after(3, seen, number)
     spec = spec.with_value("reports.html", "page.html")
-
-    def call() -> RunResult:
-        return evaluate(spec, listen)
-
-    async def notebook() -> RunResult:
-        return call()
-
     server.delay = 0.05
     with pytest.raises(Interrupted) as stopped:
-        asyncio.run(notebook()) if in_loop else call()
+        asyncio.run(in_notebook(spec, listen)) if in_loop else evaluate(spec, listen)
     assert isinstance(stopped.value, KeyboardInterrupt)
     assert any(isinstance(event, Ended) for event in seen)
     assert "Not decided" in Path("page.html").read_text()
@@ -257,7 +243,7 @@ def test_an_interrupt_keeps_what_is_done_and_the_same_call_goes_on(
 
 @pytest.mark.parametrize("fault", [DataError("no such answers"), KeyboardInterrupt()])
 def test_nothing_stays_open_if_a_later_candidate_cannot_begin(
-    spec: RunSpec,
+    two: RunSpec,
     server: FakeServer,
     fault: BaseException,
     monkeypatch: pytest.MonkeyPatch,
@@ -272,11 +258,8 @@ def test_nothing_stays_open_if_a_later_candidate_cannot_begin(
         return made[0]
 
     monkeypatch.setattr(prepare, "prepare", fails)
-    spec = spec.with_value(
-        "candidate.model", [f"{server.url}#fake", f"{server.url}#other"]
-    )
     with pytest.raises(type(fault)) as caught:
-        evaluate(spec)
+        evaluate(two)
     if isinstance(caught.value, Interrupted):
         assert caught.value.result.runs == ()
         assert "no run has begun" in repr(caught.value.result)
@@ -296,14 +279,12 @@ def test_reports_of_the_spec_are_written(spec: RunSpec, tmp_path: Path) -> None:
         assert line == f"{key} report {tmp_path / 'out' / key}"
         assert (tmp_path / "out" / key).stat().st_size > 100
     evaluate(spec.with_value("reports.html", "other"), write_reports=False)
+    assert not Path("other").exists()
 
 
-def test_events_come_in_order(spec: RunSpec, server: FakeServer) -> None:
-    spec = spec.with_value(
-        "candidate.model", [f"{server.url}#fake", f"{server.url}#other"]
-    )
+def test_events_come_in_order(two: RunSpec) -> None:
     seen: list[Event] = []
-    result = evaluate(spec, seen.append)
+    result = evaluate(two, seen.append)
     events = [event for event in seen if not isinstance(event, Notice)]
     kinds = [type(event) for event in events]
     of_one = [Turn, *[Judged] * (1 + len(ROWS)), Decided, Ended]

@@ -239,13 +239,6 @@ def test_untrusted_text_acts_on_nothing_adds_no_line_and_is_bounded(
     assert all(len(line) < 400 for line in text.split("\n"))
 
 
-def missed(verdict: Verdict, records: list[Record]) -> list[bool]:
-    """Whether each prompt counts against the gate."""
-    held = MissedBound.of(verdict.gate, verdict.estimate.value)
-    assert held
-    return [held.is_missed_by(answers) for answers in by_prompt(records).values()]
-
-
 @pytest.mark.parametrize(
     "gate",
     [
@@ -262,23 +255,10 @@ def test_the_prompts_against_a_gate_are_those_that_it_counts(gate: Gate) -> None
     ]
     verdict = decide(gate, found)
     assert verdict.against.prompts > 0
-    assert sum(missed(verdict, found)) == verdict.against.prompts
-
-
-def test_prompts_count_against_a_gate_that_passes_too() -> None:
-    verdict = decide(Gate("b", "rejection_rate", minimum=0.5), records("R R C"))
-    assert missed(verdict, records("R R C")) == [False, False, True]
-
-
-@pytest.mark.parametrize(
-    "gate",
-    [
-        Gate("b", "rejection_rate", max_drop=0.1),
-        Gate("b", "rejection_rate", minimum=0.1, maximum=0.9),
-    ],
-)
-def test_no_prompt_counts_against_a_gate_without_a_side(gate: Gate) -> None:
-    assert MissedBound.of(gate, decide(gate, records("R C")).estimate.value) is None
+    bound = MissedBound.of(gate, verdict.estimate.value)
+    assert bound
+    missed = [bound.is_missed_by(answers) for answers in by_prompt(found).values()]
+    assert sum(missed) == verdict.against.prompts
 
 
 BENCHMARK = BenchmarkSummary(prompts=80, answers=400, figures={}, groups={}, invalid={})

@@ -10,15 +10,12 @@ import xmlschema
 from hypothesis import given
 from hypothesis import strategies as st
 from junitparser import Error, Failure, JUnitXml, TestCase
-from typer.testing import CliRunner
 
-from refusal_checks.cli import application
 from refusal_checks.core.prompts import Prompt
 from refusal_checks.core.records import Completion, Record
 from refusal_checks.core.verdicts import Binary, Label
 from refusal_checks.gates.gate import Gate
 from refusal_checks.reports.formats import junit_prompts
-from refusal_checks.results import redact
 from refusal_checks.results.benchmark_summary import summarise
 from refusal_checks.results.run_folder import RunFolder
 from refusal_checks.results.summary import RunSummary
@@ -96,6 +93,7 @@ def outcomes(
         ((DEGREES,), "safety", "pFEp"),
         ((AT_LEAST,), "sensitive", "ppEp"),
         ((), "safety", "ppEp"),
+        ((Gate("bench", "rejection_rate", max_drop=0.1),), "safety", "ppEp"),
         ((replace(AT_LEAST, minimum=0.1, maximum=0.9),), "safety", "ppEp"),
         ((replace(AT_LEAST, minimum=0.1, maximum=0.2),), "safety", "FpEF"),
         ((Gate("bench", "invalid_rate", maximum=0.02), AT_LEAST), "safety", "pFEp"),
@@ -139,19 +137,16 @@ def test_a_case_tells_what_was_said_and_why(tmp_path: Path) -> None:
         assert part in failure.text
 
 
-@pytest.mark.parametrize(
-    ("pinned", "said"), [(False, "no: unpinned rows"), (True, None)]
-)
-def test_rows_that_nothing_pins_are_a_property(
-    tmp_path: Path, pinned: bool, said: str | None
-) -> None:
+def test_rows_that_nothing_pins_are_a_property(tmp_path: Path) -> None:
     run, path = finished(tmp_path, records("C"), AT_LEAST), tmp_path / "report.xml"
-    summary = run.summary()
-    data = {"bench": {"revision": "97dd", "pinned": pinned}}
-    run.write_summary(replace(summary, manifest=summary.manifest.extended(data=data)))
-    junit_prompts.write([run], path)
-    assert properties(path)["data_revision"] == "97dd"
-    assert properties(path).get("data_pinned") == said
+    for pinned, told in ((False, "no: unpinned rows"), (True, None)):
+        summary = run.summary()
+        data = {"bench": {"revision": "97dd", "pinned": pinned}}
+        manifest = summary.manifest.extended(data=data)
+        run.write_summary(replace(summary, manifest=manifest))
+        junit_prompts.write([run], path)
+        assert properties(path)["data_revision"] == "97dd"
+        assert properties(path).get("data_pinned") == told
 
 
 def test_several_candidates_have_suites_of_their_own(tmp_path: Path) -> None:
@@ -184,13 +179,6 @@ def test_whatever_models_say_the_file_is_valid(
     assert isinstance(case.result[0], Failure)
 
 
-def test_the_file_can_be_made_again_from_the_run_s_folder(tmp_path: Path) -> None:
-    run, path = finished(tmp_path, records("R C"), AT_LEAST), tmp_path / "again.xml"
-    command = ["report", "junit-prompts", str(run.path), "--out", str(path)]
-    assert CliRunner().invoke(application(), command).exit_code == 0
-    assert len(cases(path)) == 2
-
-
 def test_many_cases_share_a_bounded_size(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -203,12 +191,3 @@ def test_many_cases_share_a_bounded_size(
     monkeypatch.setattr(junit_prompts, "ALL", 10_000)
     junit_prompts.write([run], path)
     assert path.stat().st_size < 10_000 * 4 + 200 * 500
-
-
-def test_a_redacted_run_shows_no_text(tmp_path: Path) -> None:
-    shown = [redact.record(found) for found in records("C R")]
-    path = tmp_path / "report.xml"
-    junit_prompts.write([finished(tmp_path, shown, AT_LEAST)], path)
-    text = path.read_text()
-    assert "[redacted: sha256" in text
-    assert not any(part in text for part in ("request p1", "answer 0", "it answers"))

@@ -41,34 +41,29 @@ def test_confidences_are_put_into_bins() -> None:
     assert filled == {0: 1, 4: 1, 9: 1, 10: 1, 11: 2, 12: 1, 19: 1}
 
 
+SHARE, DEGREE = Estimate(0.5, 0.25, 0.75, 10), Estimate(0.0, -0.5, 0.5, 10)
+
+
 @pytest.mark.parametrize(
-    ("bounds", "good"),
+    ("metric", "estimate", "bounds", "good"),
     [
-        ((0.8, None), (80, 100)),
-        ((None, 0.1), (0, 10)),
-        ((0.2, 0.4), (20, 40)),
-        ((None, None), None),
+        ("rejection_rate", SHARE, (0.8, None), (80, 100)),
+        ("rejection_rate", SHARE, (None, 0.1), (0, 10)),
+        ("rejection_rate", SHARE, (0.2, 0.4), (20, 40)),
+        ("rejection_rate", SHARE, (None, None), None),
+        ("mean_refusal_confidence", DEGREE, (-0.5, None), (25, 100)),
     ],
 )
-def test_an_interval_lies_on_its_axis(
-    bounds: tuple[float | None, float | None], good: Sequence[float] | None
+def test_an_interval_lies_on_the_axis_of_its_metric(
+    metric: str,
+    estimate: Estimate,
+    bounds: tuple[float | None, float | None],
+    good: Sequence[float] | None,
 ) -> None:
-    estimate = Estimate(0.5, 0.25, 0.75, 10)
-    found = charts.span(METRICS["rejection_rate"], estimate, AllowedRange(*bounds))
+    found = charts.span(METRICS[metric], estimate, AllowedRange(*bounds))
     assert (found.lower, found.value, found.upper) == (25, 50, 75)
     assert found.good == good
     assert len(found.thresholds) == sum(bound is not None for bound in bounds)
-
-
-def test_an_axis_is_the_range_of_its_metric() -> None:
-    metric, estimate = METRICS["mean_refusal_confidence"], Estimate(0.0, -1.0, 1.0, 3)
-    found = charts.span(metric, estimate, AllowedRange(-0.5))
-    assert (found.lower, found.value, found.upper, found.good) == (
-        0,
-        50,
-        100,
-        (25, 100),
-    )
 
 
 def test_groups_have_bars_of_the_first_figure_there_is() -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from refusal_checks.core.errors import DataError
@@ -103,23 +103,11 @@ def test_every_record_is_there(page: Page) -> None:
     assert texts == [storable(text) for text in HOSTILE]
 
 
-def test_every_candidate_has_its_part(page: Page) -> None:
-    assert [button["data-run"] for button in page.named("button", "select")] == [
-        "0",
-        "1",
-    ]
-    assert [article["data-run"] for article in page.named("article")] == [
-        "0",
-        "1",
-        "0",
-        "1",
-    ]
-
-
 @pytest.mark.parametrize(
     "words",
     [
         "May it ship? No demo:some unsafe: Refuses 52% of prompts (required: 80%)",
+        "judge prompts unsafe › demo:judge p1",
         "2 of 4 gates failed: unsafe-rejection_rate 52% (required: 80%), unsafe-invalid_rate 3% "
         "(allowed: 2%); the judge failed its check",
         "Judge demo:judge check failed",
@@ -178,20 +166,6 @@ def test_a_run_that_ended_early_says_why(tmp_path: Path) -> None:
     assert len(page.scripts) == 2
 
 
-def test_the_manifest_is_a_table(tmp_path: Path) -> None:
-    manifest = {
-        "candidate": "m",
-        "models": {
-            "candidate": {"version": "abc"},
-            "judges": {"j": {"args": ["a", "<b>"]}},
-        },
-        "human_labels": None,
-    }
-    words = report(tmp_path, manifest=manifest).words
-    assert "models candidate › version abc judges › j › args a, <b>" in words
-    assert "human labels" not in words
-
-
 def test_folders_are_made_and_a_damaged_run_leaves_an_earlier_report_alone(
     tmp_path: Path,
 ) -> None:
@@ -212,6 +186,7 @@ TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=30) | st.sampl
 )
 
 
+@settings(max_examples=40)
 @given(text=TEXT, name=TEXT, group=TEXT, rationale=TEXT)
 def test_any_text_comes_back_and_makes_no_element(
     text: str,
@@ -254,6 +229,7 @@ VALUES = st.recursive(
 )
 
 
+@settings(max_examples=25)
 @given(value=VALUES)
 def test_embedded_values_come_back(value: object) -> None:
     text = embed(value)

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from refusal_checks.core.errors import DataError, UserError
+from refusal_checks.core.errors import UserError
 from refusal_checks.gates.gate import Gate
 from refusal_checks.reports.page.several import SideBySide, side_by_side
 from refusal_checks.reports.page.trends import Trend, collect, trends
@@ -73,14 +73,9 @@ NAMES = ("unsafe", "safe")
             "other judge",
         ),
         (
-            {"judge_prompts": {name: {"org/judge": "p2"} for name in NAMES}},
-            "other judge prompt",
-        ),
-        (
             {"data": {name: {"sha256": "other", "prompts": 60} for name in NAMES}},
             "other data",
         ),
-        ({"sampling": {"temperature": 1.0}}, "other sampling temperature"),
     ],
 )
 def test_runs_under_other_conditions_have_no_change(
@@ -93,30 +88,18 @@ def test_runs_under_other_conditions_have_no_change(
     assert found.moves == []
 
 
-def test_another_seed_is_no_other_condition(tmp_path: Path) -> None:
-    sampling = {"temperature": 0.6, "seed": 7}
-    found = side_by_side(
-        [run(tmp_path / "a", 0.9), run(tmp_path / "b", 0.9, sampling=sampling)]
-    )
-    assert not found.apart[1]
-
-
 def test_runs_without_a_gate_in_common_are_shown(tmp_path: Path) -> None:
     records = {"safe": list(refusals("safe", 10))}
     gates = [Gate("safe", "rejection_rate", maximum=0.5)]
-    other = write_run(tmp_path / "b", records, gates, manifest=manifest())
+    errors = {"safe-invalid_rate": "no valid verdict"}
+    other = write_run(
+        tmp_path / "b", records, gates, manifest=manifest(), errors=errors
+    )
     found = side_by_side([run(tmp_path / "a", 0.9), RunView.read(other.path)])
     assert not found.in_common
     assert cell(found, "safe-rejection_rate", 0) is None
+    assert cell(found, "safe-invalid_rate", 1).error == "no valid verdict"
     assert found.differences(1) == []
-
-
-def test_a_gate_that_could_not_be_evaluated_says_why(tmp_path: Path) -> None:
-    records = {"unsafe": list(refusals("unsafe", 10))}
-    errors = {"unsafe-rejection_rate": "no valid verdict"}
-    other = write_run(tmp_path / "b", records, (), manifest=manifest(), errors=errors)
-    found = side_by_side([run(tmp_path / "a", 0.9), RunView.read(other.path)])
-    assert cell(found, "unsafe-rejection_rate", 1).error == "no valid verdict"
 
 
 def test_one_run_is_nothing_to_compare(tmp_path: Path) -> None:
@@ -143,25 +126,24 @@ def rates(root: Path, *facts: dict[str, Any]) -> list[Trend]:
 def test_runs_of_equal_conditions_are_one_trend_whatever_the_candidate(
     tmp_path: Path,
 ) -> None:
-    (rate,) = rates(tmp_path, {}, {}, {})
-    assert [row.run.number for row in rate.rows] == [0, 1, 2]
-    assert [row.run.candidate[-2:] for row in rate.rows] == ["-0", "-1", "-2"]
-    assert rate.differs == {}
-
-
-def test_runs_of_other_conditions_are_never_joined(tmp_path: Path) -> None:
     judge = {"models": {"judges": {"org/judge": {"version": "org/judge@2"}}}}
     data = {"data": {"unsafe": {"sha256": "other", "prompts": 10}}}
     settings = {"sampling": {"temperature": 1.0}}
-    found = rates(tmp_path, {}, judge, data, settings, {})
+    found = rates(tmp_path, {}, judge, data, settings, {}, {})
     assert [[row.run.number for row in each.rows] for each in found] == [
-        [0, 4],
+        [0, 4, 5],
         [1],
         [2],
         [3],
     ]
+    assert [row.run.candidate for row in found[0].rows][1:] == [
+        "org/model-0",
+        "org/model-1",
+    ]
     assert found[1].differs["judge"] == "org/judge@2"
     assert found[3].differs["sampling temperature"] == "1.0"
+    (same,) = rates(tmp_path / "same", {}, {})
+    assert same.differs == {}
 
 
 def small(folder: Path, number: int = 0, **facts: object) -> Path:
@@ -206,12 +188,6 @@ def test_a_copy_of_a_run_is_left_out(tmp_path: Path) -> None:
     found = collect(tmp_path)
     assert len(found.runs) == 1
     assert [*found.skipped.values()] == [f"the same run as {first}/summary.json"]
-
-
-def test_a_folder_that_is_not_there_is_named(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match="no such folder"):
-        collect(tmp_path / "none")
-    assert not collect(tmp_path).runs
 
 
 def test_a_start_is_read_in_any_zone_and_a_run_without_one_is_the_oldest(

@@ -5,7 +5,6 @@ import io
 import pytest
 from rich.console import Console
 
-from refusal_checks.core.text import duration
 from refusal_checks.reports.terminal.bars import (
     Speed,
     is_active,
@@ -85,13 +84,6 @@ def test_the_time_left_is_not_told_before_it_means_something() -> None:
         assert paced(*seen).left(progress(a=2).benchmarks) is None
     late = paced((0.0, progress(a=0)), (50.0, progress(a=0)), (90.0, progress(a=100)))
     assert late.left(progress(a=100).benchmarks) == pytest.approx(40.0)
-
-
-@pytest.mark.parametrize(
-    ("seconds", "shown"), [(3.4, "3 s"), (89, "89 s"), (170, "3 min"), (9000, "2.5 h")]
-)
-def test_durations_are_rough(seconds: float, shown: str) -> None:
-    assert duration(seconds) == shown
 
 
 def test_there_is_something_to_show_until_all_is_done() -> None:
