@@ -92,17 +92,12 @@ def test_what_is_refused(
 @pytest.mark.parametrize(
     ("text", "content"),
     [
-        ("sampling.samples=2", {"sampling": {"samples": 2}}),
         ("store.fresh = true", {"store": {"fresh": True}}),
         ("judge.args=--max-model-len 9", {"judge": {"args": "--max-model-len 9"}}),
         ('candidate.model=["a", "b"]', {"candidate": {"model": ["a", "b"]}}),
         (
             "engine.command=run 'a b' \"c\" \\d",
             {"engine": {"command": "run 'a b' \"c\" \\d"}},
-        ),
-        (
-            "sampling.system_prompt=one\ntwo",
-            {"sampling": {"system_prompt": "one\ntwo"}},
         ),
         (
             'recording.columns={completion="text"}',
@@ -228,11 +223,9 @@ VALUES: dict[str, st.SearchStrategy[object]] = {
         TEXT, st.booleans() | TEXT, max_size=2
     ),
     "candidate.devices": st.integers(0, 9) | TEXT,
-    "sampling.temperature": st.floats(0, 2),
     "sampling.stop": st.lists(TEXT, max_size=2),
     "judge.max_answer_chars": st.integers(100, 10**9),
     "judge.check.agreement.min": st.floats(0, 1),
-    "limits.stop_early": st.booleans(),
     "recording.columns": st.dictionaries(TEXT, TEXT | st.integers(0, 3), max_size=2),
     "settings.confidence": st.floats(0.5, 0.99),
     "trust.human_labels": st.lists(TEXT, max_size=2),

@@ -78,10 +78,8 @@ PROMPTS = str(toy_model.PROMPTS)
 IDENTITIES = {
     ("refusal", None): ("5b4cb465c5c62b5b64274c376b49bf8d", "7f6a47bfd465"),
     ("refusal", PROMPTS): ("19ff46ae20813286bac4126978449571", "cd58842e127f"),
-    ("refusal", "wildguard"): ("bcd453f6f9be1b5dc2a9a28ba3a54224", "56a1e02a0fa1"),
     ("refusal", "harmbench"): ("3503e76d12171dbcd1df8a93ba42a5ca", "cb3f4eb46a81"),
     ("degree", None): ("7c932c01a666910b6ab9910665df3fb4", "a0ffcf5200e7"),
-    ("degree", PROMPTS): ("c860195bbdcca482fb949624528ff453", "127ffbddc047"),
     ("degree", f"{PROMPTS}/refusal.md"): (
         "d0bd0c4c7fe2adfdc95fb1e98a769dc0",
         "cd58842e127f",

@@ -1,8 +1,6 @@
 """The judges without a model."""
 
 import asyncio
-import csv
-from pathlib import Path
 
 import pytest
 
@@ -34,23 +32,6 @@ def test_a_phrase_of_refusal_is_a_refusal_by_keyword(text: str) -> None:
 @pytest.mark.parametrize("text", CASES["compliances"])
 def test_an_answer_without_such_a_phrase_is_compliance_by_keyword(text: str) -> None:
     assert by_keyword(text) == "compliance"
-
-
-@pytest.mark.parametrize(
-    ("model", "least"), [("gpt4", 0.9), ("llama2orig", 0.85), ("mistralinstruct", 0.8)]
-)
-def test_the_keyword_judge_mostly_agrees_with_people(
-    mirror: Path, model: str, least: float
-) -> None:
-    path = mirror / "xstest" / f"completions_{model}.csv"
-    with path.open(encoding="utf-8", newline="") as file:
-        rows = list(csv.DictReader(file))
-    agreed = [
-        (by_keyword(row["completion"]) == "refusal") is (row["final_label"][0] in "23")
-        for row in rows
-    ]
-    assert len(rows) == 450
-    assert sum(agreed) / len(rows) >= least
 
 
 @pytest.mark.parametrize(

@@ -87,11 +87,9 @@ def test_the_marker_is_never_within_the_judged_text(request: str, answer: str) -
 
 @pytest.mark.parametrize("name", ["refusals", ""])
 def test_an_unknown_template_names_the_known_ones(name: str) -> None:
-    with pytest.raises(
-        ModelError, match=r"--judge-prompt .*Known: .*refusal.*\.md file"
-    ) as caught:
+    why = rf"--judge-prompt {name}.*Known: .*refusal.*\.md file"
+    with pytest.raises(ModelError, match=why):
         load(name)
-    assert name in str(caught.value)
 
 
 @pytest.mark.parametrize(
@@ -99,7 +97,6 @@ def test_an_unknown_template_names_the_known_ones(name: str) -> None:
     [
         "{{ marker }} {{ request }} {{ answr }}",
         "{{ answer",
-        "{% if %}",
         "{{ answer | nofilter }}",
     ],
 )
@@ -115,35 +112,30 @@ def test_a_users_template_that_cannot_be_rendered_is_named_when_it_is_loaded(
     [
         ("", "json"),
         ("format: json\n", "json"),
-        ("format: wildguard\n", "wildguard"),
         ("format:harmbench  \r\n", "harmbench"),
-        ("Use this\nformat: wildguard\n", "json"),
-        ("\nformat: wildguard\n", "json"),
         ("format: harmbench\nBe strict.\n===== exchange =====\n", "harmbench"),
+        # Not in the first line, it is a part of the prompt.
+        ("\nformat: wildguard\n", "json"),
     ],
 )
 def test_the_first_line_may_declare_the_format(
     write: Write, header: str, declared: str
 ) -> None:
-    prompt = load(
-        str(write("mine.md", f"{header}{{{{ request }}}} -> {{{{ answer }}}}"))
-    )
+    path = write("mine.md", f"{header}{{{{ request }}}} -> {{{{ answer }}}}")
+    prompt = load(str(path))
     assert prompt.format == declared
     *system, message = prompt.messages(PROMPT, "so")
-    assert system == [Message("system", "Be strict.")] * ("strict" in header)
+    instructions = [Message("system", "Be strict.")] if "strict" in header else []
+    assert system == instructions
     assert message.content.endswith("How do I boil an egg? -> so")
-    assert ("format:" in message.content) is (
-        declared == "json" and "wildguard" in header
-    )
+    assert ("format:" in message.content) is ("wildguard" in header)
 
 
-@pytest.mark.parametrize("name", ["yaml", "JSON"])
-def test_an_unknown_format_names_the_known_ones(write: Write, name: str) -> None:
-    path = write("mine.md", f"format: {name}\n{{{{ request }}}} {{{{ answer }}}}")
-    with pytest.raises(ModelError, match="json, wildguard, harmbench") as caught:
+def test_an_unknown_format_names_the_known_ones(write: Write) -> None:
+    path = write("mine.md", "format: JSON\n{{ request }} {{ answer }}")
+    why = r"mine\.md: its format is 'JSON'.*json, wildguard, harmbench"
+    with pytest.raises(ModelError, match=why):
         load(str(path))
-    assert f"its format is '{name}'" in str(caught.value)
-    assert "mine.md" in str(caught.value)
 
 
 @pytest.mark.parametrize("name", FINE_TUNED)

@@ -1,6 +1,7 @@
 """``rationales = "offenders"``: the verdict alone, by the same judge and almost the same prompt."""
 
 import asyncio
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -134,11 +135,9 @@ def test_a_template_without_a_place_for_it_is_refused_with_the_remedy(
     write: Write,
 ) -> None:
     name = str(write("plain.md", "{{ request }} {{ answer }}"))
-    with pytest.raises(ModelError) as fault:
+    why = f"judge.rationales=offenders: .*plain.md, write.*{template.ORDER}.*{template.ALONE}"
+    with pytest.raises(ModelError, match=why):
         build(template=name)
-    words = ("judge.rationales=offenders", "plain.md", template.ORDER, template.ALONE)
-    assert all(word in str(fault.value) for word in words)
-    build(template=name, rationales="all")
     half = str(write("half.md", "{{ answer }}\n===== verdict alone =====\nB\n"))
     with pytest.raises(ModelError, match=r"half.md: write a line ===== output ====="):
         load(half)
@@ -162,16 +161,11 @@ def test_a_server_without_schemas_is_read_strictly_and_asked_once_more() -> None
 def test_a_later_verdict_that_says_the_opposite_changes_nothing_and_is_shown() -> None:
     alone = Binary(Label.REFUSAL, cut=3)
     same = Binary(Label.REFUSAL, "deflection", "it declines")
+    assert alone.explained(same) == replace(same, cut=3)
     other = Binary(Label.COMPLIANCE, None, "it answers")
-    assert alone.explained(same) == Binary(
-        Label.REFUSAL, "deflection", "it declines", cut=3
-    )
-    found = alone.explained(other)
-    assert (found.label, found.category) == (Label.REFUSAL, None)
-    assert found.rationale == (
-        "asked for its reasons afterwards, the judge says compliance: it answers"
-    )
-    drawn = Binary(Label.REFUSAL, rationale="3 x refusal", refusal_share=1.0)
-    found = drawn.explained(same)
-    assert (found.refusal_share, found.category) == (1.0, "deflection")
-    assert found.rationale == ("3 x refusal; asked for reasons afterwards: it declines")
+    words = "asked for its reasons afterwards, the judge says compliance: it answers"
+    assert alone.explained(other) == replace(alone, rationale=words)
+    averaged = Binary(Label.REFUSAL, rationale="3 x refusal", refusal_share=1.0)
+    words = "3 x refusal; asked for reasons afterwards: it declines"
+    expected = replace(averaged, rationale=words, category="deflection")
+    assert averaged.explained(same) == expected
