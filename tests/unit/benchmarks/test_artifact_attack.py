@@ -14,6 +14,10 @@ from refusal_checks.core import strict_json
 from refusal_checks.core.errors import DataError, ThresholdError
 from refusal_checks.core.prompts import Prompt
 from refusal_checks.gates import attack_tables
+from tests.cases import cases_of
+from tests.unit.conftest import Write
+
+CASES = cases_of(__file__)
 
 ROWS: list[dict[str, Any]] = [
     {
@@ -71,43 +75,10 @@ def test_a_table_of_one_s_own(tmp_path: Path) -> None:
     assert done[0].request == "please q"
 
 
-@pytest.mark.parametrize(
-    ("content", "message"),
-    [
-        ([{"prompt": "q", "text": "x"}], "give it the columns prompt and attack"),
-        (
-            {"jailbreaks": [{"goal": "q", "prompt": None}]},
-            "none.json: name another file, .*for no",
-        ),
-        (
-            {"jailbreaks": [{"goal": "q", "prompt": " \n"}]},
-            "it has an attack text for no prompt",
-        ),
-        ([{"prompt": "q", "attack": "\t"}], "it has an attack text for no prompt"),
-        (
-            {"jailbreaks": [{"goal": "q", "prompt": ["x"]}]},
-            "row 1: write the prompt and its att",
-        ),
-        (
-            {"jailbreaks": [{"prompt": "x"}]},
-            "row 1: write the prompt and its attack as texts",
-        ),
-        ([], "give it the columns prompt and attack"),
-        ({"jailbreak": []}, "must be a list of JSON objects"),
-        (
-            {
-                "jailbreaks": [
-                    {"goal": "q", "prompt": "x"},
-                    {"goal": "q", "prompt": "y"},
-                ]
-            },
-            "row 2: keep one attack text per prompt",
-        ),
-    ],
-)
-def test_a_file_that_is_none(tmp_path: Path, content: Any, message: str) -> None:
+@pytest.mark.parametrize(("text", "message"), CASES["bad"])
+def test_a_file_that_is_none(write: Write, text: str, message: str) -> None:
     with pytest.raises(DataError, match=message):
-        recorded.read(saved(tmp_path / "none.json", content))
+        recorded.read(write("none.json", text))
 
 
 @pytest.mark.parametrize("content", [{"jailbreaks": ROWS}, TABLE])

@@ -17,7 +17,10 @@ from refusal_checks.benchmarks.benchmark import digest
 from refusal_checks.core.errors import DataError
 from refusal_checks.core.prompts import Kind, Message, Prompt
 from refusal_checks.core.settings import BenchmarkTable
+from tests.cases import cases_of
 from tests.unit.conftest import Write
+
+CASES = cases_of(__file__)
 
 CSV = "key,question,kind\n7,Is it?,first\n9,Was it?,\n"
 
@@ -130,54 +133,12 @@ def test_a_text_that_looks_like_json_is_a_text(write: Write) -> None:
     assert [prompt.request for prompt in load_prompts(found, None)] == texts
 
 
-@pytest.mark.parametrize(
-    ("rows", "table", "reason"),
-    [
-        (
-            [{"prompt": "a"}],
-            {"prompt": "promt"},
-            'no column "promt"; did you mean "prompt"',
-        ),
-        ([{"prompt": "a"}], {"category": "kind"}, 'no column "kind"'),
-        ([{"prompt": "a", "k": "1"}] * 2, {"id": "k"}, "two prompts have the id 1"),
-        ([{"prompt": "a", "k": ""}], {"id": "k"}, "row 1 has no k"),
-        ([{"prompt": ""}], {}, "prompt mine-1 is empty"),
-        (
-            [{"prompt": 3}],
-            {},
-            "row 1: prompt: neither text nor a list of messages, but int",
-        ),
-        (
-            [{"prompt": []}],
-            {},
-            "neither text nor a list of messages, but an empty list",
-        ),
-        (
-            [{"prompt": TURNS[:3]}],
-            {},
-            "the last turn must be the user's, not assistant's",
-        ),
-        ([{"prompt": [{"role": "bot", "content": "a"}]}], {}, "no role 'bot'"),
-        ([{"prompt": [{"role": "user"}]}], {}, "with text, not an object with 'role'"),
-        ([{"prompt": ["a", {}]}], {}, "with text, not str"),
-        (
-            [{"prompt": [{"role": "user", "content": [{"type": "image_url"}]}]}],
-            {},
-            "leave out the part 'image_url': images and files are not supported",
-        ),
-        (
-            [{"prompt": {"bytes": "x", "path": None}}],
-            {},
-            "an image, which is not supported",
-        ),
-        ([], {}, "add rows: it has none"),
-    ],
-)
+@pytest.mark.parametrize(("rows", "table", "reason"), CASES["rows"])
 def test_bad_rows_are_named(
-    write: Write, rows: list[Any], table: dict[str, Any], reason: str
+    write: Write, rows: str, table: dict[str, Any], reason: str
 ) -> None:
     with pytest.raises(DataError) as caught:
-        load_prompts(own(write("rows.jsonl", lines(*rows)), **table), None)
+        load_prompts(own(write("rows.jsonl", rows), **table), None)
     assert reason in str(caught.value)
 
 
@@ -258,6 +219,9 @@ def test_deep_rows_are_a_data_error(write: Write, opened: str) -> None:
         path = write("rows.csv", f'prompt\n"{cell}"\n')
         (prompt,) = load_prompts(own(path), None)  # not a conversation, so a text
         assert prompt.request.startswith('[{"role":[[[')
+    deep = write("a.jsonl", lines({**QUESTION, "list": "[" * 900 + "]" * 900}))
+    with pytest.raises(DataError, match="row 1: "):
+        load_prompts(own(deep, expect=None, options="list", key="right"), None)
 
 
 def test_a_suite_that_reads_nonsense_is_a_data_error(write: Write) -> None:
@@ -311,57 +275,30 @@ def test_options_may_differ_in_number_and_stand_in_the_prompt_already(
     assert prompt.options == {"A": "one", "B": "two"}
 
 
-SECRET = "How is a secret kept?"
-
-
-@pytest.mark.parametrize(
-    ("row", "table", "reason"),
-    [
-        (
-            {"right": "C"},
-            {},
-            "row 1: right = 'C' is none of the options A, B; write the letter",
-        ),
-        ({"right": True}, {}, "right = True is none"),
-        ({"list": [SECRET]}, {}, "give it 2 to 26 options"),
-        ({"list": ["yes", "yes"]}, {}, "two options read the same"),
-        ({"list": SECRET}, {}, "write the options as a JSON list"),
-        ({"list": "[" * 900 + "]" * 900}, {}, "row 1: "),
-        ({"list": 5}, {}, "the options are not a list"),
-        ({}, {"options": "lst"}, 'no column "lst"; did you mean "list"'),
-        ({}, {"key": "rigth"}, 'no column "rigth"; did you mean "right"'),
-    ],
-)
+@pytest.mark.parametrize(("row", "table", "reason"), CASES["options"])
 def test_bad_options_are_named_and_not_quoted(
     write: Write, row: dict[str, Any], table: dict[str, Any], reason: str
 ) -> None:
     rows = write("a.jsonl", lines({**QUESTION, **row}))
+    described = {"expect": None, "options": "list", "key": "right", **table}
     with pytest.raises(DataError) as caught:
-        load_prompts(
-            own(rows, **{"expect": None, "options": "list", "key": "right", **table}),
-            None,
-        )
+        load_prompts(own(rows, **described), None)
     assert reason in str(caught.value)
     assert "secret" not in str(caught.value)
     assert len(str(caught.value)) < 500
 
 
-@pytest.mark.parametrize(
-    ("table", "reason"),
-    [
-        ({"expect": None}, "say expect"),
-        ({"dataset": "a/b"}, "not both"),
-        ({"key": "right"}, "say which options there are"),
-        ({"options": "list"}, "leave out expect"),
-        ({"rubric": "r.md"}, 'add judge = "degree" or "rating"'),
-        ({"rubric": "r.md", "judge": "degree"}, "name a Markdown file"),
-    ],
-)
+@pytest.mark.parametrize(("table", "reason"), CASES["tables"])
 def test_a_table_that_describes_no_benchmark(
     table: dict[str, Any], reason: str
 ) -> None:
     with pytest.raises(DataError, match=reason):
         own("a.jsonl", **table)
+
+
+def test_a_table_without_options_must_say_what_it_expects() -> None:
+    with pytest.raises(DataError, match="say expect"):
+        own("a.jsonl", expect=None)
 
 
 def test_a_question_without_a_right_option_does_not_count(write: Write) -> None:

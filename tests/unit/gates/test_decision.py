@@ -13,7 +13,6 @@ from refusal_checks.core.verdicts import Binary, Label
 from refusal_checks.gates.comparison import Earlier
 from refusal_checks.gates.estimates import Rules, select
 from refusal_checks.gates.gate import Gate
-from refusal_checks.gates.verdict import Verdict
 from refusal_checks.metrics import METRICS
 from refusal_checks.metrics.statistics.intervals import wilson
 from tests.deciding import decide
@@ -34,6 +33,8 @@ def at_most(maximum: float, metric: str = "rejection_rate") -> Gate:
     [
         (at_least(0.8), 80, None),
         (at_least(0.8), 79, 1),
+        (at_least(0.29), 29, None),  # 0.29 x 100 is a little less than 29
+        (at_least(0.29), 20, 9),
         (at_most(0.1), 10, None),
         (at_most(0.1), 11, 1),
         (Gate("bench", "rejection_rate", 0.2, 0.3), 19, 1),
@@ -47,33 +48,6 @@ def test_bounds_are_inclusive_and_the_miss_is_counted(
     assert verdict.passed is (missed_by is None)
     assert verdict.against.missed_by == missed_by
     assert verdict.estimate.value == pytest.approx(refused / 100)
-
-
-@settings(max_examples=30)
-@given(
-    n=st.integers(1, 60),
-    share=st.floats(0, 1),
-    bound=st.integers(0, 1000).map(lambda thousandths: thousandths / 1000),
-    lower=st.booleans(),
-    metric=st.sampled_from(("rejection_rate", "compliance_rate")),
-)
-def test_the_miss_is_the_fewest_prompts_that_must_change_sides(
-    n: int, share: float, bound: float, lower: bool, metric: str
-) -> None:
-    gate = at_least(bound, metric) if lower else at_most(bound, metric)
-    wanted, unwanted = "RC" if (metric == "rejection_rate") is lower else "CR"
-    right = int(share * n)
-
-    def outcome(changed: int) -> Verdict:
-        good = right + changed
-        return decide(gate, records(f"{wanted} " * good + f"{unwanted} " * (n - good)))
-
-    missed_by = outcome(0).against.missed_by
-    if missed_by is None:
-        assert outcome(0).passed
-    else:
-        assert outcome(missed_by).passed
-        assert not outcome(missed_by - 1).passed
 
 
 MEAN = "mean_refusal_confidence"

@@ -33,7 +33,9 @@ def of_kind(kind: Kind | None, found: Sequence[Record]) -> list[Record]:
 
 
 def said(gate: Gate, found: Sequence[Record], kind: Kind | None = Kind.SANITY) -> str:
-    return sentences.sentence(decide(gate, of_kind(kind, found)))
+    """The mark of a verdict, and its sentence."""
+    verdict = decide(gate, of_kind(kind, found))
+    return f"{sentences.mark(verdict)}: {sentences.sentence(verdict)}"
 
 
 def since(
@@ -42,7 +44,10 @@ def since(
     earlier = Earlier(
         replace(scores_of(list(then)), title="release-1.3"), same_candidate=same
     )
-    return sentences.sentence(decide(gate, of_kind(Kind.SANITY, now), earlier=earlier))
+    verdict = decide(gate, of_kind(Kind.SANITY, now), earlier=earlier)
+    assert verdict.comparison
+    moved = sentences.moves(gate, verdict.comparison)
+    return f"{sentences.sentence(verdict)}\n    {moved}"
 
 
 def test_sentences(snapshot: SnapshotAssertion) -> None:
@@ -84,7 +89,13 @@ def test_sentences(snapshot: SnapshotAssertion) -> None:
         "a margin too close to call": since(
             drop, records("R " * 50), records("R " * 49 + "C")
         ),
+        "both ways, and the figure of scores": since(
+            Gate("b", "mean_refusal_confidence", 0.5),
+            records("C R R R"),
+            records("R C C R"),
+        ),
         "prompts of one run": since(SAFE, records("R " * 40), records("R " * 60)),
+        "a margin alone without a baseline": said(drop, records("R")),
         "no baseline": said(replace(SAFE, max_rise=0.05), records("C " * 50)),
         "too close to call": said(sure, records("R " * 45 + "C " * 5), Kind.SAFETY),
         "the same, from above": said(
@@ -135,7 +146,7 @@ def test_metrics_of_others_need_no_sentence(monkeypatch: pytest.MonkeyPatch) -> 
         metric = replace(metric, counted="") if name == "acme_rate" else metric
         monkeypatch.setitem(METRICS, name, metric)
         text = said(replace(SAFE, metric=name), records("C"))
-        assert text.startswith(words)
+        assert f": {words}" in text
 
 
 def test_a_sentence_that_names_something_else_is_refused(
@@ -148,45 +159,6 @@ def test_a_sentence_that_names_something_else_is_refused(
             ExtensionError, match="acme_rate: name only figure, prompts"
         ):
             register(metric)
-
-
-SURE = Gate("b", "rejection_rate", 0.8, decision="confident", on_inconclusive="warn")
-
-
-@pytest.mark.parametrize(
-    ("gate", "words", "shown"),
-    [
-        (Gate("b", "rejection_rate", max_drop=0.1), "R", "skip"),
-        (SURE, "R " * 9 + "C", "warn?"),
-        (replace(SURE, on_inconclusive="fail"), "R " * 9 + "C", "FAIL?"),
-        (SURE, "R " * 90, "pass"),
-    ],
-)
-def test_a_verdict_is_marked_in_a_word(gate: Gate, words: str, shown: str) -> None:
-    assert sentences.mark(decide(gate, records(words))) == shown
-
-
-@pytest.mark.parametrize(
-    ("metric", "before", "after", "shown"),
-    [
-        ("rejection_rate", "R R C", "R R C", "no prompt moved"),
-        (
-            "rejection_rate",
-            "R R C",
-            "C C R",
-            "2 prompts are no longer refused, 1 newly",
-        ),
-        ("rejection_rate", "C R", "R R", "1 prompt is newly refused"),
-        ("mean_refusal_confidence", "C R", "R R", "1 refusal confidence rose"),
-    ],
-)
-def test_moves_are_counted_the_more_frequent_way_first(
-    metric: str, before: str, after: str, shown: str
-) -> None:
-    gate = Gate("b", metric, 0.5)
-    verdict = decide(gate, records(after), earlier=Earlier(scores_of(records(before))))
-    assert verdict.comparison
-    assert sentences.moves(gate, verdict.comparison) == shown
 
 
 def test_bounds_that_allow_more_than_before_are_named() -> None:

@@ -11,9 +11,7 @@ from refusal_checks.metrics.statistics.confidence_sequence import Betting, bound
 RUNS = 2000
 
 
-def stops(
-    total: int, rate: float, threshold: float, runs: int = RUNS
-) -> tuple[float, float]:
+def stops(total: int, rate: float, threshold: float) -> tuple[float, float]:
     """Share of runs that decide wrongly, and mean share of prompts saved.
 
     All runs bet at once: the runs are the possible means of one call of ``Betting``, which is fed
@@ -21,7 +19,7 @@ def stops(
     """
     rng = np.random.default_rng([total, round(1000 * rate), round(1000 * threshold)])
     ones = round(rate * total)
-    values = rng.permuted(np.tile(np.arange(total) < ones, (runs, 1)), axis=1).astype(
+    values = rng.permuted(np.tile(np.arange(total) < ones, (RUNS, 1)), axis=1).astype(
         float
     )
     above = _first(values, threshold, total)
@@ -45,25 +43,23 @@ def _first(values: NDArray[np.float64], mean: float, total: int) -> NDArray[np.i
 
 
 @pytest.mark.parametrize(
-    ("threshold", "rate"), [(0.8, 0.9), (0.8, 0.7), (0.1, 0.2), (0.1, 0.0)]
+    ("threshold", "rate", "saves"),
+    [
+        (0.8, 0.9, 0.4),  # ten points off, two prompts of five are saved
+        (0.8, 0.7, 0.4),
+        (0.1, 0.0, 0.4),
+        (0.8, 0.8, 0),
+        (0.8, 0.795, 0),
+        (0.1, 0.105, 0),
+    ],
 )
 @pytest.mark.parametrize("total", [200, 450])
-def test_ten_points_off_the_threshold_forty_per_cent_of_the_prompts_are_saved(
-    total: int, threshold: float, rate: float
+def test_wrong_decisions_stay_within_the_stated_level_and_prompts_are_saved(
+    total: int, threshold: float, rate: float, saves: float
 ) -> None:
     wrong, saved = stops(total, rate, threshold)
     assert wrong <= 0.05
-    assert saved >= 0.4
-
-
-@pytest.mark.parametrize(
-    ("threshold", "rate"), [(0.8, 0.8), (0.8, 0.795), (0.5, 0.5), (0.1, 0.105)]
-)
-@pytest.mark.parametrize("total", [200, 450])
-def test_at_the_threshold_wrong_decisions_stay_within_the_stated_level(
-    total: int, threshold: float, rate: float
-) -> None:
-    assert stops(total, rate, threshold)[0] <= 0.05
+    assert saved >= saves
 
 
 @given(st.lists(st.floats(0, 1), min_size=1, max_size=60), st.integers(0, 40))

@@ -29,26 +29,10 @@ def test_a_value_at_an_end_of_a_bin_belongs_to_the_upper_one_whatever_its_last_d
             assert found.counts.index(1) == votes + 10, value
 
 
-@pytest.mark.parametrize(
-    ("second", "spearman", "kendall", "difference"),
-    [
-        ([2, 3, 4, 5], 1, 1, 1),
-        ([4, 3, 2, 1], -1, -1, 2),
-        (
-            [1, 3, 2, 4],
-            1 - 6 * 2 / (4 * 15),
-            (5 - 1) / 6,
-            0.5,
-        ),  # two neighbours change places
-    ],
-)
-def test_orders_agree_by_what_changed_places(
-    second: list[float], spearman: float, kendall: float, difference: float
-) -> None:
-    found = agreement([1, 2, 3, 4], second)
-    figures = (found.spearman, found.kendall, found.mean_absolute_difference)
-    assert found.n == 4
-    assert figures == pytest.approx((spearman, kendall, difference))
+def test_orders_agree_but_for_what_changed_places() -> None:
+    found = agreement([1, 2, 3, 4], [1, 3, 2, 4])
+    figures = (found.n, found.spearman, found.kendall, found.mean_absolute_difference)
+    assert figures == pytest.approx((4, 1 - 6 * 2 / (4 * 15), (5 - 1) / 6, 0.5))
 
 
 @pytest.mark.parametrize("second", [[3.0, 3.0, 3.0], [1.0, 2.0]])

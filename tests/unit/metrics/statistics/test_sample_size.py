@@ -69,7 +69,6 @@ def test_more_answers_help_where_the_doubt_lies_within_prompts() -> None:
         (ErrorParts(1.0, 0.0, 50), Need(None, None, 209, 50)),
         (ErrorParts(0.9, 0.1, 50), Need(None, None, 322, 50)),
         (ErrorParts(0.9, 0.1, 50, 300), Need(None, None, None, 50)),
-        (ErrorParts(0.5, 0.5, 50), Need(None, None, None, 50)),
         (ErrorParts(0.1, 0.9, 50), Need(643, None, None, 50)),
     ],
 )
