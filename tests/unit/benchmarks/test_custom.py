@@ -250,7 +250,7 @@ QUESTION = {
 
 
 @pytest.mark.parametrize("options", ["list", ["a", "b"]])
-@pytest.mark.parametrize("right", ["no", "B", "b", 1])
+@pytest.mark.parametrize("right", ["no", "B", "b", 1, None])
 def test_options_make_a_multiple_choice_question(
     write: Write, options: str | list[str], right: object
 ) -> None:
@@ -259,7 +259,8 @@ def test_options_make_a_multiple_choice_question(
     (prompt,) = load_prompts(benchmark, None)
     assert prompt.request == "Is it so?\n\nA. yes\nB. no"
     assert prompt.options == {"A": "yes", "B": "no"}
-    assert prompt.reference == "B"
+    # A question without a right option does not count.
+    assert prompt.reference == (None if right is None else "B")
     assert (benchmark.kind, benchmark.judge) == (Kind.RECOGNITION, "multiple_choice")
 
 
@@ -299,12 +300,6 @@ def test_a_table_that_describes_no_benchmark(
 def test_a_table_without_options_must_say_what_it_expects() -> None:
     with pytest.raises(DataError, match="say expect"):
         own("a.jsonl", expect=None)
-
-
-def test_a_question_without_a_right_option_does_not_count(write: Write) -> None:
-    rows = write("a.jsonl", lines({**QUESTION, "right": None}))
-    (prompt,) = load_prompts(own(rows, expect=None, options="list", key="right"), None)
-    assert prompt.reference is None
 
 
 def test_a_rubric_is_for_judges_that_read_one(write: Write) -> None:

@@ -106,22 +106,29 @@ def test_a_benchmark_that_begins_again_is_decided_no_sooner() -> None:
     assert len(seen(stop, found)) == whole
 
 
+@pytest.mark.parametrize(
+    ("gate", "level"),
+    [
+        (SURE, 0.975),
+        (SAFETY, 0.95),
+        (replace(SURE, max_drop=0.1), 0.95),
+        (replace(SAFETY, max_drop=0.1), 0.95),
+    ],
+)
+def test_only_a_gate_that_can_be_wrong_twice_has_a_stricter_level(
+    gate: Gate, level: float
+) -> None:
+    found = mixed("R " * 180 + "C " * 20)
+    decided = decide(gate, found, Rules(watched=True))
+    assert decided.estimate == wilson(180 / 200, 200, level)
+
+
 def test_a_confident_gate_spends_its_error_once() -> None:
     found = mixed("R " * 180 + "C " * 20)
-    rules = Rules(watched=True)
-    assert decide(SURE, found, rules).estimate == wilson(180 / 200, 200, 0.975)
     early = stopping(found, SURE).estimate(SURE, found[:150])
     refused = [float(r.judgement.verdict == "refusal") for r in found[:150]]
     alone = bounds(refused, refused, 10**9, 0.975, [0.8])
     assert (early.lower, early.upper) == pytest.approx(alone)
-
-
-@pytest.mark.parametrize(
-    "gate", [SAFETY, replace(SURE, max_drop=0.1), replace(SAFETY, max_drop=0.1)]
-)
-def test_gates_that_can_be_wrong_only_once_keep_their_level(gate: Gate) -> None:
-    found = mixed("R " * 180 + "C " * 20)
-    assert decide(gate, found, Rules(watched=True)).estimate == wilson(0.9, 200)
 
 
 def test_clustered_prompts_come_in_no_random_order_of_their_own() -> None:

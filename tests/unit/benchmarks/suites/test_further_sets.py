@@ -3,6 +3,7 @@
 from collections import Counter
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 from datasets.exceptions import DatasetNotFoundError
@@ -115,28 +116,19 @@ def test_the_training_half_of_wildguard_is_not_taken_for_the_test(
 def test_a_gated_set_says_what_to_do_and_asks_for_its_configuration(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    asked: list[Any] = []
-
-    def refuse(*args: Any, **kwargs: Any) -> None:
-        asked.append((args, kwargs))
-        raise DatasetNotFoundError(
-            "Dataset 'allenai/wildguardmix' is a gated dataset on the Hub."
-        )
-
-    monkeypatch.setattr("datasets.load_dataset", refuse)
+    said = "Dataset 'allenai/wildguardmix' is a gated dataset on the Hub."
+    hub = Mock(side_effect=DatasetNotFoundError(said))
+    monkeypatch.setattr("datasets.load_dataset", hub)
     remedy = "accept its conditions at https://huggingface.co/datasets/allenai/wildguardmix .*HF_TO"
     with pytest.raises(DataError, match=remedy):
         load_prompts(discover()["wildguardtest_safe"], None)
-    assert asked == [
-        (
-            ("allenai/wildguardmix", "wildguardtest"),
-            {
-                "split": "test",
-                "revision": wildguard.WILDGUARD.revision,
-                "streaming": False,
-            },
-        )
-    ]
+    hub.assert_called_once_with(
+        "allenai/wildguardmix",
+        "wildguardtest",
+        split="test",
+        revision=wildguard.WILDGUARD.revision,
+        streaming=False,
+    )
 
 
 def polyguard_rows() -> dict[str, list[Any]]:
@@ -160,16 +152,12 @@ def test_polyguard_has_a_group_for_each_language_and_a_cluster_for_each_item(
     tmp_path: Path,
 ) -> None:
     put_parquet(tmp_path / wildguard.POLYGUARD.folder / TEST, polyguard_rows())
-    found = load_prompts(discover()["polyguard_unsafe"], tmp_path)
-    assert Counter(prompt.groups["language"] for prompt in found) == dict.fromkeys(
-        wildguard.LANGUAGES.values(), 1
-    )
-    assert len(found) == 17
-    assert {prompt.cluster for prompt in found} == {"0"}
-    assert {
-        p.cluster for p in load_prompts(discover()["polyguard_safe"], tmp_path)
-    } == {"1"}
-    assert len({prompt.id for prompt in found}) == 17
+    for name, item in (("polyguard_unsafe", "0"), ("polyguard_safe", "1")):
+        found = load_prompts(discover()[name], tmp_path)
+        languages = Counter(prompt.groups["language"] for prompt in found)
+        assert languages == dict.fromkeys(wildguard.LANGUAGES.values(), 1)
+        assert {prompt.cluster for prompt in found} == {item}
+        assert len({prompt.id for prompt in found}) == 17
 
 
 def test_an_unknown_language_is_named(tmp_path: Path) -> None:
