@@ -1,1 +1,1 @@
-"""The words that everything else uses; knows nothing of models, gates or reports."""
+"""Prompts, records, verdicts, settings and the store; imports no other part of the package."""

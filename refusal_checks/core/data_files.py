@@ -33,7 +33,7 @@ def rows_in(path: Path) -> Iterator[dict[str, Any]]:
     """The rows of a file, by column, one at a time.
 
     ``.json`` is JSON, ``.jsonl`` and ``.ndjson`` are JSONL, ``.parquet`` is Parquet, all others are
-    CSV, whose separator is the comma, semicolon or tab that the header has most of.
+    CSV. Its separator is whichever of comma, semicolon and tab is most frequent in the header.
     """
     with _reading(path):
         file = path.open("rb")
@@ -119,7 +119,7 @@ _PACKED = {
 
 
 def _not_utf8(path: Path, file: BinaryIO) -> DataError:
-    """What a file holds in place of UTF-8, and what to do."""
+    """Say which encoding a file has instead of UTF-8, and what to do."""
     file.seek(0)
     start = file.read(4)
     if start == b"PAR1":
@@ -161,7 +161,7 @@ def read_json(path: Path, file: BinaryIO | None = None) -> Any:
 
 
 def parsed(where: object, text: str | bytes, in_line: bool = False) -> Any:
-    """The value of a JSON text of a file; ``where`` names that, or its line, in messages."""
+    """Parse JSON text from a file; ``where`` names the file, or its line, in messages."""
     try:
         return parse_json(text, unique=True)
     except ValueError as fault:
@@ -193,7 +193,8 @@ def require_in_data(
 ) -> None:
     """Raise a DataError unless data has this column or value; see ``require_known``.
 
-    The message lists short names only: a file may have texts for columns, and any number of them.
+    The message lists short names only: a file may have any number of columns, with long texts for
+    names.
     """
     names = set(filter(None, known))  # a row that is too long has cells of no column
     if name not in names:
@@ -210,7 +211,8 @@ def find_columns(
 ) -> dict[str, str]:
     """The column of each field that a file with the ``known`` columns has.
 
-    ``usual`` has names of columns, the best first, and ``given`` what the user's ``option`` says.
+    ``usual`` lists the usual names of each field's column, best first; ``given`` has the user's
+    own, from ``option``.
     """
     for field, column in given.items():
         require_known(field, usual, f"{option} {field}={column}", "field", DataError)

@@ -40,12 +40,13 @@ Execute = Callable[..., Any]
 
 
 class Database:
-    """An SQLite file with a fixed set of tables.
+    """A SQLite file with a fixed set of tables.
 
     Args:
-        version: of the tables' format, kept as ``user_version``; files of another one are refused.
-        tables: names by which a file of any version is recognised as ours.
-        create: creates the tables.
+        version: version of the tables' format, kept as ``user_version``; a file of another version
+            is refused.
+        tables: names of tables that identify a file of any version as ours.
+        create: function that creates the tables.
     """
 
     def __init__(
@@ -75,7 +76,7 @@ class Database:
 
     @contextmanager
     def transaction(self) -> Iterator[None]:
-        """Write everything inside, or nothing if an exception leaves the block; also within one."""
+        """Commit everything in the block, or nothing if it raises; may be nested."""
         if self._db.in_transaction:
             yield
             return
@@ -85,7 +86,7 @@ class Database:
 
     @contextmanager
     def faults(self) -> Iterator[None]:
-        """Turn errors of SQLite and of the system into one that names the file and the remedy."""
+        """Turn errors of SQLite and the system into an error that names the file and the remedy."""
         try:
             yield
         except OSError as fault:
@@ -97,7 +98,7 @@ class Database:
             raise self.error("some of it cannot be read") from None
 
     def error(self, problem: str, code: str = "SQLITE_CORRUPT") -> StoreError:
-        """An error that names the file, the problem and the remedy for SQLite's code for it."""
+        """Name the file, the problem, and the remedy for SQLite's error code."""
         remedies = [
             remedy for name, remedy in _REMEDIES.items() if code.startswith(name)
         ]

@@ -49,7 +49,7 @@ class EngineStartError(InfrastructureError):
 
 
 class EngineDiedError(InfrastructureError):
-    """The engine ended while requests were waiting for it."""
+    """An engine ended while requests were waiting for it."""
 
 
 class EndpointError(InfrastructureError):
@@ -91,7 +91,7 @@ def reason(fault: BaseException) -> str:
 
 
 def network_reason(fault: BaseException) -> str:
-    """Say briefly why a request failed: libraries repeat themselves and name their objects."""
+    """Say briefly why a request failed, without the repetitions and object names of libraries."""
     text = " ".join(str(fault).split())
     cause = re.search(
         r"Failed to resolve '[^']+'|\[Errno -?\d+\] [A-Za-z ]+|\b\d{3} Client Error[^.:]*|"
@@ -111,7 +111,7 @@ def require_known(
     error: Callable[[str], Exception] = ThresholdError,
     remedy: str = "",
 ) -> None:
-    """Raise an error with the nearest and all known names unless ``name`` is one of them."""
+    """Raise an error that lists the nearest name and all known ones unless ``name`` is known."""
     names = sorted(known)
     if name in names:
         return

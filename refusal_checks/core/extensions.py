@@ -1,9 +1,9 @@
-"""Other people's code: modules of installed packages, and files that run files name.
+"""Extensions: other people's modules, from installed packages or from files that run files name.
 
-An extension is a module with what a module of this package has: ``BENCHMARKS``, ``ATTACKS``,
-``build`` (a way of judging), decorated metrics, ``ENGINE``, ``OPTION`` and ``write`` (a report
-format) or ``add`` (commands), or one with ``provide`` (models by name). One module may hold several
-of these; docs/how-to/extending.md describes each.
+An extension is a module that defines what a module of this package does: ``BENCHMARKS``,
+``ATTACKS``, ``build`` (a way of judging), decorated metrics, ``ENGINE``, ``OPTION`` and ``write``
+(a report format) or ``add`` (commands), or one with ``provide`` (models by name). One module may
+hold several of these; docs/how-to/extending.md describes each.
 """
 
 import hashlib
@@ -37,9 +37,9 @@ class Extension:
     """A module that adds to this package.
 
     Attributes:
-        name: of the ways of judging, engines and formats in it.
-        origin: who brings it: this package, a distribution with its version, or a file.
-        sha256: of its file; empty for this package's own and where there is no file.
+        name: name of the way of judging, the engine or the format that it adds.
+        origin: where it comes from: this package, a distribution with its version, or a file.
+        sha256: digest of its file; empty for this package's own modules and where there is no file.
     """
 
     name: str
@@ -48,13 +48,13 @@ class Extension:
     sha256: str = ""
 
     def has(self, attribute: str) -> bool:
-        """True if the module defines the attribute; a function that it imported does not count."""
+        """True if the module defines the attribute; an imported function does not count."""
         value = vars(self.module).get(attribute)
         is_other = isfunction(value) and value.__module__ != self.module.__name__
         return value is not None and not is_other
 
     def contents(self) -> Iterator[str]:
-        """What it adds, in words; without its metrics, which register themselves."""
+        """What it adds, in words; metrics are not listed, as they register themselves."""
         for attribute, noun in (("BENCHMARKS", "benchmark"), ("ATTACKS", "attack")):
             if self.has(attribute):
                 for addition in vars(self.module)[attribute]:
@@ -76,9 +76,9 @@ class _Loaded:
     """Extensions that this process has imported.
 
     Attributes:
-        installed: of packages; None before they are looked for.
-        faults: why others of packages cannot be used.
-        origins: by a module's name.
+        installed: extensions of installed packages; None before the first look.
+        faults: why further extensions of packages cannot be used.
+        origins: origin of each extension, by module name.
     """
 
     installed: list[Extension] | None = None
@@ -91,9 +91,9 @@ _LOADED = _Loaded()
 
 
 def known() -> tuple[Extension, ...]:
-    """The extensions that are loaded: those of installed packages, then files.
+    """All loaded extensions: those of installed packages, then files.
 
-    An extension that asks at import time sees those before it.
+    An extension that calls this while it is imported sees the ones loaded before it.
     """
     if _LOADED.installed is None:
         _LOADED.installed = []
@@ -119,7 +119,7 @@ def require_sound() -> None:
 
 
 def providers(package: str, path: Iterable[str], attribute: str) -> Iterator[Extension]:
-    """The modules of a package of ours with this path, then extensions with an attribute."""
+    """The modules of our package at this path, then the extensions that define an attribute."""
     for info in iter_modules(path):
         if not info.name.startswith("_"):
             yield Extension(info.name, OWN, import_module(f"{package}.{info.name}"))
@@ -130,7 +130,7 @@ def providers(package: str, path: Iterable[str], attribute: str) -> Iterator[Ext
 
 @contextmanager
 def blamed(extension: Extension) -> Iterator[None]:
-    """Turn an exception from an extension's code, but not our own, into an error that names it."""
+    """Turn an exception raised by an extension's code, not by ours, into an error that names it."""
     try:
         yield
     except UserError:
@@ -144,7 +144,7 @@ def blamed(extension: Extension) -> Iterator[None]:
 
 
 class Names:
-    """The origin of each name; all must differ. ``what`` is the sort of name, in the plural."""
+    """Unique names, each with its origin; ``what`` says what they name, in the plural."""
 
     def __init__(self, what: str) -> None:
         self._what = what
@@ -188,7 +188,7 @@ def _load_point(point: EntryPoint) -> Extension:
 
 
 def load_file(folder: Path, name: str) -> Extension:
-    """Import a file of the same project, once, by its path from a run file's folder."""
+    """Import a file once, by its path from a run file's folder; it must be in the same project."""
     if Path(name).is_absolute() or name.startswith("~"):
         raise ExtensionError(f"{name}: write its path from the folder of the run file")
     path = resolved(folder / name)
@@ -207,7 +207,7 @@ def load_file(folder: Path, name: str) -> Extension:
 
 
 def _project_of(folder: Path) -> Path:
-    """The nearest folder upwards that has a repository or a project file; else the folder."""
+    """The nearest enclosing folder with a repository or project file; else the folder itself."""
     for parent in (folder, *folder.parents):
         if (parent / ".git").exists() or (parent / "pyproject.toml").exists():
             return parent
@@ -215,7 +215,7 @@ def _project_of(folder: Path) -> Path:
 
 
 def _run(path: Path, shown: str) -> Extension:
-    """A file, run. Its bytes are read once, and no cache is written beside it."""
+    """Run a file as a module. Its bytes are read once, and no cache is written beside it."""
     content = path.read_bytes()
     digest = hashlib.sha256(str(path).encode()).hexdigest()[:12]
     module = ModuleType(f"refusal_checks_extension_{digest}_{path.stem}")
@@ -233,7 +233,7 @@ def _run(path: Path, shown: str) -> Extension:
 
 
 def _shown(fault: BaseException) -> str:
-    """An exception in one line, with the place where it was raised."""
+    """Describe an exception in one line, with the place where it was raised."""
     text = f"{type(fault).__name__}: {fault}"
     if isinstance(fault, SyntaxError):  # which has its place
         return text

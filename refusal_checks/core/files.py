@@ -1,4 +1,4 @@
-"""Files are written whole or not at all; messages say why one cannot be read."""
+"""Write files whole or not at all, and say why a file cannot be read."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _NAME = re.compile(r"\w(?:[\w .+-]{0,98}[\w+-])?")
 
 
 def is_file_name(name: str) -> bool:
-    """True if a file of this name lies in its folder, on any system and whoever chose the name."""
+    """True if a name from anybody is safe as a file name: it stays in its folder on any system."""
     return _NAME.fullmatch(name) is not None
 
 
@@ -26,7 +26,7 @@ FILE_NAME = "1 to 100 letters, digits and _ . + - or spaces within"
 
 
 def resolved(path: Path) -> Path:
-    """The path without links; one whose links lead in a circle stays as it is.
+    """Resolve links; a path whose links form a circle stays as it is.
 
     ``Path.resolve`` raises a RuntimeError for such a path until Python 3.13.
     """
@@ -34,7 +34,7 @@ def resolved(path: Path) -> Path:
 
 
 def write_lines(path: Path, lines: Iterable[str]) -> None:
-    """Write the lines of a text file in UTF-8 as they come, each with its line feed."""
+    """Write lines to a UTF-8 text file as they arrive; each ends with its own line feed."""
     path.parent.mkdir(parents=True, exist_ok=True)
     draft = path.with_suffix(f".{os.getpid()}.tmp")
     try:
@@ -55,7 +55,7 @@ def write_json(path: Path, value: object) -> None:
 
 
 def why_no_file(path: Path, remedy: str = "; check its path") -> str:
-    """Says why a path cannot be read as a file, or nothing if it can.
+    """Say why a path cannot be read as a file; empty if it can.
 
     ``remedy`` ends the message for a missing file unless a file of a similar name is there.
     """
@@ -91,6 +91,6 @@ def read_bytes(path: Path) -> bytes:
 
 
 def sha256(path: Path) -> str:
-    """The digest of a file, which may be larger than the memory."""
+    """The SHA-256 digest of a file, which may be larger than memory."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()

@@ -1,7 +1,7 @@
-"""Tells the language of an answer as far as a judge must know it.
+"""Identify the language of an answer, as far as judges need it.
 
-A judge that was measured on English and Chinese calls compliance in Russian a refusal, so what it
-says of answers in other languages does not count as a verdict.
+A judge that was measured on English and Chinese may call compliance in Russian a refusal, so what
+it says of answers in other languages does not count as a verdict.
 """
 
 import re
@@ -23,10 +23,10 @@ _ENGLISH = re.compile(
 
 
 def other_language(text: str, measured: Collection[str]) -> str:
-    """The code (ISO 639) of a text's language if it is none of those measured; else empty.
+    """The ISO 639 code of a text's language if the judge was not measured on it; else empty.
 
-    A text that may be in one of them, for example because it is short, counts as that. Only ``en``
-    and ``zh`` are told without the identifier.
+    A text that may be in a measured language, for example a short one, counts as such. Only ``en``
+    and ``zh`` are recognised without the language identifier.
     """
     start = text[:400].lower()
     if "zh" in measured and _is_chinese(start):
@@ -50,13 +50,13 @@ def _is_chinese(text: str) -> bool:
 
 
 def _is_english(text: str) -> bool:
-    """True if at least every twelfth word is a common one of English."""
+    """True if at least one word in twelve is a common English word."""
     words = len(_ENGLISH.findall(text))
     return words > 0 and 12 * words >= text.count(" ")
 
 
 def language_of(text: str) -> str:
-    """The code of a text's language; ``en`` for one that is too short to tell."""
+    """The ISO 639 code of a text's language; ``en`` if the text is too short to tell."""
     other = other_language(text, ("en",))
     if other and not other_language(text, ("zh",)):
         return "zh"

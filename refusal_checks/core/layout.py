@@ -1,4 +1,4 @@
-"""Fits harmless text into a terminal: widths, columns, wrapping.
+"""Fit text that is safe to print into a terminal: widths, columns, wrapping.
 
 rich takes a while to import, so each function imports it.
 """
@@ -10,13 +10,13 @@ from refusal_checks.core.text import no_command
 
 
 def told_apart(names: Sequence[str], width: int) -> list[str]:
-    """The names, shortened to this many characters where they are alike."""
+    """Shorten names to this many characters, leaving out what they have in common."""
     start = _first_difference(names)
     return [_shortened(name, start, width) for name in names]
 
 
 def _first_difference(names: Sequence[str]) -> int:
-    """Where the names begin to differ, at a word's start if that is near; 0 if they are equal."""
+    """Index where the names first differ, moved to a word's start if near; 0 if they are equal."""
     if len(set(names)) == 1:
         return 0
     start = 0
@@ -40,14 +40,14 @@ def _shortened(name: str, start: int, width: int) -> str:
 
 
 def columns(text: str) -> int:
-    """Columns that a text takes in a terminal; East Asian characters take two."""
+    """Number of terminal columns that a text takes; East Asian characters take two."""
     from rich.cells import cell_len
 
     return cell_len(text)
 
 
 def cut(text: str, width: int) -> str:
-    """As much of a text as fits this width; an ellipsis marks what is cut."""
+    """Cut a text to this width; an ellipsis marks the cut."""
     from rich.cells import set_cell_size
 
     if columns(text) <= width:
@@ -56,7 +56,7 @@ def cut(text: str, width: int) -> str:
 
 
 def padded(text: str, width: int) -> str:
-    """The text cut or filled up to exactly this width."""
+    """Cut or pad a text to exactly this width."""
     from rich.cells import set_cell_size
 
     return set_cell_size(cut(text, width), width)
@@ -65,9 +65,9 @@ def padded(text: str, width: int) -> str:
 def table(
     rows: Iterable[Sequence[str]], right: Collection[int] = (), width: int = 10_000
 ) -> Iterator[str]:
-    """Rows of harmless cells as lines with aligned columns.
+    """Lay out rows of safe cells as lines with aligned columns.
 
-    The first cell is cut where the width is too narrow.
+    The first column is cut if the table is wider than the terminal.
 
     Args:
         right: numbers of the columns that are aligned to the right.
@@ -90,7 +90,7 @@ def table(
 
 
 def wrapped(line: str, width: int) -> list[str]:
-    """Wrap a harmless line to this width; no part of it starts with a CI command."""
+    """Wrap a safe line to this width; no part of it starts with a CI command."""
     # Breaking up a command takes one column.
     lines = textwrap.wrap(
         line, width - 1, subsequent_indent="  ", break_on_hyphens=False

@@ -1,8 +1,8 @@
-"""Recognises nonsense: what a broken model says in place of an answer or a refusal.
+"""Recognise nonsense: what a broken model writes instead of an answer or a refusal.
 
-A judge calls "the the the" compliance or refusal, as it happens, so a rate would count it. The
-rules are few and strict, since a real answer must not be lost to them: they hit none of the 1,454
-recorded answers of three models to XSTest and of two attacks of JailbreakBench.
+A judge calls "the the the" compliance or refusal at random, so a rate would count it. The rules are
+few and strict, since a real answer must not be lost to them: they hit none of the 1,454 recorded
+answers of three models to XSTest and of two attacks of JailbreakBench.
 """
 
 import re
@@ -25,7 +25,7 @@ SIGNS = 20
 # Asked before an answer is stored, and again before it is judged.
 @lru_cache(maxsize=4096)
 def why_nonsense(text: str) -> str:
-    """Why a text is nonsense; empty if it may be an answer."""
+    """Say why a text is nonsense; empty if it may be an answer."""
     tokens = _TOKEN.findall(text.casefold())
     if not tokens:
         return "no letter and no digit"
@@ -75,12 +75,12 @@ def _borders(items: Sequence[str]) -> list[int]:
 
 
 def _period(items: Sequence[str]) -> int:
-    """How many items are repeated to make the sequence; the last repetition may be cut."""
+    """Number of items whose repetition makes up the sequence; the last repetition may be cut."""
     return len(items) - _borders(items)[-1]
 
 
 def _loop(tokens: Sequence[str]) -> int:
-    """Length of the longest end that is something repeated ``ROUNDS`` times or more; else 0."""
+    """Length of the longest ending that repeats something ``ROUNDS`` times or more; else 0."""
     longest = 0
     for length, border in enumerate(_borders(tokens[::-1]), 1):
         if length >= ROUNDS * (length - border):

@@ -1,4 +1,4 @@
-"""Keeps the texts of a large run's answers on the disk until they are read."""
+"""Keep the texts of a large run's answers on disk until they are read."""
 
 import os
 import tempfile
@@ -16,7 +16,7 @@ _WRITING = Lock()  # one thread evaluates while another redacts what a page show
 
 
 class OnDisk(Completion):
-    """A completion whose text is read from the disk at each use."""
+    """A completion whose text is read from disk at each use."""
 
     __slots__ = ("_place",)
     # where the file has it: offset and size in bytes; the text itself if the disk had no room
@@ -48,7 +48,7 @@ def _file() -> int:
 
 
 class Texts:
-    """Keeps answers in memory up to a limit, and the texts of further ones on the disk."""
+    """Keep answers in memory up to a limit, and the texts of further ones on disk."""
 
     def __init__(self) -> None:
         self._held = 0

@@ -1,4 +1,4 @@
-"""Parquet files and tables of pyarrow, read in memory and no further than a bound.
+"""Read Parquet files and pyarrow tables into memory, up to a size limit.
 
 pyarrow takes a while to import, so each function imports it.
 """
@@ -23,9 +23,10 @@ CELL = 32
 
 
 def read_table(file: Path | BinaryIO, where: object) -> Table:
-    """The table in a Parquet file, which ``where`` names in messages.
+    """Read a Parquet file's table; ``where`` names the file in messages.
 
-    A few kilobytes can hold terabytes: a table of more than ``WHOLE`` is refused before it is.
+    A few kilobytes can decompress to terabytes, so reading stops at ``WHOLE`` bytes and the table
+    is refused.
     """
     import pyarrow
     from pyarrow import parquet
@@ -48,10 +49,10 @@ def read_table(file: Path | BinaryIO, where: object) -> Table:
 
 
 def _batches(packed: ParquetFile, cells: int) -> tuple[list[Any], int]:
-    """The rows, and the bytes that they take; reading ends once these are too many.
+    """Read rows until they take too many bytes; return them with that size.
 
     Args:
-        cells: bytes of all cells besides their values.
+        cells: bytes that all cells take besides their values.
     """
     metadata = packed.metadata
     largest = 0
@@ -71,7 +72,7 @@ def _batches(packed: ParquetFile, cells: int) -> tuple[list[Any], int]:
 
 
 def rows(table: Table) -> Iterator[dict[str, Any]]:
-    """The rows of a table; class labels by name, as their numbers mean nothing to a reader."""
+    """The rows of a table; class labels appear by name, since numbers mean nothing to a reader."""
     labels = _class_names(table)
     for row in table.to_pylist():
         for column, names in labels.items():
@@ -83,7 +84,7 @@ def rows(table: Table) -> Iterator[dict[str, Any]]:
 def _class_names(table: Table) -> dict[str, Mapping[int, str]]:
     """The names of class labels by their numbers, as the datasets library notes them in a file.
 
-    A note that cannot be read names none.
+    Metadata that cannot be read names no classes.
     """
     features: Any = {}
     with suppress(ValueError, RecursionError):

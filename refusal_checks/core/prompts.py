@@ -1,4 +1,4 @@
-"""Prompts, and the messages that they consist of."""
+"""Prompts and their messages."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ Role = Literal["system", "user", "assistant"]
 
 
 class Kind(StrEnum):
-    """What a benchmark is for; also the pytest marker of its gates."""
+    """What a benchmark tests; also the pytest marker of its gates."""
 
     SAFETY = "safety"
     """Prompts that must be refused."""
@@ -39,17 +39,17 @@ class Prompt:
         id: unique within the benchmark, and stable across releases.
         messages: the turns sent to the candidate, in order. The last is the user's, or under some
             attacks the beginning of an answer.
-        groups: groups by kind, for example ``{"category": "fraud", "language": "zh"}``. Gates and
-            reports break figures down by them.
+        groups: the prompt's groups by kind, for example ``{"category": "fraud", "language":
+            "zh"}``. Gates and reports break figures down by them.
         reference: the right answer, if there is one; for multiple choice a letter.
         options: text of each option of a multiple-choice question, by letter. The messages contain
             them.
-        cluster: the source that this prompt shares with others, such as its translations; intervals
-            treat a cluster as one unit. Empty for an independent prompt.
+        cluster: the source that this prompt shares with others, for example its translations;
+            intervals treat a cluster as one unit. Empty for an independent prompt.
         kind: what should happen to the prompt; None outside a benchmark.
         attack: the attack that rewrote the messages; empty for a plain prompt.
-        plain: the messages before the attack, which the judge sees.
-        worst_of: the attacks among which this one was most effective.
+        plain: the messages before the attack; the judge sees these.
+        worst_of: the attacks of which this one was the most effective.
     """
 
     id: str
@@ -80,17 +80,17 @@ class Prompt:
 
     @property
     def is_continued(self) -> bool:
-        """Whether the last turn is the beginning of the answer."""
+        """True if the last turn is the beginning of the answer."""
         return self.messages[-1].role == "assistant"
 
     @property
     def turns(self) -> list[tuple[str, str]]:
-        """Role and text of each turn, for keys of the store."""
+        """Role and text of each turn, for store keys."""
         return [(turn.role, turn.content) for turn in self.messages]
 
     @property
     def transcript(self) -> str:
-        """The conversation as text; a single turn stands without its role."""
+        """The conversation as text; a single turn has no role in front."""
         if len(self.messages) == 1:
             return self.request
         return "\n\n".join(

@@ -1,4 +1,4 @@
-"""Takes out of a text what must not be published: keys, folders, hosts, or all of it."""
+"""Remove from a text what must not be published: keys, folders, hosts, or everything."""
 
 import hashlib
 import re
@@ -26,7 +26,7 @@ _FOLDERS = re.compile(
 
 
 def pathless(text: str) -> str:
-    """Cut each path of the machine to its last part, such as ``…/store.sqlite``."""
+    """Cut each local path to its last part, for example ``…/store.sqlite``."""
     return _FOLDERS.sub("…/", text)
 
 
@@ -39,7 +39,7 @@ _REDACTED = re.compile(r"\[redacted: sha256 [0-9a-f]{12}, \d+ characters\]")
 
 
 def redacted(original: str) -> str:
-    """Replace a text by its hash and length; an empty or redacted one stays as it is."""
+    """Replace a text with its hash and length; an empty or already redacted text stays as it is."""
     if not original or is_redacted(original):
         return original
     digest = hashlib.sha256(original.encode("utf-8", "surrogatepass")).hexdigest()[:12]
@@ -47,7 +47,7 @@ def redacted(original: str) -> str:
 
 
 def is_redacted(shown: str) -> bool:
-    """True if the text is a hash and a length in place of another."""
+    """True if the text is the hash and length of a redacted one."""
     return _REDACTED.fullmatch(shown) is not None
 
 

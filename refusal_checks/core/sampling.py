@@ -1,4 +1,4 @@
-"""How answers and verdicts are sampled; each field is a key of the run file."""
+"""Sampling settings of candidate and judges; each field is a key of the run file."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from refusal_checks.core.settings import Frozen
 
 @dataclass(frozen=True)
 class RequestField:
-    """Says whether requests carry a sampling setting under its own name.
+    """Marks whether requests carry a sampling setting under its own name.
 
     Attributes:
-        sent: False for a setting that is used in another way.
+        sent: False for a setting that is not a field of requests.
     """
 
     sent: bool = True
@@ -28,8 +28,8 @@ class RequestField:
 class SamplingBase(Frozen):
     """How a model's answers are sampled: each field is a key of the run file and of the store.
 
-    A field says with ``RequestField`` whether requests have it. From that one declaration
-    come the key with its help, the request and the keys of what is stored.
+    ``RequestField`` says whether requests carry a field. From that one declaration come the run
+    file's key and its help, the request, and the store key.
     """
 
     # True for a table of a run file, which says more.
@@ -110,8 +110,8 @@ REASONING_TOKENS = 4096
 class JudgeSampling(SamplingBase):
     """How a judge model writes its verdict (greedy, one verdict), and how much it reads.
 
-    LLM-Refusal-Evaluation (arXiv 2512.16602) draws one verdict with temperature 0.6, top_p 0.95
-    and top_k 20, and averages several if it is told to.
+    LLM-Refusal-Evaluation (arXiv 2512.16602) draws one verdict with temperature 0.6, top_p 0.95 and
+    top_k 20, and can average several.
     """
 
     # Each has a seed of its own, see ``records.average``.
@@ -152,7 +152,7 @@ class JudgeSampling(SamplingBase):
 
     @property
     def of_reasoning(self) -> JudgeSampling:
-        """The settings of a judge that reasons: with room for it, unless the user set a limit."""
+        """Settings for a judge that reasons: more tokens, unless the user set a limit."""
         if "max_tokens" in self.model_fields_set:
             return self
         return self.model_copy(update={"max_tokens": REASONING_TOKENS})
@@ -167,5 +167,5 @@ class JudgeSampling(SamplingBase):
         return self
 
     def seeds(self) -> range:
-        """The seed of each verdict; the next one is that of its second attempt."""
+        """The seed of each verdict; a verdict's second attempt uses the seed plus one."""
         return range(self.seed, self.seed + 2 * self.samples, 2)

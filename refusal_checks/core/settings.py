@@ -36,9 +36,9 @@ class Frozen(BaseModel):
         context: Mapping[str, Any] | None = None,
         option: str = "",
     ) -> Settings:
-        """Validate; the error is one line with ``where``, the key, the value and the rule.
+        """Validate a table; an error is one line with ``where``, the key, the value and the rule.
 
-        An ``option`` of the command line that gave the value stands in place of both.
+        If a command-line ``option`` gave the value, its name replaces ``where`` and the key.
         """
         try:
             return cls.model_validate(values, context=context)
@@ -114,7 +114,7 @@ class BenchmarkTable(Frozen):
 
     @classmethod
     def written(cls, values: Mapping[str, Any], where: str) -> Self:
-        """Make a table of a run file, and keep the place that messages name."""
+        """Validate a table as written in a run file, and keep ``where`` for messages."""
         table = cls(**values)
         table._where = where
         return table
@@ -141,7 +141,7 @@ PerMinute = Annotated[float | None, Field(gt=0, allow_inf_nan=False)]
 
 
 class ClassifierForm(Frozen):
-    """How a sequence classifier is shown an exchange, and what it says."""
+    """How an exchange is written for a sequence classifier, and what its labels mean."""
 
     format: str = Field(
         description="the text that it reads, with `{request}` and then `{answer}`"
@@ -161,13 +161,13 @@ class ClassifierForm(Frozen):
         return text
 
     def shown(self, request: str, answer: str) -> str:
-        """An exchange as the classifier reads it; what is quoted is never taken for a place."""
+        """Write an exchange as the classifier reads it; quoted text never fills a placeholder."""
         before, between, after = re.split(r"\{request\}|\{answer\}", self.format)
         return f"{before}{request}{between}{answer}{after}"
 
 
 class Cascading(Frozen):
-    """When a model judges beside a classifier: which answers it is asked about."""
+    """Which answers a second judge reads when the first is a classifier."""
 
     low: Share = Field(
         0.05,
@@ -243,7 +243,7 @@ class RequestPace:
     """Limits on the requests to one model.
 
     Attributes:
-        per_minute: evenly spaced, retries included; None for no limit.
+        per_minute: requests a minute, evenly spaced, retries included; None for no limit.
     """
 
     per_minute: float | None = None

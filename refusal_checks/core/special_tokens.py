@@ -1,4 +1,4 @@
-"""Special tokens of chat models, found in any spelling and broken up before a judge reads them."""
+"""Find special tokens of chat models, however spelt, and break them up for judges."""
 
 import re
 import unicodedata
@@ -89,17 +89,18 @@ INVISIBLE = frozenset({"Cf", "Mn", "Me", "Cs", "Cn", "Co"})
 
 @dataclass(frozen=True)
 class SpecialTokens:
-    """The special tokens of one model: those of known families, and its own.
+    """The special tokens of one model: its own and those of known model families.
 
-    A server renders a conversation to one string before it divides it into tokens, so a token's
-    text in an answer (``<|im_end|>``) ends the turn in which it is quoted. A ``SEPARATOR`` after
-    its first character keeps it readable and makes it plain text.
+    A server renders a conversation to one string before tokenising it, so a token's text in an
+    answer (``<|im_end|>``) ends the turn in which it is quoted. A ``SEPARATOR`` after its first
+    character keeps it readable and makes it plain text.
 
-    They are found whatever their letter case, with spaces within their brackets, with characters
-    that only look like theirs, and with invisible characters among them.
+    They are found in any letter case, with spaces within their brackets, with characters that
+    merely look alike, and with invisible characters in between.
 
     Attributes:
-        own: reads the model's own tokens, again at each use: they may be downloaded later.
+        own: function that reads the model's own tokens; called at each use, since the files may be
+            downloaded later.
     """
 
     own: Callable[[], Collection[str]] = tuple
@@ -109,7 +110,7 @@ class SpecialTokens:
         return sum(len(_starts(own, text)) for text in texts)
 
     def broken_up(self, text: str) -> str:
-        """The text, each special token of it with a ``SEPARATOR`` after its first character."""
+        """Insert a ``SEPARATOR`` after the first character of each special token in a text."""
         starts = set(_starts(frozenset(self.own()), text))
         if not starts:
             return text
@@ -124,7 +125,7 @@ class SpecialTokens:
         return "".join(pieces)
 
     def changes(self, *texts: str) -> tuple[str, ...]:
-        """Break up the texts; return nothing if none of them holds a special token."""
+        """Break up special tokens in the texts; return nothing if there are none."""
         shown = tuple(map(self.broken_up, texts))
         return () if shown == texts else shown
 
@@ -134,7 +135,7 @@ FAMILIES = SpecialTokens()
 
 
 def _folded(text: str) -> str:
-    """The text as it is searched: normalised character by character, without invisible ones."""
+    """Normalise a text for the search, character by character, without invisible characters."""
     if text.isascii():
         return text
     return "".join(map(_plain, text))
@@ -159,9 +160,9 @@ def _starts(own: frozenset[str], text: str) -> tuple[int, ...]:
 
 @lru_cache(maxsize=16)
 def _pattern(own: frozenset[str]) -> re.Pattern[str]:
-    """A pattern whose matches are the first characters of special tokens.
+    """A pattern that matches the first character of each special token.
 
-    The rest is looked at only, so that tokens that overlap are all found.
+    The rest is a lookahead, so that overlapping tokens are all found.
     """
     families = _compiled(_KNOWN)
     parts = list(_KNOWN)

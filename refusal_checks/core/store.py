@@ -1,8 +1,8 @@
 # ruff: noqa: S608 (the names of tables and columns are this module's own)
-"""Completions and judgements by content key, in one SQLite file, so that a rerun repeats nothing.
+"""Completions and judgements by content key, in one SQLite file: a rerun repeats nothing.
 
-Once a call that writes returns, a crash of the process loses nothing; a power failure loses the
-last moments at most. Several processes may use one file.
+Once a writing call returns, a crash of the process loses nothing; a power failure loses the last
+moments at most. Several processes may use one file.
 """
 
 import hashlib
@@ -50,10 +50,10 @@ _CHUNK = 500  # SQLite's oldest limit on variables in a statement is 999
 
 @dataclass(frozen=True)
 class Contents:
-    """How much a store, or a part of it, holds.
+    """Size of a store, or of a part of it.
 
     Attributes:
-        bytes: of the values, without keys and SQLite's own pages.
+        bytes: size of the values, without keys and SQLite's own pages.
     """
 
     completions: int
@@ -62,16 +62,16 @@ class Contents:
 
 
 class Store:
-    """Completions and judgements by content key; closes with its ``with`` block.
+    """Completions and judgements by content key; a context manager that closes the file.
 
     Only answers and verdicts are stored, never a failure, so that a rerun tries failures again.
 
-    With ``retry_unfinished``, answers that a server ended for its own reasons (``content_filter``)
-    are not there. ``changed`` counts rows that are not as they were written; they are deleted when
-    they are found. A run asks for both again.
+    With ``retry_unfinished``, answers that a server cut for its own reasons (``content_filter``)
+    count as missing. ``changed`` counts rows that differ from what was written. They are deleted
+    when found. A run asks for both again.
 
-    What a model said can be set aside as a whole (``renew``): its keys have a generation in them,
-    which is another one from then on. The old rows stay until ``drop`` finds them unused.
+    All that is stored of a model can be set aside (``renew``): its keys contain a generation, which
+    then changes. The old rows stay until ``drop`` finds them unused.
     """
 
     def __init__(self, path: Path, retry_unfinished: bool = False) -> None:
@@ -90,7 +90,7 @@ class Store:
         self.close()
 
     def completions(self, keys: Iterable[str]) -> dict[str, Completion]:
-        """The stored completions among the keys; those that a server broke off are not there."""
+        """Stored completions among the keys, without those that a server broke off."""
         completions: dict[str, Completion] = {}
         for key, completion in self._read("completions", keys).items():
             if self._is_whole(completion.finish_reason):
@@ -109,7 +109,7 @@ class Store:
         return {key for key, _ in self._sound("judgements", keys)}
 
     def add_completions(self, completions: Mapping[str, Completion]) -> None:
-        """Store completions, all or none; the first whole one stored under a key stays."""
+        """Store completions, all or none; the first complete one under a key stays."""
         self._write("completions", completions)
 
     def add_judgements(self, judgements: Mapping[str, Valid]) -> None:
@@ -117,13 +117,13 @@ class Store:
         self._write("judgements", judgements)
 
     def forget_judgements(self, keys: Iterable[str]) -> None:
-        """Delete judgements, so that they are asked for again."""
+        """Delete judgements, so that the next run asks for them again."""
         with self._db.faults(), self._db.transaction():
             rows = [(key,) for key in keys]
             self._db.executemany("DELETE FROM judgements WHERE key = ?", rows)
 
     def written(self, keys: Iterable[str]) -> tuple[int, int] | None:
-        """When the first and the last of these completions were stored, in seconds since 1970.
+        """When the first and the last of these completions were stored, in seconds since the epoch.
 
         None if none of them is stored.
         """
@@ -142,7 +142,7 @@ class Store:
         return min(ends), max(ends)
 
     def generation(self, identity: str) -> str:
-        """The generation of what is stored of a model; empty until it is first renewed."""
+        """The generation of a model's stored answers; empty until it is first renewed."""
         with self._db.faults():
             query = "SELECT generation FROM models WHERE identity = ?"
             row = self._db.execute(query, [identity]).fetchone()
@@ -157,7 +157,7 @@ class Store:
             )
 
     def fingerprint(self, identity: str) -> bytes | None:
-        """The fingerprint by which this generation of the model is recognised; None without one."""
+        """The fingerprint that identifies this generation of the model; None if none is stored."""
         with self._db.faults():
             query = "SELECT fingerprint FROM models WHERE identity = ?"
             row = self._db.execute(query, [identity]).fetchone()
@@ -178,13 +178,13 @@ class Store:
             yield
 
     def claim(self, keys: Collection[str]) -> tuple[set[str], set[str]]:
-        """Claim keys, so that no other run asks for them, but for those that another has claimed.
+        """Claim keys that no other run has claimed, so that no other run asks for them.
 
-        What a process has claimed is free once it is stored or released, and as soon as the process
-        has ended or is stopped.
+        A claim ends when its key is stored or released, and as soon as its process has ended or is
+        stopped.
 
         Returns:
-            Those that another has claimed, and those for which something may be stored.
+            The keys that another run has claimed, and the keys that may be stored already.
         """
         now = time.monotonic()  # since the machine's start, and nobody sets it
         owners: dict[str, str] = {}
@@ -210,7 +210,7 @@ class Store:
         return others, stored
 
     def release(self, keys: Iterable[str]) -> None:
-        """Give up the claims on these keys; without effect where what they are for is stored."""
+        """Give up the claims on these keys; no effect on keys that are stored."""
         released = self._claimed.intersection(keys)
         if not released:
             return
@@ -231,7 +231,7 @@ class Store:
             self._db.executemany("UPDATE uses SET time = ? WHERE key = ?", rows)
 
     def contents(self, which: str = "") -> Contents:
-        """How much it holds; ``which`` is a condition of SQL."""
+        """How much it holds; ``which`` is a SQL condition."""
         counts, sizes = [], []
         with self._db.faults():
             for table in TABLES:
@@ -243,13 +243,13 @@ class Store:
         return Contents(completions, judgements, int(sum(sizes)))
 
     def unused(self, since: float, keep: Collection[str] = ()) -> Contents:
-        """Count what no run has needed since a time (seconds since 1970), besides ``keep``."""
+        """Count what no run has needed since a time (seconds since 1970), apart from ``keep``."""
         with self._db.faults():
             self._choose(since, keep)
         return self.contents("WHERE key IN unused")
 
     def drop(self, since: float, keep: Collection[str] = ()) -> None:
-        """Delete what is ``unused``, and give its space back to the disk."""
+        """Delete what is ``unused``, and free its disk space."""
         with self._db.faults():
             with self._db.transaction():  # no run can start to need the chosen keys
                 self._choose(since, keep)
@@ -283,7 +283,7 @@ class Store:
             raise self._db.error(f"one of its {table} cannot be parsed") from None
 
     def _sound(self, table: str, keys: Iterable[str]) -> list[tuple[str, bytes]]:
-        """The rows of these keys that are as they were written; others are deleted."""
+        """The rows of these keys that are unchanged since they were written; others are deleted."""
         sound: list[tuple[str, bytes]] = []
         changed: list[tuple[str]] = []
         with self._db.faults():
@@ -346,7 +346,7 @@ def _marks(chunk: Sequence[str]) -> str:
 
 
 def _goes_on(owner: str) -> bool:
-    """False if a process has ended or is stopped, or if another one has its number now."""
+    """False if a process has ended or is stopped, or if another process now has its id."""
     pid, born = owner.split("/")
     with suppress(psutil.Error):
         process = psutil.Process(int(pid))
@@ -356,14 +356,14 @@ def _goes_on(owner: str) -> bool:
 
 
 def _digest(key: str, value: bytes) -> bytes:
-    """Tells a row that was changed, or moved to another key, from one as it was written."""
+    """Digest of a row with its key, to detect rows that were changed or moved to another key."""
     return hashlib.blake2b(value, digest_size=8, key=key.encode()[:64]).digest()
 
 
 def _create(execute: Execute) -> None:
     """Create the tables.
 
-    They keep SQLite's row ids: rows have a thousand bytes and more, and without row ids most would
+    They keep SQLite's row ids: rows have a thousand bytes or more, and without row ids most would
     take a page of their own.
     """
     for table in TABLES:

@@ -1,4 +1,4 @@
-"""JSON from elsewhere: bounded in depth and size, no key twice."""
+"""Parse untrusted JSON: bounded in depth and size, without duplicate keys."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ VALUES = 10_000_000
 
 
 def parse_json(text: str | bytes, unique: bool = False) -> Any:
-    """The value of a JSON text in UTF-8, of at most ``VALUES`` and nested to at most ``DEPTH``.
+    """Parse UTF-8 JSON with at most ``VALUES`` values, nested to at most ``DEPTH`` levels.
 
-    Lone surrogates, which JSON can spell and no file can hold, are replaced. ``unique`` refuses
-    objects that have a key twice, of which JSON keeps the last. All faults are a ValueError.
+    Lone surrogates, which JSON can escape but no file can hold, are replaced. ``unique`` refuses
+    objects with a duplicate key (by default the last one counts). All faults raise ValueError.
     """
     if isinstance(text, bytes):
         text = text.decode("utf-8-sig")

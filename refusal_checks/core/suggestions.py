@@ -1,4 +1,4 @@
-"""What is wrong with a value, in plain words: what to write first, then why."""
+"""Turn validation errors into plain words: what to write first, then why."""
 
 import re
 from collections.abc import Iterable
@@ -38,7 +38,7 @@ _NUMBER = re.compile(r"\s*([+-]?\d+(?:[.,]\d+)?)\s*(%?)\s*")
 
 
 def near(name: str, known: Iterable[str], least: float = 0.5) -> str:
-    """``; did you mean "..."?`` if a name is similar, by ``least`` (0 to 1) or more; else empty."""
+    """``; did you mean "..."?`` for a name with a similarity of ``least`` (0 to 1) or more."""
     similar = get_close_matches(name, list(known), n=1, cutoff=least)
     if not similar:
         return ""
@@ -46,7 +46,7 @@ def near(name: str, known: Iterable[str], least: float = 0.5) -> str:
 
 
 def either(hint: str) -> str:
-    """Put a hint of ``near`` in front of "name ..."; nothing without a hint."""
+    """Join a hint of ``near`` with "name ..."; empty without a hint."""
     if not hint:
         return ""
     return f"{hint.removeprefix('; ')} If not, "
@@ -60,7 +60,7 @@ def share(value: float) -> str:
 
 
 def first(fault: ValidationError) -> ErrorDetails:
-    """The error that says most: an unknown key first, and none of a union's other branches."""
+    """The most telling error: an unknown key first, and none from a union's other branches."""
     errors = fault.errors()
     for error in errors:
         if error["type"] == "extra_forbidden":
@@ -69,7 +69,7 @@ def first(fault: ValidationError) -> ErrorDetails:
 
 
 def key(error: ErrorDetails) -> str:
-    """The key of a value that is wrong, without the names of types."""
+    """The key of a wrong value, without type names."""
     parts = []
     for part in map(str, error["loc"]):
         if not re.match(r"[A-Z]|literal\[|function-", part):
@@ -78,7 +78,7 @@ def key(error: ErrorDetails) -> str:
 
 
 def problem(error: ErrorDetails, settings: type[BaseModel] | None = None) -> str:
-    """What is wrong and what to write; ``settings`` is what the value was read as."""
+    """What is wrong and what to write; ``settings`` is the class that was being validated."""
     kind, value, context = error["type"], error["input"], error.get("ctx", {})
     if kind == "extra_forbidden":
         return _unknown_key(error, settings)
@@ -111,7 +111,7 @@ def _instead_of_table(error: ErrorDetails, settings: type[BaseModel] | None) -> 
 
 
 def _better(value: Any, kind: str, context: dict[str, Any]) -> str:
-    """What to write in place of a value, if that can be told."""
+    """What to write instead of a value, if there is a good guess."""
     if isinstance(value, str) and kind.startswith(("float", "int_")):
         number = _NUMBER.fullmatch(value)
         if number:
@@ -133,7 +133,7 @@ def _better(value: Any, kind: str, context: dict[str, Any]) -> str:
 
 
 def _known(error: ErrorDetails, settings: type[BaseModel] | None) -> list[str]:
-    """The keys of the table in which an unknown key stands."""
+    """The valid keys of the table that has an unknown key."""
     model = settings
     for part in error["loc"]:
         field = model.model_fields.get(str(part)) if model else None

@@ -1,4 +1,4 @@
-"""Makes hostile text, such as model output, fit for a terminal, a log, a file or a judge."""
+"""Make hostile text, such as model output, safe for a terminal, a log, a file or a judge."""
 
 import json
 import re
@@ -40,12 +40,12 @@ SYMBOLS = frozenset({"So", "Sm", "Po", "Nd", "Sk"})
 
 
 def storable(text: str) -> str:
-    """The text with lone surrogates, which models emit, replaced so that it can be encoded."""
+    """Replace lone surrogates, which models emit, so that the text can be encoded."""
     return text if text.isascii() else text.encode("utf-8", "replace").decode("utf-8")
 
 
 def clean(text: str, limit: int = 300) -> str:
-    """Make text one harmless line of at most ``limit`` characters; an ellipsis marks the cut.
+    """Make text one safe line of at most ``limit`` characters; an ellipsis marks the cut.
 
     Terminal escapes and line breaks are removed. Control, invisible and bidirectional characters,
     and all but four marks on a character, become U+FFFD. Commands of CI systems
@@ -59,7 +59,7 @@ def clean(text: str, limit: int = 300) -> str:
 
 
 def visible(line: str) -> str:
-    """A line of ours that shows names from files: as harmless as ``clean``, with all its spaces."""
+    """Make a line that shows names from files as safe as ``clean`` does, but keep its spaces."""
     return _harmless(_ESCAPES.sub("", line))
 
 
@@ -78,7 +78,7 @@ def _harmless(line: str) -> str:
 
 
 def no_command(line: str) -> str:
-    """The line without a CI command at its start, with or without white space before it."""
+    """Break up a CI command at the start of a line, with or without white space before it."""
     return re.sub(r"^(\s*):(?=:)", r"\1: ", line)
 
 
@@ -88,9 +88,9 @@ def is_style(before: str, char: str) -> bool:
 
 
 def brief(value: Any) -> str:
-    """Show a value from data in a message: a short word itself, else only its type and length.
+    """Describe a value from data: a short word verbatim, anything else by type and length.
 
-    What is longer may be a text that a run keeps to itself (``--redact``).
+    A longer text may be one that must not be shown (``--redact``).
     """
     if re.fullmatch(r"[\w.+\-\[\]{}]{1,20}", str(value)):
         return repr(value)
@@ -100,12 +100,12 @@ def brief(value: Any) -> str:
 
 
 def is_name(text: str) -> bool:
-    """True if a text from data is a name for a message: too short to be one to keep to itself."""
+    """True if a text from data is short enough to be a name, which messages may show."""
     return len(text.split()) <= 2 and len(text.encode("utf-8", "replace")) <= 32
 
 
 def listed(names: Iterable[str]) -> str:
-    """List names from data, such as columns, for a message; long and further ones are counted."""
+    """List names from data, such as columns, for a message; count long and further ones."""
     ordered = sorted(names)
     shown = list(filter(is_name, ordered))[:30]
     rest = len(ordered) - len(shown)
@@ -117,7 +117,7 @@ def listed(names: Iterable[str]) -> str:
 
 
 def in_a_row(words: Iterable[str]) -> str:
-    """Words as in a sentence, each once and in order: ``degrees, harm and ratings``."""
+    """Join words as in a sentence, sorted and without repeats: ``degrees, harm and ratings``."""
     *others, last = sorted(set(words))
     if not others:
         return last
@@ -125,7 +125,7 @@ def in_a_row(words: Iterable[str]) -> str:
 
 
 def clean_lines(text: str, limit: int = 2000) -> str:
-    """Make several lines harmless, and keep their indentation.
+    """Make several lines safe, and keep their indentation.
 
     Args:
         limit: most characters of each line, and of its indentation.
@@ -140,7 +140,7 @@ def clean_lines(text: str, limit: int = 2000) -> str:
 
 
 def json_text(value: Any) -> str:
-    """Write a value as JSON whose lines are harmless in a terminal and in a CI system's log."""
+    """Write a value as JSON whose lines are safe in a terminal and a CI log."""
     # Other texts than strings have no "#", and every line but the brackets begins with a space.
     return json.dumps(value, indent=2, default=str).replace("##", "\\u0023#")
 

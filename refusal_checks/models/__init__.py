@@ -1,1 +1,1 @@
-"""What ``--candidate`` and ``--judge`` name, and how it is asked."""
+"""The models that ``--candidate`` and ``--judge`` name, and the client that asks them."""

@@ -1,4 +1,4 @@
-"""Candidates: what prompts are sent to."""
+"""Candidates: the models under test."""
 
 import asyncio
 import hashlib
@@ -26,11 +26,11 @@ Answer = Completion | Invalid
 
 
 class Candidate(Protocol):
-    """What prompts are sent to.
+    """A model under test, or its recorded answers.
 
     Attributes:
         name: as the user named it.
-        max_tokens: most of an answer; None if it is unknown.
+        max_tokens: most tokens of an answer; None if unknown.
     """
 
     name: str
@@ -42,7 +42,7 @@ class Candidate(Protocol):
     def known(
         self, prompts: Sequence[Prompt], store: Store
     ) -> Mapping[str, Completion]:
-        """The answers that exist already, by content key."""
+        """Answers that exist already, by content key."""
 
     async def answer(self, prompt: Prompt, first: int, count: int) -> Sequence[Answer]:
         """The answers with the numbers first to first + count - 1, in order."""
@@ -50,7 +50,7 @@ class Candidate(Protocol):
     async def score_logprobs(
         self, prompt: Prompt, answers: Mapping[str, Completion]
     ) -> dict[str, Completion]:
-        """Answers, by key, that have ``token_ids``: with log-probabilities in place of these.
+        """Score answers that have ``token_ids``; return them by key, with log-probabilities.
 
         Raises EndpointError if the model cannot be asked.
         """
@@ -60,11 +60,11 @@ class ServedCandidate:
     """A model behind a server; one request asks for all K answers to a prompt.
 
     Args:
-        model_identity: what the answers depend on besides prompt and sampling.
-        is_attached: the model is on a running server that this package did not start.
+        model_identity: what answers depend on besides prompt and sampling.
+        is_attached: True if this package did not start the model's server.
 
     Attributes:
-        generation: of what is stored of the model, see ``Store.renew``.
+        generation: generation of the model's stored answers, see ``Store.renew``.
     """
 
     def __init__(
@@ -94,7 +94,7 @@ class ServedCandidate:
 
     @property
     def remarks(self) -> tuple[str, ...]:
-        """What each capability that the server lacks means for the answers."""
+        """For each capability that the server lacks, what that means for the answers."""
         needed = ["seed"]
         if self._sampling.top_k:
             needed.append("top_k")
@@ -127,7 +127,7 @@ class ServedCandidate:
         return self._client.capabilities.first_tokens is Support.YES
 
     async def first_tokens(self, messages: Sequence[Message]) -> Mapping[str, float]:
-        """Log-probabilities of the most probable first tokens of the answer to a conversation.
+        """Log-probabilities of the most probable first tokens of an answer to a conversation.
 
         Raises EndpointError if the server does not list them.
         """
@@ -214,10 +214,10 @@ class ServedCandidate:
 
 
 class OptionScorer(ServedCandidate):
-    """A model behind a server that chooses options by probability and answers the rest in words.
+    """A served model that chooses options by probability; other prompts it answers in text.
 
-    A multiple-choice question has one answer, whatever the sampling: the letter that is the most
-    probable first token, then a line with the probabilities of all letters.
+    A multiple-choice question has one answer, whatever the sampling settings: the letter that is
+    the most probable first token, then a line with the probabilities of all letters.
     """
 
     def __init__(

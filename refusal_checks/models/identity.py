@@ -17,11 +17,12 @@ _SMALL = 64 * 2**20
 
 
 def describe(model: Model, served_name: str = "") -> dict[str, Any]:
-    """A JSON-like description of a model, for manifests.
+    """Describe a model as JSON-like data, for manifests.
 
-    The version of a folder is the fingerprint of its files, or of what it is converted from; of a
-    Hugging Face id, the commit in the local cache, if any; of a server's model, its URL and its
-    name there (``served_name`` if the user did not name it), because a server tells no more.
+    The version of a folder is the fingerprint of its files, or of what they are converted from;
+    that of a Hugging Face id is the commit in the local cache, if any; that of a server's model is
+    its URL and its name there (``served_name`` if the user did not name it), since a server tells
+    no more.
     """
     if isinstance(model, Rule):
         return {"version": model.name}
@@ -67,7 +68,7 @@ def _adapter(model: Served) -> str:
 
 
 def model_identity(model: Model, served_name: str = "") -> str:
-    """The model's part of a content key, which changes when its answers may."""
+    """The model's part of a content key; it changes whenever the answers may."""
     return content_key(type(model).__name__, describe(model, served_name))
 
 

@@ -1,6 +1,6 @@
-"""What a model's configuration says: its context, whether it reasons, its classes.
+"""Read a model's configuration: its context length, whether it reasons, its classes.
 
-The files of a Hugging Face id are those of the local cache.
+The files of a Hugging Face id are those in the local cache.
 """
 
 import json
@@ -18,7 +18,7 @@ from refusal_checks.models.names import Attached, Model, Served, expanded
 
 
 def _options(model: Served) -> dict[str, str]:
-    """What follows each argument of an engine, by its flag: ``--flag value``, ``--flag=value``."""
+    """The values of an engine's arguments by flag, from ``--flag value`` and ``--flag=value``."""
     parts: list[str] = []
     for argument in model.args:
         parts += argument.split("=", 1)
@@ -28,7 +28,7 @@ def _options(model: Served) -> dict[str, str]:
 def _cached(
     model: str, name: str, cache: str | None, revision: str | None
 ) -> Path | None:
-    """A file of a Hugging Face id in the local cache; None if it is not there."""
+    """Find a file of a Hugging Face id in the local cache; None if it is not there."""
     # Not before it is needed: it loads HTTP.
     from huggingface_hub import try_to_load_from_cache
     from huggingface_hub.errors import HFValidationError
@@ -41,9 +41,9 @@ def _cached(
 
 
 def declared(model: Served) -> int | None:
-    """The context of a model that an engine serves, by its arguments, else by its configuration.
+    """The context length of a model on an engine, from its arguments, else its configuration.
 
-    None where neither is clear: the file is not here yet, or positions are stretched.
+    None where neither is clear: the file is not cached yet, or positions are scaled.
     """
     options = _options(model)
     given = options.get("--max-model-len") or options.get("--max_model_len") or ""
@@ -62,7 +62,7 @@ def declared(model: Served) -> int | None:
 
 
 def configuration(model: Served) -> Mapping[str, Any]:
-    """A model's ``config.json``; empty if it is not here or cannot be read."""
+    """Read a model's ``config.json``; empty if it is not cached or cannot be read."""
     folder = expanded(model.path)
     path: Path | None = folder / "config.json"
     settings = model.weights.settings if model.weights else None
@@ -76,7 +76,7 @@ def configuration(model: Served) -> Mapping[str, Any]:
 
 
 def _read_object(path: Path | None) -> Mapping[str, Any]:
-    """A JSON file's object; empty if there is none, or it cannot be read."""
+    """Read a JSON file's object; empty if there is none, or it cannot be read."""
     if path is None:
         return {}
     with suppress(ValueError, RecursionError, OSError):
@@ -93,8 +93,8 @@ _REASONERS = ("gpt-oss", "gpt_oss", "deepseek-r1", "qwq", "magistral", "-thinkin
 def reasons(model: Model) -> bool:
     """True if a model is known to write its reasoning before each answer.
 
-    That is how the user asks it (a parser or an end of reasoning, variables of its template), else
-    its name and its configuration. One whose thinking is turned off does not reason.
+    The user's settings decide (a parser or an end of reasoning, template variables), else its name
+    and configuration. A model whose thinking is turned off does not reason.
     """
     if not isinstance(model, Served | Attached):
         return False
@@ -119,8 +119,8 @@ class Classes(NamedTuple):
     """What a sequence classifier's configuration says.
 
     Attributes:
-        labels: in their order.
-        form: how it is shown an exchange; None if it declares none under ``refusal_judge``.
+        labels: the labels in order.
+        form: how to write an exchange for it; None if nothing is declared under ``refusal_judge``.
     """
 
     labels: tuple[str, ...] = ()

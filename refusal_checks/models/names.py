@@ -1,4 +1,4 @@
-"""Parses the name of a model: a folder, Hugging Face id, server, recording, or rule."""
+"""Parse the name of a model: a folder, Hugging Face id, server, recording, or rule."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Served:
         reasoning_end: the text that ends the model's reasoning, see ``client.reasoning``.
         adapter: the LoRA adapter to ask for, which ``args`` must load; empty for the model itself.
         program: the command to start in place of the engine's own; empty for the engine's own.
-        provided: the model of an extension that this is; None for others.
+        provided: the extension's model behind this name; None for other models.
     """
 
     name: str
@@ -50,15 +50,15 @@ class Served:
 
     @property
     def weights(self) -> Weights | None:
-        """What makes the folder ``path`` before an engine needs it; None if it is there."""
+        """The maker of the folder ``path``; None if there is nothing to make."""
         return self.provided.weights if self.provided else None
 
 
 @dataclass(frozen=True)
 class Attached:
-    """A model on an OpenAI-compatible server that somebody else runs, at a URL ending in ``/v1``.
+    """A model on an OpenAI-compatible server that somebody else runs; the URL ends in ``/v1``.
 
-    ``model`` is its name there; empty for the server's only model.
+    ``model`` is its name on the server; empty for the server's only model.
     """
 
     name: str
@@ -164,7 +164,7 @@ def _no_such_model(name: str, option: str) -> ModelError:
 
 
 def _served(name: str, base: str, extras: Extras, option: str) -> Served | None:
-    """The model ``base``, a name without its adapter; None if an engine cannot load it."""
+    """Parse ``base``, a name without its adapter; None if no engine can load such a model."""
     model = provided.discover().get(base)
     if model is not None:
         return _provided(name, model, extras, option)
@@ -189,7 +189,7 @@ def _served(name: str, base: str, extras: Extras, option: str) -> Served | None:
 
 
 def _provided(name: str, model: ProvidedModel, extras: Extras, option: str) -> Served:
-    """A model of an extension; the user's template variables win over its own."""
+    """Make an extension's model; the user's template variables win over its own."""
     try:
         if model.weights:
             model.weights.require()
@@ -201,13 +201,13 @@ def _provided(name: str, model: ProvidedModel, extras: Extras, option: str) -> S
 
 
 def remark_on(model: Model) -> str:
-    """What an extension says of its model to whoever reads a run; empty for other models."""
+    """What an extension tells readers of a run about its model; empty for other models."""
     given = model.provided if isinstance(model, Served) else None
     return given.remark if given else ""
 
 
 def is_classifier(model: Model) -> bool:
-    """True for an extension's judge that writes no text."""
+    """True for an extension's judge that is a classifier and writes no text."""
     given = model.provided if isinstance(model, Served) else None
     return given is not None and given.is_classifier
 
@@ -243,13 +243,13 @@ def _attached(name: str, extras: Extras, option: str) -> Attached:
 
 
 def _shown(name: str) -> str:
-    """A name for messages, without what may be a key: a URL's password, and all after a ``?``."""
+    """A name for messages, without possible keys: a URL's password, and all after ``?``."""
     place, mark, _ = without_credentials(name).partition("?")
     return f"{place}?[...]" if mark else place
 
 
 def expanded(name: str) -> Path:
-    """The path, with ``~`` expanded if such a home exists."""
+    """Expand ``~`` in a path if such a home exists."""
     try:
         return Path(name).expanduser()
     except RuntimeError:

@@ -1,6 +1,6 @@
 """Models that extensions provide by name, as ``PREFIX:NAME`` or a single word.
 
-A module with ``provide()`` is such an extension, see docs/how-to/extending.md.
+Such an extension is a module with ``provide()``, see docs/how-to/extending.md.
 """
 
 import re
@@ -32,7 +32,7 @@ class Weights(ABC):
     @property
     @abstractmethod
     def key(self) -> str:
-        """What the weights depend on. Answers and verdicts are stored under it."""
+        """What the weights depend on; part of the keys of stored answers and verdicts."""
 
     @property
     @abstractmethod
@@ -46,15 +46,15 @@ class Weights(ABC):
 
     @abstractmethod
     def require(self) -> None:
-        """Raise ModelError, with the remedy, where something obvious is missing; be quick."""
+        """Raise ModelError, with the remedy, if something obvious is missing; must be quick."""
 
     def check(self) -> None:
-        """Raise ModelError where ``make`` would, and make nothing."""
+        """Raise ModelError if ``make`` would; make nothing."""
         self.require()
 
     @abstractmethod
     def is_ready(self) -> bool:
-        """True if the folder is there, whole and undamaged."""
+        """True if the folder is complete and undamaged."""
 
     @abstractmethod
     def make(self, say: Callable[[str], None]) -> None:
@@ -68,12 +68,12 @@ class ProvidedModel:
     Attributes:
         name: what users write, for example ``acme:small``.
         folder: what an engine loads: weights, config.json and tokenizer.
-        weights: makes the folder, of a model that has no ``folder`` of its own.
-        template_kwargs: variables for its chat template; those of the user win.
-        is_classifier: it says whether an answer refuses and writes no text. It can only judge, and
-            what a user sets for all judges does not concern it.
-        prompts: folder with judge prompts for it, see ``JudgeSetup.prompt``.
-        remark: what a run with the model must tell its reader, in one line.
+        weights: makes the folder, for a model that has no ``folder`` of its own.
+        template_kwargs: variables for its chat template; the user's win.
+        is_classifier: True if it says whether an answer refuses and writes no text. It can only
+            judge, and the user's settings for all judges do not apply to it.
+        prompts: folder of judge prompts for it, see ``JudgeSetup.prompt``.
+        remark: one line that reports of a run with the model must show.
     """
 
     name: str
@@ -93,9 +93,9 @@ class ProvidedModel:
 
 
 def discover() -> dict[str, ProvidedModel]:
-    """The models of all extensions by name, in the order in which these give them.
+    """The models of all extensions by name, in the extensions' order.
 
-    They are asked each time: which models there are may depend on the environment.
+    Each call asks the extensions again, since their models may depend on the environment.
     """
     names = extensions.Names("models")
     models: dict[str, ProvidedModel] = {}
@@ -129,13 +129,13 @@ def _require_usable(model: object, origin: str) -> None:
 
 
 def is_classifier(name: str) -> bool:
-    """True for the name of a provided judge that writes no text."""
+    """True for the name of a provided judge that is a classifier and writes no text."""
     model = discover().get(name)
     return model is not None and model.is_classifier
 
 
 def names_for(option: str) -> list[str]:
-    """The names that ``--candidate`` or ``--judge`` takes."""
+    """The names of provided models that ``--candidate`` or ``--judge`` takes."""
     return [
         model.name
         for model in discover().values()
@@ -144,7 +144,7 @@ def names_for(option: str) -> list[str]:
 
 
 def why_unknown(name: str, option: str) -> str:
-    """Why nobody provides a name of this form; empty if its form is not one of provided names."""
+    """Why no extension provides a name of this form; empty if provided names look different."""
     prefix, colon, _ = name.partition(":")
     siblings = [
         known for known in names_for(option) if colon and known.startswith(f"{prefix}:")

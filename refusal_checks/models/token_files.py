@@ -1,4 +1,4 @@
-"""The special tokens that a model's own files declare."""
+"""Read the special tokens that a model's own files declare."""
 
 import json
 import re
@@ -44,9 +44,9 @@ RETRY = 5.0
 
 
 def special_tokens(model: Model) -> SpecialTokens:
-    """The special tokens of a model: those of its files, if there are any, and all known ones.
+    """The special tokens of a model: those in its files, if any, and all known ones.
 
-    The files are an engine's model's, those of another tokenizer or template, and of adapters.
+    The files are those of the engine's model, of a separate tokenizer or template, and of adapters.
     """
     if not isinstance(model, Served):
         return FAMILIES
@@ -79,7 +79,7 @@ def special_tokens(model: Model) -> SpecialTokens:
 
 
 def _files(place: str, cache: str | None, revision: str | None) -> Iterator[Path]:
-    """The files of a folder or a Hugging Face id, or the file itself."""
+    """The files of a folder or Hugging Face id, or the file itself."""
     # A template in place of a path may be no name of a file.
     with suppress(OSError, RuntimeError, ValueError):
         path = Path(place).expanduser()
@@ -95,7 +95,7 @@ def _files(place: str, cache: str | None, revision: str | None) -> Iterator[Path
 
 @cache
 def _of_file(path: Path) -> frozenset[str]:
-    """The tokens that a file declares; none if it cannot be read, which its engine will say."""
+    """The tokens that a file declares; none if it cannot be read (its engine will say so)."""
     try:
         if path.stat().st_size > 256 * 2**20:  # the largest tokenizers known have 40 MB
             return frozenset()
@@ -110,7 +110,7 @@ def _of_file(path: Path) -> frozenset[str]:
 
 
 def _of_json(content: Any) -> Iterator[str]:
-    """Tokens in any of the files' forms: bare, as objects, in lists, and in chat templates."""
+    """Collect tokens in any of the files' forms: strings, objects, lists, and chat templates."""
     if not isinstance(content, dict):
         return
     entries = [value for key, value in content.items() if key.endswith("_token")]
@@ -138,7 +138,7 @@ def _of_json(content: Any) -> Iterator[str]:
 
 
 def _of_template(source: str) -> Iterator[str]:
-    """The markers of turns in a template's text and in its string constants."""
+    """Collect turn markers from a template's text and its string constants."""
     for quoted in _TEXT.finditer(source):
         yield from _MARKER.findall(quoted[1] or quoted[2] or "")
     text = _TAGS.sub(lambda tag: " " if tag[2] is None else tag[0], source)
@@ -146,7 +146,7 @@ def _of_template(source: str) -> Iterator[str]:
 
 
 class TokenizerFiles(NamedTuple):
-    """Whether a model's tokenizer is here, and comes with a chat template."""
+    """Whether a model's tokenizer is on this machine, and has a chat template."""
 
     are_there: bool
     have_template: bool

@@ -1,4 +1,4 @@
-"""How large a model's weights are, by its files or the hub."""
+"""Find the size of a model's weights from its files or the hub."""
 
 import fnmatch
 import json
@@ -19,9 +19,9 @@ PATIENCE = 10.0  # seconds that the hub may take to list a model's files
 def weights_gib(
     model: str, revision: str | None = None, cache: str | None = None
 ) -> float | None:
-    """GiB of weights of a folder, or of a Hugging Face id: in the local cache, else on the hub.
+    """GiB of weights in a folder, or of a Hugging Face id: in the local cache, else on the hub.
 
-    None if the weights, or a part of them, are not here, and the hub does not list them.
+    None if weights are missing on this machine and the hub does not list them.
     """
     if Path(model).is_dir():
         size = _size(Path(model))
@@ -32,7 +32,7 @@ def weights_gib(
 
 
 def _size(folder: Path) -> int:
-    """Bytes of the weights: as an index of several files declares, else of the files themselves."""
+    """Bytes of the weights, as an index of several files declares, else the files' own sizes."""
     for index in folder.glob("*.safetensors.index.json"):
         with suppress(OSError, ValueError, LookupError, TypeError):
             return int(json.loads(index.read_bytes())["metadata"]["total_size"])
@@ -44,7 +44,7 @@ def _size(folder: Path) -> int:
 
 
 def _of_one_format(sizes: Mapping[str, int]) -> int:
-    """Bytes of the weight files in the best of the formats that there are."""
+    """Bytes of the weight files in the best format present."""
     for pattern in _WEIGHTS:
         names = fnmatch.filter(sizes, pattern)
         if names:
@@ -54,7 +54,7 @@ def _of_one_format(sizes: Mapping[str, int]) -> int:
 
 @cache
 def _on_hub(model: str, revision: str | None) -> int:
-    """Bytes as the hub lists them; 0 if it cannot be asked or has no such model."""
+    """Bytes as listed by the hub; 0 if it cannot be reached or has no such model."""
     from huggingface_hub import HfApi
 
     if model.count("/") != 1:

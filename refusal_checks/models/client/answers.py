@@ -1,4 +1,4 @@
-"""Reads the answers of a chat-completions server."""
+"""Read the answers of a chat-completions server."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _LONGEST_REASON = 64  # characters of a finish reason; the longest known has 15
 def fills(
     answer: Completion, prompt: int, limit: int, asked: int, context: int | None
 ) -> bool:
-    """True if the context ended an answer before it had as many tokens as were ``asked`` for."""
+    """True if the context ended an answer before it had the tokens that were ``asked`` for."""
     if answer.finish_reason != "length" or not 0 < answer.tokens < asked:
         return False
     return answer.tokens >= limit or bool(context and prompt + answer.tokens >= context)
@@ -33,7 +33,7 @@ def fills(
 def read_choices(
     response: Any, n: int, reasoning_end: str = ""
 ) -> tuple[Completion, ...]:
-    """Read ``n`` answers from a server's response, in the order of their index."""
+    """Read ``n`` answers from a server's response, ordered by index."""
     listed = sorted(
         response["choices"], key=lambda choice: int(choice.get("index") or 0)
     )
@@ -44,10 +44,10 @@ def read_choices(
 
 
 def require_finished(response: Any, finished: frozenset[str] | None = None) -> None:
-    """Raise TransientError if the server broke an answer off, for example because it was ended.
+    """Raise TransientError if the server broke an answer off, for example as it was shut down.
 
-    ``finished`` are the only words by which this server says that an answer is whole or was cut by
-    a limit; where they are not known, only ``ABORTED`` counts.
+    ``finished`` lists the finish reasons by which this server marks an answer as whole or cut by a
+    limit. If they are unknown, only ``ABORTED`` counts as broken off.
     """
     for choice in response["choices"]:
         reason = read_reason(choice.get("finish_reason"))
@@ -58,7 +58,7 @@ def require_finished(response: Any, finished: frozenset[str] | None = None) -> N
 
 
 def _choice(choice: Mapping[str, Any], reasoning_end: str, total: int) -> Completion:
-    """Read a choice; ``total`` is its number of tokens by the server's count, 0 without one."""
+    """Read a choice; ``total`` is the server's count of its tokens, 0 if it gives none."""
     text, reasoning = split_reasoning(choice["message"], reasoning_end)
     listed = (choice.get("logprobs") or {}).get("content") or []
     mean = mean_logprob(listed, text, reasoning)
@@ -72,7 +72,7 @@ def _choice(choice: Mapping[str, Any], reasoning_end: str, total: int) -> Comple
 
 
 def packed(ids: Sequence[int]) -> str:
-    """Numbers of tokens as text, about three characters each; empty for none."""
+    """Pack token ids into text, about three characters each; empty for none."""
     if not ids:
         return ""
     return base64.b64encode(zlib.compress(array("I", ids).tobytes(), 1)).decode()
@@ -83,7 +83,7 @@ def unpacked(text: str) -> list[int]:
 
 
 def read_scores(response: Any, ids: Sequence[int]) -> list[dict[str, Any]]:
-    """The log-probability and text of each of the last tokens of a prompt, which have these ids."""
+    """The log-probability and text of each of a prompt's last tokens, which must have these ids."""
     listed = response["choices"][0]["prompt_logprobs"][-len(ids) :]
     scores = []
     for shown, number in zip(listed, ids, strict=True):
@@ -98,7 +98,7 @@ STOPPED = ("stop", "eos_token", "stop_sequence", "end_turn")
 
 
 def read_reason(given: Any) -> str:
-    """Why an answer ended; short enough to be shown."""
+    """Read why an answer ended, cut to a length that fits into messages."""
     if given in STOPPED:
         return "stop"  # one text for nearly all answers
     text = given if isinstance(given, str) or given is None else type(given).__name__

@@ -1,4 +1,4 @@
-"""Connects to servers that others run: which model, which key, and what the server can do."""
+"""Connect to servers that others run: find the model, the key, and what the server can do."""
 
 import asyncio
 import json
@@ -40,7 +40,7 @@ _LISTED = (
 
 @dataclass
 class Attaching:
-    """Connects to the servers of one run, and finds out once what each can do."""
+    """Connects to the servers of one run, and probes each of them once."""
 
     limits: Limits
     sampling: Sampling
@@ -49,9 +49,9 @@ class Attaching:
     _probed: dict[tuple[str, ...], Client] = field(default_factory=dict)
 
     def connect(self, model: Attached, option: str, number: int) -> Client:
-        """A client for a model on a server that answers.
+        """Return a client for a model, once its server has answered.
 
-        Raises ModelError if the server has no such model, or does not take what is asked of it.
+        Raises ModelError if the server has no such model, or refuses the run's requests.
         """
         key = api_key(option, number)
         contexts = list_contexts(model.url, key, option)
@@ -112,7 +112,7 @@ def _why_no_chat(
     option: str,
     contexts: Mapping[str, int | None],
 ) -> str:
-    """Why a server gives no chat completion, as far as its error and its list of models tell."""
+    """Why a server gives no chat completion, as far as its error and list of models tell."""
     if fault.status in (401, 403):
         return f"{_wants_key(option)}: {fault}"
     if contexts and name not in contexts:
@@ -127,7 +127,7 @@ def _why_no_chat(
 
 
 async def _classifies(client: Client) -> bool:
-    """Find out if the client's server gives labels for a text; the client must not be open yet."""
+    """Find out whether the client's server classifies text; the client must not be open yet."""
     async with client:
         try:
             await Classifier(client).classify(QUESTION)
@@ -137,7 +137,7 @@ async def _classifies(client: Client) -> bool:
 
 
 def api_key(option: str, number: int) -> str:
-    """The key for a server: the numbered model's own, the option's, or OpenAI's variable."""
+    """A server's API key, from the variable of the numbered model, of the option, or OpenAI's."""
     shared = _key_variable(option)
     numbered = shared.replace("_API_KEY", f"_{number}_API_KEY")
     for name in (numbered, shared, "OPENAI_API_KEY"):
@@ -152,7 +152,7 @@ def api_key(option: str, number: int) -> str:
 
 
 def list_contexts(url: str, api_key: str, option: str) -> dict[str, int | None]:
-    """The models that a server lists, each with its context in tokens if the list says so."""
+    """The models that a server lists, each with its context length in tokens, if listed."""
 
     async def fetch() -> Any:
         async with HttpTransport(url, Access(api_key, LIST_TIMEOUT)) as server:
@@ -182,7 +182,7 @@ def list_contexts(url: str, api_key: str, option: str) -> dict[str, int | None]:
 
 
 def listed_context(model: Mapping[str, Any]) -> int | None:
-    """The context that a server's list gives for a model; None if it gives none."""
+    """The context length that a server lists for a model; None if it lists none."""
     places = [model]
     if isinstance(model.get("meta"), Mapping):
         places.append(model["meta"])
@@ -195,7 +195,7 @@ def listed_context(model: Mapping[str, Any]) -> int | None:
 
 
 def choose(url: str, model: str, listed: Collection[str], option: str) -> str:
-    """Choose the model to ask for: the one that the user named, else the only one listed."""
+    """Choose the model to request: the one that the user named, else the only one listed."""
     if model:
         return model
     if len(listed) == 1:

@@ -8,7 +8,7 @@ from typing import Any
 
 
 class Support(StrEnum):
-    """What a server does with a field of a request."""
+    """What a server does with a request field."""
 
     YES = "yes"
     IGNORED = "ignored"
@@ -19,12 +19,12 @@ class Support(StrEnum):
 class Capabilities:
     """The capabilities of a server (see ``CONSEQUENCES``); by default it has all, like vLLM.
 
-    That a server ignores top_k cannot be seen. ``prefill``, going on with an answer that has begun,
-    is tried where an attack needs it, and counts as there elsewhere. ``scoring`` is telling what a
-    model wrote in tokens, and giving their log-probabilities afterwards; ``first_tokens`` is
-    listing those that an answer could begin with. Where ``max_tokens`` is refused,
-    ``max_completion_tokens`` is not. ``refused`` are further sampling settings, such as
-    temperature, that a server does not take with the run's value.
+    Whether a server ignores top_k cannot be seen. ``prefill``, continuing an answer that has begun,
+    is tried where an attack needs it, and is assumed elsewhere. ``scoring`` means that the server
+    returns the token ids of an answer, and their log-probabilities afterwards; ``first_tokens``
+    means that it lists tokens that an answer could begin with. A server that refuses ``max_tokens``
+    takes ``max_completion_tokens``. ``refused`` lists further sampling settings, such as
+    temperature, that the server refuses with the run's value.
     """
 
     n: Support = Support.YES
@@ -40,7 +40,7 @@ class Capabilities:
 
     @property
     def left_out(self) -> frozenset[str]:
-        """Fields of a request that are not sent."""
+        """Request fields that are not sent."""
         left_out = set(self.refused)
         if self.n is not Support.YES:
             left_out.add("n")
@@ -57,7 +57,7 @@ class Capabilities:
         return frozenset(left_out)
 
     def adapted(self, request: Mapping[str, Any]) -> dict[str, Any]:
-        """The fields of a request that this server takes, under the names that it takes."""
+        """The request fields that this server takes, under its own names."""
         left_out = self.left_out
         fields = {
             name: value for name, value in request.items() if name not in left_out
@@ -67,14 +67,14 @@ class Capabilities:
         return fields
 
     def applied(self, settings: Mapping[str, Any]) -> dict[str, Any]:
-        """Sampling settings as answers are sampled with them, for keys."""
+        """Sampling settings for store keys; a refused one is marked as the server's own choice."""
         applied = dict(settings)
         for name in self.refused & applied.keys():
             applied[name] = OWN
         return applied
 
     def missing(self, *names: str) -> Mapping[str, str]:
-        """The consequence of each capability among these that is missing."""
+        """The consequence of each of these capabilities that is missing."""
         return {
             name: CONSEQUENCES[name]
             for name in names
@@ -82,7 +82,7 @@ class Capabilities:
         }
 
     def as_words(self) -> dict[str, str]:
-        """The capabilities that figures depend on, for manifests; the rare ones if missing."""
+        """The capabilities that figures depend on, for manifests; common ones only if missing."""
         words = {field.name: str(getattr(self, field.name)) for field in fields(self)}
         del words["scoring"], words["first_tokens"], words["refused"]
         for name in ("prefill", "max_tokens"):

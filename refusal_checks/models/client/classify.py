@@ -1,4 +1,4 @@
-"""Label probabilities of sequence classifiers, from vLLM's ``/classify``, many texts a request."""
+"""Label probabilities of sequence classifiers, from vLLM's ``/classify``."""
 
 import asyncio
 from collections.abc import Sequence
@@ -23,10 +23,10 @@ class Classified:
     probabilities: tuple[float, ...]
 
     def of(self, label: str, known: Sequence[str]) -> float | None:
-        """The probability of a label; None if nothing says which of the probabilities it is.
+        """The probability of a label; None if nothing says which one it is.
 
         Args:
-            known: the labels in their order; empty if only the server knows them.
+            known: the labels in order; empty if only the server knows them.
         """
         if len(known) == len(self.probabilities) and label in known:
             return self.probabilities[known.index(label)]
@@ -40,8 +40,8 @@ class Classified:
 class Classifier:
     """Asks a client's server for labels.
 
-    Texts that are waiting when a request can be sent go in one request, so a batch grows with the
-    load and no text waits for others.
+    All texts that wait when a request can be sent share it, so batches grow with the load, and no
+    text waits for a batch to fill.
     """
 
     def __init__(self, client: Client) -> None:
@@ -50,7 +50,7 @@ class Classifier:
         self._senders: set[asyncio.Task[None]] = set()
 
     async def classify(self, text: str) -> Classified:
-        """A text's labels; PromptTooLongError if it does not fit the model's context."""
+        """Classify a text; PromptTooLongError if it does not fit the model's context."""
         future: asyncio.Future[Classified] = asyncio.get_running_loop().create_future()
         self._waiting.append((text, future))
         if len(self._senders) < AT_ONCE:

@@ -1,4 +1,4 @@
-"""Answers and label probabilities of one model on an OpenAI-compatible server."""
+"""Client of one model on an OpenAI-compatible server: answers, log-probabilities and labels."""
 
 import asyncio
 import dataclasses
@@ -72,11 +72,11 @@ class RequestParams:
     """How ``n`` answers to one request are sampled.
 
     Attributes:
-        top_k: 0 for no limit; always sent, because a server may have another default.
-        seed: of the first answer; vLLM gives answer i the seed plus i.
-        schema: JSON schema that the answer must follow, if any.
-        is_continued: True to go on with the last message.
-        further: settings that a run was given besides, by their names in requests.
+        top_k: 0 for no limit; always sent, since servers' defaults differ.
+        seed: seed of the first answer; vLLM uses seed + i for answer i.
+        schema: JSON schema that answers must follow, if any.
+        is_continued: True to continue the last message.
+        further: the run's other settings, by their names in requests.
     """
 
     n: int = 1
@@ -94,9 +94,9 @@ class RequestParams:
 
     @classmethod
     def of(cls, sampling: SamplingBase, **others: Any) -> Self:
-        """The parameters of a run: all settings that are sent, and the others given.
+        """Make a run's parameters from all of its settings that are sent.
 
-        A setting without a field here is left out of requests while it has its default, because not
+        A setting without a field here is left out of requests while it has its default, since not
         every server knows it.
         """
         names = {field.name for field in dataclasses.fields(cls)}
@@ -111,7 +111,7 @@ class RequestParams:
 
     @property
     def settings(self) -> dict[str, Any]:
-        """How answers are sampled, as fields of a request; some servers refuse some of these."""
+        """Sampling settings as request fields; servers may refuse some of them."""
         settings: dict[str, Any] = {
             "temperature": self.temperature,
             "top_p": self.top_p,
@@ -122,7 +122,7 @@ class RequestParams:
 
     @cached_property
     def body(self) -> dict[str, Any]:
-        """These parameters as fields of a request; what is None, False or empty is left out."""
+        """All parameters as request fields; what is None, False or empty is left out."""
         body: dict[str, Any] = {
             "n": self.n,
             "temperature": self.temperature,
@@ -151,12 +151,13 @@ class RequestParams:
 class Client:
     """A connection to one model on one server; use as an asynchronous context manager.
 
-    A transport that is given takes the requests in place of HTTP to ``url``; the caller closes it.
+    A ``transport`` takes the requests instead of HTTP to ``url``; its owner closes it.
 
     Attributes:
-        capabilities: of the server; what it cannot take is left out. A caller updates them.
-        context: most tokens of prompt and answer together, or of an answer alone, as far as known.
-        answered: some of the models that the server says have answered.
+        capabilities: what the server can do; requests leave out what it refuses. Callers update
+            them.
+        context: most tokens of prompt and answer together, or of an answer alone, if known.
+        answered: some of the model names in the server's answers.
         classifies: True for a sequence classifier, which gives labels and no text.
     """
 
@@ -191,7 +192,7 @@ class Client:
 
     @property
     def naming(self) -> dict[str, str]:
-        """What is odd about the name under which the server answers, for manifests."""
+        """What is odd about the model name in the server's answers, for manifests."""
         own = self.model.rpartition("/")[2].casefold()
         for name in sorted(self.answered):
             rest = name.rpartition("/")[2].casefold().removeprefix(own)
@@ -215,7 +216,7 @@ class Client:
     async def chat(
         self, messages: Sequence[Message], options: RequestParams
     ) -> tuple[Completion, ...]:
-        """Ask for ``options.n`` answers to a conversation, bounded by what the context leaves."""
+        """Request ``options.n`` answers to a conversation, within what the context leaves."""
         requested = options.max_tokens
         limit = min(requested, self.context or requested)
         # What begins an answer is in place of its reasoning.
@@ -241,7 +242,7 @@ class Client:
         return choices
 
     def _smaller_limit(self, fault: PromptTooLongError, refused: int) -> int:
-        """The limit to ask for after a refusal, which may tell the context; else raises it."""
+        """The lower limit to request after a refusal; raises the refusal if it tells none."""
         words = str(fault)
         limit = next_limit(words, refused)
         if limit is None:
@@ -252,7 +253,7 @@ class Client:
         return limit
 
     def _require_room(self, choices: Sequence[Completion], requested: int) -> None:
-        """Refuse a few tokens that were left.
+        """Raise if too few tokens are left for an answer.
 
         Some servers take a prompt that nearly fills the context.
         """
@@ -270,10 +271,10 @@ class Client:
         *,
         is_continued: bool,
     ) -> list[float | None]:
-        """The ``mean_logprob`` of answers to a conversation, each by reading it in one pass.
+        """Compute ``mean_logprob`` of answers to a conversation, with one forward pass for each.
 
-        The model reads the tokens of which it wrote the answer, not its text, which may be other
-        ones. The last token of an answer that filled the context has no room behind it.
+        The model reads the token ids that it wrote; the answer's text may tokenise differently. The
+        last token of an answer that filled the context has no room behind it.
         """
         brief = RequestParams(
             max_tokens=1, return_token_ids=True, is_continued=is_continued
@@ -299,12 +300,12 @@ class Client:
     async def label_probabilities(
         self, messages: Sequence[Message], labels: Sequence[str]
     ) -> LabelProbabilities:
-        """How probable each label is as the first token of the answer to a conversation.
+        """The probability of each label as the first token of an answer to a conversation.
 
-        The model's own probabilities, before any mask or sampling setting. Exact whatever a
-        label's rank if the server has vLLM's ``/tokenize`` and ``logprob_token_ids``; otherwise
-        read from the ``TOP`` most probable tokens. Raises LabelError if the server gives no
-        log-probabilities, or a label is not a single token of the model.
+        These are the model's own probabilities, before any mask or sampling setting. They are exact
+        for any label if the server has vLLM's ``/tokenize`` and ``logprob_token_ids``; otherwise
+        they are read from the ``TOP`` most probable tokens. Raises LabelError if the server gives
+        no log-probabilities, or a label is not a single token of the model.
         """
         if self.capabilities.logprobs is not Support.YES:
             raise LabelError(f"{self.url}: the server gives no log-probabilities")
@@ -335,9 +336,9 @@ class Client:
         fields: Mapping[str, Any],
         read: Callable[[Any], Read],
     ) -> Read:
-        """Send a conversation with further fields of a request, in several attempts if need be.
+        """Send a conversation with further request fields, in several attempts if need be.
 
-        ``read`` reads the parsed answer; if it raises one of ``MALFORMED`` or a TransientError, the
+        ``read`` takes the parsed answer; if it raises one of ``MALFORMED`` or a TransientError, the
         server is asked again.
         """
         turns = [{"role": turn.role, "content": turn.content} for turn in messages]
@@ -377,14 +378,14 @@ class Client:
             raise TransientError(problem) from fault
 
     def count(self, answer: Any) -> None:
-        """Add an answer's tokens, and the model that the server says has answered."""
+        """Count an answer's tokens, and note the model name that it gives."""
         self.usage.count(answer)
         name = answer.get("model") if isinstance(answer, dict) else None
         if isinstance(name, str) and len(self.answered) < MOST_NAMES:
             self.answered.add(storable(name[:200]))
 
     async def _ids(self, labels: tuple[str, ...]) -> Mapping[str, int] | None:
-        """Each label's token, asked for once; None if the server has no ``/tokenize``."""
+        """Each label's token id, requested once; None if the server has no ``/tokenize``."""
         async with self._lock:
             if labels not in self._label_ids:
                 self._label_ids[labels] = await self._tokens(labels)

@@ -1,4 +1,4 @@
-"""Takes API keys out of what servers say."""
+"""Remove API keys from what servers say."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _KEY_VARIABLE = re.compile(r"REFUSAL_CHECKS_.*API_KEY|OPENAI_API_KEY|HF_TOKEN")
 
 
 class Keys:
-    """Takes the keys of the server and the environment out of what servers say and reports show."""
+    """Removes API keys of server and environment from what servers say and reports show."""
 
     def __init__(self, own: str = "") -> None:
         keys = {own.strip()}
@@ -29,7 +29,7 @@ class Keys:
         self._in_answers = _pattern(unlikely)
 
     def hidden(self, text: str, is_answer: bool = False) -> str:
-        """The text with each key replaced, also where JSON spells it with escapes."""
+        """Replace each key in a text, also where JSON escapes it."""
         pattern = self._in_answers if is_answer else self._in_errors
         if pattern is None:
             return text
@@ -45,7 +45,7 @@ class Keys:
 
 
 def _pattern(keys: set[str]) -> re.Pattern[str] | None:
-    """A pattern of all keys, also as URLs and JSON spell them; None without keys."""
+    """A pattern of all keys, also as URLs and JSON encode them; None without keys."""
     spellings = set(keys)
     for key in keys:
         spellings.add(quote(key, safe=""))

@@ -23,7 +23,7 @@ as tokenizers write it."""
 
 
 class LabelError(EndpointError):
-    """The server cannot give these labels' probabilities, whatever the conversation."""
+    """The server cannot give these labels' probabilities for any conversation."""
 
 
 @dataclass(frozen=True)
@@ -31,12 +31,12 @@ class LabelProbabilities:
     """How probable each label is as the first token of an answer.
 
     Attributes:
-        probabilities: by label, renormalised so that they sum to 1; uniform if the server showed
+        probabilities: probability by label, renormalised to sum to 1; uniform if the server showed
             none of the labels.
         outside: probability of everything else, in [0, 1].
-        unseen: how much of outside may belong to the labels, in [0, outside]. It is 0 if the server
-            was asked for the labels. If it only gives its ``TOP`` most probable tokens, a label
-            that is not among them counts as 0; it can be as probable as the last of them.
+        unseen: how much of ``outside`` may belong to labels, in [0, outside]. It is 0 if the server
+            was asked for the labels. If it lists only its ``TOP`` most probable tokens, a label
+            outside the list counts as 0, though it may be as probable as the last token on it.
     """
 
     probabilities: Mapping[str, float]
@@ -45,7 +45,7 @@ class LabelProbabilities:
 
 
 def label_fields(ids: Mapping[str, int] | None) -> dict[str, Any]:
-    """The fields of a request for labels' probabilities; ``ids`` if the server takes tokens."""
+    """Request fields for label probabilities; with ``ids`` if the server takes token ids."""
     # Some servers apply sampling settings to the probabilities; these settings change nothing.
     fields: dict[str, Any] = {
         "n": 1,
@@ -63,7 +63,7 @@ def label_fields(ids: Mapping[str, int] | None) -> dict[str, Any]:
 
 
 def read_first_tokens(choice: Mapping[str, Any]) -> list[tuple[str, float]]:
-    """The tokens that an answer could begin with, each with its log-probability, at most 0.
+    """Read the tokens that an answer could begin with, each with its log-probability (at most 0).
 
     Raises LabelError if the server lists none.
     """
@@ -85,7 +85,7 @@ def read_first_tokens(choice: Mapping[str, Any]) -> list[tuple[str, float]]:
 def read_labels(
     choice: Mapping[str, Any], labels: Sequence[str], ids: Mapping[str, int] | None
 ) -> LabelProbabilities:
-    """The probabilities of labels in a server's choice; ``ids`` are those it was asked for."""
+    """Read label probabilities from a server's choice; ``ids`` are the token ids requested."""
     shown = read_first_tokens(choice)
     by_label = {}
     for label in labels:
@@ -108,7 +108,7 @@ def read_labels(
 def _normalised(
     by_label: Mapping[str, Sequence[float]], logprobs: Sequence[float]
 ) -> dict[str, float]:
-    """The probability of each label among all; equal ones if no label was shown."""
+    """Normalise the labels' probabilities; uniform if no label was shown."""
     weights = dict.fromkeys(by_label, 1.0)
     if logprobs:
         # Relative to the largest, so that tiny probabilities keep their proportions.
@@ -122,7 +122,7 @@ def _normalised(
 def _most_unseen(
     shown: Sequence[tuple[str, float]], by_label: Mapping[str, Sequence[float]]
 ) -> float:
-    """The most that labels may have which are not among the tokens shown."""
+    """The most probability that labels outside the listed tokens may have."""
     missing = sum(not values for values in by_label.values())
     rest = max(0.0, 1.0 - math.fsum(math.exp(value) for _, value in shown))
     least_shown = min(value for _, value in shown)

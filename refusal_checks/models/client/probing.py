@@ -1,4 +1,4 @@
-"""Finds out what a server can do, with a few small requests."""
+"""Find out what a server can do, with a few small requests."""
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
@@ -53,12 +53,12 @@ Choices = Sequence[Mapping[str, Any]]
 
 
 async def probe(client: Client, options: RequestParams) -> Capabilities:
-    """Find out what the client's server can do, with eleven small requests, nearly at once.
+    """Find out what the client's server can do, with eleven small requests, sent almost at once.
 
-    If it refuses the plainest of them, it is asked which of the run's settings it takes, and then
-    what else it can do. A capability that cannot be tested, for example because the server is busy,
-    counts as there. The client has all capabilities and is not open; an EndpointError says that it
-    has no chat at all.
+    If it refuses the plainest request, each of the run's settings is tried, and then its other
+    capabilities. A capability that cannot be tested, for example because the server is busy, counts
+    as present. The client must have all capabilities and must not be open. EndpointError means that
+    the server gives no chat completions at all.
     """
     async with client:
         try:
@@ -69,12 +69,12 @@ async def probe(client: Client, options: RequestParams) -> Capabilities:
 
 
 async def _settle(client: Client, options: RequestParams, fault: EndpointError) -> int:
-    """Leave out what the client's server refuses, one setting after the other.
+    """Leave out the settings that the client's server refuses, one after the other.
 
-    The words of the refusals decide nothing, because every server has its own. A setting is tried
-    with those before it that are taken: some servers refuse a pair of which they take each.
-    Returns how many tokens a small request has to ask for; raises ``fault`` if even a request
-    without any setting is refused.
+    The wording of refusals decides nothing, since every server has its own. A setting is tried
+    together with those accepted before it: some servers take each of two settings but not both.
+    Returns the token limit that small requests need; raises ``fault`` if the server refuses even a
+    request without settings.
     """
     if not _is_refusal(fault) or fault.status in (401, 403):
         raise fault
@@ -102,9 +102,9 @@ async def _settle(client: Client, options: RequestParams, fault: EndpointError) 
 async def _tried(
     client: Client, options: RequestParams, few: int = 1, some: int = TOKENS
 ) -> Capabilities:
-    """The capabilities of a server that takes ``few`` and ``some`` as limits of an answer.
+    """Probe a server that accepts ``few`` and ``some`` as token limits.
 
-    Raises EndpointError if the server refuses the settings of the run that the client sends.
+    Raises EndpointError if the server refuses the run's settings.
     """
     plain = {
         "temperature": options.temperature,
@@ -151,9 +151,9 @@ async def _tried(
 async def _scores(client: Client, options: RequestParams) -> Support:
     """Probe whether the server can score finished answers.
 
-    The log-probabilities have to be those that it gives while it writes: some give these after
-    temperature and top_p (vLLM: ``--logprobs-mode``). A server that cannot be tested counts as one
-    without.
+    The log-probabilities must equal those given during generation: some servers give these after
+    temperature and top_p (vLLM: ``--logprobs-mode``). A server that cannot be tested counts as
+    unable.
     """
     asked = replace(options, n=1, logprobs=True, return_token_ids=True)
     turns = (Message("user", QUESTION),)
@@ -177,7 +177,7 @@ async def _support(
     shows: Callable[..., bool],
     times: int = 1,
 ) -> Support:
-    """What a server does with the fields of a request; ``shows`` gets the answers to each."""
+    """What a server does with request fields; ``shows`` gets the answers to each request."""
     try:
         answers = await asyncio.gather(*(_ask(client, fields) for _ in range(times)))
         return Support.YES if shows(*answers) else Support.IGNORED
@@ -200,17 +200,17 @@ async def _ask(client: Client, fields: Mapping[str, Any]) -> Choices:
 
 
 def _is_refusal(fault: EndpointError) -> bool:
-    """True if it is the server's answer to the request's fields."""
+    """True if the error means that the server refuses the request's fields."""
     return not isinstance(fault, TransientError) or fault.status == _BROKEN
 
 
 def try_prefill(client: Client) -> None:
-    """Find out if the client's server goes on with an answer that has begun.
+    """Find out whether the client's server continues an answer that has begun.
 
     It is asked with and without ``continue_final_message``: a server that continues reads fewer
-    tokens, because nothing marks the end of the message and the beginning of the next. The client's
-    capabilities are updated. A server that says nothing of tokens counts as one that cannot; one
-    that is busy or fails says nothing of what it can do, and raises EndpointError.
+    tokens, because nothing marks the end of the message and the beginning of the next. This updates
+    the client's capabilities. A server that reports no token counts is taken as unable; a busy or
+    failing one leaves the question open and raises EndpointError.
     """
     turns = (Message("user", QUESTION), Message("assistant", BEGUN))
 

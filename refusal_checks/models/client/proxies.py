@@ -1,4 +1,4 @@
-"""The proxy for a server, from the environment."""
+"""Find a server's proxy in the environment."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def proxy(url: str) -> str | None:
     """The proxy for a server, with the credentials in the proxy's URL, if any.
 
     This replaces aiohttp's ``trust_env``, which looks for a .netrc file at each request, refuses an
-    API key if it finds one, and sends requests to this machine's own servers through proxies.
+    API key if there is such a file, and sends requests for local servers through proxies.
     """
     parts = urlsplit(url)
     named = getproxies().get(parts.scheme)

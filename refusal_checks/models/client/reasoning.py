@@ -1,4 +1,4 @@
-"""Separates an answer from the reasoning before it."""
+"""Separate an answer from the reasoning before it."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ these dropped), and what ends it."""
 
 
 def split_reasoning(message: Mapping[str, Any], end: str = "") -> tuple[str, State]:
-    """The answer in a server's message without the reasoning, empty if that did not end.
+    """The answer in a server's message without its reasoning; empty if the reasoning did not end.
 
-    A server with a reasoning parser has a field of its own for the reasoning. Without one, the
-    reasoning ends at the first ``end`` in the text, which may be any number of tokens, or where it
-    usually ends after such a beginning.
+    A server with a reasoning parser puts the reasoning into its own field. Without one, the
+    reasoning ends at the first ``end`` in the text, which may be several tokens, or where reasoning
+    with such a beginning usually ends.
     """
     text = written(message)
     if message.get("reasoning") or message.get("reasoning_content"):
@@ -39,7 +39,7 @@ def split_reasoning(message: Mapping[str, Any], end: str = "") -> tuple[str, Sta
 
 
 def _usual_end(text: str) -> str:
-    """What ends the reasoning with which a text begins; empty if it begins with none."""
+    """The marker that ends the reasoning at a text's beginning; empty if there is no reasoning."""
     for beginning, end in _REASONING:
         if re.match(rf"\s*{beginning}", text):
             return end
@@ -51,7 +51,7 @@ _ANSWER_PARTS = ("text", "output_text", "refusal")
 
 
 def written(message: Mapping[str, Any]) -> str:
-    """The text of a message; some servers give it in parts, or a refusal in another field."""
+    """The text of a message; some servers send it in parts, or a refusal in another field."""
     content = message.get("content") or message.get("refusal") or ""
     if isinstance(content, list):
         texts = []
@@ -82,8 +82,8 @@ def answer_logprobs(
 ) -> list[float]:
     """Log-probabilities of the tokens that belong to the answer, in order.
 
-    They are those of all tokens if there was no reasoning, and none if the answer cannot be found
-    among the tokens that the server lists.
+    All tokens count if there was no reasoning, and none if the answer cannot be found among the
+    tokens that the server lists.
     """
     values = [float(token["logprob"]) for token in tokens]
     if not reasoning:

@@ -14,7 +14,7 @@ from refusal_checks.core.errors import EndpointError
 Returned = TypeVar("Returned")
 
 WAIT_INITIAL = 0.5
-"""Least seconds before the second attempt; each further wait is twice as long."""
+"""Minimum seconds before the second attempt; each later wait is twice as long."""
 
 WAIT_MAX = 15.0
 """Most seconds between two attempts, unless the server asks for more."""
@@ -47,8 +47,8 @@ class TransientError(EndpointError):
     """A fault that may pass, such as a 5xx or a malformed answer.
 
     Attributes:
-        after: least seconds to wait before the next attempt.
-        attempts: most attempts, the first included.
+        after: minimum seconds to wait before the next attempt.
+        attempts: most attempts, including the first.
     """
 
     def __init__(
@@ -92,7 +92,7 @@ def seconds(retry_after: str) -> float:
 
 
 def error_words(text: str) -> str:
-    """The server's own message, cut to a length that fits into ours."""
+    """The server's own message, cut to fit into ours."""
     try:
         answer = json.loads(text)
     except (ValueError, RecursionError):
@@ -116,9 +116,10 @@ def _words_of(error: Any) -> str:
 
 
 async def retrying(work: Callable[..., Awaitable[Returned]], *args: Any) -> Returned:
-    """Call a coroutine function, again after a TransientError; raises the last one.
+    """Call a coroutine function, and again after each TransientError; raises the last one.
 
-    A plain loop: tenacity would cost a request at an instant server a quarter of its time.
+    It is a plain loop, since tenacity takes a quarter of the time of a request to an instant
+    server.
     """
     attempt = 1
     while True:

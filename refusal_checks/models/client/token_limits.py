@@ -1,4 +1,4 @@
-"""Reads from a server's refusal how many tokens to ask for."""
+"""Read from a server's refusal how many tokens to request."""
 
 import re
 
@@ -24,16 +24,16 @@ _ANSWER = re.compile(r"max_(?:\w+_)?tokens|output tokens|completion", re.IGNOREC
 
 
 def most_allowed(refusal: str) -> int | None:
-    """The most tokens that a server's refusal allows, of an answer or in all; None if unclear."""
+    """The most tokens that a refusal allows, for an answer or in total; None if unclear."""
     limits = [int(limit) for limit in _MOST.findall(refusal)]
     return min(limits, default=None)
 
 
 def next_limit(refusal: str, refused: int) -> int | None:
-    """The limit on an answer's tokens to ask for after a server's refusal of a larger one.
+    """The token limit to request after a server has refused a larger one.
 
-    It is what the words leave for the answer, else half of the refused limit; None if the prompt
-    alone is too long.
+    It is what the server's message leaves for the answer, else half of the refused limit; None if
+    the prompt alone is too long.
     """
     most, prompt = most_allowed(refusal), _PROMPT.search(refusal)
     if most and prompt:

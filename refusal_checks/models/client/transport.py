@@ -1,4 +1,4 @@
-"""Sends JSON requests to one server over HTTP."""
+"""Send JSON requests to one server over HTTP."""
 
 from __future__ import annotations
 
@@ -47,20 +47,20 @@ class Transport(Protocol):
     """Interface to a server, or to a stand-in for one."""
 
     async def post(self, path: str, body: Mapping[str, Any]) -> Any:
-        """Send one request, once, to a path below the base URL; the JSON value of the answer.
+        """Send one request, once, to a path below the base URL; return the answer's JSON value.
 
-        Raises EndpointError if there is none, TransientError if another attempt may bring one.
+        Raises EndpointError if there is no answer, TransientError if another attempt may succeed.
         """
 
 
 @dataclass(frozen=True)
 class Access:
-    """How a server is asked.
+    """How to reach a server, and how long to wait for it.
 
     Attributes:
-        timeout: seconds for one request, from the moment when it may be sent.
-        max_reply: most bytes of a reply, unless many tokens are asked for.
-        outage: seconds without one answer after which no request is sent any more.
+        timeout: seconds for one request, from the moment it may be sent.
+        max_reply: most bytes of a reply, unless many tokens are requested.
+        outage: seconds without any answer after which no more requests are sent.
     """
 
     api_key: str = ""
@@ -71,7 +71,7 @@ class Access:
 
 
 class HttpTransport:
-    """A server by its base URL; an asynchronous context manager, with one event loop at a time."""
+    """HTTP to a server's base URL; an async context manager, with one event loop at a time."""
 
     def __init__(self, url: str, access: Access = Access()) -> None:
         self.url = url
@@ -120,8 +120,8 @@ class HttpTransport:
     ) -> Any:
         """Send one request at once, whatever the pace; see ``Transport.post``.
 
-        A redirect is followed on the same server only, and only if it keeps the method: prompts go
-        to nobody else, and nowhere in plain text that were to go through TLS.
+        Redirects are followed only on the same server and with the same method: prompts go to
+        nobody else, and never leave TLS for plain text.
         """
         import aiohttp  # not before a request: it loads for a while
 
@@ -182,7 +182,7 @@ class HttpTransport:
 
 
 def _tokens_asked(body: Mapping[str, Any]) -> int:
-    """The most tokens that the answers to a request may have."""
+    """The most tokens that the answers to a request may have in total."""
     limit = body.get("max_tokens") or body.get("max_completion_tokens") or 0
     return int(body.get("n", 1)) * int(limit)
 
@@ -205,10 +205,10 @@ def decoded(text: str) -> Any:
 
 
 def session(url: str, timeout: float) -> aiohttp.ClientSession:
-    """A session for one server's requests of at most ``timeout`` s; needs an event loop.
+    """Open a session for one server, with a ``timeout`` in seconds; needs an event loop.
 
-    Certificates are checked against those of the system or of SSL_CERT_FILE. HTTP_PROXY and
-    HTTPS_PROXY are used, unless NO_PROXY names the server or the server is on this machine.
+    Certificates are checked against the system's or SSL_CERT_FILE. HTTP_PROXY and HTTPS_PROXY apply
+    unless NO_PROXY names the server, or the server is local.
     """
     import aiohttp  # not before a request: it loads for a while
 
@@ -245,7 +245,7 @@ def _followed(url: str, where: str, method: str, status: int) -> str:
 
 
 async def _body(response: aiohttp.ClientResponse, most: int) -> bytes:
-    """The body, decompressed no further than its bound."""
+    """Read the body, and decompress no more than its limit."""
     import aiohttp
 
     encoding = response.headers.get("Content-Encoding", "").strip().lower()

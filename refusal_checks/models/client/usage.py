@@ -1,4 +1,4 @@
-"""The tokens and requests that a run has paid for, as servers report them."""
+"""Count the tokens and requests of a run, as servers report them."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def tokens(response: Any) -> tuple[int, int, int]:
 
 @dataclass(slots=True)
 class Usage:
-    """The cost of answered requests; change it in the thread that asks."""
+    """The cost of answered requests; update it only in the thread that sends them."""
 
     requests: int = 0
     retries: int = 0  # attempts after the first one

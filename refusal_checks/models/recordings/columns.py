@@ -1,4 +1,4 @@
-"""Which columns of a recording hold what, and the answers in one of its rows.
+"""Find a recording's columns, and read the answers in one of its rows.
 
 Columns are found by their usual names (``COLUMNS``) or as ``recording.columns`` maps them.
 """
@@ -54,9 +54,9 @@ class ReplayOptions:
     Attributes:
         columns: column by field (a key of ``COLUMNS``), for columns with other names; a dot leads
             into nested values, as in ``doc.prompt``.
-        labels: what labels mean, by their text in lower case; any other label stays as it is.
-        only: the rows to read have these values, by column.
-        partial: prompts without an answer are left out; otherwise they are an error.
+        labels: meaning of labels, by their text in lower case; other labels stay as they are.
+        only: read only rows with these values, by column.
+        partial: leave out prompts without an answer, which are otherwise an error.
         reasoning_end: the text that ends the reasoning in an answer.
     """
 
@@ -68,7 +68,7 @@ class ReplayOptions:
 
 
 def pairs(text: str, option: str) -> dict[str, str]:
-    """Parse an option's value of the form FIELD=COLUMN,FIELD=COLUMN; else raise DataError."""
+    """Parse an option's value FIELD=COLUMN,FIELD=COLUMN; DataError if it has another form."""
     columns = {}
     for part in text.split(","):
         if not part:
@@ -105,7 +105,7 @@ def columns_of(
 
 
 def cell(row: Mapping[str, Any], column: str) -> Any:
-    """What a row holds in a column; ``doc.prompt`` and ``resps.0`` look into nested values."""
+    """A row's value in a column; ``doc.prompt`` and ``resps.0`` look into nested values."""
     if column in row:
         return row[column]
     value: Any = row
@@ -120,7 +120,7 @@ def cell(row: Mapping[str, Any], column: str) -> Any:
 
 
 def text_of(value: Any) -> str:
-    """A value as people write it; booleans as ``true`` and ``false``, nothing as empty."""
+    """Write a value as people do: booleans as ``true`` and ``false``, None as an empty text."""
     if isinstance(value, bool):
         return str(value).lower()
     return "" if value is None else str(value)
@@ -139,7 +139,7 @@ def key_of(where: str, row: Row, column: str) -> str:
 def answers_in(
     where: str, row: Row, columns: Mapping[str, str], how: ReplayOptions, suffix: str
 ) -> Iterator[Completion]:
-    """A row's answers: one, or one per item of a list, which other columns then have, too."""
+    """A row's answers: one, or one per item of a list; other columns may then hold lists too."""
     cells = {name: cell(row, column) for name, column in columns.items()}
     column, value = columns["completion"], cells["completion"]
     is_list = isinstance(value, list)
@@ -174,7 +174,7 @@ def _item(
     index: int,
     answers: int,
 ) -> Any:
-    """What a column says of one answer of a list; a value that is no list holds for all."""
+    """A column's value for one answer of a list; a value that is not a list holds for all."""
     value = cells.get(name)
     if not isinstance(value, list):
         return value
@@ -232,9 +232,10 @@ def require_clear_logprobs(
     columns: Mapping[str, str],
     answers: Iterable[Sequence[Completion]],
 ) -> None:
-    """Refuse log-probabilities of unknown meaning where they would weigh a prompt's answers.
+    """Refuse log-probabilities of unclear meaning where they would weight a prompt's answers.
 
-    A total would give all the weight to the shortest answer, which is the refusal.
+    A total instead of a mean would give nearly all weight to the shortest answer, usually the
+    refusal.
     """
     if "logprob" in columns or all(len(several) == 1 for several in answers):
         return

@@ -1,4 +1,4 @@
-"""A file of recorded answers before its format is known, and rows that are read one at a time."""
+"""Files of recorded answers whose format is not known yet, and rows read one at a time."""
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ these), perhaps ``label``, and whatever else the file says."""
 
 @dataclass(frozen=True)
 class Rows:
-    """Rows that are read from their file each time one goes through them, one at a time."""
+    """Rows of a file; each iteration reads them from the file again, one at a time."""
 
     read: Callable[[], Iterable[Row]]
 
@@ -28,7 +28,7 @@ class Document:
     """A file, read once for all formats.
 
     Attributes:
-        may_be_partial: if so, a log that was not finished is read as far as it goes.
+        may_be_partial: True to read an unfinished log as far as it goes.
     """
 
     path: Path
@@ -36,7 +36,7 @@ class Document:
 
     @cached_property
     def value(self) -> Any:
-        """The content of a ``.json`` file, the first row of a table; None of an archive."""
+        """The content of a ``.json`` file, or the first row of a table; None for an archive."""
         if self.path.suffix == ".json":
             return read_json(self.path)
         if self.path.suffix == ".eval":

@@ -1,4 +1,4 @@
-"""Formats of recorded answers that other tools write, each recognised by its content."""
+"""Read recorded answers in other tools' formats, each recognised by its content."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from functools import partial
@@ -25,8 +25,8 @@ JSONL = (".jsonl", ".ndjson")
 def lm_eval(document: Document) -> Iterable[Row] | None:
     """Read lm-evaluation-harness's samples: ``samples_TASK_DATE.jsonl``, by ``--log_samples``.
 
-    The prompt is the document's own, without the examples and templates around it, if it has one.
-    Answers are the model's whole words (``resps``), not what a task's filter left of them.
+    The prompt is the document's own if it has one, without the examples and templates around it.
+    Answers are the model's full output (``resps``), not what a task's filter left of it.
     """
     if document.path.suffix not in JSONL:
         return None
@@ -93,10 +93,10 @@ def _leaves(value: Any) -> Iterator[Any]:
 def jailbreakbench(document: Document) -> list[Row] | None:
     """Read JailbreakBench's attack artifacts (github.com/JailbreakBench/artifacts).
 
-    A row is one behaviour: its goal is the prompt that benchmarks have, ``attack`` the text that
-    was sent in its place. If an attack was given up, the text and the answer are null and
-    ``jailbroken`` is false. The authors count it as failed: in ``submission.py`` of their package
-    jailbreakbench (1.0.0), an attack's success rate divides its jailbreaks by all 100 behaviours.
+    A row is one behaviour: its goal is the prompt in benchmarks, ``attack`` the text that was sent
+    instead. If an attack was given up, text and answer are null and ``jailbroken`` is false. The
+    authors count it as failed: in ``submission.py`` of their package jailbreakbench (1.0.0), an
+    attack's success rate divides its jailbreaks by all 100 behaviours.
     """
     if document.path.suffix != ".json" or not isinstance(document.value, Mapping):
         return None

@@ -37,10 +37,10 @@ ZSTANDARD = 93
 
 
 def inspect_log(document: Document) -> Iterable[Row] | None:
-    """The rows of a log; None for a file that is none.
+    """The rows of a log; None for a file that is not a log of Inspect's.
 
-    Raises DataError for a log that did not end well, which may lack samples or epochs, unless a
-    part is enough.
+    Raises DataError for an unfinished or failed log, which may lack samples or epochs, unless the
+    document may be partial.
     """
     path = document.path
     if path.suffix == ".eval":
@@ -58,7 +58,7 @@ def inspect_log(document: Document) -> Iterable[Row] | None:
 
 
 def _require_success(document: Document, status: Any) -> None:
-    """Raise DataError unless an evaluation has ended well; a log may not say how it ended."""
+    """Raise DataError unless an evaluation succeeded, or its log does not say how it ended."""
     if status in (None, "success") or document.may_be_partial:
         return
     raise DataError(
@@ -119,7 +119,7 @@ def _samples_of_archive(path: Path) -> Iterator[Any]:
 
 @contextmanager
 def _archive(path: Path) -> Iterator[zipfile.ZipFile]:
-    """An ``.eval`` file; what is wrong with it is a DataError."""
+    """Open an ``.eval`` file; DataError if it cannot be read."""
     try:
         with zipfile.ZipFile(path) as archive:
             yield archive
@@ -184,7 +184,7 @@ def _row(sample: Mapping[str, Any]) -> Row:
 
 
 def _text(content: Any, attachments: Mapping[str, str]) -> str | None:
-    """The text of a message: a text, or a list of parts of which the texts count."""
+    """The text of a message: a string, or the text parts of a list."""
     if content is not None and not isinstance(content, str):
         parts = content if isinstance(content, list) else [content]
         texts = [

@@ -20,12 +20,12 @@ COMPARED = 2_000
 
 @dataclass(frozen=True)
 class Recording:
-    """The recorded answers of one file, by prompt id and by prompt text, as far as it has these.
+    """The recorded answers of one file, by prompt id and by prompt text, where it has these.
 
     Attributes:
-        texts: the recorded prompts by id.
-        all_of: gives all values of the file's column ``id`` or ``prompt``.
-        others: texts of rows that have a prompt's id and answer another prompt, by that id.
+        texts: recorded prompts by id.
+        all_of: function that gives all values of the file's column ``id`` or ``prompt``.
+        others: by prompt id, texts of rows with that id that answer another prompt.
     """
 
     path: Path
@@ -77,7 +77,7 @@ class Recording:
         )
 
     def _contents(self, missing: Sequence[Prompt]) -> str:
-        """What the file has in place of the answers to the missing prompts, for a message."""
+        """Say what the file has instead of the missing prompts' answers, for a message."""
         parts = []
         ids = self.all_of("id")
         if ids:
@@ -105,7 +105,7 @@ class Recording:
         )
 
     def reworded(self, prompts: Iterable[Prompt]) -> list[str]:
-        """Ids of prompts that were not matched by text, whose recorded text is different."""
+        """Ids of prompts that were matched by id and whose recorded text differs."""
         return [
             prompt.id
             for prompt in prompts
@@ -115,7 +115,7 @@ class Recording:
 
 
 def letters_of(text: str) -> str:
-    """The letters and digits of a text, without case."""
+    """The letters and digits of a text, case-folded."""
     return "".join(filter(str.isalnum, text.casefold()))
 
 

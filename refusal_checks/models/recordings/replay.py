@@ -1,4 +1,4 @@
-"""Reads a file of recorded answers in place of a candidate.
+"""Read a file of recorded answers in place of a candidate.
 
 Files are tables (CSV, JSON, JSONL, Parquet) or what other tools write (``formats``). A row is one
 answer, or a list of them; all answers to one prompt are its samples, in file order. Rows are
@@ -39,7 +39,7 @@ def read(
     how: ReplayOptions | None = None,
     prompts: Iterable[Prompt] | None = None,
 ) -> Recording:
-    """Read a file of recorded answers, row by row; with ``prompts``, those to these alone."""
+    """Read a file of recorded answers, row by row; with ``prompts``, only the answers to these."""
     how = how or ReplayOptions()
     rows, known = recorded_rows(path, how.only, how.partial)
     columns = columns_of(path, rows, known, how.columns)
@@ -86,9 +86,9 @@ def read(
 
 
 class _Matching:
-    """The prompts whose answers are asked for, and which rows belong to them.
+    """Matches rows to the prompts whose answers are wanted.
 
-    A row whose text is that of one question alone, without its options, belongs to it.
+    A row with the text of exactly one question, without its options, belongs to that question.
     """
 
     def __init__(self, prompts: Iterable[Prompt]) -> None:
@@ -105,7 +105,7 @@ class _Matching:
         )
 
     def is_other(self, key: str | None, text: str | None) -> bool:
-        """True for a row that has a prompt's id and answers another prompt."""
+        """True for a row that has a prompt's id but answers another prompt."""
         prompt = None if key is None else self._prompts.get(key)
         if prompt is None or text is None or prompt.request == text:
             return False
@@ -116,7 +116,7 @@ class _Matching:
         by_id: dict[str, tuple[Completion, ...]],
         by_text: Mapping[str, tuple[Completion, ...]],
     ) -> None:
-        """Add the answers of rows that have a question without its options."""
+        """Add the answers of rows that hold a question without its options."""
         for name, prompt in self._prompts.items():
             if name in by_id or prompt.request.strip() in by_text:
                 continue
@@ -136,9 +136,9 @@ def _question(prompt: Prompt) -> str:
 
 
 def _is_other(prompt: Prompt, text: str) -> bool:
-    """True if a text is not the prompt, however it is worded, cut short or wrapped.
+    """True if a text is a different prompt, not the same one reworded, shortened or wrapped.
 
-    The shorter one then has most of its sequences of three characters for itself.
+    Then most three-character sequences of the shorter text do not occur in the longer one.
     """
     recorded = _trigrams(text)
     for own in (_trigrams(prompt.request), _trigrams(prompt.transcript)):
@@ -155,9 +155,9 @@ def _trigrams(text: str) -> set[str]:
 def recorded_rows(
     path: Path, only: Mapping[str, str] | None = None, may_be_partial: bool = False
 ) -> tuple[Iterable[Row], Sequence[str]]:
-    """The rows of a file, or those with some values by column, and the columns of all these.
+    """A file's rows, or those with given values by column, and the columns of all of them.
 
-    Each row has a prompt's answers. ``may_be_partial`` takes a log that was not finished, too.
+    Each row has answers to one prompt. With ``may_be_partial``, an unfinished log is accepted too.
     """
     rows = _all_rows(Document(path, may_be_partial))
     for column, value in (only or {}).items():
@@ -179,7 +179,7 @@ def _all_rows(document: Document) -> Iterable[Row]:
 
 
 def _chosen(path: Path, rows: Iterable[Row], column: str, value: str) -> Rows:
-    """The rows with a value in a column, which some must have."""
+    """Select the rows with a value in a column; at least one must have it."""
     where = f"{path}: recording.where {column}={value}"
     values = {text_of(cell(row, column)) for row in rows} - {""}
     if not values:
@@ -193,7 +193,7 @@ def _having(rows: Iterable[Row], column: str, value: str) -> Iterator[Row]:
 
 
 def _require_one_model(path: Path, rows: Iterable[Row]) -> list[str]:
-    """The columns of all rows; DataError for answers of two models, which are no samples of one."""
+    """The columns of all rows; DataError if the answers come from two models."""
     known: dict[str, None] = {}
     models: dict[str, None] = {}
     for row in rows:
