@@ -1,1 +1,1 @@
-"""Model servers on this machine: started, placed, watched and stopped."""
+"""Start, place, watch and stop model servers on this machine."""

@@ -1,4 +1,4 @@
-"""Places engines on the cores of a CPU."""
+"""Place engines on CPU cores."""
 
 from __future__ import annotations
 
@@ -59,10 +59,10 @@ class Cores:
         return places
 
     def together(self, needs: Sequence[EngineNeed]) -> Places:
-        """Share a few cores between all engines, which are rarely busy at once; divide more.
+        """Share a few cores between all engines, which are rarely busy at once; divide more cores.
 
-        On two cores, two models of 135 M parameters that share both are 1.5 times as fast as with a
-        core each. A classifier beside a model that writes works a small part of the time: it has
+        On two cores, two models of 135 M parameters are 1.5 times as fast sharing both as with a
+        core each. A classifier beside a generating model is busy a small part of the time: it gets
         all cores, and one thread.
         """
         ids = self._devices.ids
@@ -90,7 +90,7 @@ class Cores:
         )
 
     def _cache(self, need: EngineNeed, needs: Sequence[EngineNeed]) -> int:
-        """Size the cache in GiB: half of the weights, as far as there is room."""
+        """Size of the cache in GiB: half of the weights, if there is room."""
         free = USABLE * (self._devices.memory or 0) - sum(map(memory_of, needs))
         room = LEAST_CACHE + free / sum(other.parallel.ranks for other in needs)
         useful = 4.0
@@ -99,10 +99,10 @@ class Cores:
         return max(LEAST_CACHE, math.floor(min(room, math.ceil(useful))))
 
     def _threads(self, need: EngineNeed, cores: int) -> int:
-        """As many threads as cores, or one less: HTTP and the scheduler have work to do as well.
+        """As many threads as cores, or one less: HTTP and the scheduler need time as well.
 
-        On two cores a second thread makes a model of 135 M parameters 1.6 times as fast. vLLM's
-        worker processes, of engines with several ranks, leave the scheduler to another process.
+        On two cores, a second thread makes a model of 135 M parameters 1.6 times as fast. vLLM's
+        worker processes (several ranks) leave the scheduler to another process.
         """
         ranks = need.parallel.ranks
         threads = max(1, math.floor(self._usable_cores(cores)))
@@ -112,13 +112,13 @@ class Cores:
         return max(ranks, threads)
 
     def _usable_cores(self, cores: int) -> float:
-        """Cores' worth of time that an engine on this many of the cores has."""
+        """CPU time, in cores, that an engine on this many cores can use."""
         all_cores = len(self._devices.ids)
         quota = all_cores if self._devices.quota is None else self._devices.quota
         return cores * min(1.0, quota / all_cores)
 
 
 def memory_of(need: EngineNeed) -> float:
-    """GiB of an engine with the smallest cache."""
+    """GiB that an engine takes with the smallest cache."""
     weights = (need.weights or 0.0) * need.parallel.copies
     return weights + (OVERHEAD + LEAST_CACHE) * need.parallel.ranks

@@ -1,4 +1,4 @@
-"""Finds out what this machine has to run engines on."""
+"""Find the devices of this machine that engines can run on."""
 
 import csv
 import math
@@ -18,15 +18,16 @@ _CGROUPS = Path("/sys/fs/cgroup")
 
 @dataclass(frozen=True)
 class Devices:
-    """What engines can run on.
+    """The devices that engines can run on.
 
     Attributes:
-        kind: ``gpu``, ``cpu``, or ``unknown`` where nothing here tells what there is.
-        ids: GPUs as CUDA_VISIBLE_DEVICES names them, or numbers of CPU cores.
-        memory: GiB, of the smallest GPU, or free for engines on a CPU; None if unknown.
-        busy: GPUs that were left out because others use them.
-        used: share of a device's memory that others hold, the largest of them, in [0, 1].
-        quota: cores' worth of time that a container may use at once; None without a limit.
+        kind: ``gpu``, ``cpu``, or ``unknown`` if no tool here lists the devices.
+        ids: GPUs as in CUDA_VISIBLE_DEVICES, or numbers of CPU cores.
+        memory: GiB of the smallest GPU, or GiB free for engines on a CPU; None if unknown.
+        busy: GPUs left out because other processes use them.
+        used: share of a device's memory that other processes hold, in [0, 1]; the largest of all
+            devices.
+        quota: CPU time, in cores, that a container may use at once; None without a limit.
     """
 
     kind: Literal["gpu", "cpu", "unknown"]
@@ -42,7 +43,7 @@ NONE = Devices("unknown")
 
 
 def cpu() -> Devices:
-    """The cores that this process may use, how much of their time, and the free memory."""
+    """The cores that this process may use, their time limit, and the free memory."""
     usable: Iterable[int] = range(psutil.cpu_count() or 1)
     if hasattr(os, "sched_getaffinity"):  # macOS has none
         usable = os.sched_getaffinity(0)
@@ -52,7 +53,7 @@ def cpu() -> Devices:
 
 
 def _numbers(*names: str) -> list[int]:
-    """The numbers in some of a container's files."""
+    """Read the numbers in some of a container's control files."""
     numbers: list[int] = []
     for name in names:
         numbers += map(int, (_CGROUPS / name).read_text().split())
@@ -60,7 +61,7 @@ def _numbers(*names: str) -> list[int]:
 
 
 def _time_of_container() -> float | None:
-    """Cores' worth of time that a container may use at once; None without a limit."""
+    """CPU time, in cores, that a container may use at once; None without a limit."""
     for names in (("cpu.max",), ("cpu/cpu.cfs_quota_us", "cpu/cpu.cfs_period_us")):
         with suppress(OSError, ValueError):  # "max" is none
             most, period = _numbers(*names)
@@ -81,7 +82,7 @@ _MEMORY = (
 
 
 def _left_to_container() -> float:
-    """Bytes that a container's limit leaves, caches included; infinite without a limit."""
+    """Bytes that a container's memory limit leaves, caches included; infinite without one."""
     for limit, usage, statistics, prefix in _MEMORY:
         with suppress(OSError, ValueError):  # "max" is none
             most, used = _numbers(limit, usage)
@@ -108,7 +109,7 @@ class _Gpu(NamedTuple):
 
 
 def gpus() -> Devices:
-    """The GPUs that CUDA_VISIBLE_DEVICES names; without it the free ones, or all if none is."""
+    """The GPUs in CUDA_VISIBLE_DEVICES; without it the free ones, or all if none is free."""
     all_gpus, limit = _query(), os.environ.get("CUDA_VISIBLE_DEVICES")
     busy: tuple[str, ...] = ()
     if limit is None:
@@ -129,7 +130,7 @@ def gpus() -> Devices:
 
 
 def _named(gpus: Sequence[_Gpu], name: str) -> _Gpu:
-    """The GPU that a part of CUDA_VISIBLE_DEVICES means: by number, or by the start of its UUID."""
+    """The GPU that an item of CUDA_VISIBLE_DEVICES means: a number, or the start of a UUID."""
     for gpu in gpus:
         if name == gpu.number or (not name.isdecimal() and gpu.uuid.startswith(name)):
             return gpu
@@ -137,7 +138,7 @@ def _named(gpus: Sequence[_Gpu], name: str) -> _Gpu:
 
 
 def _query() -> list[_Gpu]:
-    """All GPUs, as nvidia-smi lists them; none if it cannot be asked."""
+    """All GPUs that nvidia-smi lists; none if it cannot be run."""
     fields = "index,uuid,memory.total,memory.used"
     command = ["nvidia-smi", f"--query-gpu={fields}", "--format=csv,noheader,nounits"]
     try:

@@ -1,7 +1,7 @@
-"""One inference engine: everything that the package knows of vLLM, or of another server.
+"""The interface of inference engines: all that the package needs to know of vLLM or another server.
 
-An engine is one file in ``kinds/`` with an instance of a subclass of ``Engine``, called ``ENGINE``;
-the file's name is what ``--engine`` takes. Where a method has a default, an engine may go without.
+An engine is one file in ``kinds/`` that defines ``ENGINE``, an instance of a subclass of
+``Engine``; ``--engine`` takes the file's name. A method with a default need not be overridden.
 """
 
 from __future__ import annotations
@@ -21,13 +21,14 @@ from refusal_checks.models.names import Served
 
 @dataclass(frozen=True)
 class Parallel:
-    """What an engine's arguments say of devices.
+    """What an engine's arguments say about devices.
 
     Attributes:
-        shards, copies: devices that one copy of the model is cut over, and copies on this machine.
-        is_given: True if they say anything of that.
-        is_elsewhere: True if a cluster, or several machines, decide where it runs.
-        memory: the named share of a device's memory; None if none is named.
+        shards, copies: devices that one copy of the model is split over, and copies on this
+            machine.
+        is_given: True if the arguments say anything about either.
+        is_elsewhere: True if a cluster or several machines decide where it runs.
+        memory: share of each device's memory; None if not given.
     """
 
     shards: int = 1
@@ -46,15 +47,15 @@ class Assignment:
     """Where one engine runs; the user's own arguments win over it.
 
     Attributes:
-        devices: GPUs that it may see, as CUDA_VISIBLE_DEVICES names them; empty for all.
-        cores: of a CPU, which its processes may run on; empty for all.
+        devices: GPUs that it may see, as in CUDA_VISIBLE_DEVICES; empty for all.
+        cores: CPU cores that its processes may run on; empty for all.
         memory: share of each GPU's memory; None for the engine's default.
-        shards: GPUs that each copy of the model is cut over.
-        copies: of the model, as far as the placement adds them.
-        cache: GiB for the cache of each rank on a CPU; None for the engine's default.
-        threads: that compute on a CPU, all ranks together; None for the engine's default.
-        shared: True if other engines compute on the same cores, so that none may spin on them.
-        turn: 0, or 1 for an engine that starts when those of turn 0 have stopped.
+        shards: GPUs that each copy of the model is split over.
+        copies: copies of the model that the placement adds.
+        cache: GiB for each rank's cache on a CPU; None for the engine's default.
+        threads: compute threads on a CPU, of all ranks together; None for the engine's default.
+        shared: True if other engines compute on the same cores, so that no thread may busy-wait.
+        turn: 0, or 1 for an engine that starts once those of turn 0 have stopped.
     """
 
     devices: tuple[str, ...] = ()
@@ -68,7 +69,7 @@ class Assignment:
     turn: int = 0
 
     def shown(self, count: int) -> str:
-        """Describe its part of the ``count`` devices."""
+        """Describe its share of the ``count`` devices."""
         own: Sequence[object] = self.devices
         if not own and len(self.cores) < count:
             own = self.cores
@@ -90,13 +91,13 @@ WHOLE_MACHINE = Assignment()
 
 @dataclass(frozen=True)
 class EngineSpec:
-    """What makes two server processes the same.
+    """All that a server process depends on; models with equal specs share one.
 
     Attributes:
         model: a folder or a Hugging Face id.
-        args: the user's, verbatim.
-        engine: the name of its kind.
-        program: what ``engine.command`` starts in place of the engine's own program.
+        args: the user's arguments, verbatim.
+        engine: name of the kind of engine.
+        program: the command of ``engine.command``, which replaces the engine's own program.
     """
 
     model: str
@@ -115,19 +116,19 @@ class Engine(ABC):
     Attributes:
         title: its name for people.
         modules: Python modules that it needs; the first one has the ``__version__``.
-        packages: distributions whose versions a run's manifest records.
+        packages: distributions whose versions the manifest records.
         remedy: how to install it.
-        program: starts the server; ``arguments`` come after it.
-        health: path that answers 200 once the model is loaded.
-        key_variable: environment variable with the API key; empty if it knows none.
-        noise: pattern of log lines that never say why the server ended.
-        vital: start of the names of child processes without which the server is useless, though it
+        program: command that starts the server; ``arguments`` follow it.
+        health: path that returns status 200 once the model is loaded.
+        key_variable: environment variable with the API key; empty if it takes no key.
+        noise: pattern of log lines that never explain why the server ended.
+        vital: prefix of the names of child processes without which the server is useless, though it
             may live on; empty if there are none.
-        at_once: most requests at one time; others wait here, where no time-out counts.
+        at_once: most concurrent requests; others wait on our side, where no timeout runs.
         loads_alone: True if two engines on one GPU must load one after the other.
         classifies: True if it serves sequence classifiers at ``/classify``.
-        capabilities: what it can do. If anything is missing the started server is probed as well,
-            and is used for what both say.
+        capabilities: what it can do. If anything is missing, the started server is probed too, and
+            only what both allow is used.
     """
 
     title: ClassVar[str]
@@ -147,26 +148,26 @@ class Engine(ABC):
 
     @abstractmethod
     def arguments(self, spec: EngineSpec, port: int, place: Assignment) -> list[str]:
-        """The server's arguments; those of the user come last, so that they win."""
+        """The server's arguments; the user's come last, so they win."""
 
     def is_installed(self) -> bool:
-        """True if all its modules can be found; none is imported."""
+        """True if all its modules can be found; imports none."""
         return all(importlib.util.find_spec(name) for name in self.modules)
 
     def runs_on_cpu(self) -> bool:
-        """True if it computes on the CPU here."""
+        """True if it runs on the CPU on this machine."""
         return False
 
     def check(self, args: Sequence[str]) -> None:
-        """Raise ModelError for an argument that it does not have; called before anything starts."""
+        """Raise ModelError for an argument that the engine lacks; called before anything starts."""
         return
 
     def require_silent(self, args: Sequence[str]) -> None:
-        """Raise ModelError for a setting that lets it log prompts or answers (``--redact``)."""
+        """Raise ModelError for a setting that makes it log prompts or answers (``--redact``)."""
         return
 
     def variables(self, spec: EngineSpec, place: Assignment) -> dict[str, str]:
-        """Environment variables that it needs; those that the user has set win."""
+        """Environment variables that it needs; the user's own values win."""
         return {}
 
     def parallel(self, args: Sequence[str]) -> Parallel:
@@ -174,11 +175,11 @@ class Engine(ABC):
         return Parallel()
 
     def sequences(self, args: Sequence[str]) -> int:
-        """Answers that one copy of the model generates at one time."""
+        """Number of answers that one copy of the model generates at once."""
         return 256
 
     def weights_at(self, args: Sequence[str]) -> tuple[str | None, str | None]:
-        """The revision of a Hugging Face model and the folder of the cache, if arguments say so."""
+        """The revision of a Hugging Face model and the cache folder, if arguments give them."""
         return None, None
 
     def translate(self, body: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -188,7 +189,7 @@ class Engine(ABC):
     def batch_command(
         self, spec: EngineSpec, requests: Path, results: Path
     ) -> list[str]:
-        """The command that answers a batch file; empty if it cannot."""
+        """The command that answers a batch file; empty if the engine cannot."""
         return []
 
     def command(
@@ -199,10 +200,10 @@ class Engine(ABC):
     def environment(
         self, api_key: str, spec: EngineSpec, place: Assignment = WHOLE_MACHINE
     ) -> dict[str, str]:
-        """The server's environment; the user's variables win over all but key and devices.
+        """The server's environment; the user's variables win over all but the key and devices.
 
-        Of these it has only those that an engine needs, see ``inherited``.
-        The devices of a place are some of those that the user left visible.
+        It contains only those of the user's variables that an engine needs, see ``inherited``. The
+        devices of an assignment are among those that the user left visible.
         """
         defaults: dict[str, str] = {}
         if place.devices:

@@ -1,4 +1,4 @@
-"""Why an engine ended, as far as its log tells, and what to do."""
+"""Find out from an engine's log why it ended, and what to do."""
 
 import re
 from collections.abc import Sequence
@@ -31,7 +31,7 @@ _ABOVE = re.compile(r"root cause above|\(above\) for the root cause", re.IGNOREC
 
 
 def last_words(lines: Sequence[str]) -> Sequence[str]:
-    """The last lines; if they point to a cause above them, of another process, those up to it."""
+    """A log's last lines, or those up to a cause that they point to in another process's lines."""
     pointing = {_label(line) for line in lines[-LOG_LINES:] if _ABOVE.search(line)}
     end = len(lines)
     if pointing:
@@ -43,12 +43,12 @@ def last_words(lines: Sequence[str]) -> Sequence[str]:
 
 
 def _label(line: str) -> str:
-    """What vLLM begins the lines of a process with, such as ``(EngineCore``."""
+    """The prefix that vLLM puts before a process's lines, such as ``(EngineCore``."""
     return line.split(" ", 1)[0]
 
 
 def cause_in(lines: Sequence[str]) -> tuple[str, str]:
-    """Why a server ended, as far as its log tells, and what to do; empty if it does not."""
+    """Say why a server ended and what to do, as far as its log tells; else empty."""
     for line in reversed(lines):
         cause = _CAUSE.search(line)
         if cause and not _ABOVE.search(cause[0]):

@@ -1,4 +1,4 @@
-"""Sends requests to an engine that may end at any moment."""
+"""Send requests to an engine that may end at any moment."""
 
 import asyncio
 import time
@@ -27,7 +27,7 @@ takes ``guard.WATCH + guard.VITAL_GRACE`` to notice."""
 
 
 class EngineTransport(HttpTransport):
-    """Sends requests in the engine's own dialect, as many at one time as it takes."""
+    """Sends requests in the engine's own dialect, as many at once as it takes."""
 
     def __init__(self, process: EngineProcess, limits: Limits) -> None:
         pace = RequestPace(at_once=process.engine.at_once)
@@ -58,9 +58,9 @@ class EngineTransport(HttpTransport):
         return client
 
     async def post(self, path: str, body: Mapping[str, Any]) -> Any:
-        """Send a request; what a dying engine says does not count as an answer.
+        """Send a request; a reply of a dying engine does not count.
 
-        Nothing is sent to another process that listens on the port of an engine that has ended.
+        Nothing is sent if another process listens on the port of an engine that has ended.
         """
         self._process.require_running()
         try:
@@ -77,7 +77,7 @@ class EngineTransport(HttpTransport):
         return answer
 
     def learn(self, say: Say) -> None:
-        """Probe, once, an engine of a kind that lacks something, and do without what is missing."""
+        """Probe an engine once if its kind lacks a capability, and leave out what is missing."""
         engine = self._process.engine
         if engine.capabilities == ALL or self._is_probed or self._model is None:
             return

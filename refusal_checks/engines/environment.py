@@ -1,4 +1,4 @@
-"""The variables of this process that an engine inherits."""
+"""The environment variables of this process that an engine inherits."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ HUB = {"HF_TOKEN", "HF_TOKEN_PATH", "HUGGING_FACE_HUB_TOKEN"}
 
 
 def inherited(environment: Mapping[str, str] = os.environ) -> dict[str, str]:
-    """Select the variables of this process that an engine inherits."""
+    """Select the environment variables that an engine inherits."""
     named = HUB | {name.strip() for name in environment.get(VARIABLE, "").split(",")}
     needed = re.compile(INHERITED.replace("*", ".*").replace(" ", "|"))
     variables = {}

@@ -1,4 +1,4 @@
-"""Places engines on GPUs, or on devices of which nothing is known."""
+"""Place engines on GPUs, or on devices of which nothing is known."""
 
 from __future__ import annotations
 
@@ -58,11 +58,11 @@ class Gpus:
         return sum(self._least(need, count) for need in needs) <= count
 
     def fit_together(self, needs: Sequence[EngineNeed]) -> bool:
-        """True if the engines can share the GPUs; unknown weights count nothing."""
+        """True if the engines can share the GPUs; unknown weights count as nothing."""
         return self._fit(needs, self._cut(needs, len(self._ids)))
 
     def _fit(self, needs: Sequence[EngineNeed], cut: int) -> bool:
-        """True if models fit that are cut over this number of GPUs each."""
+        """True if the models fit when each is split over this many GPUs."""
         total = 0.0
         for need in needs:
             overhead = ENCODER_OVERHEAD if need.is_encoder else OVERHEAD
@@ -73,14 +73,14 @@ class Gpus:
         return total <= self._usable * self._memory
 
     def _cut(self, needs: Sequence[EngineNeed], count: int) -> int:
-        """The fewest GPUs to cut models over so that all fit: a power of two, at most ``count``."""
+        """The fewest GPUs to split models over: a power of two, at most ``count``."""
         cut = 1
         while not self._fit(needs, cut) and 2 * cut <= count:
             cut *= 2
         return cut
 
     def _least(self, need: EngineNeed, count: int) -> int:
-        """The fewest GPUs that hold an engine, at most ``count``; or those that the user says."""
+        """The fewest GPUs that hold an engine, at most ``count``; or the user's own number."""
         if need.parallel.is_given:
             return need.parallel.ranks
         if need.weights is None:
@@ -88,7 +88,7 @@ class Gpus:
         return self._cut([need], count)
 
     def together(self, needs: Sequence[EngineNeed]) -> Places:
-        """Put each model on all of the GPUs, cut or in copies."""
+        """Put each model on all GPUs, split or in copies."""
         cut = self._cut(needs, len(self._ids))
         shares = self._shares(needs, cut)
         places = {}
@@ -99,10 +99,10 @@ class Gpus:
         return places
 
     def _shares(self, needs: Sequence[EngineNeed], cut: int) -> dict[EngineNeed, float]:
-        """The share of the memory that each engine gets for which the user names none.
+        """The share of memory for each engine whose share the user does not set.
 
-        That is its weights and an equal part of what is left, of which an encoder, which has no
-        cache to fill, gets what it needs at most.
+        It is the engine's weights and an equal part of the rest. An encoder, which has no cache to
+        fill, gets no more than it needs.
         """
         named = sum(need.parallel.memory or 0.0 for need in needs)
         usable = max(SPARE, self._usable - named)
@@ -125,7 +125,7 @@ class Gpus:
         return shares
 
     def apart(self, needs: Sequence[EngineNeed], request: PlacementRequest) -> Places:
-        """Give each engine GPUs of its own, a single one all; spare ones go to the largest load."""
+        """Give each engine its own GPUs; spare ones go to the largest load. One engine gets all."""
         places: Places = {}
         for ids, group in pools(self._devices, needs, request).items():
             least = {need: self._least(need, len(ids)) for need in group}
@@ -148,7 +148,7 @@ class Gpus:
         least: dict[EngineNeed, int],
         request: PlacementRequest,
     ) -> dict[EngineNeed, int]:
-        """How many of the GPUs each engine of a group gets."""
+        """How many GPUs each engine of a group gets."""
         if not ids and len(group) == 1:
             return dict.fromkeys(group, 0)
         counts = dict(least)
@@ -179,7 +179,7 @@ class Gpus:
     def _place(
         self, need: EngineNeed, ids: tuple[str, ...], cut: int, share: float | None
     ) -> Assignment:
-        """Copies of a model on these GPUs, each cut over some of them; one copy if ``cut`` is 0."""
+        """Put copies of a model on GPUs, each split over ``cut``; a single copy if that is 0."""
         is_all = ids == self._ids and not self._devices.busy
         memory = None if share is None else round(share, 2)
         place = Assignment(() if is_all else ids, memory=memory)
@@ -189,7 +189,7 @@ class Gpus:
 
 
 def weights_on_each(need: EngineNeed, cut: int) -> float:
-    """GiB on each GPU of a model that is cut over this many unless the user says; 0 if unknown."""
+    """GiB of a model on each GPU, split over this many unless the user sets it; 0 if unknown."""
     parallel = need.parallel
     shards = parallel.shards if parallel.is_given else cut
     return (need.weights or 0.0) / shards

@@ -1,8 +1,8 @@
-"""Runs a command so that it never outlives the process that asked for it.
+"""Run a command so that it never outlives the process that started it.
 
 ``python -m refusal_checks.engines.guard CORES VITAL COMMAND...`` leads a process group of its own,
 pinned to these cores (``0,2``, or ``all``). It ends the whole group when the command ends, and when
-its standard input closes, which the kernel does however the asking process dies, ``kill -9``
+its standard input closes, which the kernel ensures however the starting process dies, ``kill -9``
 included. vLLM needs this: its engine processes stay alive when the server that started them is
 killed. Conversely, a server can take long to notice that an engine process is gone, so the guard
 watches the child processes whose names begin with VITAL (none if that is empty).
@@ -53,7 +53,7 @@ def _handle(how: signal.Handlers) -> None:
 
 
 def _wait(server: subprocess.Popen[bytes], vital: str) -> int:
-    """The command's exit status; it is killed if it does not end with its vital processes."""
+    """Wait for the command's exit status; kill it if it outlives its vital processes."""
     vital_processes: set[psutil.Process] = set()
     while True:
         with suppress(subprocess.TimeoutExpired):
@@ -68,7 +68,7 @@ def _wait(server: subprocess.Popen[bytes], vital: str) -> int:
 
 
 def _children(server: int, vital: str) -> set[psutil.Process]:
-    """A server's vital processes, as far as their names can be read."""
+    """A server's vital processes whose names can be read."""
     children = set()
     with suppress(psutil.NoSuchProcess):
         for process in psutil.Process(server).children(recursive=True):
@@ -104,7 +104,7 @@ App = Callable[[Message, Receive, Send], Awaitable[None]]
 class KeyCheck:
     """An ASGI application that refuses requests without the key in VLLM_API_KEY.
 
-    The only path without one is /health, which says that the server lives, and nothing else.
+    Only /health needs no key; it says nothing but that the server is up.
     """
 
     def __init__(self, app: App) -> None:

@@ -1,6 +1,6 @@
-"""What is missing in a model's files that its engine would notice only late: a chat template.
+"""Find what a model's files lack that its engine would notice only late: a chat template.
 
-Of a Hugging Face id, only what is in the local cache is looked at.
+For a Hugging Face id, only the local cache is searched.
 """
 
 from pathlib import Path
@@ -45,10 +45,10 @@ def missing_template(model: Served, option: str) -> str:
 
 
 def require_template(model: Served, option: str) -> str:
-    """Raise ModelError for a folder without a chat template; else what may be missing.
+    """Raise ModelError for a folder without a chat template; else say what may be missing.
 
-    The template of a Hugging Face id may not be cached yet, and nothing here tells what another
-    program (``engine.command``) has.
+    The template of a Hugging Face id may not be cached yet, and nobody knows here what another
+    program (``engine.command``) brings.
     """
     missing = missing_template(model, option)
     if missing and Path(model.path).is_dir() and not model.program:

@@ -1,4 +1,4 @@
-"""What a placement is: engines and what they need, what the user asks for, where each one runs."""
+"""Types of placement: what engines need, what the user asks for, where each engine runs."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ ENCODER = 1.0
 
 @dataclass(frozen=True, eq=False)
 class EngineNeed:
-    """An engine that is to run. Two with the same needs and the same model stay different.
+    """An engine to be placed. Equal needs of the same model remain two engines.
 
     Attributes:
-        parallel: what the user's arguments say.
+        parallel: what the user's arguments say about devices.
         weights: GiB of the model's weight files; None if unknown.
-        answers, judges: what it does in the run.
-        classifies: it reads each text once and writes nothing.
+        answers, judges: whether it serves the candidate, and whether it serves a judge.
+        classifies: True if it reads each text once and writes nothing.
     """
 
     model: str
@@ -38,7 +38,7 @@ class EngineNeed:
 
     @property
     def name(self) -> str:
-        """The model, for people: the end of a path."""
+        """The model's short name: the last part of its path."""
         return "/".join(self.model.split("/")[-2:])
 
     @property
@@ -57,7 +57,7 @@ class PlacementRequest:
     """What the user asks for.
 
     Attributes:
-        candidate_devices, judge_devices: ids; empty leaves them to the placement.
+        candidate_devices, judge_devices: device ids; empty leaves the choice to the placement.
         at_once: True if candidate and judge must run at the same time.
     """
 
@@ -85,5 +85,5 @@ class Placement:
 
     @property
     def copies(self) -> int:
-        """The most copies of a model that it adds to those that the user's arguments ask for."""
+        """The most copies of a model that it adds to those in the user's arguments."""
         return max((place.copies for place in self.places), default=1)

@@ -1,8 +1,8 @@
-"""Chooses where engines run: which devices each one gets, and whether all run at the same time.
+"""Choose where engines run: which devices each one gets, and whether all run at the same time.
 
-The rule: each engine gets GPUs of its own if there are enough (split); else all share the devices
-if they fit (together); else the candidate's engine runs first and the judge's after it (turns).
-What the user says, in the run's settings or by the engine's own arguments, wins.
+Each engine gets its own GPUs if there are enough (split); else all share the devices if they fit
+(together); else the candidate's engine runs first and the judge's after it (turns). The user's
+settings and engine arguments win.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ from refusal_checks.engines.placement import (
 def choose(
     devices: Devices, needs: Sequence[EngineNeed], request: PlacementRequest
 ) -> Placement:
-    """Choose where engines run; depends on its arguments alone.
+    """Choose where engines run; a pure function of its arguments.
 
-    An engine that a cluster or several machines carry is not placed here.
+    Engines on a cluster or on several machines are not placed.
 
     Raises:
         UserError: the user asks for what these devices do not allow.
@@ -60,7 +60,7 @@ def choose(
 
 
 def _turns(kind: Kind, needs: Sequence[EngineNeed]) -> list[list[EngineNeed]]:
-    """The engines that run at one time, in the order of the groups."""
+    """The engines that run at the same time, group by group."""
     if kind != "turns":
         return [list(needs)]
     candidates = [need for need in needs if need.answers]
@@ -69,7 +69,7 @@ def _turns(kind: Kind, needs: Sequence[EngineNeed]) -> list[list[EngineNeed]]:
 
 
 def _shares(hardware: Cores | Gpus, kind: Kind, group: Sequence[EngineNeed]) -> bool:
-    """True if engines that run at one time share the devices."""
+    """True if engines that run at the same time share devices."""
     if kind == "turns":
         return not hardware.fit_apart(group)
     return kind == "together"

@@ -1,4 +1,4 @@
-"""The engines of one run: which are needed, who shares one, where they run, how to reach them."""
+"""The engines of one run: which it needs, which models share one, where and how they run."""
 
 from __future__ import annotations
 
@@ -45,8 +45,8 @@ class PoolSettings:
     """The models of a run, and how their servers are placed and asked.
 
     Attributes:
-        start_timeout: seconds.
-        paces: by role.
+        start_timeout: seconds until an engine must be healthy.
+        paces: limits on requests, by role.
     """
 
     candidate: CandidateModel
@@ -66,9 +66,9 @@ Places = dict[EngineProcess, Assignment]
 
 
 def places_to_keep(before: Needs, needed: Needs) -> Places:
-    """The places of the engines before, for those needed now; none if they do not all fit.
+    """Assignments of the engines before, for those needed now; none if they do not all fit.
 
-    Those before must all be running and at the same time, else their places may not be free.
+    The engines before must all run at the same time, else their devices may not be free.
     """
     if len(needed) != len(before):
         return {}
@@ -91,9 +91,10 @@ def _size(need: EngineNeed) -> Mapping[str, Any]:
 
 
 class Engines(Servers):
-    """Candidate's and judges' engines; one for all that name the same model and arguments.
+    """Engines of candidate and judges; those with the same model and arguments share one.
 
-    ``shared`` takes the engines, and has those of runs that take their turns with this one.
+    ``shared`` holds running engines, also those of other candidates' runs that take turns with this
+    one.
     """
 
     are_live = True
@@ -121,7 +122,7 @@ class Engines(Servers):
         self.placement = self.place(self._models)
 
     def _create(self, folder: Path, shared: Shared) -> None:
-        """Check what the models' engines are to be started with; nothing starts."""
+        """Check the models' engines and arguments, and create them; nothing starts."""
         self._logs: dict[EngineSpec, Path] = {}
         self._engines: Shared = {}
         self._transports: dict[EngineProcess, EngineTransport] = {}
@@ -186,7 +187,7 @@ class Engines(Servers):
         return self.placement
 
     def _take_places(self, before: Engines, needed: Needs) -> Places:
-        """Stop engines that are not needed; the others keep the places of the run before."""
+        """Stop engines that are not needed; the others keep the assignments of the run before."""
         settled = {
             process: need
             for process, need in before._needs.items()
@@ -205,7 +206,7 @@ class Engines(Servers):
         return places
 
     def _needed(self, models: Iterable[Model]) -> Needs:
-        """The engines of these models, and what they need whatever they do in the run."""
+        """The engines of these models, with what they need for all their roles in the run."""
         specs = _specs(models)
         candidate = _specs([self._settings.candidate])
         judges = _specs(self._settings.judges)
@@ -240,10 +241,10 @@ class Engines(Servers):
         )
 
     def _start(self, engines: Sequence[EngineProcess], say: Say) -> None:
-        """Start engines and wait for them.
+        """Start engines and wait until they are ready.
 
-        On a GPU that several share they load one after the other: vLLM's memory profiling fails if
-        two engines start at once.
+        Engines that share a GPU load one after the other: vLLM's memory profiling fails if two
+        start at once.
         """
         groups = [engines]
         if self._must_load_alone(engines):
@@ -314,7 +315,7 @@ class Engines(Servers):
                     await asyncio.to_thread(self._start, dead, lambda line: None)
 
     def _require_first_death(self, process: EngineProcess, say: Say) -> None:
-        """Say that an engine is started again; EngineDiedError if that was done before."""
+        """Say that an engine is being restarted; EngineDiedError if it was restarted before."""
         if process in self._restarted:
             words = "ended during the run for the second time"
             raise EngineDiedError(process.report(words)) from None
@@ -326,7 +327,7 @@ class Engines(Servers):
         )
 
     async def _watched(self, work: Coroutine[Any, Any, None]) -> None:
-        """Do the work; raise EngineDiedError as soon as a started engine has ended."""
+        """Do the work; raise EngineDiedError as soon as a started engine ends."""
         task = asyncio.create_task(work)
         try:
             while not task.done():
@@ -350,7 +351,7 @@ class Engines(Servers):
 
 
 def _specs(models: Iterable[Model]) -> dict[EngineSpec, None]:
-    """What engines have to serve for these models, each once and in order."""
+    """The specs of the engines for these models, in order and without repeats."""
     served = (model for model in models if isinstance(model, Served))
     return dict.fromkeys(map(EngineSpec.of, served))
 

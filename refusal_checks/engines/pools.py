@@ -1,4 +1,4 @@
-"""Pairs devices with the engines that run on them."""
+"""Divide devices and engines into pools."""
 
 from collections.abc import Sequence
 
@@ -13,7 +13,7 @@ Places = dict[EngineNeed, Assignment]
 def pools(
     devices: Devices, needs: Sequence[EngineNeed], request: PlacementRequest
 ) -> dict[tuple[str, ...], list[EngineNeed]]:
-    """Pair the devices that the user gave with their engines, and the rest with the others."""
+    """Pair the devices that the user assigned with their engines, and the rest with the others."""
     _require_devices(devices, "candidate", request.candidate_devices)
     _require_devices(devices, "judge", request.judge_devices)
     both = set(request.candidate_devices) & set(request.judge_devices)

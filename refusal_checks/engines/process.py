@@ -1,4 +1,4 @@
-"""One engine: its server process, which runs under a guard, and the way to it."""
+"""One engine: its guarded server process, and the connection to it."""
 
 import http.client
 import os
@@ -29,12 +29,12 @@ STOP_TIMEOUT, GROUP_TIMEOUT = 15.0, 10.0
 
 
 class EngineProcess:
-    """One engine's server, which can be started again under the same address and key.
+    """One engine's server process, which can be restarted with the same address and key.
 
     Attributes:
-        log: file for everything that the server prints; each start adds to it.
-        engine: its kind.
-        place: what the next start gives it.
+        log: file for everything that the server prints; each start appends to it.
+        engine: the kind of engine.
+        place: its assignment at the next start.
     """
 
     def __init__(self, spec: EngineSpec, log: Path) -> None:
@@ -82,7 +82,7 @@ class EngineProcess:
             ) from fault
 
     def wait_ready(self, timeout: float, progress: Say = lambda line: None) -> None:
-        """Wait for the first good health check; without one, stop it and raise EngineStartError."""
+        """Wait for a successful health check; without one, stop and raise EngineStartError."""
         title, begun, next_report = self.engine.title, time.monotonic(), 10.0
         address = f"127.0.0.1:{self.port}"
         while self.is_running():
@@ -110,9 +110,9 @@ class EngineProcess:
         raise error
 
     def _has_port(self) -> bool:
-        """False if the server on its port is one that was not started here: it would get the key.
+        """False if another process listens on the port, which must not get the key.
 
-        The program of ``engine.command`` may hand over to a container, which is out of sight.
+        The program of ``engine.command`` may start a container, whose processes cannot be seen.
         """
         if self.spec.program or self._process is None:
             return True
@@ -154,7 +154,7 @@ class EngineProcess:
             pass
 
     def report(self, what: str) -> str:
-        """What to do, as far as the log tells, and why; the command and the log's last lines."""
+        """What to do and why, as far as the log tells; the command; the log's last lines."""
         log = self.log.read_bytes()[self._log_start :][-LOG_READ:]
         noise = re.compile(self.engine.noise)
         lines = []

@@ -1,4 +1,4 @@
-"""What a run needs of its model servers, live or not; by default nothing is started or asked."""
+"""What a run needs of its model servers, live or not; the default starts and asks nothing."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ class Servers:
     """The servers of candidate and judges.
 
     Attributes:
-        are_live: True if attached servers can be asked something before the run.
-        clients: all connections, to be opened in the event loop that uses them.
+        are_live: True if attached servers can be asked before the run.
+        clients: all connections; open them in the event loop that uses them.
         placement: the result of the last ``place``.
     """
 
@@ -40,7 +40,7 @@ class Servers:
         raise NotImplementedError
 
     def account(self) -> dict[str, Any]:
-        """Token counts so far, and the capabilities of servers that may lack some."""
+        """Token counts so far, and capabilities of servers that may lack some."""
         return {}
 
     def place(
@@ -48,30 +48,30 @@ class Servers:
     ) -> Placement:
         """Choose where the engines of these models run; starts nothing.
 
-        What is needed of those ``before``, of a run that has ended, goes on if the rest fits into
-        their places; all others are stopped.
+        Engines ``before`` are those of a run that has ended. Those still needed keep running if the
+        rest fits into the free places; all others are stopped.
         """
         return self.placement
 
     def start(self, say: Say, turn: int = 0) -> None:
-        """Stop all engines and start those whose turn it is; returns when all are ready.
+        """Stop all engines and start those of this turn; returns when all are ready.
 
-        If one does not start, others may run until ``stop``.
+        If one fails to start, the others may run until ``stop``.
         """
 
     async def ready(self, models: Iterable[Model] | None = None) -> None:
-        """Return once the engines of these models, or all that were to start, can be asked.
+        """Return once the engines of these models, or all that are starting, can be asked.
 
-        An engine that shares its devices' memory with one that loads cannot.
+        An engine cannot be asked while another one loads into the same device memory.
         """
 
     def require_running(self) -> None:
         """Raise EngineDiedError if a started engine has ended."""
 
     async def guard(self, work: Work, say: Say) -> None:
-        """Do the work; if an engine ends, start it again, once, and repeat the work.
+        """Do the work; if an engine ends, restart it once and repeat the work.
 
-        The work must itself remember what is not to be repeated.
+        The work itself must remember what not to repeat.
         """
         await work()
 
@@ -79,4 +79,4 @@ class Servers:
         """Stop every running engine."""
 
     def close(self) -> None:
-        """Stop every running engine and start none any more, whatever other threads do."""
+        """Stop every running engine, and prevent further starts, even from other threads."""

@@ -1,1 +1,1 @@
-"""Runs by batch files: requests are written out, results are read in."""
+"""Runs by batch files: write requests to files, read results from files."""

@@ -1,4 +1,4 @@
-"""Models whose requests go into batch files and whose answers come from results."""
+"""Models whose requests go into batch files, and whose answers come from result files."""
 
 import os
 import shlex
@@ -39,15 +39,15 @@ class DeferredError(EndpointError):
 
 
 class BatchTransport:
-    """Answers requests from batch results, and holds those without one for a batch file.
+    """Answers requests from batch results, and keeps the others for a batch file.
 
     Attributes:
         names: the models, as the user named them.
-        count: of requests without a result, which are held for a batch file if that is wanted.
+        count: number of requests without a result; they go into a batch file if one is wanted.
         spec: the engine that would be started for the models; None for an attached server.
-        unfit: results that do not answer their request.
-        context: of the models, where it is known.
-        no_tokens: True if tokens of labels were asked for, which no batch gives.
+        unfit: number of results that do not answer their request.
+        context: context length of the models, if known.
+        no_tokens: True if label token ids were requested, which no batch gives.
     """
 
     def __init__(
@@ -93,7 +93,7 @@ class BatchTransport:
 def _fits(
     result: Mapping[str, Any], body: Mapping[str, Any], context: int | None
 ) -> bool:
-    """True if a result can be read and has all that its request asked for."""
+    """True if a result can be read and has everything that its request asked for."""
     try:
         require_finished(result)
         choices = read_choices(result, body.get("n", 1))
@@ -114,7 +114,7 @@ def _fits(
 
 
 class BatchModels(Servers):
-    """Stand in for a run's servers: none is started, none is asked.
+    """Stands in for a run's servers: starts none and asks none.
 
     Results beside the store are opened when needed. Requests without a result go into the file
     ``export``, if there is one.
@@ -131,7 +131,7 @@ class BatchModels(Servers):
         return Inbox(self._store)
 
     def connect(self, model: Served | Attached, option: str, number: int = 1) -> Client:
-        """Stand in for a model's server, which is not asked for its models."""
+        """Return a client that stands in for a model's server, which is not asked."""
         if isinstance(model, Served):
             spec = EngineSpec.of(model)
             name, url, context = model.served_name, model.path, declared(model)
@@ -162,7 +162,7 @@ class BatchModels(Servers):
             vars(self).pop("results").close()
 
     def finished(self, counts: Counter[str], examples: Iterable[str]) -> Iterator[str]:
-        """End a round with what ``Inbox.take`` gave: write the files; what happened, for people."""
+        """End a round: write the batch files, and say what happened."""
         transports = self._transports.values()
         published = list(self._published(self._export)) if self._export else []
         left = self.results.clear()
@@ -181,7 +181,7 @@ class BatchModels(Servers):
             yield f"label probabilities come from {likely}: no batch has /tokenize"
 
     def _published(self, path: Path) -> Iterator[str]:
-        """Write the batch files; from the second on they are numbered."""
+        """Write the batch files; the second and later ones are numbered."""
         waiting = [
             transport for transport in self._transports.values() if transport.count
         ]
@@ -205,7 +205,7 @@ class BatchModels(Servers):
 def _imported(
     counts: Counter[str], examples: Iterable[str], left: Counter[str], unfit: int
 ) -> Iterator[str]:
-    """What became of the lines of result files, for people."""
+    """Say what became of the lines of result files."""
     names = ("answered", "failed", "malformed", "duplicate")
     parts = ", ".join(f"{counts[name]} {name}" for name in names)
     yield f"{counts.total()} result lines: {parts}"

@@ -1,4 +1,4 @@
-"""OpenAI's batch files: one request, or one result, per line."""
+"""Read OpenAI's batch files (one request or result per line), and keep results until used."""
 
 import json
 from collections import Counter
@@ -22,7 +22,7 @@ Fault = Literal["failed", "malformed"]
 
 
 def custom_id(body: Mapping[str, Any]) -> str:
-    """A request's id: the content key of its body, which identifies its result."""
+    """A request's id in batch files: the content key of its body."""
     return content_key(URL, body)
 
 
@@ -31,8 +31,8 @@ class ResultLine:
     """One line of a results file.
 
     Attributes:
-        id: the request's; empty if the line has none.
-        fault: why there is no body.
+        id: the request's id; empty if the line has none.
+        fault: why there is no body; None if there is one.
         words: the server's message, or what is wrong with the line; untrusted text.
     """
 
@@ -47,9 +47,9 @@ class _RequestError(Exception):
 
 
 def read_results(path: Path) -> Iterator[ResultLine]:
-    """The lines of a results file, one at a time; a malformed one is a ``ResultLine`` too.
+    """Yield the lines of a results file; a malformed line is a ``ResultLine`` with a fault.
 
-    Raises UserError for a file that cannot be read, or that holds requests.
+    Raises UserError for a file that cannot be read or that holds requests.
     """
     try:
         with path.open("rb") as file:
@@ -65,13 +65,13 @@ def read_results(path: Path) -> Iterator[ResultLine]:
 
 
 def _is_request(row: Mapping[str, Any]) -> bool:
-    """True for a line of a batch's requests, which has a body to send and no response."""
+    """True for a line of a request file: it has a body to send and no response."""
     fields = {"custom_id", "method", "url", "body"}
     return fields <= row.keys() and "response" not in row
 
 
 def read_result(line: bytes) -> ResultLine:
-    """What a line of a results file says; any line is one of these."""
+    """Read any line of a results file."""
     try:
         row = parse_json(line)
     except ValueError as fault:
@@ -116,7 +116,7 @@ FORMAT = 1  # of the table; raised when its meaning changes
 
 
 class Inbox:
-    """Results from their import until the store has their answers and verdicts, in a SQLite file.
+    """Keeps imported results, in a SQLite file, until the store has their answers and verdicts.
 
     A result is removed once used. Unreadable verdicts stay: nothing else holds them, and a second
     verdict is asked for only after them. Changes are rolled back if ``clear`` is never reached.
@@ -141,10 +141,10 @@ class Inbox:
             self._db.path.unlink(missing_ok=True)
 
     def take(self, lines: Iterable[ResultLine]) -> tuple[Counter[str], list[str]]:
-        """Store the lines of result files; of several for one request the first one counts.
+        """Store the lines of result files; the first line for a request counts.
 
-        Gives the number of ``answered``, ``failed``, ``malformed`` and ``duplicate`` lines, and the
-        words of the first three faults, untrusted text.
+        Returns the numbers of ``answered``, ``failed``, ``malformed`` and ``duplicate`` lines, and
+        the words of the first three faults, untrusted text.
         """
         # A result that an earlier import left here is no duplicate.
         insert = (
@@ -170,7 +170,7 @@ class Inbox:
         return json.loads(row[0]) if row else None
 
     def ask(self, request_id: str) -> bool:
-        """Record that a run makes this request; True the first time."""
+        """Note that a run makes this request; True the first time."""
         query = "INSERT OR IGNORE INTO asked VALUES (?, 0)"
         return bool(self._run(query, request_id).rowcount > 0)
 
@@ -189,7 +189,7 @@ class Inbox:
             self._run("UPDATE asked SET kept = 1 WHERE id = ?", request_id)
 
     def clear(self) -> Counter[str]:
-        """Remove used results that are not to be kept, and those of requests that nobody made."""
+        """Remove used results that need not be kept, and results of requests that nobody made."""
         which = {
             "used": "id IN (SELECT id FROM asked WHERE kept = 0)",
             "kept": "id IN (SELECT id FROM asked WHERE kept = 1)",

@@ -1,4 +1,4 @@
-"""The engines that can be started: one file or extension each, found by its name."""
+"""The engines that can be started: one file or extension each, found by name."""
 
 import shutil
 from collections.abc import Sequence
@@ -12,7 +12,7 @@ AUTO = "auto"
 
 
 def discover() -> dict[str, Engine]:
-    """Every engine by its name: the preferred one, then the others."""
+    """Every engine by name, the preferred one first."""
     unique = extensions.Names("engines")
     engines: dict[str, Engine] = {}
     for extension in extensions.providers(__name__, __path__, "ENGINE"):
@@ -27,7 +27,7 @@ def get(name: str) -> Engine:
 
 
 def choose(name: str) -> str:
-    """The engine of this name; ``auto`` means the first installed one, or vLLM if none is."""
+    """Choose an engine by name; ``auto`` means the first installed one, or vLLM if none is."""
     if name == AUTO:
         for engine_name, engine in discover().items():
             if engine.is_installed():
@@ -38,7 +38,7 @@ def choose(name: str) -> str:
 
 
 def require_program(engine: Engine, program: Sequence[str]) -> None:
-    """Raise ModelError, with the remedy, if an engine or the program in its place is missing."""
+    """Raise ModelError, with the remedy, if an engine or its replacement program is missing."""
     if program and shutil.which(program[0]) is None:
         raise ModelError(
             f"engine.command: no program {program[0]} here; name one on the PATH, or its whole path"

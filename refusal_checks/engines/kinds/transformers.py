@@ -46,7 +46,7 @@ class Transformers(Engine):
         return gpus().kind != "gpu"
 
     def arguments(self, spec: EngineSpec, port: int, place: Assignment) -> list[str]:
-        """The placement's sizes are ignored: accelerate spreads a model itself."""
+        """The server's arguments, without a placement's sizes: accelerate spreads models."""
         address = ["--host", "127.0.0.1", "--port", str(port)]
         device = ["--device", "cpu" if self.runs_on_cpu() else "auto"]
         return [spec.model, *address, *device, *spec.args]

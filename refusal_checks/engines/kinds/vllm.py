@@ -39,7 +39,7 @@ _BINDING = "VLLM_CPU_OMP_THREADS_BIND"
 
 
 def _version() -> str:
-    """The installed vLLM's, with "cpu" in that of a CPU build; empty if there is none."""
+    """The installed vLLM's version, with "cpu" in that of a CPU build; empty if there is none."""
     with suppress(importlib.metadata.PackageNotFoundError):
         return importlib.metadata.version("vllm")
     with suppress(importlib.metadata.PackageNotFoundError):
@@ -48,21 +48,21 @@ def _version() -> str:
 
 
 def runs_on_cpu() -> bool:
-    """True if the installed vLLM is a CPU build, which vLLM itself decides by its version."""
+    """True if the installed vLLM is a CPU build, which its version tells, as for vLLM itself."""
     return "cpu" in _version()
 
 
 def cpu_dtype(about: Path = Path("/proc/cpuinfo")) -> str:
     """bfloat16, or float32 on an x86 processor without AVX-512, where bfloat16 is emulated.
 
-    There float32 generated 3.8 times as many tokens a second (64 sequences of 135 M parameters).
+    There, float32 generated 3.8 times as many tokens a second (64 sequences, 135 M parameters).
     """
     text = about.read_text(errors="replace") if about.exists() else ""
     return "float32" if "\nflags" in text and "avx512f" not in text else "bfloat16"
 
 
 def _stops_gently(version: str) -> bool:
-    """True if a vLLM knows ``--shutdown-timeout``: from 0.32 on, and builds from a checkout."""
+    """True if this vLLM has ``--shutdown-timeout``: from 0.32 on, and in builds from a checkout."""
     numbers = re.match(r"(\d+)\.(\d+)", version)
     if numbers is None:
         return True
@@ -165,7 +165,7 @@ class Vllm(Engine):
         return variables
 
     def parallel(self, args: Sequence[str]) -> Parallel:
-        """A value that vLLM would refuse counts as not given: vLLM's own message is the best."""
+        """See ``Engine.parallel``; a value that vLLM will refuse counts as not given."""
         values = _read(args)
         counts = {
             name: _count(values[name])
@@ -213,8 +213,8 @@ class Vllm(Engine):
     def _in_one_process(self, spec: EngineSpec) -> bool:
         """True if model and scheduler can share a process, which starts fastest on a CPU.
 
-        Several ranks cannot, and need vLLM's own workers, which alone bind threads to cores; so
-        does a user who says how they are bound.
+        Several ranks cannot: they need vLLM's worker processes, which alone bind threads to cores.
+        So does a user's own binding of threads.
         """
         is_uni = _read(spec.args)["executor"] in (None, "uni")
         return (
@@ -233,7 +233,7 @@ class _Parser(argparse.ArgumentParser):
 
 
 def _read(args: Sequence[str]) -> dict[str, str | None]:
-    """The arguments of ``_FLAGS``; vLLM takes underscores in a flag's name for dashes."""
+    """Read the arguments of ``_FLAGS``; vLLM treats underscores in a flag's name as dashes."""
     parser = _Parser(add_help=False, allow_abbrev=False)
     for name, flags in _FLAGS.items():
         parser.add_argument(*flags, dest=name)
