@@ -89,13 +89,14 @@ def test_a_drawn_sheet_is_read_as_it_was_written(tmp_path: Path) -> None:
 
 
 def test_rows_that_were_added_to_a_sheet_by_hand(write: Write) -> None:
-    header, *rows = filled("refusal", "refusal", "refusal")
+    header, *rows = filled(*["refusal"] * 4)
     rows[1][4], rows[2][4] = "", "seed 1"
+    rows[3][3] = ""  # a draw, but no key
     path = write("l.csv", table([header, *rows]))
-    with pytest.raises(CalibrationError, match="row 2: 2 labelled rows name no draw"):
+    with pytest.raises(CalibrationError, match="row 2: 3 labelled rows name no draw"):
         labels.read_sheet(path)
     read = labels.read_sheet(path, allow_undrawn=True)
-    assert [bool(row.draw) for row in read] == [True, False, False]
+    assert [bool(row.draw) for row in read] == [True, False, False, False]
     path = write("old.csv", "key,prompt,answer,label\nabc,p,so,refusal\n")
     why = r"no column draw.*trust.allow_undrawn_labels=true"
     with pytest.raises(CalibrationError, match=why):
@@ -193,10 +194,11 @@ def test_a_run_with_more_prompts_was_not_sampled() -> None:
 
 def test_labels_of_a_group_are_judged_by_the_group() -> None:
     judged = records("R " * 30)
-    part = given(sheet(judged)[:20]).find("b", judged, "run-2").of(judged[:4])
-    assert part.total == 4
-    assert part.skipped == ()
+    found = given(sheet(judged)).find("b", judged, "run-2")
+    part = found.of(judged[:9])
+    assert (part.total, part.skipped) == (9, ())
     assert "too few to use (at least 10)" in part.why_unused
+    assert found.of(judged[:10]).why_unused == ""
 
 
 def test_two_draws_together_are_a_random_sample() -> None:
