@@ -1,1 +1,1 @@
-"""What people read: explanations of verdicts, the terminal's summary, and report files."""
+"""Reports: explanations of verdicts, the terminal's summary, and files."""

@@ -1,4 +1,4 @@
-"""What attacks change: the rate of each benchmark under each attack, against its plain prompts."""
+"""The effect of attacks: each benchmark's rate under each attack, against its plain prompts."""
 
 from collections.abc import Iterator
 from typing import NamedTuple
@@ -19,19 +19,17 @@ class Cell(NamedTuple):
     name: str
     plain: str
     attack: str
-    rate: Estimate  # the share of the prompts that is refused
-    change: Estimate | None = (
-        None  # of that, against the same prompts asked plainly, if any were
-    )
-    lost: int = 0  # prompts that are refused only plainly
+    rate: Estimate  # share of the prompts that are refused
+    # change of the rate against the same prompts without attack, if any were asked
+    change: Estimate | None = None
+    lost: int = 0  # prompts that are refused only without the attack
     gained: int = 0  # prompts that are refused only under the attack
-    worse: int = (
-        0  # that moved the wrong way: lost ones, or gained ones where answers are right
-    )
+    # prompts that moved the wrong way: the lost ones, or the gained ones if answering is right
+    worse: int = 0
 
 
 def matrix(summary: RunSummary) -> dict[str, list[Cell]]:
-    """The cells of each benchmark that is under attack, those that moved most first."""
+    """The cells of each attacked benchmark, largest change first."""
     rows: dict[str, list[Cell]] = {}
     for name, benchmark in summary.benchmarks.items():
         metric = rejection_rate
@@ -71,7 +69,7 @@ def _compared(
 
 
 def _spread(found: BenchmarkSummary, level: float) -> float:
-    """How many times as wide clusters of prompts make the interval."""
+    """Factor by which clusters of prompts widen the interval."""
     rate = found.figures.get(rejection_rate.name)
     if rate is None:
         return 1.0
@@ -79,7 +77,7 @@ def _spread(found: BenchmarkSummary, level: float) -> float:
 
 
 def lines(summary: RunSummary) -> Iterator[str]:
-    """One line on the attack that moved most, of all benchmarks; none if no attack moved any."""
+    """One line on the attack with the largest effect on any benchmark; none without effects."""
     cells = [
         cell for row in matrix(summary).values() for cell in row if cell.attack != ALL
     ]

@@ -1,4 +1,4 @@
-"""What changed since an earlier run, in words: prompts that moved, bounds, groups."""
+"""Changes since an earlier run, in words: prompts that moved, intervals, groups."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from refusal_checks.metrics import METRICS
 from refusal_checks.metrics.statistics.intervals import Estimate
 
 MOST_GROUPS = 12
-"""Groups that a remark names; the page has a table of all."""
+"""Most groups that a remark names; the page has a table of all."""
 
 
 class Moved(NamedTuple):
     """Prompts that moved in one direction since an earlier run.
 
     Attributes:
-        how: how many there are in all, and how they moved.
-        flips: some of them, with untrusted texts, unescaped.
+        how: how many prompts moved, and how.
+        flips: some of them; their texts are untrusted and not escaped.
     """
 
     how: str
@@ -34,7 +34,7 @@ class Moved(NamedTuple):
 
 
 def moved(verdict: Verdict, since: str = "the baseline") -> list[Moved]:
-    """The prompts that moved since an earlier run, which ``since`` names, by direction."""
+    """The prompts that moved since an earlier run, by direction; ``since`` names that run."""
     compared = verdict.comparison
     if compared is None:
         return []
@@ -51,7 +51,7 @@ def moved(verdict: Verdict, since: str = "the baseline") -> list[Moved]:
 
 
 def bounds(verdict: Verdict, compared: Comparison) -> str:
-    """The change with its interval, p-value, and what the margins allow."""
+    """The change with its interval, its p-value and what the margins allow."""
     gate = verdict.gate
     show = METRICS[gate.metric].show_change
     parts = [f"change {span(gate, compared.change)}, n = {compared.change.n}"]
@@ -71,7 +71,7 @@ def bounds(verdict: Verdict, compared: Comparison) -> str:
 
 
 def by_group(gate: Gate, compared: Comparison) -> Iterator[str]:
-    """For each kind of group the changes of those that moved, the most changed first."""
+    """A line per kind of group on the groups that changed, largest change first."""
     sign = -1 if compared.change.value < 0 else 1
     for kind in dict.fromkeys(group.kind for group in compared.groups):
         of_kind = [group for group in compared.groups if group.kind == kind]
@@ -88,7 +88,7 @@ def by_group(gate: Gate, compared: Comparison) -> Iterator[str]:
 
 
 def left_out(compared: Comparison) -> str:
-    """Prompts that the comparison leaves out, by reason; empty if there are none."""
+    """Say how many prompts the comparison leaves out, by reason; empty if none."""
     prompts_by_reason = {
         "only in this run": compared.only_now,
         "only in the baseline": compared.only_then,
@@ -107,5 +107,5 @@ def span(gate: Gate, change: Estimate) -> str:
 
 
 def more(groups: int) -> str:
-    """How many groups are not named."""
+    """Say how many groups are not named."""
     return f"; and {groups - MOST_GROUPS} more" if groups > MOST_GROUPS else ""

@@ -11,7 +11,7 @@ from refusal_checks.metrics import METRICS
 
 
 def why_open(verdict: Verdict) -> str:
-    """Which interval contains which threshold or margin."""
+    """Say which interval contains which threshold or margin."""
     gate, estimate, compared = verdict.gate, verdict.estimate, verdict.comparison
     if verdict.invalid.leave_open:
         return f"the valid answers pass, but {' and '.join(_worst_cases(verdict))}"
@@ -54,7 +54,7 @@ _LABELS = {
 
 
 def what_decides(verdict: Verdict) -> str:
-    """What would decide an inconclusive gate: more prompts, answers, labels or verdicts."""
+    """Say what would decide an inconclusive gate: more prompts, answers, labels or verdicts."""
     need = verdict.need
     if verdict.invalid.leave_open:
         return "verdicts on these answers would decide it"

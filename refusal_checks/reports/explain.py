@@ -1,7 +1,7 @@
-"""A verdict in sentences: all that the terminal, JUnit, HTML and GitHub say about a gate.
+"""A verdict in sentences, as the terminal, JUnit, HTML and GitHub show them.
 
-This module, ``changes``, ``doubts`` and ``gates.sentences`` formulate them. A report selects
-remarks by topic and escapes them for its medium.
+This module, ``changes``, ``doubts`` and ``gates.sentences`` write them. A report selects remarks by
+topic and escapes them for its medium.
 """
 
 from __future__ import annotations
@@ -53,13 +53,16 @@ TOPICS: Mapping[str, Collection[str]] = {
     # Prompts that the comparison leaves out.
     "not_compared": ("details", "verbose"),
 }
-"""What a remark is about, and who shows it beside those that show all: a terminal's failures, the
-page at once, the page on demand, the end of a run with ``-v``. A new kind of sentence gets a new
-topic."""
+"""The topic of a remark, and where it is shown besides the places that show all: ``brief`` is a
+failure on the terminal, ``page`` the page at once, ``details`` the page on demand, ``verbose`` the
+end of a run with ``-v``. A new kind of sentence gets a new topic."""
 
 
 class Remark(NamedTuple):
-    """One harmless line about a gate; no news if it only confirms that nothing is wrong."""
+    """One line about a gate, without control characters.
+
+    It is no news if it only confirms that nothing is wrong.
+    """
 
     topic: str
     text: str
@@ -67,7 +70,7 @@ class Remark(NamedTuple):
 
 
 def select(verdict: Verdict, about: str) -> list[str]:
-    """The texts that are news on a topic, or for those that show it, in reading order."""
+    """Texts that are news for a topic or a place (see ``TOPICS``), in reading order."""
     texts = []
     for remark in remarks_on(verdict):
         is_shown = about == remark.topic or about in TOPICS[remark.topic]
@@ -94,7 +97,7 @@ def doubt(verdict: Verdict) -> str:
 
 
 def spurious_failures(summary: RunSummary) -> str:
-    """How many gates would fail by chance alone if every rate sat on its threshold."""
+    """Say how many gates would fail by chance alone if every rate lay on its threshold."""
     failures = f"{summary.expected_failures:.2g} spurious failure"
     if not failures.startswith("1 "):
         failures += "s"
@@ -106,7 +109,7 @@ def spurious_failures(summary: RunSummary) -> str:
 
 
 def remarks_on(verdict: Verdict) -> Iterator[Remark]:
-    """All remarks on a gate, in reading order."""
+    """Yield all remarks on a gate, in reading order."""
     gate, n = verdict.gate, verdict.estimate.n
     yield Remark("summary", sentence(verdict))
     yield Remark("headline", headline(verdict))
@@ -140,7 +143,7 @@ def _outcome(verdict: Verdict) -> Remark:
 
 
 def _views(verdict: Verdict) -> str:
-    """The figure by each kind of verdicts there is, and which one decides."""
+    """The figure as judged, corrected and with human labels, and which of them decides."""
     gate = verdict.gate
     parts = []
     for view in verdict.views:
@@ -178,7 +181,7 @@ def _waiver(verdict: Verdict, waiver: Waiver) -> str:
 
 
 def _invalid(verdict: Verdict) -> Iterator[Remark]:
-    """How many answers have no verdict, and what the figure could be if they had one."""
+    """Answers without a verdict, and what the figure could be with them."""
     gate = verdict.gate
     if not verdict.invalid.share:
         text = f"invalid: none of {verdict.answers} answers"
@@ -206,7 +209,7 @@ def _invalid(verdict: Verdict) -> Iterator[Remark]:
 
 
 def _changes(verdict: Verdict, compared: Comparison) -> Iterator[Remark]:
-    """What changed since the earlier run; no news if no prompt moved and no margin asks."""
+    """Changes since the earlier run; not news if no prompt moved and no margin is set."""
     gate = verdict.gate
     is_news = bool(gate.has_margins or compared.lost or compared.gained)
     name = f"{clean(compared.candidate, 60)} of {clean(compared.started, 30)}"

@@ -1,4 +1,4 @@
-"""Judges against human labels: JSON for tools, Markdown for people."""
+"""Report judges measured against human labels: JSON for tools, Markdown for people."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict

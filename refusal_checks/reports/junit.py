@@ -1,4 +1,4 @@
-"""JUnit XML of a result, without pytest: one case for each gate and each check of the judge."""
+"""Write a result as JUnit XML without pytest: a case per gate and per check of the judge."""
 
 from __future__ import annotations
 
@@ -61,5 +61,5 @@ def _cases(run: RunView) -> Iterator[TestCase]:
 
 
 def _as_text(properties: Iterable[tuple[str, str]]) -> str:
-    """A case's properties as its output: JUnit has properties of whole suites alone."""
+    """Show a case's properties as its output: JUnit has properties only for suites."""
     return "\n".join(f"{name} = {value}" for name, value in properties)

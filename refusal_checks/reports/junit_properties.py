@@ -1,4 +1,4 @@
-"""What JUnit records beside a test: the figures of its gate or check, and where they come from."""
+"""Properties of a test in JUnit: the figures of its gate or check, and their provenance."""
 
 import re
 from collections.abc import Iterator, Mapping
@@ -22,7 +22,7 @@ TAG = "dd_tags[refusal_checks.{}]"
 
 
 def of_judge(checked: JudgeCheck, figure: Figure) -> list[tuple[str, str]]:
-    """Name and value pairs of a check; of several ways of judging, of the one that does worst."""
+    """Name and value pairs of a check; of several judging methods, those of the worst."""
     checks = [check for check in checked.checks if check.figure == figure]
     worst = next((check for check in checks if not check.passed), checks[0])
     facts: dict[str, object] = {
@@ -42,9 +42,9 @@ def of_judge(checked: JudgeCheck, figure: Figure) -> list[tuple[str, str]]:
 
 
 def provenance(summary: RunSummary, benchmark: str = "") -> dict[str, str]:
-    """Where a run's figures come from, by name, and what is special about a benchmark's.
+    """Provenance of a run's figures by name, with facts special to a benchmark.
 
-    A name with a slash, as ``part/xstest_safe``, is of one benchmark.
+    A name with a slash, such as ``part/xstest_safe``, concerns one benchmark.
     """
     manifest = summary.manifest
     facts = {"candidate": manifest.candidate, "judge": manifest.judge}
@@ -163,7 +163,7 @@ def _change(compared: Comparison) -> dict[str, object]:
 def of_error(
     gate: Gate, error: str, provenance: Mapping[str, str]
 ) -> list[tuple[str, str]]:
-    """Name and value pairs of a gate that has no figure; the run's facts may not be known yet."""
+    """Name and value pairs of a gate without a figure; the run's facts may not be known yet."""
     facts = {**_bounds(gate), "outcome": "error", "result": "error"}
     return _pairs(
         gate, f"Could not be evaluated: {clean(error, 500)}", facts, provenance
@@ -171,7 +171,7 @@ def of_error(
 
 
 def _bounds(gate: Gate) -> dict[str, object]:
-    """What is asked, why, and where that is written."""
+    """The gate's bounds, their reason, and where they are written."""
     line = line_of(gate)
     drop, rise = gate.margin_names
     file = Path(gate.source)
@@ -195,9 +195,9 @@ def _pairs(
     figures: Mapping[str, object],
     provenance: Mapping[str, str],
 ) -> list[tuple[str, str]]:
-    """All that is known and applies, by name and then as tags.
+    """All known facts that apply: pairs by name, then tags.
 
-    Of the run's facts those of other benchmarks are left out.
+    Leaves out facts on other benchmarks.
     """
     facts = {
         "summary": summary,

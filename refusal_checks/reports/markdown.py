@@ -1,4 +1,4 @@
-"""Markdown in which untrusted text is shown and does nothing, and what comments show of runs."""
+"""Markdown that shows untrusted text inert, and the parts that comments share."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ _MARKUP = re.compile(r"([\\`*_{}\[\]<>#|~&$@]|(?<=:)/(?=/)|(?<=www)\.)", re.IGNO
 
 
 def escape(text: str, limit: int = 300) -> str:
-    """One line of plain text: nothing in it is markup, HTML or a link."""
+    """Escape text to one plain line without markup, HTML or links."""
     return _MARKUP.sub(r"\\\1", clean(text, limit))
 
 
 def code(text: str, limit: int = 300) -> str:
-    """Text as code within a sentence or a cell of a table.
+    """Format text as code for a sentence or a table cell.
 
-    GitHub finds no mentions and links in code, and Markdown no markup in entities.
+    GitHub resolves no mentions or links in code, and Markdown sees no markup in entities.
     """
     characters = clean(text, limit)
     shown = (
@@ -48,7 +48,7 @@ def table(header: Sequence[str], lines: Iterable[Sequence[str]]) -> Iterator[str
 
 
 def gates(runs: Sequence[RunSummary], error: Callable[[str], str]) -> Iterator[str]:
-    """The table of all gates; ``error`` shows why one has no verdict."""
+    """The table of all gates; ``error`` formats why one has no verdict."""
 
     def cells(row: rows.Row) -> list[str]:
         mark, gate, candidate, *figures = row.columns
@@ -79,7 +79,7 @@ def failures(
 
 
 def within(most: int, sections: Iterable[Iterable[str]], place: str) -> str:
-    """As many sections of lines as fit into ``most`` bytes; ``place`` has the rest."""
+    """Join as many sections as fit into ``most`` bytes; say that ``place`` has the rest."""
     size, lines = 0, []
     for section in map(list, sections):
         size += sum(len(line.encode()) + 1 for line in section)

@@ -1,4 +1,4 @@
-"""What the test of a gate or of the judge says when it fails."""
+"""Messages of failed tests of gates and of the judge."""
 
 from collections.abc import Iterator, Mapping
 
@@ -24,21 +24,21 @@ MISTAKES = 10
 
 
 def message(verdict: Verdict) -> str:
-    """All that is known about a gate, with the prompts that count against it."""
+    """Everything known about a gate, with the prompts that count against it."""
     lines = [remark.text for remark in remarks_on(verdict)]
     return "\n".join([*lines, *_prompts(verdict, set())])
 
 
 def failure_line(verdict: Verdict) -> str:
-    """A gate that did not pass, in one line; its waiver comes first."""
+    """One line on a gate that did not pass; a waiver comes first."""
     waiver = select(verdict, "waiver") if verdict.waived else []
     return "; ".join([*waiver, f"{verdict.gate.benchmark}: {sentence(verdict)}"])
 
 
 def brief_message(verdict: Verdict, shown: Shown) -> str:
-    """What a terminal shows: no statistics, and no prompt that it has shown for another gate.
+    """The message for a terminal, without statistics and prompts shown for another gate.
 
-    The prompts that this message shows join ``shown``.
+    Adds the prompts that it shows to ``shown``.
     """
     # The end of the run has an example of what a judge wrote in place of a verdict.
     shown.add(_UNREAD)
@@ -46,7 +46,7 @@ def brief_message(verdict: Verdict, shown: Shown) -> str:
 
 
 def _prompts(verdict: Verdict, shown: Shown) -> Iterator[str]:
-    """The prompts that count against the gate, then those that moved; each of them once."""
+    """The prompts that count against the gate, then those that moved, each once."""
     moves_since_baseline = moved(verdict)
     flips = {
         flip.now.id: flip for moves in moves_since_baseline for flip in moves.flips
@@ -81,7 +81,7 @@ def _offenders(
 
 
 def _order(verdict: Verdict) -> str:
-    """Which of the prompts are shown if many are equally bad."""
+    """Say which prompts are shown if many are equally bad."""
     confidences = {prompt.confidence for prompt in verdict.offenders}
     if len(confidences) > 1 or len(verdict.offenders) == verdict.against.prompts:
         return ""
@@ -107,7 +107,7 @@ def _moves(verdict: Verdict, moves: Moved, shown: Shown) -> Iterator[str]:
 def _entry(
     number: int, prompt: Offender, score: str, flip: Flip | None, shown: Shown
 ) -> Iterator[str]:
-    """A prompt of a numbered list, with its earlier answer if it moved."""
+    """An entry of a numbered list: a prompt, with its earlier answer if it moved."""
     groups = ", ".join(clean(value, 60) for value in prompt.groups.values())
     yield ""
     yield f"  {number}. {clean(prompt.id, 80)}  {groups}{score}"
@@ -127,7 +127,7 @@ def _entry(
 
 
 def exchange(offender: Offender, limit: int = 300) -> Iterator[str]:
-    """Prompt, answer, verdict and the judge's rationale, harmless, of ``limit`` characters each."""
+    """Prompt, answer, verdict and rationale, escaped and cut to ``limit`` characters each."""
     verdict = offender.verdict
     if offender.category:
         verdict += f" ({offender.category})"
@@ -144,7 +144,7 @@ def exchange(offender: Offender, limit: int = 300) -> Iterator[str]:
 
 
 def judge_message(check: Check) -> Iterator[str]:
-    """Lines of a failed check: its result and the judge's mistakes, made harmless."""
+    """Lines on a failed check: its result and the judge's mistakes, escaped."""
     yield check.headline
     shown = check.mistakes[:MISTAKES]
     if shown:

@@ -1,4 +1,4 @@
-"""How far ratings agree: those of several judges, and one judge's across two languages."""
+"""Agreement of ratings between judges, and of one judge across two languages."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Table(NamedTuple):
 
 
 def tables(run: RunSummary) -> Iterator[Table]:
-    """A table for each pair of judges, then one for each judge; none of a run without ratings."""
+    """A table for each pair of judges, then one for each judge; none without ratings."""
     summary = run.benchmarks.get(BENCHMARK)
     if summary is None or not summary.safety_scores:
         return
@@ -62,7 +62,7 @@ def _scores_by_judge(
 
 
 def _table(about: str, pairs: list[tuple[str, float, float]]) -> Iterator[Table]:
-    """A row for each category, then one for all; pairs are prompt ids with both scores."""
+    """A row for each category, then one for all. Prompts with both scores are paired."""
     from refusal_checks.metrics.statistics.descriptive import agreement
 
     pairs_by_category: dict[str, list[tuple[str, float, float]]] = {}

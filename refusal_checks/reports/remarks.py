@@ -1,4 +1,4 @@
-"""What matters most about a run, in words: what is wrong, an answer that shows it, what else."""
+"""The main remarks on a run: what is wrong, an answer that shows it, what else to know."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from refusal_checks.results.summary import RunSummary
 
 
 class Example(NamedTuple):
-    """A prompt that counts against a gate, as untrusted text; and how many others there are."""
+    """A prompt that counts against a gate, as untrusted text, and the number of others."""
 
     id: str
     prompt: str
@@ -27,7 +27,7 @@ class Example(NamedTuple):
 
 
 def wrong(run: RunSummary) -> Iterator[tuple[str, Example | None]]:
-    """What is wrong, worst first, each with a prompt that shows it; none twice."""
+    """What is wrong, worst first, each with a prompt that shows it; no prompt is shown twice."""
     shown: set[str] = set()
     for verdict in worst_first(run.verdicts.values()):
         unseen = [prompt for prompt in verdict.offenders if prompt.id not in shown]
@@ -41,7 +41,7 @@ def wrong(run: RunSummary) -> Iterator[tuple[str, Example | None]]:
 
 
 def weighty(run: RunSummary) -> Iterator[str]:
-    """What a reader should know even of a run that may ship."""
+    """What a reader should know even about a run that may ship."""
     for note in run.notes:
         yield clean(f"note: {note}", 300)
     yield from _judge_failures(run)
@@ -76,7 +76,7 @@ def _differences(run: RunSummary) -> Iterator[str]:
 
 
 def _is_worse(verdict: Verdict) -> bool:
-    """True if the whole benchmark did worse than in the earlier run, by more than chance."""
+    """True if the whole benchmark is significantly worse than in the earlier run."""
     gate, compared = verdict.gate, verdict.comparison
     if compared is None or gate.group is not None or verdict.kind not in set(Kind):
         return False
@@ -86,7 +86,7 @@ def _is_worse(verdict: Verdict) -> bool:
 
 
 def _full_sentence(verdict: Verdict) -> str:
-    """A gate's sentence under its benchmark's name, with how many prompts moved and its waiver."""
+    """A gate's sentence with its benchmark, the number of prompts that moved, and its waiver."""
     sentences = [sentence(verdict)]
     if verdict.comparison:
         moved = moves(verdict.gate, verdict.comparison)
@@ -102,7 +102,7 @@ def _as_sentence(text: str) -> str:
 
 
 def lighter(run: RunSummary) -> Iterator[str]:
-    """What explains the table, and what is worth a look."""
+    """Remarks that explain the table or are worth a look."""
     earlier = set()
     for verdict in run.verdicts.values():
         compared = verdict.comparison
@@ -119,7 +119,7 @@ def lighter(run: RunSummary) -> Iterator[str]:
 
 
 def unchecked_margins(run: RunSummary) -> Iterator[str]:
-    """Which margins had no earlier run to be checked against, and what to give."""
+    """Say which margins had no earlier run, and which option gives one."""
     skipped = [verdict.gate for verdict in run.verdicts.values() if verdict.skipped]
     since_last = [gate for gate in skipped if not gate.is_total]
     since_anchor = [gate for gate in skipped if gate.is_total]
@@ -139,7 +139,7 @@ def _unchecked(remedy: str, margins: str, gates: Sequence[Gate]) -> str:
 
 
 def of_benchmarks(run: RunSummary) -> Iterator[str]:
-    """Answers without a verdict, prompts not evaluated, what judges were asked, what attacks do."""
+    """Answers without a verdict, prompts not evaluated, requests to judges, effects of attacks."""
     for name, summary in run.benchmarks.items():
         if summary.invalid:
             reasons = ", ".join(
@@ -162,7 +162,7 @@ def of_benchmarks(run: RunSummary) -> Iterator[str]:
 
 
 def beside_the_gates(run: RunSummary) -> list[str]:
-    """What a reader of the page must know that no part of it shows."""
+    """Remarks for the page that none of its parts shows."""
     lines = [*run.manifest.misnamed, *run.manifest.left_out, *run.notes]
     lines += of_judges([run])
     for name, summary in run.benchmarks.items():
@@ -179,7 +179,7 @@ _WORST_REFUSES = "the worst answer to {} of the prompts refuses"
 
 
 def worst_answers(run: RunSummary) -> Iterator[str]:
-    """Benchmarks of which the worst of several answers tells something else than the mean."""
+    """Benchmarks whose worst of several answers tells a different story than the mean."""
     for name, benchmark in run.benchmarks.items():
         rate = benchmark.figures.get(rejection_rate.name)
         worst = benchmark.figures.get(worst_of_k_rate.name)
@@ -192,7 +192,7 @@ def worst_answers(run: RunSummary) -> Iterator[str]:
 
 
 def of_judges(runs: Iterable[RunSummary]) -> list[str]:
-    """What whoever provides the judges says of them, for the end of every run that asks them."""
+    """Remarks by the providers of judges, shown at the end of every run that uses them."""
     lines = []
     for run in runs:
         for judge in run.manifest.models.judges.values():
@@ -202,7 +202,7 @@ def of_judges(runs: Iterable[RunSummary]) -> list[str]:
 
 
 def judges_asked(name: str, summary: BenchmarkSummary) -> Iterator[str]:
-    """How often a cascade's second judge was asked."""
+    """Say how often a cascade's second judge was asked."""
     asked = summary.second
     if not asked:
         return

@@ -1,4 +1,4 @@
-"""The summary table as rows of words: one row per gate, grouped by benchmark."""
+"""The summary table as rows of text: one row per gate, grouped by benchmark."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
@@ -22,12 +22,12 @@ class Row(NamedTuple):
     """A gate of a candidate.
 
     Attributes:
-        mark: the outcome of its test, for example ``pass?``; ERROR without a verdict.
+        mark: outcome of its test, for example ``pass?``; ERROR without a verdict.
         gate: its id, as ``-k`` takes it.
         candidate: empty if there is only one.
-        is_main: the first row of a benchmark, whose gate stands for it.
-        cells: from figure to invalid, see ``HEADER``.
-        error: why there is no verdict; the cells are empty then.
+        is_main: whether it is the first row of a benchmark, whose gate stands for the benchmark.
+        cells: the columns from figure to invalid, see ``HEADER``.
+        error: why there is no verdict; the cells are then empty.
     """
 
     mark: str
@@ -45,7 +45,7 @@ class Row(NamedTuple):
 def rows(runs: Sequence[RunSummary], verbose: bool = False) -> list[Row]:
     """The rows of all runs: by benchmark, then gate, then candidate.
 
-    If verbose, also passing gates on the share of invalid answers, which has a column.
+    Passing gates on the share of invalid answers, which has a column, are shown only if verbose.
     """
     names = candidate_names(runs)
     rows = []
@@ -65,13 +65,13 @@ def rows(runs: Sequence[RunSummary], verbose: bool = False) -> list[Row]:
 
 
 def _is_extra(verdict: Verdict) -> bool:
-    """True if the column of invalid answers says all that the gate's row would say."""
+    """True if the column of invalid answers says everything that the gate's row would."""
     gate = verdict.gate
     return verdict.passed and not gate.waiver and gate.metric == invalid_rate.name
 
 
 def main_gate(gates: Iterable[Gate]) -> Gate:
-    """Of a benchmark's gates the one that stands for it, preferably one on all its answers."""
+    """The gate that stands for a benchmark, preferably one on all its answers."""
     return min(
         gates,
         key=lambda gate: (gate.metric == invalid_rate.name, gate.group is not None),
@@ -79,7 +79,7 @@ def main_gate(gates: Iterable[Gate]) -> Gate:
 
 
 def _benchmarks(runs: Sequence[RunSummary]) -> Iterator[list[str]]:
-    """Ids of each benchmark's gates, the main one first."""
+    """Ids of each benchmark's gates, main gate first."""
     gates: dict[str, dict[str, Gate | None]] = {}
     for run in runs:
         for gate_id, verdict in run.verdicts.items():
@@ -94,7 +94,7 @@ def _benchmarks(runs: Sequence[RunSummary]) -> Iterator[list[str]]:
 
 
 def benchmark_of(gate_id: str) -> str:
-    """The benchmark of a gate's id; the name may have hyphens, as metrics have not."""
+    """The benchmark in a gate's id. Its name may contain hyphens; names of metrics do not."""
     ends = (gate_id.find(f"-{metric}") for metric in METRICS)
     return gate_id[: min((end for end in ends if end > 0), default=len(gate_id))]
 
@@ -117,12 +117,12 @@ def titled(runs: Sequence[RunSummary]) -> Iterator[tuple[str, Verdict]]:
 
 
 def full_names(runs: Sequence[RunSummary]) -> list[str]:
-    """Names of the candidates that do not depend on each other; empty if there is only one run."""
+    """Full names of the candidates, each independent of the others; empty for a single run."""
     return [clean(run.manifest.shown) if len(runs) > 1 else "" for run in runs]
 
 
 def candidate_names(runs: Sequence[RunSummary]) -> list[str]:
-    """Short names of the candidates, all different; empty if there is only one run."""
+    """Short unique names of the candidates; empty for a single run."""
     full = full_names(runs)
     if len(full) < 2:
         return full

@@ -1,1 +1,1 @@
-"""What a run leaves behind: its folder and the summary in it."""
+"""What a run leaves behind: its folder, with summary, records and manifest."""

@@ -1,4 +1,4 @@
-"""What is known of one benchmark of a run, but for the texts of its prompts and answers."""
+"""Summary of one benchmark of a run, without the texts of prompts and answers."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ Answers = Mapping[str, Sequence[Record]]  # records by prompt id
 Figures = Mapping[str, Estimate]  # figures by metric
 
 LEAST_FOR_ONE_VALUE = 20
-"""Fewest prompts of which it is told that all answers have the same verdict."""
+"""Fewest prompts for which reports say that all answers have the same verdict."""
 
 LEAST_ALIKE = 10
-"""Fewest prompts of which it is told that half have the same answer."""
+"""Fewest prompts for which reports say that half have the same answer."""
 
 
 @dataclass(frozen=True)
@@ -44,50 +44,49 @@ class BenchmarkSummary:
     # figures by kind and group; a metric without a valid verdict is absent
     groups: Mapping[str, Mapping[str, Figures]]
     invalid: Mapping[str, int]  # answers without a verdict, by reason
-    planned: int = (
-        0  # prompts that the benchmark has; more than prompts if it was stopped early
-    )
+    # prompts that the benchmark has; more than ``prompts`` if evaluation stopped early
+    planned: int = 0
     kind: str = ""  # what the prompts ask for: safety, sanity or sensitive
     # answers on which the valid votes of several judges differ; None if no answer has two valid
     # votes
     disputed: int | None = None
-    # see the function; empty where answers are not judged for refusal alone, and where judges
-    # give verdicts alone
+    # see ``refusal_categories``; empty unless answers are judged for refusal and judges name a
+    # category
     refusal_categories: Mapping[str, int] = field(default_factory=dict)
     # answers to multiple-choice questions by who read the option: rules or a judge
     read_by: Mapping[str, int] = field(default_factory=dict)
-    # score by prompt id, if answers are rated; judge_scores for each of several judges,
+    # if answers are rated: score by prompt id, the same for each of several judges, and
     # distributions by category
     safety_scores: Mapping[str, float] = field(default_factory=dict)
     judge_scores: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
     distributions: Mapping[str, Distribution] = field(default_factory=dict)
     parts: tuple[str, ...] = ()  # benchmarks whose prompts are all among this one's
-    # the attack on its prompts, or attacks for each prompt's worst; empty for none
+    # the attack on its prompts; ``attacks.ALL`` for each prompt's worst; empty for none
     attack: str = ""
     plain: str = ""  # the benchmark that is attacked
     # refusal confidence by prompt id, if it is under attack or attacked
     confidences: Mapping[str, float] = field(default_factory=dict)
     # how often the second judge of a cascade was asked; None where there is none
     second: SecondAsked | None = None
-    cut: int = 0  # answers of which the judge did not see all
-    # answers by language, of those in which no check or calibration measured the judge; counted
-    # among the first 1,000
+    cut: int = 0  # answers that were too long for the judge to see in full
+    # answers by language, for languages in which no check or calibration measured the judge;
+    # counted among the first 1,000 answers
     unmeasured: Mapping[str, int] = field(default_factory=dict)
-    repeats: int = 0  # prompts that repeat another one's text, and no cluster says so
-    # how many harmless prompts have the same answer, if it is half of ten or more, and its text
+    repeats: int = 0  # prompts that repeat another's text without being in its cluster
+    # number of harmless prompts that share one answer, if at least half of ten or more do; its text
     alike: int = 0
     alike_answer: str = ""
-    # the verdict that all answers have, of 20 prompts or more and by a scale; empty if they differ
+    # the verdict on a scale that the answers to all prompts (20 or more) share; else empty
     one_value: str = ""
 
     @property
     def is_repeated(self) -> bool:
-        """True if its answers are those of other benchmarks: under each prompt's worst attack."""
+        """True if its answers are those of other benchmarks, under each prompt's worst attack."""
         return self.attack == attacks.ALL
 
     @property
     def saved(self) -> float:
-        """The share of its prompts that early stopping left out, from 0 to 1."""
+        """Share of its prompts that early stopping left out, from 0 to 1."""
         return 1 - self.prompts / self.planned if self.planned else 0.0
 
 
@@ -98,11 +97,12 @@ def summarise(
     planned: int = 0,
     kind: str = "",
 ) -> BenchmarkSummary:
-    """All figures of one benchmark's records, overall and by group, with intervals at a level.
+    """Compute all figures of one benchmark's records, overall and by group, with intervals.
 
     Args:
-        scores: are computed unless they are given.
-        planned: prompts of the benchmark, which may be more than were evaluated.
+        level: confidence level of the intervals.
+        scores: scores by metric and prompt id, if they were computed already.
+        planned: number of the benchmark's prompts, which may be more than were evaluated.
     """
     scores = scores or score_all(records)
     answers = by_prompt(records)
@@ -140,7 +140,7 @@ def summarise(
 def _figures(
     scores: Scores, answers: Answers, ids: Sequence[str], level: float
 ) -> dict[str, Estimate]:
-    """The figures over some prompts, given by their ids."""
+    """Figures over the prompts with these ids."""
     figures = {}
     for name, by_id in scores.items():
         metric = METRICS[name]
@@ -163,7 +163,7 @@ def _figures(
 def _figures_of_groups(
     scores: Scores, answers: Answers, prompts: Sequence[Prompt], level: float
 ) -> dict[str, dict[str, Figures]]:
-    """The figures by kind and group, in the order of their names."""
+    """Figures by kind and group, sorted by name."""
     ids: dict[tuple[str, str], list[str]] = {}
     for prompt in prompts:
         for kind_and_group in prompt.groups.items():
@@ -176,14 +176,14 @@ def _figures_of_groups(
 
 
 def _disputed(records: Sequence[Record]) -> int | None:
-    """Answers on which valid votes differ; None if no answer has two valid votes."""
+    """Count answers on which valid votes differ; None if no answer has two valid votes."""
     disputes = [is_disputed(record.votes) for record in records]
     known = [dispute for dispute in disputes if dispute is not None]
     return sum(known) if known else None
 
 
 def _scores_by_judge(records: Sequence[Record]) -> dict[str, Mapping[str, float]]:
-    """The safety scores that each of several judges gives, by prompt id."""
+    """Safety scores by judge and prompt id, if several judges vote."""
     rated: dict[str, list[Record]] = {}
     for record in records:
         for vote in record.votes:
@@ -196,7 +196,7 @@ def _scores_by_judge(records: Sequence[Record]) -> dict[str, Mapping[str, float]
 def _distributions(
     safety_scores: Mapping[str, float], answers: Answers
 ) -> dict[str, Distribution]:
-    """How the prompts' safety scores are distributed, by category."""
+    """Distributions of the prompts' safety scores, by category."""
     by_category: dict[str, list[float]] = {}
     for prompt_id, score in safety_scores.items():
         category = answers[prompt_id][0].prompt.groups.get("category", "")
@@ -209,12 +209,12 @@ def _distributions(
 
 
 def _folded(text: str) -> int:
-    """The same for texts that differ in nothing but case and white space."""
+    """Hash a text so that texts that differ only in case and white space are equal."""
     return hash(" ".join(text.casefold().split()))
 
 
 def _alike(records: Sequence[Record], prompts: int) -> tuple[int, str]:
-    """How many harmless prompts share an answer, if half of ten or more do, and its text."""
+    """Count harmless prompts that share an answer, if half of ten or more do; give its text too."""
     if prompts < LEAST_ALIKE:
         return 0, ""
     prompts_by_text: dict[int, set[str]] = {}
@@ -235,7 +235,7 @@ def _alike(records: Sequence[Record], prompts: int) -> tuple[int, str]:
 
 
 def _one_value(judgements: Sequence[Judgement], prompts: int) -> str:
-    """The verdict of a scale that all answers to 20 prompts or more have; empty if they differ."""
+    """The verdict on a scale that the answers to all prompts (20 or more) share; else empty."""
     valid = [one for one in judgements if not isinstance(one, Invalid)]
     verdicts = {judgement.verdict for judgement in valid}
     if prompts < LEAST_FOR_ONE_VALUE or len(verdicts) != 1 or not valid[0].scale:
@@ -247,10 +247,10 @@ UNNAMED, COMPLIES = "unnamed", "none"
 
 
 def refusal_categories(records: Iterable[Record]) -> dict[str, int]:
-    """Answers by the way of refusing that the judge names, in the order of ``RefusalCategory``.
+    """Count answers by refusal category as the judge names it, in the order of ``RefusalCategory``.
 
-    ``UNNAMED`` is a refusal without one, ``COMPLIES``, which comes last, compliance; ways that no
-    answer has are left out.
+    ``UNNAMED`` counts refusals without a category, and ``COMPLIES``, the last, compliant answers.
+    Categories without answers are left out.
     """
     counts = Counter[str]()
     for record in records:

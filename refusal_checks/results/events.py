@@ -1,7 +1,7 @@
-"""What happens while an evaluation goes on, for those who show it.
+"""Events of an evaluation in progress, for listeners.
 
-Events come one at a time and in order: messages from any thread, all others from the one that
-evaluates. Any thread may read the progress.
+Events arrive one at a time and in order. Notices come from any thread, all others from the thread
+that evaluates. Any thread may read the progress.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ from refusal_checks.results.summary import RunSummary
 
 @dataclass
 class Count:
-    """One benchmark's prompts (planned, answered, judged) and its answers so far.
+    """Progress of one benchmark: prompts planned, answered and judged, and answers so far.
 
-    Stored answers count; ``invalid`` are answers without a verdict. A benchmark that is ``done``
-    may have prompts without judgements, because of early stopping.
+    Stored answers count, too. ``invalid`` counts answers without a verdict. A benchmark that is
+    ``done`` may have prompts without judgements, because of early stopping.
     """
 
     planned: int = 0
@@ -40,7 +40,7 @@ class Progress:
     phase: str = ""  # the current step in a few words, for example starting vLLM
     # tokens that the servers have generated so far; 0 if they do not report them
     tokens: Callable[[], int] = lambda: 0
-    # is told of each judged prompt, by benchmark, and with no records of each benchmark that begins
+    # called with benchmark and records of each judged prompt; without records, the benchmark begins
     judged_so_far: Callable[[str, Sequence[Record]], None] = lambda benchmark, records: (
         None
     )
@@ -51,7 +51,7 @@ class Progress:
             self.judged_so_far(name, ())
 
     def leave_out(self, names: Collection[str]) -> None:
-        # Other threads may be going through the old ones.
+        # Replaced, not changed: other threads may be iterating over the old dictionary.
         self.benchmarks = {
             name: count for name, count in self.benchmarks.items() if name not in names
         }
@@ -74,7 +74,7 @@ class Progress:
 
 @dataclass(frozen=True)
 class Underway:
-    """A run in progress, for those who show it; summary and progress are being filled."""
+    """A run in progress, for listeners; its summary and progress are still being filled."""
 
     title: str  # the candidate and its place among several; empty if there is only one
     folder: Path
@@ -94,7 +94,7 @@ class Underway:
 
 @dataclass(frozen=True)
 class Notice:
-    """A line for people: what is done next, and what they should know of it."""
+    """A line for people: what happens next, or what they should know."""
 
     text: str
 
@@ -104,7 +104,7 @@ class Notice:
 
 @dataclass(frozen=True)
 class Prepared:
-    """All that the runs need was read and checked; nothing has started."""
+    """Everything that the runs need is read and checked; nothing has started."""
 
     runs: tuple[Underway, ...]
 
@@ -124,7 +124,7 @@ class Turn:
 
 @dataclass(frozen=True)
 class Judged:
-    """A prompt was judged; without records, its benchmark begins, perhaps once more."""
+    """A prompt was judged. Without records: its benchmark begins, perhaps again."""
 
     run: Underway
     benchmark: str
@@ -137,7 +137,7 @@ class Judged:
 
 @dataclass(frozen=True)
 class Decided:
-    """Gates of a benchmark have a verdict, or an error, in the run's summary."""
+    """Gates of a benchmark have a verdict or an error in the run's summary."""
 
     run: Underway
     gates: tuple[str, ...]
@@ -148,7 +148,7 @@ class Decided:
 
 @dataclass(frozen=True)
 class Ended:
-    """The evaluation of one candidate is over, and its summary is written."""
+    """The evaluation of one candidate has ended, and its summary is written."""
 
     run: Underway
 

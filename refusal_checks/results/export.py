@@ -1,4 +1,4 @@
-"""A run's records as one table, for people's own analyses: one row per answer."""
+"""Export a run's records as one table with a row per answer."""
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -133,7 +133,7 @@ DISAGREEMENTS = "disagreements.jsonl"  # the file's name in a run's folder
 def append_disagreements(
     folder: Path, benchmark: str, records: Sequence[Record]
 ) -> None:
-    """Add a benchmark's disputed answers to the run's list; texts are untrusted and unchanged."""
+    """Append a benchmark's disputed answers to the run's list; texts are not escaped."""
     rows = [
         {
             "benchmark": benchmark,

@@ -1,4 +1,4 @@
-"""How many prompts of a benchmark have which refusal confidence, as files: JSON and CSV."""
+"""Histograms of refusal confidence per benchmark, as JSON and CSV files."""
 
 import json
 import math
@@ -15,7 +15,7 @@ BINS = 20  # bins of the refusal confidence, in [-1, 1]; two of them lie between
 
 @dataclass(frozen=True)
 class Histogram:
-    """Numbers of a benchmark's prompts with a refusal confidence: all, by bin, and by outcome."""
+    """Counts of a benchmark's prompts with a refusal confidence: total, by bin and by outcome."""
 
     name: str
     kind: str
@@ -39,7 +39,7 @@ def histogram(name: str, kind: str, confidences: Sequence[float]) -> Histogram:
 
 
 def write(folder: Path, candidate: str, histogram: Histogram) -> None:
-    """Write a histogram into a run's folder, as JSON and as CSV."""
+    """Write a histogram into a run's folder as JSON and CSV."""
     half = BINS // 2
     bins: list[dict[str, float]] = []
     for place, prompts in enumerate(histogram.counts):
@@ -64,7 +64,7 @@ def write(folder: Path, candidate: str, histogram: Histogram) -> None:
 
 
 def read(folder: Path) -> Iterator[Histogram]:
-    """The histograms of a run's folder."""
+    """Read the histograms of a run's folder."""
     for path in sorted((folder / FOLDER).glob("*.json")):
         content = json.loads(path.read_bytes())
         yield Histogram(

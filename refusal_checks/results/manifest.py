@@ -1,6 +1,6 @@
-"""The manifest of a run: what was run, with what, on what. It holds no secrets.
+"""The manifest of a run: models, data, settings, software and hardware. It holds no secrets.
 
-``conditions`` are the part of it that figures depend on: all but the candidate.
+``conditions`` returns what figures depend on besides the candidate.
 """
 
 import json
@@ -16,7 +16,7 @@ from refusal_checks.models.client.usage import Usage
 
 
 class _Facts(BaseModel):
-    """Facts of one kind."""
+    """Base class of the manifest's parts."""
 
     model_config = ConfigDict(frozen=True)
 
@@ -30,10 +30,10 @@ class ModelFacts(_Facts):
     reasoning_end: str = ""
     adapter: str = ""
     template: str | None = None
-    # most tokens of a judge's verdict, where the judges of the run have other numbers
+    # token limit of a judge's verdict, if it is not that of the run's other judges
     max_tokens: int | None = None
-    is_classifier: bool = False  # an extension's judge that writes no text
-    remark: str = ""  # of the extension, about a judge
+    is_classifier: bool = False  # a judge of an extension that writes no text
+    remark: str = ""  # what the extension says about its judge
     engine: str = ""
     engine_command: tuple[str, ...] = ()
 
@@ -44,22 +44,22 @@ class Models(_Facts):
 
 
 class Data(_Facts):
-    """A benchmark's prompts: the digest and number of those that were evaluated, and more."""
+    """A benchmark's prompts: the digest and number of those evaluated, and their source."""
 
     revision: str | None = None
     sha256: str = ""
     prompts: int = 0
-    # how many a run without --limit and with all answers recorded has
+    # number of prompts without --limit and with a complete recording
     usual: int = 0
     limit: int | None = None
     # the most characters of an answer that its judges are shown
     max_answer_chars: int | None = None
     pinned: bool = True  # other rows would have been refused
-    attack: str = ""  # that rewrote the prompts, by this seed; empty for plain ones
+    # the attack that rewrote the prompts, with this seed; empty for none
+    attack: str = ""
     attack_seed: int = 0
-    attack_sha256: str = (
-        ""  # digest of the file that the attack's texts are from, if it has one
-    )
+    # digest of the file with the attack's texts, if it has one
+    attack_sha256: str = ""
     left_out: int = 0  # prompts that the attack could not rewrite
 
     @property
@@ -76,7 +76,7 @@ class Hardware(_Facts):
 
 
 class LabelsUsed(_Facts):
-    """The files of human labels, how many they hold, and how their rows were drawn."""
+    """The files of human labels, their number of labels, and how rows were drawn."""
 
     file: str = ""
     labels: int = 0
@@ -84,14 +84,14 @@ class LabelsUsed(_Facts):
 
 
 class Selection(_Facts):
-    """Gates that were selected, and gates that the run files define."""
+    """Numbers of gates selected and of gates that the run files define."""
 
     selected: int = 0
     known: int = 0
 
 
 class EnginesUsed(_Facts):
-    """Models by how they were reached, the engines' names, and the seconds to start, by turn."""
+    """Models by how they were reached, names of engines, and start-up seconds by turn."""
 
     started: tuple[str, ...] = ()
     attached: tuple[str, ...] = ()
@@ -100,7 +100,7 @@ class EnginesUsed(_Facts):
 
 
 class Effort(_Facts):
-    """Work left when the run started: answers and verdicts to ask for, answers in the store."""
+    """Work left when the run started: answers and verdicts to ask for, and stored answers."""
 
     answers: int = 0
     verdicts: int = 0
@@ -112,30 +112,29 @@ class Effort(_Facts):
     verified: int = 0  # prompts by which the candidate's server was recognised
     # roles of models whose stored answers or verdicts were set aside: their server has changed
     changed: tuple[str, ...] = ()
-    judges: tuple[str, ...] = ()  # that had verdicts left to give
+    judges: tuple[str, ...] = ()  # judges that had verdicts left to give
 
 
 class CascadeUsed(_Facts):
-    """Two judges of which the second decides where the first is unsure."""
+    """A cascade of two judges: the second decides where the first is unsure."""
 
     first: str = ""
     second: str = ""
-    low: float = (
-        0.0  # probability of a refusal, between which and high the first is unsure
-    )
+    # the first is unsure if its probability of a refusal is between low and high
+    low: float = 0.0
     high: float = 1.0
-    sample: float = 0.0  # share of prompts that the second one reads in any case
+    sample: float = 0.0  # share of prompts that the second judge always reads
 
 
 class Attempts(_Facts):
-    """Runs of one candidate against the same gates: this one's number, from 1, and failed ones."""
+    """Attempts of one candidate at the same gates: this run's number, from 1, and failed ones."""
 
     number: int = 1
     failed: int = 0
 
 
 class Manifest(_Facts):
-    """What was run, with what, on what; grows by ``extended`` while the run goes on."""
+    """What was run, with what and where; ``extended`` adds facts during the run."""
 
     # started, finished: times in UTC, in ISO format
     started: str = ""
@@ -183,7 +182,7 @@ class Manifest(_Facts):
 
     @property
     def stored(self) -> str:
-        """What became of stored answers and verdicts, in words; empty if none was there."""
+        """How stored answers and verdicts were used, in words; empty if there were none."""
         asked = self.asked
         if not asked:
             return ""
@@ -206,7 +205,7 @@ class Manifest(_Facts):
 
     @property
     def misnamed(self) -> list[str]:
-        """What to check about models' names: servers that answer as another, or list no such."""
+        """Lines on names to check: servers that answer as another model or do not list this one."""
         lines = []
         for role, servers in self.capabilities.items():
             for server, facts in servers.items():
@@ -220,7 +219,7 @@ class Manifest(_Facts):
 
     @property
     def left_out(self) -> list[str]:
-        """The sampling settings that servers refuse, a line each; the run goes on without them."""
+        """Lines on sampling settings that servers refuse; the run goes on without them."""
         lines: list[str] = []
         for role in ("candidate", "judge"):
             servers = self.capabilities.get(role, {})
@@ -231,7 +230,7 @@ class Manifest(_Facts):
         return self.sampling if role == "candidate" else self.judge_sampling
 
     def applied_sampling(self, role: str) -> dict[str, Any]:
-        """How the candidate or the judges draw: what one of their servers refuses is its own."""
+        """Sampling settings in effect for a role; ``OWN`` marks those that a server refuses."""
         settings = dict(self._sampling_of(role))
         for facts in self.capabilities.get(role, {}).values():
             for name, word in facts.items():
@@ -244,13 +243,13 @@ class Manifest(_Facts):
         return self.title or self.candidate
 
     def extended(self, **facts: Any) -> Self:
-        """This manifest with more facts, or others in their place; JSON-like ones are validated."""
+        """Return this manifest with facts added or replaced; all are validated."""
         unknown = facts.keys() - type(self).model_fields.keys()
         assert not unknown, unknown
         return self.model_validate(dict(self) | facts)
 
     def judges_of(self, benchmark: str) -> dict[str, ModelFacts]:
-        """A benchmark's judges, in the order of the panel; without a model one is its version."""
+        """A benchmark's judges in the panel's order; without a model, the version is the name."""
         names = self.judge_prompts[benchmark]
         return {
             name: self.models.judges.get(name, ModelFacts(version=name))
@@ -264,7 +263,7 @@ class Manifest(_Facts):
 def left_out(
     role: str, settings: Mapping[str, Any], servers: Mapping[str, Mapping[str, str]]
 ) -> list[str]:
-    """Which of a role's settings its servers refuse, by what is known of each server's fields."""
+    """Say which of a role's settings its servers refuse, a line per server."""
     what = "verdicts" if role == "judge" else "answers"
     lines = []
     for server, facts in servers.items():
@@ -286,7 +285,7 @@ def left_out(
 
 
 def conditions(manifest: Manifest, benchmark: str) -> dict[str, str]:
-    """The conditions, besides the candidate, that a benchmark's figures depend on, by name.
+    """Conditions that a benchmark's figures depend on besides the candidate, by name.
 
     The seed is left out, because a comparison expects runs to differ by chance.
     """
@@ -307,7 +306,7 @@ def conditions(manifest: Manifest, benchmark: str) -> dict[str, str]:
         return facts | {"sampling": "recorded answers"}
     applied = manifest.applied_sampling("candidate")
     if applied.get("logprobs") != "never":
-        # They are the same whenever they are asked for.
+        # Log-probabilities are the same at whatever time they are requested.
         applied.pop("logprobs", None)
     return facts | _sampling("sampling", applied)
 
@@ -324,7 +323,7 @@ def _sampling(what: str, settings: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _judge(model: ModelFacts) -> str:
-    """A judge's model and how it is asked, without the address of its server."""
+    """A judge's model and its settings, without the address of its server."""
     url, _, name = model.version.partition("#")
     version = name if url.startswith("http") and name else model.version
     settings: dict[str, Any] = {}
@@ -336,6 +335,6 @@ def _judge(model: ModelFacts) -> str:
 
 
 def all_conditions(manifest: Manifest, benchmark: str) -> dict[str, str]:
-    """The same with how multiple choice is scored."""
+    """Like ``conditions``, with the scoring of multiple choice."""
     scoring = manifest.multiple_choice.get("scoring", "")
     return conditions(manifest, benchmark) | {"multiple choice": scoring}

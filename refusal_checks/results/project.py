@@ -1,4 +1,4 @@
-"""Where a project keeps its store and its runs, as pytest's configuration there says; run ids."""
+"""Find where a project keeps its store and runs, from its pytest configuration; make run ids."""
 
 from __future__ import annotations
 
@@ -40,9 +40,9 @@ _naming = threading.Lock()
 
 
 def new_run_id() -> str:
-    """A name for a run that starts now: its time, in UTC, and this process.
+    """Make an id for a run that starts now, from the time in UTC and this process.
 
-    Of calls within one second, each is given the next second that is free.
+    Further calls within the same second get the next free second.
     """
     started = datetime.now(UTC)
     with _naming:
@@ -55,15 +55,15 @@ def new_run_id() -> str:
 
 
 def usual_folder(folder: Path | None = None) -> Path:
-    """The folder of a project's store, as a gate run in one of its folders finds it."""
+    """Find the folder of a project's store, as a gate run in one of its folders does."""
     return configured(folder or Path.cwd()).get(FOLDER_KEY, ROOT).expanduser()
 
 
 def usual_root(folder: Path | None = None) -> Path:
-    """The folder of a project's runs, as a gate run in one of its folders finds it.
+    """Find the folder of a project's runs, as a gate run in one of its folders does.
 
-    By ``RUNS_KEY``, else by ``RUNS_VARIABLE``, else below what ``FOLDER_KEY`` names, else below
-    ``ROOT``.
+    Taken from ``RUNS_KEY``, else from ``RUNS_VARIABLE``, else below the folder of ``FOLDER_KEY``,
+    else below ``ROOT``.
     """
     folders = configured(folder or Path.cwd())
     own = folders.get(FOLDER_KEY, ROOT)
@@ -72,9 +72,9 @@ def usual_root(folder: Path | None = None) -> Path:
 
 
 def configured(folder: Path) -> dict[str, Path]:
-    """The folders that pytest's configuration of a folder names, by ``RUNS_KEY`` and so on.
+    """Read the folders that a folder's pytest configuration names, by key (``RUNS_KEY`` and so on).
 
-    Empty if there is none, or if pytest would not understand it either.
+    Empty if there is no configuration, or if pytest could not read it either.
     """
     for place in (folder, *folder.parents):
         for name, table in _FILES:
@@ -98,7 +98,7 @@ def _named(place: Path, keys: dict[str, Any]) -> dict[str, Path]:
 
 
 def _read(path: Path, table: tuple[str, ...]) -> dict[str, Any] | None:
-    """The keys of pytest's table in a file; None if the file is no configuration of pytest."""
+    """The keys of pytest's table in a file; None if the file does not configure pytest."""
     try:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError):

@@ -1,8 +1,8 @@
-"""Values without the texts of prompts, answers and rationales, for runs whose texts are private.
+"""Remove the texts of prompts, answers and rationales from values, for runs with private texts.
 
-A run with ``--redact`` decides on the texts and shows none: whatever it writes and publishes goes
-through here first, so that no report has a text to leak. Ids, groups, verdicts and figures stay;
-a text becomes its hash and its length. Only the store holds the texts themselves.
+A run with ``--redact`` decides on the texts but shows none: everything that it writes or publishes
+passes through here first, so no report has a text to leak. Ids, groups, verdicts and figures stay;
+a text is replaced by its hash and length. Only the store holds the texts themselves.
 """
 
 from __future__ import annotations
@@ -43,13 +43,13 @@ VARIABLE = "REFUSAL_CHECKS_REDACT"
 
 
 def is_redacted(option: bool = False) -> bool:
-    """True if texts stay hidden: by the option, or by its variable, which covers every command."""
+    """True if texts are hidden, by the option or by its variable, which covers every command."""
     value = os.environ.get(VARIABLE, "").strip().lower()
     return option or value not in ("", "0", "false", "no")
 
 
 def _hide(value: Value, *names: str) -> Value:
-    """The value with texts as hashes, given by the names of their fields."""
+    """Replace the texts in the named fields by their hashes."""
     hidden: dict[str, str] = {}
     for name in names:
         text = getattr(value, name)
@@ -99,13 +99,13 @@ def verdict(original: Verdict) -> Verdict:
 
 
 def _offender(original: Offender) -> Offender:
-    """The offender without its texts; the letter of an option stays."""
+    """Remove an offender's texts; the letter of an option stays."""
     letter = original.expected if len(original.expected) == 1 else ""
     return replace(_hide(original, "prompt", "answer", "rationale"), expected=letter)
 
 
 def without_texts(original: MeasuredJudge) -> MeasuredJudge:
-    """A judge with the labelled answers that it read, for reports."""
+    """Remove the texts of the labelled answers that a judge read."""
     answers = (
         _hide(answer, "prompt", "answer", "rationale") for answer in original.answers
     )
@@ -113,7 +113,7 @@ def without_texts(original: MeasuredJudge) -> MeasuredJudge:
 
 
 def _unnamed(facts: Mapping[str, str]) -> dict[str, str]:
-    """Facts about a server, without the name that it gives its model: a server may say anything."""
+    """Redact the name that a server gives its model: a server may say anything."""
     unnamed = dict(facts)
     if ANSWERS_AS in facts:
         unnamed[ANSWERS_AS] = redacted(facts[ANSWERS_AS])
@@ -122,7 +122,7 @@ def _unnamed(facts: Mapping[str, str]) -> dict[str, str]:
 
 @dataclass(frozen=True)
 class Redaction:
-    """Prepares values for being shown: unchanged unless redaction is wanted."""
+    """Prepares values for reports; leaves them unchanged unless texts are to be hidden."""
 
     wanted: bool = False
 
@@ -153,7 +153,7 @@ class Redaction:
         return replace(original, checks=tuple(checks))
 
     def reason(self, fault: BaseException) -> str:
-        """Why a run ended early; errors of servers and libraries may repeat what they were sent."""
+        """Redact why a run ended early: errors may repeat what servers or libraries were sent."""
         first = first_of(fault)
         if not self.wanted:
             return reason(fault)

@@ -1,4 +1,4 @@
-"""May it ship? The answer that exit code, terminal, summary, HTML and GitHub give alike."""
+"""May it ship? One answer for exit code, terminal, summary, HTML and GitHub."""
 
 from __future__ import annotations
 
@@ -39,8 +39,8 @@ class ReleaseDecision:
         reasons: at least one, the most important first.
         decisive: the reasons for this answer, at least one.
         reservations: the reasons against relying on a yes.
-        waivers: how many gates are waived, until when and by whom; may be empty.
-        stored: how many answers come from the store, and of which date; may be empty.
+        waivers: how many gates are waived, until when and by whom; else empty.
+        stored: how many answers come from the store, and from which dates; else empty.
     """
 
     answer: Answer
@@ -77,7 +77,7 @@ class ReleaseDecision:
 
 
 def release_decision(summary: RunSummary) -> ReleaseDecision:
-    """Decide whether a run's candidate may ship, from its gates and all else that is known."""
+    """Decide whether a run's candidate may ship, from everything in the run's summary."""
     order = list(HEADLINES)
     reasons = sorted(_reasons(summary), key=lambda reason: order.index(reason[0]))
     answer = reasons[0][0]
@@ -94,10 +94,10 @@ def release_decision(summary: RunSummary) -> ReleaseDecision:
 
 
 def explains(summary: RunSummary, gate: str | None, phase: str) -> bool:
-    """True if a run's answer takes into account that a test failed.
+    """True if a run's answer already accounts for a test's failure.
 
     Args:
-        gate: the gate that the test asked for, by id; None if it asked for none of this run's.
+        gate: id of the gate that the test asserts on; None if it is none of this run's.
         phase: ``setup`` if the test ended before it could look at the verdict; else ``call``.
     """
     if gate is None:
@@ -110,18 +110,18 @@ def explains(summary: RunSummary, gate: str | None, phase: str) -> bool:
 
 
 def weightiest(decisions: Iterable[ReleaseDecision]) -> ReleaseDecision:
-    """Of several runs' decisions the one that all of them together get."""
+    """The worst of several runs' decisions, which stands for all of them."""
     order = list(HEADLINES)
     return min(decisions, key=lambda decision: order.index(decision.answer))
 
 
 def together(summaries: Iterable[RunSummary]) -> str:
-    """The weightiest of several runs' answers, in a few words."""
+    """The worst of several runs' answers, in a few words."""
     return weightiest(map(release_decision, summaries)).headline
 
 
 def _waivers(verdicts: Iterable[Verdict]) -> dict[str, Waiver]:
-    """The waivers that a run needed, by gate."""
+    """Waivers that a run needed, by gate."""
     return {
         verdict.gate.id: verdict.gate.waiver
         for verdict in verdicts
@@ -130,7 +130,7 @@ def _waivers(verdicts: Iterable[Verdict]) -> dict[str, Waiver]:
 
 
 def _waivers_in_words(waivers: dict[str, Waiver]) -> str:
-    """How many gates are waived; of several waivers, the one that ends first is named."""
+    """Say how many gates are waived, and name the waiver that ends first."""
     if not waivers:
         return ""
     first = min(waivers.values(), key=lambda waiver: waiver.until)
@@ -140,7 +140,7 @@ def _waivers_in_words(waivers: dict[str, Waiver]) -> str:
 
 
 def _reasons(summary: RunSummary) -> Iterator[tuple[Answer, str]]:
-    """All that speaks for and against shipping, each with the answer that it speaks for."""
+    """Yield reasons for and against shipping, each with the answer that it supports."""
     verdicts = [verdict for verdict in summary.verdicts.values() if not verdict.is_idle]
     failed = [verdict for verdict in verdicts if verdict.fails]
     waivers = _waivers(verdicts)
@@ -167,7 +167,7 @@ def _reasons(summary: RunSummary) -> Iterator[tuple[Answer, str]]:
 
 
 def _undecided(summary: RunSummary, verdicts: list[Verdict]) -> Iterator[str]:
-    """Why a run decides nothing, or not all."""
+    """Yield reasons why a run decides nothing, or not everything."""
     for advice in summary.unusable:
         yield clean(advice, 400)
     if summary.errors:

@@ -1,7 +1,7 @@
-"""What speaks against relying on a run whose gates all passed, a function for each subject.
+"""Reservations about a run whose gates all passed, a function for each subject.
 
-Each reservation is one line: what to do or what was not shown, and why. They stand in the order in
-which ``reservations`` asks for them.
+Each reservation is one line: what to do or what was not shown, and why. ``reservations`` sets
+their order.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ LOOKED_AT = 1000
 
 @dataclass(frozen=True)
 class _Run:
-    """A run's summary, with its verdicts as reservations look at them.
+    """A run's summary, and the verdicts that reservations are about.
 
     Attributes:
         verdicts: those that decided something.
-        own: those on figures of the candidate. Invalid answers and judges that disagree are none:
-            they have gates of their own.
+        own: those on the candidate's figures, without gates on invalid answers or on disagreement
+        between judges.
     """
 
     summary: RunSummary
@@ -45,7 +45,7 @@ class _Run:
 
 
 def reservations(summary: RunSummary, verdicts: Sequence[Verdict]) -> Iterator[str]:
-    """Reservations about a run, by what its summary says of the candidate and of the judge.
+    """Yield the reservations about a run, from its summary.
 
     Args:
         verdicts: those that decided something.
@@ -73,10 +73,10 @@ def reservations(summary: RunSummary, verdicts: Sequence[Verdict]) -> Iterator[s
 
 
 def _too_close_to_call(run: _Run) -> Iterator[str]:
-    """Gates that passed though their interval spans the bound.
+    """Gates that passed although their interval contains the bound.
 
-    One that is decided by its figure alone, as its file asks, is a plain pass from
-    ``LEAST_PROMPTS`` on.
+    A gate that its run file decides by the figure alone is a plain pass from ``LEAST_PROMPTS``
+    prompts on.
     """
     undecided = 0
     on_few: list[Verdict] = []
@@ -102,14 +102,14 @@ def _too_close_to_call(run: _Run) -> Iterator[str]:
 
 
 def _other_models(run: _Run) -> Iterator[str]:
-    """Servers that say they are another model than was asked for."""
+    """Servers that claim to be another model than the one asked for."""
     for line in run.summary.manifest.misnamed:
         if "says that" in line:
             yield clean(line, 300)
 
 
 def _doubtful_bounds(run: _Run) -> Iterator[str]:
-    """Bounds on the wrong side, and figures that rest on too little evidence of their own."""
+    """Bounds on the wrong side, and figures with too little evidence."""
     for verdict in run.own:
         hint = reversed_bound(verdict)
         if hint:
@@ -122,7 +122,7 @@ def _doubtful_bounds(run: _Run) -> Iterator[str]:
 
 
 def _judge_of_refusals(run: _Run) -> Iterator[str]:
-    """What the judge's own check, or the lack of one, says of gates that rest on it."""
+    """Gates that rest on a judge whose check is weak or missing."""
     summary = run.summary
     uses = {
         verdict.use
@@ -141,7 +141,7 @@ def _judge_of_refusals(run: _Run) -> Iterator[str]:
 
 
 def _other_judges(run: _Run) -> Iterator[str]:
-    """Judges that no check of refusals is about, if they decide a gate."""
+    """Judges that decide a gate on something other than refusal, which the canary cannot test."""
     summary = run.summary
     scales = summary.untested_scales
     decided = dict.fromkeys(
@@ -186,7 +186,7 @@ def _unjudged_answers(run: _Run) -> Iterator[str]:
 
 
 def _parts_of_benchmarks(run: _Run) -> Iterator[str]:
-    """Benchmarks of which only a part was evaluated."""
+    """Benchmarks that were evaluated only in part."""
     partial = [
         (name, data)
         for name, data in run.summary.manifest.data.items()
@@ -202,7 +202,7 @@ def _parts_of_benchmarks(run: _Run) -> Iterator[str]:
 
 
 def _peculiar_answers(name: str, figures: BenchmarkSummary) -> Iterator[str]:
-    """Prompts that repeat, answers that are all alike, languages that nobody measured."""
+    """Repeated prompts, identical answers, and languages in which the judge was not measured."""
     if _are_many(figures.repeats, figures.prompts):
         yield (
             f"{figures.repeats} of {figures.prompts} prompts of {name} repeat another: remove "
@@ -226,7 +226,7 @@ def _peculiar_answers(name: str, figures: BenchmarkSummary) -> Iterator[str]:
 
 
 def _benchmarks_without_gates(run: _Run) -> Iterator[str]:
-    """Benchmarks that were evaluated, of which no gate says what the candidate does."""
+    """Benchmarks that were evaluated but have no gate on the candidate's behaviour."""
     told = {verdict.gate.benchmark for verdict in run.own}
     untold = {verdict.gate.benchmark for verdict in run.verdicts} - told
     if untold:
@@ -234,7 +234,7 @@ def _benchmarks_without_gates(run: _Run) -> Iterator[str]:
 
 
 def _baseline(run: _Run) -> Iterator[str]:
-    """Changes that were not checked, or not as strictly as the baseline's run."""
+    """Changes that were not checked, or less strictly than in the baseline's run."""
     skipped = [
         verdict.gate for verdict in run.summary.verdicts.values() if verdict.skipped
     ]
@@ -269,7 +269,7 @@ def _baseline(run: _Run) -> Iterator[str]:
 
 
 def _earlier_attempts(run: _Run) -> Iterator[str]:
-    """The candidate failed before: who tries often enough passes by chance."""
+    """Earlier failed attempts: enough attempts pass by chance."""
     attempts = run.summary.manifest.attempts
     if attempts is None or not attempts.failed:
         return

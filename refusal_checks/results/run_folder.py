@@ -1,7 +1,7 @@
-"""A run's folder: its summary, its records, and where the runs of a project are.
+"""A run's folder with summary and records, and how to find a project's runs.
 
-``records/BENCHMARK.jsonl`` has one line per prompt, with all of its answers and their judgements.
-Every report is made from these files alone, so it can be made again at any time.
+``records/BENCHMARK.jsonl`` has one line per prompt with all its answers and judgements. Reports use
+these files alone, so they can be made again at any time.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ _summary_form = cache(lambda: TypeAdapter(RunSummary))
 
 
 def dump_summary(summary: RunSummary) -> dict[str, Any]:
-    """The summary, its gates in words and whether the run may ship, as in the file."""
+    """Serialise a summary as in ``summary.json``, with gates in words and the release decision."""
     decision = release_decision(summary)
     content: dict[str, Any] = {"format": FORMAT}
     content |= _summary_form().dump_python(summary, mode="json")
@@ -95,7 +95,7 @@ class RunFolder:
 
     @classmethod
     def of(cls, path: Path) -> Self:
-        """The folder of a run, given by its path or by its summary's."""
+        """The folder of a run, from its own path or that of its summary."""
         is_summary = path.name == SUMMARY or path.is_file()
         return cls(path.parent, path.name) if is_summary else cls(path)
 
@@ -122,10 +122,10 @@ class RunFolder:
         return DataFrame(rows(self), columns=list(COLUMNS))
 
     def begin(self, manifest: Manifest) -> None:
-        """Make the folder, with what is known of the run before it starts.
+        """Make the folder and write what is known before the run starts.
 
         Raises:
-            UserError: it cannot be written.
+            UserError: the folder cannot be written.
         """
         try:
             write_json(self.path / BEGUN, manifest.model_dump(mode="json"))
@@ -136,11 +136,11 @@ class RunFolder:
 
     @property
     def has_begun(self) -> bool:
-        """Whether the folder is one in which a run has started; others may clean up."""
+        """True if a run has started in the folder; another process may delete it later."""
         return (self.path / BEGUN).exists()
 
     def manifest(self) -> Manifest:
-        """What is known of the run, also if it has not ended; see ``begin``."""
+        """Read the manifest, even of a run that has not ended; see ``begin``."""
         if self.summary_file.exists():
             return self.summary().manifest
         path = self.path / BEGUN
@@ -154,14 +154,14 @@ class RunFolder:
             ) from None
 
     def write_summary(self, summary: RunSummary) -> None:
-        """Write the summary; readers see all of it or none."""
+        """Write the summary atomically."""
         write_json(self.summary_file, dump_summary(summary))
 
     def summary(self) -> RunSummary:
-        """The summary of a run that has ended.
+        """Read the summary of a run that has ended.
 
         Raises:
-            DataError: there is none, or it is no summary that this version reads.
+            DataError: there is no summary, or this version cannot read it.
         """
         path = self.summary_file
         try:
@@ -216,10 +216,10 @@ class RunFolder:
 
 
 def _read_summary(content: bytes) -> RunSummary:
-    """A summary from its file.
+    """Read a summary from its file.
 
     Raises:
-        ValueError: it is none, without quoting the file.
+        ValueError: the file is not a summary; the message does not quote it.
     """
     values = parse_json(content)
     keys = set(values) if isinstance(values, dict) else set()
@@ -261,7 +261,7 @@ def _why(fault: ValueError | RecursionError) -> str:
 
 @dataclass(frozen=True)
 class RunView:
-    """A run as it is shown; ``number`` is its place among those that are shown with it, from 0."""
+    """A run for reports; ``number`` is its place among the runs shown together, from 0."""
 
     folder: RunFolder
     summary: RunSummary
@@ -277,7 +277,7 @@ class RunView:
         return release_decision(self.summary)
 
     def leave_open(self, unexplained: Sequence[str]) -> None:
-        """Mark a run that has ended as not decided: no verdict explains these failures."""
+        """Mark an ended run as undecided, because of failures that no verdict explains."""
         self.summary.unexplained += unexplained
         with suppress(OSError):  # it was said when the run ended
             self.folder.write_summary(self.summary)
@@ -292,7 +292,7 @@ class RunView:
 
     @cached_property
     def when(self) -> datetime | None:
-        """When it started, in UTC; None if its manifest does not say so."""
+        """Start time in UTC; None if the manifest has none."""
         try:
             started = datetime.fromisoformat(self.summary.manifest.started)
         except ValueError:
@@ -317,7 +317,7 @@ class RunView:
 
 
 def all_runs(root: Path) -> list[RunFolder]:
-    """The runs below a folder, in the order of their starts."""
+    """The runs below a folder, by start time."""
     ordered: list[tuple[tuple[datetime, int], Path]] = []
     for path in root.glob("*"):
         order = _order(path.name)
@@ -327,9 +327,9 @@ def all_runs(root: Path) -> list[RunFolder]:
 
 
 def find(name: str, root: Path = ROOT) -> RunFolder:
-    """Find one run by its id (the folder's name) or the start of it, its folder, or its summary.
+    """Find a run by its id (the folder's name) or the beginning of it, its folder, or its summary.
 
-    ``last`` is the run that was started last; a folder of that name is ``./last``.
+    ``last`` is the latest run; a folder of that name is ``./last``.
     """
     if name not in (LAST, "") and Path(name).exists():
         return RunFolder.of(Path(name))
@@ -351,7 +351,7 @@ def find(name: str, root: Path = ROOT) -> RunFolder:
 
 
 def locate(name: str, root: Path = ROOT) -> Path:
-    """A file or folder that exists, such as an accepted baseline, or else a run's; see ``find``."""
+    """Return an existing path, such as an accepted baseline, else a run's folder; see ``find``."""
     path = Path(name)
     if name not in (LAST, "") and path.exists():
         return path
@@ -359,7 +359,7 @@ def locate(name: str, root: Path = ROOT) -> Path:
 
 
 def _order(name: str) -> tuple[datetime, int] | None:
-    """Start and number of a run, by its folder's name; None if that is not a run's."""
+    """Start and number of a run, from its folder's name; None for other folders."""
     parts = _NAME.fullmatch(name)
     if parts is None:
         return None
@@ -371,7 +371,7 @@ def _order(name: str) -> tuple[datetime, int] | None:
 
 
 def require_writable(folder: Path, option: str) -> None:
-    """Make the folder if it is missing; raise UserError if runs cannot be written into it."""
+    """Make the folder if it is missing; raise UserError if it is not writable."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryFile(dir=folder):

@@ -1,4 +1,4 @@
-"""The summary of a run: everything known of it but the texts of its prompts and answers."""
+"""The summary of a run: everything except the texts of prompts and answers."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ JUDGE_QUOTED = "the judge answered, for example: "
 
 @dataclass
 class RunSummary:
-    """Figures, verdicts, notes and manifest of a run; filled while the run goes on.
+    """Figures, verdicts, notes and manifest of a run; filled during the run.
 
     Attributes:
-        verdicts: verdicts by id of the gate.
-        errors: reasons why gates have no verdict, by id of the gate.
+        verdicts: verdicts by gate id.
+        errors: why gates have no verdict, by gate id.
     """
 
     manifest: Manifest = field(default_factory=Manifest)
@@ -39,23 +39,22 @@ class RunSummary:
     errors: dict[str, str] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)  # on how the verdicts came about
     failure: str = ""  # why the evaluation ended early; empty if it did not
-    # what failed in the session and no verdict says why, such as tests: while there is something,
-    # nothing is decided
+    # failures in the session that no verdict explains, such as of other tests: with any of them,
+    # the release decision stays open
     unexplained: list[str] = field(default_factory=list)
-    judge: JudgeCheck | None = (
-        None  # result of its own check; None if it was not checked
-    )
+    # result of the judge's check; None if it was not checked
+    judge: JudgeCheck | None = None
     judge_idle: str = ""  # why there was nothing to check; empty if there was
     judge_error: str = ""  # why the check came to no result; empty if it did
-    # why nothing tells how right the judges of refusal are, and what to do
+    # what to do if nothing measures the judges of refusal, and why; else empty
     untested: str = ""
-    # what is stored of a server and was not verified, though it may decide
+    # reservation about stored answers that may decide but were not verified
     unverified: str = ""
-    # what further judges judge by, whom no check tests, by benchmark; see ``VerdictBase.scale``
+    # scales of judges that no check tests, by benchmark; see ``VerdictBase.scale``
     untested_scales: dict[str, str] = field(default_factory=dict)
-    # what judges of ratings made of answers whose order is known, by benchmark
+    # findings on judges of ratings from answers with a known order, by benchmark
     rated: dict[str, str] = field(default_factory=dict)
-    # what to do about judges that could not judge, without any text of theirs
+    # what to do about judges that could not judge, without quoting them
     unusable: list[str] = field(default_factory=list)
     balance: Balance | None = None
     # False alarms to expect if every figure lay exactly on its bound and nothing corrected for it:
@@ -68,7 +67,7 @@ class RunSummary:
             self.notes.append(line)
 
     def note_unread(self, records: Sequence[Record], forms: Iterable[str]) -> None:
-        """Add a note, once and at the top, that quotes an answer in which no verdict was found."""
+        """Put a note at the top, once, that quotes an answer in which no verdict was found."""
         if any(note.startswith(JUDGE_QUOTED) for note in self.notes):
             return
         for record in records:
@@ -88,14 +87,14 @@ METRIC = rejection_rate.name
 
 @dataclass(frozen=True)
 class Balance:
-    """A run as one point of a plot; the best one is (0, 0)."""
+    """A run as one point of a plot; (0, 0) is best."""
 
     under_refusal: Estimate  # share of the safety prompts that are not rejected
     over_refusal: Estimate  # share of the sanity prompts that are rejected
 
 
 def distinct(benchmarks: Mapping[str, BenchmarkSummary]) -> dict[str, BenchmarkSummary]:
-    """Benchmarks without parts of others and those under attack: each prompt counts once."""
+    """Leave out benchmarks under attack and parts of others, so that each prompt counts once."""
     parts: set[str] = set()
     for figures in benchmarks.values():
         parts.update(figures.parts)
@@ -109,9 +108,9 @@ def distinct(benchmarks: Mapping[str, BenchmarkSummary]) -> dict[str, BenchmarkS
 def balance(
     benchmarks: Iterable[tuple[str, Figures]], confidence: float
 ) -> Balance | None:
-    """Under-refusal and over-refusal of a run; None unless it has benchmarks of both kinds.
+    """Compute a run's under-refusal and over-refusal; None unless it has benchmarks of both kinds.
 
-    Benchmarks, given by kind and figures, are pooled: every prompt counts the same.
+    The benchmarks, given by kind and figures, are pooled with equal weight for every prompt.
     """
     rates: dict[str, list[Estimate]] = {}
     for kind, figures in benchmarks:

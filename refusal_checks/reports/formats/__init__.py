@@ -1,4 +1,4 @@
-"""Files that show finished runs. A format is a module here, or an extension.
+"""Report formats: files that show finished runs. A format is a module here or an extension.
 
 A module is a format if it defines what ``Format`` lists. Its name is a key of the run file's
 ``[reports]``. If it has an option or a USUAL_FILE, it is also a kind of
@@ -35,11 +35,10 @@ FILE = "FILE"
 
 
 class Format(Protocol):
-    """Interface of a module in this package, which must be light to import."""
+    """Interface of a module in this package, which must be quick to import."""
 
-    OPTION: (
-        str  # the pytest option that takes the file, for example --html; empty for none
-    )
+    # the pytest option that takes the file, for example --html; empty for none
+    OPTION: str
     VARIABLE: str  # the environment variable that replaces the option; empty for none
     HELP: str  # what is written, in a few words
 
@@ -60,7 +59,7 @@ class Follower(Protocol):
 
 
 def discover() -> Mapping[str, Format]:
-    """All formats by module name; ExtensionError if names or options clash, or one lacks a part."""
+    """Return all formats by module name; ExtensionError if names clash or one is incomplete."""
     modules: dict[str, Format] = {}
     names = extensions.Names("report formats")
     options = extensions.Names("options of reports")
@@ -84,12 +83,12 @@ def metavar(module: Format) -> str:
 
 
 def usual_file(module: Format) -> str:
-    """The file that ``refusal-checks report`` writes if none is named; empty if one must be."""
+    """The file that ``refusal-checks report`` writes by default; empty if it must be named."""
     return str(getattr(module, "USUAL_FILE", ""))
 
 
 def targets(wanted: ReportsTable) -> Iterator[tuple[str, Format, Path]]:
-    """The formats that a spec or the environment asks for, with their names and files."""
+    """Yield the formats that a spec or the environment asks for, with names and files."""
     for name, module in discover().items():
         named = wanted.target(name)
         if not named and module.VARIABLE:
@@ -112,7 +111,7 @@ def follow(
 
 
 def check(wanted: ReportsTable) -> None:
-    """Raise UserError if a report that is asked for could not be written."""
+    """Raise UserError if a requested report could not be written."""
     for name in wanted.formats:
         require_known(name, discover(), "[reports]", "report", UserError)
     taken: dict[Path, str] = {}
@@ -125,7 +124,7 @@ def check(wanted: ReportsTable) -> None:
 
 
 def _require_file(given: str, path: Path) -> None:
-    """Refuse a path at which no file can be written."""
+    """Refuse a path to which no file can be written."""
     try:
         is_folder = path.is_dir()
     except OSError as fault:
@@ -136,7 +135,7 @@ def _require_file(given: str, path: Path) -> None:
 
 
 def _require_apart(given: str, path: Path, taken: dict[Path, str]) -> None:
-    """Refuse a file that another report is written to: the second would replace the first."""
+    """Refuse a file that another report uses: the second would replace the first."""
     place = resolved(path)
     if place in taken:
         raise UserError(
@@ -146,7 +145,7 @@ def _require_apart(given: str, path: Path, taken: dict[Path, str]) -> None:
 
 
 def written(name: str, module: Format, path: Path) -> str:
-    """The line about a report that was written; a target other than a file may be a secret."""
+    """A line about a report that was written. A target other than a file may be secret."""
     if metavar(module) == FILE:
         return f"{name} report {path}"
     return f"{name} report {getattr(module, 'written', lambda: 'passed on')()}"

@@ -77,7 +77,7 @@ def _suite(
 
 
 def _standard(summary: RunSummary, benchmark: str) -> MissedBound | None:
-    """The bound of the gate that stands for a benchmark; None if no answer can be wrong."""
+    """The bound of the gate that stands for a benchmark; None if no answer counts against it."""
     verdicts = {
         v.gate: v for v in summary.verdicts.values() if v.gate.benchmark == benchmark
     }
@@ -118,7 +118,7 @@ def _case(
 def _properties(
     summary: RunSummary, benchmark: str, bound: MissedBound | None
 ) -> dict[str, str]:
-    """The origin of the cases, and the figure of the gate that they count against."""
+    """Where the cases come from, and the figure of the gate that they count against."""
     manifest, evaluated = summary.manifest, summary.benchmarks[benchmark]
     data = manifest.data.get(benchmark, Data())
     counted, of_gate = (

@@ -1,7 +1,7 @@
 """A comment for a pull request in Markdown: verdict, gates and reasons, without a model's texts.
 
-Comments are public where the repository is. The first line is invisible: a bot finds by it the
-comment that it has to replace.
+Comments are public if the repository is. The first line is invisible; a bot uses it to find the
+comment to replace.
 """
 
 from collections.abc import Iterator, Sequence
@@ -34,14 +34,14 @@ def write(runs: Sequence[RunFolder], path: Path) -> None:
 
 
 def _public(run: RunSummary) -> RunSummary:
-    """The run without what the names of its models tell of machines and networks."""
+    """Remove what the names of a run's models reveal of machines and networks."""
     names = ("candidate", "title", "judge")
     shown = {name: placeless(getattr(run.manifest, name)) for name in names}
     return replace(run, manifest=run.manifest.extended(**shown))
 
 
 def _sections(runs: Sequence[RunSummary]) -> Iterator[Sequence[str]]:
-    """Parts that may be left out from the end."""
+    """Sections of the comment; the last ones are left out first."""
     yield MARKER, f"## Refusal checks: {escape(together(runs))}", ""
     for run in runs:
         models = f"{code(run.manifest.shown)} judged by {code(run.manifest.judge)}"

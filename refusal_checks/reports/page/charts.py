@@ -1,6 +1,6 @@
-"""Every chart, as SVG: its data in the units of its drawing, which ``charts.html.j2`` draws.
+"""All charts as SVG: this module computes drawing units, ``charts.html.j2`` draws.
 
-A chart stands in the page, or in a file of its own (``formats/svg.py``).
+A chart is part of the page or a file of its own (``formats/svg.py``).
 """
 
 import math
@@ -29,7 +29,7 @@ _ENDS = (0.05, 0.1, 0.2, 0.5, 1.0)  # possible ends of an axis
 
 
 class Point(NamedTuple):
-    """A run or its baseline, whose shares have no interval: only that of the change is known."""
+    """A run or its baseline. A baseline's shares have no interval: only its change has one."""
 
     name: str
     over: Estimate
@@ -41,7 +41,7 @@ NEAR = 13.0  # points that are nearer to each other share a label
 
 
 class Scatter(NamedTuple):
-    """Over-refusal against under-refusal, on two axes from 0 to the same end, the share ``top``."""
+    """Over-refusal against under-refusal, on two axes from 0 to the share ``top``."""
 
     points: Sequence[Point]
     top: float
@@ -54,7 +54,7 @@ class Scatter(NamedTuple):
 
     @property
     def labels(self) -> Mapping[Spot, str]:
-        """The points' numbers, counted from 1; those of points that nearly touch are one label."""
+        """Numbers of the points from 1; points that nearly touch share a label."""
         labels: dict[Spot, str] = {}
         for number, point in enumerate(self.points, 1):
             spot = self.x(point.over.value), self.y(point.under.value)
@@ -89,7 +89,7 @@ def scatter(runs: Sequence[RunView], baselines: bool = True) -> Scatter | None:
 
 
 def _baseline(summary: RunSummary) -> Point | None:
-    """The baseline's rates over the prompts compared, if every benchmark of the rates was."""
+    """The baseline's rates over the prompts compared, if every benchmark was compared."""
     compared_by_id = {
         each.gate.id: each.comparison for each in summary.verdicts.values()
     }
@@ -118,7 +118,7 @@ def _baseline(summary: RunSummary) -> Point | None:
 
 
 class Span(NamedTuple):
-    """An interval on an axis from 0 to 100; ``good`` is allowed, None if it is not bounded."""
+    """An interval on an axis from 0 to 100; ``good`` is the allowed range, None without bounds."""
 
     lower: float
     value: float
@@ -139,7 +139,7 @@ def span(metric: Metric, estimate: Estimate, limits: AllowedRange) -> Span:
 
 
 class Columns(NamedTuple):
-    """A histogram of what ``about`` says, with bins of equal width from lowest to highest."""
+    """A histogram of the quantity ``about``, with bins of equal width from lowest to highest."""
 
     name: str
     about: str
@@ -148,9 +148,8 @@ class Columns(NamedTuple):
     highest: float
     tones: Sequence[str]  # the colour of each bin
     lines: Sequence[float] = ()  # thresholds on the axis
-    totals: Sequence[
-        tuple[str, str]
-    ] = ()  # words and colour of what stands below the axis
+    # words and colour of each total below the axis
+    totals: Sequence[tuple[str, str]] = ()
 
 
 _ASKS = {Kind.SAFETY.value: "must be refused", Kind.SANITY.value: "must be answered"}
@@ -159,7 +158,7 @@ _ASKS = {Kind.SAFETY.value: "must be refused", Kind.SANITY.value: "must be answe
 def shape(name: str, kind: str, values: Sequence[float]) -> Columns | None:
     """The distribution of refusal confidences, each in [-1, 1].
 
-    None for fewer than three bars, such as those of one answer per prompt: they have no shape.
+    None for fewer than three bars, as with one answer per prompt: they have no shape.
     """
     histogram = histograms.histogram(name, kind, values)
     bars = [count for count in histogram.counts if count]
@@ -167,7 +166,7 @@ def shape(name: str, kind: str, values: Sequence[float]) -> Columns | None:
 
 
 def confidences(histogram: Histogram) -> Columns:
-    """A histogram of refusal confidences, with the thresholds and what lies beyond them."""
+    """A histogram of refusal confidences, with the thresholds and the totals beyond them."""
     asks = _ASKS.get(histogram.kind, histogram.kind)
     about = f"n = {histogram.n:,}"
     return Columns(
@@ -187,7 +186,7 @@ def confidences(histogram: Histogram) -> Columns:
 
 
 def safety_scores(name: str, summary: BenchmarkSummary) -> Iterator[Columns]:
-    """How the safety scores of rated answers are distributed, by category."""
+    """Distributions of the safety scores of rated answers, by category."""
     for category in display_order(name, summary.distributions):
         scores = summary.distributions[category]
         yield Columns(
@@ -201,7 +200,7 @@ def safety_scores(name: str, summary: BenchmarkSummary) -> Iterator[Columns]:
 
 
 class Bars(NamedTuple):
-    """A benchmark's main figure by group of one kind; the limits are of the whole benchmark."""
+    """A benchmark's main figure by group of one kind; the limits are the whole benchmark's."""
 
     by: str
     metric: Metric
@@ -235,21 +234,20 @@ class Spoke(NamedTuple):
     """One category of a radar, whose centre is (0, 0) and whose radius is 100."""
 
     words: Sequence[str]  # its name in parts, one per line
-    value: str  # what is written below its name; empty if there are several series
+    value: str  # text below its name; empty if there are several series
     end: Spot
-    label: Spot  # where its name stands
-    anchor: str  # how that is aligned
+    label: Spot  # position of its name
+    anchor: str  # alignment of its name
 
 
 class Outline(NamedTuple):
     name: str
-    spots: Sequence[
-        tuple[Spot, str] | None
-    ]  # on each spoke, with the score in words, if any
+    # position on each spoke with the score in words; None where there is no score
+    spots: Sequence[tuple[Spot, str] | None]
 
     @property
     def path(self) -> str:
-        """The line through all spots, back to the first; a missing one leaves a gap."""
+        """Closed path through all spots; a missing spot leaves a gap."""
         around = pairwise([None, *self.spots, self.spots[0]])
         return "".join(
             f"{'L' if before else 'M'}{spot[0][0]},{spot[0][1]}"
@@ -296,7 +294,7 @@ def _scores_by_category(name: str, summary: BenchmarkSummary) -> dict[str, float
 
 
 def radar(name: str, series: Mapping[str, Mapping[str, float]]) -> Radar:
-    """One closed line for each series of scores by category; a single one needs no name."""
+    """A radar with a closed line for each series of scores by category; one alone needs no name."""
     categories = list(
         dict.fromkeys(category for scores in series.values() for category in scores)
     )
@@ -342,12 +340,12 @@ def _spoke(category: str, angle: float, score: float | None) -> Spoke:
 
 
 def words(name: str) -> Sequence[str]:
-    """The words of a category: ``LLMRewriting_Persuasion`` is LLM, Rewriting, Persuasion."""
+    """Split a category into words: ``LLMRewriting_Persuasion`` is LLM, Rewriting, Persuasion."""
     return re.split(r"_|(?<=[a-z])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", name)
 
 
 class Dot(NamedTuple):
-    """A verdict in a trend that is 320 wide and 120 high, with paths of interval and thresholds."""
+    """A verdict in a trend 320 wide and 120 high, with paths of interval and thresholds."""
 
     x: float
     y: float
@@ -356,7 +354,7 @@ class Dot(NamedTuple):
 
 
 def dots(verdicts: Sequence[Verdict]) -> list[Dot]:
-    """A verdict for each run of a trend, from left to right; a single one stands in the middle."""
+    """A dot for each run of a trend, from left to right; a single one is in the middle."""
     step = 320 / max(1, len(verdicts) - 1)
     dots = []
     for number, verdict in enumerate(verdicts):
@@ -373,6 +371,6 @@ def dots(verdicts: Sequence[Verdict]) -> list[Dot]:
 
 
 def _height(metric: Metric, value: float) -> float:
-    """Where a value stands in a trend, which is 120 high."""
+    """Height of a value in a trend 120 high."""
     share = min(1.0, max(0.0, metric.scaled(value)))
     return round(120 * (1 - share), 1)

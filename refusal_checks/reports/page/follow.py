@@ -1,4 +1,4 @@
-"""The page of runs in progress, written again every few seconds by a thread of its own."""
+"""The page of runs in progress, rewritten every few seconds by a thread of its own."""
 
 import threading
 import time
@@ -29,9 +29,9 @@ RECENT = 50  # prompts of each run whose answers the page shows, the latest
 
 
 class LivePage:
-    """Keeps the page of some runs up to date, from the first answer until it is stopped.
+    """Keeps the page of runs up to date, from the first answer until it is stopped.
 
-    Whatever goes wrong here is no fault of the runs': it is said once, and tried again.
+    An error here must not disturb the runs: it is reported once, and writing is tried again.
     """
 
     def __init__(
@@ -45,13 +45,13 @@ class LivePage:
         self._thread.start()
 
     def see(self, event: Event) -> None:
-        """Take in a prompt that was judged."""
+        """Note a judged prompt."""
         if isinstance(event, Judged):
             for run in self._runs:
                 run.see(event)
 
     def stop(self) -> None:
-        """Write no more. Does nothing when called again."""
+        """Stop writing. Does nothing if called again."""
         self._stopped.set()
         self._thread.join(timeout=10)
 
@@ -90,7 +90,7 @@ class _Run:
         self._early: dict[str, tuple[int, Estimate | None]] = {}
 
     def see(self, event: Judged) -> None:
-        """Take in a judged prompt; without records, the benchmark begins again."""
+        """Note a judged prompt; without records, the benchmark begins again."""
         if event.run is not self._run:
             return
         if event.records:
@@ -108,8 +108,9 @@ class _Run:
         summary = self._run.summary
         redaction = self._run.redaction
         gates = self._run.gates
+        # A copy, because another thread is still filling the summary.
         summary = replace(
-            summary,  # filled by another thread
+            summary,
             benchmarks=dict(summary.benchmarks),
             verdicts=dict(summary.verdicts),
             errors=dict(summary.errors),
@@ -152,7 +153,7 @@ class _Run:
         )
 
     def _estimate(self, gate: Gate) -> Estimate | None:
-        """The figure so far, worked out again once more prompts are judged; None without any."""
+        """The figure so far, recomputed when more prompts are judged; None without any."""
         judged = self._judged.get(gate.benchmark, [])
         prompts, estimate = self._early.get(gate.id, (0, None))
         if len(judged) != prompts:

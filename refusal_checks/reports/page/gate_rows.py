@@ -1,4 +1,4 @@
-"""What the page shows: a run and its gates, whether it goes on, has ended or is one of many."""
+"""Rows of gates on the page, for runs in progress, finished runs and several runs."""
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -28,14 +28,14 @@ TONES = {
 
 @dataclass(frozen=True)
 class GateRow:
-    """One gate of one run, whose verdict may be missing for an error, or be still to come.
+    """One gate of one run; its verdict may be missing because of an error or still to come.
 
     Attributes:
-        number: the place of its verdict in the run.
+        number: index of its verdict in the run.
         error: why it has no verdict.
-        planned: the gate where it has no verdict, and more than its id is known.
-        early: the figure so far, where there is no verdict yet.
-        change: since the first of several runs, if they can be compared.
+        planned: the gate, if it has no verdict but more than its id is known.
+        early: the figure so far, if there is no verdict yet.
+        change: change since the first of several runs, if they can be compared.
     """
 
     run: RunView
@@ -125,12 +125,12 @@ class GateRow:
 
     @property
     def is_of_judging(self) -> bool:
-        """True for a gate on how answers were judged, which says nothing of the candidate."""
+        """True for a gate on how answers were judged, which says nothing about the candidate."""
         return self.metric is not None and self.metric.group == "judging"
 
 
 def rows(run: RunView, undecided: Iterable[GateRow] = ()) -> list[GateRow]:
-    """A run's gates, those first that need attention."""
+    """A run's gates; those that need attention come first."""
     every = list(undecided)
     for gate_id, error in run.summary.errors.items():
         every.append(GateRow(run, gate_id, error=error))
@@ -141,10 +141,10 @@ def rows(run: RunView, undecided: Iterable[GateRow] = ()) -> list[GateRow]:
 
 
 class Section(NamedTuple):
-    """Gates that stand together: some always shown, others folded under a title.
+    """Gates shown together: some always visible, others folded under a title.
 
     Attributes:
-        is_open: a folded one needs attention, and no other row says so.
+        is_open: whether a folded gate needs attention that no visible row shows.
     """
 
     rows: Sequence[GateRow]
@@ -154,9 +154,9 @@ class Section(NamedTuple):
 
 
 def sections(rows: Sequence[GateRow]) -> list[Section]:
-    """A run's gates: a section per benchmark, the weightiest first, then those on judging.
+    """A section per benchmark, the most serious first, then one for gates on judging.
 
-    Gates on groups are folded under their benchmark, and gates on judging that need nobody.
+    Gates on groups, and gates on judging that need no attention, are folded.
     """
     rows_by_benchmark: dict[str, list[GateRow]] = {}
     judging = []

@@ -11,7 +11,7 @@ from refusal_checks.results.summary import RunSummary
 
 
 def facts(summary: RunSummary) -> dict[str, list[tuple[str, str]]]:
-    """The manifest by its first keys: path and value of each fact that applied, without folders."""
+    """The facts that applied, by the manifest's top-level keys: path and value, without folders."""
     manifest = summary.manifest
     values = manifest.model_dump(exclude_defaults=True)
     for name in _without_effect(summary):
@@ -33,7 +33,7 @@ def facts(summary: RunSummary) -> dict[str, list[tuple[str, str]]]:
 
 
 def _without_effect(summary: RunSummary) -> Iterator[str]:
-    """Keys of the manifest that changed nothing in this run."""
+    """Keys of the manifest that had no effect in this run."""
     manifest = summary.manifest
     drawing = [
         name
@@ -53,7 +53,7 @@ def _without_effect(summary: RunSummary) -> Iterator[str]:
 
 
 def _needed_engines(manifest: Manifest) -> bool:
-    """False if no model was asked; a manifest that does not say counts as one that was."""
+    """False if no model was asked; True if the manifest does not say."""
     engines = manifest.engines
     return engines is None or bool(engines.started or engines.attached)
 

@@ -1,6 +1,6 @@
-"""The page: every way of looking at runs, in one template; what the payload lacks does not appear.
+"""Write the page: one template shows every view of runs, and skips what the payload lacks.
 
-Model output reaches it as escaped template values, or as JSON that the script shows as text.
+Model output reaches the page as escaped template values, or as JSON that the script shows as text.
 """
 
 from collections import Counter
@@ -43,14 +43,14 @@ from refusal_checks.results.run_folder import RunFolder, RunView
 
 @dataclass(frozen=True)
 class Report:
-    """One run with what the page works out of it; the template asks for the rest.
+    """One run, with what the page derives from it; the template asks for the rest.
 
     Attributes:
-        answer: the tone of the headline.
-        against: prompts that count against a gate, by number of its verdict.
-        counts: prompts by benchmark, while the run goes on; None once it has ended.
+        answer: tone (colour) of the headline.
+        against: number of prompts that count against a gate, by number of its verdict.
+        counts: progress by benchmark during the run; None once it has ended.
         scores: distributions of safety scores, by benchmark.
-        told: why gates are there, as far as the page has said it.
+        told: reasons for gates that the page has shown already.
     """
 
     run: RunView
@@ -69,7 +69,7 @@ class Report:
 
     @property
     def invalid(self) -> int:
-        """Answers without a verdict; of answers that several benchmarks share, once."""
+        """Number of answers without a verdict; answers that benchmarks share count once."""
         return sum(
             sum(benchmark.invalid.values())
             for benchmark in self.run.summary.benchmarks.values()
@@ -78,7 +78,7 @@ class Report:
 
     @property
     def gates(self) -> str:
-        """Ids of gates, and whether each failed, as JSON."""
+        """Ids of gates and whether each failed, as JSON."""
         gates = [
             (name, not verdict.passed)
             for name, verdict in self.run.summary.verdicts.items()
@@ -89,7 +89,7 @@ class Report:
 def report(
     run: RunView, recent: Mapping[str, Sequence[Record]] | None = None
 ) -> Report:
-    """A run that has ended, with all records of its folder or the `recent` ones by benchmark."""
+    """Report an ended run, with all records of its folder or the ``recent`` ones by benchmark."""
     summaries = run.summary.benchmarks
     names = sorted(summaries, key=lambda name: _kind_order(summaries[name].kind))
     if recent is None:
@@ -133,7 +133,7 @@ def report(
 
 
 def _kind_order(kind: str) -> int:
-    """What must be refused comes first."""
+    """Sort key: benchmarks whose prompts must be refused come first."""
     kinds = [*Kind, kind]
     return kinds.index(kind)
 
@@ -148,7 +148,7 @@ def payloads(run: RunView, records: Mapping[str, Iterable[Record]]) -> list[Payl
 
 
 def write(path: Path, title: str, **views: Any) -> None:
-    """Write the page of ``reports``, ``comparison`` or ``history``, all of it or none."""
+    """Write the page of ``reports``, ``comparison`` or ``history`` atomically."""
     empty: dict[str, Any] = {
         "reports": [],
         "comparison": None,
@@ -177,7 +177,7 @@ def write(path: Path, title: str, **views: Any) -> None:
 
 
 def write_runs(runs: Sequence[RunFolder], path: Path) -> None:
-    """Write the page of runs that have ended; several stand side by side, too.
+    """Write the page of ended runs; several are also compared side by side.
 
     Raises:
         OSError, DataError: the file cannot be written, or a run's folder is damaged.
@@ -202,7 +202,7 @@ def write_comparison(comparison: SideBySide, path: Path) -> None:
 
 
 def write_history(history: ManyRuns, path: Path) -> None:
-    """Write the page of many runs, with links to the reports that are there."""
+    """Write the page of many runs, with links to the reports that exist."""
     suites: dict[str, list[Any]] = {}
     for trend in trends(history.runs):
         verdicts = [row.verdict for row in trend.rows if row.verdict]
@@ -214,7 +214,7 @@ def write_history(history: ManyRuns, path: Path) -> None:
 
 
 def write_reports(history: ManyRuns, path: Path) -> None:
-    """Write the report of each run beside the page; those that are newer than their runs stay."""
+    """Write the report of each run beside the page, unless it is newer than the run."""
     for run in history.runs:
         target = report_file(run.folder, path)
         written = run.folder.summary_file.stat().st_mtime

@@ -1,4 +1,4 @@
-"""The records of a benchmark as the page carries them: JSON that its script shows as text."""
+"""A benchmark's records as JSON in the page, which its script shows as text."""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
@@ -17,10 +17,10 @@ from refusal_checks.reports.page.render import embed
 
 
 class Payload:
-    """A benchmark's records as JSON for the page's script, and what the charts need of them.
+    """A benchmark's records as JSON for the page's script, and data for charts.
 
-    Everything is an array, whose places are named here and in ``script.js``; recurring words are
-    numbers in a table::
+    Everything is an array, whose positions are named here and in ``script.js``; recurring words are
+    replaced by their index in a table::
 
     benchmark  {"name", "kind", "groups": [kind of group ...], "judges": [name ...],
                 "words": [[verdict, tone] ...], "prompts": [prompt ...]}

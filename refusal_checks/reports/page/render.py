@@ -1,7 +1,7 @@
-"""Templates become one file that fetches nothing, and in which no text is anything but text.
+"""Render templates to one file that loads nothing else and shows untrusted text as plain text.
 
-The page runs only its own script: its Content-Security-Policy allows the inline style and script by
-their hashes alone.
+The page runs only its own script: its Content-Security-Policy allows the inline style and script
+only by their hashes.
 """
 
 import base64
@@ -31,7 +31,7 @@ _ESCAPED = {char: f"\\u{ord(char):04x}" for char in "<>&\u2028\u2029"}
 
 
 def visible(text: str) -> str:
-    """Untrusted text in which nothing is invisible, lost, or reorders its surroundings.
+    """Make every character of untrusted text visible; none is lost or reorders its surroundings.
 
     Control characters become their pictures (ESC becomes ``␛``); bidirectional marks, surrogates
     and other invisible characters become U+FFFD. ``script.js`` follows the same rule.
@@ -50,7 +50,7 @@ def _shown(before: str, char: str) -> str:
 
 
 def embed(value: object) -> str:
-    """JSON that is safe inside a script element and in any encoding, and loses nothing."""
+    """Escape JSON, without loss, so that it is safe inside a script element in any encoding."""
     text = json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
     for char, escaped in _ESCAPED.items():
         text = text.replace(char, escaped)
@@ -69,14 +69,14 @@ after 24 characters, so that no name makes a column wider."""
 
 
 def breaks(name: str) -> Markup:
-    """A name that breaks where a reader would break it, a short one nowhere."""
+    """Allow line breaks in a long name where a reader would put them."""
     if len(name) <= WHOLE:
         return Markup('<span class="whole">{}</span>').format(name)
     return Markup("<wbr>").join(_PIECES.findall(name))
 
 
 def dated(text: str) -> Markup:
-    """A sentence whose dates do not break at their hyphens."""
+    """Keep dates in a sentence from breaking at their hyphens."""
     whole = re.sub(
         r"\d{4}-\d\d-\d\d", r'<span class="whole">\g<0></span>', str(escape(text))
     )
@@ -115,7 +115,7 @@ def _digest(text: str) -> str:
 
 
 def document(**values: Any) -> Iterator[str]:
-    """The page in parts; ``values`` are what its template shows."""
+    """Yield the page in parts; ``values`` are passed to its template."""
     style = _source("palette.css") + _source("charts.css") + _source("style.css")
     script = _source("script.js")
     policy = (
@@ -127,7 +127,7 @@ def document(**values: Any) -> Iterator[str]:
 
 
 def drawing(**values: Any) -> str:
-    """A chart as a file of its own, in light colours that any program knows."""
+    """Render a chart as a file of its own, in light colours, which any program supports."""
     light = dict(re.findall(r"--(\w+): light-dark\((#\w+),", _source("palette.css")))
     style = re.sub(
         r"var\(--(\w+)\)", lambda match: light[match[1]], _source("charts.css")

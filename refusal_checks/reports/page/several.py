@@ -1,4 +1,4 @@
-"""Several runs side by side: their gates, and what changed since the first run."""
+"""Several runs side by side: their gates, and the changes since the first run."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -30,9 +30,9 @@ class SideBySide(NamedTuple):
     """Several runs, and their gates.
 
     Attributes:
-        apart: for each run why it is not comparable with the first, by benchmark.
-        gates: a row for each run, by gate id; None where a run lacks the gate. A verdict has the
-            comparison with the first run, if prompts could be paired.
+        apart: for each run, why it is not comparable with the first, by benchmark.
+        gates: a row for each run, by gate id; None if a run lacks the gate. A verdict contains the
+        comparison with the first run, if prompts could be paired.
     """
 
     runs: Sequence[RunView]
@@ -97,7 +97,7 @@ def _require_different(runs: Sequence[RunView]) -> None:
 
 
 def _gate_ids(runs: Sequence[RunView]) -> list[str]:
-    """The gates of all runs, those of a benchmark together."""
+    """Ids of all runs' gates, grouped by benchmark."""
     ids_by_benchmark: dict[str, dict[str, None]] = {}
     for run in runs:
         for gate in (*run.summary.verdicts, *run.summary.errors):
@@ -106,7 +106,7 @@ def _gate_ids(runs: Sequence[RunView]) -> list[str]:
 
 
 def _apart(first: RunView, run: RunView) -> dict[str, list[str]]:
-    """Why a run is not comparable with the first, by benchmark that both have."""
+    """Why a run is not comparable with the first, by benchmark in both."""
     reasons: dict[str, list[str]] = {}
     if run is first:
         return reasons
@@ -121,7 +121,7 @@ def _apart(first: RunView, run: RunView) -> dict[str, list[str]]:
 
 
 class _Answers:
-    """The records of a run by benchmark, each read once."""
+    """Reads the records of a run by benchmark, each file once."""
 
     def __init__(self, run: RunView) -> None:
         self.run = run
@@ -135,7 +135,7 @@ class _Answers:
         return list(self.run.folder.records(benchmark))
 
     def _earlier(self, benchmark: str) -> Earlier | None:
-        """The benchmark as others are compared with it; None without its records or scores."""
+        """The benchmark as a baseline for other runs; None without records or scores."""
         records = self.of(benchmark)
         if not records:
             return self._kept_scores(benchmark)
@@ -167,7 +167,7 @@ class _Answers:
         return Earlier(scores, texts=lambda prompt, _: texts.get(prompt.id, {}))
 
     def _kept_scores(self, benchmark: str) -> Earlier | None:
-        """The scores without texts that a run keeps for baselines."""
+        """Read the scores, without texts, that a run keeps for baselines."""
         # The name comes from a summary that anybody may have written.
         if not is_file_name(benchmark):
             return None
@@ -178,7 +178,7 @@ class _Answers:
 def _row(
     gate_id: str, first: _Answers, now: _Answers, apart: Mapping[str, Sequence[str]]
 ) -> GateRow | None:
-    """A gate of a run, with its change since the first one where that means something."""
+    """A gate of a run, with its change since the first run if the two are comparable."""
     run = now.run
     if gate_id in run.summary.errors:
         return GateRow(run, gate_id, error=run.summary.errors[gate_id])

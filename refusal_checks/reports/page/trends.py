@@ -18,7 +18,7 @@ from refusal_checks.results.run_folder import SUMMARY, RunFolder, RunView
 
 
 class ManyRuns(NamedTuple):
-    """The runs below a folder, the oldest first, and why each other summary is not shown."""
+    """The runs below a folder, oldest first, and why other summaries are not shown."""
 
     runs: Sequence[RunView] = ()
     skipped: Mapping[Path, str] = MappingProxyType({})
@@ -37,10 +37,10 @@ class ManyRuns(NamedTuple):
 
 
 def collect(root: Path, kind: type[RunFolder] = RunFolder) -> ManyRuns:
-    """Read every ``summary.json`` below a folder, without following links to folders.
+    """Read every ``summary.json`` below a folder, without following symbolic links to folders.
 
-    Files that are none are skipped, with the reason, and so are copies of a run, as when it was
-    downloaded twice. As ``RedactedFolder`` they are read without texts.
+    Skips files that are no summaries, and copies of a run, such as from a second download, and says
+    why. ``RedactedFolder`` reads them without texts.
     """
     if not root.is_dir():
         raise DataError(f"{root}: name a folder with runs; there is no such folder")
@@ -66,16 +66,16 @@ def collect(root: Path, kind: type[RunFolder] = RunFolder) -> ManyRuns:
 
 
 def _age(run: RunView) -> tuple[datetime, str]:
-    """What runs are sorted by: those without a time come first."""
+    """Sort key by start time; runs without a time come first."""
     return run.when or datetime.min.replace(tzinfo=UTC), str(run.folder.path)
 
 
 class Trend(NamedTuple):
-    """One gate of runs that were made under the same conditions.
+    """One gate over runs made under the same conditions.
 
     Attributes:
-        differs: the conditions in which other trends of the gate differ, by name.
-        rows: the oldest first, at least one.
+        differs: conditions that differ from those of the gate's other trends, by name.
+        rows: oldest first, at least one.
     """
 
     gate: str
@@ -112,7 +112,7 @@ def trends(runs: Sequence[RunView]) -> list[Trend]:
 def _of_gate(
     gate: str, rows_by_conditions: Mapping[Conditions, Sequence[GateRow]]
 ) -> list[Trend]:
-    """A trend for each set of conditions, with those that tell it from the others."""
+    """A trend for each set of conditions, with those in which it differs from the others."""
     every = [dict(conditions) for conditions in rows_by_conditions]
     names = dict.fromkeys(name for conditions in every for name in conditions)
     differing = [
@@ -128,7 +128,7 @@ def _of_gate(
 
 
 def report_file(run: RunFolder, path: Path) -> Path:
-    """Where a run's report is written for the page; another place if it shows no texts."""
+    """Path of a run's report for the page; a redacted report has a path of its own."""
     name = run.path.name if is_file_name(run.path.name) else "run"
     named = f"{type(run).__name__} {run.path.absolute()}"
     digest = hashlib.sha256(named.encode()).hexdigest()[:8]
@@ -136,9 +136,9 @@ def report_file(run: RunFolder, path: Path) -> Path:
 
 
 def links(runs: Sequence[RunView], path: Path) -> Mapping[int, str]:
-    """The address of each run's report from the page, by number; the one beside the page if there.
+    """Link from the page to each run's report, by number; one beside the page if it exists.
 
-    ``report.html`` in a run's folder may show texts: it is not offered where none are to be shown.
+    ``report.html`` in a run's folder may show texts, so it is not linked from a redacted page.
     """
     addresses = {}
     for run in runs:

@@ -1,1 +1,1 @@
-"""What a terminal shows about runs."""
+"""Output on the terminal about runs."""

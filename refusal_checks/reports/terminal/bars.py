@@ -1,4 +1,4 @@
-"""The progress of an evaluation in words: bars for a terminal, a line for elsewhere."""
+"""Progress of an evaluation as text: bars for a terminal, one line elsewhere."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ def progress_line(title: str, progress: Progress, pace: Speed) -> str:
 def progress_bars(
     title: str, progress: Progress, pace: Speed, height: int
 ) -> RenderableType:
-    """A bar per benchmark, unfinished ones first, above a line on the run, in ``height`` rows."""
+    """A bar per benchmark, unfinished first, and a line on the run, within ``height`` rows."""
     from rich.console import Group
     from rich.progress_bar import ProgressBar
     from rich.table import Table

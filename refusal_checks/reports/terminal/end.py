@@ -1,6 +1,6 @@
-"""The end of a run's output: the table, what matters most, where the reports are, the answer.
+"""The end of a run's output: table, main remarks, paths of reports, answer.
 
-With ``-v`` also what the run was made with; of an interrupted run, how to continue it.
+With ``-v`` also models and settings; after an interruption, how to continue.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ Runs = Sequence[tuple[RunSummary, Path]]
 def lines(
     runs: Runs, width: int, verbosity: int = 0, reports: Iterable[str] = ()
 ) -> Iterator[Line]:
-    """All that the terminal shows about runs that have ended, reports' places too, answer last."""
+    """Everything that the terminal shows about ended runs, with the answer last."""
     summaries = [summary for summary, _ in runs]
     named = []
     for name, summary in zip(
@@ -56,7 +56,7 @@ def lines(
 def _table(
     summaries: Sequence[RunSummary], width: int, verbosity: int
 ) -> Iterator[Line]:
-    """The table; of a long one, gates on groups that passed are only counted."""
+    """The table; if it is long, passed gates on groups are only counted."""
     rows = table_rows.rows(summaries, verbosity > 0)
     shown = rows
     if not verbosity and len(rows) > ROWS:
@@ -86,7 +86,7 @@ def _remarks(
 
 
 def _places(runs: Runs, reports: Sequence[str]) -> Iterator[Line]:
-    """Where reports and runs are, and how to read the answers if nobody asked for a page."""
+    """Paths of reports and runs, and how to read the answers if no page was written."""
     for report in reports:
         yield Line(report)
     for _, folder in runs:
@@ -101,7 +101,7 @@ def _places(runs: Runs, reports: Sequence[str]) -> Iterator[Line]:
 
 
 def _run_name(folder: Path) -> str:
-    """A run as commands take it: its id where that is known from here, else its folder."""
+    """A run as commands take it: its id if it can be found from here, else its folder."""
     is_usual = folder.absolute().parent == project.usual_root().absolute()
     return folder.name if is_usual else str(folder)
 
@@ -109,9 +109,9 @@ def _run_name(folder: Path) -> str:
 def unfinished(
     progress: Progress, summary: RunSummary, gates: int, fresh: bool
 ) -> Iterator[str]:
-    """What an interrupted run has done and, if anything is left to do, how to continue it.
+    """What an interrupted run has done and, if work is left, how to continue it.
 
-    A ``fresh`` run that is repeated as it was would begin anew.
+    A ``fresh`` run would start over if its command were repeated unchanged.
     """
     counts = progress.benchmarks
     if all(done.done for done in counts.values()):

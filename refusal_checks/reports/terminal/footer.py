@@ -1,4 +1,4 @@
-"""What runs were made with: models, judge, engines, tokens, time."""
+"""Footer of runs: models, judge, engines, tokens, time."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ from refusal_checks.results.summary import RunSummary
 def footer(
     runs: Sequence[tuple[RunSummary, Path]], width: int = WIDTH
 ) -> Iterator[str]:
-    """The footer of runs, each with its folder; lines with names and paths may be long.
+    """The footer of runs, each with its folder. Lines with names and paths may be long.
 
-    The check of a judge that several candidates share is shown once.
+    A check of the judge that candidates share is shown once.
     """
     for line in remarks.of_judges([summary for summary, _ in runs]):
         yield from wrapped(line, width)
@@ -52,7 +52,7 @@ def _models(manifest: Manifest) -> str:
 
 
 def _judge(judge: JudgeCheck) -> Iterator[str]:
-    """The judge's check: whether it is trusted, and by which figures."""
+    """Whether the judge is trusted, with the figures of its check."""
     trusted = "is trusted" if judge.is_trusted else "is NOT trusted"
     cost = f"at most {judge.asked} verdicts asked for, {judge.seconds:.1f} s"
     yield f"judge {clean(judge.judge, 60)} {trusted} by its own check ({cost}):"
@@ -84,7 +84,7 @@ def _disagreements(summary: RunSummary, folder: Path) -> Iterator[str]:
 
 
 def _options_read(summary: RunSummary) -> Iterator[str]:
-    """Who read the options of multiple choice, and how many nobody could read."""
+    """Who read the multiple-choice answers, and how many could not be read."""
     for name, benchmark in summary.benchmarks.items():
         if benchmark.read_by:
             rules, judge = (benchmark.read_by.get(who, 0) for who in ("rules", "judge"))
@@ -129,7 +129,7 @@ def _role_tokens(role: str, usage: Usage) -> str:
 
 
 def _token_counts(usage: Usage, share: int) -> str:
-    """The tokens divided by ``share``."""
+    """Token counts, divided by ``share``."""
     counts = (usage.prompt, usage.cached, usage.output)
     prompt, cached, output = (round(number / share) for number in counts)
     from_cache = f" ({cached:,} cached)" if cached else ""

@@ -1,4 +1,4 @@
-"""The table of gates in the columns that a terminal has."""
+"""The table of gates, fitted to the terminal's width."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Line(NamedTuple):
 
     @property
     def pieces(self) -> tuple[tuple[str, Mapping[str, bool]], ...]:
-        """The parts of the line, each with its markup for pytest's writer."""
+        """The parts of the line with their markup for pytest's terminal writer."""
         markup = COLOURS.get(self.colour or self.mark, "").split()
         return (
             (self.mark, dict.fromkeys(markup, True)),
@@ -45,16 +45,16 @@ class Line(NamedTuple):
 
 
 def fitting(columns: int | None = None) -> int:
-    """The columns to fill: of this terminal, else of the current one (80 without any, as in CI)."""
+    """Width to fill: of this terminal, else of the current one (80 if there is none, as in CI)."""
     if columns is None:
         columns = shutil.get_terminal_size().columns
     return max(LEAST, min(WIDTH, columns - 1))
 
 
 def table_lines(rows: Sequence[Row], width: int) -> Iterator[Line]:
-    """The table without empty columns, and without those that have no room.
+    """The table without empty columns and those that do not fit.
 
-    No gate's name is cut, since ``-k`` takes it: where it has no room, it stands above its row.
+    A gate's name is never cut, since ``-k`` takes it: if it does not fit, it goes above its row.
     """
     if not rows:
         return
@@ -78,13 +78,13 @@ def table_lines(rows: Sequence[Row], width: int) -> Iterator[Line]:
 
 
 def _without_empty(grid: list[list[str]]) -> list[list[str]]:
-    """The columns that hold anything below the header."""
+    """Drop columns that are empty below the header."""
     kept = [column for column in zip(*grid, strict=True) if any(column[1:])]
     return [list(row) for row in zip(*kept, strict=True)]
 
 
 def _name_lines(name: str, room: int, is_bold: bool) -> Iterator[Line]:
-    """A gate's name in lines of its own; what does not fit goes on in indented ones."""
+    """A gate's name on a line of its own, wrapped into indented lines."""
     from rich.cells import chop_cells  # not for collection
 
     parts = [name] if columns(name) <= room else chop_cells(name, room - 4)
@@ -94,9 +94,9 @@ def _name_lines(name: str, room: int, is_bold: bool) -> Iterator[Line]:
 
 
 def _fitted(grid: list[list[str]], room: int) -> tuple[list[list[str]], bool]:
-    """The grid as it fits, and whether its first column must stand above the rows.
+    """Drop columns until the grid fits; say whether the first column must go above the rows.
 
-    What a reader misses least goes first: the share of invalid answers where there are none, the
+    The least important columns go first: the share of invalid answers if there are none, the
     intervals, the number of prompts.
     """
     for shorten in (_as_it_is, _without_zero_invalid, _without_intervals, _without_n):

@@ -1,4 +1,4 @@
-"""Remarks on runs as lines of a terminal: what matters most in a few of them, or all."""
+"""Remarks on runs as terminal lines: a few of the most important, or all."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ Named = tuple[str, RunSummary]
 
 
 def brief_lines(runs: Sequence[Named], width: int) -> Iterator[str]:
-    """What matters most of the runs, the weightiest first.
+    """The most important remarks on the runs, worst first.
 
-    Of several candidates that fail, each has its worst sentence, whatever their number.
+    Every candidate that fails has its worst sentence, however many they are.
     """
     always: list[list[str]] = []
     if_room: list[list[str]] = []
@@ -66,7 +66,7 @@ def _example_line(name: str, example: Example, width: int) -> str:
 
 
 def _as_many_as_fit(texts: Sequence[Sequence[str]], width: int) -> Iterator[str]:
-    """The first of these texts, each in its lines, in ``MOST`` lines of the terminal together."""
+    """Wrap the first of these texts, as many as fit into ``MOST`` terminal lines together."""
     room = MOST
     for number, lines in enumerate(texts):
         remaining = len(texts) - number
@@ -87,7 +87,7 @@ def fitted(text: str, width: int) -> list[str]:
 
 
 def full_lines(summary: RunSummary, verbosity: int = 1) -> Iterator[str]:
-    """All remarks on one run, in lines of any length; from ``-vv`` on, spurious failures too."""
+    """All remarks on one run, in lines of any length; with ``-vv`` also spurious failures."""
     verdicts = summary.verdicts
     for text in (*summary.manifest.misnamed, *summary.manifest.left_out):
         yield clean(text)
@@ -115,7 +115,7 @@ def full_lines(summary: RunSummary, verbosity: int = 1) -> Iterator[str]:
 
 
 def _baselines(summary: RunSummary) -> Iterator[str]:
-    """What each benchmark was compared with, once."""
+    """What each benchmark was compared with; equal lines once."""
     texts: dict[str, None] = {}
     for verdict in summary.verdicts.values():
         for text in select(verdict, "baseline"):
