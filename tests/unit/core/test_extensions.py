@@ -101,9 +101,7 @@ def test_functions_that_a_module_imports_are_not_its_own(install: Install) -> No
             "import no_such_module",
             "ModuleNotFoundError: No module named 'no_such_module'",
         ),
-        ("def broken(:", "SyntaxError: "),
         ("raise SystemExit(3)", "SystemExit: 3"),
-        ("1 / 0", "ZeroDivisionError: division by zero ("),
     ],
 )
 def test_an_import_error_names_the_extension_and_spares_the_others(
@@ -118,7 +116,7 @@ def test_an_import_error_names_the_extension_and_spares_the_others(
         extensions.require_sound()
 
 
-SAME, SMOKE = BENCHMARK.format(name="same"), BENCHMARK.format(name="smoke_safe")
+SAME = BENCHMARK.format(name="same")
 PAGE = "OPTION = '--html'\nVARIABLE = HELP = ''\ndef write(runs, path): ..."
 RATE = METRIC.format(name="rejection_rate")
 OWN = "one of refusal-checks"
@@ -130,10 +128,6 @@ OWN = "one of refusal-checks"
         (
             *({"one": SAME, "two": SAME}, benchmarks.discover),
             'benchmarks are called "same", one of .*words_one.*, one of .*words_two',
-        ),
-        (
-            *({"one": SMOKE}, benchmarks.discover),
-            f'benchmarks are called "smoke_safe", {OWN}, one of .*words_one',
         ),
         (
             *({"refusal": "def build(setup): ..."}, judges.discover),
@@ -213,10 +207,8 @@ def test_a_file_s_benchmarks_and_metrics_are_gated(tmp_path: Path) -> None:
     ("value", "reason"),
     [
         ('"own.py"', 'write a list of files: ["gates/own.py"]'),
-        ("[1]", "write a list of files"),
         ('["missing.py"]', "missing.py: name a Python file (.py) that exists"),
         ('["own.txt"]', "own.txt: name a Python file (.py)"),
-        ('["inner"]', "inner: name a Python file (.py)"),
         (
             '["/etc/own.py"]',
             "/etc/own.py: write its path from the folder of the run file",
@@ -224,7 +216,6 @@ def test_a_file_s_benchmarks_and_metrics_are_gated(tmp_path: Path) -> None:
         ('["~/own.py"]', "~/own.py: write its path from the folder"),
         ('["../outside.py"]', "../outside.py: put it below"),
         ('["link.py"]', "link.py: put it below"),
-        ('["broken.py"]', "NameError: name 'nothing' is not defined"),
         ('["broken.py"]', "broken.py, line 2)"),
     ],
 )
@@ -232,7 +223,7 @@ def test_only_python_files_of_the_project_are_imported(
     tmp_path: Path, value: str, reason: str
 ) -> None:
     folder = tmp_path / "project"
-    (folder / "inner").mkdir(parents=True)
+    folder.mkdir()
     (tmp_path / "outside.py").write_text("raise AssertionError")
     (folder / "link.py").symlink_to(tmp_path / "outside.py")
     (folder / "own.txt").write_text("raise AssertionError")

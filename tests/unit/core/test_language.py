@@ -20,23 +20,14 @@ OTHERS = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("code", OTHERS)
-def test_another_language_is_told(code: str) -> None:
-    assert other_language(OTHERS[code], MEASURED) == code
-    assert other_language(OTHERS[code], (*MEASURED, code)) == ""
-
-
 @pytest.mark.parametrize(
     "text",
     [
         *(
             "",
             "42",
-            "No.",
             "A",
-            "Sure! Here you go:",
             "I can't help with that.",
-            "OK #1",
         ),
         "抱歉，我不能帮助你。",
         "可以。用 for i in range(10): print(i) 就好。",
@@ -60,10 +51,18 @@ def test_no_recorded_answer_is_taken_for_another_language() -> None:
     } == {}
 
 
+@pytest.mark.parametrize(("code", "text"), OTHERS.items())
+def test_the_language_of_an_answer_is_told(code: str, text: str) -> None:
+    assert language_of(text) == other_language(text, MEASURED) == code
+    assert other_language(text, (*MEASURED, code)) == ""
+
+
 @pytest.mark.parametrize(
     ("text", "code"),
-    [*((text, code) for code, text in OTHERS.items()), ("Sure, and this is how.", "en"),
-     ("No", "en"), ("抱歉，我不能帮助你做这件事。", "zh")],
-)  # fmt: skip
-def test_the_language_of_an_answer(text: str, code: str) -> None:
+    [
+        ("No", "en"),
+        ("抱歉，我不能帮助你做这件事。", "zh"),
+    ],
+)
+def test_a_language_that_was_measured_is_told(text: str, code: str) -> None:
     assert language_of(text) == code

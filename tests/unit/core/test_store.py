@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import strategies as st
 from pydantic import TypeAdapter
 
 from refusal_checks.core.errors import StoreError
@@ -26,14 +25,6 @@ from tests.unit.conftest import Write
 FULL = Completion("答案\n\x00\U0001f600", "length", 12, -0.25, "refusal")
 VERDICT = Binary(Label.REFUSAL, "deflection", "it « declines »")
 
-JSON_VALUES = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(),
-    lambda inner: (
-        st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3)
-    ),
-    max_leaves=6,
-)
-
 WRITER = """
 import sys
 from pathlib import Path
@@ -44,18 +35,6 @@ with Store(Path(sys.argv[1])) as store:
         store.add_completions({f"own-{sys.argv[2]}-{number}": Completion(sys.argv[2])})
         store.add_completions({f"shared-{number}": Completion(sys.argv[2])})
 """
-
-
-def run_at_once(script: str, *arguments: list[str]) -> list[str]:
-    """Run a script once for each list of arguments, all at once; their errors' last lines."""
-    processes = [
-        subprocess.Popen(
-            [sys.executable, "-c", script, *given], stderr=subprocess.PIPE, text=True
-        )
-        for given in arguments
-    ]
-    errors = [process.communicate()[1] for process in processes]
-    return [line for error in errors for line in error.splitlines()[-1:]]
 
 
 def change(path: Path, script: str) -> None:
@@ -70,29 +49,19 @@ def path(tmp_path: Path) -> Path:
     return tmp_path / "new" / "folder" / "store.sqlite"
 
 
-@pytest.mark.parametrize(
-    "completion", [FULL, Completion(""), Completion("a", mean_logprob=0.0)]
-)
-def test_what_is_stored_comes_back_as_it_was(
+@pytest.mark.parametrize("completion", [FULL, Completion("a", mean_logprob=0.0)])
+def test_what_is_stored_comes_back_as_it_was_and_the_first_write_stays(
     path: Path, completion: Completion
 ) -> None:
     with Store(path) as store:
         store.add_completions({"key": completion})
-        assert store.completions(["key", "other"]) == {"key": completion}
         assert store.judgements(["key"]) == {}
         store.add_judgements({"key": VERDICT})
+        store.add_completions({"key": Completion("second")})
+        store.add_judgements({"key": Binary(Label.REFUSAL, None, "second")})
     with Store(path) as again:
-        assert again.completions(["key"]) == {"key": completion}
-        assert again.judgements(["key"]) == {"key": VERDICT}
-
-
-def test_the_first_write_stays(path: Path) -> None:
-    with Store(path) as store:
-        for text in ("first", "second"):
-            store.add_completions({"key": Completion(text)})
-            store.add_judgements({"key": Binary(Label.REFUSAL, None, text)})
-        assert store.completions(["key"])["key"].text == "first"
-        assert store.judgements(["key"])["key"].rationale == "first"
+        assert again.completions(["key", "other"]) == {"key": completion}
+        assert again.judgements(["key", "other"]) == {"key": VERDICT}
 
 
 DIFFERENT = r"""
@@ -118,16 +87,14 @@ def test_keys_stay_what_earlier_versions_stored_under() -> None:
 
 def test_two_processes_write_to_a_store_at_once(path: Path) -> None:
     Store(path).__exit__(None, None, None)
-    assert run_at_once(WRITER, [str(path), "a"], [str(path), "b"]) == []
+    command = [sys.executable, "-c", WRITER, str(path)]
+    writers = [subprocess.Popen([*command, name]) for name in "ab"]
+    assert [writer.wait() for writer in writers] == [0, 0]
     with Store(path) as store:
-        for name in "ab":
-            assert (
-                len(store.completions(f"own-{name}-{number}" for number in range(100)))
-                == 100
-            )
-        shared = store.completions(f"shared-{number}" for number in range(100))
-    assert len(shared) == 100
-    assert {answer.text for answer in shared.values()} <= {"a", "b"}
+        for name in ("own-a", "own-b", "shared"):
+            answers = store.completions(f"{name}-{number}" for number in range(100))
+            assert len(answers) == 100
+            assert {answer.text for answer in answers.values()} <= {"a", "b"}
 
 
 CLAIMER = """
@@ -237,10 +204,6 @@ def test_a_file_that_is_no_database_is_named(write: Write) -> None:
             "a database of another program, .* bookmarks",
         ),
         ("PRAGMA user_version = 99", "it has format 99"),
-        (
-            "CREATE TABLE completions (key TEXT); PRAGMA user_version = 2",
-            "it has format 2",
-        ),
     ],
 )
 def test_a_database_that_is_no_store_of_ours_is_named(
@@ -291,20 +254,15 @@ def test_forgotten_verdicts_are_asked_for_again(path: Path) -> None:
         assert store.judged(["a", "b"]) == {"b"}
 
 
-def filled(path: Path, count: int = 300) -> Path:
-    """A store of some pages, closed."""
-    with Store(path) as store:
-        store.add_completions(
-            {f"key{i}": Completion(f"{i} " * 400) for i in range(count)}
-        )
-    return path
-
-
-@pytest.mark.parametrize("bytes_left", [50, 5000, 100_000, None])
+@pytest.mark.parametrize("bytes_left", [50, 100_000, None])
 def test_a_damaged_file_is_found_when_it_is_opened(
     path: Path, bytes_left: int | None
 ) -> None:
-    with filled(path).open("r+b") as file:
+    with Store(path) as store:
+        store.add_completions(
+            {f"key{i}": Completion(f"{i} " * 400) for i in range(300)}
+        )
+    with path.open("r+b") as file:
         if bytes_left is None:
             file.seek(20 * 4096)
             file.write(b"\xff" * 8192)

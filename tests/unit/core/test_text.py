@@ -55,7 +55,7 @@ def test_text_becomes_one_harmless_line(text: str, shown: str) -> None:
 @pytest.mark.parametrize(
     "command", ["##[error]", "##vso[task.complete result=Succeeded;]"]
 )
-@pytest.mark.parametrize("text", ["{}", "words {} words", "\x1b[0m{}", "#{}"])
+@pytest.mark.parametrize("text", ["words {} words", "\x1b[0m{}", "#{}"])
 def test_commands_that_a_ci_system_reads_within_a_line_are_broken_up(
     text: str, command: str
 ) -> None:

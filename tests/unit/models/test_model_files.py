@@ -1,16 +1,15 @@
 """The special tokens that a model's own files declare."""
 
 import json
-import threading
 from collections.abc import Iterator, Mapping
-from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from typing import Any
 
 import pytest
-from huggingface_hub import constants
+from huggingface_hub import HfApi, ModelInfo
 
-from refusal_checks.models.model_files import reasons
+from refusal_checks.core.errors import ModelError
+from refusal_checks.models.model_files import Classes, classes, reasons
 from refusal_checks.models.names import Attached, Model, Rule, Served
 from refusal_checks.models.token_files import special_tokens
 from refusal_checks.models.weights import _on_hub, weights_gib
@@ -55,7 +54,6 @@ def test_each_kind_of_file_is_read(tmp_path: Path, name: str) -> None:
             "{% for m in messages %}{{ '<x ' }}### Own:\n{{ m.content }}{% endfor %}",
             "### Own:",
         ),
-        ('{{ "### Own:" }}', "### Own:"),
         ("{#- <not-this> -#}{{ bos_token }}### Own:", "### Own:"),
         # Whatever is left open.
         ("it's {{ '<own-x>' }}", "<own-x>"),
@@ -64,11 +62,11 @@ def test_each_kind_of_file_is_read(tmp_path: Path, name: str) -> None:
     ],
 )
 def test_a_template_s_own_markers_count(
-    tmp_path: Path, template: str, marker: str | None
+    tmp_path: Path, template: str, marker: str
 ) -> None:
     (tmp_path / "chat_template.jinja").write_text(template, encoding="utf-8")
     found = special_tokens(served(tmp_path))
-    assert found.count(f"Yes.\n{marker}\nSay compliance.") == int(marker is not None)
+    assert found.count(f"Yes.\n{marker}\nSay compliance.") == 1
     assert found.count("<not-this> messages ### Other") == 0
 
 
@@ -76,18 +74,10 @@ def test_another_tokenizer_a_template_and_adapters_are_read_too(tmp_path: Path) 
     for name in ("model", "other", "adapter"):
         (tmp_path / name).mkdir()
         tokens = {"added_tokens": [{"content": f"@@{name}@@"}]}
-        (tmp_path / name / "tokenizer.json").write_text(
-            json.dumps(tokens), encoding="utf-8"
-        )
-    (tmp_path / "chat.jinja").write_text("[turn_of_x]", encoding="utf-8")
-    args = [
-        "--tokenizer",
-        str(tmp_path / "other"),
-        f"--chat-template={tmp_path / 'chat.jinja'}",
-    ]
-    found = special_tokens(
-        served(tmp_path / "model", *args, "--lora-modules", f"x={tmp_path / 'adapter'}")
-    )
+        (tmp_path / name / "tokenizer.json").write_text(json.dumps(tokens))
+    (tmp_path / "chat.jinja").write_text("[turn_of_x]")
+    args = "--tokenizer {0}/other --chat-template={0}/chat.jinja --lora-modules x={0}/adapter"
+    found = special_tokens(served(tmp_path / "model", *args.format(tmp_path).split()))
     assert found.count("@@model@@ @@other@@ @@adapter@@ [turn_of_x]") == 4
 
 
@@ -104,19 +94,28 @@ def test_files_that_cannot_be_read_declare_nothing(
     assert special_tokens(served(tmp_path, *args)).count("<|im_end|> words") == 1
 
 
+COMMIT = "0123456789abcdef0123456789abcdef01234567"
+
+
+def cached(cache: Path, **files: int) -> Path:
+    """Put a model ``org/name`` into a cache of the hub; its folder there."""
+    repository = cache / "models--org--name"
+    folder = repository / "snapshots" / COMMIT
+    sized(folder, config_dot_json=0, **files)
+    (repository / "refs").mkdir()
+    (repository / "refs" / "main").write_text(COMMIT)
+    return folder
+
+
 def test_a_hugging_face_id_is_read_from_the_cache_once_it_is_there(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("refusal_checks.models.token_files.RETRY", 0.0)
-    model = Served("org/judge", "org/judge", ("--download-dir", str(tmp_path)))
+    model = Served("org/name", "org/name", ("--download-dir", str(tmp_path)))
     found = special_tokens(model)
     assert found.count("@@turn@@") == 0
-    home = tmp_path / "models--org--judge"
-    (home / "snapshots" / "c0").mkdir(parents=True)
-    (home / "refs").mkdir()
-    (home / "refs" / "main").write_text("c0", encoding="utf-8")
     text = json.dumps(FILES["tokenizer.json"])
-    (home / "snapshots" / "c0" / "tokenizer.json").write_text(text, encoding="utf-8")
+    (cached(tmp_path) / "tokenizer.json").write_text(text, encoding="utf-8")
     assert found.count("@@turn@@") == 1
 
 
@@ -150,83 +149,44 @@ def test_an_index_tells_the_size_of_files_that_are_still_missing(
     assert weights_gib(folder) == 1 / 1024
 
 
-COMMIT = "0123456789abcdef0123456789abcdef01234567"
-
-
-def cached(cache: Path, **files: int) -> str:
-    """Put a model ``org/name`` into a cache of the hub; the cache's folder."""
-    repository = cache / "models--org--name"
-    sized(repository / "snapshots" / COMMIT, config_dot_json=0, **files)
-    (repository / "refs").mkdir()
-    (repository / "refs" / "main").write_text(COMMIT)
-    return str(cache)
+Listing = dict[tuple[str, str | None], dict[str, int]]
 
 
 @pytest.fixture
-def hub(monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str, object]]:
-    """What a hub answers, by the path that it is asked for."""
-    answers: dict[str, object] = {}
+def hub(monkeypatch: pytest.MonkeyPatch) -> Iterator[Listing]:
+    """The files that the hub lists for models by revision, with their sizes in MiB."""
+    listing: Listing = {}
 
-    class Handler(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            found = answers.get(self.path)
-            self.send_response(200 if found else 404)
-            self.end_headers()
-            self.wfile.write(json.dumps(found).encode())
+    def model_info(
+        api: HfApi, model: str, revision: str | None, **options: Any
+    ) -> ModelInfo:
+        assert options["files_metadata"], "else the hub tells no sizes"
+        files = [
+            {"rfilename": name, "size": size * 2**20}
+            for name, size in listing[model, revision].items()
+        ]
+        return ModelInfo(id=model, siblings=files)
 
-        def log_message(self, *args: object) -> None: ...
-
+    monkeypatch.setattr(HfApi, "model_info", model_info)
     _on_hub.cache_clear()
-    with HTTPServer(("127.0.0.1", 0), Handler) as server:
-        url = f"http://127.0.0.1:{server.server_port}"
-        monkeypatch.setattr(constants, "ENDPOINT", url)
-        monkeypatch.setattr(constants, "HF_HUB_OFFLINE", False)
-        for variable in ("NO_PROXY", "no_proxy"):
-            monkeypatch.setenv(variable, "127.0.0.1")
-        thread = threading.Thread(target=server.serve_forever, daemon=True)
-        thread.start()
-        yield answers
-        server.shutdown()
-        thread.join()
+    yield listing
     _on_hub.cache_clear()
 
 
-def listed(**files: int) -> dict[str, object]:
-    """A model as the hub lists it, with files of so many MiB."""
-    names = {
-        name.replace("_dot_", ".").replace("_in_", "/"): files[name] for name in files
-    }
-    siblings = [
-        {"rfilename": name, "size": size * 2**20} for name, size in names.items()
-    ]
-    return {"id": "org/name", "siblings": siblings}
-
-
-@pytest.mark.usefixtures("hub")
-def test_weights_in_the_hub_s_cache(tmp_path: Path) -> None:
-    cache = cached(tmp_path, model_dot_safetensors=512)
-    assert weights_gib("org/name", cache=cache) == 0.5
-    assert weights_gib("org/name", COMMIT, cache) == 0.5
-    assert weights_gib("org/other", cache=cache) is None
-    assert weights_gib("not an id", cache=cache) is None
-
-
-def test_weights_that_are_not_here_yet_are_as_large_as_the_hub_says(
-    tmp_path: Path, hub: dict[str, object], monkeypatch: pytest.MonkeyPatch
+def test_weights_that_are_not_here_are_as_large_as_the_hub_says(
+    tmp_path: Path, hub: Listing
 ) -> None:
-    hub["/api/models/org/name?blobs=true"] = listed(
-        model_dot_safetensors=512, model_dot_bin=99, original_in_a_dot_safetensors=99
-    )
-    hub["/api/models/org/name/revision/v2?blobs=true"] = listed(model_dot_bin=256)
-    cache = cached(tmp_path)  # its configuration alone
-    assert weights_gib("org/name", cache=cache) == 0.5
+    nested = "original/a.safetensors"
+    hub["org/far", None] = {"model.safetensors": 512, "model.bin": 99, nested: 99}
+    hub["org/name", "v2"] = {"model.bin": 256}
+    cached(tmp_path, model_dot_safetensors=128)
+    cache = str(tmp_path)
+    assert weights_gib("org/name", cache=cache) == 0.125
+    assert weights_gib("org/name", COMMIT, cache) == 0.125
     assert weights_gib("org/name", "v2", cache) == 0.25
-    assert weights_gib("org/gone", cache=cache) is None
-    _on_hub.cache_clear()
-    monkeypatch.setattr(
-        constants, "ENDPOINT", "http://127.0.0.1:9"
-    )  # where nobody listens
-    assert weights_gib("org/name", cache=cache) is None
+    assert weights_gib("org/far", cache=cache) == 0.5
+    for gone in ("org/gone", "not an id"):
+        assert weights_gib(gone, cache=cache) is None
 
 
 OPEN_WEIGHTS, OWN = "openai/gpt-oss-20b", "acme/judge"
@@ -237,14 +197,11 @@ OPEN_WEIGHTS, OWN = "openai/gpt-oss-20b", "acme/judge"
     [
         (Served("j", OWN), False),
         (Served("j", OPEN_WEIGHTS), True),
-        (Served("j", "Qwen/QwQ-32B"), True),
         (Served("j", "Qwen/Qwen3-30B-A3B-Thinking-2507"), True),
         (Served("j", "Qwen/Qwen3-30B-A3B-Instruct-2507"), False),
         (Served("j", OWN, ("--reasoning-parser", "qwen3")), True),
-        (Served("j", OWN, ("--reasoning-parser=qwen3",)), True),
         (Served("j", OWN, reasoning_end="</think>"), True),
         (Served("j", OWN, template_kwargs={"enable_thinking": True}), True),
-        (Served("j", OWN, template_kwargs={"reasoning_effort": "low"}), True),
         (
             Served("j", OPEN_WEIGHTS, template_kwargs={"reasoning_effort": "none"}),
             False,
@@ -256,7 +213,6 @@ OPEN_WEIGHTS, OWN = "openai/gpt-oss-20b", "acme/judge"
         ),
         (Attached("j", "http://h/v1", "gpt-oss-120b"), True),
         (Attached("j", "http://gpt-oss.example/v1", "small"), False),
-        (Attached("j", "http://h/v1", "small", reasoning_end="</think>"), True),
         (Rule("keyword"), False),
     ],
     ids=str,
@@ -265,3 +221,40 @@ def test_whether_a_model_reasons_is_known_by_how_it_is_asked_and_by_its_name(
     model: Model, does: bool
 ) -> None:
     assert reasons(model) is does
+
+
+CLASSIFIER = ["XForSequenceClassification"]
+
+
+@pytest.mark.parametrize(
+    ("config", "expected"),
+    [
+        ({"architectures": ["XForCausalLM"], "id2label": {"0": "a"}}, None),
+        ({"architectures": "XForSequenceClassification"}, None),
+        ({"architectures": CLASSIFIER, "id2label": ["odd"]}, Classes()),
+        (
+            {"architectures": CLASSIFIER, "id2label": {"10": "c", "2": "b", "0": "a"}},
+            Classes(("a", "b", "c")),
+        ),
+    ],
+)
+def test_a_classifier_s_labels_are_in_the_order_of_their_numbers(
+    tmp_path: Path, config: object, expected: Classes | None
+) -> None:
+    (tmp_path / "config.json").write_text(json.dumps(config))
+    assert classes(served(tmp_path)) == expected
+
+
+def test_a_classifier_s_form_is_declared_whole_or_an_error(tmp_path: Path) -> None:
+    form: dict[str, Any] = {"format": "{request} {answer}", "refusal_label": "No"}
+    config = {"architectures": CLASSIFIER, "refusal_judge": form}
+    path = tmp_path / "config.json"
+    path.write_text(json.dumps(config))
+    declared = classes(served(tmp_path))
+    assert declared
+    assert declared.form
+    assert declared.form.refusal_label == "No"
+    form["format"] = "{request}"
+    path.write_text(json.dumps(config))
+    with pytest.raises(ModelError, match=r"config\.json: refusal_judge: "):
+        classes(served(tmp_path))

@@ -19,7 +19,7 @@ from refusal_checks.models.names import (
     parse_candidate,
     parse_judge,
 )
-from tests.toy_model import MODEL_DIR, PERSONAS
+from tests.toy_model import MODEL_DIR
 
 PARSERS = pytest.mark.parametrize("parse", [parse_candidate, parse_judge])
 Parse = Callable[..., object]
@@ -48,34 +48,22 @@ def test_a_folder_is_served_by_its_full_path(
 
 
 @PARSERS
-@pytest.mark.parametrize("name", ["openai/gpt-oss-20b", "Qwen/Qwen2.5-0.5B_x", "a/b.c"])
+@pytest.mark.parametrize("name", ["Qwen/Qwen2.5-0.5B_x", "a/b.c"])
 def test_a_hugging_face_id_is_served_by_its_name(parse: Parse, name: str) -> None:
     assert parse(name, Extras(("--flag",))) == Served(name, name, ("--flag",))
-
-
-@PARSERS
-def test_a_demo_model_is_a_persona_of_one_folder_with_the_users_variables(
-    parse: Parse,
-) -> None:
-    for persona in PERSONAS:
-        found = parse(f"demo:{persona}", Extras((), {"extra": 1}))
-        kwargs = {"persona": persona, "extra": 1}
-        assert found == Served(f"demo:{persona}", str(MODEL_DIR), (), kwargs)
 
 
 @PARSERS
 @pytest.mark.parametrize(
     ("name", "url", "model"),
     [
-        ("http://127.0.0.1:8000/v1#mine", "http://127.0.0.1:8000/v1", "mine"),
         (
             "https://gateway.example/a/v1/#org/model",
             "https://gateway.example/a/v1",
             "org/model",
         ),
         ("http://node:8000/v1", "http://node:8000/v1", ""),
-        ("http://[::1]:8000/v1#m#n", "http://[::1]:8000/v1", "m#n"),
-        ("http://node/@me/v1#@cf/name?", "http://node/@me/v1", "@cf/name?"),
+        ("http://[::1]:8000/@me/v1#@m#n?", "http://[::1]:8000/@me/v1", "@m#n?"),
     ],
 )
 def test_a_url_attaches_to_a_server(
@@ -85,12 +73,26 @@ def test_a_url_attaches_to_a_server(
 
 
 @PARSERS
-def test_a_url_holds_no_secret_and_no_query(parse: Parse) -> None:
-    with pytest.raises(ModelError, match="remove the user and password") as caught:
-        parse("https://me:pass@node/v1#m")
-    assert "pass@" not in str(caught.value)
-    with pytest.raises(ModelError, match="remove the query"):
-        parse("https://node/v1?version=2#m")
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("https://me:hush@node/v1#m", "remove the user and password"),
+        ("https://node/v1?version=hush#m", "remove the query"),
+        ("node:8000/v1#m", "for a server, write http://node:8000/v1#m; else name"),
+        ("http:///v1", "has no host"),
+        ("{0}", r"config\.json"),
+        ("{0}/said.jsonl", "for recorded answers, write replay:"),
+        ("http://node/v1", r"remove .*-args: .*http://node/v1"),
+    ],
+)
+def test_what_is_no_model_says_what_to_write(
+    parse: Parse, tmp_path: Path, name: str, message: str
+) -> None:
+    (tmp_path / "said.jsonl").touch()
+    extras = Extras(("--dtype", "half")) if name == "http://node/v1" else Extras()
+    with pytest.raises(ModelError, match=message) as caught:
+        parse(name.format(tmp_path), extras)
+    assert "hush" not in str(caught.value)
 
 
 @PARSERS
@@ -101,14 +103,11 @@ def test_a_url_holds_no_secret_and_no_query(parse: Parse) -> None:
         "https://node/v1?key=hush#m",
         "https://node/v1?key=x'hush y hush",
         "https://node/v1#m?key=hush",
-        "https://me:hush@node/v1?key=hush",
         "http://?key=hush",
         "http://[::1/v1?key=hush",
-        "HTTP://node/v1?key=hush",
         "http:/node/v1?key=hush",
         "node:8000/v1?key=hush",
         "replay:http://node/v1?key=hush",
-        "demo:http://node/v1?key=hush",
         "demo:aligned?key=hush",
         "org/model@node/v1?key=hush",
     ],
@@ -119,16 +118,6 @@ def test_no_message_shows_the_query_of_a_url(
     with pytest.raises(ModelError) as caught:
         parse(name, extras)
     assert "hush" not in str(caught.value)
-
-
-@PARSERS
-def test_a_folder_needs_a_configuration_and_a_server_takes_no_arguments(
-    parse: Parse, tmp_path: Path
-) -> None:
-    with pytest.raises(ModelError, match=r"config\.json"):
-        parse(str(tmp_path))
-    with pytest.raises(ModelError, match=r"-args.*http://node/v1"):
-        parse("http://node/v1", Extras(("--dtype", "half")))
 
 
 LORA = Extras(("--enable-lora", "--lora-modules", "calm=/adapters/calm"))
@@ -151,12 +140,6 @@ def test_an_adapter_is_asked_for_by_its_name_and_a_folder_may_have_an_at_sign(
         assert isinstance(found, Served)
         assert (found.name, found.path, found.adapter) == (name, path, adapter)
         assert found.served_name == (adapter or path)
-
-
-@PARSERS
-def test_an_adapter_of_nothing_and_one_that_nothing_loads_are_refused(
-    parse: Parse,
-) -> None:
     for name in ("org/model@", "@calm", "no folder@calm"):
         with pytest.raises(ModelError, match="no such folder"):
             parse(name, LORA)
@@ -164,17 +147,22 @@ def test_an_adapter_of_nothing_and_one_that_nothing_loads_are_refused(
         parse("org/model@calm")
 
 
-@pytest.mark.parametrize(
-    ("name", "meant"), [("keywrod", "keyword"), ("bundeld", "bundled")]
-)
-def test_rules_are_judges_and_a_misspelt_one_is_guessed(name: str, meant: str) -> None:
+def test_what_is_a_judge_alone_is_no_candidate_and_what_answers_no_judge(
+    tmp_path: Path,
+) -> None:
     assert parse_judge("keyword") == Rule("keyword")
+    with pytest.raises(ModelError, match="this is a judge; use --judge keyword"):
+        parse_candidate("keyword")
     with pytest.raises(
-        ModelError, match=f'; did you mean "{meant}"\\? If not, name a folder'
+        ModelError, match=r'; did you mean "keyword"\? If not, name a folder'
     ):
-        parse_judge(name)
+        parse_judge("keywrod")
     with pytest.raises(ModelError, match="no such folder; name a folder"):
-        parse_candidate(name)
+        parse_candidate("keywrod")
+    with pytest.raises(ModelError, match="recorded answers cannot act as a judge"):
+        parse_judge(f"replay:{tmp_path}")
+    with pytest.raises(ModelError, match="no file is named; write replay:FILE"):
+        parse_candidate("replay:")
 
 
 Folder = Callable[..., str]
@@ -205,10 +193,8 @@ def local(path: str, *args: str, **kwargs: object) -> str:
     [
         {**FILES, "model.safetensors": "weightz"},
         {**FILES, "added.txt": ""},
-        {"config.json": "{}", "model.safetensors": "weights"},
         {"config.json": "weights", "model.safetensors": "{}", "sub/extra.txt": "x"},
         {"config.json": "{}", "model.safetensors": "weights", "sub/other.txt": "x"},
-        {"config.json": "{}", "model.safetensors": "weights", "extra.txt": "x"},
     ],
 )
 def test_a_changed_added_missing_or_renamed_file_is_another_model(

@@ -44,10 +44,6 @@ def ask(server: FakeServer, prompt: Prompt = QUESTION, count: int = 1) -> list[A
             "B\nA 0.2500, B 0.7500, C 0.0000; outside 0.6000",
         ),
         (
-            {"A": 0.3, "C": 0.1, "D": 0.6},
-            "A\nA 0.7500, B 0.0000, C 0.2500; outside 0.6000",
-        ),
-        (
             {"C": 0.3, "A": 0.1, "D": 0.6},
             "C\nA 0.2500, B 0.0000, C 0.7500; outside 0.6000",
         ),

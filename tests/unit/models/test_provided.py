@@ -4,6 +4,7 @@ import re
 from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import pytest
 
@@ -11,7 +12,13 @@ from refusal_checks.core import extensions
 from refusal_checks.core.errors import ModelError
 from refusal_checks.core.extensions import Extension, ExtensionError
 from refusal_checks.models import provided
-from refusal_checks.models.names import Served, parse_candidate, parse_judge, remark_on
+from refusal_checks.models.names import (
+    Extras,
+    Served,
+    parse_candidate,
+    parse_judge,
+    remark_on,
+)
 from refusal_checks.models.provided import ProvidedModel
 
 PAGE = Path(__file__).parents[3] / "docs" / "how-to" / "extending.md"
@@ -34,23 +41,23 @@ def provide(monkeypatch: pytest.MonkeyPatch) -> Provide:
 
 
 def test_the_recipe_provides_checkpoints_that_a_run_can_name(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    provide: Provide, tmp_path: Path
 ) -> None:
     (tmp_path / "small").mkdir()
     (tmp_path / "small" / "config.json").write_text("{}")
     (recipe,) = re.findall(
         r"```python\n(# acme_gates/models\.py\n.*?)```", PAGE.read_text(), re.DOTALL
     )
-    module = ModuleType("acme_gates.models")
-    exec(recipe, vars(module))
-    vars(module)["CHECKPOINTS"] = tmp_path
-    module.provide.__module__ = module.__name__
-    acme = Extension("models", "acme-gates 1.0", module)
-    monkeypatch.setattr(extensions, "known", lambda: (acme,))
+    names: dict[str, Any] = {}
+    exec(recipe, names)
+    names["CHECKPOINTS"] = tmp_path
+    provide(*names["provide"]())
+    (acme,) = extensions.known()
     assert list(acme.contents()) == ["models by name"]
 
-    small = parse_candidate("acme:small")
-    assert small == Served("acme:small", str(tmp_path / "small"))
+    variables = {"persona": "calm"}
+    small = parse_candidate("acme:small", Extras(template_kwargs=variables))
+    assert small == Served("acme:small", str(tmp_path / "small"), (), variables)
     assert remark_on(small) == "a checkpoint, not a release"
     with pytest.raises(ModelError, match='no such acme model; did you mean "acme:smal'):
         parse_candidate("acme:smell")
@@ -71,7 +78,6 @@ def test_a_classifier_can_only_judge(provide: Provide, tmp_path: Path) -> None:
     [
         ("acme:small", r"provide\(\) must return ProvidedModel, not str"),
         (ProvidedModel("org/model", Path("x")), "call its model NAME or PREFIX:NAME"),
-        (ProvidedModel("keyword", Path("x")), "call its model NAME or PREFIX:NAME"),
         (ProvidedModel("http:host", Path("x")), "call its model NAME or PREFIX:NAME"),
         (ProvidedModel("acme:small"), "give acme:small either a folder or weights"),
     ],
@@ -91,7 +97,7 @@ def test_two_models_of_one_name_are_refused(provide: Provide, tmp_path: Path) ->
         provided.discover()
 
 
-@pytest.mark.parametrize("name", ["demo:aligned", "demo:x@calm", "bundled"])
+@pytest.mark.parametrize("name", ["demo:x@calm", "bundled"])
 def test_without_the_demo_package_its_names_say_what_to_install(
     provide: Provide, name: str
 ) -> None:
