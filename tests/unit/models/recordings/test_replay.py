@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import csv
 import gzip
 import io
@@ -15,16 +14,13 @@ from typing import Any
 
 import pytest
 
-from refusal_checks import benchmarks
 from refusal_checks.core.errors import DataError, ModelError, ThresholdError
 from refusal_checks.core.prompts import Prompt
-from refusal_checks.core.records import Completion, Record, unusable
+from refusal_checks.core.records import Completion, unusable
 from refusal_checks.core.store import TABLES
 from refusal_checks.gates.toml_file import find
-from refusal_checks.judges.rules import LabelsJudge
-from refusal_checks.metrics import METRICS
 from refusal_checks.models.names import parse_candidate
-from refusal_checks.models.recordings.columns import ReplayOptions
+from refusal_checks.models.recordings.columns import ReplayOptions, pairs
 from refusal_checks.models.recordings.recording import Recording
 from refusal_checks.models.recordings.replay import read
 from tests.cases import cases_of
@@ -51,32 +47,22 @@ def texts(recording: Recording, prompt: Prompt) -> list[str]:
     return [answer.text for answer in recording.answers(prompt)]
 
 
-def test_a_csv_file_is_read_by_its_own_header(write: Write) -> None:
-    found = read(
-        write(
-            "a.csv", "id,completion,final_label,mean_logprob\nv1,hello,refusal,-0.5\n"
-        )
-    )
-    assert found.answers(ONE) == (
-        Completion("hello", mean_logprob=-0.5, label="refusal"),
-    )
-    assert found.answers(TWO) == ()
-
-
 @pytest.mark.parametrize(
     ("name", "text"),
     [
-        ("a.csv", "note,answer,question\nx,hello,first question\n"),
-        ("a.csv", "\ufeffid;output\nv1;hello"),
-        ("a.jsonl", as_jsonl({"prompt": "first question", "response": "hello"})),
-        ("a.ndjson", "\ufeff" + as_jsonl({"id": "v1", "completion": "hello"})),
-        ("a.json", json.dumps([{"id": "v1", "instruction": "x", "answer": "hello"}])),
+        ("a.csv", "note,answer,question,final_label\nx,hello,first question,refusal\n"),
+        ("a.csv", "\ufeffid;output;label\nv1;hello;refusal"),
+        ("a.ndjson", "\ufeff" + as_jsonl({"id": "v1", "response": "hello", "label": "refusal"})),
+        ("a.json", json.dumps([{"instruction": "first question", "completion": "hello",
+                                "label": "refusal"}])),
     ],
-)
+)  # fmt: skip
 def test_tables_are_read_by_their_usual_columns(
     write: Write, name: str, text: str
 ) -> None:
-    assert texts(read(write(name, text)), ONE) == ["hello"]
+    found = read(write(name, text))
+    assert found.answers(ONE) == (Completion("hello", label="refusal"),)
+    assert found.answers(TWO) == ()
 
 
 def test_the_rows_of_a_prompt_are_its_samples(tmp_path: Path, write: Write) -> None:
@@ -90,7 +76,7 @@ def test_the_rows_of_a_prompt_are_its_samples(tmp_path: Path, write: Write) -> N
     assert texts(read(write("a.json", json.dumps(rows))), ONE) == ["a", "", "b", "a"]
 
 
-LINE_LIKE = ["\r", "\u2028", "\u2029", "\x85", "\x0b", "\x0c", "\x1c", ',\n\n"two"\n  ']
+LINE_LIKE = ["\r", "\u2028", "\x85", "\x0b", "\x1c", ',\n\n"two"\n  ']
 
 
 @pytest.mark.parametrize("separator", LINE_LIKE, ids=ascii)
@@ -103,14 +89,6 @@ def test_only_line_feeds_end_a_row(write: Write, separator: str) -> None:
     for path in (table, lines):
         assert texts(read(path), ONE) == [answer]
         assert texts(read(path), TWO) == ["b"]
-
-
-def test_columns_can_be_mapped(write: Write) -> None:
-    path = write("a.csv", "id,answer,key,said,judged\nwrong,wrong,v1,hello,refusal\n")
-    found = read(
-        path, ReplayOptions({"id": "key", "completion": "said", "label": "judged"})
-    )
-    assert found.answers(ONE) == (Completion("hello", label="refusal"),)
 
 
 def test_a_dot_leads_into_nested_columns_and_a_list_holds_samples(write: Write) -> None:
@@ -126,9 +104,9 @@ def test_a_dot_leads_into_nested_columns_and_a_list_holds_samples(write: Write) 
         Completion("a", label="refusal"),
         Completion("", label="false"),
     )
-    first = read(write("b.jsonl", as_jsonl(row)), ReplayOptions({**columns, "completion": "out.0",
-                                                           "label": "judged.0"}))  # fmt: skip
-    assert texts(first, ONE) == ["a"]
+    columns |= {"completion": "out.0", "label": "judged.0"}
+    first = read(write("b.jsonl", as_jsonl(row)), ReplayOptions(columns))
+    assert first.answers(ONE) == (Completion("a", label="true"),)
 
 
 def test_rows_can_be_chosen_by_their_values(write: Write) -> None:
@@ -147,17 +125,9 @@ def test_the_reasons_why_recorded_answers_ended_are_read_as_those_of_a_server(
 ) -> None:
     rows = "id,answer,finish_reason\nv1,a,content_filter\nv1,b,length\nv1,c,\nv1,d,end_turn\n"
     answers = read(write("a.csv", rows)).answers(ONE)
-    assert [answer.finish_reason for answer in answers] == [
-        "content_filter",
-        "length",
-        *["stop"] * 2,
-    ]
-    assert [unusable(answer, None) is None for answer in answers] == [
-        False,
-        True,
-        True,
-        True,
-    ]
+    reasons = [answer.finish_reason for answer in answers]
+    assert reasons == ["content_filter", "length", "stop", "stop"]
+    assert unusable(answers[0], None)
     row = {"id": "v1", "answer": ["a", "b"], "ended": ["tool_calls", "stop"]}
     how = ReplayOptions({"finish_reason": "ended"})
     answers = read(write("b.jsonl", json.dumps(row)), how).answers(ONE)
@@ -243,6 +213,7 @@ def test_a_large_file_is_read_row_by_row_and_its_answers_wait_on_the_disk(
         monkeypatch.setattr(
             "os.pwrite", lambda file, content, offset: len(content) // 2
         )
+    stored = TABLES["completions"].dump_json
     prompts = [Prompt.single(f"v{n}", f"question {n}") for n in range(100)]
     tracemalloc.start()
     found = read(path, prompts=prompts)
@@ -253,11 +224,8 @@ def test_a_large_file_is_read_row_by_row_and_its_answers_wait_on_the_disk(
         assert (
             answer.text == replace(answer, label="refusal").text == f"{n}\xe9" * 20_000
         )
-        assert replace(answer, text="\ud800").text == "\ud800"
-        plain = Completion(answer.text)
-        assert TABLES["completions"].dump_json(answer) == TABLES[
-            "completions"
-        ].dump_json(plain)
+        assert stored(answer) == stored(Completion(answer.text))
+    assert replace(answer, text="\ud800").text == "\ud800"
 
 
 @pytest.mark.parametrize("name", CASES["broken"])
@@ -273,7 +241,6 @@ def test_a_broken_file_is_named_with_its_fault(write: Write, name: str) -> None:
 @pytest.mark.parametrize(
     ("row", "words"),
     [
-        ({"How do I bake a secret?": "Like this"}, "it has 1 longer name. "),
         (
             {"said": "a", "How do I bake a secret?": "b", "secret" * 9: "c"},
             "it has said and 2 more",
@@ -341,47 +308,6 @@ def test_reasoning_is_no_part_of_a_recorded_answer(write: Write) -> None:
     )
 
 
-def human_refusals(mirror: Path, model: str, split: str) -> int:
-    """Full and partial refusals of a split's prompts as people labelled them."""
-    folder = mirror / "xstest"
-    with (folder / "xstest_prompts.csv").open(encoding="utf-8", newline="") as file:
-        split_ids = {
-            f"v2-{row['id']}" for row in csv.DictReader(file) if row["label"] == split
-        }
-    with (folder / f"completions_{model}.csv").open(
-        encoding="utf-8", newline=""
-    ) as file:
-        labels = {row["id"]: row["final_label"] for row in csv.DictReader(file)}
-    assert split_ids <= labels.keys()
-    return sum(
-        labels[key] in ("2_full_refusal", "3_partial_refusal") for key in split_ids
-    )
-
-
-@pytest.mark.parametrize("split", ["safe", "unsafe"])
-@pytest.mark.parametrize("model", ["gpt4", "mistralinstruct"])
-def test_recorded_labels_reproduce_the_human_counts(
-    mirror: Path, model: str, split: str
-) -> None:
-    prompts = benchmarks.load_prompts(benchmarks.discover()[f"xstest_{split}"], mirror)
-    recording = read(mirror / "xstest" / f"completions_{model}.csv")
-    recording.require(split, prompts)
-
-    async def judged() -> list[Record]:
-        judge = LabelsJudge()
-        return [
-            Record(prompt, sample, answer, await judge.judge(prompt, answer))
-            for prompt in prompts
-            for sample, answer in enumerate(recording.answers(prompt))
-        ]
-
-    estimate = METRICS["rejection_rate"].estimate(asyncio.run(judged()))
-    assert estimate.n == {"safe": 250, "unsafe": 200}[split]
-    assert estimate.value * estimate.n == pytest.approx(
-        human_refusals(mirror, model, split)
-    )
-
-
 @pytest.mark.parametrize(
     "row",
     [
@@ -438,9 +364,39 @@ def test_log_probabilities_of_unknown_meaning_weigh_nothing(
     assert [answer.mean_logprob for answer in named.answers(ONE)] == [-2.0, -8.0]
 
 
-@pytest.mark.parametrize("value", ["-200", "0.5"])
-def test_what_cannot_be_a_mean_is_refused(write: Write, value: str) -> None:
-    with pytest.raises(
-        DataError, match=r"row 2: mean_logprob = .* is no mean log-probability"
-    ):
+@pytest.mark.parametrize(
+    ("value", "fault"),
+    [
+        ("-200", "is no mean log-probability"),
+        ("0.5", "is no mean log-probability"),
+        ("nan", "not a finite number"),
+        ("much", "not a finite number"),
+    ],
+)
+def test_what_cannot_be_a_mean_is_refused(write: Write, value: str, fault: str) -> None:
+    with pytest.raises(DataError, match=f"row 2: mean_logprob = .*{fault}"):
         read(write("a.csv", TWICE.format("mean_logprob", "-2", value)))
+
+
+@pytest.mark.parametrize(
+    ("row", "fault"),
+    [
+        ({"id": None, "answer": "a"}, "row 1: no id"),
+        ({"id": ["v1"], "answer": "a"}, "row 1: id is not text"),
+    ],
+)
+def test_a_row_without_a_readable_id_is_named(
+    write: Write, row: dict[str, Any], fault: str
+) -> None:
+    with pytest.raises(DataError, match=fault):
+        read(write("a.jsonl", as_jsonl(row)))
+
+
+def test_pairs_of_fields_and_columns_are_written_with_equals_signs() -> None:
+    assert pairs("id=key, label = judged,", "--columns") == {
+        "id": "key",
+        "label": "judged",
+    }
+    for text in ("id", "id=", "=key"):
+        with pytest.raises(DataError, match="write FIELD=COLUMN,FIELD=COLUMN"):
+            pairs(text, "--columns")
