@@ -32,23 +32,22 @@ PARTS = [
 ]
 
 
+ORDINARY = (" Yes. ", "analysis of it", "Tags like <think> open it.")
+
+
 @pytest.mark.parametrize(
     ("message", "end", "text", "reasoning"),
     [
-        ({"content": "Yes."}, "", "Yes.", ""),
         ({"content": None}, "", "", ""),
-        ({"content": " Yes. "}, "", " Yes. ", ""),
         # Some servers give parts of a text, and OpenAI's a refusal in a field of its own.
         ({"content": PARTS}, "", "Yes.", ""),
         ({"content": None, "refusal": "No."}, "", "No.", ""),
         ({"content": [{"type": "refusal", "refusal": "No."}]}, "", "No.", ""),
-        ({"content": "Yes.", "refusal": None}, "", "Yes.", ""),
         # The server's parser says what was reasoning.
         ({"content": "\n\nYes.", "reasoning": "Hm."}, "", "Yes.", "closed"),
         ({"content": "Yes.", "reasoning_content": "Hm."}, "", "Yes.", "closed"),
         ({"content": None, "reasoning": "Hm."}, "", "", "unclosed"),
         ({"content": " \n", "reasoning": "Hm."}, "", "", "unclosed"),
-        ({"content": "Yes.", "reasoning": ""}, "", "Yes.", ""),
         (
             {"content": f"A{MARKER} B", "reasoning": "Hm."},
             MARKER,
@@ -59,7 +58,6 @@ PARTS = [
         ({"content": f"Hm.{MARKER} A{MARKER} B"}, MARKER, f"A{MARKER} B", "closed"),
         ({"content": f"Hm.{MARKER}"}, MARKER, "", "closed"),
         ({"content": "Hm. Final answer"}, MARKER, "", "unclosed"),
-        ({"content": ""}, MARKER, "", "unclosed"),
         # Thoughts that nobody announced are no answer either.
         ({"content": "<think>Hm.</think>\n\nYes."}, "", "Yes.", "closed"),
         ({"content": "\n<think>Hm."}, "", "", "unclosed"),
@@ -72,13 +70,7 @@ PARTS = [
         ),
         ({"content": "analysisWe refuse.assistantfinalYes."}, "", "Yes.", "closed"),
         ({"content": "analysisWe refuse."}, "", "", "unclosed"),
-        ({"content": "analysis of it"}, "", "analysis of it", ""),
-        (
-            {"content": "Tags like <think> open it."},
-            "",
-            "Tags like <think> open it.",
-            "",
-        ),
+        *(({"content": text}, "", text, "") for text in ORDINARY),
     ],
 )
 def test_the_answer_is_what_follows_the_reasoning(
@@ -100,7 +92,6 @@ def tokens(*pieces: str | bytes) -> list[dict[str, Any]]:
 @pytest.mark.parametrize(
     ("pieces", "text", "reasoning", "expected"),
     [
-        (("Yes", "."), "Yes.", "", [-1, -2]),
         (
             ("Hm", "</think>", "\n\n", "Yes", ".", "<eos>"),
             "Yes.",
@@ -171,11 +162,6 @@ def test_a_server_whose_tokenizer_takes_another_field_is_read_as_one_without(
         ({"1": 0.6, "0": 0.2, "x": 0.2}, False, {"0": 0.25, "1": 0.75}, 0.2, 0),
         (MANY | {"1": 0.5, "0": 0.001}, False, {"0": 0.0, "1": 1.0}, 0.5, 0.01),
     ],
-    ids=[
-        "by their tokens",
-        "among the most probable tokens",
-        "one below those is bounded",
-    ],
 )
 def test_labels_are_read(
     given: dict[str, float],
@@ -203,9 +189,7 @@ def test_a_label_of_several_tokens_is_named() -> None:
         ask(server, ("1", "10"))
 
 
-@pytest.mark.parametrize(
-    "logprobs", [None, {}, {"content": None}, {"content": [{"token": "1"}]}]
-)
+@pytest.mark.parametrize("logprobs", [None, {"content": [{"token": "1"}]}])
 def test_a_server_without_log_probabilities_is_told_apart(logprobs: object) -> None:
     with pytest.raises(LabelError, match="no log-probabilities"):
         read_labels({"logprobs": logprobs}, YES_NO, None)

@@ -12,7 +12,6 @@ from refusal_checks.core.settings import Limits
 from refusal_checks.models.client.attaching import Attaching, list_contexts
 from refusal_checks.models.client.capabilities import (
     ALL,
-    CONSEQUENCES,
     Capabilities,
     Support,
 )
@@ -73,17 +72,6 @@ def test_a_server_that_lists_nothing_or_several_is_asked_for_the_named_model() -
         ),
     ):
         attaching().connect(named(server), "--judge", 1)
-
-
-def test_a_server_without_chat_is_told_with_its_own_words() -> None:
-    with (
-        FakeServer(refuses=["messages"]) as server,
-        pytest.raises(
-            ModelError, match=r"no chat completion: .*HTTP 400: unknown fields: "
-        ),
-    ):
-        attaching().connect(named(server), "--candidate", 1)
-    assert len(server.probes) == 8 + 3
 
 
 def test_settings_are_left_out_one_by_one_and_the_rest_is_probed_without_them() -> None:
@@ -232,14 +220,3 @@ def test_the_run_s_own_sampling_is_tried() -> None:
     known = [body for body in server.probes if "return_token_ids" not in body]
     (drawn,) = {body["temperature"] for body in known if "seed" in body}
     assert drawn > 0, "a greedy answer comes back without a seed"
-
-
-def test_what_is_missing_is_left_out_of_requests_and_means_something() -> None:
-    nothing = Capabilities(*[Support.REFUSED] * 5)
-    assert nothing.left_out == set(FIELDS.values()) - {"return_token_ids"}
-    assert ALL.left_out == set()
-    assert set(nothing.missing(*CONSEQUENCES)) == set(FIELDS) - {"scoring"}
-    assert set(CONSEQUENCES) - set(FIELDS) == {
-        "prefill"
-    }  # tried only where it is needed
-    assert nothing.missing() == ALL.missing(*CONSEQUENCES) == {}

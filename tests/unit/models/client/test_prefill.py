@@ -48,15 +48,13 @@ def test_a_server_that_goes_on() -> None:
 
 
 @pytest.mark.parametrize(
-    ("support", "option"), [(Support.REFUSED, "refuses"), (Support.IGNORED, "ignores")]
+    ("support", "lacking"),
+    [(Support.REFUSED, {"refuses": [FIELD]}), (Support.IGNORED, {"ignores": [FIELD]})],
 )
-def test_a_server_that_does_not_is_not_asked(support: Support, option: str) -> None:
-    server = (
-        FakeServer(refuses=[FIELD])
-        if option == "refuses"
-        else FakeServer(ignores=[FIELD])
-    )
-    with server:
+def test_a_server_that_does_not_is_not_asked(
+    support: Support, lacking: dict[str, Any]
+) -> None:
+    with FakeServer(**lacking) as server:
         client = Client(server.url, "fake")
         try_prefill(client)
         assert client.capabilities.prefill is support
@@ -97,12 +95,7 @@ def tried(**faults: EndpointError) -> Support:
 
 @pytest.mark.parametrize("request_", ["continued", "whole"])
 @pytest.mark.parametrize(
-    "fault",
-    [
-        TransientError("busy", 429),
-        TransientError("late", attempts=2),
-    ],
-    ids=str,
+    "fault", [TransientError("busy", 429), TransientError("late", attempts=2)], ids=str
 )
 def test_an_outage_says_nothing_of_what_a_server_can_do(
     request_: str, fault: EndpointError

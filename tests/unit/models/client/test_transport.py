@@ -38,7 +38,7 @@ BODY = {
 
 
 @pytest.mark.parametrize(
-    "body", [{"a": "\ud800 文"}, {"a": [1, None, True, 0.1], "文": ("b", 2**70)}, {}]
+    "body", [{"a": "\ud800 文"}, {"a": [1, None, True, 0.1], "文": ("b", 2**70)}]
 )
 def test_a_request_is_json_even_where_utf_8_cannot_hold_it(
     body: dict[str, Any],
