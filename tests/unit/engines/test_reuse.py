@@ -3,7 +3,7 @@
 import asyncio
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import pytest
 
@@ -20,17 +20,6 @@ from refusal_checks.models.names import Rule, Served
 from tests.unit.engines.served import ALIGNED, JUDGE, OTHER
 
 NEXT = Served("next", "next", ())
-
-
-class Pair(NamedTuple):
-    """Two runs that take their turns."""
-
-    one: Engines
-    two: Engines
-    shared: Shared
-
-    def engine(self, model: Served) -> process.EngineProcess:
-        return self.shared[EngineSpec.of(model)]
 
 
 @pytest.fixture(autouse=True)
@@ -60,17 +49,26 @@ def events(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return found
 
 
+@pytest.fixture
+def roomy(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A machine with twelve cores and room for all."""
+    here = Devices("cpu", tuple(map(str, range(12))), 24.0)
+    monkeypatch.setattr(devices, "cpu", lambda: here)
+
+
 def settings(candidate: Any, *judges: Any) -> PoolSettings:
     return PoolSettings(candidate, judges, Limits(), Sampling(), JudgeSampling())
 
 
-def taking_turns(folder: Path, judge: Served, second: PoolSettings) -> Pair:
-    """A run with this judge whose engines work, and the next one."""
+def taking_turns(
+    folder: Path, judge: Served, second: PoolSettings
+) -> tuple[Engines, Engines, Shared]:
+    """A run with this judge whose engines work, the next one, and what they share."""
     shared: Shared = {}
     one = Engines(settings(ALIGNED, judge), folder / "one", shared)
     one.place([ALIGNED, judge])
     one.start(print)
-    return Pair(one, Engines(second, folder / "two", shared), shared)
+    return one, Engines(second, folder / "two", shared), shared
 
 
 @pytest.mark.parametrize(
@@ -99,6 +97,7 @@ def test_engines_go_on_for_the_next_run_if_it_needs_the_same(
     assert aligned.log.parent.name == "three", "it has started it"
 
 
+@pytest.mark.usefixtures("roomy")
 @pytest.mark.parametrize(
     ("weights", "args", "happens"),
     [
@@ -118,7 +117,6 @@ def test_the_judge_s_engine_goes_on_if_the_next_candidate_needs_as_much(
     monkeypatch.setattr(
         weight_sizes, "weights_gib", lambda model, *_: weights.get(model, 1.0)
     )
-    free(monkeypatch, 24.0)
     candidate = Served("next", "next", args)
     one, two, _ = taking_turns(tmp_path, OTHER, settings(candidate, OTHER))
     placement = two.place([candidate, OTHER], one)
@@ -130,34 +128,16 @@ def test_the_judge_s_engine_goes_on_if_the_next_candidate_needs_as_much(
     one.close()
 
 
-@pytest.fixture
-def pair(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, events: list[str]) -> Pair:
-    """A run whose engines work, and one whose candidate's engine needs as much."""
-    monkeypatch.setattr(weight_sizes, "weights_gib", lambda model, *_: 1.0)
-    free(monkeypatch, 24.0)
-    monkeypatch.setattr(vllm, "runs_on_cpu", lambda: True)
-    found = taking_turns(tmp_path, OTHER, settings(NEXT, OTHER))
-    assert events == ["+model", "+other"]
-    return found
-
-
-def free(
-    monkeypatch: pytest.MonkeyPatch,
-    memory: float,
-    cores: int = 12,
-    quota: float | None = None,
-) -> None:
-    """Pretend that the machine has this many cores, CPU quota, and free memory in GiB."""
-    here = Devices("cpu", tuple(map(str, range(cores))), memory, quota=quota)
-    monkeypatch.setattr(devices, "cpu", lambda: here)
-
-
+@pytest.mark.usefixtures("roomy")
 def test_an_engine_that_ends_after_it_went_on_starts_again_in_its_place(
-    pair: Pair, events: list[str]
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, events: list[str]
 ) -> None:
-    pair.two.place([NEXT, OTHER], pair.one)
-    pair.two.start(print)
-    judge = pair.engine(OTHER)
+    monkeypatch.setattr(weight_sizes, "weights_gib", lambda model, *_: 1.0)
+    monkeypatch.setattr(vllm, "runs_on_cpu", lambda: True)
+    one, two, shared = taking_turns(tmp_path, OTHER, settings(NEXT, OTHER))
+    two.place([NEXT, OTHER], one)
+    two.start(print)
+    judge = shared[EngineSpec.of(OTHER)]
     place, said = judge.place, list[str]()
 
     async def work() -> None:
@@ -165,7 +145,7 @@ def test_an_engine_that_ends_after_it_went_on_starts_again_in_its_place(
             judge.stop()
             raise ConnectionError("it is gone")
 
-    asyncio.run(pair.two.guard(work, said.append))
+    asyncio.run(two.guard(work, said.append))
     assert events[-2:] == ["-other", "+other"]
     assert judge.place == place
     assert judge.log.parent.name == "two", "it has started it"
