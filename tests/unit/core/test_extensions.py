@@ -101,6 +101,7 @@ def test_functions_that_a_module_imports_are_not_its_own(install: Install) -> No
             "import no_such_module",
             "ModuleNotFoundError: No module named 'no_such_module'",
         ),
+        ("def broken(:", "SyntaxError: "),
         ("raise SystemExit(3)", "SystemExit: 3"),
     ],
 )

@@ -47,6 +47,7 @@ def test_texts_take_their_columns() -> None:
         (listed, ["a", "a text of several words"], "a and 1 more"),
         (listed, ["a text of several words"], "1 longer name"),
         (in_a_row, ["harm", "degrees", "harm"], "degrees and harm"),
+        (in_a_row, ["harm"], "harm"),
         (duration, 89, "89 s"),
         (duration, 600, "10 min"),
         (duration, 7200, "2.0 h"),

@@ -47,6 +47,18 @@ def test_one_engine_for_all_that_name_the_same_model_and_arguments(
     assert urls[0] == urls[1] != urls[2]
 
 
+def test_a_further_judge_s_server_has_its_own_key(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("REFUSAL_CHECKS_JUDGE_2_API_KEY", "second")
+    with FakeServer(api_key="second") as server:
+        judge = Attached(server.url, server.url, "fake")
+        found = engines(tmp_path, ALIGNED, Rule("keyword"), judge)
+        assert found.connect(judge, "--judge", 2).model == "fake"
+        with pytest.raises(ModelError, match="401"):
+            found.connect(judge, "--judge", 1)
+
+
 @pytest.fixture
 def running(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Engines]:
     """An engine for the candidate that runs, without vLLM."""

@@ -165,7 +165,7 @@ def hub(monkeypatch: pytest.MonkeyPatch) -> Iterator[Listing]:
             {"rfilename": name, "size": size * 2**20}
             for name, size in listing[model, revision].items()
         ]
-        return ModelInfo(id=model, siblings=files)
+        return ModelInfo(id=model, siblings=files)  # type: ignore[no-untyped-call]
 
     monkeypatch.setattr(HfApi, "model_info", model_info)
     _on_hub.cache_clear()
