@@ -20,6 +20,7 @@ from refusal_checks.engines.pool import Engines, PoolSettings
 from refusal_checks.models.client.capabilities import Capabilities, Support
 from refusal_checks.models.client.usage import Usage
 from refusal_checks.models.names import (
+    Attached,
     CandidateModel,
     JudgeModel,
     Rule,
@@ -66,7 +67,7 @@ def running(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Engines
         Vllm, "command", lambda self, spec, port, place: serving("pool")(port)
     )
     found = engines(tmp_path, ALIGNED, Rule("keyword"))
-    found.start(lambda line: None)
+    found.start(print)
     yield found
     found.close()
 
@@ -98,7 +99,7 @@ def test_engines_that_share_a_gpu_start_one_after_the_other_each_time(
         process.EngineProcess, "is_running", lambda own: own.spec.model in ready
     )
     found = engines(tmp_path, ALIGNED, OTHER)
-    found.start(lambda line: None)
+    found.start(print)
     assert done == steps
 
     async def work() -> None:
@@ -135,7 +136,7 @@ def test_a_candidate_s_engine_is_ready_though_the_judge_s_still_loads(
             return False
 
         assert not await is_ready(ALIGNED), "it has not begun to start"
-        start = asyncio.create_task(asyncio.to_thread(found.start, lambda line: None))
+        start = asyncio.create_task(asyncio.to_thread(found.start, print))
         if waits:
             assert not await is_ready(ALIGNED), (
                 "while the memory of its GPU is measured"
@@ -167,7 +168,7 @@ def test_no_engine_starts_once_all_are_closed_from_another_thread(
 
     def start() -> None:
         try:
-            running.start(lambda line: None)
+            running.start(print)
         except EngineStartError as fault:
             faults.append(fault)
 

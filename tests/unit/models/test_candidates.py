@@ -1,9 +1,9 @@
 """Keys and seeds of sampled answers, and what reaches the server for them."""
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import pytest
 
@@ -19,6 +19,8 @@ from refusal_checks.models.recordings.recording import ReplayCandidate
 from refusal_checks.models.recordings.replay import read
 from tests.fake_server import FakeServer
 
+T = TypeVar("T")
+
 PROMPT = Prompt.single("p1", "what is it?")
 DIALOGUE = Prompt(
     "p2", (Message("user", "a"), Message("assistant", "b"), Message("user", "c"))
@@ -32,19 +34,32 @@ def served(
     return ServedCandidate("name", client, sampling, identity)
 
 
+def using(
+    server: FakeServer,
+    sampling: Sampling,
+    use: Callable[[ServedCandidate], Awaitable[T]],
+    capabilities: Capabilities = ALL,
+) -> T:
+    """What comes of using a candidate on a server."""
+
+    async def run() -> T:
+        async with Client(server.url, "fake", capabilities=capabilities) as client:
+            return await use(ServedCandidate("name", client, sampling, "model"))
+
+    return asyncio.run(run())
+
+
 def ask(
     server: FakeServer,
     sampling: Sampling,
     first: int,
     count: int,
     capabilities: Capabilities = ALL,
+    prompt: Prompt = PROMPT,
 ) -> Sequence[Answer]:
-    async def answer() -> Sequence[Answer]:
-        async with Client(server.url, "fake", capabilities=capabilities) as client:
-            candidate = ServedCandidate("name", client, sampling, "model")
-            return await candidate.answer(PROMPT, first, count)
-
-    return asyncio.run(answer())
+    return using(
+        server, sampling, lambda own: own.answer(prompt, first, count), capabilities
+    )
 
 
 CHANGES: dict[str, Any] = {
@@ -159,20 +174,16 @@ def test_log_probabilities_are_asked_for_where_they_weigh_answers(
 def test_an_answer_weighs_the_same_while_it_is_written_and_afterwards(
     said: Any,
 ) -> None:
-    async def weighed(server: FakeServer) -> Mapping[str, Completion]:
-        async with Client(server.url, "fake") as client:
-            candidate = ServedCandidate("name", client, Sampling(samples=3), "model")
-            given = await candidate.answer(PROMPT, 0, 3)
-            known = {
-                str(i): a for i, a in enumerate(given) if isinstance(a, Completion)
-            }
-            return await candidate.score_logprobs(PROMPT, known)
+    async def scored(candidate: ServedCandidate) -> Mapping[str, Completion]:
+        answers = await candidate.answer(PROMPT, 0, 3)
+        whole = {str(n): a for n, a in enumerate(answers) if isinstance(a, Completion)}
+        return await candidate.score_logprobs(PROMPT, whole)
 
     with FakeServer(lambda body: [said] * 3) as server:
         before = ask(server, Sampling(samples=3, logprobs="always"), 0, 3)
-        after = asyncio.run(weighed(server))
+        after = using(server, Sampling(samples=3), scored)
     assert list(after.values()) == list(before)
-    assert [each.mean_logprob for each in after.values()] == [-0.5, -1.0, -1.5]
+    assert [answer.mean_logprob for answer in after.values()] == [-0.5, -1.0, -1.5]
     (conversation, *read) = server.scored
     assert conversation["messages"] == [{"role": "user", "content": PROMPT.request}]
     assert [body["prompt_logprobs"] for body in read] == [0, 0, 0]
@@ -181,20 +192,14 @@ def test_an_answer_weighs_the_same_while_it_is_written_and_afterwards(
 def test_a_server_that_tells_no_tokens_is_asked_for_log_probabilities_from_then_on() -> (
     None
 ):
-    async def answers(server: FakeServer) -> list[Answer]:
-        async with Client(server.url, "fake") as client:
-            candidate = ServedCandidate("name", client, Sampling(samples=2), "model")
-            return [
-                *await candidate.answer(PROMPT, 0, 2),
-                *await candidate.answer(DIALOGUE, 0, 2),
-            ]
+    async def answers(candidate: ServedCandidate) -> list[Answer]:
+        first = await candidate.answer(PROMPT, 0, 2)
+        return [*first, *await candidate.answer(DIALOGUE, 0, 2)]
 
     with FakeServer(ignores=["return_token_ids"]) as server:
-        found = asyncio.run(answers(server))
-    assert [isinstance(a, Completion) and a.mean_logprob for a in found] == [
-        -0.5,
-        -1.0,
-    ] * 2
+        given = using(server, Sampling(samples=2), answers)
+    weights = [isinstance(a, Completion) and a.mean_logprob for a in given]
+    assert weights == [-0.5, -1.0] * 2
     assert ["logprobs" in body for body in server.requests] == [False, True, True]
 
 
@@ -221,19 +226,10 @@ def test_a_recording_knows_all_its_answers(tmp_path: Path) -> None:
 def test_a_system_prompt_comes_first_and_joins_the_prompts_own() -> None:
     sampling = Sampling(samples=1, system_prompt="Be kind.")
     own = Prompt("p3", (Message("system", "Be brief."), Message("user", "a")))
-
-    async def answer(url: str) -> None:
-        async with Client(url, "fake") as client:
-            candidate = ServedCandidate("name", client, sampling, "model")
-            for prompt in (PROMPT, own):
-                await candidate.answer(prompt, 0, 1)
-
     with FakeServer() as server:
-        asyncio.run(answer(server.url))
-    sent = [
-        [(turn["role"], turn["content"]) for turn in b["messages"]]
-        for b in server.requests
-    ]
+        for prompt in (PROMPT, own):
+            ask(server, sampling, 0, 1, prompt=prompt)
+    sent = [[tuple(turn.values()) for turn in b["messages"]] for b in server.requests]
     assert sent == [
         [("system", "Be kind."), ("user", "what is it?")],
         [("system", "Be kind.\n\nBe brief."), ("user", "a")],

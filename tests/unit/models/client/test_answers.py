@@ -159,7 +159,6 @@ def test_a_server_whose_tokenizer_takes_another_field_is_read_as_one_without(
     ("given", "has_tokenizer", "expected", "outside", "unseen"),
     [
         (MANY | {"0": 1e-6, "1": 3e-6}, True, {"0": 0.25, "1": 0.75}, 1 - 4e-6, 0),
-        ({"1": 0.6, "0": 0.2, "x": 0.2}, False, {"0": 0.25, "1": 0.75}, 0.2, 0),
         (MANY | {"1": 0.5, "0": 0.001}, False, {"0": 0.0, "1": 1.0}, 0.5, 0.01),
     ],
 )

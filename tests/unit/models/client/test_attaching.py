@@ -37,6 +37,12 @@ def named(server: FakeServer, model: str = "", **settings: Any) -> Attached:
     return Attached(server.url, server.url, model, **settings)
 
 
+def connect(
+    server: FakeServer, model: str = "", option: str = "--judge", number: int = 1
+) -> Client:
+    return attaching().connect(named(server, model), option, number)
+
+
 def test_a_server_is_asked_once_what_it_can_do_in_a_role() -> None:
     lacking = replace(UNLISTED, top_k=Support.REFUSED)
     with FakeServer(refuses=["top_k"]) as server:
@@ -49,29 +55,27 @@ def test_a_server_is_asked_once_what_it_can_do_in_a_role() -> None:
 
 def test_a_model_that_is_not_listed_may_be_there_all_the_same() -> None:
     with FakeServer(models=["listed", "hidden"], lists=["listed"]) as server:
-        assert (
-            attaching().connect(named(server, "hidden"), "--judge", 1).model == "hidden"
-        )
+        assert connect(server, "hidden").model == "hidden"
         with pytest.raises(
             ModelError, match=r"#gone: .* no such model; it has: listed \(.*404"
         ):
-            attaching().connect(named(server, "gone"), "--judge", 1)
+            connect(server, "gone")
 
 
 def test_a_server_that_lists_nothing_or_several_is_asked_for_the_named_model() -> None:
     with FakeServer(lists=None) as server:
-        assert attaching().connect(named(server, "fake"), "--judge", 1).model == "fake"
+        assert connect(server, "fake").model == "fake"
         with pytest.raises(
             ModelError, match=r"add #MODEL, because the server lists none"
         ):
-            attaching().connect(named(server), "--judge", 1)
+            connect(server)
     with (
         FakeServer(models=["a", "b"]) as server,
         pytest.raises(
             ModelError, match=f"--judge {server.url}: add #MODEL, one of: a, b"
         ),
     ):
-        attaching().connect(named(server), "--judge", 1)
+        connect(server)
 
 
 def test_settings_are_left_out_one_by_one_and_the_rest_is_probed_without_them() -> None:
@@ -104,7 +108,7 @@ def test_a_key_that_is_refused_is_no_setting_that_is() -> None:
         with pytest.raises(
             ModelError, match=r"REFUSAL_CHECKS_CANDIDATE_API_KEY.*no access"
         ):
-            attaching().connect(named(server), "--candidate", 1)
+            connect(server, option="--candidate")
         assert len(server.probes) == 8
 
 
@@ -122,12 +126,12 @@ def test_a_key_may_end_a_line_and_must_be_sendable(
 ) -> None:
     with FakeServer(api_key="secret") as server:
         monkeypatch.setenv("REFUSAL_CHECKS_JUDGE_API_KEY", "secret\r\n")
-        assert attaching().connect(named(server), "--judge", 1).model == "fake"
+        assert connect(server).model == "fake"
         monkeypatch.setenv("REFUSAL_CHECKS_JUDGE_2_API_KEY", "sec\nret")
         with pytest.raises(
             ModelError, match="REFUSAL_CHECKS_JUDGE_2_API_KEY"
         ) as caught:
-            attaching().connect(named(server), "--judge", 2)
+            connect(server, number=2)
     assert "ret" not in str(caught.value)
 
 
