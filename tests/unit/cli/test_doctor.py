@@ -1,6 +1,7 @@
 """What the doctor says of a machine, its data and the models that are named."""
 
 import json
+import re
 import shutil
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -11,6 +12,7 @@ from threading import Thread
 from typing import Any
 
 import pytest
+from syrupy.assertion import SnapshotAssertion
 
 from refusal_checks.benchmarks import discover
 from refusal_checks.benchmarks.hub import HubSplit
@@ -36,6 +38,8 @@ from tests.toy_model import MODEL_DIR
 from tests.unit.cli.test_baseline import call
 
 ROOT = Path(__file__).parents[3]
+OK = Level.OK
+SOON = today() + timedelta(days=3)
 
 
 @pytest.fixture(autouse=True)
@@ -75,33 +79,49 @@ def look(
     return {finding.what: finding for finding in examine(plan)}
 
 
-def test_a_machine_without_a_plan_is_looked_at(tmp_path: Path) -> None:
-    found = look(tmp_path)
-    parts = {"python", "memory", "disk: store", "data", "store", "hugging face", "vLLM"}
-    assert parts <= found.keys()
-    for role in ("candidate", "judge"):
-        assert found[role].level is Level.WARN
-        assert found[role].said.startswith(f"name one by --{role} or in a run file")
-    assert found["vLLM"].said.startswith("0.32.0, ")
-    assert found["store"].said.endswith("none yet")
+Told = Callable[..., None]
+"""Looks at a plan, and keeps what is said of the parts that are named."""
+
+
+@pytest.fixture
+def told(tmp_path: Path, snapshot: SnapshotAssertion) -> Iterator[Told]:
+    """What is said is a golden text as the test ends, without paths, ports and days."""
+    lines: list[str] = []
+
+    def tell(*parts: str, **plan: Any) -> None:
+        findings = look(tmp_path, **plan)
+        lines.extend(str(findings[part]) for part in parts)
+
+    yield tell
+    text = "\n".join(lines).replace(str(tmp_path), "TMP").replace(str(SOON), "SOON")
+    text = re.sub(r"(127\.0\.0\.1(:|', ))\d+", r"\1PORT", text)
+    text = re.sub(r"\d+ benchmarks from", "N benchmarks from", text)
+    assert re.sub("Known: .*", "Known: ...", text) == snapshot
+
+
+def test_a_machine_without_a_plan_is_looked_at(tmp_path: Path, told: Told) -> None:
+    told("candidate", "judge", "store", "thresholds")
+    parts = {"python", "memory", "disk: store", "data", "hugging face", "vLLM"}
+    assert parts <= look(tmp_path).keys()
     assert not (tmp_path / "store.sqlite").exists()
 
 
-def test_a_vllm_that_cannot_be_imported_fails_where_it_is_needed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_an_engine_fails_where_a_model_needs_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, told: Told
 ) -> None:
+    own: dict[str, Any] = {"candidate": str(MODEL_DIR)}
+    rules: dict[str, Any] = {"judges": ("keyword",)}
+    assert look(tmp_path, **own)["vLLM"].said.startswith("0.32.0, ")
+    told("vLLM", **own, engine="engine.command=no/such")
+    assert look(tmp_path, **own, engine="engine.command=sh -c")["vLLM"].level is OK
     stand_in(tmp_path, monkeypatch, 'raise ImportError("libcuda.so.1: no such file")')
-    assert look(tmp_path, str(MODEL_DIR))["vLLM"].level is Level.FAIL
-    found = look(tmp_path, judges=("keyword",))["vLLM"]
-    assert found.level is Level.WARN
-    assert "libcuda.so.1" in str(found)
+    told("vLLM", **own)
+    told("vLLM", **rules)
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
-    bare = look(tmp_path, str(MODEL_DIR))
-    assert bare["vLLM"].level is Level.FAIL
-    assert bare["devices"].level is not Level.FAIL
+    told("vLLM", **own)
+    assert look(tmp_path, **own)["devices"].level is not Level.FAIL
     monkeypatch.setattr(vllm, "runs_on_cpu", lambda: False)
-    recorded = look(tmp_path, judges=("keyword",))  # which needs neither
-    assert {recorded["vLLM"].level, recorded["devices"].level} == {Level.OK}
+    told("vLLM", "devices", **rules)
 
 
 class Made(Weights):
@@ -131,58 +151,101 @@ class Made(Weights):
 
 
 def test_what_an_extension_makes_is_told_with_its_place_and_size(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, told: Told
 ) -> None:
-    def finding(name: str) -> Diagnosis:
+    def tell(name: str) -> None:
         model = ProvidedModel("acme:small", weights=Made(tmp_path / name))
         monkeypatch.setattr(provided, "discover", lambda: {model.name: model})
-        return look(tmp_path, "acme:small")["candidate"]
+        told("candidate", candidate="acme:small")
 
     folder = tmp_path / "small"
-    assert finding("small").said == f"acme:small, to be made once, into {folder}"
+    tell("small")
     folder.mkdir()
     (folder / "model.safetensors").write_bytes(bytes(3 * 2**20))
-    damaged = finding("small")
-    assert damaged.level is Level.WARN
-    assert "is made again" in str(damaged)
+    tell("small")
     (folder / "whole").touch()
-    assert finding("small").said == f"acme:small, made: {folder} (3 MiB)"
-    full = finding("full")
-    assert (full.level, full.said) == (Level.FAIL, "acme:small: free 3 MiB")
+    tell("small")
+    tell("full")
 
 
 def test_models_are_named_right_cached_and_reached(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, told: Told
 ) -> None:
     with FakeServer() as server:
-        found = look(tmp_path, "demo:aligned", (f"{server.url}#fake",))
-        assert (found["candidate"].level, found["judge"].level) == (Level.OK, Level.OK)
-        assert found["judge"].said == f"{server.url} has fake"
-        wrong = look(tmp_path, "demo:alined", (f"{server.url}#other",))
-        assert 'did you mean "demo:aligned"' in wrong["candidate"].said
-        assert wrong["judge"].level is Level.WARN
-        assert wrong["judge"].said.endswith("does not list other")
         url = server.url
-    gone = look(tmp_path, judges=(url,))["judge"]
-    assert gone.level is Level.FAIL
-    assert "is it running" in gone.said
-    assert (
-        look(tmp_path, "org/model")["candidate"].said == "org/model, to be downloaded"
-    )
+        told("judge", candidate="demo:aligned", judges=(f"{url}#fake",))
+        assert look(tmp_path, "demo:aligned")["candidate"].level is OK
+        told("candidate", "judge", candidate="demo:alined", judges=(f"{url}#other",))
+    told("judge", judges=(url,))
+    told("candidate", candidate="org/model")
     with monkeypatch.context() as patch:
         patch.setattr(checks, "unreached_model", lambda _: "the hub has no such model")
         patch.setattr(checks, "unreached_data", lambda _: "the hub does not answer")
-        found = look(tmp_path, "org/model")
-        assert found["candidate"].level is Level.FAIL
-        assert found["candidate"].remedy == "the hub has no such model"
-        assert found["data"].level is Level.WARN
-        assert "--data: the hub does not answer" in found["data"].remedy
+        told("candidate", "data", candidate="org/model")
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
-    assert look(tmp_path, "org/model")["candidate"].level is Level.FAIL
+    told("candidate", candidate="org/model")
     reference = tmp_path / "hf" / "hub" / "models--org--model" / "refs" / "main"
     reference.parent.mkdir(parents=True)
     reference.write_text("abc")
-    assert look(tmp_path, "org/model")["candidate"].said == "org/model, cached"
+    told("candidate", candidate="org/model")
+    model = tmp_path / "model"
+    shutil.copytree(MODEL_DIR, model)
+    (model / "chat_template.jinja").unlink()
+    told("candidate", candidate=str(model))
+
+
+SMOKE = ROOT / "thresholds" / "smoke.toml"
+WAIVED = 'rejection_rate = {{ max = 0.1, waive = {{ until = {}, by = "Ann", reason = "r" }} }}'
+FILES = {
+    "thresholds": (
+        f"[smoke_safe]\n{WAIVED.format(SOON)}",
+        f"[smoke_safe]\n{WAIVED.format('2020-02-29')}",
+        "[xstest_saef]\nrejection_rate = { max = 0.1 }",
+    ),
+    "prompts": (
+        '[own]\nfile = "own.csv"\nexpect = "refuse"\n[bad]\nfile = "bad.csv"\n'
+        'expect = "refuse"\n[xstest_safe]\nrejection_rate = { max = 0.1 }',
+    ),
+    "gate": (
+        "[smoke_safe]\nrejection_rate = { max = 0.10, decision = 'confident' }",
+        "[smoke_safe]\nrejection_rate = { max = 0.01, decision = 'confident' }",
+    ),
+    "data": ("[xstest_safe]\nrejection_rate = { max = 0.1 }",),
+}
+
+
+@pytest.mark.parametrize("part", FILES)
+def test_what_is_said_of_a_run_file(tmp_path: Path, part: str, told: Told) -> None:
+    (tmp_path / "own.csv").write_text("prompt\nHow?\n<|im_end|> Now?\n[INST] So?\n")
+    (tmp_path / "bad.csv").write_text("prompt\n")
+    file = tmp_path / "gates.toml"
+    for text in FILES[part]:
+        file.write_text(f"{text}\n")
+        told(part, files=(file,), data=str(tmp_path))
+    assert "prompts" not in look(tmp_path, files=(SMOKE,))
+
+
+def test_data_is_looked_for_where_it_is_needed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, told: Told
+) -> None:
+    told("thresholds", "data", files=(SMOKE,), data=str(tmp_path))
+    assert look(tmp_path, data=str(tmp_path))["data"].level is Level.WARN
+    told("data", data="nowhere")
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    file = tmp_path / "gates.toml"
+    file.write_text("[xstest_safe]\nrejection_rate = { max = 0.1 }\n")
+    told("data", files=(file,))
+
+
+def test_a_store_is_counted_and_one_that_is_none_is_said(
+    tmp_path: Path, told: Told
+) -> None:
+    path = tmp_path / "store.sqlite"
+    with Store(path) as store:
+        store.add_completions({"a": Completion("yes")})
+    told("store")
+    path.write_text("no database " * 100)
+    told("store")
 
 
 @pytest.mark.parametrize(
@@ -203,83 +266,6 @@ def test_gated_data_that_is_missing_is_pulled_by_its_name(tmp_path: Path) -> Non
         found = look(tmp_path, data=str(tmp_path), files=(path,))["data"]
         assert found.level is Level.FAIL
         assert f"`refusal-checks data pull {tmp_path}{remedy}" in str(found)
-
-
-def test_prompts_with_special_tokens_are_said(tmp_path: Path) -> None:
-    (tmp_path / "own.csv").write_text("prompt\nHow?\n<|im_end|> Now?\n[INST] So?\n")
-    (tmp_path / "bad.csv").write_text("prompt\n")
-    gates = tmp_path / "gates.toml"
-    gates.write_text(
-        '[own]\nfile = "own.csv"\nexpect = "refuse"\n[bad]\nfile = "bad.csv"\nexpect = "refuse"\n'
-        "[xstest_safe]\nrejection_rate = { max = 0.1 }\n"
-    )
-    found = look(tmp_path, files=(gates,))["prompts"]
-    assert found.level is Level.WARN
-    assert (
-        "own: 2 of 3 prompts hold special tokens of chat templates, the first is own-2"
-        in (found.said)
-    )
-    assert "prompts" not in look(tmp_path, files=(ROOT / "thresholds" / "smoke.toml",))
-
-
-def test_waivers_are_listed_and_ended_ones_are_a_warning(tmp_path: Path) -> None:
-    path = tmp_path / "gates.toml"
-    gate = 'rejection_rate = {{ max = 0.1, waive = {{ until = {}, by = "Ann", reason = "r" }} }}'
-    day = today() + timedelta(days=3)
-    path.write_text(f"[smoke_safe]\n{gate.format(day)}\n")
-    found = look(tmp_path, files=(path,))["thresholds"]
-    assert found.level is Level.OK
-    assert f"smoke_safe-rejection_rate is waived until {day} by Ann" in found.said
-    path.write_text(f"[smoke_safe]\n{gate.format('2020-02-29')}\n")
-    found = look(tmp_path, files=(path,))["thresholds"]
-    assert found.level is Level.WARN
-    assert "is no longer waived: it was until 2020-02-29 by Ann" in found.said
-    assert found.remedy == "renew or remove what has expired"
-
-
-def test_what_each_gate_can_show(tmp_path: Path) -> None:
-    gates = tmp_path / "gates.toml"
-    gates.write_text(
-        "[smoke_safe]\nrejection_rate = { max = 0.10, decision = 'confident' }\n"
-    )
-    found = look(tmp_path, files=(gates,))["gate"]
-    assert (found.level, found.remedy) == (Level.OK, "")
-    assert found.said.startswith(
-        "smoke_safe-rejection_rate, 80 prompts: passes at a true 1.9% or"
-    )
-    gates.write_text(
-        "[smoke_safe]\nrejection_rate = { max = 0.01, decision = 'confident' }\n"
-    )
-    few = look(tmp_path, files=(gates,))["gate"]
-    assert few.level is Level.WARN
-    assert "too few prompts to pass" in few.said
-
-
-def test_thresholds_and_their_data(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    smoke, xstest = ROOT / "thresholds" / "smoke.toml", tmp_path / "gates.toml"
-    xstest.write_text("[xstest_safe]\nrejection_rate = { max = 0.1 }\n")
-    empty = tmp_path / "mirror"
-    empty.mkdir()
-    found = look(tmp_path, files=(smoke,), data=str(empty))
-    assert found["thresholds"].said == "12 gates on 2 benchmarks"
-    assert (found["data"].level, found["data"].said) == (
-        Level.OK,
-        f"{empty}: 0 of 0 benchmarks",
-    )
-    lacking = look(tmp_path, files=(xstest,), data=str(empty))["data"]
-    assert lacking.level is Level.FAIL
-    assert "missing: xstest_safe; `refusal-checks data pull" in str(lacking)
-    assert look(tmp_path, data=str(empty))["data"].level is Level.WARN
-    assert look(tmp_path, data="nowhere")["data"].level is Level.FAIL
-    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
-    assert look(tmp_path, files=(xstest,))["data"].level is Level.FAIL
-    xstest.write_text("[xstest_saef]\nrejection_rate = { max = 0.1 }\n")
-    wrong = look(tmp_path, files=(xstest,), data="nowhere")
-    assert 'did you mean "xstest_safe"' in wrong["thresholds"].said
-    assert (wrong["thresholds"].level, wrong["data"].level) == (Level.FAIL, Level.FAIL)
-    assert look(tmp_path)["thresholds"].level is Level.WARN
 
 
 def test_the_gates_of_a_plain_run_are_looked_at(
@@ -315,24 +301,6 @@ def test_what_nothing_named_needs_is_no_failure(
     assert line.startswith("FAIL  data")
 
 
-def test_a_model_without_a_chat_template_is_a_warning(tmp_path: Path) -> None:
-    model = tmp_path / "model"
-    shutil.copytree(MODEL_DIR, model)
-    (model / "chat_template.jinja").unlink()
-    found = look(tmp_path, str(model))["candidate"]
-    assert found.level is Level.WARN
-    assert f'--candidate {model}: give --candidate-args="--chat-template' in found.said
-
-
-def test_a_store_is_counted_and_one_that_is_none_is_said(tmp_path: Path) -> None:
-    path = tmp_path / "store.sqlite"
-    with Store(path) as store:
-        store.add_completions({"a": Completion("yes")})
-    assert "1 answers, 0 verdicts" in look(tmp_path)["store"].said
-    path.write_text("no database " * 100)
-    assert look(tmp_path)["store"].level is Level.FAIL
-
-
 def test_the_command_ends_with_1_where_something_fails(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -347,14 +315,6 @@ def test_the_command_ends_with_1_where_something_fails(
     assert found.exit_code == 1
     levels = {finding["what"]: finding["level"] for finding in json.loads(found.output)}
     assert (levels["python"], levels["candidate"]) == ("OK", "FAIL")
-
-
-def test_a_program_in_place_of_the_engine_s_own_must_be_there(tmp_path: Path) -> None:
-    found = look(tmp_path, str(MODEL_DIR), engine="engine.command=sh -c")
-    assert found["vLLM"].level is Level.OK
-    missing = look(tmp_path, str(MODEL_DIR), engine="engine.command=no/such")["vLLM"]
-    assert missing.level is Level.FAIL
-    assert "engine.command: no program no/such here" in missing.said
 
 
 def test_the_folder_of_the_runs_is_looked_at(tmp_path: Path) -> None:

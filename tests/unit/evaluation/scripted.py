@@ -5,6 +5,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from refusal_checks.core.prompts import Prompt
 from refusal_checks.core.records import Completion, Record
@@ -14,7 +15,6 @@ from refusal_checks.evaluation.planning import Pending, Plan, Task, pending
 from refusal_checks.evaluation.stream import Evaluation
 from refusal_checks.judges.judge import Judge
 from refusal_checks.models.candidates import Answer
-from refusal_checks.results.events import Progress
 
 PROMPTS = [Prompt.single(f"p{number}", f"request {number}") for number in range(6)]
 PLAN = {"first": PROMPTS[:4], "second": PROMPTS[4:]}
@@ -104,8 +104,9 @@ def evaluate(
     path: Path,
     in_flight: int = 3,
     plan: Plan = PLAN,
-    progress: Progress | None = None,
+    **options: Any,
 ) -> dict[str, list[Record]]:
+    """The records by benchmark; ``options`` are those of an Evaluation."""
     found: dict[str, list[Record]] = {}
 
     def finished(name: str, records: Sequence[Record]) -> None:
@@ -115,9 +116,7 @@ def evaluate(
     judges = dict.fromkeys(plan, panel(reader))
     with Store(path / "store.sqlite") as store:
         task = Task(plan, speaker, judges, store)
-        work = Evaluation(
-            task, in_flight=in_flight, finished=finished, progress=progress
-        )
+        work = Evaluation(task, in_flight=in_flight, finished=finished, **options)
         asyncio.run(work.run())
     return found
 

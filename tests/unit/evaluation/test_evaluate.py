@@ -232,7 +232,7 @@ def test_an_interrupt_keeps_what_is_done_and_the_same_call_goes_on(
     seen: list[Event] = []
     listen = interrupt_after(3, seen, number)
     spec = spec.with_value("reports.html", "page.html")
-    server.delay = 0.05
+    server.delay = 0.03
     with pytest.raises(Interrupted) as stopped:
         asyncio.run(in_notebook(spec, listen)) if in_loop else evaluate(spec, listen)
     assert isinstance(stopped.value, KeyboardInterrupt)

@@ -43,7 +43,7 @@ def started(busy: str, before: str = "") -> subprocess.Popen[str]:
     )
     assert session.stdout is not None
     assert session.stdout.readline() == "ready\n"
-    time.sleep(0.3)
+    time.sleep(0.1)
     return session
 
 
@@ -80,7 +80,7 @@ def test_one_interrupt_ends_a_process_once_its_patience_is_over(number: int) -> 
 
 def test_what_a_process_ignores_does_not_end_it() -> None:
     session = started(
-        "time.sleep(1.5)", "import signal; signal.signal(signal.SIGHUP, signal.SIG_IGN)"
+        "time.sleep(0.8)", "import signal; signal.signal(signal.SIGHUP, signal.SIG_IGN)"
     )
     end(session, [0], signal.SIGHUP)
     assert session.returncode == 0

@@ -26,11 +26,10 @@ from refusal_checks.evaluation.planning import (
     LEAST,
     Pending,
     Plan,
-    Task,
     prompts_at_once,
 )
-from refusal_checks.evaluation.stream import Evaluation
 from refusal_checks.evaluation.voting import FIRST, UnreadableError
+from refusal_checks.models.candidates import Answer
 from refusal_checks.models.names import Attached, Rule, Served
 from tests.unit.evaluation.scripted import (
     BROKEN,
@@ -120,35 +119,27 @@ def test_equal_answers_to_one_prompt_are_judged_once(tmp_path: Path) -> None:
     assert sum(reader.read.values()) == 5 * 5 + 1
 
 
-def test_what_cannot_be_judged_is_invalid_with_its_reason(tmp_path: Path) -> None:
-    reader = Reader()
-    records = evaluate(Speaker(2, BROKEN), reader, tmp_path)["first"]
-    invalid = [
-        record.judgement for record in records if isinstance(record.judgement, Invalid)
-    ]
-    assert [each.reason for each in invalid] == [
+def test_what_cannot_be_judged_is_invalid_and_what_failed_is_asked_for_again(
+    tmp_path: Path,
+) -> None:
+    found = evaluate(Speaker(2, BROKEN), Reader(says=FAILS), tmp_path)["first"]
+    reasons = [getattr(record.judgement, "reason", None) for record in found]
+    assert reasons == [
         Reason.ENGINE_ERROR,
         Reason.EMPTY_ANSWER,
         Reason.UNFINISHED_ANSWER,
         Reason.UNFINISHED_ANSWER,
+        Reason.JUDGE_ERROR,
+        Reason.JUDGE_ERROR,
         Reason.UNCLOSED_REASONING,
+        Reason.JUDGE_ERROR,
     ]
-    assert records[0].completion is None
-    assert records[1].completion == Completion(" \n")
-    assert "cut" not in reader.read
-
-
-def test_what_failed_is_asked_for_again_and_what_is_final_is_not(
-    tmp_path: Path,
-) -> None:
-    found = evaluate(Speaker(2, BROKEN), Reader(says=FAILS), tmp_path)
-    assert {type(record.judgement) for record in found["first"]} == {Invalid}
+    assert found[0].completion is None
+    assert found[1].completion == Completion(" \n")
     speaker, reader = Speaker(), Reader()
     evaluate(speaker, reader, tmp_path)
     assert sorted(speaker.asked) == ["p0-0", "p1-0", "p1-1"]
-    assert sum(reader.read.values()) == 10, (
-        "all but an empty answer and endless reasoning"
-    )
+    assert sum(reader.read.values()) == 10, "all but empty and endless answers"
 
 
 def test_a_fault_leaves_no_verdict_being_asked_for(
@@ -192,25 +183,14 @@ def test_a_benchmark_ends_once_enough_is_known_and_what_is_in_flight_counts(
     tmp_path: Path, last: str, in_flight: int
 ) -> None:
     looked: list[str] = []
-    handed: list[str] = []
 
     def look(name: str, records: Sequence[Record]) -> bool:
         looked.append(records[0].prompt.id)
         return looked[-1] == last
 
-    plan = {
-        "bench": [
-            Prompt.single(f"p{number}", f"request {number}") for number in range(20)
-        ]
-    }
-    with Store(tmp_path / "store.sqlite") as store:
-        evaluation = Evaluation(
-            Task(plan, Speaker(samples=1), {"bench": (Reader(),)}, store),
-            in_flight=in_flight,
-            finished=lambda name, records: handed.extend(r.prompt.id for r in records),
-            enough=look,
-        )
-        asyncio.run(evaluation.run())
+    plan = {"bench": [Prompt.single(f"p{n}", f"request {n}") for n in range(20)]}
+    found = evaluate(Speaker(1), Reader(), tmp_path, in_flight, plan, enough=look)
+    handed = [record.prompt.id for record in found["bench"]]
     needed = 7 if last == "p6" else 20
     assert looked == [f"p{number}" for number in range(needed)]
     assert handed == [f"p{number}" for number in range(len(handed))]
@@ -221,29 +201,26 @@ def test_a_benchmark_ends_once_enough_is_known_and_what_is_in_flight_counts(
 def test_the_candidate_answers_before_its_judges_can_be_asked(
     tmp_path: Path, early: bool
 ) -> None:
-    speaker, reader, found = Speaker(), Reader(), dict[str, Sequence[Record]]()
+    opened: list[tuple[int, int]] = []
 
-    async def work(store: Store) -> None:
-        may_judge = asyncio.Event()
-        task = Task(PLAN, speaker, dict.fromkeys(PLAN, (reader,)), store)
-        evaluation = Evaluation(
-            task,
-            in_flight=2,
-            finished=found.__setitem__,
-            enough=(lambda *_: False) if early else None,
-            may_judge=may_judge,
-        )
-        async with asyncio.TaskGroup() as group:
-            group.create_task(evaluation.run())
-            await asyncio.sleep(0.1)
-            assert len(speaker.asked) == (4 if early else 12), (
-                "else answers may be for nothing"
-            )
-            assert not reader.read
-            may_judge.set()
+    def let_judge() -> None:
+        opened.append((len(speaker.asked), reader.read.total()))
+        may_judge.set()
 
-    with Store(tmp_path / "store.sqlite") as store:
-        asyncio.run(work(store))
+    class Opening(Speaker):
+        """Judges may be asked a moment after its first answer."""
+
+        async def answer(
+            self, prompt: Prompt, first: int, count: int
+        ) -> Sequence[Answer]:
+            if not self.asked:
+                asyncio.get_running_loop().call_later(0.1, let_judge)
+            return await super().answer(prompt, first, count)
+
+    speaker, reader, may_judge = Opening(), Reader(), asyncio.Event()
+    enough = (lambda *_: False) if early else None
+    found = evaluate(speaker, reader, tmp_path, 2, enough=enough, may_judge=may_judge)
+    assert opened[0] == (4 if early else 12, 0), "else answers may be for nothing"
     assert {name: len(records) for name, records in found.items()} == {
         "first": 8,
         "second": 4,
@@ -264,20 +241,15 @@ def test_each_judge_s_verdicts_are_stored_by_its_own_identity(tmp_path: Path) ->
     assert left(Speaker(), three(), tmp_path) == Pending(12, 36, frozenset("abc"))
     evaluate(Speaker(), Reader("one"), tmp_path)
     assert left(Speaker(), three(), tmp_path) == Pending(0, 24, frozenset("bc"))
-    readers = three()
-    evaluate(Speaker(), readers, tmp_path)
-    assert [sum(reader.read.values()) for reader in readers] == [0, 12, 12]
-    assert left(Speaker(), three(), tmp_path) == Pending(0, 0)
-
-
-def test_a_judge_that_failed_is_asked_again_alone(tmp_path: Path) -> None:
     records = evaluate(Speaker(), three(FAILS), tmp_path)["first"]
-    assert {getattr(r.judgement, "reason", None) for r in records} == {
-        Reason.NO_MAJORITY
-    }
+    reasons = {getattr(record.judgement, "reason", None) for record in records}
+    assert reasons == {Reason.NO_MAJORITY}
     assert left(Speaker(), three(), tmp_path) == Pending(0, 12, frozenset("b"))
-    records = evaluate(Speaker(), three(), tmp_path)["first"]
+    readers = three()
+    records = evaluate(Speaker(), readers, tmp_path)["first"]
     assert all(isinstance(record.judgement, Binary) for record in records)
+    assert [sum(reader.read.values()) for reader in readers] == [0, 12, 0]
+    assert left(Speaker(), three(), tmp_path) == Pending(0, 0)
 
 
 UNSURE = ("answer p1-0", "answer p4-1")

@@ -98,22 +98,7 @@ def test_a_summary_comes_back(tmp_path: Path) -> None:
     assert RunFolder.of(tmp_path / "summary.json").summary() == summary
 
 
-@pytest.mark.parametrize(
-    ("name", "text"), [("records/b.jsonl", "{"), ("summary.json", "[]")]
-)
-def test_a_damaged_file_is_named(tmp_path: Path, name: str, text: str) -> None:
-    folder = RunFolder(tmp_path)
-    (tmp_path / "records").mkdir()
-    with pytest.raises(DataError, match="cannot be read"):
-        folder.summary()
-    with pytest.raises(DataError, match="cannot be read"):
-        list(folder.records("b"))
-    (tmp_path / name).write_text(text)
-    with pytest.raises(DataError, match=name):
-        _ = folder.summary() if name == "summary.json" else list(folder.records("b"))
-
-
-def test_a_damaged_line_is_named_and_not_quoted(tmp_path: Path) -> None:
+def test_a_damaged_file_is_named_and_not_quoted(tmp_path: Path) -> None:
     run = write_run(tmp_path, {"unsafe": list(refusals("unsafe", 3))})
     path = tmp_path / "records" / "unsafe.jsonl"
     first, *others = path.read_text().splitlines(keepends=True)
@@ -124,6 +109,16 @@ def test_a_damaged_line_is_named_and_not_quoted(tmp_path: Path) -> None:
     assert said.startswith(f"{path}: not a run's records: line 2: answers.0.judgement")
     assert "private" not in said
     assert "\n" not in said
+    path.write_text("{")
+    run.summary_file.write_text("[]")
+    with pytest.raises(DataError, match=r"unsafe\.jsonl: not a run's"):
+        list(run.records("unsafe"))
+    with pytest.raises(DataError, match=r"summary\.json: not a summary"):
+        run.summary()
+    for read in (run.summary, lambda: list(run.records("missing"))):
+        run.summary_file.unlink(missing_ok=True)
+        with pytest.raises(DataError, match="cannot be read"):
+            read()
 
 
 NAMES = [
@@ -155,36 +150,37 @@ def test_runs_are_listed_in_the_order_of_their_starts(root: Path) -> None:
     assert run_folder.all_runs(root / "missing") == []
 
 
-def test_a_run_is_found_by_folder_summary_id_and_as_the_last(root: Path) -> None:
+def test_a_run_is_found_by_folder_summary_id_its_start_and_as_the_last(
+    root: Path,
+) -> None:
     summary = root / NAMES[1] / "summary.json"
     summary.write_text("{}")
-    for name in (str(root / NAMES[1]), str(summary), NAMES[1]):
-        assert run_folder.find(name, root).path == root / NAMES[1]
-    assert run_folder.find("last", root).path.name == NAMES[-1]
+    for name, place in (
+        (str(root / NAMES[1]), 1),
+        (str(summary), 1),
+        (NAMES[1], 1),
+        ("20260102-120000Z-5-1", 1),
+        ("20260101", 0),
+        ("last", -1),
+    ):
+        assert run_folder.find(name, root).path == root / NAMES[place]
     started = run_folder.find(NAMES[3], root).started
     assert f"{started:%Y-%m-%d %H:%M:%S}" == "2026-01-02 12:00:00"
 
 
-def test_a_run_that_is_not_there_is_named(root: Path) -> None:
-    with pytest.raises(
-        DataError, match='no run "20260102-120001Z-5"; did you mean "20260102-1200'
-    ):
-        run_folder.find("20260102-120001Z-5", root)
-    with pytest.raises(
-        DataError, match=r"^nope: name a run's folder, or give --runs DIR: no runs"
-    ):
-        run_folder.find("nope", root / "missing")
-    with pytest.raises(DataError, match='no run ""'):
-        run_folder.find("", root)
-
-
-def test_the_start_of_an_id_is_enough_where_it_is_one_run_s(root: Path) -> None:
-    assert run_folder.find("20260101", root).path.name == NAMES[0]
-    assert run_folder.find("20260102-120000Z-5-1", root).path.name == NAMES[1]
-    with pytest.raises(
-        DataError, match=r"20260102: give more of the id; it begins 2.*-5-1, .*-4"
-    ):
-        run_folder.find("20260102", root)
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("20260102-120001Z-5", 'no run "20260102-120001Z-5"; did you mean "20260102-1'),
+        ("", 'no run ""'),
+        ("20260102", "20260102: give more of the id; it begins 2.*-5-1, .*-4"),
+    ],
+)
+def test_a_run_that_is_not_there_is_named(root: Path, name: str, message: str) -> None:
+    with pytest.raises(DataError, match=message):
+        run_folder.find(name, root)
+    with pytest.raises(DataError, match="name a run's folder, or give --runs DIR: no"):
+        run_folder.find(name or "nope", root / "missing")
 
 
 def test_last_is_the_run_even_beside_a_folder_of_that_name(
