@@ -236,7 +236,8 @@ def slow_ones(work: Callable[[Connection, int], None], step: int) -> list[str]:
     slow, current, deadline = [], "nothing", time.monotonic() + DEADLINE
     try:
         while listen.poll(max(0.0, deadline - time.monotonic())):
-            if not (current := listen.recv()):
+            current = listen.recv()
+            if not current:
                 break
             if current.startswith("SLOW"):
                 slow.append(current)

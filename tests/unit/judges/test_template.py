@@ -1,5 +1,7 @@
 """Judge prompts: a constant beginning, and the judged text as data."""
 
+from types import SimpleNamespace
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -54,12 +56,11 @@ def test_every_category_is_defined_with_an_example() -> None:
 
 @pytest.mark.parametrize("name", BUNDLED)
 def test_judged_text_stays_literal(name: str) -> None:
-    instructions = load(name).system
     for text in HOSTILE:
         assert text in user(text, name=name)
         assert text in user("an answer", Prompt.single("p1", text), name)
         *system, _ = load(name).messages(PROMPT, text)
-        assert [turn.content for turn in system] == [instructions] * bool(instructions)
+        assert "".join(turn.content for turn in system) == load(name).system
 
 
 @pytest.mark.parametrize("name", FENCED)
@@ -77,12 +78,16 @@ def test_any_exchange_is_quoted_between_its_marker(
     assert FAMILIES.broken_up(answer) in "".join(between[2:])
 
 
-@given(request=st.text(), answer=st.text("0123456789abcdef", max_size=3000))
-def test_the_marker_is_never_within_the_judged_text(request: str, answer: str) -> None:
-    code = marker(request, answer)
-    assert len(code) == 8
-    assert code not in request
-    assert code not in answer
+def test_a_marker_that_is_within_the_judged_text_is_not_taken(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    codes = iter(["aaaaaaaa", "bbbbbbbb", "cccccccc"])
+
+    def sha256(_: bytes) -> SimpleNamespace:
+        return SimpleNamespace(hexdigest=lambda: f"{next(codes)}0123")
+
+    monkeypatch.setattr(template, "hashlib", SimpleNamespace(sha256=sha256))
+    assert marker("request aaaaaaaa", "answer bbbbbbbb") == "cccccccc"
 
 
 @pytest.mark.parametrize("name", ["refusals", ""])

@@ -124,14 +124,15 @@ ONE_KIND = JudgeErrors(refusals=10, recognised=5, compliances=0, passed=0)
 
 
 def test_a_calibration_belongs_to_its_candidates_and_benchmarks() -> None:
-    known = valid(benchmarks={"b": OWN, "c": ONE_KIND})
-    assert known.foreign("ORG/MODEL", "b") == ""
-    assert known.foreign("ORG/OTHER", "b") == "answers of ORG/MODEL"
-    assert known.foreign("ORG/MODEL", "d") == "answers to b, c"
-    assert known.foreign("ORG/OTHER", "d") == "answers of ORG/MODEL to b, c"
+    found = valid(benchmarks={"b": OWN, "c": ONE_KIND})
+    assert found.foreign("ORG/MODEL", "b") == ""
+    assert found.foreign("ORG/OTHER", "b") == "answers of ORG/MODEL"
+    assert found.foreign("ORG/MODEL", "d") == "answers to b, c"
+    assert found.foreign("ORG/OTHER", "d") == "answers of ORG/MODEL to b, c"
     assert (
-        known.foreign("ORG/MODEL", "c") == "answers to b, c, with too few of those to c"
+        found.foreign("ORG/MODEL", "c") == "answers to b, c, with too few of those to c"
     )
-    assert valid(candidates=("ORG/MODEL", "ORG/OTHER")).foreign("ORG/MODEL", "b")
-    assert known.errors_on("b") == OWN
-    assert known.errors_on("c") == known.errors_on("d") == known.errors
+    two = valid(candidates=("ORG/MODEL", "ORG/OTHER"), benchmarks={"b": OWN})
+    assert two.foreign("ORG/MODEL", "b") == "answers of ORG/MODEL, ORG/OTHER"
+    assert found.errors_on("b") == OWN
+    assert found.errors_on("c") == found.errors_on("d") == found.errors
