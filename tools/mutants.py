@@ -120,7 +120,8 @@ def is_noticed(copy: Path, paths: Sequence[str]) -> bool:
     """True if one of the tests at these paths fails in the copy, or none can be collected."""
     folders = [str(copy), str(copy / "extensions"), str(copy / "demo")]
     command = [sys.executable, "-m", "pytest", *paths]
-    command += ["-x", "-q", "-p", "no:cacheprovider"]
+    command += ["-x", "-q", "-p", "no:cacheprovider", "-m", "not slow"]
+    command += ["-n", "2", "--dist", "loadfile"]
     done = subprocess.run(
         command,
         cwd=copy,
