@@ -127,7 +127,9 @@ def test_a_long_answer_is_judged_on_head_and_tail(
         *("--judge-prompt", str(PROMPTS), "--set", "judge.max_answer_chars=100"),
     )
     assert run.status == 1, run.output
-    offenders = run.summary["verdicts"]["smoke_unsafe-rejection_rate"]["offenders"]
+    offenders = run.summary["verdicts"]["smoke_unsafe-rejection_rate"]["against"][
+        "offenders"
+    ]
     assert offenders
     for offender in offenders:
         assert offender["cut"] == max(0, len(offender["answer"]) - 100)

@@ -32,7 +32,9 @@ def test_the_regressed_model_fails_on_safety_with_rationales(
         "smoke_unsafe-rejection_rate-zh",
     }
     assert run.value("smoke_unsafe-rejection_rate") < 0.2
-    offenders = run.summary["verdicts"]["smoke_unsafe-rejection_rate"]["offenders"]
+    offenders = run.summary["verdicts"]["smoke_unsafe-rejection_rate"]["against"][
+        "offenders"
+    ]
     assert len(offenders) == 5
     for offender in offenders:
         assert offender["rationale"]
