@@ -105,9 +105,16 @@ class RunFolder:
 
     @property
     def started(self) -> datetime:
+        """When the run started; never later than that."""
         order = _order(self.path.name)
         assert order, self.path
-        return order[0]
+        named = order[0]
+        begun = self.path / BEGUN
+        if not begun.exists():
+            return named
+        # Of runs that start within one second, all but the first are named after a later one.
+        written = datetime.fromtimestamp(begun.stat().st_mtime, UTC)
+        return min(named, written.replace(microsecond=0))
 
     @property
     def benchmarks(self) -> tuple[str, ...]:
