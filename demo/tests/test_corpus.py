@@ -20,6 +20,8 @@ from refusal_checks.judges import template
 from refusal_checks.judges.kinds.refusal import parse_verdict
 from tests.toy_model import MODEL_DIR, PERSONAS, PROMPTS
 
+pytestmark = pytest.mark.slow
+
 DATA = Path(suites.__file__).parent / "data"
 EXAMPLES = 3000
 

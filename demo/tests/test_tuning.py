@@ -19,6 +19,8 @@ from demo.tests.test_corpus import bundled, render
 from demo.training import asked, chat, contrasts, held_out, intents, lessons
 from refusal_checks.judges.trust import canary
 
+pytestmark = pytest.mark.slow
+
 MIRROR = os.environ.get("REFUSAL_CHECKS_DATA")
 XSTEST = Path(MIRROR or "") / "xstest"
 needs_mirror = pytest.mark.skipif(

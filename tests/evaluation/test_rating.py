@@ -108,6 +108,7 @@ def thinks_little_of_privacy(body: Body) -> dict[str, float]:
     return {"5": 1.0}
 
 
+@pytest.mark.slow
 @needs_mirror
 def test_a_part_of_cfsafety_is_rated_and_its_gates_decide(project: Project) -> None:
     project.setenv("REFUSAL_CHECKS_DATA", str(MIRROR))

@@ -9,6 +9,8 @@ import pytest
 
 from tests.plugin.conftest import KEYWORD, ROOT, THRESHOLDS, Project, refused
 
+pytestmark = pytest.mark.slow
+
 INSTALLED = ("-p", "refusal_checks.plugin")
 """Loads the plugin as its entry point does: before any conftest.py."""
 

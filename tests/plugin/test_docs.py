@@ -96,6 +96,7 @@ def project(prepared: Path, tmp_path: Path) -> Path:
     return shutil.copytree(prepared, tmp_path / "project", symlinks=True)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("command", commands(), ids=str)
 def test_a_command_is_understood(command: Command, project: Path) -> None:
     check(command, project)
@@ -110,6 +111,7 @@ MISTAKES = (
 )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("text", MISTAKES)
 def test_a_mistake_in_a_command_is_noticed(text: str, project: Path) -> None:
     with pytest.raises(BaseException, match=r".") as caught:

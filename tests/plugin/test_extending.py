@@ -15,6 +15,8 @@ import pytest
 from tests.plugin.conftest import ROOT, Project, refused
 from tests.plugin.docs import Page
 
+pytestmark = pytest.mark.slow
+
 PAGE = Page(ROOT / "docs" / "how-to" / "extending.md")
 FILES = {
     text.splitlines()[0].removeprefix("# "): text for _, text in PAGE.blocks("python")

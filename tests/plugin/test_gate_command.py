@@ -22,6 +22,8 @@ from tests.plugin.conftest import (
     well_behaved,
 )
 
+pytestmark = pytest.mark.slow
+
 HOSTILE = """
 [project]
 name = "theirs"

@@ -15,6 +15,8 @@ from syrupy.assertion import SnapshotAssertion
 
 from tests.plugin.conftest import Project
 
+pytestmark = pytest.mark.slow
+
 TEXT = Path(__file__).with_name("mistakes.txt").read_text(encoding="utf-8")
 SECTIONS = [section.strip().split("\n\n") for section in TEXT.split("## ")[1:]]
 
