@@ -8,6 +8,10 @@ from typing import Any
 Attributes = dict[str, str | None]
 
 
+ACTING = {"src", "srcset", "srcdoc", "style", "action", "data"}
+"""Attributes that load or run something, or change how a page looks."""
+
+
 class Page(HTMLParser):
     """A parsed page.
 
@@ -72,3 +76,10 @@ class Page(HTMLParser):
             for attributes, text in self.scripts
             if attributes.get("class") == name
         ]
+
+    def require_harmless(self) -> None:
+        """Require that no element and no attribute can load or run anything."""
+        for tag, attributes in self.elements:
+            assert tag not in ("b", "img", "iframe", "object", "link")
+            assert not ACTING & attributes.keys()
+            assert not [name for name in attributes if name.startswith("on")]

@@ -73,13 +73,15 @@ TOKENS = st.dictionaries(st.sampled_from("abcdef"), st.floats(-20, 0), min_size=
 
 
 @settings(max_examples=20)
-@given(TOKENS, TOKENS)
-def test_distance_has_the_properties_of_one(
-    one: dict[str, float], other: dict[str, float]
+@given(TOKENS, TOKENS, st.text(), st.text())
+def test_distance_and_likeness_are_symmetric_and_bounded(
+    one: dict[str, float], other: dict[str, float], text: str, other_text: str
 ) -> None:
     assert distance(one, one) == 0
     assert distance(one, other) == pytest.approx(distance(other, one))
     assert 0 <= distance(one, other) <= 20
+    assert likeness(text, text) == 1
+    assert 0 <= likeness(text, other_text) == likeness(other_text, text) <= 1
 
 
 def test_weights_that_changed_for_some_prompts_are_others() -> None:
@@ -97,13 +99,6 @@ def test_weights_that_changed_for_some_prompts_are_others() -> None:
     assert is_other(kept, [apart] * 6 + [rounded] * 14), (
         "most of a kind, though not by far"
     )
-
-
-@settings(max_examples=20)
-@given(st.text(), st.text())
-def test_likeness_is_between_none_and_the_same(one: str, other: str) -> None:
-    assert 0 <= likeness(one, other) == likeness(other, one) <= 1
-    assert likeness(one, one) == 1
 
 
 def test_rounding_makes_no_other_rating() -> None:

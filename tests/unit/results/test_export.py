@@ -91,34 +91,25 @@ def test_any_records_read_back_as_they_were(
     assert read(path) == list(export.rows(run))
 
 
-def test_a_file_that_cannot_be_written_is_named(tmp_path: Path) -> None:
-    run = RunFolder(tmp_path)
-    with pytest.raises(
-        DataError, match=r"table\.csv: name a file that ends in \.jsonl or \.parq"
-    ):
-        export.write_table(run, tmp_path / "table.csv")
-    with pytest.raises(DataError, match="completed no benchmark"):
-        export.write_table(run, tmp_path / "table.jsonl")
-    run.write_records("mine", RECORDS)
-    (tmp_path / "folder.jsonl").mkdir()
-    with pytest.raises(DataError, match=r"folder\.jsonl: cannot be written"):
-        export.write_table(run, tmp_path / "folder.jsonl")
-
-
 @pytest.mark.parametrize("suffix", [".jsonl", ".parquet"])
-def test_records_that_make_no_table_are_named(tmp_path: Path, suffix: str) -> None:
+def test_what_makes_no_table_is_named(tmp_path: Path, suffix: str) -> None:
     run, path = RunFolder(tmp_path), tmp_path / f"table{suffix}"
+
+    def require_named(message: str, path: Path = path) -> None:
+        with pytest.raises(DataError, match=message):
+            export.write_table(run, path)
+
+    require_named("completed no benchmark")
     run.write_records("mine", [])
-    with pytest.raises(DataError, match="completed no benchmark"):
-        export.write_table(run, path)
-    run.write_records(
-        "mine", [Record(PROMPT, 0, Completion("a", tokens=2**70), REFUSED)]
-    )
-    with pytest.raises(DataError, match=r"cannot be exported: .*too large"):
-        export.write_table(run, path)
+    require_named("completed no benchmark")
+    large = Completion("a", tokens=2**70)
+    run.write_records("mine", [Record(PROMPT, 0, large, REFUSED)])
+    require_named(r"cannot be exported: .*too large")
     run.write_records("mine", RECORDS)
+    require_named(r"table\.csv: name a file that ends in", path.with_suffix(".csv"))
+    (tmp_path / f"folder{suffix}").mkdir()
+    require_named(rf"folder\{suffix}: cannot be written", tmp_path / f"folder{suffix}")
     with (tmp_path / "records" / "mine.jsonl").open("a") as file:
         file.write('{"prompt"')
-    with pytest.raises(DataError, match=r"mine\.jsonl: not a run's records"):
-        export.write_table(run, path)
+    require_named(r"mine\.jsonl: not a run's records")
     assert not path.exists()

@@ -1,5 +1,6 @@
 """The manifest: what it reads and writes, and the conditions under which two runs compare."""
 
+from collections.abc import Sequence
 from copy import deepcopy
 from typing import Any
 
@@ -51,55 +52,53 @@ MANIFEST: dict[str, Any] = {
 }
 
 
-JUDGE = "models/judges/org/judge"
-"""Where the judge is described: its name has a slash of its own."""
+JUDGE = ("models", "judges", "org/judge")
+"""Where the judge is described."""
 
 
-def compared(place: str = "", value: Any = None) -> dict[str, str]:
+def compared(place: Sequence[str] = (), value: Any = None) -> dict[str, str]:
     """The conditions, perhaps with another value at a place of the manifest."""
     manifest = deepcopy(MANIFEST)
     if place:
         inner = manifest
-        *path, last = place.replace("org/judge", "org|judge").split("/")
-        for name in path:
-            inner = inner[name.replace("|", "/")]
-        inner[last.replace("|", "/")] = value
+        for name in place[:-1]:
+            inner = inner[name]
+        inner[place[-1]] = value
     return conditions(Manifest.model_validate(manifest), "bench")
-
-
-def differing(place: str, value: Any) -> set[str]:
-    one, other = compared(), compared(place, value)
-    return {
-        name for name in one.keys() | other.keys() if one.get(name) != other.get(name)
-    }
 
 
 @pytest.mark.parametrize(
     ("place", "value", "named"),
     [
-        (f"{JUDGE}/version", "org/judge@def", {"judge"}),
-        (f"{JUDGE}/template_kwargs", {"persona": "other"}, {"judge"}),
-        (f"{JUDGE}/args", [], set()),
-        ("judge_prompts/bench", {"org/judge": "cafe"}, {"judge prompt"}),
+        ((*JUDGE, "version"), "org/judge@def", {"judge"}),
+        ((*JUDGE, "template_kwargs"), {"persona": "other"}, {"judge"}),
+        ((*JUDGE, "args"), [], set()),
+        (("judge_prompts", "bench"), {"org/judge": "cafe"}, {"judge prompt"}),
         (
-            "judge_prompts/bench",
+            ("judge_prompts", "bench"),
             {"org/judge": "f00d", "keyword": "1"},
             {"judge", "judge prompt"},
         ),
-        ("judge_sampling/max_tokens", 128, {"judge max_tokens"}),
-        ("sampling/temperature", 1.0, {"sampling temperature"}),
-        ("sampling/system_prompt", "Be brief.", {"sampling system_prompt"}),
-        ("data/bench/sha256", "dead", {"data"}),
-        ("candidate", "org/other", set()),
-        ("sampling/seed", 7, set()),
+        (("judge_sampling", "max_tokens"), 128, {"judge max_tokens"}),
+        (("sampling", "temperature"), 1.0, {"sampling temperature"}),
+        (("sampling", "system_prompt"), "Be brief.", {"sampling system_prompt"}),
+        (("data", "bench", "sha256"), "dead", {"data"}),
+        (("candidate",), "org/other", set()),
+        (("sampling", "seed"), 7, set()),
     ],
 )
-def test_what_makes_runs_incomparable(place: str, value: Any, named: set[str]) -> None:
-    assert differing(place, value) == named
+def test_what_makes_runs_incomparable(
+    place: Sequence[str], value: Any, named: set[str]
+) -> None:
+    before, now = compared(), compared(place, value)
+    names = before.keys() | now.keys()
+    assert {name for name in names if before.get(name) != now.get(name)} == named
 
 
 def test_a_system_prompt_is_named_and_not_published() -> None:
-    assert "secret" not in str(compared("sampling/system_prompt", "a secret of ours"))
+    assert "secret" not in str(
+        compared(("sampling", "system_prompt"), "a secret of ours")
+    )
 
 
 def test_an_attached_judge_is_known_by_its_model_not_its_host() -> None:
@@ -111,6 +110,6 @@ def test_an_attached_judge_is_known_by_its_model_not_its_host() -> None:
 
 
 def test_recorded_answers_have_no_sampling() -> None:
-    found = compared("candidate", "replay:answers.csv")
+    found = compared(("candidate",), "replay:answers.csv")
     assert found["sampling"] == "recorded answers"
     assert not [name for name in found if name.startswith("sampling ")]

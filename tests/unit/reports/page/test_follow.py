@@ -105,9 +105,7 @@ def test_hostile_answers_are_text(going: Going) -> None:
     for number, text in enumerate(HOSTILE):
         going.run.progress.judged("bench", [record("R", f"h{number}", text=text)])
     page = going.look()
-    assert not [
-        tag for tag, _ in page.elements if tag in ("b", "img", "iframe", "object")
-    ]
+    page.require_harmless()
     assert len(page.scripts) == 3
 
 
@@ -120,11 +118,17 @@ def test_a_run_that_has_ended_beside_one_that_goes_on_shows_its_answer(
     assert "May it ship? No" in going.look().words
 
 
-def test_it_is_written_with_the_first_answer_and_never_after_the_end(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.fixture
+def _eager(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The page is looked at and written all the time."""
     monkeypatch.setattr(follow, "LOOK", 0.01)
     monkeypatch.setattr(follow, "EVERY", 0.01)
+
+
+@pytest.mark.usefixtures("_eager")
+def test_it_is_written_with_the_first_answer_and_never_after_the_end(
+    tmp_path: Path,
+) -> None:
     going = Going(tmp_path)
     going.page.write_text("earlier")
     threading.Event().wait(0.1)
@@ -139,6 +143,7 @@ def test_it_is_written_with_the_first_answer_and_never_after_the_end(
     assert going.page.read_text() == "the report"
 
 
+@pytest.mark.usefixtures("_eager")
 def test_a_full_disk_is_said_once_and_stops_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -148,8 +153,6 @@ def test_a_full_disk_is_said_once_and_stops_nothing(
         tries.append(1)
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(follow, "LOOK", 0.01)
-    monkeypatch.setattr(follow, "EVERY", 0.01)
     monkeypatch.setattr("refusal_checks.reports.page.page.write", full)
     going = Going(tmp_path)
     going.judge("RC")

@@ -24,7 +24,7 @@ from refusal_checks.results.manifest import Manifest
 from refusal_checks.results.run_folder import RunFolder
 from refusal_checks.results.summary import RunSummary
 from tests.html_page import Page
-from tests.report_runs import HOSTILE, refusals, usual, write_run
+from tests.report_runs import HOSTILE, usual, write_run
 from tests.unit.conftest import records
 
 
@@ -59,23 +59,13 @@ def test_nothing_is_fetched_and_only_its_own_scripts_run(page: Page) -> None:
     inline = [page.style, *page.code]
     digests = (hashlib.sha256(text.encode()).digest() for text in inline)
     assert allowed == {base64.b64encode(digest).decode() for digest in digests}
-    for _, attributes in page.elements:
-        assert (
-            not {"src", "srcset", "srcdoc", "style", "action", "data"}
-            & attributes.keys()
-        )
-        assert not [name for name in attributes if name.startswith("on")]
-        assert (attributes.get("href") or "#").startswith("#")
+    page.require_harmless()
+    assert all((link["href"] or "#").startswith("#") for link in page.named("a"))
     assert "url(" not in page.style
     assert "@import" not in page.style
 
 
-def test_there_is_no_element_that_the_templates_do_not_have(page: Page) -> None:
-    assert not [
-        tag
-        for tag, _ in page.elements
-        if tag in ("b", "img", "iframe", "object", "link")
-    ]
+def test_there_is_no_script_that_the_templates_do_not_have(page: Page) -> None:
     assert len(page.code) == 1
     assert len(page.data("records")) == 6
     assert len(page.data("gates")) == 2
@@ -127,20 +117,6 @@ def test_every_record_is_there(page: Page) -> None:
 )
 def test_answer_charts_and_judge_are_there(page: Page, words: str) -> None:
     assert words in page.words
-
-
-def test_failures_come_first_and_gates_on_judging_last(page: Page) -> None:
-    marks = [
-        m["class"]
-        for m in page.named("tbody")
-        if m.get("class") in ("fail", "warn", "pass")
-    ]
-    assert marks == [
-        "fail",
-        "pass",
-        "pass",
-        "fail",
-    ]  # the last one is on invalid answers
 
 
 def test_every_drawing_says_what_it_shows(page: Page) -> None:
@@ -235,15 +211,6 @@ def test_embedded_values_come_back(value: object) -> None:
     text = embed(value)
     assert json.loads(text.encode()) == value
     assert not set(text) & set("<>&\u2028\u2029")
-
-
-@pytest.mark.parametrize("prompts", [0, 1, 501])
-def test_any_number_of_prompts_is_one_value(prompts: int) -> None:
-    made = Payload("unsafe", "safety", [], refusals("unsafe", prompts, 1))
-    found = json.loads("".join(made.parts))
-    assert [prompt[0] for prompt in found["prompts"]] == [
-        f"unsafe-{number:05}" for number in range(prompts)
-    ]
 
 
 def test_a_group_that_comes_later_has_its_place() -> None:

@@ -151,17 +151,6 @@ def small(folder: Path, number: int = 0, **facts: object) -> Path:
     return write_run(folder, records, manifest=manifest(number, **facts)).path
 
 
-def test_runs_of_any_tree_are_found_the_oldest_first(tmp_path: Path) -> None:
-    for number, place in ((2, "a/b/c"), (0, "z"), (1, ".refusal-checks/runs/x")):
-        small(tmp_path / place, number)
-    assert [found.folder.path.name for found in collect(tmp_path).runs] == [
-        "z",
-        "x",
-        "c",
-    ]
-    assert [found.folder.path.name for found in collect(tmp_path / "z").runs] == ["z"]
-
-
 def test_what_is_no_summary_is_left_out_with_its_reason(tmp_path: Path) -> None:
     small(tmp_path / "good")
     for name, content in {
@@ -190,17 +179,18 @@ def test_a_copy_of_a_run_is_left_out(tmp_path: Path) -> None:
     assert [*found.skipped.values()] == [f"the same run as {first}/summary.json"]
 
 
-def test_a_start_is_read_in_any_zone_and_a_run_without_one_is_the_oldest(
+def test_runs_of_any_tree_are_found_the_oldest_first_whatever_their_zone(
     tmp_path: Path,
 ) -> None:
-    starts = (
-        "2026-01-02T09:00:00+02:00",
-        "2026-01-02T09:00:00",
-        "2026-01-02",
-        "yesterday",
-    )
-    for number, said in enumerate(starts):
-        small(tmp_path / str(number), started=said)
-    assert [found.day for found in collect(tmp_path).runs] == [
+    for place, started in {
+        "a/b/c": "2026-01-02T09:00:00+02:00",
+        "z": "2026-01-02T09:00:00",
+        ".refusal-checks/runs/x": "2026-01-02",
+        "unknown": "yesterday",
+    }.items():
+        small(tmp_path / place, started=started)
+    found = collect(tmp_path).runs
+    assert [run.folder.path.name for run in found] == ["unknown", "x", "c", "z"]
+    assert [run.day for run in found] == [
         "unknown", "2026-01-02 00:00", "2026-01-02 07:00", "2026-01-02 09:00",
     ]  # fmt: skip

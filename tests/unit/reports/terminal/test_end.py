@@ -1,6 +1,5 @@
 """The end of a run's output: what is wrong in few lines, what it was made with, the answer last."""
 
-from collections import Counter
 from collections.abc import Callable
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -60,16 +59,49 @@ def worse() -> RunSummary:
     )
 
 
-ENDS: dict[str, Callable[[], RunSummary]] = {
-    "yes": lambda: run(
-        *(
-            decide(each, records("R " * 60))
-            for each in (STRICT, replace(STRICT, group="x"))
+def candidates() -> list[RunSummary]:
+    """One of three passes, and one fails worse than the other."""
+    gates = [replace(STRICT, benchmark=f"b{n}") for n in range(4)]
+    words = {"some": "C " * 9 + "R " * 31, "all": "C " * 40, "none": "R " * 40}
+    return [
+        run(*(decide(gate, records(answers)) for gate in gates), candidate=name)
+        for name, answers in words.items()
+    ]
+
+
+def doubtful_groups() -> RunSummary:
+    doubtful = decide(STRICT, records("R R C"))
+    return run(*(of_group(doubtful, f"g{number}") for number in range(30)))
+
+
+def failed_twice() -> RunSummary:
+    """Two gates fail on the same prompts."""
+    failed = decide(STRICT, records("C " * 50))
+    return run(failed, of_group(failed, "fraud"))
+
+
+def failed_redacted() -> RunSummary:
+    failed = decide(STRICT, records("C " * 50))
+    hidden = [replace(each, prompt=redacted(each.prompt)) for each in failed.offenders]
+    against = replace(failed.against, offenders=tuple(hidden))
+    return run(replace(failed, against=against))
+
+
+ENDS: dict[str, Callable[[], list[RunSummary]]] = {
+    "yes": lambda: [
+        run(
+            *(
+                decide(gate, records("R " * 60))
+                for gate in (STRICT, replace(STRICT, group="x"))
+            )
         )
-    ),
-    "breach": breach,
-    "worse than last time": worse,
-    "doubt": lambda: run(decide(STRICT, records("R R R R C"))),
+    ],
+    "breach": lambda: [breach()],
+    "worse than last time": lambda: [worse()],
+    "doubt": lambda: [run(decide(STRICT, records("R R R R C")))],
+    "candidates": candidates,
+    "failed twice": lambda: [failed_twice()],
+    "failed, redacted": lambda: [failed_redacted()],
 }
 
 
@@ -78,55 +110,27 @@ ENDS: dict[str, Callable[[], RunSummary]] = {
 def test_the_end_of_a_run(
     case: str, verbosity: int, snapshot: SnapshotAssertion
 ) -> None:
-    told = shown(ENDS[case](), verbosity=verbosity, report="html report r.html")
-    assert "\n".join(told) == snapshot
+    told = shown(*ENDS[case](), verbosity=verbosity, report="html report r.html")
+    text = "\n".join(told)
+    assert text == snapshot
+    assert text.encode("cp437", "strict"), "our own words are in every code page"
+    assert "request p" not in text or "redacted" not in case
 
 
-def test_each_candidate_that_fails_has_its_sentence_the_worst_first() -> None:
-    gates = [replace(STRICT, benchmark=f"b{n}") for n in range(4)]
-    words = {"some": "C " * 9 + "R " * 31, "all": "C " * 40, "none": "R " * 40}
-    runs = [
-        run(*(decide(each, records(answers)) for each in gates), candidate=name)
-        for name, answers in words.items()
-    ]
-    told = [line for line in shown(*runs) if ": Refuses" in line]
-    assert [line.split(":")[0] for line in told[:2]] == ["all", "some"]
-    assert told[0] == "all: b0: Refuses 0% of prompts (required: 80%)."
-
-
-def test_the_spurious_failures_to_expect_are_told_with_vv() -> None:
-    doubtful = decide(STRICT, records("R R C"))
-    gates = (
-        replace(doubtful.gate, group_kind="g", group=f"g{number}")
-        for number in range(30)
-    )
-    many = run(*(replace(doubtful, gate=gate) for gate in gates))
-    told = ["\n".join(shown(many, verbosity=each, width=WIDTH)) for each in (1, 2)]
-    assert [text.count("spurious failures among") for text in told] == [0, 1]
-
-
-def test_where_no_page_is_written_a_command_for_one_is_named() -> None:
-    line = "to read the answers: refusal-checks report html runs/one"
-    assert line in shown(breach())
-    assert line not in shown(ENDS["yes"]())
+def test_more_is_told_with_vv_and_a_command_where_there_is_no_page() -> None:
+    told = "\n".join(shown(doubtful_groups(), verbosity=2, width=WIDTH))
+    assert "spurious failures among" in told
+    assert "to read the answers: refusal-checks report html runs/one" in told
+    assert "to read the answers" not in "\n".join(shown(*ENDS["yes"]()))
 
 
 def test_the_answer_is_the_last_line_of_each_candidate_s_and_has_its_colour() -> None:
-    good, bad = (
-        run(decide(STRICT, records("R " * 60))),
-        run(decide(STRICT, records("C " * 60))),
-    )
-    runs = [replace(good, manifest=Manifest(candidate="good")), bad]
-    *_, first, last, _ = end.lines([(each, FOLDER) for each in runs], 80)
-    assert str(first) == "good: May it ship? YES: the gate passed"
-    assert str(last).startswith(
-        "model: May it ship? NO: 1 of 1 gate failed: bench-rejection_rate"
-    )
-    assert first.pieces[1][1] == {"bold": True}
-    assert [line.pieces[0][1] for line in (first, last)] == [
-        {"green": True},
-        {"red": True, "bold": True},
-    ]
+    told = end.lines([(each, FOLDER) for each in candidates()], 80)
+    answers = [line for line in told if "May it ship?" in str(line)]
+    assert [str(line).split(":")[0] for line in answers] == ["some", "all", "none"]
+    red, green = {"red": True, "bold": True}, {"green": True}
+    assert [line.pieces[0][1] for line in answers] == [red, red, green]
+    assert answers[2].pieces[1][1] == {"bold": True}
 
 
 @pytest.mark.parametrize("width", [40, 60, 79, 99])
@@ -143,28 +147,6 @@ def test_remarks_take_five_lines_however_much_is_wrong(width: int) -> None:
     assert all(
         cell_len(line) <= width for line in shown(many, width=width) if ":" not in line
     )
-
-
-def test_no_prompt_stands_for_two_gates_and_redacted_ones_for_none() -> None:
-    failed = decide(STRICT, records("C " * 50))
-    told = shown(run(failed, of_group(failed, "fraud")))
-    assert Counter("request p1" in line for line in told)[True] == 1
-    assert any("request p2" in line for line in told)
-    hidden = [replace(each, prompt=redacted(each.prompt)) for each in failed.offenders]
-    against = replace(failed.against, offenders=tuple(hidden))
-    text = "\n".join(shown(run(replace(failed, against=against))))
-    assert "request p1" not in text
-    assert "p1" in text
-
-
-def test_all_of_our_own_words_are_in_every_code_page() -> None:
-    failed = decide(STRICT, records("C " * 50))
-    for verbosity in (0, 2):
-        for width in (40, 80):
-            told = "\n".join(
-                shown(run(failed, failed), width=width, verbosity=verbosity)
-            )
-            assert told.encode("cp437")
 
 
 @pytest.mark.parametrize(
