@@ -1,7 +1,7 @@
-"""The command ``refusal-checks``: everything around a gate run. The gate itself runs in pytest.
+"""The command ``refusal-checks``: tools around a gate run. The gate itself runs in pytest.
 
-Every module of this package whose name has no leading underscore, and an extension with commands,
-defines ``add(app: typer.Typer) -> None``, which adds them.
+Every module of this package without a leading underscore, and every extension with commands,
+defines ``add(app: typer.Typer) -> None`` to add them.
 """
 
 from __future__ import annotations
@@ -78,9 +78,9 @@ def _about(
 
 
 def _load_named(words: Sequence[str]) -> None:
-    """Load the extensions of run files that any command is given: they may add commands.
+    """Load the extensions of the run files in the command line: they may add commands.
 
-    What is wrong with such a file is said by the command that reads it.
+    An error in such a file is reported by the command that reads it.
     """
     files = [value for word, value in pairwise(words) if word == "--thresholds"]
     for word in words:
@@ -94,7 +94,7 @@ def _load_named(words: Sequence[str]) -> None:
 
 
 def main() -> None:
-    """Run the command; an error is one message on stderr, with exit code 4 for wrong input."""
+    """Run the command. An error is one message on stderr; wrong input gives exit code 4."""
     try:
         _load_named(sys.argv[1:])
         for fault in extensions.faults():
@@ -118,7 +118,7 @@ _EXTRA = re.compile(r"Got unexpected extra arguments?(?:\(s\))? \((.*)\)")
 
 
 def _in_words(text: str, mistake: typer.BadParameter) -> str:
-    """What typer says of a mistake, with what to write in its place."""
+    """Make typer's message about a mistake say what to write instead."""
     context = mistake.ctx
     if context is None:
         return text

@@ -1,4 +1,4 @@
-"""What commands share: how they are grouped, how they are told a run, and how they print."""
+"""Shared by commands: groups, arguments that name a run, and printing."""
 
 import shlex
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -28,24 +28,23 @@ def add_group(
     commands: Mapping[str, Callable[..., None]],
     settings: dict[str, Any] | None = None,
 ) -> None:
-    """Add commands that begin with one word."""
+    """Add a group of commands that begin with the same word."""
     group = typer.Typer(no_args_is_help=True, help=about)
-    group.callback()(
-        lambda: None
-    )  # without one, typer makes a single command the whole group
+    # Without a callback, typer turns a single command into the whole group.
+    group.callback()(lambda: None)
     for inner, command in commands.items():
         group.command(inner, context_settings=settings)(command)
     app.add_typer(group, name=name)
 
 
 def echo(text: object, *, err: bool = False) -> None:
-    """Print lines with nothing that acts on a terminal or in a CI system's log."""
+    """Print lines without anything that a terminal or a CI system's log would act on."""
     for line in str(text).split("\n"):
         typer.echo(visible(line), err=err)
 
 
 def echo_all(lines: Iterable[str], written: Path | None) -> None:
-    """Print lines, and then the file that was written, if any."""
+    """Print lines, then the path of the file that was written, if any."""
     for line in lines:
         echo(line)
     if written:
@@ -54,7 +53,7 @@ def echo_all(lines: Iterable[str], written: Path | None) -> None:
 
 @contextmanager
 def writing(path: Path) -> Iterator[None]:
-    """Turn what the system refuses while a file is written into a message that names it."""
+    """Turn an OSError while a file is written into a DataError that names the file."""
     try:
         yield
     except OSError as fault:
@@ -75,7 +74,7 @@ Runs = Annotated[
 
 
 def _usual(context: typer.Context, parameter: typer.CallbackParam, named: Path) -> Path:
-    """What is named on the command line, even if it is the default; else the project's folder."""
+    """Return the folder given on the command line, even the default's name; else the project's."""
     source = context.get_parameter_source(str(parameter.name))
     if source and source.name == "DEFAULT":
         return project.usual_root()
@@ -129,11 +128,11 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, for scripts.")
 
 
 def overrides(keys: Sequence[str] | None, **options: object) -> list[Layer]:
-    """What the command line says over the run files.
+    """Layers of keys from the command line, which win over run files.
 
     Args:
         keys: the values of ``--set``.
-        options: values of options that gate runs have, too, by their names; None if not given.
+        options: values of options that gate runs share, by name; None if not given.
     """
     layers = [override(text) for text in keys or ()]
     for name, value in options.items():
@@ -143,13 +142,13 @@ def overrides(keys: Sequence[str] | None, **options: object) -> list[Layer]:
 
 
 def open_run(name: str, root: Path, redact: bool = False) -> RunFolder:
-    """A run, as every command reads it: without texts if ``--redact`` or its variable says so."""
+    """Open a run as all commands do: without texts if ``--redact`` or its variable is set."""
     kind = RedactedFolder if is_redacted(redact) else RunFolder
     return kind.of(run_folder.locate(name, root))
 
 
 def read_run(name: str, root: Path) -> RunView:
-    """A run and its summary; see ``open_run``."""
+    """Open a run and read its summary; see ``open_run``."""
     folder = open_run(name, root)
     return RunView(folder, folder.summary())
 
@@ -157,7 +156,7 @@ def read_run(name: str, root: Path) -> RunView:
 def require_target(
     target: Path, root: Path, command: str, right: Iterable[str | Path]
 ) -> None:
-    """Refuse a run in place of the file or folder to write; ``right`` is the right order."""
+    """Refuse a run where a file or folder to write belongs; ``right`` shows the right order."""
     try:
         summary = run_folder.find(str(target), root).summary_file
     except DataError:

@@ -1,4 +1,4 @@
-"""What commands print of several runs as JSON, for scripts."""
+"""Facts on runs that several commands print as JSON, for scripts."""
 
 from typing import Any
 

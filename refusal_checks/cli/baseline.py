@@ -1,4 +1,4 @@
-"""``refusal-checks baseline``: a run as what later runs are compared with."""
+"""``refusal-checks baseline``: accept a run for later runs to compare with."""
 
 from pathlib import Path
 from typing import Annotated

@@ -1,4 +1,4 @@
-"""``refusal-checks calibrate``: judges against human labels."""
+"""``refusal-checks calibrate``: measure judges against human labels."""
 
 from __future__ import annotations
 
@@ -142,7 +142,7 @@ def calibrate(
 
 
 def _spec(files: Sequence[str], layers: Sequence[Layer]) -> RunSpec:
-    """The judge as a gate run has it: from its run file, and from what is set here."""
+    """The judge as a gate run configures it: from its run file and from this command's options."""
     if files:
         return RunSpec.read(*files, overrides=layers)
     return RunSpec.of(layers)
@@ -151,7 +151,7 @@ def _spec(files: Sequence[str], layers: Sequence[Layer]) -> RunSpec:
 def _measured(
     files: Sequence[LabelFile], scale: Scale, spec: RunSpec
 ) -> list[MeasuredJudge]:
-    """Each judge of a spec against the labels; recorded verdicts first, then models."""
+    """Measure each judge of a spec against the labels: recorded verdicts first, then models."""
     names = spec.judge.model
     if not names:
         raise UserError(
@@ -172,7 +172,7 @@ def _measured(
 def _asked(
     files: Sequence[LabelFile], scale: Scale, spec: RunSpec
 ) -> list[MeasuredJudge]:
-    """What models say of the answers, asked as in a gate run."""
+    """Ask models for verdicts on the answers, as a gate run does."""
     judging = read_judges(spec)
     engine = EngineConfig(start_timeout=spec.engine.start_timeout, paces=paces(spec))
     store = MEMORY if spec.store.fresh else Path(spec.store.file or STORE)
@@ -184,7 +184,7 @@ def _asked(
 def _read(
     labels: Sequence[Path], scale: Scale, candidate: Many, benchmark: Many, columns: str
 ) -> list[LabelFile]:
-    """The files of labels; each is said, with what of it does not count."""
+    """Read the files of labels; print what each holds and how many rows are skipped."""
     mapping = pairs(columns, "--columns")
     candidates = _per_file("--candidate", candidate, labels)
     if benchmark and len(benchmark) == 1:  # one for all files
@@ -210,7 +210,7 @@ def _described(file: LabelFile) -> str:
 
 
 def _per_file(option: str, values: Many, labels: Sequence[Path]) -> Sequence[str]:
-    """An option's values, one per file; empty ones if it is not given."""
+    """An option's values, one per file; empty strings if it is not given."""
     if not values:
         return [""] * len(labels)
     if len(values) != len(labels):
@@ -222,7 +222,7 @@ def _per_file(option: str, values: Many, labels: Sequence[Path]) -> Sequence[str
 
 
 def _shown(measured: Sequence[MeasuredJudge]) -> Sequence[MeasuredJudge]:
-    """The judges as reports show them: disagreements without texts if the variable says so."""
+    """The judges for reports: without the texts of disagreements if the variable is set."""
     if not is_redacted():
         return measured
     return [without_texts(judge) for judge in measured]

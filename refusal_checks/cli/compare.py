@@ -63,7 +63,7 @@ def compare(
 
 
 def _read(folders: Sequence[RunFolder]) -> list[RunView]:
-    """The runs; all are redacted if one is, since only then their prompts are known as the same."""
+    """Read the runs. If one is redacted, redact all: else their prompts could not be matched."""
     runs = [RunView(folder, folder.summary()) for folder in folders]
     if not any(run.summary.manifest.redacted for run in runs):
         return runs
@@ -111,7 +111,7 @@ def _gates_table(comparison: SideBySide) -> Iterator[str]:
 
 
 def _cell(row: GateRow | None) -> str:
-    """Outcome, figure, and the change since run 1 with its interval."""
+    """Outcome, figure, and the change since run 1, with its interval."""
     if row is None:
         return "-"
     if row.verdict is None or row.metric is None:
@@ -128,7 +128,7 @@ def _cell(row: GateRow | None) -> str:
 
 
 def _moves(comparison: SideBySide) -> Iterator[str]:
-    """The prompts that moved, and the groups in which."""
+    """The prompts that moved, and the groups that changed."""
     for row, moves in comparison.moves:
         gate = f"run {row.run.number + 1}, {clean(row.id, 60)}"
         for moved in moves:

@@ -62,7 +62,7 @@ def verify(folder: Folder, benchmark: Names = None, thresholds: Files = None) ->
 
 
 def _is_proven(benchmark: Benchmark, folder: Path) -> bool:
-    """Whether a mirror has a benchmark as it should be; says so in a line."""
+    """Print whether a mirror has a benchmark unchanged; True if a published digest proves it."""
     if not benchmark.is_in(folder):
         echo(f"MISSING  {benchmark.name}", err=True)
         return False

@@ -1,4 +1,4 @@
-"""``refusal-checks gate`` and ``batch``: the release gates, whatever a folder's pytest does."""
+"""``refusal-checks gate`` and ``batch``: release gates without a folder's own pytest setup."""
 
 from collections.abc import Sequence
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""``refusal-checks report``: files about finished runs."""
+"""``refusal-checks report``: write files about finished runs."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -27,7 +27,7 @@ def add(app: typer.Typer) -> None:
 
 
 def kinds() -> list[str]:
-    """What ``report`` writes; a shell completes these words."""
+    """Kinds of reports, for shell completion."""
     return [*_formats_by_kind()]
 
 
@@ -72,7 +72,7 @@ def report(
 
 
 def _formats_by_kind() -> Mapping[str, Format]:
-    """The formats that take a file: those with an option, or with a usual name of the file."""
+    """The formats that can write a file: those with an option or a usual file name."""
     formats_by_kind = {}
     names = extensions.Names("kinds of report")
     for name, module in formats.discover().items():

@@ -46,7 +46,7 @@ State = Literal["ended", "stopped", "not ended", "not readable"]
 
 @dataclass(frozen=True)
 class Listed:
-    """A run in the list: its gates by outcome, None where they are not known."""
+    """A run in the list, with its number of gates by outcome; None if unknown."""
 
     run: str
     started: str
@@ -128,7 +128,7 @@ def export(
 
 
 def _listed(run: RunFolder) -> Listed:
-    """What is known of a run; it may not have ended, or its summary may not be readable."""
+    """List a run as far as it is known: it may not have ended, or its summary may be unreadable."""
     name, started = run.path.name, run.started.isoformat()
     try:
         summary = run.summary()
@@ -154,7 +154,7 @@ def _listed(run: RunFolder) -> Listed:
 
 
 def _seconds(manifest: Manifest) -> float | None:
-    """How long a run took; None if it does not say."""
+    """Duration of a run; None if its manifest does not tell."""
     try:
         started = datetime.fromisoformat(manifest.started)
         finished = datetime.fromisoformat(manifest.finished)

@@ -1,4 +1,4 @@
-"""``refusal-checks store``: the size of a store, and dropping what no run needs."""
+"""``refusal-checks store``: show a store's size and drop what no run needs."""
 
 from collections.abc import Sequence
 from datetime import datetime, timedelta
@@ -76,7 +76,7 @@ def gc(
 
 
 def _answers_of(baselines: Sequence[str], runs: Path) -> set[str]:
-    """The store's keys of all answers of these baselines."""
+    """Store keys of all answers of these baselines."""
     keys: set[str] = set()
     for name in baselines:
         for scores in score_files.load(run_folder.locate(name, runs)).values():
@@ -92,7 +92,7 @@ def _open(path: Path) -> Store:
 
 
 def _since(keep_runs: int | None, keep_days: float | None, folder: Path) -> datetime:
-    """The time since which everything is kept: the earlier one if two are given."""
+    """The time from which on everything is kept: the earlier of two."""
     times = []
     if keep_days is not None:
         if not isfinite(keep_days):

@@ -72,9 +72,8 @@ def evaluate_in_turn(runs: Sequence[Run]) -> None:
                 run.finish(keep_engines=turn + 1 < len(runs))
                 before = run
     finally:
-        with (
-            ExitStack() as last_steps
-        ):  # all of them, whatever interrupts one; the last first
+        # Every run's last steps are taken, even if one is interrupted; the last run's come first.
+        with ExitStack() as last_steps:
             for run in reversed(runs):
                 last_steps.callback(run.finish)
             for run in runs:  # so that no engine loads early while others stop

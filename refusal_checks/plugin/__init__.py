@@ -1,7 +1,7 @@
-"""The pytest plugin, as far as every test session of an environment loads it.
+"""The pytest plugin: the part that every test session in the environment loads.
 
-It costs next to nothing, and touches nothing, until an option of this package is given or a gate is
-collected; only then is ``refusal_checks.plugin.hooks`` imported, which does the work.
+It costs almost nothing and changes nothing until an option of this package is given or a gate is
+collected. Only then does it import ``refusal_checks.plugin.hooks``, which does the work.
 """
 
 from __future__ import annotations
@@ -34,9 +34,10 @@ _UNDER_TEST = {"--candidate", "--refusal-candidate"}
 def pytest_addoption(
     parser: pytest.Parser, pluginmanager: pytest.PytestPluginManager
 ) -> None:
-    """Declare the configuration keys; options only if a conftest.py loads this plugin.
+    """Declare the configuration keys, and the options if a conftest.py loads this plugin.
 
-    Otherwise they are declared once those of all others are known, and only if one is given.
+    Otherwise ``pytest_load_initial_conftests`` declares the options, after those of other plugins
+    and only if one is given.
     """
     for name, text in INI.items():
         parser.addini(
@@ -57,13 +58,12 @@ def pytest_addoption(
 def pytest_load_initial_conftests(
     early_config: pytest.Config, parser: pytest.Parser, args: list[str]
 ) -> Generator[None, None, None]:
-    """Declare the options if there is one that no other plugin and no conftest.py knows."""
+    """Declare the options if the command has one that no other plugin or conftest.py knows."""
     if _UNDER_TEST & {word.partition("=")[0] for word in args}:
         from refusal_checks.plugin import options
 
-        options.join_paths(
-            early_config, parser, args
-        )  # no conftest.py beside a model is run
+        # So that no conftest.py beside a model is run.
+        options.join_paths(early_config, parser, args)
     yield
     unknown = any(
         word.startswith("--") for word in parser.parse_known_and_unknown_args(args)[1]
@@ -80,7 +80,7 @@ def pytest_load_initial_conftests(
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_configure(config: pytest.Config) -> None:
-    """Do the work from the start if options of gates are known."""
+    """Load the plugin's main part now if the gates' options were declared."""
     controller = Controller(
         lambda: config.stash.get(_GATES, None), lambda: activate(config)
     )
@@ -90,7 +90,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def activate(config: pytest.Config) -> Gates:
-    """The part of the plugin that handles gates; loaded and registered the first time."""
+    """Return the part of the plugin that handles gates; load and register it on the first call."""
     if _GATES not in config.stash:
         from refusal_checks.plugin.hooks import Gates
 
@@ -111,7 +111,7 @@ def _register(config: pytest.Config, part: object, name: str) -> None:
 def pytest_collect_file(
     file_path: Path, parent: pytest.Collector
 ) -> pytest.Module | None:
-    """Collect the file of ``refusal-checks init`` where a candidate is named, as by -k xstest."""
+    """Collect the test file of ``refusal-checks init`` once the gates' options are declared."""
     patterns = parent.config.getini("python_files")
     is_named = parent.session.isinitpath(file_path) or any(
         map(file_path.match, patterns)
@@ -128,7 +128,7 @@ def pytest_collect_file(
 def pytest_terminal_summary(
     terminalreporter: Any, exitstatus: int, config: pytest.Config
 ) -> None:
-    """Say where gates are if nothing was selected."""
+    """Say where gates are if no tests were collected."""
     is_empty = (
         exitstatus == pytest.ExitCode.NO_TESTS_COLLECTED and _GATES not in config.stash
     )
@@ -139,10 +139,9 @@ def pytest_terminal_summary(
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """One test per gate and per check of the judge, from the run files alone."""
-    known = (
-        metafunc.definition._fixtureinfo.name2fixturedefs
-    )  # pytest has no public way
+    """Make a test for each gate and each check of the judge; reads only the run files."""
+    # pytest has no public way to ask which fixtures a test knows.
+    known = metafunc.definition._fixtureinfo.name2fixturedefs
     for name, found in known.items():
         modules = [each.func.__module__ for each in found]
         if __name__ in modules[:-1]:
@@ -157,7 +156,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 @pytest.fixture(scope="session")
 def refusal_result(request: pytest.FixtureRequest) -> RunResult:
-    """The result of this session's evaluation, for tests of a repository's own."""
+    """The result of this session's evaluation, for a repository's own tests."""
     return activate(request.config).outcomes.result()
 
 

@@ -1,4 +1,4 @@
-"""``refusal-checks gate``: pytest, set up for the gates alone, whatever a folder's pytest does."""
+"""``refusal-checks gate``: run pytest for the gates only, without a folder's own configuration."""
 
 from __future__ import annotations
 
@@ -13,21 +13,19 @@ from refusal_checks.results import project, run_folder
 
 
 def run(folder: Path, words: Sequence[str]) -> int:
-    """Gate models in a folder; the exit code.
+    """Gate models in a folder; return the exit code.
 
     Args:
-        words: the words of the command: models, options of gates, and options of pytest.
+        words: the command's arguments: models, options of gates and options of pytest.
     """
-    for name in (
-        "PYTEST_ADDOPTS",
-        "PYTEST_PLUGINS",
-    ):  # they set up pytest for other tests
+    # These set pytest up for the folder's other tests.
+    for name in ("PYTEST_ADDOPTS", "PYTEST_PLUGINS"):
         os.environ.pop(name, None)
     return int(pytest.main(arguments(folder, words)))
 
 
 def arguments(folder: Path, words: Sequence[str]) -> list[str]:
-    """The arguments of pytest for a gate run that is called in a folder."""
+    """Return pytest's arguments for a gate run in a folder."""
     runs = project.usual_root(folder)
     moved = f"{project.RUNS_KEY}={shlex.quote(str(folder / runs))}"
     return [
@@ -37,8 +35,6 @@ def arguments(folder: Path, words: Sequence[str]) -> list[str]:
         *(() if runs == run_folder.ROOT else ("-o", moved)),
         *words,
         # The package was loaded before pytest could rewrite its assertions, of which it has none.
-        *(
-            "-W",
-            "ignore::pytest.PytestAssertRewriteWarning",
-        ),  # after the user's own -W error
+        # This must follow the user's own -W error.
+        *("-W", "ignore::pytest.PytestAssertRewriteWarning"),
     ]

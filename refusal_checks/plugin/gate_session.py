@@ -1,6 +1,6 @@
-"""The gates of one pytest process, and the result that their tests assert on.
+"""The gates of a pytest process and the result that their tests assert on.
 
-One process evaluates: the only one, or the controller of workers.
+One process evaluates: the only one, or xdist's controller.
 
 =============  ================================================  =======================
 process        evaluates                                         the result
@@ -64,7 +64,7 @@ _Stopped: type[Exception] = type(
 
 
 class GateSession:
-    """What is selected, and what was found; all processes of a run know its name."""
+    """The selected gates and the result; all processes of a run share its name."""
 
     def __init__(self, config: pytest.Config) -> None:
         self._config = config
@@ -76,13 +76,13 @@ class GateSession:
 
     @cached_property
     def spec(self) -> RunSpec:
-        """The run as files and options say it."""
+        """The spec, from run files and options."""
         with _usage_errors():
             layers = options.layers(self._config)
             return RunSpec.read(*self._files(), overrides=layers)
 
     def _files(self) -> list[Path]:
-        """The run files: named, else the repository's own, else the shipped one."""
+        """The run files: those named, else the repository's own, else the shipped one."""
         named = options.value(self._config, options.THRESHOLDS)
         named = named or self._config.getini(f"{PREFIX}thresholds")
         if named:
@@ -114,12 +114,12 @@ class GateSession:
 
     @cached_property
     def benchmarks(self) -> Mapping[str, Benchmark]:
-        """All benchmarks that gates may be on, those that run files define included."""
+        """All benchmarks that gates may use, including those that run files define."""
         with _usage_errors():
             return self.spec.catalogue()
 
     def check_files(self) -> None:
-        """Read the run files, if any are named, before anything is collected."""
+        """Read run files that are named before anything is collected."""
         with _usage_errors():
             is_said = options.value(self._config, options.THRESHOLDS) or options.layers(
                 self._config
@@ -129,7 +129,7 @@ class GateSession:
 
     @cached_property
     def candidates(self) -> tuple[str, ...]:
-        """The candidates' names, all different; one empty name if no candidate is given."""
+        """Unique names of the candidates; one empty name if no candidate is given."""
         from refusal_checks.evaluation.model_config import titles
 
         with _usage_errors():
@@ -140,18 +140,18 @@ class GateSession:
 
     @property
     def runs(self) -> tuple[RunView, ...]:
-        """The runs of this process, once they have ended."""
+        """The runs that this process evaluated, once they have ended."""
         return self._result.runs if self._result else ()
 
     def test_id(self, candidate: str, gate: str) -> str:
-        """The id of a gate's test; it names the candidate if there are several."""
+        """The id of a gate's test, with the candidate's name if there are several."""
         return f"{gate}-{candidate}" if len(self.candidates) > 1 else gate
 
     def is_gate(self, nodeid: str) -> bool:
         return bool(self._selected([nodeid]))
 
     def evaluate(self, nodeids: Collection[str], listener: Listener) -> None:
-        """Evaluate what the selected tests need, once; does nothing if they need nothing.
+        """Evaluate what the selected tests need, once. Does nothing if they need nothing.
 
         If an engine does not start, the session ends with EXIT_ENGINE.
         """
@@ -230,10 +230,10 @@ class GateSession:
         )
 
     def result(self) -> RunResult:
-        """What the evaluation found; in a worker it is read from the runs' folders.
+        """The result of the evaluation; a worker reads it from the runs' folders.
 
         Raises:
-            EvaluationError: nothing was evaluated, or its files are gone.
+            EvaluationError: nothing was evaluated, or its files are missing.
         """
         if self._result is None and xdist.is_worker(self._config):
             self._result = self._load()
@@ -244,7 +244,7 @@ class GateSession:
         return self._result
 
     def _load(self) -> RunResult | None:
-        """The result as the controller left it; None if it evaluated nothing."""
+        """Load the result that the controller wrote; None if it evaluated nothing."""
         from refusal_checks.evaluation.evaluate import run_folders
         from refusal_checks.evaluation.result import RunResult
 
@@ -258,7 +258,7 @@ class GateSession:
             raise EvaluationError(f"run it again: {fault}") from None
 
     def require_named(self, nodeids: Collection[str]) -> None:
-        """Raise UsageError if a test that the command names was not collected."""
+        """Raise UsageError if a test named by the command was not collected."""
         tests = [nodeid.partition("::")[2] for nodeid in nodeids]
         for named in self._config.stash.get(NAMED_TESTS, ()):
             if not any(is_named(test, named) for test in tests):
@@ -269,7 +269,7 @@ class GateSession:
                 )
 
     def _selected(self, nodeids: Collection[str]) -> dict[str, list[str]]:
-        """The gates of these tests by candidate; the first candidate's run checks the judge."""
+        """Gates of these tests by candidate. The first candidate's run also checks the judge."""
         ids = {gate_id(nodeid) for nodeid in nodeids}
         selected: dict[str, list[str]] = {}
         for candidate in self.candidates:
@@ -283,7 +283,7 @@ class GateSession:
         return selected
 
     def unselected(self) -> Iterator[str]:
-        """What there is to select, if no gate was."""
+        """List the gates that can be selected, if none was."""
         given = {"-k": self._config.option.keyword, "-m": self._config.option.markexpr}
         asked = " ".join(f"{option} {text!r}" for option, text in given.items() if text)
         if not asked:
@@ -302,15 +302,14 @@ class GateSession:
 
 
 def is_named(test: str, named: str) -> bool:
-    """True if a test is the named one, or one of its variants if it is named without brackets."""
+    """True if a node id is the named one, or a variant of it if the name has no brackets."""
     return named in (test, test.partition("[")[0])
 
 
 def gate_id(nodeid: str) -> str:
-    """The gate that a test's node id names: what its brackets hold, without pytest's escapes."""
-    match = re.search(
-        r"::\w+\[(.*)\]", nodeid, re.DOTALL
-    )  # an IPv6 address has :: and [ too
+    """The gate in a test's node id: the text in its brackets, without pytest's escapes."""
+    # The name of the test is needed, because an IPv6 address has :: and [, too.
+    match = re.search(r"::\w+\[(.*)\]", nodeid, re.DOTALL)
     inner = match[1] if match else ""
     return inner.encode("ascii", "backslashreplace").decode("unicode_escape")
 
@@ -320,7 +319,7 @@ def require_clear(
 ) -> None:
     """Refuse a word of ``-k`` that names some gates and is also part of a candidate's name.
 
-    It would select all gates of that candidate, and its evaluation of every benchmark.
+    Such a word would select all gates of that candidate and so evaluate every benchmark.
     """
     if len(candidates) < 2:
         return
@@ -340,7 +339,7 @@ def require_clear(
 
 @contextmanager
 def _usage_errors() -> Iterator[None]:
-    """End the session with pytest's exit code for usage errors, 4, if the user's input is wrong."""
+    """End the session with pytest's exit code for usage errors (4) if the user's input is wrong."""
     try:
         yield
     except (UserError, StoreError) as fault:

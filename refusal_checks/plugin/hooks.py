@@ -25,9 +25,9 @@ from refusal_checks.results.redact import is_redacted
 
 
 class Gates:
-    """A plugin of its own, registered once a gate is collected or an option of gates is given.
+    """The main plugin, registered once a gate is collected or an option of gates is given.
 
-    It brings two others: ``Outcomes`` of tests, and the ``SessionEnd``.
+    It comes with two others: ``Outcomes`` and ``SessionEnd``.
     """
 
     def __init__(self, config: pytest.Config) -> None:
@@ -44,15 +44,15 @@ class Gates:
             self._redact()
 
     def _redact(self) -> None:
-        """Keep pytest from showing values of variables, which may be texts."""
+        """Keep pytest from showing the values of variables, which may be private texts."""
         self._redacts = True
         self.config.option.showlocals = False
         self.config.option.fulltrace = False
 
     def parametrize(self, metafunc: pytest.Metafunc) -> None:
-        """Give a test its gates or figures.
+        """Parametrise a test with its gates or figures.
 
-        A wrong run file is reported later, where pytest takes it for the user's mistake.
+        An error in a run file is raised later, in a hook where pytest reports it as a usage error.
         """
         xdist.say_gates(self.config)
         gates: list[ParameterSet] = []
@@ -71,7 +71,7 @@ class Gates:
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
-        """Drop the judge's test if no floors are set; skip all gates if the run is a batch."""
+        """Deselect the judge's test if no floors are set; skip all gates in a batch run."""
         if self._fault and not xdist.is_worker(self.config):
             raise self._fault
         items[:] = [item for item in items if of_item(item).get(FIGURE, "") is not None]
@@ -81,7 +81,7 @@ class Gates:
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtestloop(self, session: pytest.Session) -> None:
-        """Evaluate in this process, once the selected gates are known."""
+        """Evaluate in this process once the gates are selected."""
         option = session.config.option
         if option.collectonly or self.config.getoption("setupplan", False):
             return
@@ -110,7 +110,7 @@ class Gates:
     def pytest_internalerror(
         self, excrepr: ExceptionRepr, excinfo: pytest.ExceptionInfo[BaseException]
     ) -> None:
-        """Under ``--redact`` say where it happened only: an error may quote a text, also in XML."""
+        """Under ``--redact``, report only where an error occurred: its message may quote a text."""
         if self._redacts:
             place = excinfo.traceback[-1]
             where = f"{excinfo.typename} in {place.path}:{place.lineno + 1} (--redact hides more)"

@@ -1,7 +1,7 @@
-"""The warning of an inconclusive gate, for filters of warnings."""
+"""The warning category of inconclusive gates, for warning filters."""
 
 
 class InconclusiveWarning(UserWarning):
-    """A gate is inconclusive, and its run file asks for a warning."""
+    """Issued when a gate is inconclusive and its run file asks for a warning."""
 
     __module__ = "refusal_checks.plugin"  # as users' filters name it

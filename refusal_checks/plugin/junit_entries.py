@@ -1,6 +1,6 @@
-"""Gates in pytest's JUnit file: a class for each benchmark, its share of the time, its threshold.
+"""Complete the gates' entries in pytest's JUnit file: benchmark, time, source of the bound.
 
-pytest completes an entry when its test ends; what only the end of the session knows is added then.
+pytest writes an entry when its test ends; facts known only at the end of the session are added.
 """
 
 from collections import Counter
@@ -27,12 +27,11 @@ def complete(
     Each run's answer to "may it ship?" becomes a property of the suite.
 
     Args:
-        stopped: what was done and is left, line by line, if the session was interrupted: an entry
-            of its own, since gates without a verdict have none, and a file without them looks well.
+        stopped: lines on what is done and what is left, if the session was interrupted. They become
+        an entry, since gates without a verdict have none and the file would look green.
     """
-    from _pytest.junitxml import (
-        xml_key,
-    )  # record_xml_attribute does not work in workers
+    # The fixture record_xml_attribute does not work in workers.
+    from _pytest.junitxml import xml_key
 
     xml: Any = config.stash.get(xml_key, None)
     if xml is None:
@@ -67,7 +66,7 @@ def complete(
 def _complete(
     element: Element, xml: Any, seconds: Mapping[str, float], checked: JudgeCheck | None
 ) -> bool:
-    """Complete one entry; False if it is of another test."""
+    """Complete one entry; return False if it belongs to another test."""
     known = {
         each.get("name"): each.get("value", "") for each in element.iter("property")
     }
@@ -94,7 +93,7 @@ def _class(xml: Any, benchmark: str) -> str:
 
 
 def _seconds(runs: Sequence[RunSummary]) -> dict[str, float]:
-    """Seconds per gate by benchmark: the evaluation's, shared by answers and then by gates."""
+    """Seconds per gate by benchmark: the evaluation's time by share of answers, then by gate."""
     shares: dict[str, list[float]] = {}
     for run in runs:
         gates = Counter(verdict.gate.benchmark for verdict in run.verdicts.values())

@@ -1,6 +1,6 @@
-"""Shows an evaluation while pytest waits for it: bars on a terminal, else a line now and then.
+"""Show an evaluation while pytest waits for it: bars on a terminal, else an occasional line.
 
-Nothing else writes then: tests run when it has ended.
+Nothing else writes meanwhile: tests run after the evaluation.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ EVERY = 30.0  # seconds between two lines where there are no bars
 
 
 class Live:
-    """A listener of ``evaluate``; shows what happens until it is stopped.
+    """A listener for ``evaluate`` that shows events until it is stopped.
 
     Silent under ``-q``, and without a terminal reporter.
     """
@@ -61,7 +61,7 @@ class Live:
                 self._thread.start()
 
     def stop(self) -> None:
-        """Show nothing any more. Does nothing when called again."""
+        """Stop showing events. Does nothing if called again."""
         self._stopped.set()
         if self._thread is not None:
             self._thread.join()

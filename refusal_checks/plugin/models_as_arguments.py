@@ -1,4 +1,4 @@
-"""Plugin of ``refusal-checks gate``: pytest's arguments are models, and its tests the gates.
+"""Plugin of ``refusal-checks gate``: pytest's positional arguments are models.
 
 An argument that is the id of a gate's test, as ``--collect-only`` prints it, selects that gate.
 """
@@ -18,13 +18,13 @@ _TEST = re.compile(r".+\.py::(test_(?:gate|judge)(?:\[.*\])?)")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Name the command that the user gave where pytest speaks of its usage."""
+    """Make pytest's usage messages name the command that the user typed."""
     parser.prog = "refusal-checks gate"
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_load_initial_conftests(parser: pytest.Parser, args: list[str]) -> None:
-    """Take the usual names of options for those of gates, though another plugin has them too."""
+    """Let the gates' options keep their usual names, even if another plugin has them too."""
     taken = options.taken_by_others(parser)
     aliases = {option.name: option.called(taken) for option in options.all_options()}
     parts = [word.partition("=") for word in args]
@@ -35,7 +35,7 @@ def pytest_load_initial_conftests(parser: pytest.Parser, args: list[str]) -> Non
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_configure(config: pytest.Config) -> None:
-    """Take what pytest took for paths of tests as the models under test."""
+    """Use what pytest took for paths of tests as the models under test."""
     named = getattr(config.option, CANDIDATE, None) or []
     # At -h pytest 9.2 stops reading its arguments, and there are no paths.
     tests, models = [], []
@@ -54,7 +54,7 @@ def pytest_configure(config: pytest.Config) -> None:
 def pytest_collection_modifyitems(
     config: pytest.Config, items: list[pytest.Item]
 ) -> None:
-    """Leave out what was not named, if tests were; the session says if one is not there."""
+    """Deselect all other tests if some are named; the session reports names that do not exist."""
     tests = config.stash[NAMED_TESTS]
     if tests:
         named: list[pytest.Item] = []
@@ -76,7 +76,7 @@ def pytest_pycollect_makemodule(
 
 
 class _Shown(str):
-    """A gate's id in place of a test's; pytest 9.2 takes ids apart, earlier ones split texts."""
+    """Shows a gate's id as a node id; pytest 9.2 parses ids, earlier versions split strings."""
 
     __slots__ = ()
     path, rest = property(str), None

@@ -1,4 +1,4 @@
-"""Names that every session of pytest needs, in a module that loads at once."""
+"""Names that every pytest session needs, in a module that is quick to import."""
 
 PREFIX = "refusal_checks_"
 """Begins the names of configuration keys, and those under which pytest keeps option values."""

@@ -1,7 +1,7 @@
 """The options of gates, declared beside those of pytest and other plugins.
 
-An option that has the name of another plugin's, or of one in a conftest.py, is called
-``--refusal-NAME`` here. Values are kept under names of their own (``PREFIX``).
+If another plugin or a conftest.py has an option of the same name, ours is called
+``--refusal-NAME``. Values are stored under prefixed names (``PREFIX``).
 """
 
 import argparse
@@ -32,7 +32,7 @@ BATCH_EXPORT, BATCH_IMPORT = "--batch-export", "--batch-import"
 
 
 class Option(NamedTuple):
-    """One option as it is declared: its usual name, and the arguments of ``addoption``."""
+    """An option to declare: its usual name, and the arguments of ``addoption``."""
 
     name: str
     settings: Mapping[str, Any]
@@ -40,16 +40,16 @@ class Option(NamedTuple):
 
     @property
     def alias(self) -> str:
-        """Its name where another plugin has taken the usual one."""
+        """Its name if another plugin has taken the usual one."""
         return _ALIAS + self.name.removeprefix("--")
 
     @property
     def dest(self) -> str:
-        """The name under which pytest keeps its value."""
+        """The attribute in which pytest stores its value."""
         return PREFIX + self.name.removeprefix("--").replace("-", "_")
 
     def called(self, taken: frozenset[str] = frozenset()) -> str:
-        """The name that it has here."""
+        """Its name in this session, where the names in ``taken`` belong to other plugins."""
         return self.alias if self.name in taken else self.name
 
 
@@ -131,7 +131,7 @@ def all_options() -> tuple[Option, ...]:
 
 
 def _named(name: str, key: str) -> Option:
-    """The option of a key: type and help are those of the key."""
+    """Make the option of a key, with the key's type and help."""
     kind = spec.key_kind(key)
     text = spec.description(key)
     if kind is bool:
@@ -150,10 +150,10 @@ def _named(name: str, key: str) -> Option:
 
 
 def layers(config: pytest.Config) -> list[Layer]:
-    """What the command line says of the run file's keys; what comes later wins.
+    """The command line's layers of keys; later ones win.
 
     Raises:
-        UserError: a ``--set`` has another form.
+        UserError: a ``--set`` is malformed.
     """
     said = [spec.override(text) for text in value(config, SET) or ()]
     for option in all_options():
@@ -171,14 +171,14 @@ def layers(config: pytest.Config) -> list[Layer]:
 
 
 def value(config: pytest.Config, name: str) -> Any:
-    """The value of an option; None if it was not given."""
+    """Return the value of an option; None if it was not given."""
     return getattr(
         config.option, PREFIX + name.removeprefix("--").replace("-", "_"), None
     )
 
 
 def declare(parser: pytest.Parser, stash: pytest.Stash) -> None:
-    """Declare all options; one whose name is taken gets its other name."""
+    """Declare all options; one whose name is taken gets its alias."""
     taken = stash[_TAKEN] = taken_by_others(parser)
     group = parser.getgroup("refusal-checks", "release gates on refusal behaviour")
     for option in all_options():
@@ -188,7 +188,7 @@ def declare(parser: pytest.Parser, stash: pytest.Stash) -> None:
 
 
 def taken_by_others(parser: pytest.Parser) -> frozenset[str]:
-    """The usual names of options that other plugins have declared."""
+    """Usual names of our options that other plugins have declared."""
     names = (option.name for option in all_options())
     return frozenset(name for name in names if _is_known(parser, name))
 
@@ -215,10 +215,10 @@ _KEPT_OUT = {
 
 
 def suggest(words: Iterable[str], in_gate: bool) -> None:
-    """Answer an unknown option: with the right one if it is misspelt.
+    """Raise UsageError for an unknown option that looks like a misspelt one of ours.
 
-    ``in_gate`` is true under ``refusal-checks gate``, whose words are all options of gates, of
-    pytest or of a plugin that is there.
+    ``in_gate`` is true under ``refusal-checks gate``, where every option must belong to gates,
+    pytest or an installed plugin.
     """
     names = [option.name for option in all_options()]
     for word in words:
@@ -247,7 +247,7 @@ def suggest(words: Iterable[str], in_gate: bool) -> None:
 
 
 def _key_of(name: str) -> str:
-    """The key of the run file that a word looks like, as --judge-max-tokens or --top-k."""
+    """The run file's key that an option resembles, for example --judge-max-tokens or --top-k."""
     words = name.removeprefix("--").replace("-", "_")
     for table, kind in TABLES.items():
         for key in kind.model_fields:
@@ -270,7 +270,7 @@ def _parser(taken: frozenset[str] = frozenset()) -> argparse.ArgumentParser:
 
 
 def require_values(words: Sequence[str], stash: pytest.Stash) -> None:
-    """Answer an option without its value, or with one of another type, in plain words."""
+    """Raise UsageError for an option whose value is missing or of the wrong type."""
     try:
         _parser(stash[_TAKEN]).parse_known_args(words)
     except argparse.ArgumentError as fault:
@@ -291,7 +291,7 @@ def require_values(words: Sequence[str], stash: pytest.Stash) -> None:
 
 
 def misread(config: pytest.Config) -> Iterator[str]:
-    """A line for each option of this call that another plugin took: it did nothing here."""
+    """A line for each option of this call that another plugin took: it had no effect here."""
     if config.pluginmanager.hasplugin("refusal_checks.plugin.models_as_arguments"):
         return  # there, all names are this package's
     words = {word.partition("=")[0] for word in config.invocation_params.args}
@@ -306,7 +306,7 @@ def misread(config: pytest.Config) -> Iterator[str]:
 
 
 def join_paths(config: pytest.Config, parser: pytest.Parser, args: list[str]) -> None:
-    """Keep such paths from being searched for conftest.py files, and from moving the root."""
+    """Keep paths in options from being searched for conftest.py files and from moving the root."""
     joined = list(_joined(args))
     if joined == args:
         return
@@ -328,7 +328,7 @@ def join_paths(config: pytest.Config, parser: pytest.Parser, args: list[str]) ->
 
 
 def _joined(args: Sequence[str]) -> Iterator[str]:
-    """The arguments, with ``--name=path`` for ``--name path`` where the path exists."""
+    """Yield the arguments, with ``--name=path`` for ``--name path`` if the path exists."""
     valued = [
         option
         for option in all_options()
@@ -347,7 +347,7 @@ def _joined(args: Sequence[str]) -> Iterator[str]:
 
 
 def _root(config: pytest.Config, tests: Sequence[str]) -> Path:
-    """The root folder as pytest finds it from the paths of tests alone."""
+    """The root folder that pytest finds from the paths of tests alone."""
     from _pytest.config.findpaths import get_common_ancestor, locate_config
 
     folder = config.invocation_params.dir

@@ -1,8 +1,8 @@
-"""How tests assert on the result, and how pytest counts and shows what became of them.
+"""Fixtures that assert on the result, and how pytest counts and shows their outcomes.
 
-A gate that fails under a waiver has neither passed nor failed. Its report stays that of a failed
-test, so that no plugin, JUnit file or dashboard takes the gate for passed, and its message begins
-with the waiver. Only the counts that decide the exit code, and whether ``-x`` stops, leave it out.
+A gate that fails under a waiver neither passes nor fails. Its test's report stays a failure whose
+message begins with the waiver, so no plugin, JUnit file or dashboard takes the gate for passed.
+Only the counts that decide the exit code and stop ``-x`` leave it out.
 """
 
 from __future__ import annotations
@@ -36,10 +36,10 @@ _IS_WAIVED = "refusal_checks_waived"
 
 
 class Outcomes:
-    """A plugin of its own, registered with ``Gates``.
+    """A plugin that is registered with ``Gates``.
 
     Attributes:
-        failed: the phase in which each failed test failed, by node id.
+        failed: phase in which each failed test failed, by node id.
     """
 
     def __init__(self, config: pytest.Config, session: GateSession) -> None:
@@ -121,7 +121,7 @@ class Outcomes:
     def pytest_runtest_makereport(
         self, item: pytest.Item
     ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-        """Keep the crash message, which becomes an attribute in JUnit, to one line."""
+        """Shorten the crash message, an attribute in JUnit, to one line."""
         report = yield
         crash = getattr(report.longrepr, "reprcrash", None)
         if crash is not None and _HEADLINE in item.stash:
@@ -133,7 +133,7 @@ class Outcomes:
     def pytest_runtest_logreport(
         self, report: pytest.TestReport
     ) -> Generator[None, object, object]:
-        """Note what failed; take the failure of a waived gate off the counts before it is added."""
+        """Note what failed; offset a waived gate's failure before pytest counts it."""
         if report.failed:
             self.failed[report.nodeid] = report.when or ""
         if getattr(report, _IS_WAIVED, False):
@@ -146,13 +146,13 @@ class Outcomes:
     def pytest_report_teststatus(
         self, report: pytest.TestReport
     ) -> tuple[str, str, tuple[str, dict[str, bool]]] | None:
-        """The category, the letter and the word of a waived gate."""
+        """Return category, letter and word of a waived gate."""
         is_waived = getattr(report, _IS_WAIVED, False)
         return ("waived", "W", ("WAIVED", {"yellow": True})) if is_waived else None
 
 
 def _first_line(fault: EvaluationError) -> BaseException:
-    """The start of a failure; the summary has the rest, which may be an engine's log."""
+    """The first line of a failure; the summary has the rest, which may be an engine's log."""
     return pytest.fail.Exception(
         clean(str(fault).partition("\n")[0], 500), pytrace=False
     )

@@ -1,4 +1,4 @@
-"""The gates and the judge's figures as parameters of tests, with their markers."""
+"""Parameters of tests, with their markers: the gates, and the figures of the judge's check."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ _NOTE = "gates of refusal-checks"
 
 
 class Parameters:
-    """What tests are given: from the run files alone, without data or engines."""
+    """Makes the parameters from the run files alone, without data or engines."""
 
     def __init__(self, config: pytest.Config, session: GateSession) -> None:
         self._config = config
         self._session = session
 
     def gates(self) -> list[ParameterSet]:
-        """A gate and a candidate for each test."""
+        """Parameters with a gate and a candidate for each test."""
         params = []
         for candidate in self._session.candidates:
             for gate in self._session.spec.gates:
@@ -37,7 +37,7 @@ class Parameters:
         return params
 
     def figures(self) -> list[ParameterSet]:
-        """A figure of the judge's check for each test; None if no floors are set."""
+        """Parameters with a figure of the judge's check for each test; None without floors."""
         marks = self._marks("judge")
         figures = self._session.judge_figures or (None,)
         return [pytest.param(name, id=name or "none", marks=marks) for name in figures]
@@ -45,7 +45,7 @@ class Parameters:
     def _marks(self, kind: str) -> list[pytest.MarkDecorator]:
         """The markers of a gate's test: ``refusal_safety`` and ``safety``.
 
-        The short one stays the repository's own if its configuration declares it.
+        The short one is left to the repository if its configuration declares it.
         """
         declared = self._config.getini("markers")
         own = {
@@ -66,6 +66,6 @@ class Parameters:
 
 
 def of_item(item: pytest.Item) -> dict[str, Any]:
-    """The parameters of a test; none if it has none."""
+    """The parameters of a test; empty if it has none."""
     callspec = getattr(item, "callspec", None)
     return callspec.params if callspec else {}

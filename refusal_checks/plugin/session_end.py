@@ -1,4 +1,4 @@
-"""The end of a session with gates: exit code, report files, and what the terminal shows last."""
+"""The end of a session with gates: exit code, report files, and the terminal's summary."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from refusal_checks.results.run_folder import RunView
 
 
 class SessionEnd:
-    """A plugin of its own, registered with ``Gates``."""
+    """A plugin that is registered with ``Gates``."""
 
     def __init__(
         self, config: pytest.Config, session: GateSession, outcomes: Outcomes
@@ -30,9 +30,9 @@ class SessionEnd:
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
-        """See to the exit code, then write the report files; the process that evaluated does both.
+        """Set the exit code, then write the report files.
 
-        A worker that has loaded the result would write and send all reports once more.
+        Workers do neither: they would write and send all reports again.
         """
         if xdist.is_worker(self._config):
             return
@@ -51,24 +51,23 @@ class SessionEnd:
         junit_entries.complete(
             self._config, [run.summary for run in self._session.runs], left
         )
-        if (
-            self._config.getoption("verbose", 1) < 1
-        ):  # without a terminal report there is none
+        # Without a terminal reporter there is no such option.
+        if self._config.getoption("verbose", 1) < 1:
             self._shorten()
 
     def _may_ship(self) -> bool:
         return all(run.decision.may_ship for run in self._with_gates())
 
     def _with_gates(self) -> list[RunView]:
-        """The runs that decide something; one without gates only has its judge checked."""
+        """The runs with gates; a run without any only checks the judge."""
         return [
             run for run in self._session.runs if run.summary.manifest.gates.selected
         ]
 
     def _leave_open(self, exit_code: int) -> None:
-        """Have no run say that it may ship while pytest ends with another exit code than 0.
+        """Mark runs as undecided if pytest ends with a non-zero exit code that they do not explain.
 
-        A failed test that a run's verdicts, errors or judge explain is part of its answer already.
+        A failed test that a run's verdicts, errors or judge explain is already part of its answer.
         """
         runs = self._session.runs
         tests = {
@@ -95,7 +94,7 @@ class SessionEnd:
                 run.leave_open([_why_ended(exit_code)])
 
     def _lacks_gates(self) -> bool:
-        """True if this call names a candidate, but selected no gate."""
+        """True if this call names a candidate but selected no gate."""
         if (
             self._session.runs
             or self._session.batch is not None
@@ -107,7 +106,7 @@ class SessionEnd:
         return named and not self._config.option.collectonly
 
     def _shorten(self) -> None:
-        """Shorten the failures that pytest is about to print; JUnit has had them in full."""
+        """Shorten the failures that pytest is about to print; JUnit already has them in full."""
         verdicts = {
             self._session.test_id(run.summary.manifest.title, gate): verdict
             for run in self._session.runs
@@ -119,15 +118,14 @@ class SessionEnd:
             verdict = verdicts.get(gate_id(report.nodeid))
             if verdict and str(report.longrepr) == messages.message(verdict):
                 report.longrepr = messages.brief_message(verdict, shown)
-                self._config.option.force_short_summary = (
-                    True  # or CI repeats all of it there
-                )
+                # Without it, in CI pytest repeats whole messages in its short summary.
+                self._config.option.force_short_summary = True
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)
     def pytest_terminal_summary(
         self, terminalreporter: Any, exitstatus: int
     ) -> Generator[None, None, None]:
-        """Print the table of gates and the answer below all that pytest and others print."""
+        """Print the table of gates and the answer below all that pytest and plugins print."""
         yield
         session: Any = self._config.pluginmanager.get_plugin("session")
         if session.exitstatus == pytest.ExitCode.NO_TESTS_COLLECTED:
@@ -154,7 +152,7 @@ class SessionEnd:
             terminalreporter.line("")
 
     def _left(self) -> Iterator[str]:
-        """What is left to do of runs that were interrupted."""
+        """Lines on what interrupted runs have left to do."""
         is_fresh = self._session.spec.store.fresh
         for run in self._session.underway:
             yield from end.unfinished(

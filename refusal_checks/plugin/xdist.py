@@ -1,8 +1,7 @@
-"""All that this package knows of pytest-xdist.
+"""Everything specific to pytest-xdist.
 
-The controller evaluates and reports, once a worker has collected; workers run the tests after that,
-and read the result from the runs' folders. What both must agree on is sent before anything is
-collected.
+The controller evaluates and reports once a worker has collected. Workers then run the tests and
+read the result from the runs' folders. What both must agree on is sent before collection.
 """
 
 from __future__ import annotations
@@ -27,21 +26,20 @@ def is_worker(config: pytest.Config) -> bool:
 
 
 def has_workers(config: pytest.Config) -> bool:
-    """True in the controller, which collects nothing itself."""
+    """True in a controller with workers, which collects nothing itself."""
     return config.pluginmanager.has_plugin("dsession")
 
 
 def shared(config: pytest.Config) -> Mapping[str, str]:
-    """What all processes of a run share: as the controller says, else new.
+    """Values that all processes of a run share: the controller's, else new ones.
 
-    ``run`` is the run's name, which begins its folder's. ``signal`` is a file that a worker makes
-    if it collects gates that the controller does not expect, because no option of gates was given;
-    the controller then says what is missing. It is empty if the controller expects them.
+    ``run`` is the run's name, with which the names of its folders begin. ``signal`` is a file that
+    a worker creates if it collects gates although no option of gates was given; the controller
+    then says what is missing. ``signal`` is empty if the controller expects gates.
     """
     if _SHARED not in config.stash:
-        from refusal_checks.results.project import (
-            new_run_id,
-        )  # not for sessions without workers
+        # Sessions without workers need not import it.
+        from refusal_checks.results.project import new_run_id
 
         signal = Path(tempfile.gettempdir()) / f"refusal-checks-{uuid4().hex}"
         sent = getattr(config, "workerinput", {}).get(KEY)
@@ -50,7 +48,7 @@ def shared(config: pytest.Config) -> Mapping[str, str]:
 
 
 def say_gates(config: pytest.Config) -> None:
-    """In a worker, tell the controller that there are gates, if it does not expect any."""
+    """In a worker, tell the controller about gates that it does not expect."""
     if is_worker(config):
         signal = shared(config)["signal"]
         if signal:
@@ -58,7 +56,7 @@ def say_gates(config: pytest.Config) -> None:
 
 
 class Handler(Protocol):
-    """What a controller needs of the part of the plugin that handles gates."""
+    """What the controller needs from the part of the plugin that handles gates."""
 
     @property
     def config(self) -> pytest.Config: ...
@@ -68,9 +66,9 @@ class Handler(Protocol):
 
 
 class Controller:
-    """Registered in every session; acts in the process that starts workers, if any.
+    """Registered in every session, but acts only in a process that starts workers.
 
-    ``active`` gives what handles gates once there are any, ``activate`` makes it if need be.
+    ``active`` returns the handler of gates, None before there are any; ``activate`` also makes it.
     """
 
     def __init__(
@@ -88,9 +86,9 @@ class Controller:
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_xdist_node_collection_finished(self, node: Any, ids: list[str]) -> None:
-        """Evaluate: all workers collect the same gates, so the first one's are enough.
+        """Evaluate the first worker's gates; all workers collect the same.
 
-        No test is handed out before this returns.
+        No worker gets a test before this returns.
         """
         if not self._active():
             try:
@@ -102,7 +100,7 @@ class Controller:
 
     @pytest.hookimpl(trylast=True)
     def pytest_unconfigure(self, config: pytest.Config) -> None:
-        """Remove the file by which workers said that there are gates: several may have said so."""
+        """Remove the signal file again: several workers may have created it."""
         if has_workers(config) and _SHARED in config.stash:
             with suppress(OSError):
                 Path(shared(config)["signal"]).unlink()
@@ -111,10 +109,10 @@ class Controller:
     def pytest_handlecrashitem(
         self, crashitem: str, report: pytest.TestReport, sched: Any
     ) -> None:
-        """A worker that dies says nothing about the gate that it was looking at.
+        """Rerun the test during which a worker died: a crash says nothing about the gate.
 
-        The test runs once more, and is reported as skipped until then. If its next worker dies too,
-        or no other worker takes it over (``--dist each``), it is an error.
+        The test is reported as skipped and runs once more. If its next worker dies too, or no other
+        worker can take it (``--dist each``), it is an error.
         """
         gates = self._active()
         if gates is None or not gates.is_gate(crashitem):
@@ -134,7 +132,7 @@ class Controller:
 
 
 def uncount_failure(config: pytest.Config) -> None:
-    """Take a failure off the count by which the controller ends a session at ``--maxfail``."""
+    """Remove a failure from the count that ends the session at ``--maxfail``."""
     controller: Any = config.pluginmanager.get_plugin("dsession")
     if hasattr(controller, "countfailures"):
         controller.countfailures -= 1

@@ -166,9 +166,8 @@ class Manifest(_Facts):
     human_labels: LabelsUsed | None = None
     store: str = ""
     gates: Selection = Selection()
-    placement: Mapping[
-        str, Any
-    ] = {}  # where the engines ran, as Placement.describe describes it
+    # where the engines ran, as ``Placement.describe`` returns it
+    placement: Mapping[str, Any] = {}
     engines: EnginesUsed | None = None
     asked: Effort | None = None
     # seconds that the evaluation took, from when the candidate could be asked; the judge's engine

@@ -136,7 +136,7 @@ class RunSpec(BaseModel):
             paths = [usual_file(Path.cwd())]
         parsed: dict[Path, dict[str, Any]] = {}
         for path in paths:
-            # A file that is named twice counts where it is named last.
+            # A file that is named twice keeps its last place only.
             parsed.pop(path, None)
             parsed[path] = toml_file.read(path)
         thresholds.take_extensions(parsed)
@@ -198,9 +198,9 @@ class RunSpec(BaseModel):
         for layer in layers:
             require_tables(layer)
             place = Path(layer.where)
-            others.pop(place, None)  # what is said twice counts where it is said last
+            others.pop(place, None)  # a value given twice keeps its last place only
             written = of_benchmarks(layer)
-            # A file says all of a gate; what sets one bound leaves its others.
+            # A file replaces all bounds of a gate; an override changes one and keeps the others.
             is_file = layer.folder is not None
             so_far = over(so_far, written, keeps_bounds=not is_file)
             others[place] = written if is_file else picked(so_far, written)
@@ -219,11 +219,11 @@ class RunSpec(BaseModel):
         return spec
 
     def catalogue(self) -> Mapping[str, Benchmark]:
-        """All benchmarks that gates may be on, those that the files define included."""
+        """All benchmarks that gates may use, including those that the files define."""
         return catalogue(self.benchmarks, self.attacked)
 
     def where(self, key: str) -> str:
-        """Where a key such as ``judge.args`` was written last, for messages."""
+        """Name the place where a key such as ``judge.args`` was written last, for messages."""
         table, _, name = key.partition(".")
         for layer in reversed(self._layers):
             content = layer.content.get(table)
@@ -232,9 +232,9 @@ class RunSpec(BaseModel):
         return f"[{table}] {name}"
 
     def recorded(self) -> dict[str, Any]:
-        """The keys that were set, as a manifest records them; targets of extensions may be secret.
+        """The keys that were set, for the manifest; omits extensions' targets, which may be secret.
 
-        Gates are recorded with their verdicts.
+        Gates are recorded with their verdicts instead.
         """
         names = {name for name in TABLES if getattr(self, name).model_fields_set}
         written = self.model_dump(mode="json", include=names, exclude_unset=True)

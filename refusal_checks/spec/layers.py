@@ -1,4 +1,4 @@
-"""Layers of keys, each written in one place, and how they become one: the later one wins."""
+"""Layers of keys from files and the command line, and their merge: the later layer wins."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ from refusal_checks.spec.tables import NAMED, TABLES
 
 @dataclass(frozen=True)
 class Layer:
-    """Keys of tables that were written in one place.
+    """Keys of tables written in one place.
 
     Attributes:
         content: values by key, by table.
-        where: names the place: a file, or the words of the command line.
-        folder: the folder that relative paths start from; None for the current one.
-        option: the option of the command line that gave the one value; empty elsewhere.
+        where: name of the place: a file, or the words of the command line.
+        folder: base of relative paths; None for the current folder.
+        option: the command-line option that gave the only value; else empty.
     """
 
     content: Mapping[str, Any]
@@ -37,10 +37,10 @@ class Layer:
 
 
 def override(text: str) -> Layer:
-    """What ``--set TABLE.KEY=VALUE`` says; VALUE is TOML, and anything else a text as it is.
+    """Parse ``--set TABLE.KEY=VALUE``. VALUE is TOML; what is not valid TOML is taken as text.
 
     Raises:
-        UserError: the text does not have this form.
+        UserError: the text is not of this form.
     """
     key, equals, value = text.partition("=")
     where = f"--set {text}"
@@ -55,10 +55,8 @@ def override(text: str) -> Layer:
     for line in lines:
         try:
             return Layer(tomllib.loads(line), where=where, option=where)
-        except (
-            ValueError,
-            RecursionError,
-        ):  # no TOML, or a number of thousands of digits
+        # Not TOML, or nested too deeply, or a number of thousands of digits.
+        except (ValueError, RecursionError):
             continue
     raise UserError(
         f"{where}: write --set TABLE.KEY=VALUE: {key!r} is no key of a table"
@@ -66,7 +64,7 @@ def override(text: str) -> Layer:
 
 
 def named(option: str, value: object) -> Layer:
-    """What an option with a name of its own says."""
+    """The layer of an option that has a name of its own."""
     table, _, key = NAMED[option.removeprefix("--")].partition(".")
     single = value
     if isinstance(value, list) and len(value) == 1:
@@ -78,7 +76,7 @@ def named(option: str, value: object) -> Layer:
 
 
 def _copied(content: Any) -> Any:
-    """A copy of nested tables, which merging changes."""
+    """Copy nested tables, because merging changes them."""
     if isinstance(content, dict):
         return {key: _copied(value) for key, value in content.items()}
     return content
@@ -88,12 +86,12 @@ _BOUNDS = frozenset(Bounds.model_fields)
 
 
 def _holds_bounds(table: Mapping[str, Any], depth: int) -> bool:
-    """Whether a table, so deep below that of a benchmark, is what a file says of a gate."""
+    """True if a table, ``depth`` levels below a benchmark's, holds the bounds of a gate."""
     return depth >= 2 and not _BOUNDS.isdisjoint(table)
 
 
 def over(before: Any, after: Any, *, keeps_bounds: bool, depth: int = 0) -> Any:
-    """Tables of benchmarks, with what a later layer says over what earlier ones do."""
+    """Merge a later layer's tables of benchmarks over earlier ones."""
     if not (isinstance(before, dict) and isinstance(after, dict)):
         return after
     if _holds_bounds(after, depth):
@@ -106,7 +104,7 @@ def over(before: Any, after: Any, *, keeps_bounds: bool, depth: int = 0) -> Any:
 
 
 def picked(merged: Any, written: Any, depth: int = 0) -> Any:
-    """What was merged, at the places that a layer has written to."""
+    """Select the merged values at the places that a layer has written."""
     if not (isinstance(merged, dict) and isinstance(written, dict)):
         return merged
     if _holds_bounds(written, depth):
@@ -117,7 +115,7 @@ def picked(merged: Any, written: Any, depth: int = 0) -> Any:
 
 
 def _joined(before: Any, after: Any) -> Any:
-    """Two values of a key: tables key by key, else the later one."""
+    """Merge two values of a key: tables key by key, else the later value."""
     if not (isinstance(before, dict) and isinstance(after, dict)):
         return after
     joined = dict(before)
@@ -127,7 +125,7 @@ def _joined(before: Any, after: Any) -> Any:
 
 
 def of_benchmarks(layer: Layer) -> dict[str, Any]:
-    """What a layer says of benchmarks, as a copy."""
+    """Copy a layer's tables of benchmarks."""
     tables: dict[str, Any] = {}
     for name, table in layer.content.items():
         if name not in TABLES:
@@ -142,7 +140,7 @@ def of_benchmarks(layer: Layer) -> dict[str, Any]:
 
 
 def require_tables(layer: Layer) -> None:
-    """Refuse a key that stands in no table, as in ``--set samples=2``."""
+    """Refuse a key without a table, as in ``--set samples=2``."""
     for name, table in layer.content.items():
         if isinstance(table, dict):
             continue
@@ -155,10 +153,10 @@ def require_tables(layer: Layer) -> None:
 
 
 def read_table(name: str, kind: type[Frozen], layers: Sequence[Layer]) -> Frozen:
-    """A table from all layers; what is wrong is said of the layer that wrote it.
+    """Read a table from all layers; an error names the layer that caused it.
 
-    A file is right by itself, or with those before it. Words of the command line are right
-    together: one may need what a later one says.
+    Each file must be valid together with those before it. The command line must be valid as a
+    whole: one option may need a later one.
     """
     merged: dict[str, Any] = {}
     table = kind()
@@ -188,7 +186,7 @@ def read_table(name: str, kind: type[Frozen], layers: Sequence[Layer]) -> Frozen
 def _without_alternatives(
     kind: type[Frozen], merged: Mapping[str, Any], written: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """What earlier layers say, less what a later one says in another way."""
+    """Drop values of earlier layers that a later one replaces by an alternative key."""
     either: Sequence[str] = getattr(kind, "either", ())
     replaced = either if set(either) & written.keys() else ()
     return {name: value for name, value in merged.items() if name not in replaced}
@@ -197,7 +195,7 @@ def _without_alternatives(
 def _below(
     folder: Path, kind: type[Frozen], table: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """A table of a file, its relative paths starting from the file's folder."""
+    """Resolve a table's relative paths against its file's folder."""
 
     def joined(value: object, name: str) -> object:
         if isinstance(value, list):

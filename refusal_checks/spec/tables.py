@@ -37,17 +37,17 @@ from refusal_checks.judges.trust.floors import JudgeFloors
 
 
 def _as_list(value: object) -> object:
-    """A single value as the list of it, where a key takes one value or several."""
+    """Make a list of a single value, for a key that takes one value or several."""
     return value if isinstance(value, list | tuple) else (value,)
 
 
 def _as_text(value: object) -> object:
-    """A number, such as that of a device, as a text."""
+    """Convert a number, such as a device's, to text."""
     return str(value) if type(value) is int else value
 
 
 def _as_texts(value: object) -> object:
-    """A table with its numbers as texts: cells of files are compared as texts."""
+    """Convert a table's numbers to text, since cells of files are compared as text."""
     if not isinstance(value, dict):
         return value
     return {
@@ -154,7 +154,7 @@ class JudgeTable(ModelTable, JudgeSampling):
 
     @property
     def sampling(self) -> JudgeSampling:
-        """How verdicts are drawn; it knows what was set, see ``JudgeSampling.of_reasoning``."""
+        """Sampling of verdicts; knows which keys were set, see ``JudgeSampling.of_reasoning``."""
         names = self.model_fields_set & JudgeSampling.model_fields.keys()
         return JudgeSampling(**{name: getattr(self, name) for name in names})
 
@@ -176,7 +176,7 @@ class SamplingTable(Sampling):
 
     @property
     def drawn(self) -> Sampling:
-        """The settings of each answer, with the system prompt that the file holds.
+        """Sampling of answers, with the system prompt read from its file.
 
         Raises:
             UserError: the file cannot be read.
@@ -335,13 +335,13 @@ class ReportsTable(Frozen):
     )
 
     def target(self, name: str) -> str:
-        """The file, or what else a report format is given; empty if it is not wanted."""
+        """The target of a report format, usually a file; empty if the report is not requested."""
         value = getattr(self, name, "")
         return value if isinstance(value, str) else ""
 
     @property
     def formats(self) -> list[str]:
-        """The keys that no field declares: the names of formats that extensions add."""
+        """Keys that no field declares: names of formats that extensions add."""
         return list(self.__pydantic_extra__ or {})
 
 
@@ -403,7 +403,7 @@ def key_kind(key: str) -> Any:
 
 
 def description(key: str) -> str:
-    """What a key means, with its default if that says something."""
+    """Describe a key, with its default if that is informative."""
     table, _, name = key.partition(".")
     field = TABLES[table].model_fields[name]
     text = field.description or ""

@@ -88,12 +88,12 @@ def doctor(
 
 @dataclass(frozen=True)
 class Plan:
-    """The run that is looked at.
+    """The run that the doctor checks.
 
     Attributes:
-        files: its run files; none if nothing says what to gate.
-        is_chosen: the user chose the files, so that what they lack is a failure.
-        fault: why the files cannot be used; ``spec`` then has only what the command line says.
+        files: its run files; empty if none say what to gate.
+        is_chosen: whether the user chose the files, so that anything they lack is a failure.
+        fault: why the files cannot be used; ``spec`` then holds only the command line's keys.
     """
 
     spec: RunSpec
@@ -103,9 +103,9 @@ class Plan:
 
     @classmethod
     def read(cls, named: Sequence[Path], layers: Sequence[Layer]) -> "Plan":
-        """The run of these files, else of this folder's, else of the one that is shipped.
+        """Read the run from these files, else from this folder's, else from the shipped file.
 
-        The shipped file is a plan only if a candidate is named: its gates are those of nobody yet.
+        The shipped file is used only if a candidate is named: nobody has chosen its gates yet.
         """
         alone = RunSpec.of(layers)
         is_chosen = bool(named) or THRESHOLDS.is_file()
@@ -126,7 +126,7 @@ class Plan:
 
 
 def _runs(folder: Path) -> Diagnosis:
-    """Whether runs can be written into their folder, which need not exist."""
+    """Check that runs can be written into their folder, which need not exist."""
     whole = folder.absolute()
     place = next(path for path in (whole, *whole.parents) if os.path.exists(path))  # noqa: PTH110
     if not place.is_dir() or not os.access(place, os.W_OK | os.X_OK):
@@ -137,7 +137,7 @@ def _runs(folder: Path) -> Diagnosis:
 
 
 def examine(plan: Plan) -> Iterator[Diagnosis]:
-    """Look at everything that a planned run needs, the cheap parts first."""
+    """Check everything that a planned run needs, cheap checks first."""
     spec = plan.spec
     store = Path(spec.store.file or STORE)
     yield ok("python", f"{platform.python_version()} ({sys.executable})")
@@ -150,7 +150,7 @@ def examine(plan: Plan) -> Iterator[Diagnosis]:
 
 
 def _models(spec: RunSpec) -> Iterator[Diagnosis]:
-    """The models under test, the judges, and the engine that some of them need."""
+    """Check the models under test, the judges, and the engine that some of them need."""
     engine, program = choose_engine(spec.engine.name, spec.engine.command)
     is_engine_needed = False
     for option, names in (
@@ -170,7 +170,7 @@ def _models(spec: RunSpec) -> Iterator[Diagnosis]:
 
 
 def _extensions(files: Sequence[Path]) -> Iterator[Diagnosis]:
-    """The extensions that a run would use, and what they add."""
+    """List the extensions that a run would use, and what they add."""
     for fault in extensions.faults():
         yield fail("extension", fault)
     with suppress(UserError):  # said of the run files
@@ -186,7 +186,7 @@ def _extensions(files: Sequence[Path]) -> Iterator[Diagnosis]:
 
 
 def _data(plan: Plan) -> Iterator[Diagnosis]:
-    """The run files, the data that they need, and what can be shown with it."""
+    """Check the run files and the data that they need, and say what can be shown with it."""
     spec, mirror = plan.spec, plan.spec.data.mirror
     if not plan.files:
         said = "none named, none in thresholds/default.toml"
@@ -209,7 +209,7 @@ def _data(plan: Plan) -> Iterator[Diagnosis]:
 
 
 def _gates(spec: RunSpec, benchmarks: int) -> Diagnosis:
-    """How many gates there are, and which of them are waived or no longer are."""
+    """Count the gates, and say which are waived or no longer waived."""
     valid, expired = thresholds.waiver_remarks(spec.gates, today())
     counts = f"{len(spec.gates)} gates on {benchmarks} benchmarks"
     said = "; ".join([counts, *valid, *expired])
@@ -221,9 +221,9 @@ def _gates(spec: RunSpec, benchmarks: int) -> Diagnosis:
 def _mirror(
     named: str, needed: Sequence[Benchmark] | None, are_chosen: bool = False
 ) -> Diagnosis:
-    """Whether a mirror has what is needed; if that is unknown, whether it has everything.
+    """Check that a mirror has the data needed, or all data if the need is unknown.
 
-    Only what chosen run files need is a failure where it is missing.
+    Missing data is a failure only if chosen run files need it.
     """
     try:
         folder = mirror_folder(named)
@@ -255,7 +255,7 @@ def _mirror(
 def _network(
     needed: Sequence[Benchmark], bad: Callable[[str, str, str], Diagnosis]
 ) -> Diagnosis:
-    """Whether data can be fetched where there is no mirror."""
+    """Check that data can be fetched if there is no mirror."""
     said = (
         f"no mirror ({MIRROR_VARIABLE}, --data): {len(needed)} benchmarks from the "
         "network"

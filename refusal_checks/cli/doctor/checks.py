@@ -1,4 +1,4 @@
-"""What the doctor looks at: this machine, its engine, the models and data that a run names."""
+"""The doctor's checks: this machine, its engine, and a run's models and data."""
 
 import os
 import shutil
@@ -58,7 +58,7 @@ class Level(StrEnum):
 
 @dataclass(frozen=True)
 class Diagnosis:
-    """One thing that was looked at, and what to do about it if anything."""
+    """A finding of the doctor, and what to do about it, if anything."""
 
     level: Level
     what: str
@@ -74,7 +74,7 @@ ok, warn, fail = (partial(Diagnosis, level) for level in Level)
 
 
 def machine(store: Path) -> Iterator[Diagnosis]:
-    """Whether an engine's processes have room, answers can be stored and weights downloaded."""
+    """Check memory for an engine's processes, and disk space for answers and weights."""
     free = devices.cpu().memory or 0.0
     said = f"{free:.1f} GiB free"
     if free < LEAST_MEMORY:
@@ -158,7 +158,7 @@ Model = names.CandidateModel | names.JudgeModel
 
 
 def model(option: str, number: int, name: str) -> tuple[Model | None, Diagnosis]:
-    """The model that a name means, None if it means none; a running server is asked."""
+    """Check the model that a name stands for, and ask its server; None if there is no model."""
     what = option.lstrip("-")
     try:
         parse = names.parse_candidate if what == "candidate" else names.parse_judge
@@ -177,7 +177,7 @@ def model(option: str, number: int, name: str) -> tuple[Model | None, Diagnosis]
 def loading(
     option: str, model: Model | None, engine: str, program: Sequence[str]
 ) -> Iterator[Diagnosis]:
-    """What the engine has to be told to load a model, or to ask it; the gate run may tell it."""
+    """What the engine must be told to load or query a model; the gate run may tell it."""
     if isinstance(model, Served):
         asked = replace(model, engine=engine, program=tuple(program))
         missing = needs.missing_template(asked, option)
@@ -230,7 +230,7 @@ def hugging_face() -> Diagnosis:
 
 
 def is_offline() -> bool:
-    """True if the hub must not be asked."""
+    """True if the hub must not be contacted."""
     return os.environ.get("HF_HUB_OFFLINE", "").upper() in {"1", "ON", "YES", "TRUE"}
 
 
@@ -240,7 +240,7 @@ def unreached_model(name: str) -> str:
 
 
 def unreached_data(benchmarks: Iterable[Benchmark]) -> str:
-    """Why data cannot be fetched: the first address that does not answer; empty if all do."""
+    """Why data cannot be fetched: the first address without an answer; empty if all answer."""
     resources = dict.fromkeys(
         r for benchmark in benchmarks for r in benchmark.resources
     )
@@ -277,9 +277,8 @@ def _unreached(kind: str, name: str, revision: str | None) -> str:
         return f"{name}: the hub has no such {kind}, or your token may not see it"
     except errors.RevisionNotFoundError:
         return f"{name}: the hub has no revision {revision} of it"
-    except (
-        Exception
-    ) as fault:  # the hub's library raises those of its HTTP client, which changed
+    # Any exception: the hub's library passes on those of its HTTP client, which it has replaced.
+    except Exception as fault:
         return f"{name}: the hub does not answer: {without_credentials(network_reason(fault))}"
     if found.gated and not get_token():
         return f"{name} is gated: accept its conditions on its page, and set HF_TOKEN"
@@ -291,7 +290,7 @@ Local = Mapping[str, Sequence[Prompt]]
 
 
 def local_prompts(benchmarks: Iterable[Benchmark], data: str | None) -> Local:
-    """The prompts of benchmarks whose data is here, or in the mirror that ``--data`` names."""
+    """Load the prompts of benchmarks whose data is here or in the mirror that ``--data`` names."""
     folder, found = None, {}
     with suppress(DataError):
         folder = pinned.mirror_folder(data)
@@ -304,7 +303,7 @@ def local_prompts(benchmarks: Iterable[Benchmark], data: str | None) -> Local:
 
 
 def special_prompts(prompts: Local) -> Iterator[Diagnosis]:
-    """Benchmarks whose prompts hold what a chat template uses to part turns."""
+    """Benchmarks whose prompts contain tokens that a chat template uses to separate turns."""
     for name, own in prompts.items():
         special = [prompt for prompt in own if FAMILIES.count(prompt.transcript)]
         if special:
@@ -319,7 +318,7 @@ def special_prompts(prompts: Local) -> Iterator[Diagnosis]:
 def shown_by(
     gates: Sequence[Gate], prompts: Local, level: float
 ) -> Iterator[Diagnosis]:
-    """What the gates on these prompts can show."""
+    """Say what the gates on these prompts can show."""
     sizes = {}
     for gate in gates:
         own = prompts.get(gate.benchmark)
