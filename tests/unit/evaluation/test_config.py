@@ -16,7 +16,7 @@ from refusal_checks.evaluation.model_config import (
     titles,
 )
 from refusal_checks.models.identity import describe
-from refusal_checks.models.names import Attached, Rule, Served
+from refusal_checks.models.names import Attached, Served
 
 ATTACHED = Attached("there", "http://there/v1", "model")
 
@@ -49,36 +49,6 @@ def test_candidates_are_named_by_as_little_of_their_paths_as_differs(
 
 
 @pytest.mark.parametrize(
-    ("names", "says"),
-    [
-        (
-            ["one"],
-            "give it once for each candidate, in their order, or not at all: it is given 1",
-        ),
-        (["one", "one"], '"one": give each candidate a name of its own'),
-        (["one", " "], '" ": give each candidate a name of its own'),
-    ],
-)
-def test_names_of_candidates_tell_them_apart(names: list[str], says: str) -> None:
-    spec = spec_of(candidate_model=["org/a", "org/b"])
-    assert titles(spec.with_value("candidate.name", ["one", "two"])) == ("one", "two")
-    with pytest.raises(UserError, match=says):
-        titles(spec.with_value("candidate.name", names))
-
-
-@pytest.mark.parametrize(
-    "values", [{"engine_name": "vllm"}, {"engine_command": "serve it"}]
-)
-def test_a_choice_that_no_model_needs_is_refused(values: Mapping[str, str]) -> None:
-    spec = spec_of(**values)
-    with pytest.raises(
-        UserError, match="leave it out: no model of this run is started here"
-    ):
-        require_engine(spec, [ATTACHED, Rule("keyword")])
-    require_engine(spec, [ATTACHED, Served("m", "m")])
-
-
-@pytest.mark.parametrize(
     ("name", "engine"), [("auto", "vllm"), ("transformers", "transformers")]
 )
 def test_a_program_replaces_that_of_vllm_unless_another_engine_is_named(
@@ -92,37 +62,35 @@ def test_a_program_replaces_that_of_vllm_unless_another_engine_is_named(
     assert judge.model.program == ("/a fork/python", "-m", "server")
 
 
-def test_a_key_of_several_models_is_for_all_or_for_each() -> None:
-    urls = ["http://a/v1#m", "http://b/v1#m"]
-    spec = spec_of(candidate_model=urls)
-    for written, variables in (
-        ({"a": 1}, [{"a": 1}, {"a": 1}]),
-        ([{"a": 1}, {}], [{"a": 1}, {}]),
-    ):
-        found = read_candidates(
-            spec.with_value("candidate.template_variables", written)
-        )
-        assert [describe(each)["template_kwargs"] for each in found] == variables
-    with pytest.raises(
-        UserError, match="3 values for 2 --candidate: give one for all candidates"
-    ):
-        read_candidates(spec.with_value("candidate.args", ["", "", ""]))
+TWO = ["http://a/v1#m", "http://b/v1#m"]
+
+
+def test_candidates_may_be_given_names() -> None:
+    spec = spec_of(candidate_model=TWO, candidate_name=["one", "two"])
+    assert titles(spec) == ("one", "two")
 
 
 @pytest.mark.parametrize(
-    "judges", [["keyword"], ["http://h/v1#m"], ["keyword", "http://h/v1#m"]]
+    ("written", "variables"),
+    [({"a": 1}, [{"a": 1}, {"a": 1}]), ([{"a": 1}, {}], [{"a": 1}, {}])],
 )
-def test_several_verdicts_of_rules_alone_are_refused(judges: list[str]) -> None:
+def test_a_key_of_several_models_is_for_all_or_for_each(
+    written: object, variables: list[object]
+) -> None:
+    spec = spec_of(candidate_model=TWO, candidate_template_variables=written)
+    read = [describe(model)["template_kwargs"] for model in read_candidates(spec)]
+    assert read == variables
+
+
+def test_an_engine_may_be_named_where_one_model_is_started() -> None:
+    spec = spec_of(engine_name="vllm")
+    require_engine(spec, [ATTACHED, Served("m", "m")])
+
+
+def test_several_verdicts_are_asked_of_a_model_beside_a_rule() -> None:
+    judges = ["keyword", "http://h/v1#m"]
     spec = spec_of(judge_model=judges, judge_temperature=0.6, judge_samples=3)
-    if judges != ["keyword"]:
-        assert [judge.name for judge in read_judges(spec).judges] == judges
-        return
-    with pytest.raises(UserError) as caught:
-        read_judges(spec)
-    assert str(caught.value) == (
-        "judge.samples = 3: leave it out, or name a model with --judge: keyword gives the same "
-        "verdict each time"
-    )
+    assert [judge.name for judge in read_judges(spec).judges] == judges
 
 
 @pytest.mark.parametrize(
@@ -137,6 +105,29 @@ def test_several_verdicts_of_rules_alone_are_refused(judges: list[str]) -> None:
             "--stored-only and --fresh: give one of them",
         ),
         ({"store_file": "."}, "store.file = '.': name a file: "),
+        ({"engine_name": "vllm"}, "leave it out: no model of this run is started"),
+        ({"engine_command": "serve it"}, "leave it out: no model of this run is st"),
+        (
+            {"candidate_model": TWO, "candidate_name": ["one"]},
+            "give it once for each candidate, in their order, or not at all: it is given 1",
+        ),
+        (
+            {"candidate_model": TWO, "candidate_name": ["one", "one"]},
+            '"one": give each candidate a name of its own',
+        ),
+        (
+            {"candidate_model": TWO, "candidate_name": ["one", " "]},
+            '" ": give each candidate a name of its own',
+        ),
+        (
+            {"candidate_model": TWO, "candidate_args": ["", "", ""]},
+            "3 values for 2 --candidate: give one for all candidates",
+        ),
+        (
+            {"judge_temperature": 0.6, "judge_samples": 3},
+            "judge.samples = 3: leave it out, or name a model with --judge: keyword gives the "
+            "same verdict each time",
+        ),
         (
             {"recording_partial": True},
             "leave it out, or name a file with --candidate=replay:FILE",

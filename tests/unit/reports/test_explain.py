@@ -17,6 +17,7 @@ from refusal_checks.gates.gate import Gate, Outcome, Use
 from refusal_checks.gates.offenders import MissedBound, offender
 from refusal_checks.gates.verdict import Verdict
 from refusal_checks.judges.cascade import SecondAsked
+from refusal_checks.judges.trust.floors import Check, JudgeCheck
 from refusal_checks.metrics import METRICS, by_prompt
 from refusal_checks.metrics.statistics.intervals import Estimate
 from refusal_checks.metrics.statistics.sample_size import Need
@@ -25,7 +26,7 @@ from refusal_checks.reports.changes import moved
 from refusal_checks.reports.doubts import what_decides
 from refusal_checks.reports.explain import remarks_on
 from refusal_checks.reports.messages import brief_message, exchange, message
-from refusal_checks.reports.remarks import judges_asked, of_judges
+from refusal_checks.reports.remarks import judges_asked, of_judges, weighty
 from refusal_checks.results.benchmark_summary import BenchmarkSummary
 from refusal_checks.results.manifest import Manifest, ModelFacts, Models
 from refusal_checks.results.summary import RunSummary
@@ -280,3 +281,15 @@ def test_what_judges_were_asked(snapshot: SnapshotAssertion) -> None:
         replace(BENCHMARK, second=replace(ASKED, sampled=0, prompts=0, differs=0)),
     ]
     assert [[*judges_asked("xstest", each)] for each in benchmarks] == snapshot
+
+
+def test_a_kind_that_the_judge_misreads_is_not_a_failed_check() -> None:
+    half = Estimate(0.5, 0.2, 0.8, 8)
+    checks = [Check("long", half, 0.75, False), Check("agreement", half, 0.9, False)]
+    run = RunSummary()
+    run.judge = JudgeCheck(
+        "j", "digest", (*checks, Check("german", half, 0.4, True)), 93, 1.0
+    )
+    kind, failed = weighty(run)
+    assert kind.startswith("the judge misreads a kind of answers: judge long 50.0%")
+    assert failed.startswith("the judge failed its check: judge agreement 50.0%")

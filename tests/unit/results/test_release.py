@@ -76,12 +76,14 @@ def test_what_could_not_be_evaluated_is_not_decided(
 def test_a_waived_failure_ships_with_its_waiver_named() -> None:
     waiver = Waiver(date(2099, 1, 1), "M. Ray", "known, fixed in the next release")
     gate = replace(UNSAFE, waiver=waiver)
-    run = summary(replace(decide(gate, records("C " * 50)), waived=True))
+    waived = replace(decide(gate, records("C " * 50)), waived=True)
+    run = summary(waived, decide(SAFE, records("C " * 50)))
     decision = release_decision(run)
     assert (decision.answer, decision.may_ship) == ("waived", True)
     assert decision.headline.startswith("Yes, with 1 gate waived")
     assert decision.reasons == (
         "unsafe-rejection_rate failed, and is waived: known, fixed in the next release",
+        "1 of 2 gates passed",
     )
 
 
@@ -214,6 +216,11 @@ def test_what_is_no_reservation(change: Change) -> None:
     run = passed()
     change(run)
     assert release_decision(run).headline == "Yes"
+
+
+def test_a_gate_that_failed_is_no_reservation() -> None:
+    decision = release_decision(summary(decide(UNSAFE, records("R C"))))
+    assert (decision.headline, decision.reservations) == ("No", ())
 
 
 def test_a_bound_on_the_wrong_side_is_a_reservation() -> None:

@@ -137,24 +137,31 @@ def drawn(run: RunSummary, baselines: bool = True) -> Scatter | None:
     return scatter([RunView(RunFolder(Path("m")), run)], baselines)
 
 
+def points(chart: Scatter | None) -> list[tuple[str, float, float, bool]]:
+    assert chart
+    return [
+        (point.name, point.under.value, point.over.value, point.is_baseline)
+        for point in chart.points
+    ]
+
+
 def test_a_run_is_one_point_and_its_baseline_another() -> None:
-    found = drawn(both("C C C R", "R C C C"))
-    assert found
-    (point,) = found.points
-    assert (point.name, point.under.value, point.over.value) == ("m", 0.75, 0.25)
-    assert (found.top, found.moves, found.x(0.5), found.y(0.5)) == (1.0, [], 125, -85)
-    later = both("C C C R", "R C C C", "R R C C")
-    moved, alone = drawn(later), drawn(later, baselines=False)
-    assert moved
-    assert alone
-    before, now = moved.points
-    assert (before.under.value, before.over.value, before.is_baseline) == (
-        0.5,
-        0.5,
-        True,
-    )
-    assert moved.moves == [(before, now)]
-    assert [point.name for point in alone.points] == ["m"]
+    run = both("C C C R", "R C C C", "R R C C")
+    now, before = ("m", 0.75, 0.25, False), ("m", 0.5, 0.5, True)
+    chart = drawn(run)
+    assert [shape[1:] for shape in points(chart)] == [before[1:], now[1:]]
+    assert chart
+    assert chart.moves == [tuple(chart.points)]
+    assert (chart.top, chart.x(0.5), chart.y(0.5)) == (1.0, 125, -85)
+    assert points(drawn(run, baselines=False)) == [now]
+    del run.verdicts[SAFE.id]
+    assert points(drawn(run)) == [now], "a baseline of one benchmark is no point"
+
+
+def test_good_runs_are_seen_from_near() -> None:
+    chart = drawn(both("R " * 100, "C " * 100))
+    assert chart
+    assert (chart.top, chart.x(1.0)) == (0.05, 250)
 
 
 POINT = st.tuples(st.floats(0, 1), st.floats(0, 1))
@@ -170,18 +177,3 @@ def test_every_point_has_its_number_and_no_two_labels_touch(
     assert sorted(numbers) == list(range(1, len(points) + 1))
     for one, other in combinations(found, 2):
         assert math.dist(one, other) >= NEAR
-
-
-def test_a_baseline_of_one_benchmark_is_no_point() -> None:
-    run = both("C C", "C C", "R R")
-    del run.verdicts[SAFE.id]
-    found = drawn(run)
-    assert found
-    assert [point.name for point in found.points] == ["m"]
-
-
-def test_good_runs_are_seen_from_near() -> None:
-    found = drawn(both("R " * 100, "C " * 100))
-    assert found
-    assert found.top == 0.05
-    assert found.x(1.0) == 250

@@ -33,22 +33,14 @@ def paced(*seen: tuple[float, Progress]) -> Speed:
 def test_a_line_names_what_goes_on_its_speed_and_the_time_left() -> None:
     now = progress(a=120, b=50, c=200)
     pace = paced((0.0, progress(a=60, b=50, c=200)), (20.0, now))
-    assert progress_line("", now, pace) == (
-        "a 120/200 judged, b 50/200 judged; 6 answers/s; about 77 s left"
-    )
-
-
-def test_generated_tokens_are_told_where_servers_report_them() -> None:
-    before, now = progress(a=1), progress(a=2)
+    told = "a 120/200 judged, b 50/200 judged; 6 answers/s"
+    assert progress_line("", now, pace) == f"{told}; about 77 s left"
     now.tokens = lambda: 12_345
-    assert "1,234 tokens/s" in progress_line("", now, paced((0.0, before), (10.0, now)))
-
-
-def test_a_line_names_the_run_the_phase_and_few_benchmarks() -> None:
-    found = progress(a=1, b=2, c=3, d=4, e=5)
-    found.phase = "checking the judge"
-    shown = progress_line("org/model (1 of 2)", found, Speed())
-    assert shown == (
+    counted = paced((0.0, progress(a=1)), (10.0, now))
+    assert "1,234 tokens/s" in progress_line("", now, counted)
+    many = progress(a=1, b=2, c=3, d=4, e=5)
+    many.phase = "checking the judge"
+    assert progress_line("org/model (1 of 2)", many, Speed()) == (
         "org/model (1 of 2): checking the judge; a 1/200 judged, b 2/200 judged, c 3/200 judged, "
         "2 more benchmarks"
     )
