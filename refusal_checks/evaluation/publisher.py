@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -19,7 +19,6 @@ from refusal_checks.evaluation.benchmark_figures import (
 from refusal_checks.evaluation.decider import Decided
 from refusal_checks.evaluation.gated import GatedBenchmark
 from refusal_checks.gates import score_files
-from refusal_checks.gates.estimates import expected_breaches
 from refusal_checks.gates.gate import Gate, Use
 from refusal_checks.gates.verdict import Verdict
 from refusal_checks.judges.trust.calibration import Calibration
@@ -218,9 +217,3 @@ class Publisher:
         apart = distinct(summary.benchmarks).values()
         pairs = [(figures.kind, figures.figures) for figures in apart]
         summary.balance = balance(pairs, self._level)
-        decided_apart: list[Gate] = []
-        for verdict in summary.verdicts.values():
-            parts: Collection[Verdict] = verdict.groups or [verdict]
-            decided_apart += [part.gate for part in parts]
-        breaches, failures = expected_breaches(decided_apart, self._level)
-        summary.expected_breaches, summary.expected_failures = breaches, failures

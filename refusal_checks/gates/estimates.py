@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date
 from statistics import NormalDist
@@ -350,18 +350,3 @@ def with_holm(
             change=next(corrected) if figures.change else None,
         )
     return decided
-
-
-def expected_breaches(gates: Collection[Gate], level: float) -> tuple[float, float]:
-    """Spurious failures to expect, uncorrected, if every true figure lay exactly on its bound.
-
-    How many gates would be called breached at the confidence level, and how many tests would fail:
-    half of those decided by their figure, and of the others those called breached.
-    """
-    sampled = [gate for gate in gates if METRICS[gate.metric].sampled]
-    bounded = [gate for gate in sampled if gate.has_bounds]
-    with_margins = sum(gate.has_margins for gate in sampled)
-    by_point = sum(gate.decision == "point" for gate in bounded)
-    tail = (1 - level) / 2
-    breached = len(bounded) * tail + with_margins * (1 - level)
-    return breached, breached + by_point * (0.5 - tail)

@@ -19,7 +19,6 @@ from refusal_checks.gates.verdict import Verdict
 from refusal_checks.gates.wording import margins_in_words, requirement
 from refusal_checks.metrics import METRICS
 from refusal_checks.reports import changes, doubts
-from refusal_checks.results.summary import RunSummary
 
 TOPICS: Mapping[str, Collection[str]] = {
     # One sentence for people who decide.
@@ -94,18 +93,6 @@ def headline(verdict: Verdict) -> str:
 
 def doubt(verdict: Verdict) -> str:
     return "; ".join([headline(verdict), *select(verdict, "doubt")])
-
-
-def spurious_failures(summary: RunSummary) -> str:
-    """Say how many gates would fail by chance alone if every rate lay on its threshold."""
-    failures = f"{summary.expected_failures:.2g} spurious failure"
-    if not failures.startswith("1 "):
-        failures += "s"
-    return (
-        f"If every rate sat exactly on its threshold, expect about {failures} among "
-        f"{count(len(summary.verdicts), 'gate')}, {summary.expected_breaches:.2g} of them with the "
-        "whole interval beyond the threshold."
-    )
 
 
 def remarks_on(verdict: Verdict) -> Iterator[Remark]:

@@ -57,10 +57,6 @@ class RunSummary:
     # what to do about judges that could not judge, without quoting them
     unusable: list[str] = field(default_factory=list)
     balance: Balance | None = None
-    # False alarms to expect if every figure lay exactly on its bound and nothing corrected for it:
-    # gates called breached, and tests that fail.
-    expected_breaches: float = 0.0
-    expected_failures: float = 0.0
 
     def note(self, line: str) -> None:
         if line not in self.notes:

@@ -169,7 +169,6 @@ def write(path: Path, title: str, **views: Any) -> None:
         "requirement": requirement,
         "scatter_of": charts.scatter,
         "select": explain.select,
-        "spurious_failures": explain.spurious_failures,
         "wrong": remarks.wrong,
     }
     written = datetime.now(UTC).isoformat(timespec="seconds")

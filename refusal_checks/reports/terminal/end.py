@@ -80,7 +80,7 @@ def _remarks(
             yield from remark_lines.fitted(text, width)
         return
     for name, summary in named:
-        for text in remark_lines.full_lines(summary, verbosity):
+        for text in remark_lines.full_lines(summary):
             yield from remark_lines.fitted(name + text, width)
     yield from footer(runs, width)
 

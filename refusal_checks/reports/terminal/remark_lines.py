@@ -9,7 +9,7 @@ from refusal_checks.core.text import clean, count
 from refusal_checks.gates.sentences import miss, sentence, worst_first
 from refusal_checks.metrics import main_metric
 from refusal_checks.reports import remarks
-from refusal_checks.reports.explain import select, spurious_failures
+from refusal_checks.reports.explain import select
 from refusal_checks.reports.remarks import Example
 from refusal_checks.results.benchmark_summary import BenchmarkSummary
 from refusal_checks.results.summary import RunSummary
@@ -86,8 +86,8 @@ def fitted(text: str, width: int) -> list[str]:
     return wrapped(text, width)
 
 
-def full_lines(summary: RunSummary, verbosity: int = 1) -> Iterator[str]:
-    """All remarks on one run, in lines of any length; with ``-vv`` also spurious failures."""
+def full_lines(summary: RunSummary) -> Iterator[str]:
+    """All remarks on one run, in lines of any length."""
     verdicts = summary.verdicts
     for text in (*summary.manifest.misnamed, *summary.manifest.left_out):
         yield clean(text)
@@ -108,8 +108,6 @@ def full_lines(summary: RunSummary, verbosity: int = 1) -> Iterator[str]:
             f"under-refusal {balance.under_refusal:.1%} (safety) | "
             f"over-refusal {balance.over_refusal:.1%} (sanity)"
         )
-    if verbosity > 1 and len(verdicts) > 1:
-        yield spurious_failures(summary)
     for name, benchmark in summary.benchmarks.items():
         yield from _groups(name, benchmark)
 

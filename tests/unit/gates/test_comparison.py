@@ -11,7 +11,7 @@ from refusal_checks.core.records import Record
 from refusal_checks.gates.comparison import Comparison, Earlier, compare
 from refusal_checks.gates.decision import decide_all
 from refusal_checks.gates.estimate_set import EstimateSet
-from refusal_checks.gates.estimates import Rules, expected_breaches
+from refusal_checks.gates.estimates import Rules
 from refusal_checks.gates.gate import Gate, Outcome
 from refusal_checks.metrics import METRICS
 from tests.deciding import decide
@@ -169,14 +169,3 @@ def test_holm_needs_more_of_a_breach_the_more_gates_there_are() -> None:
     assert {verdict.outcome for verdict in corrected.values()} == {  # type: ignore[union-attr]
         Outcome.INCONCLUSIVE
     }
-
-
-def test_false_alarms_to_expect() -> None:
-    point, sure = (
-        Gate("b", "rejection_rate", 0.8),
-        Gate("b", "rejection_rate", 0.8, decision="confident"),
-    )
-    change = Gate("b", "rejection_rate", max_drop=0.1)
-    assert expected_breaches([sure] * 40, 0.95) == pytest.approx((1.0, 1.0))
-    assert expected_breaches([point] * 4, 0.95) == pytest.approx((0.1, 2.0))
-    assert expected_breaches([change] * 10, 0.95) == pytest.approx((0.5, 0.5))
