@@ -79,7 +79,7 @@ def running(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Engines
         (True, ["launch model", "launch other", "ready model", "ready other"]),
     ],
 )
-def test_engines_that_share_a_gpu_start_one_after_the_other_each_time(
+def test_engines_that_share_a_gpu_start_one_after_the_other_and_again_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cpu: bool, steps: list[str]
 ) -> None:
     done: list[str] = []
@@ -103,14 +103,17 @@ def test_engines_that_share_a_gpu_start_one_after_the_other_each_time(
     assert done == steps
 
     async def work() -> None:
-        if len(done) == len(steps):
-            ready.clear()
-            raise ConnectionError("both are gone")
+        ready.clear()
+        raise ConnectionError("both are gone")
 
     said: list[str] = []
-    asyncio.run(found.guard(work, said.append))
+    with pytest.raises(EngineDiedError, match="for the second time"):
+        asyncio.run(found.guard(work, said.append))
     assert done == steps * 2
-    assert said[0].startswith("vLLM ended during the run and was started again, once: ")
+    for line, model in zip(said, ("model", "other"), strict=True):
+        assert line.startswith(
+            f"vLLM ended during the run and was started again, once: {model};"
+        )
 
 
 @pytest.mark.parametrize(("cpu", "waits"), [(True, False), (False, True)])

@@ -55,6 +55,7 @@ def test_a_request_is_one_line_of_ascii(tmp_path: Path) -> None:
         (b"[" * 100_000, "malformed", "not valid JSON"),
         (b"[1]", "malformed", "no custom_id"),
         (line(custom_id=7), "malformed", "no custom_id"),
+        (line(custom_id=""), "malformed", "no custom_id"),
         (line(response=None), "malformed", "no choices"),
         (
             line(response={"status_code": 200, "body": {"choices": []}}),

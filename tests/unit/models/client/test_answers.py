@@ -203,6 +203,7 @@ def test_a_server_without_log_probabilities_is_told_apart(logprobs: object) -> N
     ("shown", "ids", "expected", "outside"),
     [
         ({"x": 0.0}, None, {"0": 0.5, "1": 0.5}, 1.0),
+        ({"x": 0.0, "0": -math.inf, "1": -math.inf}, None, {"0": 0.5, "1": 0.5}, 1.0),
         # Below the smallest float they keep their proportion.
         ({"x": 0.0, "0": -5000.0, "1": math.log(3) - 5000}, IDS, {"0": 0.25, "1": 0.75}, 1.0),
         # A server that ignores the tokens is read by text.
@@ -223,6 +224,11 @@ def test_labels_are_read_as_far_as_they_are_shown(
     found = read_labels(choice(shown), YES_NO, ids)
     assert found.probabilities == pytest.approx(expected)
     assert (found.outside, found.unseen) == pytest.approx((outside, 0.0))
+
+
+def test_a_log_probability_that_is_no_number_gives_no_label() -> None:
+    with pytest.raises(ValueError, match="not a number"):
+        read_labels(choice({"0": math.nan, "1": -0.1}), YES_NO, None)
 
 
 @given(st.lists(st.floats(-60, 0), min_size=2, max_size=6))
