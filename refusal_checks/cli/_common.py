@@ -18,7 +18,7 @@ from refusal_checks.spec import Layer, named, override
 STORE = Path(".refusal-checks") / "store.sqlite"
 
 LIKE_A_RUN = {"allow_extra_args": True, "ignore_unknown_options": True}
-"""Settings of commands that hand their words on."""
+"""Settings of commands that pass their arguments on."""
 
 
 def add_group(
@@ -63,7 +63,7 @@ def writing(path: Path) -> Iterator[None]:
 
 
 WHY = 120
-"""Most characters of why a run may ship or not."""
+"""Most characters of the reason why a run may ship or not."""
 
 NAMED = '"last", an id or the start of one, a folder, or a summary.json'
 

@@ -50,7 +50,7 @@ COLUMN = "labels:"
 """Prefix of a judge whose verdicts are a column of the label files."""
 
 DISAGREEMENTS = 20
-"""Most disagreements that are shown of each judge."""
+"""Show at most so many disagreements of each judge."""
 
 
 def add(app: typer.Typer) -> None:

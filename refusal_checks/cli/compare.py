@@ -30,7 +30,7 @@ from refusal_checks.results.redact import RedactedFolder
 from refusal_checks.results.run_folder import RunFolder, RunView
 
 PROMPTS = 5
-"""Most prompts that a line of the terminal names."""
+"""A line on the terminal names at most so many prompts."""
 
 
 def add(app: typer.Typer) -> None:

@@ -20,7 +20,7 @@ from refusal_checks.results import run_folder
 from refusal_checks.spec import RunSpec
 
 SOURCE = f"git+https://github.com/refusal-checks/refusal-checks@v{__version__}"
-"""Where pip finds this version, as long as no package index has it; templates and docs follow."""
+"""Where pip finds this version until a package index has it; templates and docs use it."""
 
 TEMPLATES = Path(__file__).parent / "templates"
 _ALWAYS = {

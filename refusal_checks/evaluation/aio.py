@@ -56,7 +56,7 @@ class SingleFlight(Generic[Result]):
             return result
         finally:
             for turn in self._waiting.pop(key):
-                if not turn.done():  # or cancelled
+                if not turn.done():  # a cancelled waiter is done
                     turn.set_result(None)
 
 
@@ -89,7 +89,7 @@ def _has_result(task: asyncio.Task[Any]) -> bool:
 
 
 LOOK = 0.5
-"""Seconds between two looks at what another run asks for."""
+"""Seconds between two checks whether another run has finished its requests."""
 
 
 class WriteBatcher:
@@ -126,7 +126,7 @@ class WriteBatcher:
             if left:
                 stored = await self._turn(left)
                 while stored is None:
-                    # Whoever waits for others' claims must hold none, or both would wait for ever.
+                    # Release ours while another run holds some, or both could wait forever.
                     self._store.release(left)
                     await asyncio.sleep(LOOK)
                     stored = await self._turn(left)
@@ -170,7 +170,7 @@ class WriteBatcher:
         return await done
 
     def _write(self) -> None:
-        # Some may be cancelled.
+        # Callers that were cancelled meanwhile need no result.
         waiting = [(keys, done) for keys, done in self._waiting if not done.done()]
         self._waiting = []
         completions, self._completions = self._completions, {}

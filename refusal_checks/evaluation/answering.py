@@ -15,7 +15,7 @@ from refusal_checks.evaluation.aio import SingleFlight, WriteBatcher
 from refusal_checks.models.candidates import Answer, Candidate
 
 _FINAL = (Reason.EMPTY_ANSWER, Reason.DEGENERATE_ANSWER, Reason.UNCLOSED_REASONING)
-"""Faults of an answer that asking again would only repeat, since its seed is the same."""
+"""Faults of an answer that a second request would repeat, since the seed is the same."""
 
 
 class Answerer:
@@ -69,7 +69,7 @@ class Answerer:
                     answers |= await self.scored(prompt, answers)
             return [answers[key] for key in keys]
 
-        # Whoever comes next finds answers in the store: only what is not there is kept here.
+        # Later callers find answers in the store, so only failures are kept here.
         return await self._answered.get(
             (prompt.messages, *keys), work, keeps=lambda _: has_unstored
         )

@@ -39,7 +39,7 @@ from refusal_checks.models.recordings.recording import Recording, ReplayCandidat
 from refusal_checks.models.token_files import special_tokens
 
 Note = Callable[[str], None]
-"""Takes one line: for the terminal, or about how the verdicts came about."""
+"""Receives one line, for the terminal or as a note on how verdicts came about."""
 
 
 class Assembly(NamedTuple):

@@ -30,7 +30,7 @@ from refusal_checks.results.events import Listener, Notice
 from refusal_checks.spec import RunSpec
 
 SLICE = 2000
-"""Prompts that are evaluated together, which bounds the answers in memory."""
+"""Number of prompts evaluated together, which bounds the answers in memory."""
 
 
 class _Watched:

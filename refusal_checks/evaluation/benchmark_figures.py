@@ -48,7 +48,7 @@ def figures_of(
     if any(judge.identity is not None for judge in judges):
         added["unmeasured"] = _unmeasured_languages(records, measures)
     if any(judge.reasoned for judge in judges):
-        # Only what is shown has a category then, and that is no random sample.
+        # Judges then name categories only for answers that reports show: no random sample.
         added["refusal_categories"] = {}
     if benchmark.cascade:
         sample = benchmark.second_judge_sample

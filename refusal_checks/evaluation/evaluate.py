@@ -25,7 +25,7 @@ from refusal_checks.results.run_folder import RunFolder, RunView
 from refusal_checks.spec import ReportsTable, RunSpec
 
 GateIds = Mapping[str, Collection[str]]
-"""Ids of gates by candidate; a candidate without any is only asked to have its judge checked."""
+"""Ids of gates by candidate; for a candidate with none, only the judge is checked."""
 
 
 class Interrupted(KeyboardInterrupt):
@@ -343,7 +343,7 @@ class _Session:
 
 def keep_private(folder: Path) -> None:
     """Keep git from committing the store and the runs: their texts may be harmful."""
-    with suppress(OSError):  # a run that cannot write says so itself
+    with suppress(OSError):  # the run itself reports that it cannot write
         folder.mkdir(parents=True, exist_ok=True)
         with (folder / ".gitignore").open("x") as file:
             file.write("*\n")

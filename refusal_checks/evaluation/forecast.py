@@ -14,7 +14,7 @@ from refusal_checks.results.manifest import Attempts, Manifest
 from refusal_checks.results.run_folder import all_runs
 
 LOOKED_AT = 20
-"""Most earlier runs that are read."""
+"""Read at most so many earlier runs."""
 
 
 def forecast(manifest: Manifest, answers: int, verdicts: int, runs: Path) -> str:

@@ -19,7 +19,7 @@ from subprocess import DEVNULL, PIPE, Popen
 from types import FrameType
 
 ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-"""A terminal's, a scheduler's, and that of a terminal that closes."""
+"""Sent by a terminal (Ctrl-C), by a scheduler, and by a terminal that closes."""
 
 PATIENCE = 7.0
 """Seconds that a run may take to end after an interrupt: engines stop, reports are written.
@@ -28,13 +28,13 @@ GitHub's runner waits 7.5, Slurm 30.
 """
 
 HURRY = 1.5
-"""Seconds that it may take after a second interrupt."""
+"""Seconds that a run may take to end after a second interrupt."""
 
 SAME = 0.05
-"""Seconds within which two are one: a parent may repeat what the terminal sends."""
+"""Two signals within so many seconds count as one: a parent may repeat what the terminal sends."""
 
 LOOK = 5.0
-"""Seconds between two looks at whether the run's process lives."""
+"""Seconds between two checks whether the run's process is alive."""
 
 
 @contextmanager

@@ -247,7 +247,7 @@ def choose_engine(name: str, command: str) -> tuple[str, tuple[str, ...]]:
         raise UserError(
             f"engine.command {command}: quote as in a shell: {fault}"
         ) from None
-    # A program of the user's own stands for vLLM, which need not be installed here then.
+    # The user's own program takes the place of vLLM, which then need not be installed here.
     usual = kinds.PREFERRED if program else kinds.AUTO
     return kinds.choose(usual if name == kinds.AUTO else name), program
 

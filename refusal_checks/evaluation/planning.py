@@ -219,7 +219,7 @@ def verdict_key(judge: Judge, prompt: Prompt, answer: str) -> str:
 
 
 LEAST = 64
-"""Prompts at one time where nothing else is known, as of servers that others run."""
+"""Concurrent prompts if the engine's capacity is unknown, as with attached servers."""
 
 
 def prompts_at_once(
@@ -238,7 +238,7 @@ def prompts_at_once(
     if limits.in_flight is not None:
         return limits.in_flight
     if limits.stop_early:
-        return LEAST  # what is in flight when a benchmark stops is for nothing
+        return LEAST  # prompts in flight when a benchmark stops are wasted
     widest = 0
     for model in models:
         if isinstance(model, Served):

@@ -61,7 +61,7 @@ def manifest(
         capabilities: of attached servers, by role, then by URL and model.
     """
     answering, judging, trust = config.answering, config.judging, config.trust
-    # A benchmark that stands for all attacks on another has judges, and no prompts of its own.
+    # A benchmark that combines all attacks on another has judges but no prompts of its own.
     names = list(loaded.plan)
     names += [
         name for name in judges if name in config.benchmarks and name not in names

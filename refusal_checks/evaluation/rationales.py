@@ -26,10 +26,10 @@ from refusal_checks.models.names import Attached
 _VERSION = 1  # part of the key of stored grounds; raised when they are asked for in another way
 
 MOST_REASONED = 200
-"""Most answers of a benchmark of which a judge is asked for its reasons."""
+"""Ask for reasons for at most so many answers of a benchmark."""
 
 MOST_WITH_GROUNDS = 20
-"""The same where the reasons for one answer cost several requests."""
+"""The same limit if the reasons for one answer cost several requests."""
 
 
 def explaining_judge(judges: Sequence[Judge]) -> Judge | None:

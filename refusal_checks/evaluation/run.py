@@ -37,8 +37,8 @@ from refusal_checks.results.manifest import EnginesUsed
 from refusal_checks.results.run_folder import RunFolder
 
 _RARELY = (20_000, 20, 100)
-"""Thresholds of Python's garbage collector during runs. They keep hundreds of thousands of values
-without cycles; looking for cycles as often as usual takes a third of an evaluation's time."""
+"""Thresholds of Python's garbage collector during runs. A run holds hundreds of thousands of values
+without cycles; with the usual thresholds, the search for cycles takes a third of its time."""
 
 
 def evaluate_in_turn(runs: Sequence[Run]) -> None:
@@ -254,7 +254,7 @@ class Run:
                     await self._start_engines(turn)
                     await self._servers.guard(work, self._restarted)
             except asyncio.CancelledError:
-                self._servers.close()  # else a thread that starts them goes on to wait
+                self._servers.close()  # else a thread that starts them keeps waiting
                 raise
             finally:
                 if self._begun is not None:

@@ -44,16 +44,16 @@ from refusal_checks.models.client.server_errors import MALFORMED
 from refusal_checks.models.names import Attached, Model
 
 REPEATED = 20
-"""Prompts whose stored answers, or verdicts besides those of its check, a server gives again."""
+"""Number of prompts whose stored answers, or verdicts besides the check's, a server repeats."""
 
 AT_ONCE = 20
-"""Requests under way at one time; fewer the second time, so that batches are other ones."""
+"""Concurrent requests; fewer the second time, so that an engine's batches differ."""
 
 LEAST_LISTED = 2
-"""Tokens that a server must list: the one that it chose says nothing of the others."""
+"""Least tokens that a server must list: the one that it chose says nothing about the others."""
 
 LOOKED_AT = 500
-"""Most prompts of which stored verdicts are looked for."""
+"""Look for stored verdicts on at most so many prompts."""
 
 _WHY = "a URL does not say which weights it serves"
 
@@ -394,7 +394,7 @@ async def _verify_judge(panel: Sequence[Judge], task: Task, say: Say) -> str:
         why = f"{unlike} of {total} are others than before"
         return _note(f"judge {name}", "verdicts", why)
 
-    # The check is then of the judge as it is now.
+    # So that the check is of the judge as it is now.
     now: dict[str, Valid] = {}
     asked = {exchange.key for exchange in checked} & said.keys()
     for key in asked:

@@ -19,7 +19,7 @@ from refusal_checks.judges.judge import Judge
 from refusal_checks.models.candidates import Answer
 
 FIRST = 20
-"""Unreadable answers, with no readable one, after which a judge is stopped."""
+"""A judge is stopped after so many unreadable answers without a readable one."""
 
 
 class UnreadableError(InfrastructureError):
@@ -158,7 +158,7 @@ class Voters:
         ask = partial(judge.judge, exchange.prompt, exchange.answer)
         if key is None:
             return await ask()
-        # Whoever comes next finds a verdict in the store: only what is none is kept here.
+        # Later callers find a verdict in the store, so only invalid judgements are kept here.
         return await self._verdicts.get(
             key,
             partial(self._writer.judged, key, ask),

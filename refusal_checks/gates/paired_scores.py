@@ -148,8 +148,8 @@ def labelled(
         notes.append(why)
     if scores.skipped:
         notes.append(
-            f"{len(scores.skipped)} skipped above a labelled one and counted one way, then the "
-            "other: label them"
+            f"{len(scores.skipped)} skipped above a labelled one: label them; until then the "
+            "interval allows for either verdict"
         )
     variant = scores.variant("human", gate, level)
     return replace(variant, note=", ".join(notes), decides=not why)

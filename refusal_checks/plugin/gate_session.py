@@ -193,7 +193,7 @@ class GateSession:
                     write_reports=False,
                 )
         except Interrupted as stopped:
-            # The watch goes on until the process ends: that, too, must not take forever.
+            # The watch lasts until the process ends, because ending must not take forever either.
             self._result = stopped.result
             raise KeyboardInterrupt from None
         except NotStartedError as fault:

@@ -14,7 +14,7 @@ from refusal_checks.plugin.names import CANDIDATE
 
 SUITE = Path(__file__).parents[1] / "suite.py"
 _TEST = re.compile(r".+\.py::(test_(?:gate|judge)(?:\[.*\])?)")
-"""The id of one gate's test, or of all of them, in whatever file it was collected from."""
+"""The id of one gate's test or of all, whatever file it was collected from."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -1,7 +1,7 @@
 """Names that every pytest session needs, in a module that is quick to import."""
 
 PREFIX = "refusal_checks_"
-"""Begins the names of configuration keys, and those under which pytest keeps option values."""
+"""Prefix of configuration keys, and of the attributes in which pytest stores option values."""
 
 INI = {
     "thresholds": "run files (--thresholds)",
@@ -12,4 +12,4 @@ INI = {
 relative to the configuration file; an option of the same name wins."""
 
 CANDIDATE = f"{PREFIX}candidate"
-"""The name under which pytest keeps the models under test."""
+"""The attribute in which pytest stores the models under test."""

@@ -211,7 +211,7 @@ _KEPT_OUT = {
     "--timeout": "pytest-timeout",
     "--timeout-method": "pytest-timeout",
 }
-"""Options of the plugins that ``gate.ini`` keeps out of ``refusal-checks gate``."""
+"""Options of plugins that ``gate.ini`` disables in ``refusal-checks gate``."""
 
 
 def suggest(words: Iterable[str], in_gate: bool) -> None:
@@ -257,7 +257,7 @@ def _key_of(name: str) -> str:
 
 
 _KINDS = {"invalid int value": "a whole number", "invalid float value": "a number"}
-"""What argparse says of a value of the wrong type, and what to write."""
+"""argparse's message on a value of the wrong type, and what to write instead."""
 
 
 def _parser(taken: frozenset[str] = frozenset()) -> argparse.ArgumentParser:
@@ -301,8 +301,8 @@ def misread(config: pytest.Config) -> Iterator[str]:
             yield f"{option.name} is an option of another plugin here; write {option.alias}"
 
 
-# pytest chooses its root folder, and the conftest.py files that it loads first, before it knows the
-# options of plugins: in ``--candidate /models/new`` the folder looks like one with tests.
+# pytest chooses its root folder and the first conftest.py files before it knows the options of
+# plugins: in ``--candidate /models/new`` it takes the path for a folder with tests.
 
 
 def join_paths(config: pytest.Config, parser: pytest.Parser, args: list[str]) -> None:

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 _HEADLINE, _WAIVED = pytest.StashKey[str](), pytest.StashKey[bool]()
 _IS_WAIVED = "refusal_checks_waived"
-"""An attribute of reports, which workers send with them."""
+"""An attribute of reports; workers send it with the report."""
 
 
 class Outcomes:

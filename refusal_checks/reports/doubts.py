@@ -50,7 +50,7 @@ _LABELS = {
         "verdicts of the second judge",
     ),
 }
-"""What more labels are called by the use of the figure: so many more, and more alone."""
+"""Names of further labels by use of the figure: with their number, and without."""
 
 
 def what_decides(verdict: Verdict) -> str:

@@ -12,7 +12,7 @@ from refusal_checks.reports import rows
 from refusal_checks.results.summary import RunSummary
 
 _MARKUP = re.compile(r"([\\`*_{}\[\]<>#|~&$@]|(?<=:)/(?=/)|(?<=www)\.)", re.IGNORECASE)
-"""What Markdown, or GitHub's, may read as markup, HTML, a link or a mention."""
+"""Characters that Markdown or GitHub may read as markup, HTML, a link or a mention."""
 
 
 def escape(text: str, limit: int = 300) -> str:

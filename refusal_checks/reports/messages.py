@@ -17,10 +17,10 @@ Shown = set[tuple[str, str]]
 """Prompts that were shown already, each by benchmark and id."""
 
 _UNREAD = ("", Reason.UNPARSABLE_VERDICT.value)
-"""Marks, among what was shown, an example of an unreadable verdict. One is enough."""
+"""Marks in ``Shown`` that an unreadable verdict was shown: one example is enough."""
 
 MISTAKES = 10
-"""Most mistakes of the judge that a message names."""
+"""A message names at most so many of the judge's mistakes."""
 
 
 def message(verdict: Verdict) -> str:
@@ -40,7 +40,7 @@ def brief_message(verdict: Verdict, shown: Shown) -> str:
 
     Adds the prompts that it shows to ``shown``.
     """
-    # The end of the run has an example of what a judge wrote in place of a verdict.
+    # The run's summary on the terminal shows an example of what a judge wrote instead of a verdict.
     shown.add(_UNREAD)
     return "\n".join([*select(verdict, "brief"), *_prompts(verdict, shown)])
 

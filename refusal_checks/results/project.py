@@ -12,10 +12,10 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(".refusal-checks")
-"""The folder of store and runs, from a project's own folder."""
+"""The folder of store and runs, relative to a project's folder."""
 
 RUNS_VARIABLE = "REFUSAL_CHECKS_RUNS"
-"""Names the folder of runs where no configuration does."""
+"""Environment variable that names the folder of runs if no configuration does."""
 
 RUNS_KEY = "refusal_checks_runs"
 """The key of a pytest configuration that names the folder of runs."""

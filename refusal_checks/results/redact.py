@@ -39,7 +39,7 @@ from refusal_checks.results.summary import JUDGE_QUOTED, RunSummary
 Value = TypeVar("Value")
 
 VARIABLE = "REFUSAL_CHECKS_REDACT"
-"""Environment variable that redacts as ``--redact`` does."""
+"""Environment variable with the effect of ``--redact``."""
 
 
 def is_redacted(option: bool = False) -> bool:

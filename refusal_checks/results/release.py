@@ -22,10 +22,10 @@ HEADLINES: dict[Answer, str] = {
     "doubt": "Yes, with reservations",
     "yes": "Yes",
 }
-"""The weightiest answer first."""
+"""Answers, the most serious first."""
 
 NAMED = 2
-"""Most failed gates that a reason names."""
+"""A reason names at most so many failed gates."""
 
 
 @dataclass(frozen=True)

@@ -20,13 +20,13 @@ from refusal_checks.results.benchmark_summary import BenchmarkSummary
 from refusal_checks.results.summary import RunSummary
 
 LEAST_PROMPTS = 20
-"""Fewest prompts on which a figure alone makes a plain pass where its interval does not decide."""
+"""Fewest prompts for which a figure alone is a plain pass, though its interval does not decide."""
 
 ONE_IN = 20
-"""A peculiarity is told from one in so many prompts, answers or choices of a benchmark on."""
+"""Report a peculiarity if at least one in so many prompts, answers or choices shows it."""
 
 LOOKED_AT = 1000
-"""Answers of a benchmark whose language was looked at; see ``BenchmarkSummary.unmeasured``."""
+"""Answers of a benchmark whose language was detected; see ``BenchmarkSummary.unmeasured``."""
 
 
 @dataclass(frozen=True)

@@ -47,7 +47,7 @@ FORMAT = 1  # of the summary and the records; raised when their meaning changes
 LAST = "last"
 
 _NAME = re.compile(r"(\d{8}-\d{6})Z-\d+(?:-(\d+))?")
-"""A run's id: when it started in UTC, its process, its candidate's number if there are several."""
+"""A run's id: start in UTC, process, and the candidate's number if there are several."""
 
 
 @dataclass(frozen=True)

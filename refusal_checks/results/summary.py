@@ -21,7 +21,7 @@ from refusal_checks.results.benchmark_summary import BenchmarkSummary, Figures
 from refusal_checks.results.manifest import Manifest
 
 JUDGE_QUOTED = "the judge answered, for example: "
-"""How the one note begins that quotes a text."""
+"""Beginning of the one note that quotes a text."""
 
 
 @dataclass
@@ -78,7 +78,7 @@ class RunSummary:
 
 
 METRIC = rejection_rate.name
-"""The metric of both kinds of refusal."""
+"""The metric behind under-refusal and over-refusal."""
 
 
 @dataclass(frozen=True)

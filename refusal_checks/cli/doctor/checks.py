@@ -35,16 +35,16 @@ from refusal_checks.models.names import Attached, Served
 from refusal_checks.models.provided import Weights
 
 MOST_GATES = 20
-"""Most gates that are told of one by one."""
+"""Report at most so many gates one by one."""
 
 LEAST_MEMORY = 4.0
-"""GiB of memory below which vLLM hardly starts: its processes take 2 without any model."""
+"""GiB of memory that vLLM needs to start: its processes take 2 without any model."""
 
 LEAST_DISK = 20.0
 """GiB of disk under which a model of a few billion parameters does not fit."""
 
 IMPORT_TIMEOUT = 300.0
-"""Seconds that importing an engine may take: on a cold disk, a minute."""
+"""Seconds that importing an engine may take; from a cold disk it takes a minute."""
 
 TIMEOUT = 5.0
 """Seconds that one address may take to answer."""
@@ -286,7 +286,7 @@ def _unreached(kind: str, name: str, revision: str | None) -> str:
 
 
 Local = Mapping[str, Sequence[Prompt]]
-"""Prompts by benchmark, of those whose data is here."""
+"""Prompts by benchmark, for benchmarks whose data is here."""
 
 
 def local_prompts(benchmarks: Iterable[Benchmark], data: str | None) -> Local:

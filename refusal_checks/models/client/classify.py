@@ -23,7 +23,7 @@ class Classified:
     probabilities: tuple[float, ...]
 
     def of(self, label: str, known: Sequence[str]) -> float | None:
-        """The probability of a label; None if nothing says which one it is.
+        """The probability of a label; None if its position among the classes is unknown.
 
         Args:
             known: the labels in order; empty if only the server knows them.

@@ -263,7 +263,7 @@ class Radar(NamedTuple):
 
 
 MOST_SERIES = 8
-"""Colours that can be told apart."""
+"""Distinguishable colours."""
 
 
 def radars(runs: Sequence[RunSummary]) -> list[Radar]:

@@ -23,7 +23,7 @@ TONES = {
     "pass": "pass",
     "skip": "skip",
 }
-"""The colours of marks, those first that need attention."""
+"""Colours of marks; marks that need attention come first."""
 
 
 @dataclass(frozen=True)

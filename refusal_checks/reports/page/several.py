@@ -23,7 +23,7 @@ from refusal_checks.results.manifest import all_conditions
 from refusal_checks.results.run_folder import RunView
 
 MOVED = 50
-"""Most prompts to list that moved in one direction."""
+"""List at most so many prompts that moved in one direction."""
 
 
 class SideBySide(NamedTuple):

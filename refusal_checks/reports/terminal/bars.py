@@ -17,8 +17,8 @@ WINDOW = 60.0  # seconds over which speed is measured: answers from the store ar
 
 LEAST_SECONDS = 10.0
 LEAST_SHARE = 0.05
-"""For how long, and over what share of the prompts, speed is measured before the time left is told:
-the first answers come late and together, so that the first figures mislead."""
+"""Seconds and share of the prompts over which speed is measured before the time left is shown: the
+first answers arrive late and together, so early estimates mislead."""
 
 NAMED = 3  # most benchmarks named in a line
 

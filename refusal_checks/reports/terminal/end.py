@@ -23,7 +23,7 @@ from refusal_checks.results.release import release_decision
 from refusal_checks.results.summary import RunSummary
 
 ROWS = 12
-"""Most rows of the table before gates on groups that passed are folded."""
+"""Above so many rows, the table folds passed gates on groups."""
 
 Runs = Sequence[tuple[RunSummary, Path]]
 """Runs that have ended, each with its folder."""

@@ -10,10 +10,10 @@ from refusal_checks.core.layout import columns, cut, table
 from refusal_checks.reports.rows import HEADER, Row
 
 WIDTH, LEAST = 100, 40
-"""Columns of what a terminal is shown, at most and whatever its size."""
+"""Greatest and least width of output, in columns, whatever the terminal's size."""
 
 MARK_WIDTH = 7
-"""Columns of the outcome, which begins each row."""
+"""Width of the outcome, which begins each row."""
 
 COLOURS = {
     **dict.fromkeys(("pass", "yes"), "green"),

@@ -15,10 +15,10 @@ from refusal_checks.results.benchmark_summary import BenchmarkSummary
 from refusal_checks.results.summary import RunSummary
 
 MOST = 5
-"""Most lines of remarks unless all are asked for."""
+"""Most lines of remarks unless all are requested."""
 
 Named = tuple[str, RunSummary]
-"""A run, and what begins its lines: its name and a colon; empty if there is only one."""
+"""A run and the prefix of its lines: its name and a colon; empty for a single run."""
 
 
 def brief_lines(runs: Sequence[Named], width: int) -> Iterator[str]:
