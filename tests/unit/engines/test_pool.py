@@ -91,6 +91,7 @@ def test_engines_that_share_a_gpu_start_one_after_the_other_and_again_once(
 
     def launch(own: process.EngineProcess) -> None:
         done.append(f"launch {own.spec.model}")
+        own.log.touch()
 
     monkeypatch.setattr(vllm, "runs_on_cpu", lambda: cpu)
     monkeypatch.setattr(process.EngineProcess, "launch", launch)
