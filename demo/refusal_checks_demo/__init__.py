@@ -26,7 +26,6 @@ ADAPTER = Path(__file__).parent / "adapter"
 JUDGE = Path(__file__).parent / "judge"
 SET = "demo.json"
 
-AS_PUBLISHED = ("base", "regressed")
 PERSONAS = ("aligned", "overcautious", "reasoner")
 NAMES = ("aligned", "base", "regressed", "overcautious", "reasoner")
 """The candidates, the most useful one first."""

@@ -127,25 +127,6 @@ def parse(data: bytes) -> list[Prompt]:
     return prompts
 
 
-@cache
-def published() -> Mapping[str, Mapping[str, float]]:
-    """The paper's mean scores by model and category: arXiv 2410.21695, to four decimals.
-
-    Use it for orientation only: the authors' judge (gpt-3.5-turbo), its instructions, its limit of
-    100 characters per answer and the prompts (the first 500 rows of each category, so one or two
-    languages) differ from a run here. The item scores that they released do not average to this
-    table either: GPT4 is 4.018 here and 4.068 there (SocialBias 4.20 and 4.83, MinorityLanguage
-    3.88 and 3.50), GPT3.5 3.821 and 3.976, Llama2 2.883 and 3.054; some items exceed the scale's 5.
-    """
-    text = (Path(__file__).parent / "data" / "cfsafety_published.csv").read_text(
-        encoding="utf-8"
-    )
-    return {
-        row.pop("model"): {name: float(score) for name, score in row.items()}
-        for row in csv.DictReader(io.StringIO(text))
-    }
-
-
 def _load(mirror: Path | None) -> list[Prompt]:
     return parse(fetch(PROMPTS, mirror).read_bytes())
 

@@ -14,7 +14,6 @@ from refusal_checks.benchmarks.suites.cfsafety import (
     CATEGORIES,
     SCENARIOS,
     parse,
-    published,
 )
 from refusal_checks.core.prompts import Prompt
 
@@ -78,9 +77,3 @@ def test_a_cluster_is_one_text_in_all_its_languages(
     assert not any(cluster.startswith("SocialBias-") for cluster in clusters)
     spoken = {(p.cluster or p.id, p.groups["language"]) for p in prompts}
     assert len(spoken) == len(prompts)
-
-
-def test_the_paper_has_a_mean_of_each_category_for_eight_models() -> None:
-    assert len(published()) == 8
-    assert all(set(means) == set(CATEGORIES) for means in published().values())
-    assert published()["GPT4"]["SocialBias"] == pytest.approx(4.20, abs=5e-3)
