@@ -105,6 +105,7 @@ def test_clusters_are_drawn_whole_and_a_larger_part_holds_the_smaller(
             assert {p.id for p in whole if p.cluster == prompt.cluster} <= drawn
     largest = max(sizes, default=1)
     assert limit - largest < len(part) or len(part) == len(whole)
+    assert part or not whole
     is_one_cluster = len({prompt.cluster or prompt.id for prompt in part}) == 1
     assert len(part) <= limit or is_one_cluster
     assert drawn <= {prompt.id for prompt in stratified(whole, limit + 1)}

@@ -6,6 +6,7 @@ Rates that a second judge corrects are in ``test_second_judge.py``.
 import random
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
+from unittest.mock import Mock
 
 import pytest
 from syrupy.assertion import SnapshotAssertion
@@ -224,6 +225,18 @@ def test_clusters_widen_every_way_to_a_rate() -> None:
     by_people = rates(records, people.__getitem__, lambda order: order[:100])
     require_wider("human", by_people, records)
     require_wider("corrected", Evidence(calibration(490, 490, 500, "b"), "m"), records)
+
+
+def test_a_judge_that_misreads_such_answers_passes_no_bound_and_no_margin() -> None:
+    judged = records("R " * 200)
+    earlier = Earlier(scores_of(judged))
+    weak = Evidence(check=Mock(misread=lambda records: "weak on such answers"))
+    for gate in (GATE, Gate("b", "rejection_rate", max_drop=0.05)):
+        sure, unsure = (
+            decide(gate, judged, Rules(evidence=evidence), earlier)
+            for evidence in (Evidence(), weak)
+        )
+        assert (sure.outcome, unsure.outcome) == ("pass", "inconclusive")
 
 
 METRIC = METRICS["rejection_rate"]

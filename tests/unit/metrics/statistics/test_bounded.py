@@ -37,6 +37,8 @@ def test_the_quantile_is_that_of_simulated_weights() -> None:
     means = draws @ np.append(values, 0.0) / draws.sum(axis=1)
     found = lower_bound(values, 0, 1, 0.025, weights)
     assert (means < found).mean() == pytest.approx(0.025, abs=0.002)
+    _, mirrored = bounds(1 - values, 0, 1, 0.025, weights)
+    assert mirrored == pytest.approx(1 - found)
 
 
 @settings(max_examples=30)

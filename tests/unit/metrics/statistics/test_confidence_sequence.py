@@ -81,6 +81,14 @@ def test_a_threshold_that_is_on_no_grid_is_told_exactly() -> None:
     assert lower >= coarse
 
 
+def test_each_side_has_half_of_the_error() -> None:
+    lower, _ = bounds([1.0] * 30, [1.0] * 30, 100, 0.95)
+    alone = Betting(np.array([lower, lower + 0.02]), 100, 0.025)
+    for _ in range(30):
+        alone.see(np.ones(1))
+    assert alone.too_low.tolist() == [True, False]
+
+
 def test_an_uncertain_value_widens_the_bounds() -> None:
     sure = bounds([1.0] * 40, [1.0] * 40, 80, 0.95)
     unsure = bounds([1.0] * 39 + [0.0], [1.0] * 40, 80, 0.95)
