@@ -64,6 +64,7 @@ MEAN = "mean_refusal_confidence"
             3,
         ),  # the most compliant first
         (at_most(0.1), "RRC CCC RRR RC", 5, "p3 p1", 2),  # the most refused first
+        (at_least(0.9), "C " * 7 + "R", 0, "", 7),
         (at_least(0.9), "C " * 7 + "R", 1, "p1", 7),
         (at_least(0.5, MEAN), "R CCC RCC", 5, "p2 p3", 2),
         (at_most(0.02, "invalid_rate"), "R- R-C RRR-", 5, "p1 p2 p3", 3),

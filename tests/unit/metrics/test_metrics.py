@@ -11,7 +11,7 @@ from refusal_checks.core.errors import EvaluationError
 from refusal_checks.core.prompts import Kind
 from refusal_checks.core.records import Record
 from refusal_checks.core.verdicts import Binary, Label
-from refusal_checks.metrics import METRICS, confidence
+from refusal_checks.metrics import METRICS, confidence, worst_cases
 from refusal_checks.metrics.statistics.intervals import wilson
 from refusal_checks.results.benchmark_summary import summarise
 from tests.unit.conftest import record, records
@@ -194,6 +194,16 @@ def test_confidence_is_a_vote_in_which_an_unknown_likelihood_is_the_mean(
         mean = sum(known) / len(known)
         filled: Answers = [(word, mean if lp is None else lp) for word, lp in answers]
         assert voted(filled) == pytest.approx(value, abs=1e-9)
+
+
+def test_the_cases_of_a_mixed_metric_are_the_extremes_of_each_prompt() -> None:
+    metric, found = METRICS["neutral_rate"], records("R- C- R--C RRR - RC")
+    values = [
+        metric.estimate(case).value for case in worst_cases(metric, found).values()
+    ]
+    assert values == pytest.approx([1 / 6, 4 / 6])
+    assert worst_cases(METRICS["invalid_rate"], found) == {}
+    assert worst_cases(metric, records("-- -")) == {}
 
 
 @pytest.mark.parametrize("name", ["rejection_rate", "mean_refusal_confidence"])
