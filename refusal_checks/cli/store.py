@@ -17,7 +17,7 @@ from refusal_checks.results import run_folder
 
 File = Annotated[Path, typer.Option("--store", metavar="FILE", help="The store.")]
 LONGEST = 36_500
-"""Upper limit of ``--keep-days``: dates end in the year 1."""
+"""Upper limit of ``--keep-days``: Python has no dates before the year 1."""
 
 
 def add(app: typer.Typer) -> None:

@@ -223,7 +223,7 @@ class _CandidateCheck:
             asked = len(traits)
             if is_other(traits, now):
                 prompts = count(asked, "prompt")
-                why = f"its probabilities for {prompts} are others than before"
+                why = f"its probabilities for {prompts} differ from before"
         # A kind of prompts by which it cannot be recognised needs answers.
         recognised = {trait.kind for trait in traits} if now else set()
         left = [one for one in stored if one.prompt.kind not in recognised]
@@ -391,7 +391,7 @@ async def _verify_judge(panel: Sequence[Judge], task: Task, say: Say) -> str:
     if has_changed:
         store.renew(panel[0].stored_model)
         total = count(len(repetition.stored), "verdict")
-        why = f"{unlike} of {total} are others than before"
+        why = f"{unlike} of {total} differ from before"
         return _note(f"judge {name}", "verdicts", why)
 
     # So that the check is of the judge as it is now.

@@ -169,7 +169,7 @@ def test_another_model_behind_the_same_url_is_recognised_and_asked_anew(
         server.persona = "regressed"
         other = gate()
     assert other.status == 1, other.output
-    assert "its probabilities for 8 prompts are others than before" in " ".join(
+    assert "its probabilities for 8 prompts differ from before" in " ".join(
         other.output.split()
     )
     assert other.summary["manifest"]["asked"]["answers"] == 16

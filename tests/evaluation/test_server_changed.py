@@ -86,7 +86,7 @@ def test_weights_are_recognised_by_their_probabilities(project: Project) -> None
     same.says(f"verified by {AGAIN} prompts")
     liking["Sure"], liking["No"] = 0.5, 0.5
     changed = project.evaluate(**KEYWORD)
-    changed.says("its probabilities for 20 prompts are others than before")
+    changed.says("its probabilities for 20 prompts differ from before")
 
 
 @pytest.mark.parametrize(
