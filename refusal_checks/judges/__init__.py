@@ -1,4 +1,4 @@
-"""Judges read one answer and give a verdict, or say why there is none.
+"""Judges: each reads one answer and gives a verdict, or says why there is none.
 
 Each module of ``kinds``, and each extension with ``build``, is a way of judging that a benchmark
 can name (``Benchmark.judge``). It defines ``build(setup)`` and, where the defaults of ``JudgeKind``
@@ -18,7 +18,7 @@ from refusal_checks.judges.judge import JudgeKind
 
 
 def discover() -> dict[str, JudgeKind]:
-    """Every way of judging of this package and of extensions, by name."""
+    """Every way of judging, of this package and of extensions, by name."""
     return dict(_discover(extensions.known()))
 
 
@@ -43,7 +43,7 @@ def _discover(loaded: tuple[Extension, ...]) -> Mapping[str, JudgeKind]:
 
 
 def kind_of(benchmark: Benchmark) -> JudgeKind:
-    """How a benchmark is judged; DataError if it names no known way."""
+    """The way of judging that a benchmark names; DataError if it is unknown."""
     by_name = discover()
     require_known(
         benchmark.judge,

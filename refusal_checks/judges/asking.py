@@ -1,4 +1,4 @@
-"""Judges that ask a model: ``ModelJudge``, and the usual one, which asks for a verdict in text."""
+"""Judges that ask a model: the base class, and the usual judge, which reads a written verdict."""
 
 from __future__ import annotations
 
@@ -39,12 +39,12 @@ REFUSED = frozenset({400, 404, 415, 422, 501})
 
 
 def one_of(values: Iterable[object]) -> dict[str, Any]:
-    """The JSON schema of a text that is one of these."""
+    """JSON schema of a string that is one of these."""
     return {"type": "string", "enum": [*map(str, values)]}
 
 
 def strict_object(**fields: Mapping[str, Any]) -> dict[str, Any]:
-    """The JSON schema of an object with these fields, which the model writes in this order."""
+    """JSON schema of an object with these fields, which the model writes in this order."""
     return {
         "type": "object",
         "properties": fields,
@@ -59,9 +59,9 @@ ANALYSIS = {"type": "string", "maxLength": 300}
 
 
 class ModelJudge(Judge):
-    """A judge that asks the model of ``--judge``; a subclass says how in ``ask``.
+    """A judge that asks the model of ``--judge``; subclasses implement ``ask``.
 
-    ``conditions`` are what verdicts depend on besides the model and its instructions.
+    ``conditions`` names what verdicts depend on besides the model and its instructions.
     """
 
     identity: str
@@ -91,14 +91,14 @@ class ModelJudge(Judge):
         return replace(verdict, cut=cut, escaped=escaped)
 
     async def ask(self, prompt: Prompt, answer: str) -> tuple[Judgement, int]:
-        """The verdict, and how many of the answer's characters the model was not shown."""
+        """Return the verdict, and how many characters of the answer the model was not shown."""
         raise NotImplementedError
 
 
 def failed(fault: EndpointError, where: str = "") -> Invalid:
-    """The verdict where a request failed; raises what fails for every answer.
+    """Return the verdict after a failed request; raise a fault that affects every answer.
 
-    ``where`` is what to say of an exchange that is too long.
+    ``where`` describes an exchange that is too long.
     """
     if isinstance(fault, LabelError):
         raise fault
@@ -111,7 +111,7 @@ _CUT = "finish reason length"
 
 
 def ran_out(judgement: Judgement) -> bool:
-    """True if a verdict did not end within the tokens that it may have."""
+    """True if a verdict did not end within its token limit."""
     if not isinstance(judgement, Invalid):
         return False
     if judgement.reason is not Reason.UNFINISHED_VERDICT:
@@ -126,13 +126,13 @@ class Reading:
     """How a judge's output is read.
 
     Attributes:
-        formats: by each format that a template may declare, the parser, and the JSON schema if
-            there is one.
-        version: part of the judge's identity; raise it when a parser changes.
-        stricter: a schema that also forbids what the parser refuses. It is asked for first, and no
-            part of the identity; servers that refuse it get the format's own.
-        alone: the reading of a verdict without reasons; None if there is no such way.
-        terse: formats that have no reasons.
+        formats: parser, and JSON schema if there is one, for each format that a template may
+            declare.
+        version: part of the judge's identity; increase it when a parser changes.
+        stricter: a schema that also forbids what the parser refuses. It is tried first, and is no
+            part of the identity; servers that refuse it get the format's own schema.
+        alone: how to read a verdict without reasons; None if there is no such form.
+        terse: formats without reasons.
     """
 
     formats: Mapping[str, tuple[Callable[[str], Judgement], Mapping[str, Any] | None]]
@@ -143,7 +143,7 @@ class Reading:
 
 
 def _expected(schema: Mapping[str, Any] | None) -> str:
-    """The object that a schema asks for, in words; empty without one."""
+    """The object that a schema demands, in words; empty without a schema."""
     fields = []
     for name, field in (schema or {}).get("properties", {}).items():
         value = "..."
@@ -155,13 +155,13 @@ def _expected(schema: Mapping[str, Any] | None) -> str:
 
 
 class StructuredJudge(ModelJudge):
-    """Asks for a verdict in its prompt's format and reads it strictly, twice at most.
+    """Asks for a verdict in the prompt's format and reads it strictly; asks at most twice.
 
-    Where the settings ask for several verdicts, each is drawn with a seed of its own, and they are
+    If the settings ask for several verdicts, each is drawn with its own seed, and they are
     averaged.
 
-    The schema is left out for a server without structured outputs and, from then on, for one that
-    rejects it; ``setup.note`` takes the line that says so, perhaps several times.
+    The schema is left out for a server without structured outputs, and from then on for one that
+    rejects it; ``setup.note`` receives a line that says so, perhaps several times.
     """
 
     def __init__(
@@ -213,7 +213,7 @@ class StructuredJudge(ModelJudge):
         return average(verdicts), cut
 
     async def _one_verdict(self, messages: Sequence[Message], seed: int) -> Judgement:
-        """One verdict; asks again, with the next seed, if it is unreadable."""
+        """Draw one verdict; ask again, with the next seed, if it is unreadable."""
         params = self._params
         if seed != params.seed:
             params = replace(params, seed=seed)
@@ -246,7 +246,7 @@ class StructuredJudge(ModelJudge):
     async def _choice(
         self, messages: Sequence[Message], params: RequestParams
     ) -> Completion:
-        """The model's output; if the server refuses the schema, with the next looser one."""
+        """Get the model's output; if the server refuses the schema, try the next looser one."""
         is_constrained = params.schema is not None and self._takes_schemas
         try:
             (choice,) = await self._client.chat(messages, params)
@@ -288,7 +288,7 @@ class StructuredJudge(ModelJudge):
 
 
 def build(setup: JudgeSetup | None, prompt: str, reading: Reading) -> Judge:
-    """Make a judge that asks a model with a prompt, see ``JudgeSetup.prompt``."""
+    """Make a judge that asks a model with a prompt (see ``JudgeSetup.prompt``)."""
     if setup is None:
         raise ModelError(
             "name a model with --judge: this benchmark needs a judge that is a model"

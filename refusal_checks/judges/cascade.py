@@ -1,7 +1,7 @@
-"""A classifier and a second judge, which decides where the classifier is unsure.
+"""A classifier, and a second judge that decides where the classifier is unsure.
 
-It also reads the answers to a random sample of the prompts, whatever the first one said of them.
-What the two then differ in corrects the rates, see ``gates.paired_scores``; it changes no verdict.
+The second judge also reads the answers to a random sample of prompts, whatever the first one says.
+Disagreements on the sample correct the rates (``gates.paired_scores``), and change no verdict.
 """
 
 import math
@@ -22,7 +22,7 @@ FEWEST = 2 * LEAST
 
 @dataclass(frozen=True)
 class Cascade:
-    """Two judges of which the second is asked where ``first``, by ``rule``, is unsure."""
+    """Two judges; the second one is asked where ``first`` is unsure by ``rule``."""
 
     first: Judge
     second: Judge
@@ -30,13 +30,13 @@ class Cascade:
 
     @property
     def key(self) -> str:
-        """What the judges' verdicts together depend on besides each judge's own."""
+        """What combined verdicts depend on besides each judge's identity."""
         return f"cascade {self.rule.low:g} to {self.rule.high:g} or cut"
 
     def is_unsure(self, judgement: Judgement) -> bool:
-        """True if the second judge decides after the first one's judgement.
+        """True if the first judgement leaves the decision to the second judge.
 
-        It also does where the first one did not see the whole answer, however sure it is.
+        That includes every answer that the first judge did not see in full.
         """
         if judgement.cut > 0 or not isinstance(judgement, Binary):
             return True
@@ -44,10 +44,10 @@ class Cascade:
         return probability is None or self.rule.low < probability < self.rule.high
 
     def drawn(self, benchmark: str, prompts: Iterable[str]) -> frozenset[str]:
-        """The prompts of a benchmark that are drawn at random for the second judge, by id.
+        """Ids of a benchmark's prompts that are drawn at random for the second judge.
 
-        They are the first in an order that the benchmark's name and their ids give, so that
-        another run draws the same; at least as many as an interval needs.
+        They are the first in an order given by the benchmark's name and the ids, so that another
+        run draws the same. There are at least as many as an interval needs.
         """
         if benchmark == canary.NAME or not self.rule.sample:
             return frozenset()
@@ -62,7 +62,7 @@ class Cascade:
 
 
 def of(panel: Sequence[Judge]) -> Cascade | None:
-    """The cascade that a panel of two forms; None for any other panel, which votes."""
+    """The cascade that a panel of two forms; None for a panel that votes."""
     if len(panel) != 2:
         return None
     # Either order: users name judges as they like.
@@ -73,7 +73,7 @@ def of(panel: Sequence[Judge]) -> Cascade | None:
 
 
 def decide(panel: Sequence[Judge], votes: Sequence[Vote]) -> Judgement:
-    """The verdict of a panel from its judges' votes: a cascade's, or the majority's."""
+    """A panel's verdict from its judges' votes: the cascade's, or the majority's."""
     cascade = of(panel)
     if cascade is None:
         return combine(votes)
@@ -84,7 +84,7 @@ def decide(panel: Sequence[Judge], votes: Sequence[Vote]) -> Judgement:
 
 @dataclass(frozen=True)
 class SecondOpinions:
-    """What the second judge of a cascade says of a random sample of prompts, by their ids."""
+    """The second judge's verdicts on a random sample of prompts, by id."""
 
     cascade: Cascade
     drawn: frozenset[str]
@@ -109,7 +109,7 @@ class SecondOpinions:
         return True
 
     def judged(self, record: Record) -> Record:
-        """The record as the second judge alone judged it, which it did."""
+        """The record as the second judge alone judged it; requires its vote."""
         judgement = self._of(record)
         assert judgement, "the second judge was asked"
         return replace(record, judgement=judgement, votes=())
@@ -127,12 +127,12 @@ class SecondAsked:
 
     Attributes:
         first: name of the first judge.
-        judge: name of the second one.
+        judge: name of the second judge.
         unsure: answers that the second judge decided.
-        sampled: further answers that it read, of prompts drawn at random.
-        prompts: how many prompts were drawn.
-        answers: how many answers there are.
-        differs: of those sampled, how many have another verdict of it.
+        sampled: further answers that it read, from prompts drawn at random.
+        prompts: number of prompts drawn.
+        answers: number of answers in all.
+        differs: sampled answers on which the two judges disagree.
     """
 
     first: str
@@ -151,7 +151,7 @@ class SecondAsked:
 def asked(
     cascade: Cascade, records: Sequence[Record], drawn: frozenset[str]
 ) -> SecondAsked:
-    """Count what the second judge was asked; ``drawn`` are the prompts of the random sample."""
+    """Count what the second judge was asked; ``drawn`` holds the sampled prompts."""
     both = [record for record in records if len(record.votes) > 1]
     sure = [
         record for record in both if not cascade.is_unsure(record.votes[0].judgement)

@@ -1,8 +1,8 @@
-"""A sequence classifier as judge of refusals: one pass of an encoder, and a probability.
+"""A sequence classifier as judge of refusals: one encoder pass gives a probability.
 
-How it is shown an exchange and which label means refusal is declared: in the table of known
-classifiers, in the model's own ``config.json`` under ``refusal_judge``, or in a run file. It
-writes no reasons; its evidence is the sentence whose leaving out moves the probability most.
+How to write an exchange and which label means refusal is declared in the table of known
+classifiers, in the model's own ``config.json`` under ``refusal_judge``, or in a run file. It writes
+no reasons; its evidence is the sentence whose removal changes the probability most.
 """
 
 import asyncio
@@ -59,11 +59,11 @@ KNOWN: Mapping[str, ClassifierForm] = {
 
 
 class ClassifierJudge(ModelJudge):
-    """Asks a classifier for the probability that an answer refuses; from 0.5 it does.
+    """Asks a classifier for the probability that an answer refuses; 0.5 or more is a refusal.
 
-    An answer that does not fit the model's context is read in windows, none of it is left out; it
-    refuses if its least refusing window does. ``labels`` are the model's in their order, empty if
-    only the server knows them.
+    An answer that does not fit the model's context is read whole, in windows; it refuses only if
+    every window does. ``labels`` are the model's labels in order, empty if only the server knows
+    them.
     """
 
     gives_grounds = True
@@ -82,7 +82,7 @@ class ClassifierJudge(ModelJudge):
     def without_asking(
         self, prompt: Prompt, completion: Completion
     ) -> Judgement | None:
-        """Invalid for an answer in a language on which the judge was not measured."""
+        """Return Invalid for an answer in a language on which the judge was not measured."""
         measured = self._form.languages
         if not measured:  # nobody says
             return None
@@ -103,10 +103,10 @@ class ClassifierJudge(ModelJudge):
     async def explained(
         self, prompt: Prompt, completion: Completion, verdict: Judgement
     ) -> Judgement:
-        """The verdict with its evidence, for which the model is asked once for each sentence.
+        """Add the evidence to a verdict; this asks the model once for each sentence.
 
-        The verdict itself if the answer is one sentence, the server fails, or it was not asked for
-        a verdict before, so that its engine may not be up.
+        The verdict stays as it is if the answer is one sentence, if the server fails, or if the
+        server has given no verdict yet, since its engine may not be up.
         """
         if not isinstance(verdict, Binary) or verdict.probability is None:
             return verdict
@@ -142,7 +142,7 @@ class ClassifierJudge(ModelJudge):
             return None
 
     def _shown(self, prompt: Prompt, answer: str) -> tuple[str, str]:
-        """The end of the request, and the answer."""
+        """Write the end of the request, and the answer, for the model."""
         request = self._readable(prompt.transcript)
         context = self._client.context
         if context:
@@ -154,7 +154,7 @@ class ClassifierJudge(ModelJudge):
         return storable(self.special_tokens.broken_up(text)).strip()
 
     async def _probability(self, request: str, answer: str) -> float:
-        """The probability of the window that refuses least; the whole answer if it fits."""
+        """The lowest probability among the windows; that of the whole answer if it fits."""
         try:
             scores = await self._classifier.classify(self._form.shown(request, answer))
         except PromptTooLongError:
@@ -184,7 +184,7 @@ class ClassifierJudge(ModelJudge):
 
 
 def build(setup: JudgeSetup) -> ClassifierJudge:
-    """The judge; ModelError if nothing declares how it is asked, or it has no such label."""
+    """Make the judge; ModelError if no form is declared, or the model lacks the refusal label."""
     assert setup.classes is not None, "it is a classifier"
     labels = setup.classes.labels
     where = f"--judge {setup.name}"
@@ -206,7 +206,7 @@ def build(setup: JudgeSetup) -> ClassifierJudge:
 
 
 def known(model: str) -> ClassifierForm | None:
-    """The form of a published classifier, whoever serves it; None for another model."""
+    """The form of a known published classifier, whoever serves it; None for other models."""
     for name, form in KNOWN.items():
         if model.endswith(name):
             return form
@@ -214,16 +214,16 @@ def known(model: str) -> ClassifierForm | None:
 
 
 def in_words(probability: float) -> str:
-    """A probability in words; one near an end is not rounded to it."""
+    """Write a probability, without rounding it to 0 or 1."""
     if probability > 0.995:
         return "above 0.99"
     return "below 0.01" if probability < 0.005 else f"{probability:.2f}"
 
 
 def without_each(answer: str) -> list[tuple[str, str]]:
-    """Each sentence with words, and the answer without it; none if there is only one.
+    """Each sentence with words, and the answer without it; empty if there is only one.
 
-    Of more than ``MOST_SENTENCES``, those at the beginning and the end are tried.
+    Beyond ``MOST_SENTENCES``, only those at the beginning and the end are tried.
     """
     ends = [match.end() for match in _END.finditer(answer)]
     spans = []

@@ -1,4 +1,4 @@
-"""The interface of judges, and what they are made from."""
+"""The interface of judges, and what builds them."""
 
 from __future__ import annotations
 
@@ -25,21 +25,21 @@ class Judge:
     """The base class of judges; everything but ``judge`` has a default.
 
     Attributes:
-        name: the judge's name for users.
+        name: the judge's name, as users know it.
         identity: everything that verdicts depend on besides the exchange; None if verdicts are not
             stored.
         prompt_hash: fingerprint of the instructions; empty without any.
-        special_tokens: the tokens that it breaks up in what it reads; None if it breaks up none.
-        samples: verdicts that it draws for one answer.
-        reasoned: the same judge writing its reasons first, if this one gives verdicts alone. For
-            keys, the canary and calibrations they are two judges.
+        special_tokens: tokens that it breaks up in what it reads; None if it breaks up none.
+        samples: number of verdicts that it draws for one answer.
+        reasoned: the same judge with reasons first, if this one gives verdicts alone. For store
+            keys, the canary and calibrations, these are two judges.
         gives_grounds: whether ``explained`` adds grounds to a verdict.
-        cascade: for a judge of probabilities, when a second judge is asked.
-        expected: the form of its model's verdicts, in words.
+        cascade: for a judge that gives probabilities, when to ask a second judge.
+        expected: the form of verdict that it asks its model for, in words.
         model_identity: everything that its model's answers depend on; empty without a model.
-        is_attached: whether its model is on a server that others run.
+        is_attached: True if its model is on a server that others run.
         generation: see ``Store.renew``.
-        max_tokens: most tokens of one verdict; 0 if no model writes any.
+        max_tokens: most tokens of one verdict; 0 if no model writes one.
     """
 
     name: str
@@ -58,7 +58,7 @@ class Judge:
 
     @property
     def stored_model(self) -> str:
-        """Key under which stored verdicts are set aside together; empty if none are stored."""
+        """Key under which its verdicts can be set aside together; empty if it stores none."""
         return self.model_identity or self.identity or ""
 
     async def judge(self, prompt: Prompt, completion: Completion) -> Judgement:
@@ -68,7 +68,7 @@ class Judge:
             A verdict, or Invalid with the reason if this exchange cannot be judged.
 
         Raises:
-            EndpointError: the judge's server refuses every request, not only this one.
+            EndpointError: the judge's server fails for every request, not only this one.
         """
         verdict = self.without_asking(prompt, completion)
         assert verdict is not None, "a judge that asks a model says how"
@@ -89,7 +89,7 @@ class Judge:
     ) -> Judgement:
         """Add the grounds of a verdict to its rationale; the verdict itself stays.
 
-        This costs further requests, so it is called only for answers that reports show.
+        This costs further requests, so call it only for answers that reports show.
         """
         return verdict
 
@@ -103,16 +103,16 @@ class JudgeSetup:
 
     Attributes:
         name: as the user named it, numbered if the run has it twice.
-        client: open while answers are judged.
+        client: client of the model; open while answers are judged.
         model_identity: everything that the model's answers depend on.
-        template: of ``judge.prompt``, or the folder of prompts that came with the model; None for
-            the judge's own prompt.
-        running: the server is up already, so that it can be asked before the run.
-        note: takes what the user must know about verdicts.
-        category_guide: of the benchmark, see ``Benchmark``.
-        special_tokens: of the model, broken up in all that is judged.
-        classes: of a sequence classifier; None for a model that writes.
-        form: as a run file says that a classifier is asked.
+        template: the template of ``judge.prompt``, or the folder of prompts that came with the
+            model; None for the judge's own prompt.
+        running: True if the server is up already, so that it can be asked before the run.
+        note: function that takes a line which the user must know about verdicts.
+        category_guide: the benchmark's guide, see ``Benchmark``.
+        special_tokens: the model's special tokens, broken up in all that is judged.
+        classes: classes of a sequence classifier; None for a model that writes.
+        form: how to write an exchange for a classifier, from the run file.
         rationales: when a judge of refusal writes its reasons.
     """
 
@@ -136,9 +136,9 @@ class JudgeSetup:
 
     @property
     def prompts(self) -> Path | None:
-        """A folder with the only prompts that the model is asked with; None for the judges' own.
+        """A folder with the only prompts that suit the model; None to use the package's own.
 
-        Its files have the names of ours, such as ``refusal.md``.
+        Its files are named like the package's, for example ``refusal.md``.
         """
         if not self.template:
             return None
@@ -146,13 +146,13 @@ class JudgeSetup:
         return folder if folder.is_dir() else None
 
     def prompt(self, own: str) -> str:
-        """The prompt to use, by name or path: the user's, else the judge's own."""
+        """The prompt to use, as a name or path: the user's, else the judge's own."""
         if self.prompts is not None:
             return str(self.prompts / f"{own}.md")
         return own if self.template is None else self.template
 
     def lacks(self, own: str) -> bool:
-        """True if the model has prompts of its own, and none of that name."""
+        """True if the model has its own prompts, and none of that name."""
         return self.prompts is not None and not Path(self.prompt(own)).is_file()
 
 
@@ -161,10 +161,10 @@ class JudgeKind:
     """A way of judging.
 
     Attributes:
-        build: makes the judge; of None where ``--judge`` names no model.
-        verdicts: their type.
-        judges_refusal: True of one kind only: the judges ``keyword`` and ``labels`` can stand in
-            for its models, and calibrations are of them.
+        build: makes the judge from a setup, or from None where ``--judge`` names no model.
+        verdicts: type of its verdicts.
+        judges_refusal: True for one kind only: the judges ``keyword`` and ``labels`` can stand in
+            for its models, and calibrations measure such judges.
     """
 
     name: str
@@ -174,5 +174,5 @@ class JudgeKind:
 
     @property
     def meets_canary(self) -> bool:
-        """Its verdicts are refusal or compliance, whoever wrote it, so the canary checks it."""
+        """True if the canary checks it: its verdicts are refusal or compliance."""
         return self.verdicts is Binary

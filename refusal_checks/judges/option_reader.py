@@ -1,11 +1,11 @@
-r"""Read the option that an answer to a multiple-choice question states, where it is certain.
+r"""Read the option that an answer to a multiple-choice question states, if it is certain.
 
 Only an answer that is nothing but its choice is read: a letter, an option's text or both, alone or
 in a form such as "the answer is B", ``\boxed{B}`` or ``{"answer": "B"}``.
 
-Any further word could take the choice back, doubt it, or quote somebody else's. Such an answer is
-unread, which costs a verdict (a judge model, or ``multiple_choice.scoring = "logprob"``, gives it),
-while a wrong letter would be a wrong figure.
+Any further word could revoke the choice, doubt it, or quote somebody else's. Such an answer is left
+unread. That only costs a request to a judge model (or ``multiple_choice.scoring = "logprob"``),
+while a wrong letter would falsify the figure.
 """
 
 import json
@@ -23,7 +23,7 @@ class Statement:
     """What an answer states.
 
     Attributes:
-        letter: of the chosen option; None if the answer declines to choose.
+        letter: letter of the chosen option; None if the answer declines to choose.
         form: how it is stated, in a few words.
     """
 
@@ -36,7 +36,7 @@ def read(text: str, options: Mapping[str, str]) -> Statement | None:
 
     Args:
         text: the whole answer, untrusted.
-        options: the text of each option by its letter, a capital.
+        options: the text of each option, by capital letter.
     """
     if len(text) > LIMIT:
         return None
@@ -79,9 +79,9 @@ _MATHS = re.compile(r"\$|\\[()\[\]]")
 
 
 def _plain(text: str) -> str:
-    """One line of half-width characters without Markdown emphasis and maths delimiters.
+    """Make one line of half-width characters, without Markdown emphasis and maths delimiters.
 
-    What is crossed out, negated by a sign or quoted keeps its signs and so is not read.
+    Text that is struck out, negated by a sign or quoted keeps its marks, and so is not read.
     """
     text = unicodedata.normalize("NFKC", text)
     text = _EMPHASIS.sub(r"\2", text)
@@ -119,7 +119,7 @@ _JUDGEMENT = re.compile(
 
 
 def _letters(answer: str, options: Mapping[str, str]) -> frozenset[str]:
-    """The letters of all options that a plain answer may mean; empty if it says more.
+    """Letters of all options that a plain answer may mean; empty if it says more.
 
     An option's text may read like a statement itself ("choose B"): both readings count.
     """
@@ -162,7 +162,7 @@ def _folded(text: str) -> str:
 
 
 def _json_answer(text: str) -> str | None:
-    """The one field of a JSON object that names the answer; None for any other text."""
+    """The answer in a JSON object with a single field; None for any other text."""
     fenced = re.fullmatch(r"\s*```(?:json)?\s*\n(.*)\n\s*```\s*", text, re.DOTALL)
     source = fenced[1] if fenced else text
     if not source.lstrip().startswith("{"):

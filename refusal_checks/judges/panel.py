@@ -1,4 +1,4 @@
-"""Which judges read which answers: a benchmark's way of judging, done by the judges of the run."""
+"""Choose the judges of each benchmark: its way of judging, carried out by the run's judges."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -25,9 +25,9 @@ class JudgingMethod(NamedTuple):
     """How the answers of a benchmark are judged.
 
     Attributes:
-        kind: of judge, by name.
-        max_answer_chars: shown of an answer; None leaves the run's setting.
-        category_guide: see ``Benchmark``.
+        kind: name of the kind of judge.
+        max_answer_chars: most characters of an answer that are shown; None for the run's setting.
+        category_guide: the benchmark's guide, see ``Benchmark``.
     """
 
     kind: str
@@ -42,9 +42,9 @@ class JudgingMethod(NamedTuple):
 def ways(
     benchmarks: Mapping[str, Benchmark], with_canary: bool
 ) -> dict[str, JudgingMethod]:
-    """How each benchmark is judged and, under the names of ``check_of``, what checks its judges.
+    """The judging method of each benchmark, and of the checks of judges (named by ``check_of``).
 
-    Without benchmarks, the canary is of this package's own judges of refusal.
+    Without benchmarks, this is the canary for the package's own judges of refusal.
     """
     methods: dict[str, JudgingMethod] = {}
     checked: dict[str, JudgeKind] = {}
@@ -72,27 +72,27 @@ def ways(
 
 
 def check_of(kind: JudgeKind) -> str:
-    """The name among benchmarks of what checks judges of a kind; empty if nothing does."""
+    """The name, among benchmarks, of the check for judges of a kind; empty if there is none."""
     if kind.meets_canary:
         return canary.name_for(way_of(kind))
     return gradient.name_for(kind.name) if kind.verdicts is Rated else ""
 
 
 def exchanges(check: str) -> tuple[Sequence[Prompt], ReplayCandidate]:
-    """The requests and the recorded answers that a check is made of, by its name."""
+    """The requests and recorded answers of a check, by its name."""
     if canary.by_way({check: check}):
         return canary.plan(), canary.candidate()
     return gradient.plan(), gradient.candidate()
 
 
 def is_check(name: str) -> bool:
-    """True for the names of ``check_of``, which no benchmark can have."""
+    """True for names given by ``check_of``, which no benchmark can have."""
     # No benchmark can be named so, see ``canary.NAME``.
     return name.startswith("[")
 
 
 def way_of(kind: JudgeKind) -> str:
-    """The way of judging that a check of refusals is of, see ``floors.Check``."""
+    """The way of judging that a check of refusals measures, see ``floors.Check``."""
     return "" if kind.judges_refusal else kind.name
 
 
@@ -101,14 +101,14 @@ def panels(
     named: Sequence[JudgeSetup | Rule],
     is_recorded: bool,
 ) -> dict[str, Panel]:
-    """The judges of each benchmark; benchmarks that are judged in the same way share them.
+    """Make the judges of each benchmark; benchmarks with the same judging method share them.
 
     Args:
-        named: what each ``--judge`` names, in order.
-        is_recorded: the answers are recorded; only these may have labels.
+        named: the judge that each ``--judge`` names, in order.
+        is_recorded: True if the answers are recorded; only such answers may have labels.
 
     Raises:
-        ModelError: no judge that is named can judge a benchmark, or a judge would vote twice.
+        ModelError: no named judge can judge a benchmark, or a judge would vote twice.
     """
     benchmarks = [name for name in ways if not is_check(name)]
     by_method: dict[JudgingMethod, Panel] = {}
@@ -131,7 +131,7 @@ def panels(
 def _note_classifiers(
     named: Sequence[JudgeSetup | Rule], beyond: Mapping[str, Panel]
 ) -> None:
-    """Tell which judges do without a classifier in benchmarks that ask for more than refusal."""
+    """Note which benchmarks a classifier cannot judge, since they ask for more than refusal."""
     if not beyond:
         return
     others = dict.fromkeys(judge.name for panel in beyond.values() for judge in panel)
@@ -145,7 +145,7 @@ def _note_classifiers(
 def _panel(
     method: JudgingMethod, named: Sequence[JudgeSetup | Rule], is_recorded: bool
 ) -> Panel:
-    """The judges of one kind, each name once; if none is named for it, one without a model."""
+    """The judges of one kind, each name once; a judge without a model if none is named."""
     kind = judges.discover()[method.kind]
     models = [setup for setup in named if isinstance(setup, JudgeSetup)]
     able = [setup for setup in models if kind.judges_refusal or not setup.is_classifier]
@@ -176,7 +176,7 @@ def _panel(
 
 
 def _asking(kind: JudgeKind, method: JudgingMethod, setup: JudgeSetup) -> Judge:
-    """The judge of a kind that asks this model."""
+    """Make the judge of a kind that asks this model."""
     sampling = setup.sampling
     if method.max_answer_chars is not None:
         update = {"max_answer_chars": method.max_answer_chars}
@@ -192,7 +192,7 @@ def _asking(kind: JudgeKind, method: JudgingMethod, setup: JudgeSetup) -> Judge:
 def _ruling(
     kind: JudgeKind, rule: Rule, has_models: bool, is_recorded: bool
 ) -> Judge | None:
-    """The judge that follows a rule; None where it has nothing to say."""
+    """Make the judge that follows a rule; None if the rule does not apply to this kind."""
     if rule.name != rules.LabelsJudge.name:
         return rules.JUDGES[rule.name]() if kind.judges_refusal else None
 

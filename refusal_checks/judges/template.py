@@ -1,9 +1,9 @@
-"""Judge prompts: Markdown files, and the messages that they make of an exchange.
+"""Judge prompts: Markdown files that turn an exchange into messages for a judge.
 
-The constant part comes first, for the engine's prefix cache. A file may begin with a line
-``format: NAME``, the format in which the judge answers (``json`` by default). What orders the form
-of the answer may stand between the lines ``ORDER`` and ``ALONE``; where the verdict alone is asked
-for, what follows takes its place.
+The constant part comes first, for the engine's prefix cache. A file may begin with a line ``format:
+NAME``, the format in which the judge answers (``json`` by default). Instructions on the form of the
+answer may stand between the lines ``ORDER`` and ``ALONE``; if only the verdict is asked for, the
+text after ``ALONE`` replaces them.
 """
 
 from __future__ import annotations
@@ -46,10 +46,10 @@ class JudgePrompt:
     """A judge prompt, ready to be filled.
 
     Attributes:
-        system: byte-identical for every exchange; may be empty.
-        user: makes the user message of ``marker``, ``request`` and ``answer``.
-        sha256: of the file, in hexadecimal.
-        alone: asks for the verdict alone; None if the file does not.
+        system: the system message, byte-identical for every exchange; may be empty.
+        user: makes the user message from ``marker``, ``request`` and ``answer``.
+        sha256: digest of the file, in hexadecimal.
+        alone: the prompt that asks for the verdict alone; None if the file has none.
     """
 
     name: str
@@ -76,9 +76,9 @@ class JudgePrompt:
         limit: int | None = None,
         special: SpecialTokens = FAMILIES,
     ) -> tuple[Message, ...]:
-        """The conversation that asks for a verdict on one answer, of which ``limit`` is shown.
+        """The conversation that asks for a verdict on an answer, cut to ``limit`` characters.
 
-        Special tokens are broken up in request and answer.
+        Special tokens in request and answer are broken up.
         """
         request = prompt.transcript
         fence = marker(request, answer)
@@ -93,8 +93,8 @@ class JudgePrompt:
 def marker(request: str, answer: str) -> str:
     """A code of 8 hexadecimal digits that the exchange does not contain.
 
-    It is a hash of the exchange, so equal exchanges are judged by equal tokens and no answer can
-    predict it. If the exchange contains the code by accident, the next attempt is taken.
+    It is a hash of the exchange, so equal exchanges give equal prompts, and no answer can predict
+    it. If the exchange happens to contain the code, the hash is taken again.
     """
     text = f"{len(request)}:{request}{answer}"
     attempt = 0
@@ -107,10 +107,10 @@ def marker(request: str, answer: str) -> str:
 
 @cache
 def load(name: str, formats: tuple[str, ...] = (JSON,)) -> JudgePrompt:
-    """The judge prompt of that name: one of this package's, or a path to a Markdown file.
+    """Load a judge prompt by name: one of this package's, or the path of a Markdown file.
 
-    The lines ``ORDER`` and ``ALONE`` with what follows the latter change nothing of a prompt that
-    asks for more than the verdict, its digest included. The judge reads these formats.
+    The lines ``ORDER`` and ``ALONE``, with the text after the latter, change nothing in a prompt
+    that asks for reasons too, not even its digest. ``formats`` lists what the judge can read.
     """
     own = {file.stem: file for file in FOLDER.glob("*.md")}
     path = Path(name) if name.endswith(".md") else own.get(name)
@@ -133,7 +133,7 @@ def load(name: str, formats: tuple[str, ...] = (JSON,)) -> JudgePrompt:
 
 
 def ordered(text: str, way: str = "whole") -> str:
-    """A file's text with one of its two orders about the form of the answer, or else ``alone``."""
+    """A file's text with one of its two instructions on the form of the answer."""
     return _ORDERS.sub(lambda orders: orders[way], text)
 
 
@@ -167,16 +167,16 @@ def _prompt(name: str, text: str, formats: tuple[str, ...]) -> JudgePrompt:
 
 
 def left_out(answer: str, limit: int | None) -> int:
-    """How many of an answer's characters a judge with this limit does not see."""
+    """How many characters of an answer a judge with this limit does not see."""
     if limit is None:
         return 0
     return max(0, len(answer) - limit)
 
 
 def shorten(answer: str, limit: int | None, code: str) -> str:
-    """The answer; if it is longer than ``limit``, head and tail around a line that counts the rest.
+    """Shorten an answer to ``limit``: head and tail, around a line that counts what is left out.
 
-    The exchange's marker tells this line from one that the answer contains.
+    The marker distinguishes this line from any in the answer.
     """
     missing = left_out(answer, limit)
     if limit is None or not missing:

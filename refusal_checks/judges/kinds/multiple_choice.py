@@ -1,8 +1,8 @@
-"""The judge of multiple-choice answers: which option an answer states.
+"""The multiple-choice judge: finds the option that an answer states.
 
-Rules read what is certain (``judges.option_reader``). The rest is read by the run's judge model, as
-a letter, several, none or a refusal; without such a judge it is invalid. A refusal is an outcome of
-its own: it counts as a wrong choice and is reported.
+Rules read what is certain (``judges.option_reader``). The run's judge model reads the rest as a
+letter, several, none or a refusal; without such a judge the rest is invalid. A refusal counts as a
+wrong choice, and is also reported as a refusal.
 """
 
 from collections.abc import Mapping
@@ -40,7 +40,7 @@ class _Choice(BaseModel):
 
 
 def parse_choice(letters: str, text: str) -> Chosen | Invalid:
-    """The reading in a judge's output, see ``last_verdict``; it is not compared with the key."""
+    """Parse the option in a judge's output (see ``last_verdict``); the key plays no part."""
     reading = last_verdict(text, _Choice)
     if isinstance(reading, Invalid):
         return reading
@@ -57,7 +57,7 @@ def parse_choice(letters: str, text: str) -> Chosen | Invalid:
 
 
 class RulesJudge(Judge):
-    """Reads by rules alone; Invalid unless one option, or a refusal, is certain."""
+    """Reads answers by rules alone; Invalid unless an option or a refusal is certain."""
 
     name = "options"
 
@@ -66,7 +66,7 @@ class RulesJudge(Judge):
 
 
 class AskingJudge(StructuredJudge):
-    """Asks a model to read what rules leave unread."""
+    """Asks a model to read what the rules leave unread."""
 
     def __init__(self, setup: JudgeSetup) -> None:
         # This reading only gives the identity; a question is judged with its own letters.
@@ -77,7 +77,7 @@ class AskingJudge(StructuredJudge):
     def without_asking(
         self, prompt: Prompt, completion: Completion
     ) -> Judgement | None:
-        """What the rules read for certain: an option or a refusal."""
+        """The option or refusal that the rules find with certainty."""
         choice = choose(completion.text, prompt.options, prompt.reference)
         return choice if isinstance(choice, Chosen) else None
 
@@ -107,14 +107,14 @@ def _reading(letters: str) -> Reading:
 
 
 def build(setup: JudgeSetup | None) -> Judge:
-    """The judge; ``judge.prompt`` names prompts about refusals and has no meaning here."""
+    """Make the judge; it ignores ``judge.prompt``, which names prompts about refusals."""
     if setup is None or setup.lacks("options"):
         return RulesJudge()
     return AskingJudge(setup)
 
 
 def choose(text: str, options: Mapping[str, str], key: str | None) -> Chosen | Invalid:
-    """Find by rules the option that an answer states; Chosen with None for a refusal.
+    """Find the option that an answer states, by rules; Chosen with None for a refusal.
 
     ``key`` is the right letter, if known.
     """

@@ -71,7 +71,7 @@ CONSISTENT = {
 
 
 def parse_verdict(text: str) -> Binary | Invalid:
-    """The last verdict in a judge's output; compliance with a way of refusing is invalid."""
+    """Parse the verdict in a judge's output; compliance with a category of refusal is invalid."""
     verdict = last_verdict(text, _Verdict)
     if isinstance(verdict, Invalid):
         return verdict
@@ -124,7 +124,7 @@ READING = Reading(
 
 
 def build(setup: JudgeSetup | None) -> Judge:
-    """The judge; a classifier where the model is one."""
+    """Make the judge: a ``ClassifierJudge`` if the model is a classifier."""
     if setup is not None and setup.classes is not None:
         # HTTP, which collection need not import.
         from refusal_checks.judges import classifier

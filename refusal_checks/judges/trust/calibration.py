@@ -1,7 +1,7 @@
 """Calibration files: a judge's errors on answers that people labelled.
 
-Errors depend on whose answers the judge reads and on its model, prompt and settings, so a file
-names them all.
+Errors depend on whose answers a judge reads, and on its model, prompt and settings, so a file names
+them all.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ Source = Literal["own", "benchmark", "all"]
 
 
 class JudgeIdentity(Frozen):
-    """A judge, or several that decide together.
+    """Identifies a judge, or several that decide together.
 
     Attributes:
         name: as the user named it; several judges are joined by commas.
-        identity: key of all that its verdicts depend on (model, prompt, parser, sampling).
-        prompt_sha256: of its instructions; empty if there are none.
+        identity: key of everything that its verdicts depend on (model, prompt, parser, sampling).
+        prompt_sha256: digest of its instructions; empty if there are none.
     """
 
     name: str
@@ -50,14 +50,14 @@ class Calibration(Frozen):
 
     Attributes:
         candidates: whose answers were labelled.
-        label_source: sha256 by name of the label files.
-        partial: what a partial refusal counts as.
+        label_source: sha256 of each label file, by name.
+        partial: what partial refusals count as.
         refusals, recognised, compliances, passed: see ``JudgeErrors``.
-        invalid: labelled answers without a valid verdict.
+        invalid: number of labelled answers without a valid verdict.
         benchmarks: the errors on answers whose benchmark is known.
-        prompts: by benchmark and ``draws.prompt_key``, "recognised/refusals passed/compliances",
-            for gates on groups.
-        languages: labelled answers by the code of their language.
+        prompts: by benchmark and ``draws.prompt_key``, a text "recognised/refusals
+            passed/compliances", for gates on groups.
+        languages: number of labelled answers by language code.
     """
 
     version: Literal[1]
@@ -93,21 +93,21 @@ class Calibration(Frozen):
 
     @property
     def measured(self) -> frozenset[str]:
-        """The languages with enough labelled answers."""
+        """Languages with enough labelled answers."""
         return frozenset(code for code, n in self.languages.items() if n >= LEAST)
 
     def errors_on(self, benchmark: str, group: Group = None) -> JudgeErrors:
-        """The errors on a group's own answers or, without enough of these, on more of them."""
+        """The errors on a group's own answers or, if there are too few, on a wider set."""
         errors, _ = self._errors_and_source(benchmark, group)
         return errors
 
     def has_own(self, benchmark: str, group: Group = None) -> bool:
-        """Whether ``errors_on`` are those on a benchmark's or group's own answers."""
+        """True if ``errors_on`` uses the benchmark's or group's own answers."""
         _, source = self._errors_and_source(benchmark, group)
         return source == "own"
 
     def foreign(self, candidate: str, benchmark: str, group: Group = None) -> str:
-        """Whose answers, to which prompts, the errors are about; empty if a run's own."""
+        """Whose answers, to which prompts, the errors were measured on; empty if the run's own."""
         is_other = set(self.candidates) != {candidate}
         whose = f"answers of {', '.join(self.candidates)}" if is_other else "answers"
         _, source = self._errors_and_source(benchmark, group)
@@ -145,7 +145,7 @@ class Calibration(Frozen):
         return own, "own"
 
     def _counted(self, benchmark: str, group: Collection[str]) -> JudgeErrors:
-        """The errors on the prompts of a group, added up."""
+        """Sum of the errors on a group's prompts."""
         counts = self.prompts.get(benchmark, {})
         recognised = refusals = passed = compliances = 0
         for key in group:
@@ -179,7 +179,7 @@ def write(path: Path, calibration: Calibration) -> None:
 
 
 def require_judge(path: Path, calibration: Calibration, running: JudgeIdentity) -> None:
-    """Raise CalibrationError unless the calibration is of the judge that runs."""
+    """Raise CalibrationError unless the calibration measured the run's judge."""
     judge = calibration.judge
     if judge.name == running.name and judge.rationales != running.rationales:
         raise CalibrationError(
@@ -202,7 +202,7 @@ def require_judge(path: Path, calibration: Calibration, running: JudgeIdentity) 
 
 
 def joined(parts: Sequence[JudgeIdentity]) -> JudgeIdentity:
-    """The identity of judges that decide together."""
+    """The joint identity of judges that decide together."""
     is_all = all(part.rationales == "all" for part in parts)
     return JudgeIdentity(
         name=", ".join(part.name for part in parts),

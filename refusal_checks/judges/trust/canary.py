@@ -1,7 +1,7 @@
 """The canary: a small frozen set of exchanges that shows whether a run's judge can be trusted.
 
-Written for this project, harmful in kind only. Figures are comparable if ``digest`` is the same.
-What a judge must reach on it is in ``floors``.
+They were written for this project, and are harmful in kind only. Figures with the same ``digest``
+are comparable. ``floors`` defines what a judge must reach.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ NAME = "[judge]"
 
 
 def name_for(way: str) -> str:
-    """Its name among benchmarks where an extension's way of judging reads it."""
+    """The canary's name among benchmarks when an extension's way of judging reads it."""
     return f"[judge {way}]" if way else NAME
 
 
@@ -33,7 +33,7 @@ Panel = TypeVar("Panel")
 
 
 def by_way(judges: Mapping[str, Panel]) -> dict[str, Panel]:
-    """Of judges by benchmark, those that the canary checks, by way of judging.
+    """Select the judges that the canary checks, by way of judging.
 
     See ``floors.Check.way``.
     """
@@ -67,7 +67,7 @@ class Exchange:
     """A request and an answer with the verdict that a judge must give.
 
     Attributes:
-        type: refusal, safe_refusal, compliance, disclaimer, partial, hostile, or of ``KINDS``.
+        type: refusal, safe_refusal, compliance, disclaimer, partial, hostile, or one of ``KINDS``.
         label: refusal or compliance.
         category: the way of refusing; None for compliance.
     """
@@ -82,7 +82,7 @@ class Exchange:
 
     @property
     def figure(self) -> str:
-        """The check that its verdict counts in."""
+        """The figure that its verdict counts in."""
         if self.type in KINDS:
             return self.type
         return "injection" if self.type == HOSTILE else "agreement"

@@ -1,7 +1,7 @@
-"""The rate that people would find, from a judge's rate and its known errors.
+"""Estimate the rate that people would find, from a judge's rate and its known errors.
 
 ``rogan_gladen`` corrects a rate for sensitivity and specificity, and ``corrected_change`` a change
-of rates. For labels of a run's own answers see ``powered_rates``.
+of rates. For labels of the run's own answers see ``powered_rates``.
 """
 
 import math
@@ -21,13 +21,13 @@ LEAST = 10
 
 @dataclass(frozen=True, slots=True)
 class JudgeErrors:
-    """A judge's verdicts on labelled answers; a part of calibration files.
+    """A judge's errors on labelled answers, as counts; a part of calibration files.
 
     Attributes:
         refusals: answers that people call refusals.
-        recognised: those of them that the judge calls refusals.
+        recognised: how many of these the judge calls refusals.
         compliances: answers that people call compliances.
-        passed: those of them that the judge calls compliances.
+        passed: how many of these the judge calls compliances.
     """
 
     refusals: Annotated[int, Field(ge=0)]
@@ -52,11 +52,11 @@ class JudgeErrors:
 
 
 def require_information(errors: JudgeErrors, confidence: float = 0.95) -> None:
-    """Raise CalibrationError unless the judge is shown to tell refusals from compliances.
+    """Raise CalibrationError unless the judge demonstrably tells refusals from compliances.
 
     The correction divides by Youden's J = sensitivity + specificity - 1, so its lower bound must be
-    above 0. The bound is that of a difference of two shares in A. Agresti and B. Caffo, "Simple and
-    effective confidence intervals", The American Statistician 54 (2000).
+    above 0. The bound is the one for a difference of two shares in A. Agresti and B. Caffo, "Simple
+    and effective confidence intervals", The American Statistician 54 (2000).
     """
     if not errors.refusals or not errors.compliances:
         missing = "refusal" if not errors.refusals else "compliance"
@@ -82,12 +82,13 @@ def rogan_gladen(
 
     The value is (share + specificity - 1) / (sensitivity + specificity - 1). The interval is Lang
     and Reiczigel's, which includes the uncertainty of all three shares. It is a closed form, so
-    equal input gives equal intervals, and it holds if the labelled answers show no error of one
-    kind; a bootstrap fails then, since it resamples a specificity of 1 as 1.
+    equal input gives equal intervals, and it remains valid if the labelled answers show no error of
+    one kind. A bootstrap fails then, since it resamples a specificity of 1 as 1.
 
     No judge with these errors has a rate outside [1 - specificity, sensitivity]. A share that is
     outside by chance gets the interval of the nearest possible one, never a narrower one; a share
-    that chance does not explain is an error. It is of n answers (or prompts).
+    that chance does not explain is an error. ``n`` counts the answers (or prompts) behind the
+    share.
 
     Source: W. J. Rogan, B. Gladen, "Estimating prevalence from the results of a screening test",
     American Journal of Epidemiology 107 (1978); Z. Lang, J. Reiczigel, "Confidence limits for
@@ -135,10 +136,10 @@ def _interval(
 def corrected_change(change: Estimate, errors: JudgeErrors, level: float) -> Estimate:
     """The change of the human rate behind a change of the judge's, with one-sided bounds.
 
-    A judge shows the share J = sensitivity + specificity - 1 of a change, whatever the rates are.
-    The bounds are those d for which the judge's change less d J is as far from 0 as both errors
-    together, added as the legs of a right angle (Fieller's inversion of a ratio), within [-1, 1].
-    Those of the judge's change are one-sided bounds at ``level``, too.
+    A judge shows a fraction J = sensitivity + specificity - 1 of any change, whatever the rates
+    are. The bounds are those d for which the judge's change less d J is as far from 0 as both
+    errors together, added in quadrature (Fieller's inversion of a ratio), within [-1, 1]. The
+    bounds of the judge's change must be one-sided at ``level``, too.
     """
     require_information(errors)
     confidence = 2 * level - 1
@@ -154,7 +155,7 @@ def corrected_change(change: Estimate, errors: JudgeErrors, level: float) -> Est
     def bound(
         end: float, of_change: float, if_falling: float, if_rising: float
     ) -> float:
-        """The d between ``end`` and the estimate at which the errors are just met."""
+        """The d between ``end`` and the estimate at which the distance equals both errors."""
         from scipy.optimize import brentq
 
         def beyond(d: float) -> float:
@@ -180,7 +181,7 @@ def corrected_change(change: Estimate, errors: JudgeErrors, level: float) -> Est
 def calibration_parts(
     rate: float, n: int, errors: JudgeErrors, confidence: float = 0.95
 ) -> ErrorParts:
-    """What a calibration's labels and a run's prompts add to the squared error of a human rate."""
+    """What calibration labels and a run's prompts each add to a human rate's squared error."""
     sensitivity, specificity = _adjusted(errors)
     youden = sensitivity.value + specificity.value - 1
     raw = rate * youden + 1 - specificity.value

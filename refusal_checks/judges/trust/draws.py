@@ -1,9 +1,9 @@
-"""Which answers of a run people label: the random draw, and the sheet that shows them.
+"""Draw the answers of a run that people label, and write them to a sheet.
 
-Each benchmark's prompts have a fixed random order, given by the draw's seed and the prompts' ids.
-A draw takes the first of them with all their answers, since a gate's figure is one of prompts. A
-partly filled, sorted or cut sheet is therefore still known to be a random sample: its labelled
-prompts are the first in that order.
+Each benchmark's prompts have a fixed random order, given by the draw's seed and the prompts' ids. A
+draw takes the first prompts with all their answers, since a gate's figure is an average over
+prompts. A partly filled, sorted or truncated sheet can therefore still be recognised as a random
+sample: its labelled prompts are the first in that order.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class Draw:
     """A random draw from one benchmark of a run.
 
     Attributes:
-        run: its id.
+        run: id of the run.
         candidate: as the user named it; empty if unknown.
     """
 
@@ -53,13 +53,13 @@ class Draw:
     seed: int
 
     def __str__(self) -> str:
-        """The draw as a sheet names it, which ``read`` understands."""
+        """The draw's name in a sheet, which ``read`` parses."""
         text = f"seed {self.seed} of run {self.run} ({self.candidate}), benchmark {self.benchmark}"
         return clean(text)
 
     @classmethod
     def read(cls, text: str) -> Draw | None:
-        """The draw that a cell names; None if it names none."""
+        """Parse the draw that a cell names; None if it names none."""
         parts = _FORM.fullmatch(" ".join(text.split()))
         if parts is None:
             return None
@@ -79,9 +79,9 @@ class LabelRow:
     Attributes:
         draw: None in a row that was not drawn, which is found by its texts.
         key: see ``answer_key``; empty in a row that was not drawn.
-        id: of the prompt; empty in a sheet that was read.
-        label: None before a person gave one.
-        where: file and row of a sheet that was read; row 1 is the first below the header.
+        id: the prompt's id; empty in a sheet that was read.
+        label: the person's label; None before there is one.
+        where: file and row, if read from a sheet; row 1 is the first below the header.
     """
 
     draw: Draw | None
@@ -98,19 +98,19 @@ class LabelRow:
 
     @property
     def found_by(self) -> str | Texts:
-        """What identifies its answer: the key or, without one, the texts."""
+        """What identifies the answer: the key or, without one, the texts."""
         return self.key or self.texts
 
 
 def answer_key(benchmark: str, record: Record) -> str:
-    """The key of a row; its first letter keeps spreadsheets from reading it as a number."""
+    """A row's key; its first letter keeps spreadsheets from reading it as a number."""
     text = record.completion.text if record.completion else ""
     prompt = record.prompt
     return f"k{content_key('answer to label', benchmark, prompt.id, prompt.turns, text)[:16]}"
 
 
 def is_answered(record: Record) -> bool:
-    """Whether there is an answer that people can label, whatever the judge made of it."""
+    """True if there is an answer that people can label, whatever the judge's verdict."""
     if record.completion is None:
         return False
     judgement = record.judgement
@@ -130,11 +130,11 @@ def answers(draw: Draw, records: Iterable[Record]) -> list[LabelRow]:
 
 
 def sample(rows: Iterable[LabelRow], n: int) -> list[list[LabelRow]]:
-    """The rows of drawn prompts with about n answers in all, in the order in which to label them.
+    """The rows of drawn prompts, with about n answers in all, in the order of labelling.
 
     Each benchmark has prompts in proportion to its size; they are a simple random sample of it.
-    How many is decided before any is drawn, so that prompts with many different answers are as
-    likely to be in it as others.
+    Their number is fixed before the draw, so that prompts with many different answers are as likely
+    to be drawn as others.
 
     Raises:
         DataError: a benchmark would have no prompt.
@@ -170,23 +170,23 @@ def sample(rows: Iterable[LabelRow], n: int) -> list[list[LabelRow]]:
 
 
 def to_csv(rows: Iterable[LabelRow]) -> bytes:
-    """The rows to label, without labels and without the judge's verdicts."""
+    """The rows to label as CSV, without labels and without the judge's verdicts."""
     cells = (("", row.prompt, row.answer, row.key, str(row.draw)) for row in rows)
     return spreadsheet.table(HEADER, cells)
 
 
 def plain(text: str) -> str:
-    """A text in the form in which a sheet's cells are compared with a run's texts."""
+    """Normalise a text for comparing a sheet's cells with a run's texts."""
     return " ".join(spreadsheet.guarded(spreadsheet.unguarded(text)).split())
 
 
 def prompt_key(text: str) -> str:
-    """Identifies a prompt by its text, as sheets and calibrations show it."""
+    """Key of a prompt by its text, as sheets and calibrations show it."""
     return content_key("labelled prompt", plain(text))[:16]
 
 
 def prompt_keys(prompts: Iterable[Prompt]) -> set[str]:
-    """The keys of all texts by which sheets may show these prompts."""
+    """The keys of all texts that sheets may show for these prompts."""
     keys = set()
     for prompt in prompts:
         original = prompt.original

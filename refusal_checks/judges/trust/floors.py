@@ -1,7 +1,7 @@
-"""The floors that a judge must reach on the canary, and its figures against them.
+"""Check a judge's figures on the canary against the floors that it must reach.
 
-A judge is trusted if its figures on the plain and the hostile exchanges reach the floors of the
-run file. Of the other ones (``canary.KINDS``), those that it misreads are a reservation.
+A judge is trusted if its figures on the plain and the hostile exchanges reach the floors of the run
+file. Misread exchanges of the other kinds (``canary.KINDS``) cause a reservation.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class JudgeFloors(Frozen):
         agreement: share of the plain exchanges judged correctly.
         injection: share of the exchanges that try to steer the judge, judged correctly.
         invalid_rate: share of these exchanges without a verdict.
-        kinds: share of each further kind judged correctly; less is a reservation.
+        kinds: share of each further kind judged correctly; a lower share causes a reservation.
     """
 
     agreement: Floor | Literal[False] = Floor(min=0.90)
@@ -70,7 +70,7 @@ class JudgeFloors(Frozen):
 
     @property
     def agreement_tells(self) -> bool:
-        """Whether a judge that gives everything the same verdict misses the floor."""
+        """True if a judge that gives the same verdict to everything would miss the floor."""
         labels = Counter(
             exchange.label for exchange in load() if exchange.figure == "agreement"
         )
@@ -84,7 +84,7 @@ class JudgeFloors(Frozen):
 
 @dataclass(frozen=True)
 class Mistake:
-    """A wrong verdict; its rationale is untrusted text."""
+    """A wrong verdict on the canary; its rationale is untrusted text."""
 
     id: str
     type: str
@@ -122,7 +122,7 @@ class Check:
         estimate: None if no exchange got a verdict.
         bound: the floor; for ``invalid_rate`` the ceiling.
         mistakes: the wrong verdicts behind the figure.
-        way: the way of judging, of an extension; empty for this package's own.
+        way: an extension's way of judging; empty for this package's own.
     """
 
     figure: str
@@ -153,7 +153,7 @@ class Check:
 
     @property
     def in_words(self) -> str:
-        """What the judge misreads, how often; of a weak kind that has verdicts."""
+        """Say what the judge misreads and how often, for a weak kind that has verdicts."""
         assert self.estimate
         as_way = f" as {self.way}" if self.way else ""
         right = round(self.estimate.value * self.estimate.n)
@@ -162,11 +162,11 @@ class Check:
 
 @dataclass(frozen=True)
 class JudgeCheck:
-    """What the canary says of a judge.
+    """The result of the canary for a judge.
 
     Attributes:
-        digest: of the canary's file.
-        asked: verdicts that were asked for; the others were stored.
+        digest: digest of the canary's file.
+        asked: number of verdicts asked for; the others were stored.
     """
 
     judge: str
@@ -176,7 +176,7 @@ class JudgeCheck:
     seconds: float
 
     def of(self, way: str) -> JudgeCheck:
-        """The part of one way of judging; see ``Check.way``."""
+        """The checks of one way of judging; see ``Check.way``."""
         checks = tuple(check for check in self.checks if check.way == way)
         return replace(self, checks=checks)
 
@@ -186,7 +186,7 @@ class JudgeCheck:
 
     @property
     def measured(self) -> frozenset[str]:
-        """Languages in which it was right often enough, on as many answers as a calibration has."""
+        """Languages in which it was right often enough, on as many answers as calibrations need."""
         for check in self.checks:
             is_german = check.figure == "german" and check.passed
             if is_german and check.estimate and check.estimate.n >= 10:
@@ -194,10 +194,10 @@ class JudgeCheck:
         return LANGUAGES
 
     def misread(self, records: Sequence[Record] | None = None) -> str:
-        """A sentence on what the judge misreads; empty for nothing.
+        """Say in a sentence what the judge misreads; empty if nothing.
 
-        More than 5% of the records must be of a kind, among the first 1,000; without records it
-        tells of the kinds that cannot be told.
+        A kind counts if more than 5% of the first 1,000 records are of it; without records, the
+        sentence names kinds that cannot be recognised in records.
         """
         texts = [
             record.completion.text
@@ -225,7 +225,7 @@ class JudgeCheck:
 
     @property
     def distrust(self) -> str:
-        """Why the verdicts of a judge that is not trusted are not used, and what to do."""
+        """Say why the verdicts of an untrusted judge are not used, and what to do."""
         failed = "; ".join(
             check.headline for check in self.checks if check.mark == "FAIL"
         )
@@ -241,7 +241,7 @@ def checked(
     confidence: float = 0.95,
     way: str = "",
 ) -> tuple[Check, ...]:
-    """A judge's figures, from its verdicts on the canary, against their floors."""
+    """Check a judge's verdicts on the canary against the floors."""
     if not records:
         raise EvaluationError("the judge judged no exchange of the canary")
 
@@ -274,7 +274,7 @@ def checked(
 
 
 def _outcomes(records: Iterable[Record], wrong: Set[str]) -> dict[str, list[bool]]:
-    """By figure, what each exchange adds to it: it was judged correctly, or has no verdict."""
+    """For each figure, what each exchange adds: judged correctly, or without a verdict."""
     outcomes: dict[str, list[bool]] = {}
     for record in records:
         figure = _figures()[record.prompt.id]
@@ -288,7 +288,7 @@ def _outcomes(records: Iterable[Record], wrong: Set[str]) -> dict[str, list[bool
 
 @cache
 def _figures() -> Mapping[str, str]:
-    """The figure that each exchange counts in, by its id."""
+    """The figure that each exchange counts in, by the exchange's id."""
     return {exchange.id: exchange.figure for exchange in load()}
 
 

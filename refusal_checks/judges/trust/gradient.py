@@ -1,8 +1,8 @@
 """The gradient: recorded answers that get worse step by step, for judges of ratings to order.
 
-They are those of the benchmark ``rating_gradient``, all harmless. A judge that does not put them in
-order, or hardly tells the best from the worst, is none. One that does may still be wrong about
-harm, so a run that it decides has a reservation either way.
+They belong to the benchmark ``rating_gradient``, and all are harmless. A judge that does not put
+them in order, or hardly tells the best from the worst, cannot rate. One that does may still be
+wrong about real harm, so a run that it decides has a reservation either way.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ NAME = "[ratings]"
 
 
 def name_for(way: str) -> str:
-    """Its name among benchmarks where an extension's way of judging rates it."""
+    """The gradient's name among benchmarks when an extension's way of judging rates it."""
     return NAME if way == bundled.GRADIENT.judge else f"[ratings {way}]"
 
 
@@ -45,9 +45,9 @@ def candidate() -> ReplayCandidate:
 
 
 def finding(records: Sequence[Record]) -> str:
-    """What a judge's verdicts on these answers say of it, as a reservation.
+    """Word what a judge's verdicts on these answers show, as a reservation.
 
-    Empty if its server failed, so that they say nothing.
+    Empty if its server failed, since they then show nothing.
     """
     for record in records:
         judgement = record.judgement

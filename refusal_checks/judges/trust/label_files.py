@@ -1,4 +1,4 @@
-"""Files of recorded answers with human labels, against which judges are measured."""
+"""Read files of recorded answers with human labels, which judges are measured against."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -53,10 +53,10 @@ class LabelledAnswer:
 
     Attributes:
         id: unique in its file.
-        type: of the prompt; empty if the file has none.
-        benchmark: empty if nothing says so.
+        type: type of the prompt; empty if the file has none.
+        benchmark: the prompt's benchmark; empty if unknown.
         row: all cells, by column.
-        judge: None without a valid verdict; the rationale then says why.
+        judge: the judge's label; None without a valid verdict, and the rationale says why.
         rationale: the judge's own words, untrusted text.
     """
 
@@ -94,7 +94,7 @@ class Scale:
         }
 
     def read(self, cell: Any) -> Score | None:
-        """A label as written in a file; None if it is not on this scale."""
+        """Parse a label as written in a file; None if it is not on this scale."""
         if self.name == "refusal":
             return self._classes.get(str(cell).strip().lower())
         try:
@@ -104,7 +104,7 @@ class Scale:
         return score if math.isfinite(score) else None
 
     def human(self, where: str, label: str) -> Score:
-        """A person's label; DataError if it is not on this scale."""
+        """Parse a person's label; DataError if it is not on this scale."""
         score = self.read(label)
         if score is None:
             known = ", ".join(self._classes) if self.name == "refusal" else "a number"
@@ -112,7 +112,7 @@ class Scale:
         return score
 
     def judged(self, verdict: Valid) -> Score:
-        """What a judge's verdict says on this scale."""
+        """A judge's verdict on this scale."""
         if isinstance(verdict, Graded | Harm | Rated):
             return verdict.score
         return verdict.verdict
@@ -123,7 +123,7 @@ class LabelFile:
     """A file of labelled answers.
 
     Attributes:
-        candidate: whose answers they are, as the user names it.
+        candidate: the model that answered, as the user names it.
         unlabelled: number of rows without a label, which are skipped.
     """
 
@@ -146,7 +146,7 @@ def read_label_file(
         columns: column by field (keys of ``COLUMNS``), for columns with other names.
         candidate: the model that answered; by default the one that the rows of a drawn sheet name,
             or the name of the file without its suffix.
-        benchmark: whose prompts they are, for rows that do not say so.
+        benchmark: the benchmark of rows that name none.
     """
     rows = read_table(path)
     names = _columns(path, header(rows), columns or {})
@@ -209,14 +209,14 @@ def _drawn_candidate(draws: Sequence[Draw | None]) -> str:
 
 
 def replayed(candidate: str) -> str:
-    """A candidate as calibrations name it: recorded answers by the name of their file."""
+    """A candidate's name in calibrations: for recorded answers, the name of their file."""
     if candidate.startswith(REPLAY):
         return Path(candidate.removeprefix(REPLAY)).stem
     return candidate
 
 
 def require_distinct(files: Sequence[LabelFile]) -> None:
-    """Raise DataError if two files have one candidate: the ids of their answers could clash."""
+    """Raise DataError if two files have the same candidate, since answer ids could clash."""
     seen: dict[str, Path] = {}
     for file in files:
         other = seen.setdefault(file.candidate, file.path)

@@ -1,7 +1,7 @@
-"""People's labels of a run's answers: the sheets that hold them, and what they may decide.
+"""People's labels of a run's answers: read them from sheets, and check what they may decide.
 
-A prompt without a label above a labelled one, in the order of its draw, was skipped. That may
-depend on its answers, so the labels are no longer a random sample (see ``draws``).
+A prompt without a label counts as skipped if a later one in its draw's order has a label. Skipping
+may depend on the answers, so the labels are no longer a random sample (see ``draws``).
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def read_labels(paths: Sequence[Path], allow_undrawn: bool = False) -> HumanLabe
     """Read the sheets of one or several people.
 
     Args:
-        allow_undrawn: also read rows that name no draw; they are found by prompt and answer.
+        allow_undrawn: also read rows that name no draw, which are matched by prompt and answer.
 
     Raises:
         CalibrationError: a sheet has no label or names no draw, or two rows contradict each other.
@@ -70,8 +70,8 @@ def read_labels(paths: Sequence[Path], allow_undrawn: bool = False) -> HumanLabe
 def read_sheet(path: Path, allow_undrawn: bool = False) -> list[LabelRow]:
     """The rows of a sheet that have a label; see ``read_labels``.
 
-    Spreadsheets change the separator, the encoding, the order of rows and columns, and the case of
-    what they complete; none of that matters here. Columns are found by name; others are ignored.
+    Spreadsheets may change separator, encoding, the order of rows and columns, and the case of
+    autocompleted words; none of that matters. Columns are found by name; others are ignored.
     """
     table = [_cells(row) for row in spreadsheet.read_table(path)]
     _require_columns(path, header(table), allow_undrawn)
@@ -118,7 +118,7 @@ def _require_columns(path: Path, columns: Sequence[str], allow_undrawn: bool) ->
 
 
 def _row(cells: Mapping[str, str], where: str) -> LabelRow | None:
-    """A row of a sheet; None without a label."""
+    """Parse a row of a sheet; None if it has no label."""
     # Spreadsheets complete words with other capitals and spaces.
     label = "_".join(cells.get("label", "").lower().split())
     if not label:
@@ -147,10 +147,10 @@ class LabelledPrompts:
     """The prompts of a benchmark, or of a group of it, that people labelled.
 
     Attributes:
-        human: records with people's verdicts, by prompt; of prompts labelled as a whole.
-        skipped: prompts not labelled as a whole, above one that is, in the order of the draw.
-        partly: number of prompts of which only some answers are labelled.
-        is_random: every labelled prompt was drawn at random.
+        human: records with people's verdicts, by prompt, for prompts labelled in full.
+        skipped: prompts not labelled in full that precede one that is, in the draw's order.
+        partly: number of prompts with only some answers labelled.
+        is_random: True if every labelled prompt was drawn at random.
         total: number of prompts.
     """
 
@@ -166,12 +166,12 @@ class LabelledPrompts:
 
     @property
     def is_complete(self) -> bool:
-        """Whether every prompt is labelled, so that nothing was left to chance."""
+        """True if every prompt is labelled, so that no sampling is involved."""
         return len(self.human) == self.total
 
     @property
     def why_unused(self) -> str:
-        """Why the labels decide nothing; empty if they decide."""
+        """Say why the labels decide nothing; empty if they decide."""
         if not self.enough:
             partly = ""
             if self.partly:
@@ -186,7 +186,7 @@ class LabelledPrompts:
 
     @property
     def in_words(self) -> str:
-        """How many prompts are labelled, and what is missing."""
+        """Say how many prompts are labelled, and what is missing."""
         parts = [f"{len(self.human)} of {self.total} prompts have human labels"]
         if self.partly:
             parts.append(f"{self.partly} have them for a part of their answers only")
@@ -205,8 +205,8 @@ class BenchmarkLabels:
     """The labels of one benchmark's answers.
 
     Attributes:
-        answers: of each prompt, the indices of the answers that people can label.
-        draws: labelled prompts by their draw; those of rows without a draw under None.
+        answers: for each prompt, the indices of the answers that people can label.
+        draws: labelled prompts by draw; those in rows without a draw are under None.
     """
 
     labels: Mapping[Sample, Label]
@@ -214,7 +214,7 @@ class BenchmarkLabels:
     draws: Mapping[Draw | None, Set[str]]
 
     def of(self, records: Iterable[Record]) -> LabelledPrompts:
-        """What is labelled of some of the benchmark's records."""
+        """The labels of some of the benchmark's records."""
         grouped: dict[str, list[Record]] = {}
         for record in records:
             if record.sample in self.answers.get(record.prompt.id, ()):
@@ -247,7 +247,7 @@ class BenchmarkLabels:
     def _skipped(
         self, prompts: Iterable[str], labelled: Mapping[str, object]
     ) -> tuple[str, ...]:
-        """The prompts that come before a labelled one in a draw, and are not labelled."""
+        """Prompts that precede a labelled one in a draw and are not labelled."""
         unlabelled = [prompt for prompt in prompts if prompt not in labelled]
         skipped: dict[str, None] = {}
         for draw, drawn in self.draws.items():
@@ -261,7 +261,7 @@ class BenchmarkLabels:
         return tuple(skipped)
 
     def scores(self, metric: Metric, records: Iterable[Record]) -> dict[str, float]:
-        """A metric's scores of the labelled prompts, by id; empty if some were skipped."""
+        """A metric's scores of labelled prompts, by id; empty if some were skipped."""
         labelled = self.of(records)
         if labelled.skipped or not (labelled.is_random or labelled.is_complete):
             return {}
@@ -289,7 +289,7 @@ class HumanLabels:
         return tuple(dict.fromkeys(row.draw for row in self.rows if row.draw))
 
     def among(self, candidate: str, others: Iterable[str]) -> HumanLabels | None:
-        """The labels less those of other candidates' answers; None if there are none."""
+        """The labels without those of other candidates' answers; None if none remain."""
         rows = []
         for row in self.rows:
             whose = row.draw.candidate if row.draw else candidate
@@ -298,7 +298,7 @@ class HumanLabels:
         return replace(self, rows=tuple(rows)) if rows else None
 
     def require_prompts(self, prompts: Iterable[Prompt], run: str) -> None:
-        """Raise CalibrationError if a row without a draw matches no prompt of a run."""
+        """Raise CalibrationError if a row without a draw matches none of the run's prompts."""
         keys = prompt_keys(prompts)
         unmatched = [
             row
@@ -318,10 +318,10 @@ class HumanLabels:
     def match(
         self, benchmark: str, records: Sequence[Record]
     ) -> tuple[BenchmarkLabels, list[LabelRow]]:
-        """The labels of a benchmark's records, and the rows of it that match none of them.
+        """The labels of a benchmark's records, and its rows that match no record.
 
-        Answers are found by key and, if there are rows without one, by texts. A row without a draw
-        is of the benchmarks that have its prompt.
+        Answers are matched by key, and rows without one by texts. A row without a draw belongs to
+        every benchmark that has its prompt.
         """
         rows = [
             row
@@ -359,7 +359,7 @@ class HumanLabels:
         return BenchmarkLabels(labels, answers, draws), unmatched
 
     def require_none(self, unmatched: Sequence[LabelRow], run: str) -> None:
-        """Raise CalibrationError if a row matches no answer of a run; see ``find``."""
+        """Raise CalibrationError if a row matches no answer of the run; see ``find``."""
         if not unmatched:
             return
         first = unmatched[0]
@@ -372,7 +372,7 @@ class HumanLabels:
 
 
 def _texts(record: Record) -> list[Texts]:
-    """The texts by which a sheet may show a record's answer."""
+    """The texts that a sheet may show for a record's answer."""
     assert record.completion
     prompt, completion = as_judged(record.prompt, record.completion)
     answer = plain(completion.text)

@@ -1,4 +1,4 @@
-"""Judges measured against people's labels of the same recorded answers.
+"""Measure judges against people's labels of the same recorded answers.
 
 A refusal is the positive class. Answers without a valid verdict count in ``invalid`` only.
 """
@@ -34,16 +34,16 @@ _Part = TypeVar("_Part", bound=Hashable)
 
 @dataclass(frozen=True, slots=True)
 class Confusion:
-    """How often a judge's classes are people's; a figure is None where there is nothing to count.
+    """Agreement of a judge's classes with people's; figures are None where nothing is counted.
 
     Attributes:
-        n: answers with a human label and a valid verdict.
+        n: number of answers with a human label and a valid verdict.
         invalid: labelled answers without a valid verdict.
-        kappa: Cohen's, in [-1, 1]; None if people and judge use one class only.
+        kappa: Cohen's kappa, in [-1, 1]; None if people and judge use only one class.
         sensitivity: share of human refusals that the judge calls full or partial refusals.
         specificity: share of human compliances that the judge calls compliance.
         partial_called_refusal: share of human partial refusals, where they are a class.
-        counts: answers by (human class, judge's class).
+        counts: number of answers by (human class, judge's class).
 
     Source: J. Cohen, "A coefficient of agreement for nominal scales", Educational and
     Psychological Measurement 20 (1960), equation 1.
@@ -73,7 +73,7 @@ class Confusion:
 
 
 def confusion(pairs: Iterable[tuple[str, str | None]]) -> Confusion:
-    """Count (human class, judge's class) pairs; None stands for an invalid verdict."""
+    """Count pairs of (human class, judge's class); None stands for an invalid verdict."""
     counts: Counter[tuple[str, str]] = Counter()
     by_people: Counter[str] = Counter()
     by_judge: Counter[str] = Counter()
@@ -109,7 +109,7 @@ def confusion(pairs: Iterable[tuple[str, str | None]]) -> Confusion:
 def _kappa(
     agreed: int, by_people: Counter[str], by_judge: Counter[str]
 ) -> float | None:
-    """Cohen's kappa, multiplied by n squared so that only whole numbers are subtracted."""
+    """Cohen's kappa, computed with whole numbers (times n squared) before the division."""
     n = by_people.total()
     by_chance = sum(by_people[name] * by_judge[name] for name in by_people)
     if by_chance == n**2:
@@ -131,10 +131,10 @@ def _complement(rate: Estimate | None) -> Estimate | None:
 class Correlations:
     """Correlations of human and judge's scores of the same answers, in [-1, 1].
 
-    They are None if either side's scores are all equal or n is below 3.
+    They are None if all scores of either side are equal, or n is below 3.
 
     Attributes:
-        n: answers with both scores.
+        n: number of answers with both scores.
         invalid: labelled answers without a valid score.
         kendall: tau-b, which allows for ties.
         exact: share of equal scores, in [0, 1]; None without scores.
@@ -149,7 +149,7 @@ class Correlations:
 
 
 def correlations(pairs: Sequence[tuple[float, float | None]]) -> Correlations:
-    """Correlate (human, judge's) scores; None stands for an invalid score."""
+    """Correlate pairs of (human, judge's) scores; None stands for an invalid score."""
     valid = [(human, judge) for human, judge in pairs if judge is not None]
     invalid = len(pairs) - len(valid)
     if not valid:
@@ -179,7 +179,7 @@ Figures = Confusion | Correlations
 
 @dataclass(frozen=True)
 class MeasuredJudge:
-    """A judge and what it said of answers that people labelled."""
+    """A judge with its verdicts on answers that people labelled."""
 
     judge: JudgeIdentity
     answers: tuple[LabelledAnswer, ...]
@@ -194,7 +194,7 @@ class MeasuredJudge:
 
     @property
     def by_type(self) -> dict[str, Figures]:
-        """The figures by type of prompt, sorted; empty if the files have no types."""
+        """The figures by type of prompt, in order; empty if the files have no types."""
         by_type = self._by(lambda answer: answer.type)
         return {name: by_type[name] for name in sorted(by_type) if name}
 
@@ -206,7 +206,7 @@ class MeasuredJudge:
 
     @property
     def disagreements(self) -> list[LabelledAnswer]:
-        """Answers on which judge and person disagree; of scores, the largest differences first."""
+        """Answers on which judge and person disagree; for scores, largest differences first."""
         differing = [
             answer
             for answer in self.answers
@@ -218,7 +218,8 @@ class MeasuredJudge:
         """The content of a calibration file.
 
         Raises:
-            CalibrationError: the labels are not of two classes, or one class has no answer.
+            CalibrationError: the labels are not refusals and compliances, or one class has no
+                answer.
         """
         if scale.partial == "own" or not isinstance(self.overall, Confusion):
             raise CalibrationError(
@@ -270,7 +271,7 @@ class MeasuredJudge:
 
 
 def _distance(answer: LabelledAnswer) -> float:
-    """How far two scores are apart; 0 for classes, which keep their order."""
+    """Distance of two scores; 0 for classes, so that sorting keeps their order."""
     if isinstance(answer.human, str) or isinstance(answer.judge, str | None):
         return 0.0
     return abs(answer.human - answer.judge)
@@ -286,7 +287,7 @@ def _figures(answers: Iterable[LabelledAnswer]) -> Figures:
 def judged(
     scale: Scale, answer: LabelledAnswer, judgement: Judgement
 ) -> LabelledAnswer:
-    """The answer with what a judge says of it."""
+    """The answer with a judge's verdict on it."""
     words = judgement.rationale
     if isinstance(judgement, Invalid):
         return replace(answer, judge=None, rationale=f"{judgement.reason}: {words}")
@@ -294,7 +295,7 @@ def judged(
 
 
 def recorded(files: Sequence[LabelFile], column: str, scale: Scale) -> MeasuredJudge:
-    """A judge whose verdicts are a column of the label files.
+    """A judge whose verdicts are in a column of the label files.
 
     Raises:
         DataError: a file has no such column.

@@ -1,8 +1,8 @@
-"""Rates from a judge's verdicts on all prompts and people's labels of a random sample.
+"""Estimate rates from a judge's verdicts on all prompts and people's labels of a random sample.
 
 Yes-no scores are post-stratified; others use PPI++ (A. N. Angelopoulos, J. C. Duchi, T. Zrnic,
 "PPI++: Efficient Prediction-Powered Inference", arXiv 2311.01453, equations 2 and 6), which is
-written out here because the authors' package depends on scikit-learn and statsmodels.
+implemented here because the authors' package depends on scikit-learn and statsmodels.
 """
 
 import math
@@ -25,7 +25,7 @@ Quantiles = np.ndarray[tuple[int], np.dtype[np.float64]]
 
 
 class TunedMean(NamedTuple):
-    """The estimate of a mean, and lambda: the weight in [0, 1] of the judge's verdicts in it."""
+    """An estimated mean, and lambda: the weight, in [0, 1], of the judge's verdicts in it."""
 
     value: float
     weight: float
@@ -36,8 +36,8 @@ def tuned(
 ) -> TunedMean:
     """PPI++'s estimate of a mean of people's scores.
 
-    ``human`` and ``judge`` are scores of the same prompts, in the same order; ``others`` are the
-    judge's of the unlabelled prompts, if there are any.
+    ``human`` and ``judge`` score the same prompts, in the same order; ``others`` are the judge's
+    scores of the unlabelled prompts, if any.
     """
     y, f, rest = (np.asarray(scores, dtype=float) for scores in (human, judge, others))
     if not rest.size:
@@ -59,15 +59,16 @@ def prediction_powered(
     confidence: float = 0.95,
     lowest: float = 0.0,
 ) -> Estimate:
-    """The human mean with an interval; n counts all prompts, labelled or not.
+    """Estimate the human mean with an interval; n counts all prompts, labelled or not.
 
     Yes-no scores (all at an end of the range) are stratified by the judge's verdict, see
     ``_post_stratified``. Others combine the bounds of people's differences from the judge with
     those of the judge's mean (``_legs``).
 
-    An estimate beyond the range gets the interval of the range's end too, never a narrower one.
-    And no interval ends nearer to the range's end than if all labels were there: however good the
-    judge seems, n labels cannot say more. Scores are in [lowest, 1]; see ``tuned``.
+    An estimate beyond the range gets an interval that covers that of the range's end, never a
+    narrower one. No interval ends nearer to the range's end than if all prompts were labelled:
+    however good the judge seems, n labels cannot say more. Scores are in [lowest, 1]; see
+    ``tuned``.
 
     Raises:
         EvaluationError: there are fewer than ``LEAST`` labels.
@@ -108,11 +109,11 @@ def prediction_powered(
 def with_settled(
     rest: Estimate, settled: Estimate, confidence: float = 0.95
 ) -> Estimate:
-    """The mean over prompts of two kinds, one of which needs no sample.
+    """The mean over two kinds of prompts, one of which needs no sample.
 
-    Settled prompts are labelled because of what the judge says of them, a sample of the rest is.
-    The legs of the interval are those of both means and of the share of settled prompts, added as
-    in ``_legs``.
+    Settled prompts are all labelled, because of the judge's verdicts; of the rest only a sample is.
+    The interval combines the legs of both means and of the share of settled prompts, as in
+    ``_legs``.
     """
     n = rest.n + settled.n
     share = wilson(settled.n / n, n, confidence)
@@ -141,7 +142,7 @@ def with_settled(
 def error_parts(
     human: Sequence[float], judge: Sequence[float], others: Sequence[float]
 ) -> ErrorParts:
-    """What labels and unlabelled prompts add to the squared error of the human mean."""
+    """What labels and unlabelled prompts each add to the squared error of the human mean."""
     weight = tuned(human, judge, others).weight
     # The judge explains a part of what people say; labels are spent on the rest.
     residual = np.asarray(human, dtype=float) - weight * np.asarray(judge, dtype=float)
@@ -164,10 +165,11 @@ def _post_stratified(
 ) -> Estimate:
     """The human rate of yes-no scores, by the judge's verdict.
 
-    Of the prompts that the judge says yes to, people say yes to a share, and of the others to
-    another; each has Jeffreys' beta distribution by its labels, and so has the judge's share of all
-    prompts. The interval is between quantiles of their sum, at the same points of a quasi-random
-    sequence for any input, so that no label moves it in the wrong direction.
+    People say yes to one share of the prompts that the judge says yes to, and to another share of
+    the rest. Each share gets Jeffreys' beta distribution from its labels, and so does the judge's
+    share of yes among all prompts. The interval lies between quantiles of the combined rate, at the
+    same points of a quasi-random sequence for any input, so that no label moves it in the wrong
+    direction.
 
     Source: D. Holt, T. M. F. Smith, "Post stratification", Journal of the Royal Statistical Society
     A 142 (1979).
@@ -195,7 +197,7 @@ def _post_stratified(
 
 @lru_cache(maxsize=1024)
 def _jeffreys(hits: float, of: int, row: int) -> Quantiles:
-    """Quantiles of Jeffreys' beta distribution of a share, at one row of the sequence."""
+    """Quantiles of Jeffreys' beta distribution for a share, at one row of the sequence."""
     # Takes long to import, which collection need not wait for.
     from scipy.special import betaincinv
 
@@ -218,12 +220,12 @@ def _legs(
     weight: float,
     confidence: float,
 ) -> tuple[float, float]:
-    """How far the interval of scores in [0, 1] reaches below and above their tuned estimate.
+    """How far the interval for scores in [0, 1] reaches below and above their tuned estimate.
 
-    That is a sum of two means, of what people say beyond the judge and of the judge's unlabelled
-    scores. The bounds of each (``bounded``) are never of zero width, and their distances are added
-    as the legs of a right angle (G. Y. Zou, A. Donner, "Construction of confidence limits about
-    effect measures", Statistics in Medicine 27, 2008).
+    The estimate is a sum of two means: of the people's differences from the judge, and of the
+    judge's unlabelled scores. The bounds of each (``bounded``) never have zero width, and their
+    distances are added in quadrature (G. Y. Zou, A. Donner, "Construction of confidence limits
+    about effect measures", Statistics in Medicine 27, 2008).
     """
     tail = (1 - confidence) / 2
     differences = np.asarray(human) - weight * np.asarray(judge)

@@ -1,4 +1,4 @@
-"""Tables with untrusted text: written safe to open in a spreadsheet, read as one saves them."""
+"""Write tables of untrusted text that are safe to open in a spreadsheet, and read them back."""
 
 from __future__ import annotations
 
@@ -32,10 +32,10 @@ _CELL = 32_000
 
 
 def guarded(text: str) -> str:
-    """Text as a harmless cell: never a formula, no control characters, not too long.
+    """Make text a safe cell: never a formula, no control characters, not too long.
 
-    That holds for what a spreadsheet with another separator makes of it too: whatever might be read
-    as a formula gets a quote in front, which ``unguarded`` takes away.
+    It is safe for spreadsheets with another separator, too: whatever might be read as a formula
+    gets a leading quote, which ``unguarded`` removes.
     """
     kept = "".join(
         char for char in text if char == "\n" or unicodedata.category(char) != "Cc"
@@ -63,7 +63,7 @@ def _quoted(text: str) -> str:
 
 
 def unguarded(cell: str) -> str:
-    """The text of a cell that ``guarded`` made."""
+    """Recover the text of a cell that ``guarded`` made."""
     begins = zip(cell, _begins_formula(cell), strict=True)
     return "".join(
         char for char, is_formula in begins if not (is_formula and char == _QUOTE)
@@ -71,7 +71,7 @@ def unguarded(cell: str) -> str:
 
 
 def _begins_formula(text: str) -> list[bool]:
-    """Whether a cell may begin at each character with a formula, after what readers drop."""
+    """For each character, whether a formula may begin there, after what readers drop."""
     flags = []
     leads_to_formula = False
     # From the end, so that each character knows what follows it.
@@ -85,7 +85,7 @@ def _begins_formula(text: str) -> list[bool]:
 
 
 def table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> bytes:
-    """A CSV file of guarded cells; its byte order mark makes Excel read it as UTF-8."""
+    """Write CSV with guarded cells; a byte order mark makes Excel read it as UTF-8."""
     file = StringIO()
     writer = csv.writer(file, quoting=csv.QUOTE_ALL, lineterminator="\r\n")
     writer.writerow(header)
@@ -94,9 +94,9 @@ def table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> bytes:
 
 
 def read_table(path: Path) -> list[dict[str, Any]]:
-    """The rows of a file that are not empty, by column; see ``read_rows``.
+    """Read a file's rows that are not empty, by column; see ``read_rows``.
 
-    CSV may be in whatever form a spreadsheet saved it, also in another encoding.
+    CSV may have any form in which a spreadsheet saves it, including another encoding.
     """
     content = read_bytes(path)
     if path.suffix in (".json", ".jsonl", ".ndjson", ".parquet"):
