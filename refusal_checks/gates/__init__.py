@@ -1,1 +1,1 @@
-"""From run files to verdicts."""
+"""Gates: from bounds in run files to verdicts on figures."""

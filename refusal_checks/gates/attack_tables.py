@@ -1,4 +1,4 @@
-"""Attacks in run files: ``attacks = [...]``, or a table with the gates under each.
+"""Attacks in run files: ``attacks = [...]``, or a table of gates for each attack.
 
 Both become tables of benchmarks under attack, such as ``jailbreakbench+prefill``.
 """
@@ -27,8 +27,8 @@ class AttackTables:
     """The attacks of all files.
 
     Attributes:
-        files: their content, with a table for each benchmark under attack.
-        plain: the benchmark that is attacked, by name of the one under attack.
+        files: content of the run files, with a table for each benchmark under attack.
+        plain: the plain benchmark, by the name of the one under attack.
     """
 
     files: Mapping[Path, Content]
@@ -36,11 +36,11 @@ class AttackTables:
     plain: Mapping[str, str]
 
     def stands_for_all(self, name: str) -> bool:
-        """True if a table is of all attacks together."""
+        """True if a table's figures are over all attacks together."""
         return name in self.plain and name == name_of(self.plain[name], attacks.ALL)
 
     def shared(self, tables: Mapping[str, BenchmarkTable]) -> dict[str, BenchmarkTable]:
-        """What files say besides gates; for a benchmark under attack, that of the plain one."""
+        """The keys besides gates; a benchmark under attack takes those of the plain one."""
         merged = dict(tables)
         for name in self.plain.keys() & tables.keys():
             plain = tables[self.plain[name]]
@@ -52,7 +52,7 @@ class AttackTables:
     def metrics(
         self, path: Path, name: str, metrics: Sequence[str], verdicts: type[Valid]
     ) -> list[str]:
-        """Those of a benchmark's metrics that a table can have gates on."""
+        """The metrics of a benchmark that a table can have gates on."""
         if name in self.plain and verdicts is Chosen:
             raise ThresholdError(
                 f"{path}: [{self.plain[name]}] {KEY}: leave them out: its questions ask for one "
@@ -63,9 +63,9 @@ class AttackTables:
 
 
 def read(parsed: Mapping[Path, Content]) -> AttackTables:
-    """Take the attacks out of the tables of run files, which are changed.
+    """Take the attacks out of the tables of run files; changes ``files``.
 
-    Of several files all attacks count; ``prefill = false`` takes one out again.
+    Attacks of all files count; ``prefill = false`` removes one again.
     """
     named: dict[
         str, dict[str, bool]
@@ -100,9 +100,10 @@ def read(parsed: Mapping[Path, Content]) -> AttackTables:
 def _tables(
     path: Path, content: Content, named: dict[str, dict[str, bool]]
 ) -> Iterator[tuple[str, Content, str]]:
-    """The tables of one file, each benchmark's followed by those of it under attack.
+    """The tables of one file, each followed by those of the same benchmark under attack.
 
-    Each with what to say if the file has another of that name. Adds the attacks to ``named``.
+    Each comes with what to say if the file has another table of that name. Adds the attacks to
+    ``named``.
     """
     for benchmark, table in content.items():
         where = f"{path}: [{benchmark}]"
@@ -123,7 +124,7 @@ def _tables(
 
 
 def _attack_name(path: Path, where: str, written: str) -> str:
-    """The name of an attack as a file writes it, which may name a file of recorded texts."""
+    """The name of an attack as a file writes it, possibly a file of recorded texts."""
     if not written.startswith(recorded.PREFIX):
         return attacks.find(written, f"{where} {KEY}", ThresholdError).name
     file = path.parent / written.removeprefix(recorded.PREFIX)
@@ -134,7 +135,7 @@ def _attack_name(path: Path, where: str, written: str) -> str:
 
 
 def _listed(where: str, value: Any) -> dict[str, Any]:
-    """The attacks of a benchmark's table, each with its own table."""
+    """The attacks in a benchmark's table, each with its own table."""
     if isinstance(value, dict):
         return dict(value)
     if not isinstance(value, list) or not all(isinstance(name, str) for name in value):
@@ -149,7 +150,7 @@ def _listed(where: str, value: Any) -> dict[str, Any]:
 
 
 def _gates(where: str, attack: str, value: Any) -> dict[str, Any]:
-    """The table of one attack; empty for one that the file takes out."""
+    """The table of one attack; empty for an attack that the file removes."""
     if value is False:
         return {}
     if not isinstance(value, dict) or value.keys() & {"min", "max", *MARGINS}:
@@ -172,7 +173,7 @@ def _gates(where: str, attack: str, value: Any) -> dict[str, Any]:
 
 
 def _pop_worst(table: Content) -> Content:
-    """Take what a table says of the worst attack out of it: overall, and of groups."""
+    """Take what a table says about the worst attack out of it, both overall and for groups."""
     worst: Content = {}
     if WORST in table:
         worst[WORST] = table.pop(WORST)

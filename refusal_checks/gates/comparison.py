@@ -1,4 +1,4 @@
-"""A run compared with an earlier one, prompt by prompt."""
+"""Compare a run with an earlier one, prompt by prompt."""
 
 from __future__ import annotations
 
@@ -33,9 +33,9 @@ class Earlier:
     """An earlier run of a benchmark.
 
     Attributes:
-        differences: why it is not comparable, if that is overridden.
-        same_candidate: the run had a candidate of this one's name.
-        anchor: an older release, from which the total change counts.
+        differences: why it is not comparable, if the user overrides that.
+        same_candidate: True if its candidate had the same name.
+        anchor: True for an older release from which the total change counts.
     """
 
     scores: Scores
@@ -50,8 +50,8 @@ class Flip:
     """A prompt whose score in the gate's metric changed.
 
     Attributes:
-        now: the prompt with the answer that contributes most to the change.
-        verdict_before: the most common earlier verdict.
+        now: the prompt, with the answer that contributes most to the change.
+        verdict_before: the most common verdict in the earlier run.
         answer_before: an earlier answer with that verdict, untrusted; None if it is not stored.
     """
 
@@ -67,22 +67,22 @@ class Comparison:
     """The change of a gate's figure.
 
     Attributes:
-        candidate, started: of the earlier run.
-        change: figure now - figure then over the prompts of both runs, with an interval.
-        lower, upper: one-sided bounds on the change at the confidence level, to compare with the
-            margins.
-        lost, gained: as of ``GroupChange``.
-        p_flips: of the exact McNemar test, for a share of independent prompts; else None.
-        fell, rose: some of these prompts, see ``in_order``.
-        only_now, only_then, reworded, unscored: how many prompts are not compared.
+        candidate, started: candidate and start of the earlier run.
+        change: figure now minus figure then over the prompts of both runs, with an interval.
+        lower, upper: one-sided bounds on the change at the confidence level, for comparison with
+            the margins.
+        lost, gained: see ``GroupChange``.
+        p_flips: p-value of the exact McNemar test, for a share of independent prompts; else None.
+        fell, rose: some of the prompts that changed, see ``in_order``.
+        only_now, only_then, reworded, unscored: numbers of prompts that are not compared.
         differences, same_candidate: see ``Earlier``.
-        doubtful: prompts with an answer without a verdict in one of the runs.
-        worst: the bounds with these counted against each bound; None without any.
+        doubtful: number of prompts that have an answer without a verdict in either run.
+        worst: the bounds with such answers counted against each bound; None if there are none.
         name: the earlier candidate's short name, if known.
         missing: what to do before the change can be known, if this run's figure rests on more than
             its judge and the earlier run's does not; else empty.
-        looser: bounds of the gate that allow more than they did in the earlier run, in words.
-        groups: the change by group, where there are several: see ``most_changed``.
+        looser: bounds of the gate that allow more than in the earlier run, in words.
+        groups: the change by group, if there are several: see ``most_changed``.
     """
 
     candidate: str
@@ -118,8 +118,8 @@ def compare(
 ) -> Comparison | None:
     """Compare one figure by the judge's scores; None if the runs share no scored prompt.
 
-    At most ``limit`` prompts are listed for each direction. If these are the ``whole`` records of
-    the benchmark, missing prompts can be counted.
+    It lists at most ``limit`` prompts for each direction. If these are the ``whole`` records of the
+    benchmark, it also counts missing prompts.
     """
     metric, then, now = rate.metric, earlier.scores.prompts, by_prompt(rate.records)
     shared = [name for name in now if name in then]
@@ -204,7 +204,7 @@ def _in_doubt(
     then: Mapping[str, PromptScores],
     level: float,
 ) -> tuple[int, tuple[float, float] | None]:
-    """How many prompts have an answer without a verdict, and bounds however these are judged."""
+    """Count prompts with unjudged answers, and bound the change however these are judged."""
     metric = rate.metric
     limits = {name: (score, score) for name, score in scores.items()}
     limits |= metric_limits(metric, rate.records)
@@ -247,13 +247,13 @@ _MISSING: Mapping[Use, str] = {
 def as_decided(
     comparison: Comparison, rate: EstimateSet, then: Scores, gate: str, level: float
 ) -> Comparison:
-    """The change of a figure that does not rest on the judge alone.
+    """Compute the change of a figure that does not rest on the judge alone.
 
-    A judge that errs differently on the two models hides a change, so it is compared as the level
-    is known: by people's labels of the same prompts, where both runs have enough of them; by the
-    calibration of the judge, where that is the same; else figure with figure, whose errors are
-    added as if the runs were independent (conservative for the same prompts). The earlier run has
-    its variants by the gate's id.
+    A judge that errs differently on the two models can hide a change. So the change is computed as
+    the figure is: from people's labels of the same prompts, if both runs have enough; from the
+    judge's calibration, if it is the same; else from the two figures, whose errors are added as if
+    the runs were independent (conservative for the same prompts). The earlier run keeps its
+    variants under the gate's id.
     """
     used = rate.used
     if used is None:
@@ -288,7 +288,7 @@ def as_decided(
 
 @dataclass(frozen=True)
 class _Change:
-    """A change with its two-sided interval, and with one-sided bounds."""
+    """A change with its two-sided interval and its one-sided bounds."""
 
     estimate: Estimate
     lower: float
@@ -296,7 +296,7 @@ class _Change:
 
 
 def _change_by_people(rate: EstimateSet, then: Scores, level: float) -> _Change | None:
-    """By people's labels of the same prompts; None if there are too few."""
+    """The change by people's labels of the same prompts; None if there are too few."""
     metric = rate.metric
     prompts = {record.prompt.id: record.prompt for record in rate.records}
     both = []
@@ -317,7 +317,7 @@ def _change_by_people(rate: EstimateSet, then: Scores, level: float) -> _Change 
 def _change_of_figures(
     used: EstimateVariant, earlier: Mapping[Use, Estimate], level: float
 ) -> _Change | None:
-    """Of two figures that are both people's, or both the second judge's; None without both."""
+    """The change of two figures that both rest on people, or both on a second judge; else None."""
     is_cascade = used.use == "cascade"
     alike = [view for use, view in earlier.items() if (use == "cascade") == is_cascade]
     if not alike:

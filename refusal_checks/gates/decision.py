@@ -1,4 +1,4 @@
-"""From a gate's figures to its verdict: the outcome, how sure it is, and the prompts behind it."""
+"""From a gate's figures to its verdict: outcome, certainty, and the prompts behind it."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def decide_all(
     earlier: Earlier | None = None,
     estimator: Estimator | None = None,
 ) -> dict[str, Verdict | EvaluationError]:
-    """Verdicts on the gates of one benchmark by gate id, or the errors that prevented them."""
+    """Decide the gates of one benchmark: by gate id, the verdict or the error that prevented it."""
     figures: dict[tuple[str, str | None], GateFigures] = {}  # by gate id and group
     errors: dict[str, EvaluationError] = {}
     prompts = [record.prompt for record in records]
@@ -69,7 +69,7 @@ def decide_all(
 def _of_every_group(
     gate: Gate, groups: Sequence[Verdict], earlier: Earlier | None, rules: Rules
 ) -> Verdict:
-    """One verdict on all groups, at least one: it passes if every group does."""
+    """Combine verdicts on one or more groups: the gate passes if every group does."""
     ranked = sorted(groups, key=_badness)
     worst = ranked[0]
     failed = [group for group in ranked if not group.passed]
@@ -106,7 +106,7 @@ def _of_every_group(
 
 
 def _badness(verdict: Verdict) -> tuple[bool, int, bool, float]:
-    """Sorts verdicts of one kind: failed and breached ones first, then those nearest to a bound."""
+    """Sort key for verdicts: failed and breached ones first, then those nearest to a bound."""
     gate, comparison = verdict.gate, verdict.comparison
     room = gate.limits.room(verdict.estimate.value)
     if comparison and gate.has_margins:
@@ -190,9 +190,9 @@ def _counted_against(figures: GateFigures, limit: int) -> CountedAgainst:
 def _worst_offenders(
     rate: EstimateSet, scores: dict[str, float], lowest: bool, limit: int
 ) -> tuple[Offender, ...]:
-    """Some of the prompts with these scores, the lowest or the highest scores first.
+    """Select prompts with the lowest, or the highest, of these scores.
 
-    Of equally bad ones first one of each group, so that all kinds of them are seen.
+    Among equally bad prompts, one of each group comes first, so that all kinds are seen.
     """
     grouped = by_prompt(rate.records)
     alike = Counter[tuple[float, str]]()
@@ -207,7 +207,7 @@ def _worst_offenders(
 
 
 def _invalid_answers_decide(figures: GateFigures) -> bool:
-    """True if the test would end differently in one of the worst cases."""
+    """True if a worst case would change the test's result."""
     gate, change, comparison = figures.gate, figures.change, figures.comparison
 
     def differ(checks: Sequence[BoundCheck]) -> bool:
@@ -226,7 +226,7 @@ def _invalid_answers_decide(figures: GateFigures) -> bool:
 
 
 def _invalid_answers_leave_open(figures: GateFigures) -> bool:
-    """True if figure and change would both pass if invalid answers were left out."""
+    """True if figure and change would both pass without the invalid answers."""
     gate, comparison = figures.gate, figures.comparison
     outcome = estimates.worst(check.outcome for check in figures.checks)
     if outcome is not Outcome.INCONCLUSIVE or figures.rate.is_doubtful:
@@ -239,12 +239,12 @@ def _invalid_answers_leave_open(figures: GateFigures) -> bool:
 
 
 def _passes(limits: AllowedRange, bounds: Estimate | Comparison) -> bool:
-    """True if bounds of a figure or change without invalid answers lie within limits."""
+    """True if the bounds of a figure or change, without invalid answers, lie within limits."""
     return limits.outcome(bounds.lower, bounds.upper) is Outcome.PASS
 
 
 def _need(figures: GateFigures, rules: Rules) -> Need | None:
-    """What would decide an inconclusive gate: its figure, else its change."""
+    """What would decide an inconclusive gate, by its figure or else by its change."""
     gate, comparison = figures.gate, figures.comparison
     if _is_open(figures.figure) and not _passes(gate.limits, figures.estimate):
         return _need_of_figure(figures, rules)

@@ -1,9 +1,9 @@
 """Stop a benchmark once its gates are decided, with bounds that allow for every look.
 
-A gate decided by its figure is about the prompts of the benchmark: they are asked in random order,
+A gate decided by its figure is about the benchmark's own prompts: they are asked in random order,
 so those seen so far bound the rest. A gate decided with confidence is about all prompts of that
-kind, of which the benchmark is a sample, as its interval is. It can be wrong twice, while answers
-arrive and once all have, so each decision gets half of the error.
+kind, of which the benchmark is a sample. It can be wrong at two points, while answers arrive and
+once all have arrived, so each decision gets half of the allowed error.
 """
 
 import random
@@ -25,9 +25,9 @@ def shuffled(prompts: Sequence[Prompt], benchmark: str, seed: int) -> list[Promp
 def is_watched(gate: Gate, prompts: Sequence[Prompt]) -> bool:
     """True if a gate may be decided before all prompts are evaluated.
 
-    That is no gate with margins, or on a figure that is not a share or mean of its prompts' scores;
-    no confident one where prompts have clusters, which come in no random order one by one; and none
-    on every group, each of which would have to be watched.
+    That excludes gates with margins, and figures that are not a share or mean of their prompts'
+    scores; confident gates where prompts have clusters, whose prompts do not arrive independently;
+    and gates on every group, since each group would have to be watched.
     """
     if gate.is_on_every_group or gate.has_margins:
         return False
@@ -37,13 +37,13 @@ def is_watched(gate: Gate, prompts: Sequence[Prompt]) -> bool:
 
 
 def level_once_watched(gate: Gate, prompts: Sequence[Prompt], level: float) -> float:
-    """Confidence of each of a gate's two decisions, early and late, if both together have it."""
+    """The confidence that both of a gate's decisions (early, late) need for ``level`` overall."""
     halved = gate.decision != "point" and is_watched(gate, prompts)
     return (1 + level) / 2 if halved else level
 
 
 class EarlyStopping:
-    """Watches the gates of a run; fed with prompts in their random order."""
+    """Watches a run's gates while prompts arrive in random order."""
 
     def __init__(
         self,
@@ -52,26 +52,26 @@ class EarlyStopping:
         level: float,
         in_full: Collection[str] = (),
     ) -> None:
-        """Watch some gates.
+        """Start watching gates.
 
         Args:
             prompts: all of each benchmark, in any order.
-            level: of confidence with which a gate is decided, however often it is looked at.
-            in_full: benchmarks that are not stopped: other gates need all of their answers.
+            level: confidence of a gate's decision, however often it is looked at.
+            in_full: benchmarks that are never stopped, since other gates need all of their answers.
         """
         self._gates, self._prompts = gates, prompts
         self._level, self._in_full = level, in_full
         self.begin()
 
     def begin(self) -> None:
-        """Forget all answers, so that a benchmark that was interrupted can start over."""
+        """Forget a benchmark's answers, so that it can start over after an interruption."""
         self._watches = {
             gate.id: _Watch(gate, self._prompts[gate.benchmark], self._level)
             for gate in self._gates
         }
 
     def enough(self, benchmark: str, answers: Sequence[Record]) -> bool:
-        """Add the next prompt's answers; True once all gates of the benchmark are decided."""
+        """Add the next prompt's answers; True once all of the benchmark's gates are decided."""
         watches = [w for w in self._watches.values() if w.gate.benchmark == benchmark]
         for watch in watches:
             watch.see(answers)
@@ -80,7 +80,7 @@ class EarlyStopping:
         return all(watch.is_decided for watch in watches)
 
     def estimate(self, gate: Gate, records: Sequence[Record]) -> Estimate:
-        """A gate's figure so far, with bounds that hold whenever one stops."""
+        """A gate's figure so far, with bounds that hold at whatever point one stops."""
         metric, watch = METRICS[gate.metric], self._watches[gate.id]
         estimate = metric.estimate(records, self._level)
         values = [watch.values(answers) for answers in by_prompt(records).values()]
@@ -100,7 +100,7 @@ class EarlyStopping:
 
 
 class _Watch:
-    """Follow one gate until it is decided."""
+    """Follows one gate until it is decided."""
 
     def __init__(self, gate: Gate, prompts: Sequence[Prompt], level: float) -> None:
         seen = [prompt for prompt in prompts if gate.looks_at(prompt)]
@@ -137,7 +137,7 @@ class _Watch:
         return self._may_stop and outcome is not Outcome.INCONCLUSIVE
 
     def values(self, answers: Sequence[Record]) -> tuple[float, float]:
-        """The least and the most that a prompt may add to the figure, in [0, 1]."""
+        """The least and the most that a prompt can add to the figure, in [0, 1]."""
         score = self._metric.score(answers)
         if score is None:
             return 0.0, 1.0

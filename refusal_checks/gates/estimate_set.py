@@ -1,4 +1,4 @@
-"""A gate's figure in all the ways it is known, and the one that it rests on."""
+"""A gate's figure in all its variants, and the variant that decides."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ class EstimateVariant:
     """A gate's figure, computed in one way.
 
     Attributes:
-        note: what a reader must know about it, for example that a calibration is transferred.
+        note: what readers must know about it, for example that its calibration is transferred.
         decides: False for a figure that is only shown.
-        extremes: the figure with the prompts that labellers skipped counted one way, then the
+        extremes: the figure with the prompts that labellers skipped counted one way and then the
             other; None if they skipped none.
         need: what would decide the gate, if the interval contains its threshold.
         caution: what to do about a figure of a group that rests on too little of its own.
-        errors: those of the judge that correct it.
+        errors: the judge's errors that correct it; None if no calibration does.
     """
 
     use: Use
@@ -43,10 +43,10 @@ class EstimateSet:
     """A metric's figure over some records, and the variant that it rests on.
 
     Attributes:
-        views: the figure in all the ways it is known; empty if the judge's is the only one.
-        used: the variant that decides, unless that is the judge's figure.
-        people: the scores of the prompts in a random sample that people labelled.
-        misread: what the judge misreads of the records, where its figure decides; mostly empty.
+        views: all variants of the figure; empty if the judge's is the only one.
+        used: the variant that decides; None if the judge's own figure does.
+        people: scores of prompts in a random sample that people labelled.
+        misread: what the judge misreads in these records, if its figure decides; usually empty.
     """
 
     metric: Metric
@@ -61,21 +61,21 @@ class EstimateSet:
         return self.metric.counts is not None and self.used is None
 
     def estimate(self, level: float) -> Estimate:
-        """The figure; the level is that of the judge's, because other variants have their own."""
+        """The figure that decides; ``level`` is for the judge's own, other variants have theirs."""
         if self.used:
             return self.used.estimate
         return self.metric.estimate(self.records, level)
 
     @property
     def is_doubtful(self) -> bool:
-        """True if it rests on a judge that misreads such answers, or on its errors on others."""
+        """True if it rests on a judge that misreads such answers, or on errors on other answers."""
         if self.misread:
             return True
         used = self.used
         return used is not None and used.use == "corrected" and bool(used.caution)
 
     def require_decided(self, gate: Gate) -> None:
-        """Raise EvaluationError if prompts that labellers skipped alone decide the gate."""
+        """Raise EvaluationError if the prompts that labellers skipped would decide the gate."""
         used = self.used
         if used is None or used.extremes is None or gate.decision != "point":
             return

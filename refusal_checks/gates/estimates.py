@@ -1,4 +1,4 @@
-"""Compute a gate's figures and check their intervals against its bounds and margins."""
+"""Compute a gate's figures, and check their intervals against its bounds and margins."""
 
 from __future__ import annotations
 
@@ -36,13 +36,13 @@ Estimator = Callable[[Gate, Sequence[Record]], Estimate]
 
 @dataclass(frozen=True)
 class Rules:
-    """How gates are decided.
+    """Settings for deciding gates.
 
     Attributes:
-        level: of confidence, two-sided for intervals and one-sided for comparisons.
-        offenders: most prompts that a list names.
-        watched: gates were looked at while answers came, see ``early_stopping``.
-        day: on which waivers must hold; that of the run's start.
+        level: confidence level, two-sided for intervals and one-sided for comparisons.
+        offenders: most prompts in a list.
+        watched: True if gates were looked at while answers arrived, see ``early_stopping``.
+        day: the day on which waivers must hold, that of the run's start.
     """
 
     level: float = 0.95
@@ -55,14 +55,14 @@ class Rules:
 
 @dataclass(frozen=True)
 class BoundCheck:
-    """One comparison of a gate: of its figure, or of the figure's change.
+    """One check of a gate: of its figure, or of the figure's change.
 
     Attributes:
         outcome: the position of the interval.
-        met: the figure itself is within the limits.
-        by_point: the figure decides, and an inconclusive outcome only adds a remark.
-        p_breach: probability of a figure at least this far beyond its limits if the true one were
-            just within them; 1 for a figure within.
+        met: True if the figure itself is within the limits.
+        by_point: True if the figure decides, and an inconclusive outcome only adds a remark.
+        p_breach: probability of a figure at least this far beyond its limits if the true figure
+            were just within them; 1 for a figure within.
     """
 
     outcome: Outcome
@@ -71,9 +71,9 @@ class BoundCheck:
     p_breach: float = 1.0
 
     def in_worst_cases(self, cases: Sequence[Outcome]) -> BoundCheck:
-        """The check made to hold however invalid answers are counted.
+        """The check, changed so that it holds however invalid answers are counted.
 
-        A breach stays one: that answers are missing must not soften it.
+        A breach stays a breach: missing answers must not soften it.
         """
         if self.outcome is Outcome.FAIL or set(cases) <= {self.outcome}:
             return self
@@ -85,7 +85,7 @@ class BoundCheck:
         return replace(self, outcome=Outcome.INCONCLUSIVE)
 
     def result(self, on_inconclusive: OnInconclusive | None) -> OnInconclusive:
-        """The result of the gate's test by this check alone."""
+        """The result that this check alone gives the gate's test."""
         if self.by_point and not self.met:
             return "fail"
         if self.outcome is Outcome.PASS:
@@ -96,13 +96,13 @@ class BoundCheck:
 
 
 def worst(outcomes: Iterable[Outcome]) -> Outcome:
-    """The outcome of several checks: a breach outweighs doubt, doubt outweighs a pass."""
+    """The outcome of several checks: a breach outweighs doubt, and doubt outweighs a pass."""
     order = [Outcome.PASS, Outcome.INCONCLUSIVE, Outcome.FAIL]
     return max(outcomes, key=order.index, default=Outcome.PASS)
 
 
 def check_figure(gate: Gate, estimate: Estimate) -> BoundCheck:
-    """Compare a figure with a gate's bounds, whatever chance has to do with it."""
+    """Compare a figure and its interval with a gate's bounds."""
     return BoundCheck(
         outcome=gate.limits.outcome(estimate.lower, estimate.upper),
         met=gate.limits.holds(estimate.value),
@@ -115,10 +115,10 @@ def check_change(
 ) -> BoundCheck:
     """Compare the change with its margins: a non-inferiority test at the confidence level.
 
-    It passes if the one-sided bound of the change is within the margin, is breached if the other
-    bound is beyond it, and is inconclusive otherwise. It passes only if it also does with every
-    answer without a verdict, of either run, counted against it, and never where only the judge saw
-    the change although this run's figure rests on more.
+    The margin is kept if the one-sided bound of the change is within it, breached if the other
+    bound is beyond it, and the check is inconclusive otherwise. To pass, it must also pass with
+    every answer without a verdict, in either run, counted against it. It never passes if only the
+    judge saw the change while this run's figure rests on more than the judge.
     """
     change = comparison.one_sided
     met = limits.holds(change.value)
@@ -145,8 +145,8 @@ def p_breach(
     """One-sided p-value of a figure beyond its limits.
 
     Shares of independent prompts use the exact binomial test, because the normal approximation is
-    too bold in the far tail, where corrections for several tests look. All else (means, shares with
-    clusters or after an early stop) uses the normal approximation of its own interval.
+    too optimistic in the far tail, which matters to corrections for several tests. All else (means,
+    shares with clusters or after an early stop) uses the normal approximation of its own interval.
     """
     value, n = estimate.value, estimate.n
     if not is_share or not is_wilson(estimate, confidence):
@@ -163,7 +163,7 @@ def p_breach(
 
 
 def p_normal(estimate: Estimate, limits: AllowedRange, quantile: float) -> float:
-    """The same by the normal approximation; ``upper`` is that quantile of the true value."""
+    """The same by the normal approximation; the interval's ends are at ``quantile``."""
     value = estimate.value
     if limits.holds(value):
         return 1.0
@@ -177,12 +177,12 @@ def p_normal(estimate: Estimate, limits: AllowedRange, quantile: float) -> float
 
 @dataclass(frozen=True)
 class GateFigures:
-    """A gate's figures before several gates are decided together.
+    """A gate's figures and checks, before several gates are decided together.
 
     Attributes:
-        rate: what the figure rests on; its records are those that the gate looks at.
-        estimate: of the part of the prompts that was evaluated.
-        cases: the figure with every invalid answer counted as one verdict, by that verdict's name.
+        rate: the figure's variants; its records are those that the gate looks at.
+        estimate: the figure over the prompts that were evaluated.
+        cases: the figure with all invalid answers counted as one verdict, by that verdict's name.
         figure: the check of the figure; None without bounds on it.
         change: the check of its change; None without margins, or without a baseline.
     """
@@ -211,10 +211,10 @@ def figures_of(
     earlier: Earlier | None,
     estimator: Estimator | None,
 ) -> GateFigures:
-    """A gate's figures and checks, from all records of its benchmark.
+    """Compute a gate's figures and checks from all records of its benchmark.
 
-    An EvaluationError if no answer has a valid verdict, or if the gate has margins and no prompt
-    can be compared with the baseline.
+    Raises EvaluationError if no answer has a valid verdict, or if the gate has margins and no
+    prompt can be compared with the baseline.
     """
     seen, level = select(gate, records), rules.level
     if rules.watched:
@@ -250,7 +250,7 @@ def _estimate_in_case(
     level: float,
     estimator: Estimator | None,
 ) -> Estimate:
-    """The figure of the records ``seen``, with their invalid answers ``judged`` in one way."""
+    """The figure over the records ``seen``, whose invalid answers are ``judged`` in one way."""
     try:
         if estimator:
             return estimator(gate, judged)
@@ -316,9 +316,9 @@ def _change_check(
 
 
 def holm(checks: Sequence[BoundCheck], alpha: float) -> list[BoundCheck]:
-    """The checks, of which those that chance may explain among several are breached no more.
+    """Correct checks by Holm's method: breaches that chance may explain among several are lifted.
 
-    The probability that the result contains any false breach is at most alpha.
+    The result contains any false breach with a probability of at most alpha.
 
     Source: S. Holm, "A simple sequentially rejective multiple test procedure", Scandinavian Journal
     of Statistics 6 (1979).

@@ -78,7 +78,7 @@ class AllowedRange:
         return Outcome.FAIL
 
     def room(self, value: float) -> float:
-        """How far a value is from the nearest end; negative beyond it, infinite without any."""
+        """Distance of a value from the nearest end; negative beyond it, infinite without ends."""
         rooms = [math.inf]
         if self.low is not None:
             rooms.append(value - self.low)
@@ -87,7 +87,7 @@ class AllowedRange:
         return min(rooms)
 
     def nearest(self, estimate: Estimate) -> float:
-        """The end nearest to a figure, if possible one within its interval."""
+        """The end nearest to a figure, preferably one within its interval."""
         inside = [end for end in self.ends if estimate.lower <= end <= estimate.upper]
         return min(inside or self.ends, key=lambda end: abs(end - estimate.value))
 
@@ -118,22 +118,24 @@ class Gate:
     """One or more bounds on one figure.
 
     Attributes:
-        group_kind: kind of the group that it looks at, such as ``category``; None for the whole
+        group_kind: kind of the group that it covers, such as ``category``; None for the whole
             benchmark.
         group: the group, such as ``fraud``; ``*`` for every group of the kind.
         source: the run file that defines it.
         max_drop: how far the figure may fall against the baseline.
         max_rise: how far it may rise.
-        decision: whether the figure or its interval must lie within the bounds. Changes are always
-            decided by their interval.
+        decision: whether the figure or its whole interval must lie within the bounds. Changes are
+            always decided by their interval.
         on_inconclusive: see ``GateSettings``.
         provenance: why these bounds were chosen, in the file's words.
-        use: the rate that decides; None for the judge's own, or the one from human labels if any.
+        use: the variant of the rate that decides; None for human labels or a second judge, if any,
+            else the judge's own.
         allow_transferred: accept a calibration made on other answers than the gate's.
-        spared: answers that may be invalid however few there are, for default gates on groups.
+        spared: number of answers that may be invalid however few there are, for default gates on
+            groups.
         waiver: permission to release although the gate fails, valid or expired.
-        is_total: whether its margins are against the anchor instead of the baseline.
-        apart: for a gate on every group, the groups that have a gate of their own.
+        is_total: True if its margins are against the anchor instead of the baseline.
+        apart: for a gate on every group, the groups that have their own gate.
     """
 
     benchmark: str
@@ -165,7 +167,8 @@ class Gate:
 
     @property
     def id(self) -> str:
-        """The test's id: ``benchmark-metric``, the group, and ``total`` for margins to the anchor.
+        """The test's id: ``benchmark-metric``, the group, and ``total`` if margins are to the
+        anchor.
 
         A gate on every group has ``every-KIND``, because pytest's ``-k`` does not take ``*``.
         """
@@ -187,7 +190,7 @@ class Gate:
 
     @property
     def margin_names(self) -> tuple[str, str]:
-        """Names of its two margins in run files: the drop's and the rise's."""
+        """Names of its two margins in run files: for the drop and for the rise."""
         if self.is_total:
             return "max_total_drop", "max_total_rise"
         return "max_drop", "max_rise"
@@ -223,7 +226,7 @@ class Gate:
 
     @property
     def allows_all(self) -> bool:
-        """Whether its bounds and margins allow every figure."""
+        """True if its bounds and margins allow every figure."""
         metric = METRICS[self.metric]
         limits, change = self.limits, self.change_limits
         allows_figure = limits.holds(metric.lowest) and limits.holds(metric.highest)
@@ -239,7 +242,7 @@ class Gate:
         return group == self.group
 
     def of_each_group(self, prompts: Iterable[Prompt]) -> list[Gate]:
-        """Expand a gate on every group into a gate for each group of these prompts; others stay."""
+        """Expand a gate on every group into one for each group of these prompts; others stay."""
         if self.group_kind is None or not self.is_on_every_group:
             return [self]
         seen = (prompt for prompt in prompts if self.looks_at(prompt))

@@ -1,4 +1,4 @@
-"""The groups of prompts in which a figure changed most between two runs."""
+"""Find the groups of prompts in which a figure changed most between two runs."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ class GroupChange:
     """The change of a gate's figure over the prompts of one group.
 
     Attributes:
-        lost, gained: for a share, how many prompts left and joined it; for a mean, how many
-            scores fell and rose.
+        lost, gained: for a share, numbers of prompts that left and joined it; for a mean, numbers
+            of scores that fell and rose.
     """
 
     kind: str
@@ -31,7 +31,7 @@ class GroupChange:
     gained: int
 
     def is_certain(self, sign: int) -> bool:
-        """Whether the whole interval is below zero, for a sign of -1, or above, for 1."""
+        """True if the whole interval is below zero (``sign`` -1) or above it (``sign`` 1)."""
         return self.change.upper < 0 if sign < 0 else self.change.lower > 0
 
 
@@ -41,9 +41,9 @@ def changes_by_group(
     values: Mapping[str, tuple[float, float]],
     level: float,
 ) -> tuple[GroupChange, ...]:
-    """The change in each group of prompts, by values before and after; by category first.
+    """The change in each group of prompts, from values before and after; categories first.
 
-    Of each kind of group of which there are several, in the prompts' order.
+    It covers each kind with at least two groups, in the prompts' order.
     """
     kinds = dict.fromkeys(kind for prompt in prompts.values() for kind in prompt.groups)
     changes = []
@@ -67,10 +67,10 @@ def changes_by_group(
 
 
 def most_changed(groups: Iterable[GroupChange], sign: int) -> list[GroupChange]:
-    """Groups by how far they certainly fell (a sign of -1) or rose (1), the farthest first.
+    """Groups that certainly fell (``sign`` -1) or rose (1), the largest change first.
 
-    That is by the end of the interval that is nearer to no change, then by the change itself. They
-    are of one kind, that of the group that changed most: a category, or a language.
+    They are sorted by the interval's end that is nearer to zero, then by the change itself. They
+    are all of one kind, that of the group that changed most, for example a category or a language.
     """
 
     def size(group: GroupChange) -> tuple[float, float]:
@@ -87,10 +87,10 @@ def in_order(
     groups: Sequence[GroupChange],
     sign: int,
 ) -> list[str]:
-    """Prompts that moved, as all reports list them: spread over the groups, most changed first.
+    """Order prompts that moved for reports: spread over the groups, most changed first.
 
-    One of each group in turn. Groups that may have changed by chance alone come after all others.
-    Within a group the order stays.
+    Groups take turns. Groups that may have changed by chance alone come after all others. Within a
+    group the given order stays.
     """
     ranked = most_changed(groups, sign)
     if not ranked:

@@ -1,4 +1,4 @@
-"""The lines of run files that define gates, for annotations in CI."""
+"""Find the lines of run files that define gates, for annotations in CI."""
 
 from __future__ import annotations
 
@@ -13,10 +13,9 @@ from refusal_checks.gates.gate import KEY, Gate
 
 
 def line_of(gate: Gate) -> int | None:
-    """The line of its run file that defines a gate, counted from 1; None for a default gate.
+    """The line, from 1, of the run file that defines a gate; None for a default gate.
 
-    It is the line of the benchmark's table where another form than ``metric = ...`` defines the
-    gate.
+    A gate that is not written as ``metric = ...`` gets the line of its benchmark's table.
     """
     if not gate.source:
         return None
@@ -41,7 +40,7 @@ def line_of(gate: Gate) -> int | None:
 
 @lru_cache(maxsize=16)
 def _lines(path: Path) -> Mapping[tuple[str, ...], int]:
-    """The lines of a file's tables and keys by their full names; empty for a missing file."""
+    """The lines of a file's tables and keys, by full name; empty for a missing file."""
     try:
         text = path.read_bytes().decode("utf-8-sig")
     except (OSError, UnicodeDecodeError):
@@ -61,7 +60,7 @@ def _lines(path: Path) -> Mapping[tuple[str, ...], int]:
 
 
 def _parts(line: str) -> tuple[str, ...]:
-    """The parts of the name in a table's header or before a value; none if it is neither."""
+    """The parts of the name in a table's header or key; empty for any other line."""
     try:
         inner: Any = tomllib.loads(line)
     except tomllib.TOMLDecodeError:

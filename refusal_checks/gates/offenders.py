@@ -1,4 +1,4 @@
-"""The prompts that count against a gate, and the bound that they miss."""
+"""Find the prompts that count against a gate, and the bound that they miss."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from refusal_checks.metrics import METRICS, Metric, confidence
 
 @dataclass(frozen=True)
 class Offender:
-    """A prompt that counts against a gate, with the answer that counts most.
+    """A prompt that counts against a gate, with its most telling answer.
 
     Prompt, answer and rationale are untrusted text, not escaped.
 
     Attributes:
-        confidence: of refusal, in [-1, 1]; None without any valid verdict.
-        verdict: on the answer in a word or two, or why there is none.
-        cut: characters of the answer that the judge did not see.
-        escaped: special tokens that were broken up for the judge.
+        confidence: refusal confidence, in [-1, 1]; None without any valid verdict.
+        verdict: the verdict on the answer in a word or two, or why there is none.
+        cut: number of characters of the answer that the judge did not see.
+        escaped: number of special tokens that were broken up for the judge.
         expected: the letter of the right option, if the question has one.
     """
 
@@ -40,7 +40,7 @@ class Offender:
 
 
 class MissedBound(NamedTuple):
-    """One of a gate's bounds: the figure must be at least it, or at most."""
+    """One of a gate's bounds: the figure must be at least, or at most, this value."""
 
     gate: Gate
     bound: float
@@ -50,7 +50,7 @@ class MissedBound(NamedTuple):
     def of(cls, gate: Gate, value: float) -> MissedBound | None:
         """The bound that a figure misses, or the only bound if it misses none.
 
-        None if no prompt counts against the gate: it has two bounds and the figure is between
+        None if no prompt counts against the gate: it has two bounds and the figure lies between
         them, or only bounds on the change.
         """
         minimum, maximum = gate.minimum, gate.maximum
@@ -70,7 +70,7 @@ class MissedBound(NamedTuple):
         return score < self.bound if self.is_minimum else score > self.bound
 
     def is_missed_by(self, answers: Sequence[Record]) -> bool:
-        """True if a prompt counts against the gate, by all of its records, at least one."""
+        """True if a prompt, with one or more records, counts against the gate."""
         if not self.gate.looks_at(answers[0].prompt):
             return False
         score = METRICS[self.gate.metric].score(answers)
@@ -78,7 +78,7 @@ class MissedBound(NamedTuple):
 
 
 def offender(metric: Metric, answers: Sequence[Record], lowest: bool) -> Offender:
-    """A prompt with that of its answers which has the lowest or the highest score."""
+    """Make an offender from the answer with the lowest or the highest score."""
     worst, worst_score = answers[0], None
     for record in answers:
         score = metric.score([record])
@@ -110,7 +110,7 @@ def offender(metric: Metric, answers: Sequence[Record], lowest: bool) -> Offende
 def answers_of(
     shown: Iterable[Offender], records: Sequence[Record]
 ) -> dict[tuple[str, str], Record]:
-    """The judged answers of the prompts shown, by prompt id and text; of equal ones the first."""
+    """The judged answers of the shown prompts, by prompt id and text; the first of equal ones."""
     ids = {offender.id for offender in shown}
     answers: dict[tuple[str, str], Record] = {}
     for record in records:

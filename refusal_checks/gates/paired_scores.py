@@ -1,7 +1,7 @@
-"""The rate that a better judge would find, from its verdicts on a part of the prompts.
+"""Estimate the rate that a better judge would find, from its verdicts on part of the prompts.
 
 The better judge is people, or the second judge of a cascade. Where the sample is large enough, the
-first judge's verdicts on all prompts and the better ones on the sample are combined
+first judge's verdicts on all prompts are combined with the better ones on the sample
 (``powered_rates.prediction_powered``).
 """
 
@@ -31,11 +31,12 @@ class PairedScores:
     """A metric's values by the better judge and by the first one.
 
     Attributes:
-        human, judge: of the sampled prompts, in the same order, by the better judge and the first.
-        others: the first judge's of all other prompts.
-        skipped: those of ``others`` that were drawn and have no better verdict.
-        lowest: the least value that the metric has.
-        spread: how many times as wide clusters make the interval, see ``spread``.
+        human, judge: values of sampled prompts, in the same order, by the better judge and by the
+            first.
+        others: the first judge's values of all other prompts.
+        skipped: the values in ``others`` whose prompts were drawn but have no better verdict.
+        lowest: lower end of the metric's range.
+        spread: factor by which clusters widen the interval, see the function ``spread``.
     """
 
     human: Sequence[float]
@@ -53,10 +54,10 @@ class PairedScores:
         better: Mapping[str, Sequence[Record]],
         skipped: Sequence[str] = (),
     ) -> PairedScores:
-        """The values of the prompts on which the first judge has a verdict.
+        """Take the values of the prompts on which the first judge has a verdict.
 
-        ``better`` has the records of the sampled prompts, ``skipped`` the drawn ones without any,
-        by prompt id.
+        ``better`` has the records of sampled prompts, ``skipped`` those of drawn prompts without a
+        better verdict, both by prompt id.
         """
         judged = metric.scores(
             [r for r in records if not isinstance(r.judgement, Invalid)]
@@ -74,12 +75,12 @@ class PairedScores:
 
     @property
     def contradictions(self) -> int:
-        """How many prompts the two judges score differently."""
+        """Number of prompts that the two judges score differently."""
         pairs = zip(self.human, self.judge, strict=True)
         return sum(better != first for better, first in pairs)
 
     def estimate(self, level: float) -> Estimate:
-        """The metric as the better judge would find it."""
+        """Estimate the metric as the better judge would find it."""
         combined = powered_rates.prediction_powered(
             self.human, self.judge, self.others, level, self.lowest
         )
@@ -105,7 +106,7 @@ class PairedScores:
         return EstimateVariant(use, widest, extremes=(low, high))
 
     def _with_skipped_as(self, score: float) -> PairedScores:
-        """The same as if the better judge had given this score to all skipped prompts."""
+        """A copy in which the better judge has given this score to all skipped prompts."""
         others = list(self.others)
         for skipped in self.skipped:
             others.remove(skipped)
@@ -120,10 +121,10 @@ class PairedScores:
 def labelled(
     sample: LabelledPrompts, gate: Gate, records: Sequence[Record], level: float
 ) -> EstimateVariant | str:
-    """The rate with people's labels, or why they are too few.
+    """The rate with people's labels, or why there are too few.
 
-    Labels that are too few to be combined with the judge's verdicts are the rate if all prompts
-    have one, and make its interval wider if they contradict the judge.
+    Too few labels for a combination with the judge's verdicts still give the rate if all prompts
+    have one, and widen its interval if they contradict the judge.
     """
     metric, n, why = METRICS[gate.metric], len(sample.human), sample.why_unused
     people = list(chain.from_iterable(sample.human.values()))
@@ -173,9 +174,10 @@ def seconded(
 def _seconded_apart(
     second: SecondOpinions, gate: Gate, records: Sequence[Record], level: float
 ) -> EstimateVariant | str:
-    """The same of independent prompts.
+    """The same, for independent prompts.
 
-    Prompts whose answers it decided need no sample; the others are estimated from theirs.
+    Prompts whose answers the second judge decided need no sample; the others are estimated from the
+    sample.
     """
     metric = METRICS[gate.metric]
     settled: dict[str, Sequence[Record]] = {}  # the second judge decided these prompts
@@ -220,7 +222,7 @@ def _seconded_apart(
 def _with_settled(
     variant: EstimateVariant, settled: Estimate, level: float
 ) -> EstimateVariant:
-    """A figure of the prompts that the second judge did not settle, with those that it did."""
+    """Combine a figure over prompts that the second judge left open with those it settled."""
     whole = powered_rates.with_settled(variant.estimate, settled, level)
     extremes = None
     if variant.extremes:
@@ -236,7 +238,7 @@ def _with_settled(
 def _widest(
     metric: Metric, sample: Sequence[Record], records: Sequence[Record], level: float
 ) -> Estimate:
-    """An interval that holds the judge's of all records and that of a sample judged better."""
+    """An interval that contains the judge's over all records and the better-judged sample's."""
     own, judge = metric.estimate(sample, level), metric.estimate(records, level)
     value = min(own.upper, max(own.lower, judge.value))
     lower, upper = min(own.lower, judge.lower), max(own.upper, judge.upper)
@@ -246,7 +248,7 @@ def _widest(
 def need_of(
     gate: Gate, estimate: Estimate, parts: ErrorParts, level: float
 ) -> Need | None:
-    """What would decide a gate; None if nothing bounds its figure."""
+    """What would decide a gate; None if its figure has no bounds."""
     if not gate.has_bounds:
         return None
     bound = gate.limits.nearest(estimate)
@@ -254,10 +256,10 @@ def need_of(
 
 
 def spread(metric: Metric, records: Sequence[Record], level: float) -> float:
-    """How many times as wide clusters of prompts make a figure's interval; 1 without any.
+    """Factor by which clusters of prompts widen a figure's interval; 1 without clusters.
 
-    Estimates that take prompts for independent are widened by it. The records have the best
-    verdicts that are known.
+    Estimates that treat prompts as independent are widened by it. The records have the best
+    verdicts available.
     """
     apart = without_clusters(records)
     if apart is records:
@@ -267,7 +269,7 @@ def spread(metric: Metric, records: Sequence[Record], level: float) -> float:
 
 
 def without_clusters(records: Sequence[Record]) -> Sequence[Record]:
-    """The records as if all prompts were independent; the same object if they are."""
+    """The records with all prompts made independent; the same object if they are."""
     if not any(record.prompt.cluster for record in records):
         return records
     return [replace(r, prompt=replace(r.prompt, cluster="")) for r in records]

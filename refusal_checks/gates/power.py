@@ -1,6 +1,7 @@
-"""What gates can show with the prompts that they have, which is known before a run.
+"""The power of gates: what they can show with their number of prompts, known before a run.
 
-Only shares of independent prompts are covered: how other figures spread is not known before.
+Only shares of independent prompts are covered, since the spread of other figures is unknown before
+a run.
 """
 
 from __future__ import annotations
@@ -24,11 +25,12 @@ Sizes = Mapping[Gate, int]  # how many prompts each gate looks at
 
 @dataclass(frozen=True)
 class Reach:
-    """The true shares at which a bound is met and breached with a probability of ``POWER``.
+    """The true shares at which a bound is met, or breached, with a probability of ``POWER``.
 
     Attributes:
-        passes: the gate passes from this share on; None if no outcome passes.
-        fails: it is breached from this share on, in the other direction; None if no outcome is.
+        passes: the gate passes from this share on; None if no result can pass.
+        fails: it is breached from this share on, in the other direction; None if no result can
+            breach it.
     """
 
     passes: float | None
@@ -36,13 +38,13 @@ class Reach:
 
     @property
     def complement(self) -> Reach:
-        """The same in terms of the share that is not counted."""
+        """The same for the opposite share (1 - share)."""
         passes = None if self.passes is None else 1 - self.passes
         fails = None if self.fails is None else 1 - self.fails
         return Reach(passes, fails)
 
     def in_words(self, passes: str, fails: str) -> str:
-        """Both shares in a sentence; ``passes`` and ``fails`` each have a place for one."""
+        """Word both shares; the templates ``passes`` and ``fails`` each take one."""
         passing, failing = TOO_FEW, "too few prompts to be breached"
         if self.passes is not None:
             passing = f"passes at {passes.format(f'{self.passes:.1%}')}"
@@ -54,7 +56,7 @@ class Reach:
 def reach(minimum: float, n: int, confidence: float | None) -> Reach:
     """What n prompts show of a share that must be at least ``minimum``.
 
-    With a confidence level the share's Wilson interval must be, not the share itself.
+    With a confidence level, the share's whole Wilson interval must be.
     """
     if confidence is None:
         fewest = math.ceil(minimum * n - 1e-9)
@@ -71,7 +73,7 @@ def reach(minimum: float, n: int, confidence: float | None) -> Reach:
 
 
 def _reach_of_counts(fewest: int, most: int, n: int) -> Reach:
-    """The reach of n prompts if ``fewest`` or more pass a gate, and ``most`` or fewer breach it.
+    """The reach of n prompts if ``fewest`` or more pass the gate, and ``most`` or fewer breach it.
 
     P(count >= c) at a share p is the incomplete beta function I_p(c, n - c + 1).
     """
@@ -91,7 +93,7 @@ def _reach_of_counts(fewest: int, most: int, n: int) -> Reach:
 
 
 def _reach_of_margin(margin: float, n: int, level: float) -> Reach:
-    """The true changes at which a margin is kept and breached, if prompts flip one way only."""
+    """The true changes at which a margin is kept, or breached, if prompts flip one way only."""
 
     def first_beyond(side: int) -> int:
         """The fewest flips with which this bound of the change lies beyond the margin."""
@@ -108,7 +110,7 @@ def _reach_of_margin(margin: float, n: int, level: float) -> Reach:
 
 
 def described(gate: Gate, n: int, level: float) -> str:
-    """What a gate's bounds and margins can show with n prompts; empty if that is not known."""
+    """Say what a gate's bounds and margins can show with n prompts; empty if unknown."""
     if not n or not _is_known(gate):
         return ""
     confidence = level if gate.decision == "confident" else None
@@ -135,7 +137,7 @@ def _is_known(gate: Gate) -> bool:
 
 
 def remarks(sizes: Sizes, level: float) -> Iterator[str]:
-    """One line for each gate whose power is known, beginning with the one that shows least."""
+    """One line for each gate whose power is known, the weakest gate first."""
     gates = [gate for gate in sizes if _is_known(gate)]
     for gate in sorted(gates, key=sizes.__getitem__):
         line = described(gate, sizes[gate], level)
@@ -144,7 +146,7 @@ def remarks(sizes: Sizes, level: float) -> Iterator[str]:
 
 
 def head(sizes: Sizes, level: float) -> Iterator[str]:
-    """What the head of a run says: the line of the gate with the fewest prompts, if any."""
+    """The line for the head of a run: that of the gate with the fewest prompts, if any."""
     lines = list(remarks(sizes, level))
     if len(lines) > 1:
         others = count(len(lines) - 1, "other gate")

@@ -1,6 +1,6 @@
-"""What a run knows of answers besides its judge's verdicts, and the rates that come of it.
+"""What a run knows about answers besides its judge's verdicts, and the rates that follow.
 
-The judge's own verdicts give the ``raw`` rate. Three others come nearer to what people would say:
+The judge's own verdicts give the ``raw`` rate. Three others are closer to what people would say:
 the rate ``corrected`` by a calibration of the judge, the one that combines it with ``human`` labels
 of some answers, and the one that a second judge corrects (``cascade``). ``Evidence.rate`` decides
 once which of them a gate rests on: its figure, its worst cases, the prompts compared with an
@@ -31,12 +31,12 @@ from refusal_checks.metrics.statistics.intervals import Estimate
 
 @dataclass(frozen=True)
 class Evidence:
-    """What a run knows of the answers to a benchmark besides its judge's verdicts.
+    """What a run knows about a benchmark's answers besides its judge's verdicts.
 
     Attributes:
-        candidate: whose answers they are, as calibrations name it.
-        second: what the second judge of a cascade says of a sample of the prompts.
-        check: how the judge did on the canary.
+        candidate: the model that answered, as calibrations name it.
+        second: a cascade's second judge's verdicts on a sample of the prompts.
+        check: the judge's result on the canary.
     """
 
     calibration: Calibration | None = None
@@ -48,7 +48,7 @@ class Evidence:
     def rate(
         self, gate: Gate, records: Sequence[Record], level: float = 0.95
     ) -> EstimateSet:
-        """A gate's figure over the records that it looks at, with the variant that decides it."""
+        """A gate's figure over the records that it covers, with the variant that decides."""
         metric = METRICS[gate.metric]
         views = tuple(self._views(metric, gate, records, level))
         used = _deciding(views, gate.use)
@@ -63,7 +63,7 @@ class Evidence:
     def _views(
         self, metric: Metric, gate: Gate, records: Sequence[Record], level: float
     ) -> list[EstimateVariant]:
-        """The raw rate and the others; empty if there are none of these."""
+        """The raw rate and the others; empty if there are no others."""
         # Human labels are refusal or compliance, as are Binary verdicts.
         is_refusal = Binary in metric.reads and metric.blurred
         if not is_refusal or not any(isinstance(r.judgement, Binary) for r in records):
@@ -125,7 +125,7 @@ class Evidence:
 def _deciding(
     views: Sequence[EstimateVariant], asked: Use | None
 ) -> EstimateVariant | None:
-    """The variant that decides a gate that asks for one, or for none; None for the raw rate."""
+    """The variant that decides, whether or not the gate asks for one; None for the raw rate."""
     order: Sequence[Use] = (asked,) if asked else ("human", "cascade")
     for use in order:
         for view in views:
@@ -135,9 +135,9 @@ def _deciding(
 
 
 def corrected(records: Sequence[Record], errors: JudgeErrors, level: float) -> Estimate:
-    """The share of answers that people would call refusals, averaged over prompts.
+    """Estimate the share of answers that people would call refusals, averaged over prompts.
 
-    A calibration measures errors on single answers, so the share of answers is corrected; with one
+    A calibration measures errors on single answers, so this corrects the share of answers; with one
     answer per prompt that is the rejection rate. n is the number of prompts: the mean of a prompt's
     answers varies no more than one answer, so the interval is conservative for several.
     """

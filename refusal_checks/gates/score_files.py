@@ -1,4 +1,4 @@
-"""The scores of an earlier run, prompt by prompt: one JSON file per benchmark, without any text.
+"""Scores of a run, prompt by prompt: one JSON file per benchmark, without any texts.
 
 A run writes these files into its folder (``scores/BENCHMARK.json``); ``refusal-checks baseline
 accept`` copies them to a project's baseline. They hold prompt ids, fingerprints and numbers, sorted
@@ -35,14 +35,14 @@ _DIGITS = 9
 
 @dataclass(frozen=True)
 class PromptScores:
-    """One prompt of a run.
+    """The scores of one prompt.
 
     Attributes:
         prompt: fingerprint of the messages.
-        scores: by metric; metrics in which the prompt has no score are absent.
-        answers: content key and verdict of each answer, in the order of their samples.
-        limits: the lowest and the highest score by metric, if some answers have no verdict.
-        people: the score by metric that people's labels give, if it is in a random sample of them.
+        scores: score by metric; metrics in which the prompt has no score are absent.
+        answers: content key and verdict of each answer, in sample order.
+        limits: lowest and highest possible score by metric, if some answers have no verdict.
+        people: score by metric from people's labels, if the prompt is in their random sample.
     """
 
     prompt: str
@@ -52,9 +52,9 @@ class PromptScores:
     people: Mapping[str, float] = field(default_factory=dict)
 
     def limits_in(self, metric: Metric) -> tuple[float, float] | None:
-        """The least and the most that the prompt may add to a metric's figure.
+        """The least and the most that the prompt can add to a metric's figure.
 
-        None if it has no score for another reason than invalid answers.
+        None if it has no score for a reason other than invalid answers.
         """
         if metric.name in self.limits:
             low, high = sorted(metric.values(self.limits[metric.name]))
@@ -67,19 +67,19 @@ class PromptScores:
 
 @dataclass(frozen=True)
 class Scores:
-    """One benchmark of a run.
+    """The scores of one benchmark in a run.
 
     Attributes:
         candidate: as the user named it; ``title`` is its short name.
-        version: the fingerprint of its weights, or their revision.
+        version: fingerprint or revision of the candidate's weights.
         started: ISO date and time of the run.
-        conditions: what figures depend on besides the candidate, by name; runs are comparable if
+        conditions: what figures depend on besides the candidate, by name. Runs are comparable if
             all are equal.
-        figures: every metric over all prompts.
-        views: figures that do not rest on the judge alone (people's labels, a calibration, a second
+        figures: the figure of every metric over all prompts.
+        views: figures that rest on more than the judge (people's labels, a calibration, a second
             judge), by gate id and by what they rest on.
-        errors: of the judge in the calibration that corrects such a figure, by gate id.
-        bounds: what the gates asked for, by gate id and by the bound's name in run files.
+        errors: the judge's errors in the calibration behind such a figure, by gate id.
+        bounds: the gates' bounds, by gate id and by the bound's name in run files.
     """
 
     benchmark: str
@@ -111,10 +111,10 @@ def score_prompts(
     keys: Callable[[Prompt], Sequence[str]],
     people: Mapping[str, Mapping[str, float]] = MappingProxyType({}),
 ) -> Iterator[tuple[str, PromptScores]]:
-    """The scores of a benchmark's prompts, in the order of their ids.
+    """Score a benchmark's prompts, in the order of their ids.
 
-    ``scores`` and ``people``, those by people's labels, are by metric and prompt id; ``keys`` gives
-    the content keys of a prompt's answers.
+    ``scores`` and ``people`` (from people's labels) are by metric and prompt id; ``keys`` gives the
+    content keys of a prompt's answers.
     """
     limits = score_limits(records)
     for name, answers in sorted(by_prompt(records).items()):
@@ -149,12 +149,12 @@ def _scores_of(
 
 
 def dump(scores: Scores) -> str:
-    """The file's text: sorted, numbers rounded to nine digits, one prompt per line."""
+    """Write the file's text: sorted, numbers rounded to nine digits, one prompt per line."""
     return "".join(parts(replace(scores, prompts={}), sorted(scores.prompts.items())))
 
 
 def parts(scores: Scores, prompts: Iterable[tuple[str, PromptScores]]) -> Iterator[str]:
-    """The same line by line, of prompts that need not be in memory, in the order of their ids."""
+    """Yield the same text in parts; prompts come in id order and need not be in memory."""
     data: dict[str, Any] = _SCORES.dump_python(
         scores, mode="json", exclude_defaults=True
     )
@@ -209,9 +209,9 @@ def read(path: Path) -> Scores:
 
 
 def load(path: Path) -> dict[str, Scores]:
-    """The scores of an earlier run, by benchmark.
+    """Load the scores of an earlier run, by benchmark.
 
-    From one benchmark's file, a folder of such files, or a run's folder or summary.json.
+    The path may be one benchmark's file, a folder of such files, or a run's folder or summary.json.
     """
     if path.name == "summary.json":
         path = path.parent
@@ -226,7 +226,7 @@ def load(path: Path) -> dict[str, Scores]:
 
 
 def differences(then: Mapping[str, str], now: Mapping[str, str]) -> list[str]:
-    """The conditions that differ between two runs, each with what differs of both values."""
+    """The conditions that differ between two runs, each with the differing parts of both values."""
     lines = []
     for name in dict.fromkeys([*then, *now]):
         before, after = then.get(name, ""), now.get(name, "")
@@ -239,7 +239,7 @@ def differences(then: Mapping[str, str], now: Mapping[str, str]) -> list[str]:
 
 
 def _parts_that_differ(before: str, after: str) -> tuple[str, str]:
-    """Two lists of parts without those in which they agree; unchanged if they differ in length."""
+    """Drop the parts in which two lists agree; lists of different length stay as they are."""
     old, new = before.split(", "), after.split(", ")
     if len(old) != len(new):
         return before, after

@@ -1,4 +1,4 @@
-"""A verdict in one sentence, for people who decide and do not read statistics."""
+"""Put a verdict into one sentence, for people who decide and do not read statistics."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ MOST_GROUPS = 3
 
 
 def sentence(verdict: Verdict) -> str:
-    """Say in one harmless sentence what was found, what is allowed, and how the last release did.
+    """Say in one safe sentence what was found, what is allowed, and how the last release did.
 
     It names the group but not the benchmark, and gives an interval only where one decides. For
     example: "Refuses 60% of harmless prompts (allowed: 10%), 51 points more than release-1.3."
@@ -69,7 +69,7 @@ def sentence(verdict: Verdict) -> str:
 
 
 def carried(verdict: Verdict, comparison: Comparison) -> str:
-    """Which groups of prompts carry a change that fails its margin; empty if none surely does."""
+    """Name the groups that account for a change beyond its margin; empty if none certainly does."""
     gate = verdict.gate
     if verdict.passed or not gate.has_margins:
         return ""
@@ -93,13 +93,13 @@ def carried(verdict: Verdict, comparison: Comparison) -> str:
 
 
 def group_of(verdict: Verdict) -> str:
-    """The group that the figure is about: of a gate on every group the worst one; mostly empty."""
+    """The group of the figure, the worst one for a gate on every group; usually empty."""
     gate = verdict.groups[0].gate if verdict.groups else verdict.gate
     return gate.group or ""
 
 
 def _of_every_group(verdict: Verdict) -> str:
-    """Of how many groups the one named is the worst, and which others fail."""
+    """Say of how many groups the named one is the worst, and which others fail."""
     gate, (worst, *others) = verdict.gate, verdict.groups
     place = "nearest to its bound" if worst.passed else "worst"
     groups = count(len(verdict.groups), "group")
@@ -124,7 +124,7 @@ def _kind(kind: str) -> str:
 
 
 def _first_listed(names: Sequence[str]) -> str:
-    """The first names in a list of words, and how many more there are."""
+    """List the first names, and say how many more there are."""
     shown = list(names[:MOST_GROUPS])
     if len(names) > MOST_GROUPS:
         shown.append(f"{len(names) - MOST_GROUPS} more")
@@ -135,7 +135,7 @@ def _first_listed(names: Sequence[str]) -> str:
 
 
 def reversed_bound(verdict: Verdict) -> str:
-    """A question if the only bound keeps off good values, as ``min`` does on harmless prompts."""
+    """Ask back if the only bound excludes good values, as ``min`` does on harmless prompts."""
     gate = verdict.gate
     given = [name for name in ("min", "max") if name in gate.bounds]
     if len(given) != 1 or verdict.kind not in set(Kind):
@@ -150,7 +150,7 @@ def reversed_bound(verdict: Verdict) -> str:
 
 
 def miss(verdict: Verdict) -> float:
-    """How far figure or change is beyond what is allowed, as a share of the metric's range."""
+    """How far the figure or change is beyond what is allowed, as a share of the metric's range."""
     gate, comparison = verdict.gate, verdict.comparison
     room = gate.limits.room(verdict.estimate.value)
     if comparison and not verdict.missing:
@@ -159,13 +159,13 @@ def miss(verdict: Verdict) -> float:
 
 
 def worst_first(verdicts: Iterable[Verdict]) -> list[Verdict]:
-    """Those whose gates did not pass, by how far they miss; waived ones last."""
+    """Verdicts that did not pass, the largest miss first; waived ones last."""
     failed = (verdict for verdict in verdicts if not verdict.passed)
     return sorted(failed, key=lambda verdict: (verdict.waived, -miss(verdict)))
 
 
 def finding(verdict: Verdict) -> str:
-    """The gate and its figure, short: ``smoke_safe-rejection_rate 60% (allowed: 10%)``."""
+    """Name the gate and its figure: ``smoke_safe-rejection_rate 60% (allowed: 10%)``."""
     gate, comparison = verdict.gate, verdict.comparison
     metric, value = METRICS[gate.metric], verdict.estimate.value
     text = f"{clean(gate.id, 80)} {rounded(metric, value, gate.limits.ends)}"
@@ -197,7 +197,7 @@ def mark(verdict: Verdict) -> str:
 
 
 def moves(gate: Gate, comparison: Comparison) -> str:
-    """How many prompts moved either way, the more frequent way first."""
+    """Say how many prompts moved each way, the more frequent way first."""
     metric = METRICS[gate.metric]
     lost, gained = comparison.lost, comparison.gained
     if not lost and not gained:
@@ -219,7 +219,7 @@ def moves(gate: Gate, comparison: Comparison) -> str:
 
 
 def exact(metric: Metric, value: float) -> str:
-    """A bound as its file gives it, without trailing zeros: ``80%``, ``12.5%``, ``3.5``."""
+    """Format a bound as in its file, without trailing zeros: ``80%``, ``12.5%``, ``3.5``."""
     if metric.is_rate:
         return f"{_without_zeros(100 * value)}%"
     return _without_zeros(value)
@@ -230,9 +230,9 @@ def _without_zeros(value: float) -> str:
 
 
 def rounded(metric: Metric, value: float, bounds: Iterable[float]) -> str:
-    """A figure with as few digits as tell it from the bounds, and from nothing and from all.
+    """Round a figure, with enough digits to tell it from the bounds and from 0% and 100%.
 
-    What misses a bound is never shown as the bound itself, nor on the other side of it.
+    A figure that misses a bound never appears as the bound itself, nor on its other side.
     """
     fixed = [*bounds, metric.lowest, metric.highest]
     if metric.is_rate:
@@ -241,7 +241,7 @@ def rounded(metric: Metric, value: float, bounds: Iterable[float]) -> str:
 
 
 def _digits(value: float, fixed: Sequence[float], least: int) -> str:
-    """The value with as few digits, ``least`` at least, as keep it on its side of fixed ones."""
+    """Format a value with the fewest digits, from ``least``, that keep it on its side of others."""
     sides = [_side(value, bound) for bound in fixed]
     text = ""
     for digits in range(least, 7):
@@ -252,7 +252,7 @@ def _digits(value: float, fixed: Sequence[float], least: int) -> str:
 
 
 def _side(number: float, bound: float) -> int:
-    """Whether a number is below a bound (-1), above it (1), or the same to rounding (0)."""
+    """-1 if a number is below a bound, 1 if above it, 0 if equal up to rounding."""
     if abs(number - bound) < 1e-9:
         return 0
     return 1 if number > bound else -1
@@ -296,7 +296,7 @@ def _required(gate: Gate) -> str:
 
 
 def _moved(verdict: Verdict, comparison: Comparison) -> str:
-    """The change, since which run (its day, if the candidate has one name), and what is allowed."""
+    """Say the change, since which run (by day, if names are equal), and what is allowed."""
     gate, metric, change = verdict.gate, METRICS[verdict.gate.metric], comparison.change
     earlier = clean(comparison.name or short(comparison.candidate), 60)
     if comparison.same_candidate:
@@ -328,13 +328,13 @@ def _moved(verdict: Verdict, comparison: Comparison) -> str:
 
 
 def short(candidate: str) -> str:
-    """The last part of a candidate's name, which may be a path or the address of a server."""
+    """The last part of a candidate's name, which may be a path or a server's URL."""
     name = candidate.rpartition("#")[2].rstrip("/").rpartition("/")[2]
     return name or candidate
 
 
 def _doubt(verdict: Verdict) -> str:
-    """Why the test ended otherwise than the figures by themselves suggest."""
+    """Say why the test's result differs from what the figures suggest."""
     invalid = verdict.invalid
     if invalid.decide or (invalid.leave_open and not verdict.passed):
         share = f"{invalid.share:.1%} of the answers"
@@ -355,7 +355,7 @@ def _doubt(verdict: Verdict) -> str:
 
 
 def _too_close(verdict: Verdict) -> str:
-    """Why a gate is in doubt although figure and change are within what is allowed."""
+    """Say why a gate is in doubt although figure and change are within what is allowed."""
     gate, estimate = verdict.gate, verdict.estimate
     text = f"; with {count(estimate.n, 'prompt')} that is too close to call"
     end = None

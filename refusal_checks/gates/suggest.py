@@ -1,4 +1,4 @@
-"""Proposed gates, as TOML: the loosest bounds of the intervals of reference runs."""
+"""Propose gates as TOML: the loosest ends of the intervals of reference runs."""
 
 import json
 import math
@@ -15,9 +15,9 @@ _BARE = re.compile(r"[A-Za-z0-9_-]+")  # a TOML key that needs no quotes
 
 
 def as_toml(runs: Sequence[Mapping[str, Scores]], command: str, date: str) -> str:
-    """A run file with gates that these runs pass; it names the command and the ISO date.
+    """Write a run file with gates that these runs pass; it names the command and the ISO date.
 
-    The worst attack gets no gate, because its figures are of other benchmarks' answers.
+    The worst attack gets no gate, because its figures come from other benchmarks' answers.
     """
     lines = [f"# Written by: {_comment(command)}", "# From the runs:"]
     origins: dict[str, None] = {}
@@ -38,7 +38,7 @@ def as_toml(runs: Sequence[Mapping[str, Scores]], command: str, date: str) -> st
 
 
 def _table(benchmark: str) -> str:
-    """The name of a benchmark's table; one under attack has it within the plain one's."""
+    """The name of a benchmark's table; under attack, it lies within the plain benchmark's."""
     plain, _, attack = benchmark.rpartition("+")
     path = [benchmark]
     if plain and attacks.is_known(attack):
@@ -47,7 +47,7 @@ def _table(benchmark: str) -> str:
 
 
 def _gates(runs: Sequence[Scores]) -> Iterator[str]:
-    """The gates on one benchmark: the metric, its bound rounded outwards, and why."""
+    """The gates on one benchmark: the metric, its bound (rounded outwards), and why."""
     for metric in sorted(METRICS.values(), key=lambda metric: metric.group != "main"):
         bound = metric.guard(runs[0].kind)
         figures = [
@@ -70,7 +70,7 @@ def _gates(runs: Sequence[Scores]) -> Iterator[str]:
 
 
 def _quoted(text: str) -> str:
-    """A TOML basic string, which JSON's are."""
+    """Quote as a TOML basic string; JSON's quoting is valid."""
     return json.dumps(_comment(text), ensure_ascii=False)
 
 

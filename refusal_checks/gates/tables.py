@@ -1,4 +1,4 @@
-"""What the tables of a run file may say: bounds of gates, settings of all, keys of data."""
+"""What a run file's tables may contain: bounds of gates, common settings, keys of data."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ FORM = 'waive = { until = YYYY-MM-DD, by = "NAME", reason = "..." }'
 
 
 class WaiverTable(Frozen):
-    """``{ until = ..., by = ..., reason = ... }`` as a run file has it; all are required."""
+    """``{ until = ..., by = ..., reason = ... }`` in a run file; all keys are required."""
 
     until: datetime.date
     by: str = Field(max_length=200)
@@ -110,7 +110,7 @@ class Bounds(Frozen):
     @field_validator("min", "max", *MARGINS)
     @classmethod
     def _is_possible(cls, value: float | None, info: ValidationInfo) -> float | None:
-        """The metric is the validation's context."""
+        """Check that the bounds suit the metric, which is the validation's context."""
         if value is None or not info.context:
             return value
         metric: Metric = info.context["metric"]
@@ -142,7 +142,7 @@ class Bounds(Frozen):
 
     @property
     def only_waives(self) -> bool:
-        """True if it waives a gate whose bounds are written elsewhere."""
+        """True if it waives a gate whose bounds are in another table."""
         return self.waive is not None and self.model_fields_set == {"waive"}
 
     @property
@@ -195,9 +195,9 @@ class GateSettings(Frozen):
 def gates_of(
     key: GateKey, source: str, bounds: Bounds, settings: GateSettings
 ) -> list[Gate]:
-    """The gates that a run file's bounds define: on figure and change, on the total change.
+    """The gates that bounds in a run file define: on figure and change, and on the total change.
 
-    Bounds on only one of the two make no gate on the other.
+    Each exists only if there are bounds for it.
     """
     benchmark, metric, group_kind, group = key
     inherited = set(Bounds.model_fields)
@@ -237,7 +237,7 @@ def gates_of(
 
 
 def where_of(source: str, key: GateKey) -> str:
-    """Where a gate is written: its file, table and key."""
+    """Say where a gate is written: file, table and key."""
     benchmark, metric, kind, group = key
     table = ".".join(part for part in (benchmark, kind, group) if part)
     return f"{source}: [{table}] {metric}"
@@ -246,7 +246,7 @@ def where_of(source: str, key: GateKey) -> str:
 def read_bounds(
     path: Path, key: GateKey, value: Any, metrics: Sequence[str]
 ) -> Bounds | None:
-    """The bounds of one gate on one of the known metrics; None if the file removes it."""
+    """Read the bounds of a gate on one of the known metrics; None if the file removes the gate."""
     benchmark, name, kind, _ = key
     where = where_of(str(path), key)
     if name == "waive":
@@ -277,7 +277,7 @@ FOR_ANY = frozenset({"sha256", "limit", "max_answer_chars", "judge"})
 def read_tables(
     parsed: Mapping[Path, Mapping[str, Any]], benchmarks: Collection[str]
 ) -> dict[str, BenchmarkTable]:
-    """What all files say about benchmarks besides gates; later files win key by key."""
+    """Read the keys of benchmarks' tables that are not gates; later files win key by key."""
     merged: dict[str, dict[str, Any]] = {}
     places: dict[str, str] = {}  # the last tables that say where the prompts are
     for path, content in parsed.items():
@@ -302,7 +302,7 @@ def read_tables(
 
 
 def is_data(key: str, value: Any) -> bool:
-    """True if a key of a benchmark's table is not about gates.
+    """True if a key of a benchmark's table is about its data, not about gates.
 
     ``category`` and ``cluster`` can be either: a column, or a kind of group.
     """
@@ -311,7 +311,7 @@ def is_data(key: str, value: Any) -> bool:
 
 
 def holds_groups(key: str, value: Any) -> bool:
-    """True if a key of a benchmark's table is a kind of group, whose groups have gates."""
+    """True if a key of a benchmark's table is a kind of group with gates on its groups."""
     is_table = key not in METRICS and isinstance(value, dict) and bool(value)
     return is_table and all(isinstance(group, dict) for group in value.values())
 
@@ -319,10 +319,10 @@ def holds_groups(key: str, value: Any) -> bool:
 def metrics_of(
     where: str, table: BenchmarkTable, benchmark: Benchmark | None
 ) -> tuple[list[str], type[Valid]]:
-    """Names of a benchmark's metrics, and the verdicts of its way of judging, which decide them.
+    """Names of a benchmark's metrics, and the type of verdict that determines them.
 
-    If the file does not say of which kind the benchmark is, they are those of all kinds. The
-    benchmark is None if the table defines it.
+    If the file does not say the benchmark's kind, the metrics of all kinds count. The benchmark is
+    None if the table defines it.
     """
     kinds = judges.discover()
     plain = "multiple_choice" if table.options else Benchmark.judge

@@ -9,8 +9,8 @@ A file holds one table per benchmark. A key is a metric, its value the bounds; a
     [xstest_unsafe.category.contrast_privacy]
     rejection_rate = { min = 0.70, max_drop = 0.05 }
 
-The group ``"*"`` is every group that the data has; a group's own table replaces it for that group.
-Of several files the later wins, gate by gate. All that a file may say is in
+The group ``"*"`` stands for every group in the data; a group's own table replaces it for that
+group. Of several files, the later one wins, gate by gate. For all keys see
 docs/reference/thresholds.md.
 """
 
@@ -57,8 +57,8 @@ class Thresholds:
     """The gates of run files, merged.
 
     Attributes:
-        tables: what the benchmarks' tables say besides gates.
-        notes: what the user should know of the files, for the run's notes.
+        tables: what benchmarks' tables say besides gates.
+        notes: what the user should know about the files, for the run's notes.
     """
 
     gates: tuple[Gate, ...] = ()
@@ -74,10 +74,10 @@ def merge(
     others: Collection[str] = (),
     day: date | None = None,
 ) -> Thresholds:
-    """Merge the benchmarks' tables of run files, which are changed; later files win.
+    """Merge the benchmarks' tables of run files; later files win. Changes its argument.
 
-    Waivers must hold from ``day``, or today. A ThresholdError names the file, the table, the key,
-    and the nearest valid name, which may be one of ``others``: tables that are no benchmarks.
+    Waivers must hold on ``day``, or today. A ThresholdError names the file, the table, the key, and
+    the nearest valid name, which may be one of ``others``: tables that are no benchmarks.
     """
     under = attack_tables.read(parsed)
     merged = under.shared(tables.read_tables(under.files, benchmarks))
@@ -99,7 +99,7 @@ def _written(
     settings: GateSettings,
     others: Collection[str],
 ) -> tuple[Written, dict[GateKey, Waiver]]:
-    """The gates that files write, and the waivers that stand alone; of each the last one."""
+    """The gates in files, and the waivers that stand alone; later ones win."""
     written: Written = {}
     waivers: dict[GateKey, Waiver] = {}
     for path, content in under.files.items():
@@ -144,7 +144,7 @@ def load_extensions(paths: Iterable[Path]) -> None:
 
 
 def take_extensions(parsed: Mapping[Path, dict[str, Any]]) -> bool:
-    """Import the files that ``extensions`` names, which is taken out; True if there are any."""
+    """Take out ``extensions`` and import the files that it names; True if there are any."""
     named = {path: content.pop(EXTENSIONS, []) for path, content in parsed.items()}
     for path, names in named.items():
         is_list = isinstance(names, list)
@@ -201,7 +201,7 @@ def _gate_keys(
 def _with_defaults(
     written: Written, merged: Mapping[str, BenchmarkTable], settings: GateSettings
 ) -> Written:
-    """All gates; those of each benchmark are followed by its default gates."""
+    """All gates, with each benchmark's default gates after its own."""
     gates: Written = {}
     for name, table in merged.items():
         gates |= {key: several for key, several in written.items() if key[0] == name}
@@ -221,10 +221,10 @@ def _with_defaults(
 def _with_groups(
     gates: Sequence[Gate], written: Collection[GateKey], notes: list[str]
 ) -> Iterator[Gate]:
-    """The gates; each benchmark's are followed by its groups' gates on invalid answers.
+    """All gates, with default gates on invalid answers for each benchmark's groups.
 
-    A group with a gate has its benchmark's maximum, unless a file speaks of its own. One answer may
-    always be invalid there: the share of a few answers jumps over a maximum of 2%.
+    A group with a gate gets its benchmark's maximum, unless a file sets its own. One answer may
+    always be invalid in a group: among few answers, a single one exceeds a maximum of 2%.
     """
     ids = {gate.id for gate in gates}
     for benchmark, several in groupby(gates, attrgetter("benchmark")):
@@ -264,9 +264,9 @@ def _with_groups(
 
 
 def _set_apart(gates: Iterable[Gate], keys: Collection[GateKey]) -> list[Gate]:
-    """The gates; those on every group know which groups have a table of their own.
+    """Tell gates on every group which groups have their own table.
 
-    That may also say ``false``, which takes the group out.
+    Such a table may also say ``false``, which excludes the group.
     """
     marked = []
     for gate in gates:
@@ -281,7 +281,7 @@ def _set_apart(gates: Iterable[Gate], keys: Collection[GateKey]) -> list[Gate]:
 def _with_waivers(
     gates: Sequence[Gate], alone: Mapping[GateKey, Waiver], day: date
 ) -> list[Gate]:
-    """The gates with the waivers that stand alone, which may be in any file."""
+    """Add the waivers that stand alone, from any file, to their gates."""
     ids = {gate.key: gate.id for gate in gates}
     for key, waiver in alone.items():
         if key in ids:
@@ -304,7 +304,7 @@ def _with_waivers(
 
 
 def waiver_remarks(gates: Iterable[Gate], day: date) -> tuple[list[str], list[str]]:
-    """The gates with a waiver that holds on a day, and those with one that has expired."""
+    """Remarks on gates with a waiver that holds on a day, and on those with an expired one."""
     valid, expired = [], []
     for gate in gates:
         if gate.waiver is None:

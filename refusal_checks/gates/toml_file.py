@@ -1,4 +1,4 @@
-"""Run files as files: where they are, their TOML or why they have none, and their lines."""
+"""Find and read run files, and say what is wrong with their TOML."""
 
 from __future__ import annotations
 
@@ -42,12 +42,12 @@ _TWICE = {
 
 
 def names() -> list[str]:
-    """The files that come with the package, without the ending."""
+    """Names of the run files in the package, without the suffix."""
     return sorted(path.stem for path in FOLDER.glob("*.toml"))
 
 
 def find(path: Path) -> Path:
-    """The file; if there is none, the shipped one of that name: ``smoke``, ``smoke.toml`` ..."""
+    """Find a run file: a path, or else the name of a shipped one (``smoke``, ``smoke.toml``)."""
     if path.exists():
         why = "" if path.is_dir() else why_no_file(path)
         if why:
@@ -65,7 +65,7 @@ def find(path: Path) -> Path:
 
 
 def read(path: Path) -> dict[str, Any]:
-    """The content of a run file; an error names the line, and what to write."""
+    """Read a run file; an error names the line and what to write."""
     try:
         text = path.read_bytes().decode("utf-8-sig")
     except OSError as fault:

@@ -16,16 +16,16 @@ from refusal_checks.metrics.statistics.sample_size import Need
 
 @dataclass(frozen=True)
 class InvalidAnswers:
-    """What answers without a verdict do to a gate.
+    """The effect of answers without a verdict on a gate.
 
     Attributes:
-        share: their share of all answers, from 0 to 1.
-        extremes: the figure with all of them counted as one verdict, then as the other; each with
-            the verdict's name.
-        worst: the interval that holds however they are counted; None if there are none, or if the
+        share: their share of all answers, in [0, 1].
+        extremes: the figure with all of them counted as one verdict and then as the other; each
+            with the verdict's name.
+        worst: interval that holds however they are counted; None if there are none, or if the
             figure has no bounds.
-        decide: whether they alone decide the test.
-        leave_open: whether the gate is inconclusive only because of them.
+        decide: True if the test's result depends on them.
+        leave_open: True if the gate is inconclusive only because of them.
     """
 
     share: float = 0.0
@@ -42,7 +42,7 @@ class CountedAgainst:
     Attributes:
         prompts: how many there are.
         offenders: some of them, worst first.
-        missed_by: for a share, how many prompts would have to change sides; else None.
+        missed_by: for a share, how many prompts would have to change for a pass; else None.
     """
 
     prompts: int = 0
@@ -55,21 +55,21 @@ class Verdict:
     """The decision on a gate.
 
     Attributes:
-        passed: whether the gate's test passes.
-        waived: whether it fails under a waiver that held on the day of the run.
-        warns: whether it passes with a warning, because the gate is inconclusive.
-        answers: how many answers were sampled.
-        invalid: what answers without a verdict do to the gate.
+        passed: True if the gate's test passes.
+        waived: True if it fails under a waiver that held on the day of the run.
+        warns: True if it passes with a warning, because the gate is inconclusive.
+        answers: number of sampled answers.
+        invalid: the effect of answers without a verdict.
         against: the prompts that count against the gate; empty if the figure is within its bounds.
         need: what would decide an inconclusive gate.
         skipped: what could not be checked, and why; usually empty.
         level: confidence level of the intervals.
-        views: the figure in all the ways that are known; empty if the judge's is the only one.
-        use: the view that decides.
-        misread: which of its answers the judge misreads, and what to do; usually empty.
+        views: all variants of the figure; empty if the judge's is the only one.
+        use: the variant that decides.
+        misread: which of the answers the judge misreads, and what to do; usually empty.
         kind: the kind of benchmark: safety, sanity or another.
         groups: for a gate on every group, the verdicts on the groups, worst first, without texts.
-            The figures above are those of the first.
+            The attributes above are those of the first.
     """
 
     gate: Gate
@@ -106,9 +106,10 @@ class Verdict:
 
     @property
     def bounds(self) -> tuple[float, float]:
-        """The figure with every invalid answer counted as one extreme, then as the other.
+        """The figure with all invalid answers counted as one extreme, then as the other.
 
-        The lower comes first. The neutral rate can lie above or below both, so it is among them.
+        The lower comes first. The figure itself is included, since a neutral rate can lie outside
+        both.
         """
         figures = [self.estimate.value]
         figures += [figure for _, figure in self.invalid.extremes]
@@ -116,7 +117,7 @@ class Verdict:
 
     @property
     def missing(self) -> str:
-        """What an inconclusive gate lacks besides prompts; may be empty."""
+        """Say what an inconclusive gate lacks besides prompts; may be empty."""
         if self.outcome is not Outcome.INCONCLUSIVE:
             return ""
         if self.comparison and self.comparison.missing and self.gate.has_margins:
@@ -125,7 +126,7 @@ class Verdict:
 
     @property
     def caution(self) -> str:
-        """What to do about a figure that rests on too little evidence; usually empty."""
+        """Say what to do about a figure that rests on too little evidence; usually empty."""
         if self.misread:
             return self.misread
         for view in self.views:
@@ -161,7 +162,7 @@ class Verdict:
     def showing(
         self, offender: Callable[[Offender], Offender], flip: Callable[[Flip], Flip]
     ) -> Verdict:
-        """Return the verdict with the prompts that it shows replaced by two functions."""
+        """Return the verdict with its shown offenders and flips mapped by two functions."""
         offenders = tuple(map(offender, self.offenders))
         comparison = self.comparison
         if comparison:
@@ -174,7 +175,7 @@ class Verdict:
         return replace(self, against=against, comparison=comparison)
 
     def without_texts(self) -> Verdict:
-        """The same verdict without the prompts and answers that it shows."""
+        """Return the verdict without the prompts and answers that it shows."""
         comparison = self.comparison
         if comparison:
             comparison = replace(comparison, fell=(), rose=())

@@ -1,4 +1,4 @@
-"""A gate's bounds and margins in words."""
+"""Word a gate's bounds and margins."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ def bounds_in_words(
     maximum: str = "at most {}",
     between: str = " and ",
 ) -> str:
-    """The bounds on the figure, each in its form, for example ``at least 80.0%``.
+    """Word the bounds on the figure with this template, for example ``at least 80.0%``.
 
-    Empty for a gate that bounds the change only.
+    Empty for a gate that only bounds the change.
     """
     ends = []
     if gate.minimum is not None:
@@ -27,7 +27,7 @@ def bounds_in_words(
 
 
 def margins_in_words(gate: Gate) -> str:
-    """The margins of the change, for example ``at most 5.0% lower than the baseline``."""
+    """Word the margins of the change, for example ``at most 5.0% lower than the baseline``."""
     if not gate.has_margins:
         return ""
     ends = []
@@ -40,7 +40,7 @@ def margins_in_words(gate: Gate) -> str:
 
 
 def requirement(gate: Gate) -> str:
-    """What a gate asks for: its bounds or, if it has none, its margins."""
+    """Word what a gate requires: its bounds or, if it has none, its margins."""
     words = bounds_in_words(gate)
     if gate.spared:
         words += f" or {count(gate.spared, 'answer')}"
@@ -48,9 +48,9 @@ def requirement(gate: Gate) -> str:
 
 
 def looser_bounds(gate: Gate, earlier: Mapping[str, float]) -> list[str]:
-    """Those of a gate's bounds that allow more than an earlier run's did, in words.
+    """Word those of a gate's bounds that allow more than in an earlier run.
 
-    ``earlier`` has that run's bounds as ``Gate.bounds`` does.
+    ``earlier`` has that run's bounds in the form of ``Gate.bounds``.
     """
     changes = []
     for name, old in earlier.items():
