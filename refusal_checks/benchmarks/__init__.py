@@ -26,7 +26,7 @@ __all__ = [
 
 
 def discover() -> dict[str, Benchmark]:
-    """Every benchmark of this package and of extensions by name. Reads no data."""
+    """Every benchmark of this package and of extensions, by name. Reads no data."""
     return dict(_discover(extensions.known()))
 
 
@@ -50,7 +50,7 @@ def _discover(loaded: tuple[Extension, ...]) -> Mapping[str, Benchmark]:
 def catalogue(
     tables: Mapping[str, BenchmarkTable], attacked: Attacked = MappingProxyType({})
 ) -> dict[str, Benchmark]:
-    """Every benchmark that run files can name: known ones, the user's own, attacked ones."""
+    """Every benchmark that run files can name: known ones, the user's own, those under attack."""
     benchmarks = discover()
     for name, table in tables.items():
         if table.is_own:
@@ -63,7 +63,7 @@ def catalogue(
 
 
 def display_order(benchmark: str, groups: Iterable[str]) -> list[str]:
-    """A benchmark's groups as its suite orders them, then the others as they come."""
+    """A benchmark's groups in its suite's order, then the others in their given order."""
     suite = discover().get(benchmark)
     order = suite.group_order if suite else ()
 

@@ -1,4 +1,4 @@
-"""Multiple-choice questions: the options in a user's own rows, and answer keys."""
+"""Multiple-choice questions: options in a user's own rows, and answer keys."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -22,7 +22,7 @@ def with_options(
     key: str | None,
     where: str,
 ) -> Prompt:
-    """The prompt as a multiple-choice question; its options follow unless its text holds them.
+    """Make a prompt a multiple-choice question; append its options unless its text holds them.
 
     Args:
         options: the column that lists them, or a column for each.
@@ -56,7 +56,7 @@ def with_options(
 
 
 def _listed(value: Any, where: str) -> Sequence[Any]:
-    """The options of one cell: a list, texts by letter, or either as JSON, as in CSV."""
+    """The options in one cell: a list, texts by letter, or either as JSON (as in CSV)."""
     if isinstance(value, str):
         try:
             value = parse_json(value)
@@ -73,7 +73,7 @@ def _listed(value: Any, where: str) -> Sequence[Any]:
 
 
 def _right(value: Any, options: Mapping[str, str], where: str) -> str | None:
-    """The letter of the right option; None for an empty cell, whose question does not count."""
+    """The letter of the right option; None for an empty cell: the question does not count."""
     if value is None or value == "":
         return None
     letters = list(options)
@@ -94,10 +94,10 @@ def _right(value: Any, options: Mapping[str, str], where: str) -> str | None:
 def mark(
     prompts: Iterable[Prompt], benchmark: Benchmark, settings: MultipleChoice
 ) -> tuple[Prompt, ...]:
-    """A benchmark's prompts, with the right option as their reference if there is a key.
+    """Give a benchmark's prompts their right option as reference, if there is a key.
 
-    Questions that the key lacks have no reference, nor have disputed ones if only agreed ones are
-    wanted: they are asked, and do not count for accuracy.
+    Questions that the key lacks get no reference, nor do disputed ones if only agreed ones are
+    wanted: they are asked, but do not count for accuracy.
     """
     questions = tuple(prompts)
     if benchmark.key is None:
@@ -126,7 +126,7 @@ def mark(
 
 
 def _read_key(path: Path) -> dict[str, tuple[str, bool]]:
-    """The letter of each question's right option, and whether the key's makers agreed on it.
+    """Read the letter of each question's right option, and whether the key's makers agreed on it.
 
     Columns are ``id``, ``answer`` and, if some are disputed, ``agreed`` (1 or 0).
     """

@@ -1,4 +1,4 @@
-"""The form of a benchmark, reading its prompts, and a stratified, seeded part of them."""
+"""Define benchmarks, read their prompts, and draw stratified, seeded samples of them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from refusal_checks.core.text import clean
 
 
 class Resource(Protocol):
-    """A part of a benchmark's data, in a mirror and on the network."""
+    """A part of a benchmark's data, in a mirror or on the network."""
 
     @property
     def revision(self) -> str:
@@ -23,11 +23,11 @@ class Resource(Protocol):
 
     @property
     def is_pinned(self) -> bool:
-        """True if a known digest keeps other data out of its place in a mirror."""
+        """True if a known digest protects its place in a mirror from other data."""
 
     @property
     def is_gated(self) -> bool:
-        """True if only an account that has accepted its conditions may fetch it."""
+        """True if only accounts that have accepted its conditions may fetch it."""
 
     def is_in(self, mirror: Path) -> bool: ...
 
@@ -40,21 +40,23 @@ class Benchmark:
     """A named set of prompts.
 
     Attributes:
-        load: reads the prompts; its argument is the folder of a mirror, or None.
-        revision: version of the data for manifests, such as a commit or a sha256.
-        judge: a way of judging, by its name; its type of verdicts decides which metrics there are.
+        load: function that reads the prompts from the folder of a mirror, or from the network if
+            that is None.
+        revision: version of the data for manifests, for example a commit or a sha256.
+        judge: name of a way of judging; its type of verdict determines the metrics.
         resources: the public data that ``load`` reads.
-        sha256: ``digest`` of the prompts; empty if unknown.
+        sha256: expected ``digest`` of the prompts; empty if unknown.
         limit: most prompts to evaluate (see ``stratified``); None for all.
-        usual_limit: the limit of the run file, before options of the command line.
+        usual_limit: the run file's limit, before command-line options.
         max_answer_chars: most characters of an answer that the judge sees; None for the setting of
             the run.
-        original: the same benchmark from its authors' own files, for mirrors that hold those.
-        category_guide: TOML file with what a judge of ratings reads about each category, or a
-            Markdown file with a rubric for all.
+        original: the same benchmark from its authors' own files, for mirrors that hold those
+            instead.
+        category_guide: TOML file that explains each category to a judge of ratings, or a Markdown
+            file with a rubric for all.
         key: for multiple choice, the file with the right options.
-        group_order: groups that reports show first, in this order.
-        parts: benchmarks whose prompts are all part of this one.
+        group_order: groups that reports list first, in this order.
+        parts: benchmarks whose prompts are all in this one too.
         attack: the attack that rewrites its prompts; empty for a plain benchmark.
         plain: name of the benchmark under attack.
         under: for the figure over all attacks on a benchmark, the benchmarks under each attack,
@@ -83,28 +85,28 @@ class Benchmark:
 
     @property
     def is_pinned(self) -> bool:
-        """Whether rows other than the known ones are refused."""
+        """True if data other than the known one is refused."""
         return bool(self.sha256) or all(
             resource.is_pinned for resource in self.resources
         )
 
     @property
     def is_gated(self) -> bool:
-        """Whether its data needs the token of an account that accepted conditions."""
+        """True if its data needs the token of an account that has accepted conditions."""
         return any(resource.is_gated for resource in self.resources)
 
     def is_in(self, mirror: Path) -> bool:
         return all(resource.is_in(mirror) for resource in self.resources)
 
     def at(self, mirror: Path | None) -> Benchmark:
-        """The benchmark as a mirror serves it: its original if the mirror holds only that."""
+        """The benchmark to read from a mirror: its original if the mirror holds only that."""
         if mirror is None or self.original is None or self.is_in(mirror):
             return self
         return self.original if self.original.is_in(mirror) else self
 
 
 def digest(prompts: Iterable[Prompt]) -> str:
-    """sha256 of the prompts' ids, messages, groups and references, in their order."""
+    """SHA-256 of the prompts' ids, messages, groups and references, in order."""
     checksum = hashlib.sha256()
     for prompt in prompts:
         fields = asdict(prompt)
@@ -115,7 +117,7 @@ def digest(prompts: Iterable[Prompt]) -> str:
 
 
 def load_prompts(benchmark: Benchmark, mirror: Path | None) -> tuple[Prompt, ...]:
-    """A benchmark's prompts; DataError unless they can be asked, stored and told apart."""
+    """Load a benchmark's prompts; DataError unless they can be asked, stored and told apart."""
     try:
         loaded = list(benchmark.load(mirror))
     except (ValueError, LookupError, TypeError, OverflowError, RecursionError) as fault:
@@ -176,15 +178,15 @@ Unit = Sequence[Prompt]
 def stratified(
     prompts: Sequence[Prompt], limit: int | None, seed: int = SEED
 ) -> tuple[Prompt, ...]:
-    """At most ``limit`` prompts, in their order, with the whole's mix of the groups in ``STRATA``.
+    """Sample at most ``limit`` prompts with the whole's mix of groups (``STRATA``), in order.
 
-    Clusters are drawn whole, so a part may have fewer prompts than its limit, by less than the
+    Clusters are drawn whole, so a sample may have fewer prompts than its limit, by less than the
     largest cluster; it has more only if the first cluster alone does.
 
-    Groups are drawn systematically, each from a start of its own: its share of a part is its share
-    of the whole, to within a prompt or a cluster of that in any part, and on average over seeds
-    however small it is. The part depends on ids, groups, clusters and seed, not on the prompts'
-    order; a larger limit keeps what a smaller one took.
+    Groups are sampled systematically, each from its own start: a group's share of a sample is its
+    share of the whole, to within a prompt or a cluster in any sample, and exactly on average over
+    seeds, however small it is. The sample depends on ids, groups, clusters and seed, not on the
+    prompts' order; a larger limit keeps what a smaller one drew.
     """
     if limit is None or limit >= len(prompts):
         return tuple(prompts)
@@ -206,7 +208,7 @@ def stratified(
 def _spread(
     units: Sequence[Unit], kinds: Sequence[str], seed: int, path: tuple[str, ...] = ()
 ) -> list[Unit]:
-    """The units, all of the groups in ``path``; every beginning has the groups' shares."""
+    """Order units of the groups in ``path`` so that every beginning has the groups' shares."""
     if not kinds:
         return sorted(units, key=lambda unit: _draw(seed, _name(unit)))
     groups: dict[str, list[Unit]] = {}
@@ -229,18 +231,18 @@ def _name(unit: Unit) -> str:
 
 
 def _group(unit: Unit, kind: str) -> str:
-    """The group of a unit's prompts; of translations, for example, their languages together."""
+    """The group of a unit's prompts; for translations, for example, their languages combined."""
     return "+".join(sorted({prompt.groups.get(kind, "") for prompt in unit}))
 
 
 def _starts(
     sizes: Mapping[str, int], seed: int, path: tuple[str, ...]
 ) -> dict[str, float]:
-    """Where each group's first unit lies, in [0, 1) of its distance to the next.
+    """Where each group's first unit lies, in [0, 1) of the group's step.
 
-    Each is uniform over seeds. Groups of like size, in random order, have starts that cover the
-    distance evenly (multiples of the golden ratio), so that of many small groups a part takes its
-    share too.
+    Each start is uniform over seeds. Groups of similar size, in random order, have starts that
+    cover the step evenly (multiples of the golden ratio), so that a sample also takes its share of
+    many small groups.
     """
     first = int.from_bytes(_draw(seed, json.dumps(path))[:7]) / 2**56
     order = sorted(

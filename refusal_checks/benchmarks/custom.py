@@ -1,4 +1,4 @@
-"""A user's own benchmark: a file or a data set of the hub, described in a run file."""
+"""A user's own benchmark: a file or a data set on the hub, described in a run file."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -25,7 +25,7 @@ _WITH_RUBRIC = ("degree", "rating", "strongreject")
 
 
 def custom(name: str, table: BenchmarkTable) -> Benchmark:
-    """The benchmark that a table with ``file`` or ``dataset`` describes; does not read the data."""
+    """Make the benchmark that a table with ``file`` or ``dataset`` describes; reads no data."""
     here = table.where or f"[{name}]"
     if table.file and table.dataset:
         raise DataError(f"{here}: give file or dataset, not both")
@@ -138,7 +138,7 @@ def _prompts(
 def _require_columns(
     name: str, table: BenchmarkTable, columns: Sequence[str], where: str
 ) -> None:
-    """DataError unless the data has all columns that the table names."""
+    """Raise DataError unless the data has all columns that the table names."""
     named = [table.prompt, table.id, table.cluster, table.key, *table.columns.values()]
     if isinstance(table.options, str):
         named.append(table.options)
@@ -150,14 +150,14 @@ def _require_columns(
 
 
 def _identifies(ids: Sequence[Any]) -> bool:
-    """True if the cells of a column can be the rows' ids: short and distinct."""
+    """True if a column's cells can be the rows' ids: short and distinct."""
     texts = {str(cell) for cell in ids if cell not in (None, "")}
     longest = max((len(text) for text in texts), default=0)
     return len(texts) == len(ids) and longest <= 100
 
 
 def _messages(value: Any, place: str) -> tuple[Message, ...]:
-    """A text as the user's turn; a list of messages, or of texts by user and assistant in turn."""
+    """Parse a user's text, a list of messages, or texts by user and assistant in turn."""
     if isinstance(value, str):
         turns = _json_list(value)
         if turns is None:
@@ -181,7 +181,7 @@ def _messages(value: Any, place: str) -> tuple[Message, ...]:
 
 
 def _json_list(text: str) -> list[Any] | None:
-    """The list that a cell holds, if its first item is a message."""
+    """The JSON list in a cell, if its first item is a message."""
     if not text.lstrip().startswith("[{"):
         return None
     try:
@@ -214,7 +214,7 @@ def _message(turn: Any, place: str) -> Message:
 
 
 def _type(value: Any) -> str:
-    """The type of a value, without its texts, which may be private."""
+    """Describe a value's type, without its texts, which may be private."""
     is_file = isinstance(value, Mapping) and {"bytes", "path"} <= value.keys()
     if is_file or "Image" in type(value).__name__:  # of a data set of the hub
         return "an image, which is not supported"

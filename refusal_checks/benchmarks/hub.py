@@ -1,4 +1,4 @@
-"""Data sets of the Hugging Face hub at a pinned revision: from a mirror, else from the hub."""
+"""Data sets of the Hugging Face hub at a pinned revision, from a mirror or else from the hub."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _LEAVES_NO_COPY: ContextVar[bool] = ContextVar("_LEAVES_NO_COPY", default=False)
 
 @contextmanager
 def leaving_no_copy(is_private: bool) -> Iterator[None]:
-    """Write nothing of a data set into a cache if the run is private (``--redact``)."""
+    """In a private run (``--redact``), write nothing of a data set into a cache."""
     before = _LEAVES_NO_COPY.set(is_private)
     try:
         yield
@@ -39,8 +39,8 @@ class HubSplit:
     Attributes:
         repository: ORG/NAME on the hub.
         revision: the commit, or a branch or tag if it is not pinned.
-        folder: of the split's Parquet files, relative to a mirror's root.
-        config: None where the data set has only one configuration.
+        folder: folder of the split's Parquet files, relative to a mirror's root.
+        config: configuration; None if the data set has only one.
     """
 
     repository: str
@@ -63,13 +63,13 @@ class HubSplit:
         write_table(self._download(), path)
 
     def rows(self, mirror: Path | None) -> Table:
-        """The split as a table of pyarrow, from a mirror if given, else from the hub."""
+        """The split as a pyarrow table, from a mirror if given, else from the hub."""
         return self._mirrored(mirror) if mirror else self._download()
 
     def table(
         self, mirror: Path | None, required: Sequence[str], optional: Sequence[str] = ()
     ) -> list[dict[str, Any]]:
-        """The rows of ``rows`` with these columns only, and a text in the column ``prompt``."""
+        """Like ``rows``, with these columns only, and with texts in the column ``prompt``."""
         data, where = self.rows(mirror), f"{self.repository}, {self.split}"
         for column in required:
             require_in_data(column, data.column_names, where)
@@ -132,7 +132,7 @@ class HubSplit:
             raise DataError(self._why(fault)) from fault
 
     def _why(self, fault: Exception) -> str:
-        """What to do about a data set that could not be loaded, and why."""
+        """Say what to do about a data set that could not be loaded, and why."""
         config = f" {self.config}," if self.config else ""
         where = (
             f"{self.repository},{config} split {self.split} (revision {self.revision})"
@@ -148,7 +148,7 @@ class HubSplit:
         )
 
     def _collected(self, stream: Any) -> Table:
-        """A stream's rows, in memory."""
+        """Collect a stream's rows in memory."""
         import pyarrow
 
         batches: list[Table] = []
@@ -165,7 +165,7 @@ class HubSplit:
 
     @property
     def _conditions(self) -> str:
-        """What gives an account the right to fetch a gated data set."""
+        """Say how an account gets access to a gated data set."""
         return (
             f"accept its conditions at https://huggingface.co/datasets/{self.repository} with your "
             "account, then set HF_TOKEN to a read token of that account"
@@ -173,7 +173,7 @@ class HubSplit:
 
 
 def _faults() -> tuple[type[Exception], ...]:
-    """What loading a data set raises; newer versions of the hub's client are on httpx."""
+    """Exceptions of loading a data set; newer versions of the hub's client use httpx."""
     with suppress(ImportError):
         from httpx import HTTPError
 
@@ -182,7 +182,7 @@ def _faults() -> tuple[type[Exception], ...]:
 
 
 def named(table: Table, name: str) -> Iterator[dict[str, Any]]:
-    """The rows of a data set's table; see ``parquet.rows``."""
+    """The rows of a data set's table, with class names; see ``parquet.rows``."""
     if table.nbytes > WHOLE:
         raise _too_large(name)
     yield from parquet.rows(table)

@@ -1,4 +1,4 @@
-"""The index of a mirror that ``data pull`` filled, which tells if its data has changed."""
+"""The index of a mirror filled by ``data pull``, which shows whether its data has changed."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -37,7 +37,7 @@ def read_index(mirror: Path) -> dict[str, MirrorEntry]:
 
 
 def load_checked(benchmark: Benchmark, mirror: Path | None) -> tuple[Prompt, ...]:
-    """The benchmark's prompts, also checked against the mirror's index if there is one."""
+    """Load a benchmark's prompts, and check them against the mirror's index if there is one."""
     entry = read_index(mirror).get(benchmark.name) if mirror else None
     if entry is None:
         return load_prompts(benchmark, mirror)

@@ -18,8 +18,8 @@ class PinnedFile:
 
     Attributes:
         path: relative to a mirror's root.
-        url: at that revision; empty if no address is public, so that only a mirror can hold it.
-        sha256: of the file's bytes, in hexadecimal.
+        url: URL at that revision; empty if none is public, so that only a mirror can hold the file.
+        sha256: digest of the file, in hexadecimal.
     """
 
     path: str
@@ -51,7 +51,7 @@ def mirror_folder(named: str | None = None) -> Path | None:
 
 
 def fetch(file: PinnedFile, mirror: Path | None) -> Path:
-    """The file's path: in the mirror if one is given, else in a cache to which it is downloaded."""
+    """The file's path: in the mirror if one is given, else in the cache, after a download."""
     if mirror is None:
         import pooch  # imports requests, which collection need not wait for
 

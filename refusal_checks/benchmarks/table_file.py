@@ -1,4 +1,4 @@
-"""Benchmarks that are the rows of one pinned file, CSV or Parquet."""
+"""Benchmarks whose prompts are the rows of one pinned file, CSV or Parquet."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -24,15 +24,15 @@ def table_benchmark(
     only: Sequence[str] = (),
     judge: str = Benchmark.judge,
 ) -> Benchmark:
-    """A benchmark whose prompts are the rows of a file.
+    """Make a benchmark whose prompts are the rows of a file.
 
     Args:
         text: the column with the prompts.
         groups: column by kind of group.
-        context: the column with what precedes a prompt, where a row has something there.
+        context: the column with text that precedes a prompt; its cells may be empty.
         ids: the column with the second half of each prompt's id; by default the row's place from 0.
-        prefix: the first half; by default the benchmark's name and a hyphen.
-        only: a column and the value that its rows have there.
+        prefix: the first half of each id; by default the benchmark's name and a hyphen.
+        only: a column, and the value that selects its rows.
     """
     stem = f"{name}-" if prefix is None else prefix
     columns = [text, *groups.values()]

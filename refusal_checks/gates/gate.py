@@ -167,8 +167,7 @@ class Gate:
 
     @property
     def id(self) -> str:
-        """The test's id: ``benchmark-metric``, the group, and ``total`` if margins are to the
-        anchor.
+        """The test's id: ``benchmark-metric``, the group, and ``total`` for margins to the anchor.
 
         A gate on every group has ``every-KIND``, because pytest's ``-k`` does not take ``*``.
         """

@@ -50,21 +50,23 @@ class Metric:
     """A named figure over records.
 
     Attributes:
-        score: scores one prompt from the records of its answers; None if it has no score.
-        counts: whether a prompt with this score is in the share; None for a mean of scores.
-        reads: the types of verdict that it reads.
-        lowest: lower end of the figure's range; thresholds must lie within.
+        score: function that scores one prompt from the records of its answers; None for no score.
+        counts: function that says whether a prompt with this score is in the share; None for a mean
+            of scores.
+        reads: types of verdict that it reads.
+        lowest: lower end of the figure's range; bounds must lie within the range.
         highest: upper end.
-        blurred: whether answers without a verdict could move the figure, so that worst cases are
+        blurred: True if answers without a verdict could move the figure, so that worst cases are
             reported.
-        mixed: whether its worst case may count some of these answers one way and others the other.
-        sampled: whether further prompts could change the figure; False for figures of the run's own
+        mixed: True if a worst case may count some of these answers one way and others the other
+            way.
+        sampled: True if further prompts could change the figure; False for figures of the run's own
             answers, which are all known.
-        kinds: the kinds of benchmark that have it.
-        counted: what prompts in the share are, for example ``refused``; empty for a mean.
-        in_per_cent: whether a figure from 0 to 1 is shown in per cent.
-        scored: what a prompt's score is called.
-        sentence: the figure in a sentence about the candidate, without a full stop, for example
+        kinds: kinds of benchmark that have it.
+        counted: word for prompts in the share, for example ``refused``; empty for a mean.
+        in_per_cent: True if a figure from 0 to 1 is shown in per cent.
+        scored: what reports call a prompt's score.
+        sentence: template of a sentence about the candidate, without a full stop, for example
             ``Refuses {figure} of {prompts}``. Further fields are {group}, {worst} (how often the
             worst answer refuses) and {attacks} (how many attacks).
     """
@@ -87,7 +89,7 @@ class Metric:
     scored: str = "score"
 
     def guard(self, kind: Kind) -> Literal["min", "max"] | None:
-        """Return the bound that excludes bad values for this kind of benchmark, or None."""
+        """Return which bound excludes bad values for this kind of benchmark, or None."""
         if self.better == "high":
             return "min"
         if self.better == "low":
@@ -151,7 +153,7 @@ class Metric:
         prompts: Sequence[Prompt],
         confidence: float = 0.95,
     ) -> Estimate:
-        """Compute the figure of these prompts from their scores, of which there is at least one.
+        """Compute the figure from the scores of one or more prompts.
 
         Shares of independent prompts have Wilson intervals, means those of ``bounded_mean``. A
         prompt counts once, however many answers it has. Prompts of one cluster count as one unit.
@@ -184,7 +186,7 @@ def share(
     counted: str = "",
     **attributes: Any,
 ) -> Callable[[Score], Metric]:
-    """Decorator: the figure is the share of prompts whose score counts; see ``Metric``."""
+    """Decorate a metric whose figure is the share of prompts whose score counts; see ``Metric``."""
     fields = {"counts": counts, "reads": reads, "counted": counted, **attributes}
     return lambda score: register(Metric(score.__name__, score, **fields))
 
@@ -192,20 +194,20 @@ def share(
 def mean(
     reads: VerdictTypes, form: type[Metric] = Metric, **attributes: Any
 ) -> Callable[[Score], Metric]:
-    """Decorator: the figure is the mean score; see ``Metric``, of which ``form`` is one."""
+    """Decorate a metric whose figure is the mean score; ``form`` is a subclass of ``Metric``."""
     return lambda score: register(
         form(score.__name__, score, None, reads, **attributes)
     )
 
 
 def average(values: Iterable[float]) -> float | None:
-    """A prompt's score as the mean of what its answers have; None if none has anything."""
+    """A prompt's score as the mean of its answers' values; None if no answer has one."""
     scores = list(values)
     return math.fsum(scores) / len(scores) if scores else None
 
 
 def main_metric(names: Container[str]) -> Metric | None:
-    """The metric of these that a benchmark is broken down by; None if there is none."""
+    """The metric among these by which reports break a benchmark down; None if there is none."""
     for metric in METRICS.values():
         if metric.group == "main" and metric.name in names:
             return metric
@@ -213,7 +215,7 @@ def main_metric(names: Container[str]) -> Metric | None:
 
 
 def register(metric: Metric) -> Metric:
-    """Make a metric known under its name, which no other module's may have."""
+    """Register a metric under its name, which must be unique across modules."""
     try:
         metric.sentence.format(**dict.fromkeys(PLACES, ""))
     except (LookupError, ValueError, AttributeError) as fault:
@@ -238,13 +240,13 @@ def by_prompt(records: Iterable[Record]) -> dict[str, list[Record]]:
 
 
 def score_all(records: Sequence[Record]) -> dict[str, dict[str, float]]:
-    """``Metric.scores`` of all metrics, by name."""
+    """Compute ``Metric.scores`` of all metrics, by name."""
     prompts = by_prompt(records)
     return {name: metric.scores_of(prompts) for name, metric in METRICS.items()}
 
 
 def nothing_valid(records: Sequence[Record]) -> str:
-    """Why there is no figure: the most common reason, with the detail of one answer."""
+    """Say why there is no figure: the most common reason, with the detail of one answer."""
     faults = [r.judgement for r in records if isinstance(r.judgement, Invalid)]
     if not faults or len(faults) < len(records):
         return f"none of {len(records)} answers counts towards it"

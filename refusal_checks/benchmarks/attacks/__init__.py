@@ -1,4 +1,4 @@
-"""Attacks on prompts, and benchmarks under attack: the same prompts, each rewritten by one attack.
+"""Attacks on prompts, and benchmarks under attack: the same prompts, rewritten by one attack.
 
 Each module here, and each extension, adds its ``ATTACKS``.
 """
@@ -27,7 +27,7 @@ _NAME = re.compile(r"[a-z][a-z0-9_]{0,39}")
 
 
 def discover() -> dict[str, Attack | Family]:
-    """Every attack and family of attacks by name, of this package and of extensions."""
+    """Every attack and family of attacks, of this package and of extensions, by name."""
     return dict(_discover(extensions.known()))
 
 
@@ -54,7 +54,7 @@ def _discover(loaded: tuple[Extension, ...]) -> Mapping[str, Attack | Family]:
 
 
 def names() -> list[str]:
-    """The names that a run file can give, with examples for families."""
+    """Names that a run file can give, with examples for families."""
     listed: list[str] = []
     for attack in discover().values():
         if isinstance(attack, Family):
@@ -65,9 +65,9 @@ def names() -> list[str]:
 
 
 def find(name: str, where: str, error: type[UserError] = UserError) -> Attack:
-    """The attack of a name, such as ``base64`` or ``many_shot_32``.
+    """Find an attack by name, such as ``base64`` or ``many_shot_32``.
 
-    The error begins with ``where``, and names the nearest, or what its parameter must be.
+    An error begins with ``where``, and gives the nearest name or the valid parameters.
     """
     attacks = discover()
     attack = attacks.get(name) or recorded.known(name)
@@ -102,16 +102,16 @@ Attacked = Mapping[str, Sequence[str]]
 
 
 def name_of(benchmark: str, attack: str) -> str:
-    """The name of a benchmark under an attack, ``jailbreakbench+prefill``."""
+    """The name of a benchmark under an attack, such as ``jailbreakbench+prefill``."""
     return f"{benchmark}+{attack}"
 
 
 def derived(
     benchmarks: Mapping[str, Benchmark], attacked: Attacked
 ) -> Iterator[Benchmark]:
-    """The benchmarks under attack, and for each one that stands for all attacks on it.
+    """The benchmarks under attack, and for each plain one a benchmark for all attacks on it.
 
-    Under that one each prompt counts under its most effective attack (``metrics.worst_case``).
+    In the latter, each prompt counts under its most effective attack (``metrics.worst_case``).
     """
     for name, names in attacked.items():
         plain = benchmarks[name]
@@ -147,9 +147,9 @@ def rewrite(
     prompts: Iterable[Prompt],
     given: Given = Given(),  # noqa: B008 (it is frozen)
 ) -> tuple[tuple[Prompt, ...], tuple[Prompt, ...]]:
-    """Prompts after an attack, and those that it cannot rewrite.
+    """Rewrite prompts; return them and those that the attack cannot rewrite.
 
-    Code of an extension that fails is a DataError.
+    Raises DataError if an extension's code fails.
     """
     done: list[Prompt] = []
     left_out: list[Prompt] = []
@@ -168,7 +168,7 @@ def rewrite(
 def _rewritten(
     attack: Attack, prompt: Prompt, given: Given
 ) -> tuple[Message, ...] | None:
-    """The messages that an attack sends in place of a prompt's; DataError if they are none."""
+    """The messages that an attack sends instead of a prompt's; DataError if they are not valid."""
     repair = f"attack {attack.name}: repair the extension that brings it, or leave the attack out: "
     try:
         messages = attack.rewrite(prompt, given)
@@ -188,7 +188,7 @@ def _rewritten(
 
 
 def _have_texts(messages: tuple[object, ...]) -> bool:
-    """True if these are messages with texts, of which the last says something."""
+    """True if these are messages with texts, and the last one is not empty."""
     texts = []
     for message in messages:
         if not isinstance(message, Message) or not isinstance(message.content, str):
@@ -198,7 +198,7 @@ def _have_texts(messages: tuple[object, ...]) -> bool:
 
 
 def as_judged(prompt: Prompt, completion: Completion) -> tuple[Prompt, Completion]:
-    """What a judge is shown: the plain request, and the answer without the attack's encoding."""
+    """What a judge reads: the plain request, and the answer without the attack's encoding."""
     if not prompt.attack:
         return prompt, completion
     text = completion.text

@@ -1,7 +1,7 @@
-"""The form of an attack: a pure function from a prompt to the messages that are sent in its place.
+"""The form of an attack: a pure function from a prompt to the messages to send instead.
 
-Attacks here are published and generic: none is optimised against a model, and the wording is this
-project's own.
+The attacks here are published and generic: none is optimised against a model, and the wording is
+this project's own.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -17,22 +17,22 @@ SEED = 0
 
 @dataclass(frozen=True)
 class Given:
-    """What a rewriting may depend on besides its prompt.
+    """What a rewrite may depend on besides its prompt.
 
     Attributes:
-        prompts: all of the benchmark, for attacks that need a prompt's translations.
+        prompts: all prompts of the benchmark, for attacks that need a prompt's translations.
     """
 
     prompts: Sequence[Prompt] = field(default=(), repr=False)
     seed: int = SEED
 
     def random(self, attack: str, prompt: Prompt) -> Random:
-        """Random numbers that depend on the seed, the attack and the prompt's id only."""
+        """A random generator that depends only on the seed, the attack and the prompt's id."""
         return Random(f"{self.seed} {attack} {prompt.id}")
 
     @cached_property
     def clusters(self) -> Mapping[str, Sequence[Prompt]]:
-        """The prompts that are made from one source, by their cluster."""
+        """Prompts made from the same source, by cluster."""
         clusters: dict[str, list[Prompt]] = {}
         for prompt in self.prompts:
             if prompt.cluster:
@@ -47,16 +47,17 @@ same arguments give the same messages, in any process."""
 
 @dataclass(frozen=True)
 class Attack:
-    """One way of asking for what a plain prompt asks for.
+    """Another way to ask for what a plain prompt asks for.
 
     Attributes:
-        source: the publication that it comes from.
+        source: publication that it comes from.
         description: what it does to a prompt, in half a sentence.
-        rewrite: a prompt whose messages stay as they are counts as not rewritten.
-        unfit: what the prompts have in common that it cannot rewrite; empty if it can all.
-        decode: an answer in plain text, for attacks that ask for an encoded one; it takes any
-            text, and gives back what is not encoded as it is.
-        sha256: digest of the file that its texts are from; empty for one that has no file.
+        rewrite: function that gives the messages to send; a prompt whose messages it leaves as they
+            are counts as not rewritten.
+        unfit: what the prompts that it cannot rewrite have in common; empty if it can rewrite all.
+        decode: function that decodes an answer, for attacks that ask for an encoded one; it takes
+            any text, and leaves text that is not encoded as it is.
+        sha256: digest of the file with its texts; empty if there is no file.
     """
 
     name: str
@@ -73,8 +74,8 @@ class Family:
     """Attacks that differ in a parameter, which follows the name: ``many_shot_32``.
 
     Attributes:
-        parameter: what it is and its range, in words.
-        build: raises ValueError for what is no parameter.
+        parameter: what the parameter is, and its range, in words.
+        build: makes the attack from the parameter's text; raises ValueError for an invalid one.
         examples: names of some of its attacks.
     """
 
@@ -87,7 +88,7 @@ class Family:
 
 
 def worded(wording: Callable[[str], str | None]) -> Rewrite:
-    """The rewriting that changes the text of the last turn only; None where there is none."""
+    """Make a rewrite from a function of the last turn's text; None where that gives none."""
 
     def rewrite(prompt: Prompt, given: Given) -> Sequence[Message] | None:
         text = wording(prompt.request)
@@ -101,7 +102,7 @@ def worded(wording: Callable[[str], str | None]) -> Rewrite:
 def after_system(
     messages: Sequence[Message], turns: Sequence[Message]
 ) -> tuple[Message, ...]:
-    """The messages with further turns before the first that is not the system's."""
+    """Insert turns before the first message that is not the system's."""
     count = 0
     while count < len(messages) and messages[count].role == "system":
         count += 1

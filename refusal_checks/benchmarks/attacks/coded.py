@@ -1,4 +1,4 @@
-"""The attacks: those of ``table.toml``, which need texts alone, and those that need code."""
+"""The attacks: those in ``table.toml``, which only need texts, and those that need code."""
 
 import re
 import tomllib
@@ -31,7 +31,7 @@ def _attack(
     answer: str = "",
     unfit: str = "",
 ) -> Attack:
-    """One attack; the table's head says what each key means."""
+    """Make an attack from the table, whose head explains the keys."""
     coding = ENCODINGS[encoding] if encoding else PLAIN
     roles: tuple[Role, ...] = ("user", "assistant")
     script = [Message(roles[place % 2], text) for place, text in enumerate(before)]
@@ -98,9 +98,9 @@ _END = re.compile(
 
 
 def reword(request: str) -> str | None:
-    """The request as a question of the past; None if no rule fits.
+    """Put a request into a question about the past; None if no rule fits.
 
-    Text after the first sentence is kept behind it.
+    Text after the first sentence follows it unchanged.
     """
     request = request.strip()
     end = _END.search(request)
@@ -213,7 +213,7 @@ def _many_shot(parameter: str) -> Attack:
 
 
 def _split(request: str) -> str | None:
-    """The request in halves, cut between two words if there are any."""
+    """Split a request in halves, between two words if possible."""
     if len(request) < 2:
         return None
     middle = len(request) // 2

@@ -1,6 +1,6 @@
-"""Encodings that attacks write a request in, and ask for the answer in.
+"""Encodings in which attacks write requests and ask for answers.
 
-``decode`` takes any answer, and gives back what is not encoded as it is.
+``decode`` takes any answer, and leaves text that is not encoded as it is.
 """
 
 import base64
@@ -59,7 +59,7 @@ def _from_base64(text: str) -> str:
 
 
 def _plain(piece: str, answer: str) -> str:
-    """A piece decoded; itself if it is not base64 of readable text, or too short a part."""
+    """Decode a piece; it stays as it is if it is not base64 of readable text, or is too short."""
     letters = re.sub(r"\s", "", piece).rstrip("=").translate(str.maketrans("-_", "+/"))
     is_short = len(letters) < _SHORTEST
     if is_short and (_MARKS.sub("", piece) != answer or _WORDS.fullmatch(piece)):
@@ -87,7 +87,7 @@ _ALPHANUMERIC = re.compile(r"[^\W_]+")
 
 
 def _leetspeak(text: str) -> str:
-    """The text with letters as digits, but for each word's first and words that have digits."""
+    """Replace letters by digits, except each word's first letter and in words with digits."""
 
     def changed(match: re.Match[str]) -> str:
         word = match[0]
@@ -99,7 +99,7 @@ def _leetspeak(text: str) -> str:
 
 
 def _from_leetspeak(text: str) -> str:
-    """The text with these digits as letters again, in words that begin with a letter."""
+    """Turn these digits back into letters, in words that begin with a letter."""
 
     def plain(match: re.Match[str]) -> str:
         word = match[0]

@@ -1,8 +1,8 @@
 """Recorded attack texts, sent to another model: a transfer attack, ``attacks = ["artifact:FILE"]``.
 
 The file is an attack artifact of JailbreakBench's (its ``goal`` is the plain prompt, its ``prompt``
-the attack text), or a table with the columns ``prompt`` and ``attack``. A prompt for which it has
-no text, because the attack was given up, is left out and counted.
+the attack text), or a table with the columns ``prompt`` and ``attack``. A prompt for which the file
+has no text, because the attack was given up, is left out and counted.
 """
 
 import hashlib
@@ -24,14 +24,14 @@ _read: dict[str, Attack] = {}
 
 
 def known(name: str) -> Attack | None:
-    """An attack of this name whose file has been read in this process."""
+    """The attack of this name, if its file has been read in this process."""
     return _read.get(name)
 
 
 def read(path: Path) -> Attack:
-    """The attack that sends a file's texts; its name is ``artifact_`` and the file's.
+    """Read the attack that sends a file's texts; its name is ``artifact_`` and the file's name.
 
-    A file's name without Latin letters and digits gives its digest in their place.
+    If that has no Latin letters or digits, the file's digest replaces it.
     """
     content = read_bytes(path)
     texts = _texts(path, _rows(path, content))
@@ -54,7 +54,7 @@ def read(path: Path) -> Attack:
 
 
 def _rows(path: Path, content: bytes) -> Sequence[tuple[Any, Any]]:
-    """Plain prompts, each with its attack text."""
+    """Yield plain prompts, each with its attack text."""
     data = parsed(path, content) if path.suffix == ".json" else None
     if isinstance(data, Mapping) and isinstance(data.get("jailbreaks"), list):
         rows = [row for row in data["jailbreaks"] if isinstance(row, Mapping)]

@@ -1,6 +1,6 @@
 """Bundled prompts, written for this project: smoke tests, and a check of judges that rate.
 
-The smoke prompts, mildly harmful ones and everyday requests, exercise the whole path anywhere, with
+The smoke prompts (mildly harmful ones and everyday requests) exercise the whole path anywhere, with
 the demo models or any other. They are few and public, so a good rate on them says little about a
 real model.
 

@@ -1,4 +1,4 @@
-"""CFSafety: 25,000 prompts of ten categories of unsafe use, mostly Chinese and English.
+"""CFSafety: 25,000 prompts in ten categories of unsafe use, mostly in Chinese and English.
 
 "CFSafety: Comprehensive Fine-grained Safety Assessment for LLMs" (arXiv 2410.21695), data of
 github.com/REH502/CFSafety: one table with a column per category. Answers are rated, see
@@ -78,7 +78,7 @@ SocialBias has no translations; MinorityLanguage has neither Chinese nor English
 
 @cache
 def translations() -> Mapping[str, str]:
-    """The ids of each Chinese-English pair: first prompt and translation.
+    """The ids of each Chinese-English pair: a prompt and its translation.
 
     The released table does not mark pairs; they were found from its blocks of one language, and
     reviewed.
@@ -97,7 +97,7 @@ one lacks 20): row n and row n + 315 ask the same."""
 
 
 def parse(data: bytes) -> list[Prompt]:
-    """The prompts of the released table: its cells, without empty ones.
+    """Parse the released table: each cell that is not empty is a prompt.
 
     Those that ask the same in several languages are one cluster. A byte order mark is dropped, and
     invalid UTF-8 becomes replacement characters.

@@ -1,9 +1,9 @@
 """CHiSafetyBench (Zhang et al., arXiv 2406.10311): recognising and refusing risks in Chinese.
 
-The public files of its first version: 1,567 multiple-choice questions over 5 areas and 31
+These are the public files of its first version: 1,567 multiple-choice questions over 5 areas and 31
 categories, and risky questions over 17 of these, 462 alone and 101 at the end of a dialogue. The
-release has no answers to the multiple-choice questions; ``chisafety_mcq_key.csv`` is this
-project's own key.
+release has no answers to the multiple-choice questions; ``chisafety_mcq_key.csv`` is this project's
+own key.
 
 Prompts are grouped by ``area``, ``category`` (the taxonomy's slugs) and ``language``; risky
 questions also by ``history`` (``single`` or ``dialogue``).
@@ -28,7 +28,7 @@ KEY = _DATA / "chisafety_mcq_key.csv"
 
 @cache
 def taxonomy() -> list[dict[str, Any]]:
-    """The paper's areas of risk, each with its categories; the file's head says what is in them."""
+    """The paper's areas of risk, each with its categories; see the file's head."""
     text = (_DATA / "chisafety_taxonomy.toml").read_text(encoding="utf-8")
     areas: list[dict[str, Any]] = tomllib.loads(text)["areas"]
     return areas
@@ -36,7 +36,7 @@ def taxonomy() -> list[dict[str, Any]]:
 
 @cache
 def _groups() -> Mapping[str, Mapping[str, str]]:
-    """The groups of a question by the name of its category in the released files."""
+    """Groups of questions, by the category's name in the released files."""
     return {
         name: {"area": area["slug"], "category": category["slug"], "language": "zh"}
         for area in taxonomy()
@@ -46,7 +46,7 @@ def _groups() -> Mapping[str, Mapping[str, str]]:
 
 
 def _pinned(name: str, revision: str, sha256: str) -> PinnedFile:
-    """A file of the release, at a revision that has it with these bytes."""
+    """Pin a file of the release, at a revision where it has these bytes."""
     return PinnedFile(
         path=f"chisafetybench/{name}",
         url="https://raw.githubusercontent.com/UnicomAI/UnicomBenchmark/"
@@ -113,10 +113,10 @@ _BARE = r"^[^\S\n]*{}(?=[^\x00-\x7f])"
 
 
 def parse_options(question: str) -> Mapping[str, str]:
-    """The options of a multiple-choice question by their letters, A and up without a gap.
+    """Parse the options of a multiple-choice question, by letter from A without a gap.
 
-    A letter opens an option at the start of a line or after white space, if a full stop, a comma
-    or a colon follows. Letters after A may lack that at a line's start (the release has one such).
+    A letter opens an option at the start of a line or after white space, if a full stop, a comma or
+    a colon follows. After A, a letter at a line's start may lack that mark (once in the release).
     """
     marks: list[re.Match[str]] = []
     for letter in _LETTERS:
@@ -135,7 +135,7 @@ def parse_options(question: str) -> Mapping[str, str]:
 def _mark(
     letter: str, question: str, before: Sequence[re.Match[str]]
 ) -> re.Match[str] | None:
-    """Where a letter opens an option, after the options before it."""
+    """Find where a letter opens an option, after the previous options."""
     start = before[-1].end() if before else 0
     forms = (_SEPARATED, _BARE) if before else (_SEPARATED,)
     for form in forms:

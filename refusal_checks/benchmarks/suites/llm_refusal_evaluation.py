@@ -1,8 +1,8 @@
 """The splits of LLM-Refusal-Evaluation (arXiv 2512.16602), and JailbreakBench.
 
-XSTest's two splits come from their authors' own file, see ``tabular.toml``. A mirror holds the
+XSTest's two splits come from its authors' own file, see ``tabular.toml``. A mirror holds the
 published Parquet files under ``llm-refusal-evaluation/data``. Two splits can also be read from
-their authors' own files, if a mirror holds only those:
+their authors' own files, if a mirror holds only these:
 
 - JailbreakBench (Chao et al. 2024, arXiv 2404.01318), MIT licence: 100 harmful behaviours
 - deccp: prompts on China that Qwen2-7B-Instruct refused (AUGMXNT/deccp, Apache-2.0)
@@ -49,7 +49,7 @@ def _censored(mirror: Path | None) -> list[Prompt]:
 
 
 def _load(split: HubSplit, mirror: Path | None) -> list[Prompt]:
-    """A prompt's id is its row's index in the split, which the pinned revision fixes."""
+    """Load a split; a prompt's id is its row's index, which the pinned revision fixes."""
     rows = split.table(mirror, ["prompt"], ["type", "dataset_source"])
     prompts = []
     for index, row in enumerate(rows):

@@ -64,7 +64,7 @@ _LABELS = {"harmful": Kind.SAFETY, "unharmful": Kind.SANITY}
 
 
 def _load(name: str, kind: Kind, split: HubSplit, mirror: Path | None) -> list[Prompt]:
-    """The prompts whose label is of this kind; those without any label are passed over."""
+    """The prompts whose label is of this kind; prompts without a label are skipped."""
     where = f"{split.repository}, {split.split}"
     columns = COLUMNS if split is WILDGUARD else (*COLUMNS, "language", "id")
     prompts = []

@@ -1,12 +1,13 @@
-"""Bounds on the mean of bounded values: valid for any distribution, and monotone in every value.
+"""Bounds on the mean of bounded values, valid for any distribution and monotone in every value.
 
 The bound is the quantile of a mean with random weights: the values and one more at the bad end of
 the range, weighted by independent exponential variables (a Bayesian bootstrap of n + 1 values). The
-added value stands for what n units may have missed, so the bound never has zero width: of equal
-values it is Clopper and Pearson's for no event, of yes-no values Clopper and Pearson's bound.
+added value stands for what n units may have missed, so the bound never has zero width: for equal
+values it is Clopper and Pearson's for no events, and for yes-no values it is Clopper and Pearson's
+bound.
 
-Raising a value, or adding one at the good end, never moves the lower bound down, and the reverse
-for the upper one. So worse data never passes where better data fails. The quantile is computed,
+Raising a value, or adding one at the good end, never moves the lower bound down; the reverse holds
+for the upper bound. So worse data never passes where better data fails. The quantile is computed,
 not simulated, which keeps this true to rounding.
 
 Sources: E. Learned-Miller, P. S. Thomas, "A new confidence interval for the mean of a bounded
@@ -49,10 +50,11 @@ def lower_bound(
     """The one-sided lower bound on the weighted mean of independent values.
 
     Args:
-        values: at least one; those beyond the range count as its ends.
+        values: one or more; values beyond the range count as its ends.
         lowest, highest: the range of possible values.
         tail: probability that the bound exceeds the mean, in (0, 1).
-        weights: of the values, above 0; equal by default. The unseen value has the largest.
+        weights: weights of the values, above 0; equal by default. The unseen value gets the
+            largest.
     """
     span = highest - lowest
     scaled = np.clip((np.asarray(values, dtype=float) - lowest) / span, 0.0, 1.0)
@@ -69,13 +71,13 @@ def bounds(
     tail: float,
     weights: Numbers | None = None,
 ) -> tuple[float, float]:
-    """The lower bound, and the upper one: that of the mirrored values."""
+    """The lower bound, and the upper bound (computed on mirrored values)."""
     upper = -lower_bound(-values, -highest, -lowest, tail, weights)
     return lower_bound(values, lowest, highest, tail, weights), upper
 
 
 def _atoms(values: Numbers, weights: Numbers) -> tuple[Numbers, Numbers, Numbers]:
-    """Different values with their weights and numbers, the unseen value 0 among them."""
+    """Distinct values with their weights and counts, including the unseen value 0."""
     steps = _DISTINCT if values.size > _DISTINCT else _FINE
     values = np.round(values * steps) / steps
     pairs = np.append(values + 1j * (weights / weights.max()), 1j)
@@ -154,9 +156,9 @@ def _probability_below(slopes: Numbers, counts: Numbers) -> float:
 def _logarithm(
     factors: NDArray[np.complex128], counts: Numbers
 ) -> NDArray[np.complex128]:
-    """Logarithm of each row's product of powers, but for multiples of 2 pi i.
+    """Logarithm of each row's product of powers, up to multiples of 2 pi i.
 
-    Products of some factors are taken first, because logarithms are slow.
+    Some factors are multiplied first, because logarithms are slow.
     """
     once = counts == 1
     logs: NDArray[np.complex128] = np.log(factors[:, ~once]) @ counts[~once]
@@ -181,7 +183,7 @@ def _reach(ratios: Numbers, counts: Numbers, bend: float) -> float:
 def _saddle(slopes: Numbers, counts: Numbers) -> tuple[float, float]:
     """Where the path crosses the real axis, at or near the saddle point, and its scale there.
 
-    Near 0, the pole of the integrand, the path keeps its distance.
+    The path keeps away from 0, the integrand's pole.
     """
     low, high = 1 / float(slopes.min()), 1 / float(slopes.max())
     at = 0.0

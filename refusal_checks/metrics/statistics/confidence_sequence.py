@@ -1,9 +1,9 @@
-"""Confidence sequences: bounds that stay valid however often one looks at them.
+"""Confidence sequences: bounds that stay valid however often one looks.
 
 They bound the mean of a finite list of values in [0, 1], seen in random order, by betting: a
-gambler who doubts that the mean is at most m bets that each next value exceeds what m predicts. If
-the mean were at most m, the capital would be a supermartingale and ever reach 1 / alpha with a
-probability of at most alpha (Ville's inequality). Once it has, m is ruled out.
+gambler who doubts that the mean is at most m bets that each next value exceeds m's prediction. If
+the mean were at most m, the capital would be a supermartingale, and would ever reach 1 / alpha with
+a probability of at most alpha (Ville's inequality). Once it does, m is ruled out.
 
 Source: I. Waudby-Smith, A. Ramdas, "Estimating means of bounded random variables by betting",
 JRSS B 86 (2024), sections 4 and 5 (approximate GRAPA bets; sampling without replacement).
@@ -27,7 +27,7 @@ class Betting:
 
     Args:
         means: the possible means, in [0, 1].
-        total: values in the whole list.
+        total: number of values in the whole list.
         alpha: probability of ever ruling out the true mean or a higher one.
     """
 
@@ -41,7 +41,8 @@ class Betting:
     def see(self, value: Numbers) -> None:
         """Bet on one more value, in [0, 1]; the bet depends on the earlier values only.
 
-        It is one of all lists or one of each, in the shape of the means.
+        ``value`` is one number for all lists, or an array with one for each, in the shape of the
+        means.
         """
         expected = self._total * self._means - self._sum
         expected = np.clip(expected / (self._total - self._seen), 1e-9, 1)
@@ -62,9 +63,9 @@ class Betting:
 
 
 class TwoSided:
-    """Rules out possible means from both sides, of a list of ``total`` values.
+    """Rules out possible means of a list of ``total`` values from both sides.
 
-    The true one is ruled out with a probability of at most 1 - confidence.
+    It rules out the true mean with a probability of at most 1 - confidence.
     """
 
     def __init__(
@@ -75,12 +76,12 @@ class TwoSided:
         self._betting = Betting(both, total, (1 - confidence) / 2)
 
     def see(self, low: float, high: float) -> None:
-        """Take in one more value: the least and the most that it can be."""
+        """Take in one more value, given by the least and the most that it can be."""
         self._betting.see(np.array([[low], [1 - high]]))
 
     @property
     def bounds(self) -> tuple[float, float]:
-        """The possible means nearest to those that are not ruled out."""
+        """Bounds: the possible means nearest to those that are not ruled out."""
         below, above = self._betting.too_low
         lower = self._means[below].max(initial=0.0)
         upper = self._means[above].min(initial=1.0)
@@ -88,7 +89,7 @@ class TwoSided:
 
 
 def beside(mean: float) -> list[float]:
-    """A mean and its close neighbours, which tell if the true mean is at, above or below it."""
+    """A mean and its close neighbours, to tell whether the true mean is at, above or below it."""
     return [min(1.0, max(0.0, mean + step)) for step in (-1e-9, 0.0, 1e-9)]
 
 
@@ -99,10 +100,9 @@ def bounds(
     confidence: float,
     near: Iterable[float] = (),
 ) -> tuple[float, float]:
-    """Bounds on the mean of a list of which a random part is known, valid at any moment.
+    """Bounds on the mean of a list of which a random part is known; valid at any moment.
 
-    They are precise near the means ``near``. For the rest see ``TwoSided``, which sees the values
-    in the order given.
+    They are finest around the means ``near``. The values must be in random order, see ``TwoSided``.
     """
     means = list(_GRID)
     for point in near:

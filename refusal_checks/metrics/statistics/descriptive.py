@@ -11,8 +11,8 @@ class Distribution:
     """A histogram.
 
     Attributes:
-        counts: values by bin; the bins have equal width and run from ``lowest`` to ``highest``,
-            which the last one includes.
+        counts: number of values in each bin; bins have equal width and run from ``lowest`` to
+            ``highest``, which the last bin includes.
     """
 
     n: int
@@ -38,7 +38,7 @@ def distribution(
 class Agreement:
     """Agreement of n paired scores.
 
-    Rank correlations are in [-1, 1]; None if either side's scores are all equal, or n is below 3.
+    Rank correlations are in [-1, 1]; None if all scores of either side are equal, or n is below 3.
     """
 
     n: int
@@ -48,7 +48,7 @@ class Agreement:
 
 
 def agreement(first: Sequence[float], second: Sequence[float]) -> Agreement:
-    """Agreement of scores of the same n >= 1 things, in the same order."""
+    """Agreement of two lists of scores of the same n >= 1 items, in the same order."""
     differences = [abs(a - b) for a, b in zip(first, second, strict=True)]
     mean = sum(differences) / len(differences)
     if len(first) < 3 or len(set(first)) == 1 or len(set(second)) == 1:
@@ -65,7 +65,7 @@ def matched(
     second: Mapping[str, float],
     pairs: Mapping[str, str] | None = None,
 ) -> list[tuple[str, float, float]]:
-    """The keys with a score on both sides, with both scores; by ``pairs`` of keys or equal ones."""
+    """Keys with a score on both sides, and both scores; matched by ``pairs`` or by equal keys."""
     names = {name: name for name in first} if pairs is None else pairs
     scored = []
     for name, other in names.items():

@@ -1,4 +1,4 @@
-"""Estimates with intervals, of prompts or clusters of prompts."""
+"""Estimates with intervals, over prompts or clusters of prompts."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class Units:
     """Independent units, each of one or more prompts.
 
     Attributes:
-        of: the unit of each prompt, by its place in ``weights``.
+        of: index in ``weights`` of each prompt's unit.
         shares: each prompt's weight in the figure.
         weights: each unit's weight, the sum of its prompts'.
     """
@@ -37,7 +37,7 @@ class Units:
 def units(
     clusters: Sequence[str], shares: Sequence[float] | None = None
 ) -> Units | None:
-    """The units of prompts; None if each prompt is one and all weigh the same.
+    """Group prompts into units; None if each prompt is a unit and all weights are equal.
 
     A prompt with an empty cluster is a unit of its own; ``shares`` are the prompts' weights.
     """
@@ -68,7 +68,7 @@ class Estimate:
     n: int  # prompts behind it, not answers; the independent units unless prompts have clusters
 
     def __format__(self, form: str) -> str:
-        """Each number in this form: ``60.0% [50.1%, 69.2%]`` for ``.1%``."""
+        """Format each number with the spec: ``60.0% [50.1%, 69.2%]`` for ``.1%``."""
         value, lower = format(self.value, form), format(self.lower, form)
         return f"{value} [{lower}, {format(self.upper, form)}]"
 
@@ -77,7 +77,7 @@ class Estimate:
         return self.upper - self.lower
 
     def widened(self, factor: float, lowest: float, highest: float) -> Estimate:
-        """The figure with both legs of its interval this many times as long, within a range."""
+        """Multiply both legs of the interval by a factor, within a range."""
         lower = max(lowest, self.value - factor * (self.value - self.lower))
         upper = min(highest, self.value + factor * (self.upper - self.value))
         return Estimate(
@@ -88,7 +88,7 @@ class Estimate:
 def wilson(share: float, n: int, confidence: float = 0.95) -> Estimate:
     """Wilson's score interval for a share observed over n >= 1 independent units.
 
-    For a mean of shares the interval is conservative, because values in [0, 1] vary no more than
+    For a mean of shares, the interval is conservative, because values in [0, 1] vary no more than
     yes-no answers.
 
     Source: E. B. Wilson, "Probable inference, the law of succession, and statistical inference",
@@ -106,7 +106,7 @@ def wilson(share: float, n: int, confidence: float = 0.95) -> Estimate:
 
 
 def is_wilson(estimate: Estimate, confidence: float) -> bool:
-    """True if an interval is Wilson's: that of a share of independent units, all of them seen."""
+    """True if an interval is Wilson's: that of a share of independent units, all evaluated."""
     share = min(1.0, max(0.0, estimate.value))
     expected = wilson(share, estimate.n, confidence)
     is_lower = math.isclose(expected.lower, estimate.lower, abs_tol=1e-9)
@@ -123,10 +123,10 @@ def bounded_mean(
 ) -> Estimate:
     """Mean of values in [lowest, highest], with an interval that no better value makes worse.
 
-    Yes-no values (all at an end of the range) have Wilson's interval, others that of ``bounded``
-    between two of Wilson's: with every other value moved to one end of the range, then to the
-    other. So an end of the interval moves up only if a value does, whatever the values are. Units
-    of several values have no interval of Wilson's.
+    Yes-no values (all at an end of the range) get Wilson's interval; others get that of
+    ``bounded``, kept between two Wilson intervals: with every other value moved to one end of the
+    range, then to the other. So an end of the interval moves up only if a value does, whatever the
+    values. Units of several values use ``bounded`` alone.
     """
     sample = np.asarray(values, dtype=float)
     tail, span = (1 - confidence) / 2, highest - lowest
@@ -149,7 +149,7 @@ def bounded_mean(
 def unpaired_difference(before: Estimate, after: Estimate) -> Estimate:
     """The difference of two figures of which only the intervals are known.
 
-    Conservative where both are of the same prompts, whose scores vary together. n is the smaller.
+    Conservative if both are over the same prompts, whose scores vary together. n is the smaller n.
 
     Source: G. Y. Zou and A. Donner, "Construction of confidence limits about effect measures",
     Statistics in Medicine 27 (2008): the method of variance estimates recovery.
@@ -161,10 +161,10 @@ def unpaired_difference(before: Estimate, after: Estimate) -> Estimate:
 
 
 def pooled(shares: Sequence[Estimate], confidence: float = 0.95) -> Estimate:
-    """The share of all prompts of several parts, of which only shares and intervals are known.
+    """The share over all prompts of several parts, from the parts' shares and intervals.
 
-    It has Wilson's interval if all parts do. Where clusters make them wider, the legs of the parts'
-    intervals are added as those of a right angle; see ``unpaired_difference``.
+    It has Wilson's interval if all parts do. If clusters widen them, the legs of the parts'
+    intervals are added in quadrature; see ``unpaired_difference``.
     """
     n = sum(part.n for part in shares)
     value = sum(part.value * part.n for part in shares) / n

@@ -1,4 +1,4 @@
-"""Differences between two runs on the same prompts: intervals, and tests against a margin."""
+"""Differences between two runs on the same prompts: intervals, and bounds for margins."""
 
 import math
 from bisect import bisect_left
@@ -33,7 +33,7 @@ def difference(
     confidence: float,
     units: Units | None = None,
 ) -> Estimate:
-    """Mean of after - before over prompts, with the two-sided interval of ``mean_bounds``."""
+    """Mean of after - before over prompts, with the two-sided interval from ``mean_bounds``."""
     changes = _changes(before, after)
     value = math.fsum(changes) / len(before) if units is None else units.mean(changes)
     bounds = mean_bounds(before, after, span, (1 + confidence) / 2, units)
@@ -58,8 +58,8 @@ def mcnemar(lost: int, gained: int) -> float:
 def tango(lost: Any, gained: Any, n: int, difference: Any) -> Any:
     """Score statistic of a difference of paired shares, with a continuity correction.
 
-    Standard normal, or closer to zero, if ``difference`` (share after - share before), in (-1, 1),
-    is the true one. Vectorised over numpy arrays.
+    It is standard normal, or closer to zero, if ``difference`` (share after - share before), in
+    (-1, 1), is the true one. It works on numpy arrays.
 
     ``lost`` and ``gained`` are flips from 1 to 0 and from 0 to 1 among n prompts.
 
@@ -93,9 +93,9 @@ def share_bounds(lost: int, gained: int, n: int, confidence: float) -> OneSidedB
 
 
 def prompts_for_margin(margin: float, confidence: float) -> int:
-    """The fewest prompts with which no flip at all shows that a share changed by less.
+    """The fewest prompts with which zero flips show that a share changed by less than a margin.
 
-    At most ``MOST``, which stands for any number beyond.
+    At most ``MOST``, which also stands for any larger number.
     """
     fits = range(1, MOST)
     return 1 + bisect_left(
@@ -110,15 +110,15 @@ def mean_bounds(
     confidence: float,
     units: Units | None = None,
 ) -> OneSidedBounds:
-    """One-sided bounds on a mean difference: valid, and no better value makes them worse.
+    """One-sided bounds on a mean difference; valid, and never worse for a better value.
 
-    Yes-no scores have Tango's bounds (``share_bounds``), others those of ``bounded`` between two of
-    Tango's: with every other difference rounded down to -span, 0 or span, then up.
+    Yes-no scores get Tango's bounds (``share_bounds``); others get those of ``bounded``, kept
+    between two of Tango's: with every other difference rounded down to -span, 0 or span, then up.
 
     Args:
         before, after: one value per prompt, in the same order.
         span: width of the range of the values.
-        units: what is sampled, if not one prompt each; without Tango's bounds then.
+        units: what is sampled, if not single prompts; then Tango's bounds are not used.
     """
     changes, tail = _changes(before, after), 1 - confidence
     if units is not None:
@@ -146,7 +146,7 @@ def _changes(before: Sequence[float], after: Sequence[float]) -> Numbers:
 
 
 def _root(function: Any, low: float, high: float) -> float:
-    """The root of a monotone function; without any, the end with the smallest value."""
+    """The root of a monotone function; without one, the end with the smallest absolute value."""
     at_low, at_high = function(low), function(high)
     if math.copysign(1, at_low) == math.copysign(1, at_high):
         return low if abs(at_low) < abs(at_high) else high

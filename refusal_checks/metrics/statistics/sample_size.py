@@ -1,7 +1,7 @@
-"""How many prompts or answers would decide a gate.
+"""How many prompts, answers or labels would decide a gate.
 
-Every number of further prompts assumes that the true figure is the one found, and that they are of
-the same kind; a new run of so many then decides with a probability of 80% (``POWER``).
+Every number assumes that the true figure is the one found, and that further prompts are of the same
+kind; a new run of that size then decides with a probability of 80% (``POWER``).
 """
 
 import math
@@ -20,14 +20,14 @@ _Z_POWER = NormalDist().inv_cdf(POWER)
 
 @dataclass(frozen=True)
 class Need:
-    """What would decide if the figure stayed the same.
+    """Numbers that would decide a gate if the figure stayed the same.
 
     Attributes:
-        prompts: in all; None if no number decides: the figure lies on its threshold.
-        samples: answers per prompt that would do with the same prompts; None if more answers alone
-            decide nothing, or one answer per prompt cannot tell.
-        labels: likewise, in all; None if more labels alone decide nothing.
-        labelled: how many labels there are; None for a figure that needs none.
+        prompts: prompts in all; None if no number decides, since the figure lies on its threshold.
+        samples: answers per prompt that would be enough with the same prompts; None if more answers
+            alone decide nothing, or if one answer per prompt cannot tell.
+        labels: labels in all that would be enough; None if more labels alone decide nothing.
+        labelled: number of labels so far; None for a figure that needs none.
     """
 
     prompts: int | None
@@ -38,12 +38,12 @@ class Need:
 
 @dataclass(frozen=True)
 class ErrorParts:
-    """Where the uncertainty of a figure comes from: parts of its squared standard error.
+    """Sources of a figure's uncertainty: parts of its squared standard error.
 
     Attributes:
         labels, prompts: the part that more labels reduce, and the part that more prompts reduce.
-        count: of labels.
-        most: labels that these prompts can have; None for labels of others.
+        count: number of labels.
+        most: most labels that these prompts can have; None for labels of other answers.
     """
 
     labels: float
@@ -53,7 +53,7 @@ class ErrorParts:
 
 
 def for_share(share: float, threshold: float, confidence: float) -> int | None:
-    """The prompts with which the Wilson interval of a share does not contain the threshold.
+    """The number of prompts with which a share's Wilson interval excludes the threshold.
 
     The interval is the inverted score test, so it excludes t if the share found is further from t
     than z sqrt(t (1 - t) / n); the share found varies by sqrt(p (1 - p) / n).
@@ -70,10 +70,10 @@ def for_share(share: float, threshold: float, confidence: float) -> int | None:
 def for_mean(
     estimate: Estimate, threshold: float, quantile: float, ends: tuple[float, float]
 ) -> int | None:
-    """The prompts with which the interval of a mean does not contain the threshold.
+    """The number of prompts with which a mean's interval excludes the threshold.
 
-    Its ends are z standard errors from the mean, and further by what the prompt that was not seen
-    may add (``bounded``): the one part shrinks with 1 / sqrt(n), the other with 1 / n.
+    Its ends are z standard errors from the mean, plus what one unseen prompt may add (``bounded``):
+    the first part shrinks with 1 / sqrt(n), the second with 1 / n.
 
     ``quantile`` is the probability that the true mean lies below ``estimate.upper``; ``ends`` are
     those of the range of the values.
@@ -94,10 +94,10 @@ def for_mean(
 def for_labels(
     estimate: Estimate, threshold: float, parts: ErrorParts, confidence: float
 ) -> Need:
-    """Prompts, or labels, with which the interval does not contain the threshold.
+    """The number of prompts, or of labels, with which the interval excludes the threshold.
 
-    Each part of the squared error shrinks with one of the two numbers, and stays as it is while
-    the other one grows.
+    Each part of the squared error shrinks with one of the two numbers, and stays constant while the
+    other one grows.
     """
     z = NormalDist().inv_cdf((1 + confidence) / 2)
     distance = abs(estimate.value - threshold)
@@ -109,7 +109,7 @@ def for_labels(
     room = total * (distance / half) ** 2
 
     def grown(count: int, part: float, other: float) -> int | None:
-        """The count at which a part fits the room that the other one leaves."""
+        """The count at which one part fits into what the other part leaves."""
         if room <= other or part <= 0:
             return None
         return max(count, math.floor(count * part / (room - other)) + 1)
@@ -128,14 +128,14 @@ def samples_for_mean(
     confidence: float,
     ends: tuple[float, float],
 ) -> int | None:
-    """Answers per prompt with which the interval of a mean does not contain the threshold.
+    """The number of answers per prompt with which a mean's interval excludes the threshold.
 
-    None if more answers alone do not decide, or no prompt has two.
+    None if more answers alone do not decide, or if no prompt has two.
 
     The variance of the mean of n prompts with K answers each is (b + w / K) / n: more answers
-    reduce w, the variance within prompts, but not b, the one between them, nor what the interval
-    allows for the prompt that was not seen (``bounded``), one of n + 1 at the range's end. So
-    ``samples`` has the answers' scores prompt by prompt, and ``ends`` those of their range.
+    reduce w, the variance within prompts, but not b, the variance between them, nor what the
+    interval allows for one unseen prompt (``bounded``), one of n + 1, at the range's end. So
+    ``samples`` has the answers' scores prompt by prompt, and ``ends`` the ends of their range.
     """
     several = [scores for scores in samples if len(scores) > 1]
     distance = abs(estimate.value - threshold)
