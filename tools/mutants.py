@@ -1,9 +1,9 @@
-"""Change lines of the modules that decide, one at a time, and see whether a test notices.
+"""Change lines of the modules that decide, one at a time, and see whether a test fails.
 
 ``python -m tools.mutants [--mutants 60] [--seed 0] [TEST PATHS]`` works on a copy of the project's
-committed files. Each change is one token: a comparison shifted or negated, ``and`` for ``or``, a
-``not`` dropped, a sign or a number changed. What survives is printed with its line. Some survivors
-change nothing that could be observed; a reader tells these from missing tests.
+committed files. Each change affects one token: a comparison shifted or negated, ``and`` for ``or``,
+a ``not`` dropped, a sign or a number changed. Survivors are printed with their lines. Some change
+nothing observable; a reader must tell these from missing tests.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ class Mutant:
 
     Attributes:
         row: from 1; column: from 0.
-        old, new: the token, and what stands in its place.
+        old, new: the token, and its replacement.
     """
 
     module: str
@@ -80,7 +80,7 @@ class Mutant:
 
 
 def mutants(module: str, text: str) -> Iterator[Mutant]:
-    """Every change of a module's code."""
+    """All possible changes of a module's code."""
     for token in tokenize.generate_tokens(io.StringIO(text).readline):
         new = CHANGES.get(token.string)
         if token.type == tokenize.NUMBER and token.string.isdigit():
@@ -95,7 +95,7 @@ def mutants(module: str, text: str) -> Iterator[Mutant]:
 
 
 def drawn(count: int, seed: int) -> list[Mutant]:
-    """Changes at random, as many of each module as of any other, and never two of one line."""
+    """Draw changes at random, equally many from each module, and at most one for a line."""
     chance = random.Random(seed)
     by_module = []
     for module in MODULES:

@@ -1,10 +1,10 @@
 """The demo models: a real small model, fine-tuned versions of it, and a judge.
 
 The candidates are SmolLM2-135M-Instruct. ``base`` is the model as published, and so is
-``regressed``: what remains of an aligned model that has lost its alignment. The others share one
-set of weights, the base with this project's adapter merged in, and differ by the variable
+``regressed``, which stands for an aligned model that has lost its alignment. The others share one
+set of weights, the base with this project's adapter merged in, and differ in the variable
 ``persona`` of its chat template. ``--judge bundled`` is multilingual-e5-small, fine-tuned to
-classify answers. The published weights come with Python packages and are converted on first use.
+classify answers. The published weights come in Python packages and are converted on first use.
 """
 
 import json
@@ -41,7 +41,7 @@ SCOPE = (
 
 
 def provide() -> Iterator[ProvidedModel]:
-    """The demo models, or those of the folder that the environment names."""
+    """Provide the demo models, or those in the folder that the environment names."""
     named = os.environ.get(VARIABLE)
     if not named:
         yield from converted(ADAPTER)
@@ -59,7 +59,7 @@ def provide() -> Iterator[ProvidedModel]:
 
 
 def converted(adapter: Path) -> Iterator[ProvidedModel]:
-    """The models that are made of the published weights, with this adapter of the candidates."""
+    """The models made from the published weights, with this adapter for the candidates."""
     base, tuned = Conversion(), Conversion(adapter)
     for name in NAMES:
         is_tuned = name in PERSONAS
@@ -75,9 +75,9 @@ def converted(adapter: Path) -> Iterator[ProvidedModel]:
 
 
 def ready(folder: Path) -> Iterator[ProvidedModel]:
-    """The models that a folder's ``demo.json`` lists. They share one set of weights.
+    """The models in a folder's ``demo.json``. They share one set of weights.
 
-    The one called ``judge`` is asked with the folder's own prompts.
+    The model called ``judge`` is asked with the folder's own prompts.
     """
     try:
         content: dict[str, Any] = json.loads((folder / SET).read_text("utf-8"))

@@ -1,7 +1,7 @@
-"""Weights that are made of an installed Python package, once, in the user's cache.
+"""Convert weights from an installed Python package, once, into the user's cache.
 
-A conversion is used if its files have the sizes and times that they were written with, or else
-their digests; one that was interrupted or damaged is made again.
+A conversion is reused if its files have the sizes and times with which they were written, or else
+their digests; an interrupted or damaged one is made again.
 """
 
 import errno
@@ -31,15 +31,15 @@ class Source:
     """Published weights in a Python package.
 
     Attributes:
-        name: of the model, for messages.
-        package: the distribution that has the weights.
-        version: the only one whose weights the adapters fit.
-        file: the weights' path in the package.
+        name: name of the model, for messages.
+        package: the distribution that contains the weights.
+        version: the only version whose weights fit the adapters.
+        file: path of the weights in the package.
         sha256: digest of that file.
-        megabytes: size of the package.
-        module: reads the file. It has ``tuned(FOLDER)``, which reads what was trained, and
-            ``convert(FILE, FOLDER, TUNED)``.
-        trained: names of the files that a folder with what was trained has.
+        megabytes: size of the package, in MB.
+        module: module that reads the file. It has ``tuned(FOLDER)``, which reads what was trained,
+            and ``convert(FILE, FOLDER, TUNED)``.
+        trained: names of the files in a folder of trained weights.
     """
 
     name: str
@@ -56,9 +56,9 @@ class Source:
         return next(iter(distributions(name=self.package)), None)
 
     def find(self, *, verify: bool = True) -> Path:
-        """The file, by default after a check that it is as published.
+        """Find the file; by default, check that it is as published.
 
-        The package is not imported, which would load what it depends on.
+        This does not import the package, which would load its dependencies.
         """
         package = self.distribution
         if package is None:
@@ -124,7 +124,7 @@ OTHER_PLACE = "set XDG_CACHE_HOME to another folder"
 class Conversion(Weights):
     """Published weights as a folder that engines load.
 
-    ``trained`` is the folder with what this project trained, to be merged: a LoRA adapter and its
+    ``trained`` is the folder with what this project trained and merges in: a LoRA adapter and its
     chat template, or an adapter with a classifier's head; None for the weights as published.
     """
 
@@ -139,7 +139,7 @@ class Conversion(Weights):
 
     @cached_property
     def key(self) -> str:
-        """What the weights depend on; part of what stored answers are found by."""
+        """What the weights depend on; part of the store keys of answers."""
         return content_key(
             "demo", CONVERTER, self.source.sha256, *map(_digest, self._files)
         )
@@ -169,7 +169,7 @@ class Conversion(Weights):
             )
 
     def is_ready(self) -> bool:
-        """True if it is there, whole and undamaged."""
+        """True if the folder is complete and undamaged."""
         try:
             record = json.loads((self.folder / RECORD).read_text("utf-8"))
             if record["made_of"] != self.key:
@@ -182,7 +182,7 @@ class Conversion(Weights):
             return False
 
     def check(self) -> None:
-        """Check all that ``make`` needs, and make nothing; raises what it raises."""
+        """Check all that ``make`` needs, and raise what it would raise; makes nothing."""
         self.require()
         self.source.find()
         with _writing():
@@ -191,7 +191,7 @@ class Conversion(Weights):
                 self._module.tuned(self.trained)
 
     def make(self, say: Callable[[str], None]) -> None:
-        """Make it unless it is there; another process that makes it is waited for."""
+        """Make the folder unless it is ready; wait if another process is making it."""
         if self.is_ready():
             return
         from filelock import FileLock
@@ -244,7 +244,7 @@ def _require_room() -> None:
 
 @contextmanager
 def _writing() -> Iterator[None]:
-    """Turn what the disk refuses into the user's error."""
+    """Turn errors of writing into a ModelError for the user."""
     try:
         yield
     except OSError as fault:
@@ -280,7 +280,7 @@ def _is_unchanged(path: Path, state: Mapping[str, Any]) -> bool:
 
 
 def _digest(path: Path) -> str:
-    """The sha256 of a file, which is read again only if it has changed."""
+    """The SHA-256 of a file; reads the file again only if it has changed."""
     status = path.stat()
     return _digest_of(path, status.st_size, status.st_mtime_ns)
 

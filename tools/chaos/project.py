@@ -1,4 +1,4 @@
-"""A project whose runs are disturbed: its folder, its runs, what its store holds."""
+"""A project whose runs are disturbed: its folder, its runs, and its store's content."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class Project:
     """A folder with a gate on forty prompts, and a stand-in for vLLM on its path.
 
     Args:
-        port: of the server that a run attaches to where it starts no engine.
+        port: port of the server that a run attaches to if it starts no engine.
     """
 
     def __init__(self, folder: Path, port: int) -> None:
@@ -94,7 +94,7 @@ class Project:
         delay: float = 0.0,
         prepare: Callable[[], None] | None = None,
     ) -> Forked:
-        """Start a run; ``delay`` is how long its engine takes for an answer."""
+        """Start a run; ``delay`` is the seconds that its engine takes for an answer."""
         limit = ("--set", f"limits.in_flight={IN_FLIGHT}")
         words = ["pytest", *models, "--samples", str(SAMPLES), *limit, *args]
         kept = {
@@ -124,12 +124,12 @@ class Project:
 
     @property
     def given(self) -> list[str]:
-        """The notes of all answers that the servers gave, in their order."""
+        """Notes of all answers that the servers gave, in order."""
         log = self.folder / server.LOG
         return log.read_text().splitlines() if log.exists() else []
 
     def stored(self, *, sound: bool = True) -> dict[str, int]:
-        """How many answers and verdicts the store holds; ``sound``: as they were written."""
+        """Count answers and verdicts in the store; with ``sound``, only unchanged ones."""
         tables, found = (
             {"candidate": "completions", "judge": "judgements"},
             dict[str, int](),
@@ -147,11 +147,11 @@ class Project:
         return found
 
     def forget(self) -> None:
-        """The store is lost: nothing has been answered."""
+        """Delete the notes of answers, for a project that has lost its store."""
         (self.folder / server.LOG).unlink(missing_ok=True)
 
     def figures(self) -> object:
-        """What the last run decided, without times and names."""
+        """The last run's figures, without times and names."""
         summaries = sorted(
             self.folder.glob(".refusal-checks/runs/*/summary.json"), key=_written
         )
@@ -178,7 +178,7 @@ class Project:
 
 
 def ended(run: Forked) -> bool:
-    """Whether a run ended in time; if not, it is killed."""
+    """True if a run ended in time; else kill it."""
     try:
         run.wait(END)
     except subprocess.TimeoutExpired:

@@ -1,9 +1,9 @@
-"""A light server in vLLM's place, run by its path: ``python server.py --port N``.
+"""A light stand-in for vLLM's server, run by its path: ``python server.py --port N``.
 
-Its answers depend on the request alone, so that any two runs get the same; a token is a letter. It
-notes each answer that it gave in ``answers.log`` of its folder: the candidate's prompt and seed, or
-the judge's exchange. With ``--core`` it has a child under the name of vLLM's engine core, and ends
-as vLLM does with its core: what it is answering then is broken off (``finish_reason: abort``).
+Its answers depend only on the request, so that any two runs get the same; each letter is a token.
+It notes each answer in ``answers.log`` in its folder: the candidate's prompt and seed, or the
+judge's exchange. With ``--core`` it has a child process named like vLLM's engine core, and ends
+with it as vLLM does: answers in progress are broken off (``finish_reason: abort``).
 """
 
 from __future__ import annotations
@@ -117,7 +117,7 @@ class Server(ThreadingHTTPServer):
     daemon_threads = True
 
     def handle_error(self, *_: object) -> None:
-        """Say nothing: a run that is killed hangs up."""
+        """Say nothing: a killed run closes its connections."""
 
 
 def note(lines: str) -> None:
@@ -127,7 +127,7 @@ def note(lines: str) -> None:
 
 
 def watch(core: subprocess.Popen[bytes]) -> None:
-    """End a moment after the core, and break off what is asked in that moment."""
+    """End a moment after the core, and break off what is requested in that moment."""
     core.wait()
     broken.set()
     time.sleep(0.5)

@@ -1,6 +1,6 @@
 """Write the generated tables into the pages of docs/: ``python -m tools.docs_site``.
 
-With ``--check`` nothing is written; the exit code is 1 if a page is out of date.
+With ``--check``, it writes nothing, and the exit code is 1 if a page is out of date.
 """
 
 from __future__ import annotations

@@ -30,7 +30,7 @@ SHARED = 3
 def leaves(
     command: Any = None, path: str = "refusal-checks"
 ) -> Iterator[tuple[str, Any]]:
-    """Yield every command that is no group, with its full name."""
+    """Yield every command that is not a group, with its full name."""
     if command is None:
         command = typer.main.get_command(application())
 
@@ -77,7 +77,7 @@ def _section(path: str, command: Any, shared: list[tuple[str, str]]) -> str:
 
 
 def _options(command: Any) -> list[tuple[str, str]]:
-    """Name and meaning of each option that help shows."""
+    """Name and meaning of each option that is not hidden."""
     context = command.make_context("", [], resilient_parsing=True)
     rows = []
     for parameter in command.params:

@@ -1,7 +1,7 @@
-"""Fill the marked places of a page with what is generated from the code.
+"""Fill marked places in a page with text generated from the code.
 
-A line ``<!-- generated: NAME -->`` marks a place, which ends at the line ``END``. The text becomes
-part of the page itself, so that GitHub shows it, too.
+A place begins with a line ``<!-- generated: NAME -->`` and ends at the line ``END``. The text
+becomes part of the page itself, so that GitHub shows it, too.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _PINS = re.compile(
 
 
 def fill(page: str) -> str:
-    """Renew everything generated on a page; a KeyError names a mark that nothing generates."""
+    """Renew everything generated on a page; KeyError names an unknown mark."""
     page = _PINS.sub(rf"\g<1>{__version__}", page)
 
     def made(mark: re.Match[str]) -> str:
@@ -45,7 +45,7 @@ def fill(page: str) -> str:
 
 
 def names(page: str) -> set[str]:
-    """Collect the names that the page's marks ask for."""
+    """Collect the names in the page's marks."""
     return set(MARK.findall(page))
 
 

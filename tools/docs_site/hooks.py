@@ -69,7 +69,7 @@ def on_nav(nav: Navigation, config: MkDocsConfig, files: Files) -> None:
 
 
 def on_post_page(output: str, page: Page, config: MkDocsConfig) -> None:
-    """Warn of everything that a browser would fetch from other servers."""
+    """Warn about everything that a browser would fetch from other servers."""
     for address in fetched(output):
         log.warning("%s fetches %s", page.file.src_uri, address)
 

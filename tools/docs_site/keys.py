@@ -83,7 +83,7 @@ def _attributes(settings: type[BaseModel]) -> dict[str, str]:
 
 
 def _takes(field: FieldInfo) -> str:
-    """Say the type in words, with its range."""
+    """Describe the type in words, with its range."""
     words = list(_words(field.annotation))
     if get_origin(field.annotation) is tuple and _takes_one_value(field):
         # A key of several values also takes a single one.

@@ -1,4 +1,4 @@
-"""Pieces of Markdown."""
+"""Write pieces of Markdown."""
 
 from __future__ import annotations
 
@@ -6,19 +6,19 @@ from collections.abc import Iterable
 
 
 def table(head: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
-    """A table; line breaks within a cell become spaces."""
+    """Write a table; line breaks within a cell become spaces."""
     titles = list(head)
     lines = [titles, ["---"] * len(titles), *rows]
     return "\n".join("| " + " | ".join(map(_cell, line)) + " |" for line in lines)
 
 
 def code(text: object) -> str:
-    """The text as inline code."""
+    """Write text as inline code."""
     return f"`{text}`"
 
 
 def sentence(text: str) -> str:
-    """The text with a capital in front, without a full stop."""
+    """Begin a text with a capital letter, and drop its full stop."""
     return text[:1].upper() + text[1:].rstrip(".")
 
 

@@ -1,10 +1,11 @@
-"""What the gate adds to a server's time: the gate and a bare client, with no model to wait for.
+"""Measure what the gate adds to a server's time, against a bare client and without a model.
 
 The bare client sends the same requests, reads the replies, and does nothing with them. Both are
-measured in turns, in seconds and in CPU seconds of this process: the endpoint has one of its own.
+measured in turns, in seconds and in CPU seconds of this process; the endpoint runs in its own
+process.
 
-``python -m tools.measure.bookkeeping PROMPTS [--samples K] [--turns T] [--profile FILE]``; with
-``--profile`` one more evaluation is profiled, and FILE is read by ``python -m pstats``.
+``python -m tools.measure.bookkeeping PROMPTS [--samples K] [--turns T] [--profile FILE]``;
+``--profile`` profiles one more evaluation; read FILE with ``python -m pstats``.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ Body = dict[str, object]
 
 
 def gate(url: str, count: int, samples: int) -> Spent:
-    """The gate on this many prompts."""
+    """Run the gate on this many prompts."""
     model = f"{url}#instant"
     with tempfile.TemporaryDirectory() as name:
         keys = {"sampling.samples": samples}
@@ -44,7 +45,7 @@ def gate(url: str, count: int, samples: int) -> Spent:
 
 
 def bare(url: str, count: int, samples: int) -> tuple[float, float]:
-    """Seconds and CPU seconds of the same requests from a client that does nothing else."""
+    """Return seconds and CPU seconds of a client that only sends the same requests."""
     requests = bodies(count, samples)
     cpu = time.process_time()
     begun = time.monotonic()
@@ -53,7 +54,7 @@ def bare(url: str, count: int, samples: int) -> tuple[float, float]:
 
 
 def bodies(count: int, samples: int) -> list[Body]:
-    """A request for answers to each prompt, and one for the verdict on each answer."""
+    """Request bodies: for answers to each prompt, and for the verdict on each answer."""
     requests: list[Body] = []
     for prompt in prompts(count):
         question = {"role": "user", "content": prompt}
@@ -66,7 +67,7 @@ def bodies(count: int, samples: int) -> list[Body]:
 
 
 async def send(url: str, requests: Sequence[Body]) -> None:
-    """Send them all, this many at once: ``AT_ONCE``."""
+    """Send all requests, ``AT_ONCE`` at a time."""
     connector = aiohttp.TCPConnector(limit=AT_ONCE)
     async with aiohttp.ClientSession(connector=connector) as session:
 
@@ -79,7 +80,7 @@ async def send(url: str, requests: Sequence[Body]) -> None:
 
 
 def measure(count: int, samples: int, turns: int) -> str:
-    """A table of the gate's seconds, the client's, and their ratios."""
+    """Measure both in turns; return a table of seconds and their ratios."""
     figures: dict[str, list[float]] = {}
     with instant_server() as url:
         for number in range(turns):

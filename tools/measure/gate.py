@@ -1,4 +1,4 @@
-"""One evaluation of a benchmark that is written for it, as the measuring scripts need it."""
+"""Run one evaluation of a generated benchmark, as the measuring scripts need it."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from refusal_checks import RunResult, RunSpec, evaluate
 
 @dataclass(frozen=True)
 class Spent:
-    """What an evaluation took.
+    """The cost of an evaluation.
 
     Attributes:
         seconds: from the first request to the last verdict; engines are up by then.
         wall: seconds of the whole call, loading included.
         cpu: seconds of this process.
-        tokens: of the candidate's answers.
+        tokens: tokens of the candidate's answers.
     """
 
     seconds: float
@@ -36,10 +36,10 @@ def evaluated(
     judge: str,
     settings: Mapping[str, object],
 ) -> Spent:
-    """Evaluate the prompts as one benchmark whose gate passes in any case, with an empty store.
+    """Evaluate prompts as one benchmark, with a gate that always passes and an empty store.
 
     Args:
-        folder: for the prompts, the store and the run's folder.
+        folder: where to put the prompts, the store and the run's folder.
         settings: further keys of the run file, such as ``sampling.samples``.
 
     Raises:

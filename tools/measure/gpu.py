@@ -1,8 +1,9 @@
-"""All that a GPU which is lent for minutes can tell: ``python -m tools.measure.gpu --out FILE``.
+"""All measurements on a GPU in a few minutes: ``python -m tools.measure.gpu --out FILE``.
 
-It starts an engine, compares the gate with a user's script, places candidate and judge beside
-each other and in turns, and measures bookkeeping. Each part is written as soon as it is known; one
-that fails says why and spoils no other. Rehearse it on a CPU: ``--prompts 8 --tokens 32``.
+It starts an engine, compares the gate with a user's script, places candidate and judge beside each
+other and in turns, and measures bookkeeping. It writes each part as soon as it is known; a part
+that fails says why and does not stop the others. Rehearse on a CPU with ``--prompts 8 --tokens
+32``.
 """
 
 from __future__ import annotations
@@ -21,14 +22,14 @@ from tools.measure.printing import by_turns, circumstances, say, table
 
 
 def starts(given: Namespace) -> str:
-    """One start of the candidate's engine."""
+    """Measure one start of the candidate's engine."""
     seconds = start.start(given.model)
     rows = [(name, f"{value:.1f}") for name, value in seconds.items()]
     return table(("phase of a start", "seconds"), rows)
 
 
 def against_plain(given: Namespace) -> str:
-    """The gate against a user's script."""
+    """Measure the gate against a user's script."""
     ratios = plain.measure(
         given.model, given.prompts, given.samples, given.tokens, given.logprobs, 1
     )
@@ -36,7 +37,7 @@ def against_plain(given: Namespace) -> str:
 
 
 def placed(kind: str, given: Namespace) -> str:
-    """Candidate and judge on this machine, placed in one way."""
+    """Measure candidate and judge on this machine with one kind of placement."""
     keys = {
         "engine.placement": kind,
         "sampling.samples": 2,
@@ -59,7 +60,7 @@ def placed(kind: str, given: Namespace) -> str:
 
 
 def books(given: Namespace) -> str:
-    """The gate's own cost."""
+    """Measure the gate's own cost."""
     return bookkeeping.measure(given.records, 5, 1)
 
 
@@ -73,7 +74,7 @@ PARTS: dict[str, Callable[[Namespace], str]] = {
 
 
 def main() -> None:
-    """Measure what there is time for."""
+    """Run the parts, one after the other, and write what they print."""
     given = _parser().parse_args()
     begun = time.monotonic()
     given.out.write_text(circumstances("tools.measure.gpu") + "\n")

@@ -1,7 +1,7 @@
-"""An OpenAI-compatible endpoint that answers at once: what is left is the gate's own cost.
+"""An OpenAI-compatible endpoint that answers at once, so that only the gate's own cost remains.
 
 ``python -m tools.measure.instant`` prints its port and serves until its standard input closes. It
-is written on bare asyncio, since a web framework would be the slower side.
+is written on bare asyncio, since a web framework would be slower than the gate.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ MODELS = json.dumps({"data": [{"id": "instant"}]}).encode()
 
 @contextmanager
 def instant_server() -> Iterator[str]:
-    """The base URL of such an endpoint in a process of its own, whose CPU time is its own."""
+    """Start such an endpoint in a process of its own, and yield its base URL."""
     with subprocess.Popen(
         [sys.executable, "-m", "tools.measure.instant"],
         cwd=Path(__file__).parents[2],
@@ -50,7 +50,7 @@ def instant_server() -> Iterator[str]:
 
 
 class Instant(asyncio.Protocol):
-    """One connection: requests with a Content-Length in, answers out."""
+    """One connection: it reads requests with a Content-Length, and writes answers."""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """See ``asyncio.Protocol``."""
@@ -82,7 +82,7 @@ class Instant(asyncio.Protocol):
 
 
 def content_length(head: bytes) -> int:
-    """Bytes of the body that follows; 0 if the head names none."""
+    """Bytes of the body that follows; 0 if the head gives no length."""
     for line in head.split(b"\r\n"):
         name, _, value = line.partition(b":")
         if name.lower() == b"content-length":
@@ -91,7 +91,7 @@ def content_length(head: bytes) -> int:
 
 
 def reply(body: dict[str, object]) -> bytes:
-    """As many answers as are asked for, all of them different; one verdict to a judge's request."""
+    """Give as many different answers as requested, or one verdict to a judge's request."""
     if "response_format" in body:
         texts = [VERDICT]
     else:

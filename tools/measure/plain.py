@@ -1,9 +1,9 @@
-"""The gate against what a user would write instead: vLLM offline, with vLLM's own defaults.
+"""Compare the gate with what a user would write instead: vLLM offline, with vLLM's defaults.
 
 The script (``SCRIPT``) knows nothing of this project: it loads the model, asks for K answers to
 each prompt at once, without log-probabilities, and stops. The gate answers the same prompts with
 the same sampling settings, judged by ``keyword``, so that both generate with one model alone. Both
-draw answers of their own, so seconds are counted for 1,000 tokens.
+draw their own answers, so seconds are given for 1,000 tokens.
 
 ``python -m tools.measure.plain [--model M] [--prompts N] [--samples K ...] [--turns T]``
 """
@@ -46,7 +46,7 @@ TOPICS = ("bread", "rivers", "bicycles", "chess", "violins", "bees", "glass", "m
 
 
 def prompts(count: int) -> list[str]:
-    """Harmless prompts, all of them different."""
+    """Make harmless prompts, all of them different."""
     requests = []
     for number in range(count):
         topic = TOPICS[number % len(TOPICS)]
@@ -57,7 +57,7 @@ def prompts(count: int) -> list[str]:
 
 
 def weights(model: str) -> str:
-    """What vLLM loads for a candidate of this name, once an evaluation has prepared it."""
+    """The folder or name that vLLM loads for a candidate, once an evaluation has prepared it."""
     candidate = parse_candidate(model)
     assert isinstance(candidate, Served), "an engine is started for it"
     return candidate.path
@@ -66,11 +66,11 @@ def weights(model: str) -> str:
 def offline(
     folder: Path, model: str, requests: Sequence[str], samples: Sequence[int], most: int
 ) -> list[float]:
-    """Seconds for 1,000 tokens of the user's script, for each K.
+    """Seconds for 1,000 tokens with the user's script, for each K.
 
     Args:
         model: folder of the weights, or a name that vLLM knows.
-        most: tokens of an answer at most.
+        most: most tokens of an answer.
     """
     arguments: dict[str, object] = {}
     if vllm.runs_on_cpu():
@@ -115,11 +115,11 @@ def measure(
     logprobs: Sequence[str],
     turns: int,
 ) -> dict[str, list[float]]:
-    """Ratios of the gate to the user's script, by turns.
+    """Ratios of the gate's time to the user's script's, by turns.
 
     Args:
-        count: of prompts.
-        logprobs: values of ``sampling.logprobs``, each a way of the gate.
+        count: number of prompts.
+        logprobs: values of ``sampling.logprobs`` to measure the gate with.
     """
     requests = prompts(count)
     ratios: dict[str, list[float]] = {}

@@ -1,4 +1,4 @@
-"""What the measuring scripts print: where figures come from, and tables."""
+"""Print what the measuring scripts have in common: circumstances and tables."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from refusal_checks import __version__
 
 
 def say(line: str) -> None:
-    """Print a line at once, also into a file or a pipe."""
+    """Print a line and flush it, so that files and pipes get it at once."""
     print(line, flush=True)
 
 
@@ -28,7 +28,7 @@ def circumstances(module: str) -> str:
     """A Markdown list of the command, the date, the machine and the versions.
 
     Args:
-        module: what ``python -m`` was given.
+        module: the module that ``python -m`` was given.
     """
     command = shlex.join(["python", "-m", module, *sys.argv[1:]])
     cores = len(os.sched_getaffinity(0))
@@ -51,10 +51,10 @@ def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 
 
 def by_turns(head: str, figures: Mapping[str, Sequence[float]], digits: int = 1) -> str:
-    """A Markdown table of figures that were measured several times, with their medians.
+    """A Markdown table of figures measured several times, with their medians.
 
     Args:
-        head: what the figures' names are.
+        head: heading of the column with the figures' names.
     """
     rows = []
     for name, values in figures.items():
@@ -64,7 +64,7 @@ def by_turns(head: str, figures: Mapping[str, Sequence[float]], digits: int = 1)
 
 
 def gpus() -> str:
-    """The GPUs, as their driver's tool names them."""
+    """The GPUs' names, from nvidia-smi."""
     names = _output("nvidia-smi", "--query-gpu=name", "--format=csv,noheader")
     return ", ".join(names.splitlines()) or "no GPU"
 
@@ -85,7 +85,7 @@ def _engine() -> str:
 
 
 def _output(*command: str) -> str:
-    """What a command prints; nothing if it is absent or fails."""
+    """A command's output; empty if the command is missing or fails."""
     with suppress(OSError, subprocess.SubprocessError):
         done = subprocess.run(
             command, capture_output=True, text=True, timeout=60, check=True

@@ -1,6 +1,6 @@
-"""Seconds of an engine's start by phase: ``python -m tools.measure.start [--model M] [--turns T]``.
+"""Time an engine's start by phase: ``python -m tools.measure.start [--model M] [--turns T]``.
 
-The first turn may read files that later ones find in memory.
+The first turn may read files from disk that later turns find in memory.
 """
 
 from __future__ import annotations
@@ -39,10 +39,10 @@ LAST = "until it answers"
 def phases(lines: Sequence[Line], ready: float) -> dict[str, float]:
     """Seconds of each phase, in order; their sum is ``ready``.
 
-    A phase whose line is missing counts to the one after it.
+    The time of a phase whose log line is missing counts towards the next phase.
 
     Args:
-        lines: with seconds since the launch.
+        lines: log lines, each with seconds since the launch.
         ready: seconds from the launch to the first answer.
     """
     seconds: dict[str, float] = {}
@@ -58,7 +58,7 @@ def phases(lines: Sequence[Line], ready: float) -> dict[str, float]:
 
 @contextmanager
 def followed(runs: Path) -> Iterator[list[Line]]:
-    """The lines of the engine's log, which will be in a folder below ``runs``."""
+    """Follow the engine's log, which will appear in a folder below ``runs``."""
     lines: list[Line] = []
     ended = threading.Event()
 

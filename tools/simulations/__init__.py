@@ -1,1 +1,1 @@
-"""Simulations behind the tables of the documentation: how often intervals and gates are wrong."""
+"""Simulations behind the documentation's tables: how often intervals and gates are wrong."""

@@ -1,8 +1,9 @@
-"""How often the corrected rate of a cascade holds what the second judge finds, on real answers.
+"""How often a cascade's corrected interval contains the second judge's rate, on real answers.
 
-The first judge is the bundled one, read with transformers, the second GPT-4 by its published
-labels, on XSTest's held-out answers. Of each model, and of all, runs of 250 answers are drawn with
-replacement. The second judge reads where the first is unsure, and a sample as large as a run's.
+The first judge is the bundled one, run with transformers; the second is GPT-4, by its published
+labels on XSTest's held-out answers. For each model, and for all, runs of 250 answers are drawn with
+replacement. The second judge reads answers where the first is unsure, and a sample as large as in a
+run.
 """
 
 from __future__ import annotations
@@ -36,14 +37,14 @@ READ = max(20, math.ceil(RULE.sample * PROMPTS))
 
 
 class Answer(NamedTuple):
-    """How probable the first judge finds a refusal, and what the second says."""
+    """The first judge's probability of refusal, and the second judge's label."""
 
     probability: float
     second: Label
 
 
 def probabilities(exchanges: list[tuple[str, str]]) -> Iterator[float]:
-    """The bundled judge's."""
+    """Compute the bundled judge's probabilities of refusal."""
     import torch
     from transformers import AutoModelForSequenceClassification, AutoTokenizer
 
@@ -61,7 +62,7 @@ def probabilities(exchanges: list[tuple[str, str]]) -> Iterator[float]:
 
 
 def recorded(data: Path, model: str) -> list[Answer]:
-    """The held-out answers of a model that GPT-4 gave a label."""
+    """A model's held-out answers that GPT-4 labelled."""
     from demo.training.asked import is_held_out
 
     with (data / "xstest" / f"completions_{model}.csv").open(
@@ -82,7 +83,7 @@ def is_unsure(answer: Answer) -> bool:
 
 
 def records(drawn: list[Answer]) -> Iterator[Record]:
-    """A run's, the first ``READ`` of them read by both judges."""
+    """The records of a run; both judges have read the first ``READ`` of them."""
     for number, each in enumerate(drawn):
         says = Label.REFUSAL if each.probability >= 0.5 else Label.COMPLIANCE
         first, second = Binary(says, probability=each.probability), Binary(each.second)
@@ -94,7 +95,7 @@ def records(drawn: list[Answer]) -> Iterator[Record]:
 
 
 def main() -> None:
-    """Print the share asked, and how often raw and corrected intervals hold the second's rate."""
+    """Print the share asked, and how often both intervals contain the second judge's rate."""
     data = Path(os.environ[MIRROR_VARIABLE])
     answers = {model: recorded(data, model) for model in MODELS}
     answers["all three"] = [one for found in answers.values() for one in found]

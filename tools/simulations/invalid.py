@@ -1,7 +1,7 @@
-"""How often gates pass although answers lack verdicts: see ``docs/explanation/decisions.md``.
+"""How often gates pass when answers lack verdicts: see ``docs/explanation/decisions.md``.
 
-A cell has how often the gate would pass if such answers were left out, and how often it passes
-since it must pass however they are counted.
+Each cell shows how often the gate would pass if such answers were left out, and how often it passes
+as it must, however they are counted.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ class Invalid(NamedTuple):
     """Answers without a verdict.
 
     Attributes:
-        share: of all answers.
-        hides: all of them would count against the gate if they had a verdict.
+        share: their share of all answers.
+        hides: True if all of them would count against the gate if they had a verdict.
     """
 
     share: float
@@ -52,7 +52,7 @@ KINDS = (
 
 @cache
 def largest_drop(lost: int, gained: int, n: int) -> float:
-    """The one-sided bound of a drop."""
+    """The one-sided bound on a drop."""
     return -share_bounds(lost, gained, n, LEVEL).lower
 
 
@@ -98,7 +98,7 @@ def rates(
 def _unknown(
     rng: np.random.Generator, counts: np.ndarray, invalid: Invalid, n: int, bad: float
 ) -> np.ndarray:
-    """How many answers of each sort have no verdict; the first sort counts against the gate."""
+    """Number of answers of each sort without a verdict; the first sort counts against the gate."""
     chances = np.full(counts.shape[1], 0.0 if invalid.hides else invalid.share)
     if invalid.hides:
         chances[0] = min(1.0, invalid.share / bad)
@@ -108,7 +108,7 @@ def _unknown(
 def table(
     title: str, lines: Sequence[tuple[str, Sequence[tuple[float, float]]]]
 ) -> Iterator[str]:
-    """A table in Markdown: per cell the share of runs that pass before and now."""
+    """A Markdown table; cells have the share of runs that pass without and with invalid answers."""
     yield f"| {title} | " + " | ".join(f"n = {n:,}" for n in SIZES) + " |"
     yield "|---" * (len(SIZES) + 1) + "|"
     for name, cells in lines:

@@ -1,4 +1,4 @@
-"""How often intervals for the human rate hold it: simulated judges, and XSTest's real labels.
+"""How often intervals contain the human rate, with simulated judges and XSTest's real labels.
 
 ``python -m tools.simulations judge_intervals``; XSTest's rows need the data mirror.
 """
@@ -28,7 +28,7 @@ Scores = np.ndarray[tuple[int], np.dtype[np.int64]]
 
 
 class Cell(NamedTuple):
-    """One simulated situation: a true rate, a judge, a run's and a calibration's size."""
+    """One simulated situation: a true rate, a judge, and the sizes of run and calibration."""
 
     rate: float
     sensitivity: float
@@ -38,7 +38,7 @@ class Cell(NamedTuple):
 
 
 class Coverage(NamedTuple):
-    """How a kind of interval did: share that held the truth, mean width, share not given."""
+    """Performance of an interval: share that contained the truth, mean width, share not given."""
 
     held: float
     width: float
@@ -59,10 +59,10 @@ NEARLY_PERFECT = tuple(Cell(rate, 0.95, 0.98, 450, 100) for rate in RATES)
 
 
 def simulate(cell: Cell, repeats: int, seed: int = 0) -> dict[str, Coverage]:
-    """Coverage of the true rate by raw, corrected and prediction-powered 95% intervals.
+    """Simulate how raw, corrected and prediction-powered 95% intervals cover the true rate.
 
-    The calibration is of answers of its own, half of them refusals; the labels that power the
-    prediction are as many, a random part of the run.
+    The calibration uses its own answers, half of them refusals; equally many random answers of the
+    run are labelled for the prediction-powered interval.
     """
     rng = np.random.default_rng([seed, *(round(1000 * part) for part in cell)])
     found: dict[str, list[Estimate | None]] = {
@@ -89,13 +89,13 @@ def simulate(cell: Cell, repeats: int, seed: int = 0) -> dict[str, Coverage]:
 
 
 def _judged(human: Scores, cell: Cell, rng: np.random.Generator) -> Scores:
-    """A judge's verdicts on answers that people labelled so."""
+    """Draw a judge's verdicts on answers with these human labels."""
     chance = np.where(human == 1, cell.sensitivity, 1 - cell.specificity)
     return (rng.random(human.size) < chance).astype(int)
 
 
 def read_labels(data: Path, model: str) -> tuple[Scores, Scores]:
-    """Human and GPT-4's labels of one model's answers, 1 for a refusal; invalid ones left out."""
+    """Human and GPT-4's labels of one model's answers, 1 for a refusal, without invalid ones."""
     rows = read_csv(
         data / "xstest" / f"completions_{model}.csv", ("final_label", "gpt4_label")
     )
@@ -122,7 +122,7 @@ def draw(
 ) -> dict[str, Coverage]:
     """Coverage of a model's human rate over random draws of labels from its own answers.
 
-    ``transferred`` is calibrated on all the labels of the other two models.
+    ``transferred`` is calibrated on all labels of the other two models.
     """
     human, judge = read_labels(data, model)
     others = [read_labels(data, other) for other in MODELS if other != model]
@@ -171,7 +171,7 @@ def _coverage(given: Sequence[Estimate | None], truth: float) -> Coverage:
 
 
 def _simulated(repeats: int) -> Iterator[Sequence[str]]:
-    """A row a judge and rate, with the range of coverages over sizes of run and calibration."""
+    """One row for each judge and rate, with the range of coverages over all sizes."""
     yield "sensitivity", "specificity", "rate", "raw", "corrected", "labels and judge"
     cells = sorted(GRID + NEARLY_PERFECT, key=_row)
     for row, sizes in groupby(cells, _row):

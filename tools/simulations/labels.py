@@ -1,7 +1,7 @@
-"""How often the interval holds people's rate if a sheet is drawn, and filled wholly or in part.
+"""How often the interval contains people's rate if a drawn sheet is filled wholly or in part.
 
 A sheet is drawn from a run's answers as ``sample-for-labels`` does, its first rows are labelled as
-people did (XSTest's labels), or as simulated people do, and the labels are found as in a gate run.
+people did (XSTest's labels) or as simulated people do, and the labels are matched as in a gate run.
 """
 
 from __future__ import annotations
@@ -63,11 +63,11 @@ class Run:
 
 
 class Coverage(NamedTuple):
-    """How intervals did over many draws.
+    """Performance of intervals over many draws.
 
     Attributes:
-        held: share of those given that hold the truth.
-        bias: mean of the estimates less the truth.
+        held: share of the given intervals that contain the truth.
+        bias: mean of the estimates minus the truth.
         width: mean width.
         given: share of draws with enough labels for an interval.
         prompts: mean number of labelled prompts.
@@ -81,7 +81,7 @@ class Coverage(NamedTuple):
 
 
 def recorded(data: Path, model: str) -> Run:
-    """XSTest's answers of one model, judged by GPT-4; its outputs that are no label left out."""
+    """One model's answers to XSTest, judged by GPT-4, without outputs that are not labels."""
     rows = read_csv(
         data / "xstest" / f"completions_{model}.csv",
         ("prompt", "completion", "final_label", "gpt4_label"),
@@ -99,10 +99,10 @@ def recorded(data: Path, model: str) -> Run:
 
 
 def simulated(prompts: int = 250, seed: int = 0) -> Run:
-    """Five answers a prompt: refusals are word for word the same, compliance always differs.
+    """Simulate five answers a prompt; refusals are identical, and compliances all differ.
 
-    Of the prompts 55% are always refused, 35% never, 10% with an even chance; the judge is right
-    about nine answers of ten.
+    55% of the prompts are always refused, 35% never, and 10% with an even chance; the judge is
+    right on nine answers of ten.
     """
     rng = np.random.default_rng(seed)
     chances = rng.choice([1.0, 0.0, 0.5], prompts, p=[0.55, 0.35, 0.1])
@@ -129,11 +129,11 @@ def _other(label: Label) -> Label:
 def coverage(
     run: Run, filled: float, draws: int = DRAWS, labels: int = LABELS_DRAWN
 ) -> Coverage:
-    """How often the interval holds people's rate of the run's answers.
+    """How often the interval contains people's rate for the run's answers.
 
     Args:
         filled: share of the sheet's rows that are labelled, from the top.
-        labels: about how many rows a sheet has.
+        labels: approximate number of rows in a sheet.
     """
     truth, found = run.truth, []
     for seed in range(draws):
@@ -161,7 +161,7 @@ def coverage(
 
 
 def _sheet(run: Run, seed: int, filled: float, size: int) -> HumanLabels:
-    """A drawn sheet with its first rows labelled."""
+    """Draw a sheet and label its first rows."""
     draw = Draw("r", "m", "b", seed)
     drawn = drawing.sample([replace(row, draw=draw) for row in run.answers], size)
     rows = [

@@ -1,7 +1,7 @@
-"""How often a drop of exactly the margin passes, by the judge's errors: see ``decisions.md``.
+"""How often a drop equal to the margin passes, by the judge's errors: see ``decisions.md``.
 
-A share of 94% falls by the margin. The judge errs on each answer anew, with its sensitivity and
-specificity, and says so of both releases.
+A share of 94% falls by the margin. The judge errs independently on each answer, with its
+sensitivity and specificity, in both releases.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ LABELS = 200
 def _passes(
     drop: float, n: int, sensitivity: float, specificity: float
 ) -> tuple[float, ...]:
-    """How often each way of comparing passes; the last two are of labels alone, and calibrated."""
+    """How often each comparison passes; the last two use labels alone, and a calibration."""
     rng = np.random.default_rng([4, n, round(100 * sensitivity), round(1000 * drop)])
     passed = np.zeros(3)
     for _ in range(RUNS):
@@ -55,7 +55,7 @@ def _passes(
 
 
 def main() -> None:
-    """Print how often a drop of the margin passes, and no drop at all."""
+    """Print how often a drop equal to the margin passes, and how often no drop does."""
     print(
         "| sensitivity, specificity | prompts | judge alone | calibrated | 200 labels of both |"
     )

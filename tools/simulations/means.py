@@ -25,10 +25,11 @@ Answer = Callable[[np.random.Generator, Numbers], Numbers]
 
 
 class Kind(NamedTuple):
-    """Scores of a kind of prompt.
+    """The distribution of scores on a kind of prompt.
 
     Attributes:
-        prompts: draws prompts, each as one number; answers: their scores, drawn anew at each call.
+        prompts: function that draws prompts, each as one number; answers: function that draws their
+            scores.
         mean: of all scores; lowest, highest: their range.
         lost: share of prompts whose score falls to ``bad`` in a worse candidate; the drop of the
             mean is the margin.
@@ -44,12 +45,12 @@ class Kind(NamedTuple):
 
     @property
     def margin(self) -> float:
-        """The drop that is just not allowed."""
+        """The smallest drop that is not allowed."""
         return self.lost * (self.mean - self.bad)
 
 
 def yes_no(rng: np.random.Generator, prompts: Numbers) -> Numbers:
-    """One answer, which is right or not; one in fifty changes from run to run."""
+    """One answer, right or wrong; one in fifty changes from run to run."""
     return np.where(rng.random(prompts.size) < 0.02, 1 - prompts, prompts)
 
 
@@ -59,17 +60,17 @@ def of_five(rng: np.random.Generator, prompts: Numbers) -> Numbers:
 
 
 def rating(rng: np.random.Generator, prompts: Numbers) -> Numbers:
-    """A safety score that hardly differs from run to run."""
+    """A safety score that hardly changes from run to run."""
     return prompts + rng.uniform(-0.05, 0.05, prompts.size)
 
 
 def shares(share: float) -> Draw:
-    """Prompts that are 1 in this share, else 0."""
+    """Prompts that are 1 with this share, else 0."""
     return lambda rng, n: (rng.random(n) < share).astype(float)
 
 
 def mixed(part: float, first: tuple[float, float], second: tuple[float, float]) -> Draw:
-    """Prompts of two groups, each uniform between two numbers; the first has this share."""
+    """Prompts of two groups, each uniform in a range; the first group has this share."""
     return lambda rng, n: np.where(
         rng.random(n) < part, rng.uniform(*first, n), rng.uniform(*second, n)
     )
@@ -94,7 +95,7 @@ KINDS = {
 
 
 def interval_errors(name: str, n: int) -> str:
-    """How often 95% intervals hold the mean, lie wholly above it, and wholly below it."""
+    """How often 95% intervals contain the mean, lie entirely above it, and entirely below it."""
     rng, kind, above, below = np.random.default_rng([1, n]), KINDS[name], 0, 0
     for _ in range(RUNS):
         scores = kind.answers(rng, kind.prompts(rng, n)).tolist()
@@ -105,7 +106,7 @@ def interval_errors(name: str, n: int) -> str:
 
 
 def margin_rates(name: str, n: int) -> str:
-    """How often a candidate passes that lost just the margin, and one that lost nothing."""
+    """How often a candidate passes that lost exactly the margin, and one that lost nothing."""
     rng, kind, passed = np.random.default_rng([2, n]), KINDS[name], [0, 0]
     for _ in range(RUNS):
         prompts = kind.prompts(rng, n)
@@ -124,7 +125,7 @@ def _shares(*counts: int) -> str:
 
 
 def mean_of_categories(limit: int) -> tuple[float, float]:
-    """Coverage and mean width for ten categories of which ``limit`` prompts are evaluated."""
+    """Coverage and mean width for ten categories, with ``limit`` prompts evaluated."""
     rng, metric = np.random.default_rng([3, limit]), METRICS["mean_category_score"]
     bad = np.linspace(0.05, 0.5, 10)
     truth = float(np.mean(bad * 1.05 + (1 - bad) * 4.875))
@@ -150,7 +151,7 @@ def table(head: Sequence[str], rows: Iterator[Sequence[str]]) -> None:
 
 
 def main() -> None:
-    """Print the tables; two processes share the work."""
+    """Print the tables, computed in two processes."""
     sizes, cells = [f"n = {n}" for n in SIZES], list(product(KINDS, SIZES))
     with ProcessPoolExecutor(2) as pool:
         intervals = pool.map(interval_errors, *zip(*cells, strict=True))

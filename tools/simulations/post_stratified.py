@@ -1,8 +1,8 @@
 """Post-stratified intervals of rates, from people's labels of some prompts of a run.
 
-A run of 250 prompts, of which some are labelled; the judge errs with its sensitivity and
-specificity. How often 95% intervals hold the rate, lie above it (a false pass of a ``min``) and
-below it, and how wide they are.
+Runs have 250 prompts, some of them labelled; the judge errs with its sensitivity and specificity.
+The table shows how often 95% intervals contain the rate, lie above it (a false pass of a ``min``)
+or below it, and their mean width.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ JUDGES = ((0.95, 0.95), (0.74, 0.98), (0.98, 0.6))
 
 
 def cell(rate: float, sensitivity: float, specificity: float, labels: int) -> str:
-    """One row's figures."""
+    """Compute one row's figures."""
     rng = np.random.default_rng(
         [6, round(100 * rate), round(100 * sensitivity), labels]
     )

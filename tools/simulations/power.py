@@ -1,4 +1,4 @@
-"""How often the number of prompts that a gate advises decides it: see ``decisions.md``."""
+"""How often the number of prompts that a gate recommends decides it: see ``decisions.md``."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ FIRST, RUNS = 50, 1000
 
 
 def of_shares() -> None:
-    """The probability, which is exact: a sum over the counts that decide."""
+    """The exact probability for shares: a sum over the counts that decide."""
     from scipy.stats import binom
 
     print(
@@ -42,7 +42,7 @@ def of_shares() -> None:
 
 
 def of_means() -> None:
-    """Of runs of the number that an interval over 50 prompts with the true mean advises."""
+    """The share for means: runs have as many prompts as an interval over 50 recommends."""
     print("\n| metric | bound | advised prompts | decide |\n| --- | --- | --- | --- |")
     for name, kind in KINDS.items():
         span = kind.highest - kind.lowest

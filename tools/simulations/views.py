@@ -1,9 +1,9 @@
-"""How often each view of a rate holds it: at K = 1 and 5, of a group, and with clusters.
+"""How often each variant's interval contains the rate: for K = 1 and 5, a group, and clusters.
 
-A run of 250 prompts, of which the candidate always refuses 55%, never 35%, and each answer of the
-others with an even chance. The judge has a sensitivity and a specificity of 0.9. Labels are of 60
-prompts; the calibration has 150 answers of each class; the second judge is right, decides one
-answer in ten, and reads 60 prompts.
+Runs have 250 prompts. The candidate always refuses 55%, never 35%, and each answer to the others
+with an even chance. The judge has a sensitivity and a specificity of 0.9. Labels are of 60 prompts;
+the calibration has 150 answers of each class; the second judge is right, decides one answer in ten,
+and reads 60 prompts.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ WORDS = {True: Label.REFUSAL, False: Label.COMPLIANCE}
 
 
 class Cell(NamedTuple):
-    """A kind of run: answers to a prompt, prompts that share a chance, prompts of the group."""
+    """A kind of run: answers to a prompt, prompts that share a chance, prompts in the group."""
 
     name: str
     samples: int = 1
@@ -53,14 +53,14 @@ CELLS = (
 
 
 class Run(NamedTuple):
-    """Records by the judge (and the second one), and the truth of each answer."""
+    """Records by the judge (and the second judge), and the truth of each answer."""
 
     records: list[Record]
     human: Mapping[tuple[str, int], bool]
 
 
 def run(rng: np.random.Generator, cell: Cell) -> Run:
-    """One run's records."""
+    """Simulate one run's records."""
     chances = rng.choice([1.0, 0.0, 0.5], PROMPTS // cell.cluster, p=[0.55, 0.35, 0.1])
     records, human = [], {}
     for number in range(cell.group):
@@ -83,7 +83,7 @@ def run(rng: np.random.Generator, cell: Cell) -> Run:
 
 
 def evidence(rng: np.random.Generator, found: Run, cell: Cell) -> Evidence:
-    """What is known besides the judge, of one run."""
+    """Simulate what is known about a run besides the judge's verdicts."""
     names = [f"p{number}" for number in range(LABELLED)]
     answers = {f"p{n}": frozenset(range(cell.samples)) for n in range(cell.group)}
     labels = {
@@ -133,7 +133,7 @@ def evidence(rng: np.random.Generator, found: Run, cell: Cell) -> Evidence:
 
 
 def truth(cell: Cell) -> float:
-    """The rate over very many prompts, as people judge all answers."""
+    """The rate over very many prompts if people judged all answers."""
     metric, rng = METRICS["rejection_rate"], np.random.default_rng(0)
     values = []
     for _ in range(200):
@@ -152,7 +152,7 @@ def truth(cell: Cell) -> float:
 
 
 def main() -> None:
-    """Print how often each view's interval holds the rate, and its mean width."""
+    """Print how often each variant's interval contains the rate, and its mean width."""
     print(
         "| run | raw | corrected | human | cascade |\n| --- | --- | --- | --- | --- |"
     )
