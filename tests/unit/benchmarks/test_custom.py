@@ -233,11 +233,12 @@ def test_a_suite_that_reads_nonsense_is_a_data_error(write: Write) -> None:
         DataError, match="mine: its data cannot be read: UnicodeDecodeError"
     ):
         load_prompts(broken, None)
-    lone = Benchmark(
-        "mine", Kind.SAFETY, "", lambda mirror: [Prompt.single("a", "\ud800")], "1"
-    )
-    with pytest.raises(DataError, match="prompt a: replace the lone surrogates"):
-        load_prompts(lone, None)
+    for lone in (Prompt.single("a", "\ud800"), Prompt.single("a", "x", kind="\ud800")):
+        suite = Benchmark(
+            "mine", Kind.SAFETY, "", lambda mirror, lone=lone: [lone], "1"
+        )
+        with pytest.raises(DataError, match="prompt a: replace the lone surrogates"):
+            load_prompts(suite, None)
 
 
 QUESTION = {
