@@ -7,6 +7,7 @@ from contextlib import suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 from hypothesis import given, settings
@@ -234,9 +235,7 @@ def test_a_suite_that_reads_nonsense_is_a_data_error(write: Write) -> None:
     ):
         load_prompts(broken, None)
     for lone in (Prompt.single("a", "\ud800"), Prompt.single("a", "x", kind="\ud800")):
-        suite = Benchmark(
-            "mine", Kind.SAFETY, "", lambda mirror, lone=lone: [lone], "1"
-        )
+        suite = Benchmark("mine", Kind.SAFETY, "", Mock(return_value=[lone]), "1")
         with pytest.raises(DataError, match="prompt a: replace the lone surrogates"):
             load_prompts(suite, None)
 
