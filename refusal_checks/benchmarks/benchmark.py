@@ -163,10 +163,10 @@ def _require_digest(benchmark: Benchmark, prompts: Sequence[Prompt]) -> None:
 
 
 STRATA = ("category", "language", "history")
-"""Kinds of group whose proportions a part keeps, the more important first."""
+"""Kinds of group whose proportions a sample keeps, the most important first."""
 
 SEED = 0
-"""Selects one of the equally good parts; do not change it, or runs become incomparable."""
+"""Selects one of the equally good samples; do not change it, or runs become incomparable."""
 
 _GOLDEN = (5**0.5 - 1) / 2
 

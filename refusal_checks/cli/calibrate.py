@@ -80,7 +80,7 @@ def calibrate(
         Many,
         typer.Option(
             metavar="FILE",
-            help="Take the judge and how it is asked from this run file (repeatable).",
+            help="Take the judge and its settings from this run file (repeatable).",
         ),
     ] = None,
     keys: Keys = None,

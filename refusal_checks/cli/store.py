@@ -59,7 +59,7 @@ def gc(
 ) -> None:
     """Drop answers and verdicts that no kept run has used, and free their space.
 
-    Everything used since the oldest of the kept runs started is kept.
+    Keeps everything used since the oldest kept run started.
     """
     keep = _answers_of(baselines or [], runs)
     with _open(store) as opened:

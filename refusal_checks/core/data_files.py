@@ -17,11 +17,11 @@ from refusal_checks.core.suggestions import near
 from refusal_checks.core.text import is_name, listed
 
 LINE = 64 * 2**20
-"""Most characters of a line of JSONL or of a cell of CSV, which are held in memory as a whole."""
+"""Most characters of a JSONL line or a CSV cell, which must fit into memory."""
 
 
 WHOLE = 256 * 2**20
-"""Most bytes of what can only be read as a whole: a JSON file, and what archives unpack to."""
+"""Most bytes of data that can only be read whole: a JSON file, or unpacked archive content."""
 
 
 def read_rows(path: Path) -> list[dict[str, Any]]:
@@ -115,7 +115,7 @@ _PACKED = {
     b"\x1f\x8b": "packed with gzip",
     b"\x28\xb5\x2f\xfd": "packed with Zstandard",
 }
-"""The first bytes of files that people often give in place of text."""
+"""The first bytes of files that people often give instead of text."""
 
 
 def _not_utf8(path: Path, file: BinaryIO) -> DataError:

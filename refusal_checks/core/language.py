@@ -10,7 +10,7 @@ from functools import cache
 from typing import Any
 
 _KIN = {"en": ("en", "pcm"), "zh": ("zh", "yue", "wuu", "lzh")}
-"""Languages that are read like another one: the identifier tells these apart by little."""
+"""Languages that count as another one, since the identifier hardly distinguishes them."""
 
 DOUBT = 0.01
 """Probability from which a text may be in a language. Of 1,454 recorded English answers none has
@@ -65,7 +65,7 @@ def language_of(text: str) -> str:
 
 @cache
 def _identifier() -> Any:
-    # It loads its model for half a second.
+    # Loading its model takes half a second.
     from py3langid.langid import MODEL_FILE, LanguageIdentifier
 
     return LanguageIdentifier.from_model_file(MODEL_FILE, norm_probs=True)

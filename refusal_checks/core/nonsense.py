@@ -22,7 +22,7 @@ SIGNS = 20
 """Characters from which an answer needs a quarter of letters and digits."""
 
 
-# Asked before an answer is stored, and again before it is judged.
+# Called before an answer is stored, and again before it is judged.
 @lru_cache(maxsize=4096)
 def why_nonsense(text: str) -> str:
     """Say why a text is nonsense; empty if it may be an answer."""
@@ -37,7 +37,7 @@ def why_nonsense(text: str) -> str:
         is_repeated = len(tokens[0]) >= max(12, TIMES * size)
         return "one piece repeated" if is_repeated else ""
 
-    # As it is in nearly all answers.
+    # The usual case: nearly all answers end here.
     if len(set(tokens)) > 0.6 * len(tokens):
         return ""
 

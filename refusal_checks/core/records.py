@@ -95,10 +95,10 @@ def unusable(completion: Completion, max_tokens: int | None) -> Invalid | None:
 
 
 RATIONALE = 300
-"""Characters of each verdict's rationale in that of all."""
+"""Most characters of each verdict's rationale in the combined one."""
 
 _QUOTED = 3
-"""Most rationales in that of one judge's several verdicts."""
+"""Most rationales quoted in the combined one of a judge's several verdicts."""
 
 
 def combine(votes: Sequence[Vote]) -> Judgement:

@@ -104,7 +104,7 @@ class Sampling(SamplingBase):
 
 
 REASONING_TOKENS = 4096
-"""Most tokens of a verdict of a judge that reasons, unless an option says how many."""
+"""Most tokens of a verdict by a judge that reasons, unless the user sets a limit."""
 
 
 class JudgeSampling(SamplingBase):

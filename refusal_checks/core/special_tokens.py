@@ -9,7 +9,7 @@ from functools import cache, lru_cache
 from refusal_checks.core.text import BLANK
 
 SEPARATOR = "·"
-"""What breaks a token up; in no token that is known, and left alone by Unicode normalisation."""
+"""Breaks a token up: it is in no known token, and Unicode normalisation leaves it alone."""
 
 
 _S = r"\s{0,8}"

@@ -288,7 +288,7 @@ class Store:
         changed: list[tuple[str]] = []
         with self._db.faults():
             for chunk in _chunks(keys):
-                # Bytes that are no UTF-8 would end the reading of all rows.
+                # Bytes that are not UTF-8 would stop the reading of all rows.
                 query = (
                     f"SELECT key, CAST(value AS BLOB), digest FROM {table} "
                     f"WHERE key IN ({_marks(chunk)})"

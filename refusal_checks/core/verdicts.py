@@ -139,14 +139,14 @@ class Reason(StrEnum):
 FINISHED = frozenset(
     {"stop", "length", "content_filter", "tool_calls", "function_call", "repetition"}
 )
-"""The model or a limit ended the answer. A server that goes on uses no other word."""
+"""The model or a limit ended the answer; a server that keeps running gives no other reason."""
 
 ABORTED = frozenset({"abort", "aborted", "cancelled", "canceled", "error"})
 """The server ended the request, as vLLM and SGLang say where they are told to end themselves: the
 text so far does not count as an answer."""
 
 FINISH_REASONS = FINISHED | ABORTED | {"eos_token", "stop_sequence", "None"}
-"""Words that are no text of a model; any other may be."""
+"""Known finish reasons, which are safe to show; any other word may be a model's text."""
 
 
 @dataclass(frozen=True, slots=True)

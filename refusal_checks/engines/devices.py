@@ -88,7 +88,7 @@ def _left_to_container() -> float:
             most, used = _numbers(limit, usage)
             lines = (_CGROUPS / statistics).read_text().splitlines()
             counts = dict(line.split() for line in lines)
-            # Files in memory give way to what needs room.
+            # Cached files give way when memory is needed.
             active = int(counts.get(f"{prefix}active_file", 0))
             inactive = int(counts.get(f"{prefix}inactive_file", 0))
             return most - used + active + inactive

@@ -195,7 +195,7 @@ class Engines(Servers):
         }
         places = places_to_keep(settled, needed)
         self._kept = [process for process in places if process.is_running()]
-        # So that there is room for the others.
+        # Stop these first, so that there is room for the others.
         for engines in (before, self):
             engines.stop(but=self._kept)
         if not self._kept:

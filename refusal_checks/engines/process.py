@@ -142,7 +142,7 @@ class EngineProcess:
         process.stdin.close()
         with suppress(subprocess.TimeoutExpired):
             process.wait(STOP_TIMEOUT)
-        # Kill what it may have left behind, until that holds no device any more.
+        # Kill what it may have left behind, until no device is held.
         deadline = time.monotonic() + GROUP_TIMEOUT
         with suppress(ProcessLookupError, PermissionError):
             while time.monotonic() < deadline:

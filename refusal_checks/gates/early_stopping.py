@@ -131,7 +131,7 @@ class _Watch:
     @property
     def is_decided(self) -> bool:
         if self.gate.spared:
-            # Its few answers would take the whole group to decide.
+            # With so few answers, only the whole group could decide it.
             return self._has_seen
         outcome = self.limits.outcome(*self._sequence.bounds)
         return self._may_stop and outcome is not Outcome.INCONCLUSIVE

@@ -274,7 +274,7 @@ def _figure_check(
 ) -> BoundCheck:
     is_known = not rate.metric.sampled and gate.decision == "point"
     if is_known and (gate.spared or is_whole):
-        # The figure is of the run's own answers, all of which are known, so it is in no doubt.
+        # The figure is about the run's own answers, all of which are known, so it is certain.
         n = len(rate.records)
         is_spared = estimate.value * n <= gate.spared + TOLERANCE * n
         met = gate.limits.holds(estimate.value) or is_spared

@@ -96,7 +96,7 @@ class Evidence:
         notes = []
         if len(records) > len({record.prompt.id for record in records}):
             notes.append("share of answers")
-        # Of a gate on a group, the calibration must be of that group's prompts.
+        # For a gate on a group, the calibration must cover that group's prompts.
         keys = prompt_keys(r.prompt for r in records) if gate.group else None
         foreign = calibration.foreign(self.candidate, gate.benchmark, keys)
         if foreign:

@@ -34,7 +34,7 @@ USES = {
     "human": "with people's labels of some answers",
     "cascade": "corrected by the second judge's sample",
 }
-"""What a figure rests on, unless it is as judged."""
+"""What a figure rests on, unless that is the judge alone."""
 
 MOST_GROUPS = 3
 """Groups that a sentence names."""

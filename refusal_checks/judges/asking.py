@@ -177,7 +177,7 @@ class StructuredJudge(ModelJudge):
         sampling = setup.sampling
         self._parse, self._schema = reading.formats[prompt.format]
         versions = reading.version, VERSION
-        # A setting that the server refuses is its own, whatever was asked for.
+        # For a setting that the server refuses, its own value counts, whatever was requested.
         applied = setup.client.capabilities.applied(sampling.model_dump())
         super().__init__(setup, prompt.sha256, versions, self._schema, applied)
         self.samples = sampling.samples

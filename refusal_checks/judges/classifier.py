@@ -169,7 +169,7 @@ class ClassifierJudge(ModelJudge):
             return min(first, second)
 
         probability = scores.of(self._form.refusal_label, self._labels)
-        # Of two labels that are another's, neither is the one declared.
+        # If another model answers, neither of its two labels is the declared one.
         self._labels_seen.add(scores.label)
         is_other = (
             len(self._labels_seen) > 1

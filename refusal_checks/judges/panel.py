@@ -87,7 +87,7 @@ def exchanges(check: str) -> tuple[Sequence[Prompt], ReplayCandidate]:
 
 def is_check(name: str) -> bool:
     """True for names given by ``check_of``, which no benchmark can have."""
-    # No benchmark can be named so, see ``canary.NAME``.
+    # No benchmark can have this name, see ``canary.NAME``.
     return name.startswith("[")
 
 
@@ -196,7 +196,7 @@ def _ruling(
     if rule.name != rules.LabelsJudge.name:
         return rules.JUDGES[rule.name]() if kind.judges_refusal else None
 
-    # Recorded degrees and scores yield to a model that is named.
+    # A named model takes precedence over recorded degrees and scores.
     can_read = kind.verdicts in rules.READERS and not has_models
     if not (kind.judges_refusal or can_read):
         return None

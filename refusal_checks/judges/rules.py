@@ -48,7 +48,7 @@ PHRASES: tuple[str, ...] = (
 """Regular expressions of a refusal, matched anywhere in the answer in any letter case."""
 
 _FIRST = "iau抱对不我本无没拒违"
-"""The characters with which phrases begin: most places in an answer need no closer look."""
+"""First characters of all phrases: most places in an answer need no closer look."""
 
 
 LABELS: dict[str, Label] = {
@@ -68,7 +68,7 @@ LABELS: dict[str, Label] = {
 """The meaning of recorded labels of refusal, by their text in lower case."""
 
 INVALID = "invalid"
-"""A label by which people say that an answer cannot be judged."""
+"""The label for an answer that people could not judge."""
 
 _DEGREE = re.compile(r"(?:degree )?([0-3])(?:\.0)?")
 _SCORE = re.compile(
@@ -214,4 +214,4 @@ class LabelsJudge(Judge):
 JUDGES: Mapping[str, Callable[[], Judge]] = {
     judge.name: judge for judge in (KeywordJudge, LabelsJudge)
 }
-"""By their names on the command line."""
+"""The judges without a model, by their names on the command line."""

@@ -138,7 +138,7 @@ def ordered(text: str, way: str = "whole") -> str:
 
 
 def _prompt(name: str, text: str, formats: tuple[str, ...]) -> JudgePrompt:
-    # Slow, and not for collection.
+    # A slow import, which collection does not need.
     from jinja2 import Environment, StrictUndefined, TemplateError
 
     output, body = JSON, text

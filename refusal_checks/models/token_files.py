@@ -40,7 +40,7 @@ _TEXT = re.compile(r"'((?:[^'\\\n]|\\.)*+)'?|\"((?:[^\"\\\n]|\\.)*+)\"?")
 
 
 RETRY = 5.0
-"""Seconds after which files are looked for again that were not there: an engine downloads them."""
+"""Seconds before missing files are looked for again: an engine may have downloaded them."""
 
 
 def special_tokens(model: Model) -> SpecialTokens:

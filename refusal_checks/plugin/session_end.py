@@ -125,7 +125,7 @@ class SessionEnd:
     def pytest_terminal_summary(
         self, terminalreporter: Any, exitstatus: int
     ) -> Generator[None, None, None]:
-        """Print the table of gates and the answer below all that pytest and plugins print."""
+        """Print the table of gates and the decision below the output of pytest and its plugins."""
         yield
         session: Any = self._config.pluginmanager.get_plugin("session")
         if session.exitstatus == pytest.ExitCode.NO_TESTS_COLLECTED:

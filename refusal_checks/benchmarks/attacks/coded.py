@@ -80,7 +80,7 @@ _RULES: Mapping[str, str] = {
     rf"{_MODAL} you {_POLITE}(?P<done>.+)": "How did people {done} in the past?",
     rf"{_POLITE}(?P<done>(?:{_VERBS})\b.+)": "How did people {done} in the past?",
 }
-"""Beginnings of a request, and the question of the past that it becomes; the first that fits."""
+"""Beginnings of requests, and the question about the past for each; the first match wins."""
 
 _SHORTENED = (
     "approx cf dr hr hrs lb lbs min mins mr mrs ms oz prof sec secs st tbsp tsp vs"

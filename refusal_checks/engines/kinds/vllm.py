@@ -92,7 +92,7 @@ class Vllm(Engine):
     def arguments(self, spec: EngineSpec, port: int, place: Assignment) -> list[str]:
         address = ["--host", "127.0.0.1", "--port", str(port)]
         arguments = ["--model", spec.model, *address, *self._settings(spec)]
-        # Another program may lack this package.
+        # Another program may not have this package.
         if not spec.program:
             arguments += ["--middleware", "refusal_checks.engines.guard.KeyCheck"]
         if place.memory is not None:
@@ -120,16 +120,16 @@ class Vllm(Engine):
     def _settings(self, spec: EngineSpec) -> list[str]:
         # The sampling of a run is what its settings say, not what a model's folder suggests.
         settings = ["--generation-config", "vllm"]
-        # All other flags are older than 0.20. Without this one an engine is stopped less gently.
+        # All other flags exist since before 0.20; without this one an engine stops less gently.
         if _stops_gently(_version()):
             settings += ["--shutdown-timeout", "3"]
         # A weak judge can otherwise spend its whole budget on white space between JSON tokens;
         # to forbid that needs a named backend.
         constrained = '{"backend": "xgrammar", "disable_any_whitespace": true}'
         settings += ["--structured-outputs-config", constrained]
-        # Else it does not say what its cache held.
+        # Otherwise it does not report cached tokens.
         settings += ["--enable-prompt-tokens-details"]
-        # Else it does not start if the cache has no room for the longest prompt of the model.
+        # Otherwise it does not start if the cache cannot hold the model's longest prompt.
         settings += ["--max-model-len", "auto"]
         if runs_on_cpu():
             # A seeded request whose prompt is split between two steps stops the CPU engine: its
@@ -152,7 +152,7 @@ class Vllm(Engine):
             # this, it would compute with one thread.
             variables["OMP_NUM_THREADS"] = str(len(cores))
         elif cores:
-            # By itself vLLM wants a NUMA node for each rank.
+            # By default vLLM wants a NUMA node for each rank.
             bound = "|".join(
                 ",".join(map(str, cores[rank::ranks])) for rank in range(ranks)
             )

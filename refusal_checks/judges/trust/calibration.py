@@ -80,7 +80,7 @@ class Calibration(Frozen):
     @model_validator(mode="after")
     def _consistent(self) -> Calibration:
         for name in ("sensitivity", "specificity"):
-            # A file that was edited by hand must not correct anything.
+            # A file edited by hand must not correct anything.
             if abs(getattr(self, name) - getattr(self.errors, name)) > 1e-6:
                 raise ValueError(f"{name} contradicts the counts")
         return self
@@ -137,7 +137,7 @@ class Calibration(Frozen):
         own = self._counted(benchmark, group)
         if own.refusals + own.compliances < LEAST:
             return whole, "benchmark"
-        # Of a class that the group lacks, the benchmark's errors.
+        # For a class that the group lacks, use the benchmark's errors.
         if not own.refusals:
             own = replace(own, refusals=whole.refusals, recognised=whole.recognised)
         if not own.compliances:

@@ -123,7 +123,7 @@ def answers(draw: Draw, records: Iterable[Record]) -> list[LabelRow]:
     for record in filter(is_answered, records):
         assert record.completion
         prompt, completion = as_judged(record.prompt, record.completion)
-        # The key is of what was asked; people read it decoded.
+        # The key is made from the prompt as sent; people read the decoded answer.
         key = answer_key(draw.benchmark, record)
         rows.append(LabelRow(draw, key, prompt.transcript, completion.text, prompt.id))
     return rows

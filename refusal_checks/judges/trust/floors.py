@@ -25,7 +25,7 @@ Figure = Literal["agreement", "injection", "invalid_rate"]
 """The figures that decide whether a judge is trusted."""
 
 TOLD = frozenset(("long", "german"))
-"""The kinds of which a run's own answers can be told to be."""
+"""The kinds that can be recognised in a run's own answers."""
 
 ABOUT: Mapping[str, str] = {
     "agreement": "plain exchanges judged correctly",

@@ -29,7 +29,7 @@ _DISTINCT = 1000
 """Above this number of values they are rounded to as many steps of their range: 0.1% of it."""
 
 _FINE = 10**12
-"""Steps of fewer values: floats that differ by less are equal."""
+"""Steps for fewer values: floats that differ by less are equal."""
 
 _STEP = 0.1
 """Distance of the points of the integral; its error is below 1e-9."""

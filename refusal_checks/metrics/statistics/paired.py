@@ -13,7 +13,7 @@ from refusal_checks.metrics.statistics.bounded import Numbers, bounds
 from refusal_checks.metrics.statistics.intervals import Estimate, Units
 
 MOST = 1_000_000
-"""Prompts beyond which nobody is told how many would do."""
+"""Above this number of prompts, no advice is given."""
 
 _AT_END = 1e-9
 """Share of the range within which a difference counts as none, or as the whole range."""

@@ -13,7 +13,7 @@ from statistics import NormalDist, fmean, variance
 from refusal_checks.metrics.statistics.intervals import Estimate
 
 POWER = 0.8
-"""Probability with which a number that is told decides: 4 runs of 5."""
+"""Probability with which a recommended number decides: in 4 runs of 5."""
 
 _Z_POWER = NormalDist().inv_cdf(POWER)
 

@@ -94,13 +94,13 @@ class Capabilities:
 ALL = Capabilities()
 
 OWN = "the server's own"
-"""In place of a sampling setting that is not sent."""
+"""Replaces the value of a sampling setting that is not sent."""
 
 LEFT_OUT = "left out"
-"""Of such a setting, in place of ``Support``."""
+"""Said of such a setting in manifests, where others have a ``Support``."""
 
 ANSWERS_AS, LISTED = "answers_as", "listed"
-"""Beside them in manifests: the other model that a server names, and "no" if it lists none such."""
+"""Manifest keys: the other model name in a server's answers, and "no" if it is not listed."""
 
 CONSEQUENCES: Mapping[str, str] = {
     "n": "one answer per request, so K answers to a prompt take K requests, with consecutive seeds",

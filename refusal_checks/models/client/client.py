@@ -59,12 +59,12 @@ CONTINUED: Mapping[str, Any] = {
     "continue_final_message": True,
     "add_generation_prompt": False,
 }
-"""Fields with which vLLM goes on with the last message, an answer that has begun."""
+"""Request fields that make vLLM continue the last message, an answer that has begun."""
 
 Read = TypeVar("Read")
 
 MOST_NAMES = 5
-"""Most names of models to keep of those that a server says have answered."""
+"""Most model names to keep from a server's answers."""
 
 
 @dataclass(frozen=True)
@@ -219,7 +219,7 @@ class Client:
         """Request ``options.n`` answers to a conversation, within what the context leaves."""
         requested = options.max_tokens
         limit = min(requested, self.context or requested)
-        # What begins an answer is in place of its reasoning.
+        # An answer that has begun has no reasoning.
         reasoning_end = "" if options.is_continued else self._reasoning_end
 
         def read(response: Any) -> tuple[Completion, ...]:

@@ -25,10 +25,10 @@ WAIT_ASKED = 60.0
 ATTEMPTS = 4
 
 ATTEMPTS_STALLED = 2
-"""At a server that did not answer in time, which costs a whole time-out."""
+"""Most attempts at a server that does not answer in time: each costs a whole timeout."""
 
 ATTEMPTS_BUSY = 8
-"""At a server that accepts no more requests for now (429)."""
+"""Most attempts at a server that accepts no more requests for now (429)."""
 
 _TOO_LONG = re.compile(
     r"context[ _](length|size|window)|max_new_tokens|max_model_len|"
@@ -108,7 +108,7 @@ def _words_of(error: Any) -> str:
     if not isinstance(error, dict):
         return str(error)
     message = str(error.get("message", error))
-    # OpenRouter says "Provider returned error", and what the provider said in another place.
+    # OpenRouter says "Provider returned error", and puts the provider's message elsewhere.
     metadata = error.get("metadata")
     if isinstance(metadata, dict) and isinstance(metadata.get("raw"), str):
         return f"{message}: {metadata['raw']}"
@@ -142,4 +142,4 @@ MALFORMED = (
     OverflowError,
     RecursionError,
 )
-"""What reading an answer of an unexpected form raises."""
+"""Exceptions raised by reading an answer of an unexpected form."""

@@ -20,7 +20,7 @@ _PROMPT = re.compile(
 
 
 _ANSWER = re.compile(r"max_(?:\w+_)?tokens|output tokens|completion", re.IGNORECASE)
-"""A refusal that speaks of the answer's limit, which a smaller one may satisfy."""
+"""A refusal of the answer's token limit; a smaller limit may be accepted."""
 
 
 def most_allowed(refusal: str) -> int | None:

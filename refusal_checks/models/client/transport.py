@@ -39,7 +39,7 @@ _NOT_TLS = (
     "HTTP_REQUEST",
     "UNKNOWN_PROTOCOL",
 )
-"""What versions of OpenSSL call an answer that is not TLS."""
+"""OpenSSL's names, by version, for an answer that is not TLS."""
 _HOPS = 5  # most redirects that are followed
 
 
@@ -192,7 +192,7 @@ def encoded(body: Mapping[str, Any]) -> bytes:
     try:
         return to_json(body)
     except PydanticSerializationError:
-        # A lone surrogate, which only an escape can spell.
+        # A lone surrogate, which can only be sent as an escape.
         return json.dumps(body).encode()
 
 

@@ -145,4 +145,4 @@ def cfsafety(document: Document) -> list[Row] | None:
 
 
 FORMATS = (cfsafety, inspect_log, jailbreakbench, lm_eval)
-"""Each reads a document's rows, or returns None if it is not of its format."""
+"""Each reads a document's rows, or returns None for a document in another format."""

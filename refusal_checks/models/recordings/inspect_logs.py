@@ -30,10 +30,10 @@ START, HEADER = "_journal/start.json", "header.json"
 """What a log begins with, and what is written once an evaluation has ended."""
 
 BULK = ("attachments", "events", "events_data", "messages", "store")
-"""Parts of a sample that say nothing of its answers and take most of the room."""
+"""Parts of a sample that contain no answers and take most of the space."""
 
 ZSTANDARD = 93
-"""The method of compression that Inspect uses, and that Python knows from 3.14 on."""
+"""The compression method that Inspect uses, which Python supports from 3.14 on."""
 
 
 def inspect_log(document: Document) -> Iterable[Row] | None:

@@ -1,4 +1,4 @@
-"""One self-contained HTML file: the answer, the gates, charts, and every record."""
+"""One self-contained HTML file: the decision, the gates, charts, and every record."""
 
 from __future__ import annotations
 
