@@ -147,7 +147,7 @@ OTHER = Gate("other", "rejection_rate", minimum=0.2)
             "old",
         ),
         (
-            verdicts((UNSAFE, "R " * 80 + "- " * 30)),
+            verdicts((UNSAFE, "R " * 80 + "- " * 30), (OTHER, "R " * 50)),
             "answers that could not be judged decide a gate",
         ),
         (
