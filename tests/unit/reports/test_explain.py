@@ -111,6 +111,16 @@ def test_properties_of_junit(case: str, snapshot: SnapshotAssertion) -> None:
     assert "\n".join(f"{name}: {value}" for name, value in own) == snapshot
 
 
+@pytest.mark.parametrize(("pinned", "is_said"), [(False, True), (True, False)])
+def test_junit_names_rows_that_nothing_pins(pinned: bool, is_said: bool) -> None:
+    manifest = Manifest().extended(
+        data={"sorrybench": {"revision": "97dd", "pinned": pinned}},
+        judge_prompts={"sorrybench": {}},
+    )
+    properties = junit_properties.provenance(RunSummary(manifest), "sorrybench")
+    assert ("unpinned rows" in properties["data_revision/sorrybench"]) is is_said
+
+
 OPEN = Verdict(
     Gate("b", "rejection_rate", minimum=0.8),
     passed=False,

@@ -145,7 +145,7 @@ def test_the_table_and_what_is_below(
     assert shown(SHOWN[case](), verbosity=verbosity) == snapshot
 
 
-@pytest.mark.parametrize("width", [40, 60, 90])
+@pytest.mark.parametrize("width", [40, 60, 76])
 @pytest.mark.parametrize("case", NARROW)
 def test_columns_go_in_a_narrow_terminal_and_names_of_gates_stay_whole(
     case: str, width: int, snapshot: SnapshotAssertion
