@@ -123,6 +123,7 @@ SHOWN: dict[str, Callable[[], list[RunSummary]]] = {
 NARROW: dict[str, Callable[[], list[RunSummary]]] = {
     "everything": everything,
     "long groups": lambda: [long_groups()],
+    "invalid rate fails": SHOWN["invalid rate fails"],
     "groups": lambda: [with_groups()],
 }
 
