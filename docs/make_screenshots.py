@@ -25,7 +25,7 @@ sys.path.insert(0, str(ROOT))  # the tests, which are no installed package
 from refusal_checks.reports.formats import html  # noqa: E402
 from refusal_checks.reports.page.follow import LivePage  # noqa: E402
 from refusal_checks.reports.page.page import write_history  # noqa: E402
-from refusal_checks.reports.page.several import collect  # noqa: E402
+from refusal_checks.reports.page.trends import collect  # noqa: E402
 from refusal_checks.results.run_folder import RunFolder  # noqa: E402
 from tests.chromium import browser  # noqa: E402
 from tests.deciding import decide  # noqa: E402
