@@ -237,6 +237,10 @@ def _followed(url: str, where: str, method: str, status: int) -> str:
         target, stays = where, False
     if stays and (method == "GET" or status in (307, 308)):
         return target
+    if target.startswith(
+        "//"
+    ):  # malformed, and an address without a scheme is a URL too
+        target = f"{urlsplit(url).scheme}:{target}"
     raise EndpointError(
         f"{url}: redirects to {without_credentials(target)[:300]} (HTTP {status}); nothing was "
         "sent there: if that is the right server, name its URL",

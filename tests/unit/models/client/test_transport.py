@@ -168,6 +168,7 @@ def test_a_redirect_to_another_server_is_an_error_that_names_both(
     ("where", "named"),
     [
         ("//[bad", ""),
+        ("//u:PW@[bad", ""),
         ("http://u:PW@127.0.0.1:1/", ""),
         ("ftp://x/y?key=PW", ""),
         ("http://127.0.0.1:1/sk-PW-123456", r"http://127.0.0.1:1/\[API key\]"),
