@@ -11,12 +11,7 @@ from typing import Annotated
 
 import typer
 
-from refusal_checks.cli._common import (
-    STORE,
-    Keys,
-    echo,
-    overrides,
-)
+from refusal_checks.cli._common import STORE, Keys, echo, overrides
 from refusal_checks.core.errors import (
     CalibrationError,
     DataError,

@@ -94,7 +94,9 @@ def init(
 def _suggested(names: Sequence[str], runs: Path) -> str:
     """Gates that all these runs pass, as TOML."""
     references = [score_files.load(run_folder.locate(name, runs)) for name in names]
-    options = [word for name in names for word in ("--suggest", name)]
+    options: list[str] = []
+    for name in names:
+        options += ["--suggest", name]
     command = shlex.join(["refusal-checks", "init", *options])
     today = datetime.now(UTC).date().isoformat()
     return suggestions.as_toml(references, command, today).rstrip("\n")

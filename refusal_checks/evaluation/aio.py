@@ -110,29 +110,29 @@ class WriteBatcher:
         self,
         keys: Sequence[str],
         read: Callable[[], Mapping[str, Result]],
-        known: Mapping[str, Result] = {},
+        stored: Mapping[str, Result] = {},
     ) -> AsyncIterator[Mapping[str, Result]]:
         """Claim keys for a block, and yield what is stored under them.
 
         Waits until no other run on the same store works on the missing keys. Inside the block, all
-        keys that were not ``known`` are claimed, so other runs wait for them.
+        keys that were not ``stored`` yet are claimed, so other runs wait for them.
 
         Args:
             read: reads what is stored under keys.
-            known: what was read already, by key.
+            stored: what was read before, by key.
         """
-        left = [key for key in keys if key not in known]
+        left = [key for key in keys if key not in stored]
         try:
             if left:
-                stored = await self._turn(left)
-                while stored is None:
+                stored_keys = await self._turn(left)
+                while stored_keys is None:
                     # Release ours while another run holds some, or both could wait forever.
                     self._store.release(left)
                     await asyncio.sleep(LOOK)
-                    stored = await self._turn(left)
-                if stored:
-                    known = read()
-            yield known
+                    stored_keys = await self._turn(left)
+                if stored_keys:
+                    stored = read()
+            yield stored
         finally:
             self._store.release(left)
 

@@ -51,8 +51,8 @@ class Answerer:
 
         async def work() -> list[Answer]:
             nonlocal has_unstored
-            known = partial(self._candidate.known, [prompt], self._store)
-            async with self._writer.claimed(keys, known, known()) as stored:
+            read = partial(self._candidate.known, [prompt], self._store)
+            async with self._writer.claimed(keys, read, read()) as stored:
                 answers: dict[str, Answer] = dict(stored)
                 missing = [n for n, key in enumerate(keys) if key not in answers]
                 for first, count in _runs(missing):
@@ -88,17 +88,17 @@ class Answerer:
             if isinstance(answer, Completion) and answer.token_ids
         }
 
-        def stored() -> dict[str, Completion]:
+        def read_scored() -> dict[str, Completion]:
             """Those that are scored by now, perhaps by another run."""
             scored = {}
-            known = self._candidate.known([prompt], self._store)
-            for key, answer in known.items():
+            stored = self._candidate.known([prompt], self._store)
+            for key, answer in stored.items():
                 is_same = key in unscored and answer.text == unscored[key].text
                 if is_same and not answer.token_ids:
                     scored[key] = answer
             return scored
 
-        async with self._writer.claimed(list(unscored), stored) as scored:
+        async with self._writer.claimed(list(unscored), read_scored) as scored:
             left = {key: unscored[key] for key in unscored if key not in scored}
             new: Mapping[str, Completion] = {}
             if left:

@@ -2,12 +2,10 @@
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
+from itertools import chain
 from typing import NamedTuple
 
-from refusal_checks.core.errors import (
-    ModelError,
-    UserError,
-)
+from refusal_checks.core.errors import ModelError, UserError
 from refusal_checks.core.settings import Cascading, ClassifierForm
 from refusal_checks.core.text import clean
 from refusal_checks.engines import kinds, needs
@@ -186,7 +184,7 @@ def _served(
     client = servers.connect(model, "--candidate", answering.number)
     is_attached = servers.are_live and isinstance(model, Attached)
     needed = []
-    if any(prompt.is_continued for prompts in plan.values() for prompt in prompts):
+    if any(prompt.is_continued for prompt in chain.from_iterable(plan.values())):
         needed.append("prefill")
         if is_attached:
             try_prefill(client)
@@ -208,7 +206,7 @@ def _require_recorded(
     recording: Recording, plan: Plan, scoring: str, say: Note, *, redact: bool
 ) -> None:
     """Refuse a recording without answers to some prompts, and say how its prompts differ."""
-    has_options = any(prompt.options for prompts in plan.values() for prompt in prompts)
+    has_options = any(prompt.options for prompt in chain.from_iterable(plan.values()))
     if scoring == "logprob" and has_options:
         raise ModelError(
             "multiple_choice.scoring=logprob: use multiple_choice.scoring=text; recorded answers "
@@ -224,7 +222,7 @@ def _require_recorded(
                 f"{where}: {len(reworded)} of {len(prompts)} prompts are worded differently there "
                 f"(first: {first})"
             )
-        answers = [answer for prompt in prompts for answer in recording.answers(prompt)]
+        answers = chain.from_iterable(map(recording.answers, prompts))
         unsent = sum(answer.never_asked for answer in answers)
         if unsent:
             say(

@@ -158,7 +158,9 @@ def margin_remark(
         errors = calibration.errors_on(name)
         share, source = errors.sensitivity + errors.specificity - 1, "its calibration"
     elif check:
-        agreements = [one.estimate for one in check.checks if one.figure == "agreement"]
+        agreements = [
+            part.estimate for part in check.checks if part.figure == "agreement"
+        ]
         if agreements:
             agreed = agreements[0].value if agreements[0] else 0.5
             share, source = 2 * agreed - 1, "the canary"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from refusal_checks.benchmarks import Benchmark
 from refusal_checks.benchmarks.pinned import mirror_folder
@@ -16,14 +15,6 @@ from refusal_checks.core.errors import (
     UserError,
 )
 from refusal_checks.core.files import resolved, why_no_file
-from refusal_checks.gates.estimates import Rules
-from refusal_checks.judges.trust import calibration
-from refusal_checks.results import project, run_folder
-from refusal_checks.results.redact import is_redacted
-from refusal_checks.spec import RunSpec
-
-if TYPE_CHECKING:
-    pass
 from refusal_checks.evaluation.config import (
     BaselineConfig,
     CandidateConfig,
@@ -42,6 +33,11 @@ from refusal_checks.evaluation.model_config import (
     titles,
     where_written,
 )
+from refusal_checks.gates.estimates import Rules
+from refusal_checks.judges.trust import calibration
+from refusal_checks.results import project, run_folder
+from refusal_checks.results.redact import is_redacted
+from refusal_checks.spec import RunSpec
 
 COMMANDS = """\
     refusal-checks gate ORG/MODEL --judge openai/gpt-oss-20b --junitxml=report.xml

@@ -160,11 +160,11 @@ class Selection:
         self,
         gates: GateIds | None,
         candidates: Sequence[str],
-        known: Sequence[Gate],
+        all_gates: Sequence[Gate],
     ) -> None:
         self._gates = gates
         self._candidates = candidates
-        self._known = known
+        self._all_gates = all_gates
 
     def by_candidate(self) -> list[Sequence[Gate] | None]:
         """Return the gates of each candidate, in order; None for a candidate that is left out.
@@ -173,17 +173,17 @@ class Selection:
             UserError: a candidate or a gate does not exist.
         """
         if self._gates is None:
-            return [self._known for _ in self._candidates]
+            return [self._all_gates for _ in self._candidates]
         for name, ids in self._gates.items():
             require_known(name, self._candidates, "gates", "candidate", UserError)
-            gate_ids = [gate.id for gate in self._known]
+            gate_ids = [gate.id for gate in self._all_gates]
             for gate_id in ids:
                 require_known(gate_id, gate_ids, name, "gate", UserError)
         selected: list[Sequence[Gate] | None] = []
         for name in self._candidates:
             if name in self._gates:
                 ids = set(self._gates[name])
-                selected.append([gate for gate in self._known if gate.id in ids])
+                selected.append([gate for gate in self._all_gates if gate.id in ids])
             else:
                 selected.append(None)
         return selected

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import chain
 from pathlib import Path
 
 from refusal_checks.benchmarks import Benchmark
@@ -150,7 +151,7 @@ def require_own_labels(labels: HumanLabels, task: Task, this_run: str) -> None:
             f"{labels.name}: select gates of {named}, or leave out --human-labels: the labels are "
             f"of {named}, and this run evaluates {', '.join(plan)}"
         )
-    prompts = [prompt for several in plan.values() for prompt in several]
+    prompts = list(chain.from_iterable(plan.values()))
     labels.require_prompts(prompts, this_run)
     for name, own in plan.items():
         stored = candidate.known(own, task.store)

@@ -95,7 +95,7 @@ class Canary:
         self.faults: Mapping[str, Fault] = {}
         panels = canary.by_way(judges)
         for way, panel in panels.items():
-            if not all(isinstance(judge, _RULES) for judge in panel):
+            if not _follows_rules(panel):
                 own = {canary.NAME: canary.plan()}
                 own_judges = {canary.NAME: panel}
                 self._tasks[way] = Task(own, canary.candidate(), own_judges, store)
@@ -110,9 +110,8 @@ class Canary:
                 why += f", and nothing checks its judge of {in_a_row(scales)}"
             return why
         if not self._tasks:
-            names = ", ".join(
-                judge.name for panel in panels.values() for judge in panel
-            )
+            judges = chain.from_iterable(panels.values())
+            names = ", ".join(judge.name for judge in judges)
             return f"judge {names} was not checked: it follows rules and asks no model"
         return ""
 
@@ -122,22 +121,22 @@ class Canary:
         return [pending(task) for task in self._tasks.values()]
 
     async def run(
-        self, in_flight: int, level: float, told: RunSummary | None
+        self, in_flight: int, level: float, notes: RunSummary | None
     ) -> JudgeCheck:
         """Compare the judges' figures with the floors; set ``faults``.
 
         Args:
-            told: receives notes that may quote a judge; None if texts are redacted.
+            notes: receives lines that may quote a judge; None if texts are redacted.
         """
         checks: list[JudgeCheck] = []
         faults: dict[str, Fault] = {}
         for way, task in self._tasks.items():
             reading = await self._read(way, task, in_flight, level)
-            if told:
+            if notes:
                 forms = [judge.expected for judge in task.judges[canary.NAME]]
-                told.note_unread(reading.records, forms)
+                notes.note_unread(reading.records, forms)
             checks.append(reading.check)
-            fault = self._fault(way, reading, quotes=told is not None)
+            fault = self._fault(way, reading, quotes=notes is not None)
             if fault:
                 faults[way] = fault
         self.faults = faults
@@ -270,7 +269,7 @@ def untested(
             panels.append(panel)
     if not panels:
         return ""
-    if any(all(isinstance(judge, _RULES) for judge in panel) for panel in panels):
+    if any(map(_follows_rules, panels)):
         return "keyword looks for phrases and is not tested: name a model with --judge"
     if trust.floors is None:
         return "the judge was not tested: write a [judge.check] table into the run file"
@@ -294,6 +293,10 @@ def untested_scales(
         if scale and not is_check and not _labels_decide(judges[gate.benchmark]):
             scales[gate.benchmark] = scale
     return scales
+
+
+def _follows_rules(panel: Sequence[Judge]) -> bool:
+    return all(isinstance(judge, _RULES) for judge in panel)
 
 
 def _labels_decide(panel: Sequence[Judge]) -> bool:

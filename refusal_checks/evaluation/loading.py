@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
+from itertools import chain
 from pathlib import Path
 from typing import NamedTuple
 
@@ -166,7 +167,7 @@ def _table(gate: Gate) -> str:
 def _recording(answering: CandidateConfig, whole: Plan) -> Recording | None:
     if not isinstance(answering.model, Replay):
         return None
-    prompts = (prompt for several in whole.values() for prompt in several)
+    prompts = chain.from_iterable(whole.values())
     how = replace(answering.replay, reasoning_end=answering.model.reasoning_end)
     return replay.read(answering.model.path, how, prompts)
 

@@ -6,26 +6,20 @@ import shlex
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 
 from refusal_checks.core import settings
-from refusal_checks.core.errors import (
-    ModelError,
-    UserError,
-)
+from refusal_checks.core.errors import ModelError, UserError
 from refusal_checks.core.settings import RequestPace
 from refusal_checks.engines import kinds
 from refusal_checks.engines.placement import PlacementRequest
+from refusal_checks.evaluation.config import JudgeConfig, NamedJudge
 from refusal_checks.judges.rules import require_meanings
 from refusal_checks.models import names as models
 from refusal_checks.models import provided
 from refusal_checks.models.names import CandidateModel, JudgeModel, Replay, Served
 from refusal_checks.models.recordings.columns import ReplayOptions
 from refusal_checks.spec import ModelTable, RecordingTable, RunSpec
-
-if TYPE_CHECKING:
-    pass
-from refusal_checks.evaluation.config import JudgeConfig, NamedJudge
 
 Value = TypeVar("Value")
 

@@ -184,8 +184,8 @@ class Pipeline:
     async def _check(self) -> Mapping[str, str]:
         """Check the judges, publish the outcome; return why they may not decide, by benchmark."""
         run, is_allowed = self._run, self._run.config.trust.allow_untrusted
-        told = None if run.config.redact else run.summary
-        check = await run.canary.run(run.in_flight(), run.rules.level, told)
+        notes = None if run.config.redact else run.summary
+        check = await run.canary.run(run.in_flight(), run.rules.level, notes)
         self._servers.require_running()
         faults = {} if is_allowed else run.canary.faults
         if faults:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Container, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import NamedTuple
 
 from refusal_checks.benchmarks.attacks import as_judged
@@ -116,7 +117,7 @@ class _StoredAnswers(NamedTuple):
     @classmethod
     def of(cls, task: Task, prompts: Sequence[Prompt]) -> _StoredAnswers:
         keys = {prompt.id: task.candidate.keys(prompt) for prompt in prompts}
-        every = [key for several in keys.values() for key in several]
+        every = list(chain.from_iterable(keys.values()))
         task.store.use(every)
         stored = task.candidate.known(prompts, task.store)
         answers = {

@@ -18,7 +18,6 @@ from refusal_checks.core.files import sha256
 from refusal_checks.core.redaction import without_credentials
 from refusal_checks.engines import kinds
 from refusal_checks.evaluation.config import (
-    JudgeConfig,
     NamedJudge,
     RunConfig,
     TrustConfig,
@@ -66,7 +65,7 @@ def manifest(
     names += [
         name for name in judges if name in config.benchmarks and name not in names
     ]
-    max_tokens = _max_tokens(judging, judges)
+    max_tokens = _max_tokens(judges)
     usual = min(max_tokens.values(), default=judging.sampling.max_tokens)
     return Manifest(
         started=datetime.now(UTC).isoformat(timespec="seconds"),
@@ -87,7 +86,9 @@ def manifest(
         data={name: _data(config.benchmarks[name], loaded) for name in names},
         spec=config.written,
         thresholds={str(path): sha256(path) for path in config.files},
-        extensions={one.origin: one.sha256 for one in extensions.known()},
+        extensions={
+            extension.origin: extension.sha256 for extension in extensions.known()
+        },
         sampling=answering.sampling.model_dump(mode="json"),
         multiple_choice=config.multiple_choice.model_dump(mode="json"),
         judge_sampling=judging.sampling.model_dump(mode="json") | {"max_tokens": usual},
@@ -109,14 +110,14 @@ def manifest(
     )
 
 
-def _max_tokens(judging: JudgeConfig, judges: Judges) -> dict[str, int]:
+def _max_tokens(judges: Judges) -> dict[str, int]:
     """Token limit of a verdict by judge: reasoning judges may have a higher one."""
-    return {
-        judge.name: judge.max_tokens
-        for panel in judges.values()
-        for judge in panel
-        if judge.max_tokens
-    }
+    limits: dict[str, int] = {}
+    for panel in judges.values():
+        for judge in panel:
+            if judge.max_tokens:
+                limits[judge.name] = judge.max_tokens
+    return limits
 
 
 def _judge_facts(judge: NamedJudge, max_tokens: int | None, usual: int) -> ModelFacts:

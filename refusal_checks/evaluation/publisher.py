@@ -207,7 +207,7 @@ class Publisher:
         written = max((judge.max_tokens for judge in judges), default=0)
         for line in truncation_remarks(records, self._max_tokens, written):
             self._summary.note(f"{benchmark.name}: {line}")
-        if not self._files.redaction.wanted:
+        if not self._files.redaction.is_on:
             forms = [judge.expected for judge in judges]
             self._summary.note_unread(records, forms)
 

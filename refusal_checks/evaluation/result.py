@@ -146,10 +146,10 @@ class RunResult:
 
         junit.write(self.runs, Path(fspath(path)))
 
-    def write_reports(self, wanted: ReportsTable) -> Iterator[str]:
+    def write_reports(self, reports: ReportsTable) -> Iterator[str]:
         """Write the files that a spec names; yield one line about each."""
         folders = [RunFolder(run.folder.path) for run in self.runs]
-        for name, report, path in formats.targets(wanted) if folders else ():
+        for name, report, path in formats.targets(reports) if folders else ():
             try:
                 report.write(folders, path)
             except (OSError, DataError) as fault:

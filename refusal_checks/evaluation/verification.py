@@ -211,7 +211,7 @@ class _CandidateCheck:
             return 0, ""
         what = "its probabilities"
         if not traits:
-            answers = sum(len(one.texts) for one in stored)
+            answers = sum(len(answer.texts) for answer in stored)
             what = count(answers, "stored answer")
         self._say(
             f"checking that {candidate.name} is unchanged: asking again for {what}: {_WHY}"
@@ -226,7 +226,7 @@ class _CandidateCheck:
                 why = f"its probabilities for {prompts} differ from before"
         # A kind of prompts by which it cannot be recognised needs answers.
         recognised = {trait.kind for trait in traits} if now else set()
-        left = [one for one in stored if one.prompt.kind not in recognised]
+        left = [answers for answers in stored if answers.prompt.kind not in recognised]
         if left and not why:
             repetition = await self._asked_again(left)
             size = len(repetition.stored)
@@ -276,7 +276,7 @@ class _CandidateCheck:
             texts = [answer.text for answer in again if isinstance(answer, Completion)]
             return texts if len(texts) == len(asked.texts) else None
 
-        texts = [one.texts for one in stored]
+        texts = [answers.texts for answers in stored]
         return await _repeated(
             stored, texts, ask, likeness_of_all, self._candidate.name
         )
@@ -302,7 +302,7 @@ class _CandidateCheck:
         tokens = await self._first_tokens(conversations)
         if tokens:
             kinds = [prompt.kind for prompt in chosen]
-            traits = [one for one in self._kept_traits() if one.kind not in kinds]
+            traits = [trait for trait in self._kept_traits() if trait.kind not in kinds]
             traits += map(Trait, kinds, conversations, tokens)
             identity = self._candidate.model_identity
             self._store.keep_fingerprint(identity, _TRAITS.dump_json(traits))
@@ -324,9 +324,8 @@ class _CandidateCheck:
 
 def _shuffled(plan: Plan) -> list[Prompt]:
     """All prompts once each, the kinds in turn, in a new random order for each call."""
-    different = {
-        prompt.messages: prompt for prompts in plan.values() for prompt in prompts
-    }
+    prompts = chain.from_iterable(plan.values())
+    different = {prompt.messages: prompt for prompt in prompts}
     by_kind: dict[Kind | None, list[Prompt]] = {}
     for prompt in different.values():
         by_kind.setdefault(prompt.kind, []).append(prompt)
@@ -376,13 +375,13 @@ async def _verify_judge(panel: Sequence[Judge], task: Task, say: Say) -> str:
         f"checking that judge {name} is unchanged: asking again for {verdicts}, {len(checked)} of "
         f"its check: {_WHY}"
     )
-    said: dict[str, Judgement] = {}
+    repeated: dict[str, Judgement] = {}
 
     async def ask(exchange: _Exchange) -> Judgement | None:
         verdict = await exchange.judge.judge(exchange.prompt, exchange.answer)
         if isinstance(verdict, Invalid) and verdict.reason is Reason.JUDGE_ERROR:
             return None
-        said.setdefault(exchange.key, verdict)
+        repeated.setdefault(exchange.key, verdict)
         return verdict
 
     stored = [exchange.verdict for exchange in exchanges]
@@ -396,9 +395,9 @@ async def _verify_judge(panel: Sequence[Judge], task: Task, say: Say) -> str:
 
     # So that the check is of the judge as it is now.
     now: dict[str, Valid] = {}
-    asked = {exchange.key for exchange in checked} & said.keys()
+    asked = {exchange.key for exchange in checked} & repeated.keys()
     for key in asked:
-        verdict = said[key]
+        verdict = repeated[key]
         if not isinstance(verdict, Invalid):
             now[key] = verdict
     with store.transaction():

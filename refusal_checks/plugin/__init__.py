@@ -141,9 +141,9 @@ def pytest_terminal_summary(
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """Make a test for each gate and each check of the judge; reads only the run files."""
     # pytest has no public way to ask which fixtures a test knows.
-    known = metafunc.definition._fixtureinfo.name2fixturedefs
-    for name, found in known.items():
-        modules = [each.func.__module__ for each in found]
+    fixtures = metafunc.definition._fixtureinfo.name2fixturedefs
+    for name, definitions in fixtures.items():
+        modules = [definition.func.__module__ for definition in definitions]
         if __name__ in modules[:-1]:
             raise pytest.UsageError(
                 f"{modules[-1]}: rename the fixture {name}: it takes the place of the one that "

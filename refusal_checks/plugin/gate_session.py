@@ -25,12 +25,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from refusal_checks.benchmarks import Benchmark
-from refusal_checks.core.errors import (
-    DataError,
-    EvaluationError,
-    StoreError,
-    UserError,
-)
+from refusal_checks.core.errors import DataError, EvaluationError, StoreError, UserError
 from refusal_checks.core.files import resolved
 from refusal_checks.core.suggestions import near
 from refusal_checks.core.text import clean, clean_lines

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from refusal_checks.gates.verdict import Verdict
 from refusal_checks.plugin import junit_entries, options, xdist
 from refusal_checks.plugin.gate_session import GateSession, gate_id
 from refusal_checks.plugin.outcomes import Outcomes
@@ -70,16 +71,16 @@ class SessionEnd:
         A failed test that a run's verdicts, errors or judge explain is already part of its answer.
         """
         runs = self._session.runs
-        tests = {
-            self._session.test_id(run.summary.manifest.title, gate.id): (run, gate.id)
-            for run in runs
-            for gate in self._session.spec.gates
-        }
+        tests: dict[str, tuple[RunView, str]] = {}
+        for run in runs:
+            for gate in self._session.spec.gates:
+                test = self._session.test_id(run.summary.manifest.title, gate.id)
+                tests[test] = (run, gate.id)
         for run in runs:
             unexplained = []
             for nodeid, phase in self._outcomes.failed.items():
-                asker, gate = tests.get(gate_id(nodeid), (run, None))
-                if asker is run and not explains(run.summary, gate, phase):
+                asker, asked = tests.get(gate_id(nodeid), (run, None))
+                if asker is run and not explains(run.summary, asked, phase):
                     unexplained.append(
                         f"mend or deselect {nodeid}: it failed, and no verdict says why"
                     )
@@ -107,11 +108,11 @@ class SessionEnd:
 
     def _shorten(self) -> None:
         """Shorten the failures that pytest is about to print; JUnit already has them in full."""
-        verdicts = {
-            self._session.test_id(run.summary.manifest.title, gate): verdict
-            for run in self._session.runs
-            for gate, verdict in run.summary.verdicts.items()
-        }
+        verdicts: dict[str, Verdict] = {}
+        for run in self._session.runs:
+            for gate, of_gate in run.summary.verdicts.items():
+                test = self._session.test_id(run.summary.manifest.title, gate)
+                verdicts[test] = of_gate
         reporter: Any = self._config.pluginmanager.get_plugin("terminalreporter")
         shown: set[tuple[str, str]] = set()
         for report in reporter.stats.get("failed", ()) if reporter else ():

@@ -1,6 +1,7 @@
 """The effect of attacks: each benchmark's rate under each attack, against its plain prompts."""
 
 from collections.abc import Iterator
+from itertools import chain
 from typing import NamedTuple
 
 from refusal_checks.benchmarks.attacks import ALL
@@ -49,28 +50,27 @@ def matrix(summary: RunSummary) -> dict[str, list[Cell]]:
 
 
 def _compared(
-    cell: Cell, plain: BenchmarkSummary, found: BenchmarkSummary, level: float
+    cell: Cell, plain: BenchmarkSummary, attacked: BenchmarkSummary, level: float
 ) -> Cell:
     from refusal_checks.metrics.statistics import paired  # numpy: not for collection
 
-    ids = [prompt for prompt in found.confidences if prompt in plain.confidences]
+    ids = [prompt for prompt in attacked.confidences if prompt in plain.confidences]
     if not ids:
         return cell
-    then, now = (
-        METRICS[rejection_rate.name].values(each.confidences[prompt] for prompt in ids)
-        for each in (plain, found)
-    )
+    metric = METRICS[rejection_rate.name]
+    then = metric.values(plain.confidences[prompt] for prompt in ids)
+    now = metric.values(attacked.confidences[prompt] for prompt in ids)
     changes = [after - before for before, after in zip(then, now, strict=True)]
     lost, gained = changes.count(-1.0), changes.count(1.0)
-    worse = gained if found.kind == Kind.SANITY.value else lost
-    factor = max(_spread(plain, level), _spread(found, level))
+    worse = gained if attacked.kind == Kind.SANITY.value else lost
+    factor = max(_spread(plain, level), _spread(attacked, level))
     change = paired.difference(then, now, 1.0, LEVEL).widened(factor, -1.0, 1.0)
     return cell._replace(change=change, lost=lost, gained=gained, worse=worse)
 
 
-def _spread(found: BenchmarkSummary, level: float) -> float:
+def _spread(benchmark: BenchmarkSummary, level: float) -> float:
     """Factor by which clusters of prompts widen the interval."""
-    rate = found.figures.get(rejection_rate.name)
+    rate = benchmark.figures.get(rejection_rate.name)
     if rate is None:
         return 1.0
     return max(1.0, rate.width / wilson(rate.value, rate.n, level).width)
@@ -78,10 +78,9 @@ def _spread(found: BenchmarkSummary, level: float) -> float:
 
 def lines(summary: RunSummary) -> Iterator[str]:
     """One line on the attack with the largest effect on any benchmark; none without effects."""
-    cells = [
-        cell for row in matrix(summary).values() for cell in row if cell.attack != ALL
-    ]
-    top = max(cells, key=lambda cell: cell.worse, default=None)
+    cells = chain.from_iterable(matrix(summary).values())
+    single = [cell for cell in cells if cell.attack != ALL]
+    top = max(single, key=lambda cell: cell.worse, default=None)
     if top is None or top.change is None or not top.worse:
         return
     change, kind = top.change, summary.benchmarks[top.name].kind

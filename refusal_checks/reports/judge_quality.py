@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
+from itertools import chain
 from typing import Any
 
 from refusal_checks.judges.trust.label_files import CLASSES, REFUSAL
@@ -48,15 +49,15 @@ def to_json(measured: Sequence[MeasuredJudge]) -> list[dict[str, Any]]:
 def _figures(figures: Figures) -> dict[str, Any]:
     if isinstance(figures, Correlations):
         return asdict(figures)
-    found = asdict(figures)
-    counts = found.pop("counts")
+    content = asdict(figures)
+    counts = content.pop("counts")
     if figures.partial_called_refusal is None:
-        del found["partial_called_refusal"]
+        del content["partial_called_refusal"]
     cells = [
         {"human": human, "judge": judge, "answers": count}
         for (human, judge), count in sorted(counts.items())
     ]
-    return {**found, "confusion": cells}
+    return {**content, "confusion": cells}
 
 
 def to_markdown(
@@ -76,10 +77,11 @@ def to_markdown(
             if len(figures) > 1:
                 shown = {escape(name, 60): figure for name, figure in figures.items()}
                 yield from ("", f"By {part}:", "", *_table(shown))
-        total, told = len(judge.disagreements), judge.disagreements[:disagreements]
-        if told:
-            yield from ("", f"Disagreements, {len(told)} of {total}:", "")
-        for judged in told:
+        total = len(judge.disagreements)
+        listed = judge.disagreements[:disagreements]
+        if listed:
+            yield from ("", f"Disagreements, {len(listed)} of {total}:", "")
+        for judged in listed:
             where = escape(f"{judged.candidate} {judged.id} {judged.type}", 120)
             yield f"- {where}: people {judged.human}, judge {judged.judge}"
             yield f"  - prompt: {escape(judged.prompt)}"
@@ -102,13 +104,15 @@ def _cells(figures: Figures) -> list[str]:
         accuracy = figures.accuracy.value if figures.accuracy else None
         numbers = [accuracy, figures.kappa]
         spans = [figures.sensitivity, figures.specificity]
-    shown = ("-" if each is None else f"{each:.3f}" for each in (*numbers, *spans))
+    shown = (
+        "-" if number is None else f"{number:.3f}" for number in (*numbers, *spans)
+    )
     return [str(figures.n), *shown, str(figures.invalid)]
 
 
 def _confusion(figures: Confusion) -> Iterator[str]:
     counts = figures.counts
-    used = {name for pair in counts for name in pair} | {REFUSAL}
+    used = {REFUSAL, *chain.from_iterable(counts)}
     names = [name for name in CLASSES if name in used]
     rows = (
         [human, *(str(counts.get((human, judge), 0)) for judge in names)]

@@ -63,19 +63,21 @@ def gates(runs: Sequence[RunSummary], error: Callable[[str], str]) -> Iterator[s
 
     lines = [rows.HEADER, *map(cells, rows.rows(runs))]
     columns = (
-        each for each in zip(*lines, strict=True) if any(each[1:]) or not lines[1:]
+        column
+        for column in zip(*lines, strict=True)
+        if any(column[1:]) or not lines[1:]
     )
     header, *shown = zip(*columns, strict=True)
     return table(header, shown)
 
 
 def failures(
-    runs: Sequence[RunSummary], told: Callable[[Verdict], Iterable[str]]
+    runs: Sequence[RunSummary], details: Callable[[Verdict], Iterable[str]]
 ) -> Iterator[list[str]]:
     for title, verdict in rows.titled(runs):
         if not verdict.passed:
             heading = f"{title} (waived)" if verdict.waived else title
-            yield list(folded(heading, told(verdict)))
+            yield list(folded(heading, details(verdict)))
 
 
 def within(most: int, sections: Iterable[Iterable[str]], place: str) -> str:

@@ -48,9 +48,10 @@ def brief_message(verdict: Verdict, shown: Shown) -> str:
 def _prompts(verdict: Verdict, shown: Shown) -> Iterator[str]:
     """The prompts that count against the gate, then those that moved, each once."""
     moves_since_baseline = moved(verdict)
-    flips = {
-        flip.now.id: flip for moves in moves_since_baseline for flip in moves.flips
-    }
+    flips: dict[str, Flip] = {}
+    for moves in moves_since_baseline:
+        for flip in moves.flips:
+            flips[flip.now.id] = flip
     yield from _offenders(verdict, flips, shown)
     for moves in moves_since_baseline:
         yield from _moves(verdict, moves, shown)

@@ -15,13 +15,7 @@ from refusal_checks.core.text import clean
 from refusal_checks.core.verdicts import Binary, Chosen, Invalid, Judgement, Label
 from refusal_checks.judges.cascade import SecondAsked
 from refusal_checks.judges.kinds.refusal import RefusalCategory
-from refusal_checks.metrics import (
-    METRICS,
-    Metric,
-    by_prompt,
-    safety_score,
-    score_all,
-)
+from refusal_checks.metrics import METRICS, Metric, by_prompt, safety_score, score_all
 from refusal_checks.metrics.statistics.descriptive import Distribution, distribution
 from refusal_checks.metrics.statistics.intervals import Estimate
 
@@ -117,19 +111,27 @@ def summarise(
         figures=_figures(scores, answers, list(answers), level),
         groups=_figures_of_groups(scores, answers, prompts, level),
         invalid=dict(
-            Counter(str(one.reason) for one in judgements if isinstance(one, Invalid))
+            Counter(
+                str(judgement.reason)
+                for judgement in judgements
+                if isinstance(judgement, Invalid)
+            )
         ),
         planned=max(planned, len(answers)),
         kind=kind,
         disputed=_disputed(records),
         refusal_categories=refusal_categories(records),
         read_by=dict(
-            Counter(one.read_by for one in judgements if isinstance(one, Chosen))
+            Counter(
+                judgement.read_by
+                for judgement in judgements
+                if isinstance(judgement, Chosen)
+            )
         ),
         safety_scores=safety_scores,
         judge_scores=_scores_by_judge(records),
         distributions=_distributions(safety_scores, answers),
-        cut=sum(one.cut > 0 for one in judgements),
+        cut=sum(judgement.cut > 0 for judgement in judgements),
         repeats=len(texts) - len(set(texts)),
         alike=alike,
         alike_answer=alike_answer,
@@ -178,8 +180,8 @@ def _figures_of_groups(
 def _disputed(records: Sequence[Record]) -> int | None:
     """Count answers on which valid votes differ; None if no answer has two valid votes."""
     disputes = [is_disputed(record.votes) for record in records]
-    known = [dispute for dispute in disputes if dispute is not None]
-    return sum(known) if known else None
+    counted = [dispute for dispute in disputes if dispute is not None]
+    return sum(counted) if counted else None
 
 
 def _scores_by_judge(records: Sequence[Record]) -> dict[str, Mapping[str, float]]:
@@ -236,7 +238,9 @@ def _alike(records: Sequence[Record], prompts: int) -> tuple[int, str]:
 
 def _one_value(judgements: Sequence[Judgement], prompts: int) -> str:
     """The verdict on a scale that the answers to all prompts (20 or more) share; else empty."""
-    valid = [one for one in judgements if not isinstance(one, Invalid)]
+    valid = [
+        judgement for judgement in judgements if not isinstance(judgement, Invalid)
+    ]
     verdicts = {judgement.verdict for judgement in valid}
     if prompts < LEAST_FOR_ONE_VALUE or len(verdicts) != 1 or not valid[0].scale:
         return ""

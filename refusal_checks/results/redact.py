@@ -124,27 +124,27 @@ def _unnamed(facts: Mapping[str, str]) -> dict[str, str]:
 class Redaction:
     """Prepares values for reports; leaves them unchanged unless texts are to be hidden."""
 
-    wanted: bool = False
+    is_on: bool = False
 
     def require_silent(self, models: Sequence[CandidateModel | JudgeModel]) -> None:
         """Raise ModelError if an engine would write prompts or answers into its log."""
-        if not self.wanted:
+        if not self.is_on:
             return
         for model in models:
             if isinstance(model, Served):
                 kinds.get(model.engine).require_silent(model.args)
 
     def judged(self, records: Sequence[Record]) -> Sequence[Record]:
-        return list(map(judged, records)) if self.wanted else records
+        return list(map(judged, records)) if self.is_on else records
 
     def records(self, records: Sequence[Record]) -> Sequence[Record]:
-        return list(map(record, records)) if self.wanted else records
+        return list(map(record, records)) if self.is_on else records
 
     def verdict(self, original: Verdict) -> Verdict:
-        return verdict(original) if self.wanted else original
+        return verdict(original) if self.is_on else original
 
     def check(self, original: JudgeCheck) -> JudgeCheck:
-        if not self.wanted:
+        if not self.is_on:
             return original
         checks = []
         for check in original.checks:
@@ -155,7 +155,7 @@ class Redaction:
     def reason(self, fault: BaseException) -> str:
         """Redact why a run ended early: errors may repeat what servers or libraries were sent."""
         first = first_of(fault)
-        if not self.wanted:
+        if not self.is_on:
             return reason(fault)
         if isinstance(first, EndpointError):
             return (
@@ -166,7 +166,7 @@ class Redaction:
         return f"{type(first).__name__} (--redact hides more)"
 
     def manifest(self, original: Manifest) -> Manifest:
-        if not self.wanted:
+        if not self.is_on:
             return original
         sampling = dict(original.sampling)
         if sampling.get("system_prompt"):
@@ -185,7 +185,7 @@ class Redaction:
         )
 
     def summary(self, original: RunSummary) -> RunSummary:
-        if not self.wanted:
+        if not self.is_on:
             return original
         return replace(
             original,
@@ -200,7 +200,7 @@ class Redaction:
         )
 
     def benchmark(self, original: BenchmarkSummary) -> BenchmarkSummary:
-        return replace(original, alike_answer="") if self.wanted else original
+        return replace(original, alike_answer="") if self.is_on else original
 
 
 class RedactedFolder(RunFolder):
@@ -210,7 +210,9 @@ class RedactedFolder(RunFolder):
             return original
         return replace(
             redaction.summary(original),
-            verdicts={gate: verdict(each) for gate, each in original.verdicts.items()},
+            verdicts={
+                gate: verdict(shown) for gate, shown in original.verdicts.items()
+            },
             judge=original.judge and redaction.check(original.judge),
             # A server's error may repeat a text.
             failure=redacted(original.failure),

@@ -227,10 +227,10 @@ def _peculiar_answers(name: str, figures: BenchmarkSummary) -> Iterator[str]:
 
 def _benchmarks_without_gates(run: _Run) -> Iterator[str]:
     """Benchmarks that were evaluated but have no gate on the candidate's behaviour."""
-    told = {verdict.gate.benchmark for verdict in run.own}
-    untold = {verdict.gate.benchmark for verdict in run.verdicts} - told
-    if untold:
-        yield f"no gate on what the candidate does in {', '.join(sorted(untold))}"
+    gated = {verdict.gate.benchmark for verdict in run.own}
+    ungated = {verdict.gate.benchmark for verdict in run.verdicts} - gated
+    if ungated:
+        yield f"no gate on what the candidate does in {', '.join(sorted(ungated))}"
 
 
 def _baseline(run: _Run) -> Iterator[str]:

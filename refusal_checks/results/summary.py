@@ -12,10 +12,7 @@ from refusal_checks.core.text import clean
 from refusal_checks.core.verdicts import Invalid, Reason
 from refusal_checks.gates.verdict import Verdict
 from refusal_checks.judges.trust.floors import JudgeCheck
-from refusal_checks.metrics import (
-    METRICS,
-    rejection_rate,
-)
+from refusal_checks.metrics import METRICS, rejection_rate
 from refusal_checks.metrics.statistics.intervals import Estimate, pooled
 from refusal_checks.results.benchmark_summary import BenchmarkSummary, Figures
 from refusal_checks.results.manifest import Manifest

@@ -14,13 +14,7 @@ from os import PathLike, fspath
 from pathlib import Path
 from typing import Any, Self
 
-from pydantic import (
-    BaseModel,
-    ConfigDict,
-    Field,
-    PrivateAttr,
-    SkipValidation,
-)
+from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, SkipValidation
 
 from refusal_checks.benchmarks import Benchmark, catalogue, discover
 from refusal_checks.benchmarks.attacks import Attacked

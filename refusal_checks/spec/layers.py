@@ -10,10 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from refusal_checks.core.errors import ThresholdError, UserError
-from refusal_checks.core.settings import (
-    FromFile,
-    Frozen,
-)
+from refusal_checks.core.settings import FromFile, Frozen
 from refusal_checks.core.suggestions import near
 from refusal_checks.gates.tables import Bounds
 from refusal_checks.spec.tables import NAMED, TABLES

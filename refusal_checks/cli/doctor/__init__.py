@@ -189,8 +189,8 @@ def _data(plan: Plan) -> Iterator[Diagnosis]:
     """Check the run files and the data that they need, and say what can be shown with it."""
     spec, mirror = plan.spec, plan.spec.data.mirror
     if not plan.files:
-        said = "none named, none in thresholds/default.toml"
-        yield warn("thresholds", said, "name the gates by --thresholds")
+        state = "none named, none in thresholds/default.toml"
+        yield warn("thresholds", state, "name the gates by --thresholds")
         yield _mirror(mirror, None)
         return
     if plan.fault:
@@ -212,10 +212,10 @@ def _gates(spec: RunSpec, benchmarks: int) -> Diagnosis:
     """Count the gates, and say which are waived or no longer waived."""
     valid, expired = thresholds.waiver_remarks(spec.gates, today())
     counts = f"{len(spec.gates)} gates on {benchmarks} benchmarks"
-    said = "; ".join([counts, *valid, *expired])
+    state = "; ".join([counts, *valid, *expired])
     if expired:
-        return warn("thresholds", said, "renew or remove what has expired")
-    return ok("thresholds", said)
+        return warn("thresholds", state, "renew or remove what has expired")
+    return ok("thresholds", state)
 
 
 def _mirror(
@@ -241,31 +241,31 @@ def _mirror(
     missing = [
         benchmark for benchmark in public if not benchmark.at(folder).is_in(folder)
     ]
-    said = f"{folder}: {len(public) - len(missing)} of {len(public)} benchmarks"
+    state = f"{folder}: {len(public) - len(missing)} of {len(public)} benchmarks"
     if not missing:
-        return ok("data", said)
+        return ok("data", state)
     names = [benchmark.name for benchmark in missing]
     command = f"refusal-checks data pull {folder}"
     # Gated data is fetched only by its name.
     if any(benchmark.is_gated for benchmark in missing):
         command = " --benchmark ".join([command, *names])
-    return bad("data", f"{said}; missing: {', '.join(names)}", f"`{command}`")
+    return bad("data", f"{state}; missing: {', '.join(names)}", f"`{command}`")
 
 
 def _network(
     needed: Sequence[Benchmark], bad: Callable[[str, str, str], Diagnosis]
 ) -> Diagnosis:
     """Check that data can be fetched if there is no mirror."""
-    said = (
+    state = (
         f"no mirror ({MIRROR_VARIABLE}, --data): {len(needed)} benchmarks from the "
         "network"
     )
     if needed and checks.is_offline():
-        return bad("data", said, "HF_HUB_OFFLINE is set: name a mirror")
+        return bad("data", state, "HF_HUB_OFFLINE is set: name a mirror")
     unreached = checks.unreached_data(needed)
     if unreached:
-        return bad("data", said, f"name a mirror with --data: {unreached}")
-    return ok("data", said)
+        return bad("data", state, f"name a mirror with --data: {unreached}")
+    return ok("data", state)
 
 
 def _store(path: Path) -> Diagnosis:

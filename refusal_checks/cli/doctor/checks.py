@@ -192,12 +192,10 @@ def _weights(model: Model, what: str, said: str) -> Diagnosis:
         return ok(what, said)
     if "@" in cached_commit(model.path):
         return ok(what, f"{said}, cached")
-    offline = (
-        "HF_HUB_OFFLINE is set: download it first, or name a folder"
-        if is_offline()
-        else ""
-    )
-    fault = offline or unreached_model(model.path)
+    if is_offline():
+        fault = "HF_HUB_OFFLINE is set: download it first, or name a folder"
+    else:
+        fault = unreached_model(model.path)
     if fault:
         return fail(what, f"{said} is not in the cache", fault)
     return ok(what, f"{said}, to be downloaded")

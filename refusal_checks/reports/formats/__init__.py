@@ -87,10 +87,10 @@ def usual_file(module: Format) -> str:
     return str(getattr(module, "USUAL_FILE", ""))
 
 
-def targets(wanted: ReportsTable) -> Iterator[tuple[str, Format, Path]]:
+def targets(reports: ReportsTable) -> Iterator[tuple[str, Format, Path]]:
     """Yield the formats that a spec or the environment asks for, with names and files."""
     for name, module in discover().items():
-        named = wanted.target(name)
+        named = reports.target(name)
         if not named and module.VARIABLE:
             named = os.environ.get(module.VARIABLE, "")
         if named:
@@ -102,20 +102,20 @@ def targets(wanted: ReportsTable) -> Iterator[tuple[str, Format, Path]]:
 
 
 def follow(
-    wanted: ReportsTable, runs: Sequence[Underway], say: Callable[[str], None]
+    reports: ReportsTable, runs: Sequence[Underway], say: Callable[[str], None]
 ) -> Iterator[Follower]:
-    for _, module, path in targets(wanted):
+    for _, module, path in targets(reports):
         start = getattr(module, "follow", None)
         if start:
             yield start(runs, path, say)
 
 
-def check(wanted: ReportsTable) -> None:
+def check(reports: ReportsTable) -> None:
     """Raise UserError if a requested report could not be written."""
-    for name in wanted.formats:
+    for name in reports.formats:
         require_known(name, discover(), "[reports]", "report", UserError)
     taken: dict[Path, str] = {}
-    for name, module, path in targets(wanted):
+    for name, module, path in targets(reports):
         if metavar(module) == FILE:
             given = module.OPTION or module.VARIABLE or f"reports.{name}"
             _require_file(given, path)

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from refusal_checks.core.text import clean, count
 from refusal_checks.gates.sentences import sentence
+from refusal_checks.judges.trust.floors import Check
 from refusal_checks.reports import markdown, messages, remarks, rows
 from refusal_checks.reports.explain import doubt, select
 from refusal_checks.reports.markdown import code, escape
@@ -39,11 +40,11 @@ def write(runs: Sequence[RunFolder], path: Path) -> None:
 
 def _head(runs: Sequence[RunSummary]) -> Iterator[str]:
     yield f"## May it ship? {escape(together(runs))}"
-    told: set[str] = set()
+    shown_points: set[str] = set()
     for run in runs:
         yield from ("", f"**{escape(release_decision(run).line, 2000)}**", "")
-        points = [line for line in _points(run) if line not in told]
-        told.update(points)  # of a judge that the runs share, for example
+        points = [line for line in _points(run) if line not in shown_points]
+        shown_points.update(points)  # of a judge that the runs share, for example
         yield from points
     yield from ("", *markdown.gates(runs, code), "")
 
@@ -55,11 +56,9 @@ def _points(run: RunSummary) -> Iterator[str]:
     for text, example in wrong[:POINTS]:
         shown = ""
         if example:
-            more = (
-                f" and {count(example.more, 'more prompt')}, see below"
-                if example.more
-                else ""
-            )
+            more = ""
+            if example.more:
+                more = f" and {count(example.more, 'more prompt')}, see below"
             prompt = f"{code(example.id, 60)}: {code(example.prompt, 200)}"
             shown = f"<br>For example {prompt}{more}"
         yield f"- {escape(text, 600)}{shown}"
@@ -75,29 +74,34 @@ def commands(runs: Sequence[RunSummary]) -> Iterator[str]:
     """Annotations, one line per gate that failed or warns; none outside GitHub Actions."""
     if os.environ.get("GITHUB_ACTIONS") != "true":
         return
-    checks = (check for run in runs if run.judge for check in run.judge.checks)
+    errors: list[tuple[str, str]] = []
+    warnings: list[tuple[str, str]] = []
     # A check of the judge that several runs share is told once.
-    missed = {check.headline: check for check in checks if not check.passed}.values()
-    errors = [
-        (f"test_judge[{x.figure}]", x.headline) for x in missed if x.mark == "FAIL"
-    ]
-    warnings = [("judge", x.headline) for x in missed if x.mark == "weak"]
+    missed: dict[str, Check] = {}
+    for run in runs:
+        for check in run.judge.checks if run.judge else ():
+            if not check.passed:
+                missed[check.headline] = check
+    for headline, check in missed.items():
+        if check.mark == "FAIL":
+            errors.append((f"test_judge[{check.figure}]", headline))
+        elif check.mark == "weak":
+            warnings.append(("judge", headline))
     for title, verdict in rows.titled(runs):
         if verdict.fails:
             errors.append((title, sentence(verdict)))
         elif verdict.waived:
-            told = [*select(verdict, "waiver"), sentence(verdict)]
-            warnings.append((title, "; ".join(told)))
+            texts = [*select(verdict, "waiver"), sentence(verdict)]
+            warnings.append((title, "; ".join(texts)))
         elif verdict.passed and verdict.warns:
             warnings.append((title, doubt(verdict)))
     for run, name in zip(runs, rows.candidate_names(runs), strict=True):
         for gate, error in run.errors.items():
             errors.append((f"{gate}, {name}" if name else gate, error))
-    for kind, found in (("error", errors), ("warning", warnings)):
-        for title, message in found[:ANNOTATIONS]:
+    for kind, annotations in (("error", errors), ("warning", warnings)):
+        for title, message in annotations[:ANNOTATIONS]:
             # One harmless line each, escaped as commands are.
-            head, text = (
-                clean(each, 500).replace("%", "%25") for each in (title, message)
-            )
+            head = clean(title, 500).replace("%", "%25")
+            text = clean(message, 500).replace("%", "%25")
             escaped = head.replace(":", "%3A").replace(",", "%2C")
             yield f"::{kind} title={escaped}::{text}"

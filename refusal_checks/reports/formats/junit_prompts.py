@@ -49,15 +49,15 @@ def write(runs: Sequence[RunFolder], path: Path) -> None:
     from junit_xml import to_xml_report_string
 
     summaries = [run.summary() for run in runs]
-    cases = sum(each.prompts for run in summaries for each in run.benchmarks.values())
+    cases = 0
+    for summary in summaries:
+        cases += sum(figures.prompts for figures in summary.benchmarks.values())
     limit = min(CASE, ALL // (4 * max(cases, 1)))
-    suites = [
-        _suite(run, summary, benchmark, name, limit)
-        for run, summary, name in zip(
-            runs, summaries, rows.full_names(summaries), strict=True
-        )
-        for benchmark in summary.benchmarks
-    ]
+    names = rows.full_names(summaries)
+    suites: list[TestSuite] = []
+    for run, summary, name in zip(runs, summaries, names, strict=True):
+        for benchmark in summary.benchmarks:
+            suites.append(_suite(run, summary, benchmark, name, limit))
     write_text(path, to_xml_report_string(suites, prettyprint=False))
 
 
@@ -107,8 +107,8 @@ def _case(
         case.add_error_info(f"no verdict: {shown}", body, "no verdict")
     elif bound and bound.is_missed_by(answers):
         gate = bound.gate
-        found = f"{metric.scored} {metric.score(answers):+.2f}"
-        message = f"{found}: {gate.id} must be {requirement(gate)}"
+        score = f"{metric.scored} {metric.score(answers):+.2f}"
+        message = f"{score}: {gate.id} must be {requirement(gate)}"
         case.add_failure_info(clean(message), f"{body}\n\n{_NO_GATE}", metric.name)
     else:
         case.stdout = body

@@ -50,8 +50,8 @@ def _sections(runs: Sequence[RunSummary]) -> Iterator[Sequence[str]]:
     header, ruler, *lines = markdown.gates(runs, lambda _: "no verdict")
     yield "", header, ruler
     yield from ([line] for line in lines)
-    yield from markdown.failures(runs, _told)
+    yield from markdown.failures(runs, _news)
 
 
-def _told(verdict: Verdict) -> list[str]:
-    return [placeless(each.text) for each in remarks_on(verdict) if each.is_news]
+def _news(verdict: Verdict) -> list[str]:
+    return [placeless(remark.text) for remark in remarks_on(verdict) if remark.is_news]

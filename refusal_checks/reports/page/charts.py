@@ -6,7 +6,7 @@ A chart is part of the page or a file of its own (``formats/svg.py``).
 import math
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import pairwise
+from itertools import chain, pairwise
 from typing import NamedTuple
 
 from refusal_checks.benchmarks import display_order
@@ -91,7 +91,7 @@ def scatter(runs: Sequence[RunView], baselines: bool = True) -> Scatter | None:
 def _baseline(summary: RunSummary) -> Point | None:
     """The baseline's rates over the prompts compared, if every benchmark was compared."""
     compared_by_id = {
-        each.gate.id: each.comparison for each in summary.verdicts.values()
+        verdict.gate.id: verdict.comparison for verdict in summary.verdicts.values()
     }
     rates = []
     names = set()
@@ -295,9 +295,7 @@ def _scores_by_category(name: str, summary: BenchmarkSummary) -> dict[str, float
 
 def radar(name: str, series: Mapping[str, Mapping[str, float]]) -> Radar:
     """A radar with a closed line for each series of scores by category; one alone needs no name."""
-    categories = list(
-        dict.fromkeys(category for scores in series.values() for category in scores)
-    )
+    categories = list(dict.fromkeys(chain.from_iterable(series.values())))
     angles = {
         category: 2 * math.pi * place / len(categories)
         for place, category in enumerate(categories)

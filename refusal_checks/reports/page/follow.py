@@ -56,7 +56,8 @@ class LivePage:
         self._thread.join(timeout=10)
 
     def _work(self) -> None:
-        pause, said = LOOK, set()
+        pause = LOOK
+        announced: set[str] = set()
         while not self._stopped.wait(pause):
             if not any(run.has_answers for run in self._runs):
                 continue
@@ -68,8 +69,8 @@ class LivePage:
                 line = (
                     f"{self._path}: not written while the run goes on: {reason(fault)}"
                 )
-            if line not in said:
-                said.add(line)
+            if line not in announced:
+                announced.add(line)
                 self._say(line)
             pause = max(EVERY, (time.thread_time() - busy) / SHARE)
 
@@ -102,7 +103,7 @@ class _Run:
     @property
     def has_answers(self) -> bool:
         counts = [*self._run.progress.benchmarks.values()]
-        return self._run.has_ended() or any(each.answered for each in counts)
+        return self._run.has_ended() or any(progress.answered for progress in counts)
 
     def report(self) -> Report:
         summary = self._run.summary
@@ -125,12 +126,13 @@ class _Run:
             return page.report(run, recent)
         counts = {name: Count(planned=size) for name, size in self._run.planned.items()}
         counts |= {
-            name: replace(each)
-            for name, each in [*self._run.progress.benchmarks.items()]
+            name: replace(progress)
+            for name, progress in [*self._run.progress.benchmarks.items()]
         }
-        planned = sum(each.planned for each in counts.values())
+        planned = sum(progress.planned for progress in counts.values())
         judged = sum(
-            each.planned if each.done else each.judged for each in counts.values()
+            progress.planned if progress.done else progress.judged
+            for progress in counts.values()
         )
         undecided = [
             GateRow(run, gate.id, planned=gate, early=self._estimate(gate))

@@ -31,12 +31,7 @@ from refusal_checks.reports.page.manifest_facts import facts
 from refusal_checks.reports.page.payload import Payload
 from refusal_checks.reports.page.render import document, embed
 from refusal_checks.reports.page.several import SideBySide, side_by_side
-from refusal_checks.reports.page.trends import (
-    ManyRuns,
-    links,
-    report_file,
-    trends,
-)
+from refusal_checks.reports.page.trends import ManyRuns, links, report_file, trends
 from refusal_checks.results.events import Count
 from refusal_checks.results.run_folder import RunFolder, RunView
 
@@ -50,7 +45,7 @@ class Report:
         against: number of prompts that count against a gate, by number of its verdict.
         counts: progress by benchmark during the run; None once it has ended.
         scores: distributions of safety scores, by benchmark.
-        told: reasons for gates that the page has shown already.
+        reasons_shown: reasons for gates that the page has shown already.
     """
 
     run: RunView
@@ -65,7 +60,7 @@ class Report:
     bars: Mapping[str, Sequence[Bars]] = field(default_factory=dict)
     scores: Mapping[str, Sequence[Columns]] = field(default_factory=dict)
     radars: Sequence[Radar] = ()
-    told: list[str] = field(default_factory=list)
+    reasons_shown: list[str] = field(default_factory=list)
 
     @property
     def invalid(self) -> int:

@@ -85,14 +85,14 @@ def dated(text: str) -> Markup:
 
 @cache
 def environment() -> Environment:
-    found = Environment(
+    jinja = Environment(
         loader=FileSystemLoader(TEMPLATES),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    found.filters |= {
+    jinja.filters |= {
         "visible": visible,
         "clean": clean,
         "name": partial(clean, limit=120),
@@ -101,7 +101,7 @@ def environment() -> Environment:
         "pathless": pathless,
         "percent": lambda value: f"{100 * value:.3g}%",
     }
-    return found
+    return jinja
 
 
 @cache
@@ -110,8 +110,8 @@ def _source(name: str) -> Markup:
 
 
 def _digest(text: str) -> str:
-    found = hashlib.sha256(text.encode()).digest()
-    return f"'sha256-{base64.b64encode(found).decode()}'"
+    digest = hashlib.sha256(text.encode()).digest()
+    return f"'sha256-{base64.b64encode(digest).decode()}'"
 
 
 def document(**values: Any) -> Iterator[str]:

@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import cache
+from itertools import chain
 from pathlib import Path
 from typing import NamedTuple
 
@@ -102,7 +103,7 @@ def _gate_ids(runs: Sequence[RunView]) -> list[str]:
     for run in runs:
         for gate in (*run.summary.verdicts, *run.summary.errors):
             ids_by_benchmark.setdefault(benchmark_of(gate), {})[gate] = None
-    return [gate for ids in ids_by_benchmark.values() for gate in ids]
+    return list(chain.from_iterable(ids_by_benchmark.values()))
 
 
 def _apart(first: RunView, run: RunView) -> dict[str, list[str]]:

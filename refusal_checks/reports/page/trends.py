@@ -5,6 +5,7 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
+from itertools import chain
 from pathlib import Path
 from types import MappingProxyType
 from typing import NamedTuple
@@ -114,12 +115,11 @@ def _of_gate(
 ) -> list[Trend]:
     """A trend for each set of conditions, with those in which it differs from the others."""
     every = [dict(conditions) for conditions in rows_by_conditions]
-    names = dict.fromkeys(name for conditions in every for name in conditions)
-    differing = [
-        name
-        for name in names
-        if len({conditions.get(name) for conditions in every}) > 1
-    ]
+    differing = []
+    for name in dict.fromkeys(chain.from_iterable(every)):
+        values = {conditions.get(name) for conditions in every}
+        if len(values) > 1:
+            differing.append(name)
     trends = []
     for conditions, rows in zip(every, rows_by_conditions.values(), strict=True):
         differs = {name: conditions.get(name, "none") for name in differing}
