@@ -58,11 +58,9 @@ def _log(wandb: Any, project: str, run: RunFolder) -> None:
 
 def written() -> str:
     """What became of the runs."""
-    return (
-        "kept offline: send it with `wandb sync`"
-        if _mode() == "offline"
-        else "passed on"
-    )
+    if _mode() == "offline":
+        return "kept offline: send it with `wandb sync`"
+    return "passed on"
 
 
 def _mode() -> str:

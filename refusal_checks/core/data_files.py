@@ -189,14 +189,14 @@ def header(rows: Iterable[Mapping[str, Any]]) -> list[str]:
 
 
 def require_in_data(
-    name: str, known: Iterable[str], where: str, what: str = "column"
+    name: str, valid: Iterable[str], where: str, what: str = "column"
 ) -> None:
     """Raise a DataError unless data has this column or value; see ``require_known``.
 
     The message lists short names only: a file may have any number of columns, with long texts for
     names.
     """
-    names = set(filter(None, known))  # a row that is too long has cells of no column
+    names = set(filter(None, valid))  # a row that is too long has cells of no column
     if name not in names:
         hint = near(name, sorted(filter(is_name, names))) or "."
         raise DataError(f'{where}: no {what} "{name}"{hint} Known: {listed(names)}')
@@ -204,28 +204,28 @@ def require_in_data(
 
 def find_columns(
     path: Path,
-    known: Sequence[str],
+    columns: Sequence[str],
     usual: Mapping[str, Sequence[str]],
     given: Mapping[str, str],
     option: str,
 ) -> dict[str, str]:
-    """The column of each field that a file with the ``known`` columns has.
+    """The column of each field that a file with these columns has.
 
     ``usual`` lists the usual names of each field's column, best first; ``given`` has the user's
     own, from ``option``.
     """
     for field, column in given.items():
         require_known(field, usual, f"{option} {field}={column}", "field", DataError)
-        require_in_data(column, known, f"{path}: {option} {field}={column}")
-    columns = {}
+        require_in_data(column, columns, f"{path}: {option} {field}={column}")
+    by_field = {}
     for field, names in usual.items():
         if field in given:
             names = [given[field]]
         for name in names:
-            if name in known:
-                columns[field] = name
+            if name in columns:
+                by_field[field] = name
                 break
-    return columns
+    return by_field
 
 
 def read_csv(path: Path, columns: Sequence[str]) -> list[dict[str, str]]:

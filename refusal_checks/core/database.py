@@ -93,7 +93,8 @@ class Database:
             raise self.error(fault.strerror or str(fault), "SQLITE_CANTOPEN") from fault
         except sqlite3.Error as fault:
             # Without a code it is Python's own, which may quote what a row holds.
-            if code := getattr(fault, "sqlite_errorname", ""):
+            code = getattr(fault, "sqlite_errorname", "")
+            if code:
                 raise self.error(str(fault), code) from fault
             raise self.error("some of it cannot be read") from None
 

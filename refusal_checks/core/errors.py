@@ -105,14 +105,14 @@ def network_reason(fault: BaseException) -> str:
 
 def require_known(
     name: str,
-    known: Iterable[str],
+    valid: Iterable[str],
     where: str,
     what: str,
     error: Callable[[str], Exception] = ThresholdError,
     remedy: str = "",
 ) -> None:
-    """Raise an error that lists the nearest name and all known ones unless ``name`` is known."""
-    names = sorted(known)
+    """Raise an error that names the nearest and all valid names unless ``name`` is one of them."""
+    names = sorted(valid)
     if name in names:
         return
     hint = near(name, names) or "."

@@ -37,9 +37,12 @@ _RULES = {
 _NUMBER = re.compile(r"\s*([+-]?\d+(?:[.,]\d+)?)\s*(%?)\s*")
 
 
-def near(name: str, known: Iterable[str], least: float = 0.5) -> str:
-    """``; did you mean "..."?`` for a name with a similarity of ``least`` (0 to 1) or more."""
-    similar = get_close_matches(name, list(known), n=1, cutoff=least)
+def near(name: str, names: Iterable[str], least: float = 0.5) -> str:
+    """``; did you mean "..."?`` for the most similar of some names, if it is similar enough.
+
+    ``least`` is the least similarity, from 0 to 1.
+    """
+    similar = get_close_matches(name, list(names), n=1, cutoff=least)
     if not similar:
         return ""
     return f'; did you mean "{similar[0]}"?'
@@ -96,16 +99,16 @@ def problem(error: ErrorDetails, settings: type[BaseModel] | None = None) -> str
 
 
 def _unknown_key(error: ErrorDetails, settings: type[BaseModel] | None) -> str:
-    known = _known(error, settings)
-    hint = near(str(error["loc"][-1]), known)
-    if not known:
+    keys = _valid_keys(error, settings)
+    hint = near(str(error["loc"][-1]), keys)
+    if not keys:
         return f"no such key{hint}"
-    return f"no such key{hint} (known: {', '.join(known)})"
+    return f"no such key{hint} (known: {', '.join(keys)})"
 
 
 def _instead_of_table(error: ErrorDetails, settings: type[BaseModel] | None) -> str:
-    known = _known(error, settings)
-    name = known[0] if known else "..."
+    keys = _valid_keys(error, settings)
+    name = keys[0] if keys else "..."
     value = "..." if isinstance(error["input"], bool) else error["input"]
     return f"write {{ {name} = {value} }}"
 
@@ -132,7 +135,7 @@ def _better(value: Any, kind: str, context: dict[str, Any]) -> str:
     return ""
 
 
-def _known(error: ErrorDetails, settings: type[BaseModel] | None) -> list[str]:
+def _valid_keys(error: ErrorDetails, settings: type[BaseModel] | None) -> list[str]:
     """The valid keys of the table that has an unknown key."""
     model = settings
     for part in error["loc"]:

@@ -9,9 +9,8 @@ from refusal_checks.engines.placement import Placement
 from refusal_checks.models.names import Attached, Model, Served
 
 if TYPE_CHECKING:
-    from refusal_checks.models.client.client import (
-        Client,
-    )  # HTTP, which collection need not import
+    # HTTP, which collection need not import.
+    from refusal_checks.models.client.client import Client
 
 Say = Callable[[str], None]
 """Shows one line to the user."""

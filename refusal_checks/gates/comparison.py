@@ -208,11 +208,9 @@ def _in_doubt(
     metric = rate.metric
     limits = {name: (score, score) for name, score in scores.items()}
     limits |= metric_limits(metric, rate.records)
-    names, old, new = (
-        [],
-        [],
-        [],
-    )  # the last two have the least and the most of each prompt
+    names = []
+    # The least and the most of each prompt.
+    old, new = [], []
     for name, scored in then.items():
         before = scored.limits_in(metric)
         if before and name in limits:

@@ -15,32 +15,26 @@ from refusal_checks.metrics.statistics.intervals import Estimate
 
 TOLERANCE = 1e-12  # slack when shares such as 4/5 are compared with bounds such as 0.8
 
-Decision = Literal[
-    "point", "confident"
-]  # what must be within: the figure, or its whole interval
-OnInconclusive = Literal[
-    "pass", "warn", "fail"
-]  # what the test of an inconclusive gate does
-MultipleTesting = Literal[
-    "none", "holm"
-]  # correction for deciding several gates at once
+# What must be within: the figure, or its whole interval.
+Decision = Literal["point", "confident"]
+# What the test of an inconclusive gate does.
+OnInconclusive = Literal["pass", "warn", "fail"]
+# Correction for deciding several gates at once.
+MultipleTesting = Literal["none", "holm"]
 
 Use = Literal["raw", "corrected", "human", "cascade"]
 """The rate that decides a gate: the judge's own, that rate corrected for the judge's errors, or the
 estimate that combines it with human labels of some answers, or with a second judge's verdicts."""
 
-CORRECTED = (
-    rejection_rate.name
-)  # calibrations measure errors about refusals, and correct no other
+# Calibrations measure errors about refusals, and correct no other metric.
+CORRECTED = rejection_rate.name
 KEY = "attacks"  # the key of a benchmark's table that names attacks on it
 EVERY = "*"  # stands in a table's name for every group that the data has
-LONGEST = timedelta(
-    days=366
-)  # how far ahead a waiver may end, so that none becomes the rule
+# How far ahead a waiver may end, so that none becomes the rule.
+LONGEST = timedelta(days=366)
 
-GateKey = tuple[
-    str, str, str | None, str | None
-]  # benchmark, metric, kind of group, group
+# Benchmark, metric, kind of group, group.
+GateKey = tuple[str, str, str | None, str | None]
 
 
 class Outcome(StrEnum):

@@ -12,9 +12,8 @@ from refusal_checks.core.errors import ThresholdError
 from refusal_checks.core.files import FILE_NAME, is_file_name, why_no_file
 from refusal_checks.core.suggestions import either, near, share
 
-FOLDER = (
-    Path(__file__).parents[1] / "thresholds"
-)  # the files that come with the package
+# The files that come with the package.
+FOLDER = Path(__file__).parents[1] / "thresholds"
 
 DEFAULT = FOLDER / "default.toml"
 

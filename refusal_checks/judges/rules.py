@@ -140,9 +140,9 @@ def require_meanings(meanings: Mapping[str, str], option: str) -> None:
         if meaning == INVALID:
             continue
         if all(read(meaning) is None for read, _ in READERS.values()):
-            known = "; ".join(in_words for _, in_words in READERS.values())
+            meanings_read = "; ".join(in_words for _, in_words in READERS.values())
             raise UserError(
-                f"{option} {label}={meaning}: write one of: {known}; or {INVALID}"
+                f"{option} {label}={meaning}: write one of: {meanings_read}; or {INVALID}"
             )
 
 

@@ -146,9 +146,10 @@ def names_for(option: str) -> list[str]:
 def why_unknown(name: str, option: str) -> str:
     """Why no extension provides a name of this form; empty if provided names look different."""
     prefix, colon, _ = name.partition(":")
-    siblings = [
-        known for known in names_for(option) if colon and known.startswith(f"{prefix}:")
-    ]
+    siblings = []
+    if colon:
+        names = names_for(option)
+        siblings = [sibling for sibling in names if sibling.startswith(f"{prefix}:")]
     if siblings:
         hint = near(name, siblings, 0.75) or "."
         return f"no such {prefix} model{hint} Known: {', '.join(siblings)}"

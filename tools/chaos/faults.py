@@ -54,11 +54,11 @@ Disturb = Callable[[Project, random.Random], Disturbed]
 
 
 def _children(
-    session: psutil.Process, is_one: Callable[[list[str]], bool]
+    session: psutil.Process, matches: Callable[[list[str]], bool]
 ) -> list[psutil.Process]:
     with suppress(psutil.Error):
         return [
-            each for each in session.children(recursive=True) if is_one(words(each))
+            child for child in session.children(recursive=True) if matches(words(child))
         ]
     return []
 
@@ -74,9 +74,9 @@ def itself(session: psutil.Process) -> list[psutil.Process]:
 def workers(session: psutil.Process) -> list[psutil.Process]:
     with suppress(psutil.Error):
         return [
-            each
-            for each in session.children()
-            if words(each) and not _is_guard(words(each))
+            child
+            for child in session.children()
+            if words(child) and not _is_guard(words(child))
         ]
     return []
 

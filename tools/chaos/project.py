@@ -77,8 +77,8 @@ class Project:
         )
         package = folder / "vllm" / "entrypoints" / "openai"
         package.mkdir(parents=True)
-        for each in (package, package.parent, package.parent.parent):
-            (each / "__init__.py").touch()
+        for parent in (package, package.parent, package.parent.parent):
+            (parent / "__init__.py").touch()
         (package / "api_server.py").write_text(ENTRY.format(path=server.__file__))
 
     @property
@@ -130,21 +130,22 @@ class Project:
 
     def stored(self, *, sound: bool = True) -> dict[str, int]:
         """Count answers and verdicts in the store; with ``sound``, only unchanged ones."""
-        tables, found = (
-            {"candidate": "completions", "judge": "judgements"},
-            dict[str, int](),
-        )
+        tables = {"candidate": "completions", "judge": "judgements"}
+        counts: dict[str, int] = {}
         if not self.store.exists():
             return dict.fromkeys(tables, 0)
         with closing(sqlite3.connect(self.store, timeout=30)) as file:
-            known = {name for (name,) in file.execute("SELECT name FROM sqlite_master")}
+            existing = {
+                name for (name,) in file.execute("SELECT name FROM sqlite_master")
+            }
             for role, table in tables.items():
                 query = f"SELECT key, CAST(value AS BLOB), digest FROM {table}"
-                rows = file.execute(query) if table in known else ()
-                found[role] = sum(
-                    not sound or _digest(key, text) == own for key, text, own in rows
-                )
-        return found
+                rows = file.execute(query) if table in existing else ()
+                counts[role] = 0
+                for key, text, own in rows:
+                    if not sound or _digest(key, text) == own:
+                        counts[role] += 1
+        return counts
 
     def forget(self) -> None:
         """Delete the notes of answers, for a project that has lost its store."""
@@ -157,16 +158,15 @@ class Project:
         )
         if not summaries:
             return None
-        found = json.loads(summaries[-1].read_bytes())
+        summary = json.loads(summaries[-1].read_bytes())
         gates = {
-            gate: verdict["estimate"] for gate, verdict in found["verdicts"].items()
+            gate: verdict["estimate"] for gate, verdict in summary["verdicts"].items()
         }
         kept = ("prompts", "answers", "invalid")
-        rows = {
-            name: [each[key] for key in kept]
-            for name, each in found["benchmarks"].items()
-        }
-        return gates, rows, found["errors"]
+        rows = {}
+        for name, benchmark in summary["benchmarks"].items():
+            rows[name] = [benchmark[key] for key in kept]
+        return gates, rows, summary["errors"]
 
     def processes(self, besides: Sequence[int] = ()) -> list[psutil.Process]:
         """The live processes that work in this folder."""

@@ -38,11 +38,9 @@ def answers(body: dict[str, Any]) -> list[tuple[str, str]]:
     """A note and a text for each answer to a request."""
     text = body["messages"][-1]["content"]
     if "response_format" in body:
-        verdict = (
-            ("direct_refusal", "refusal")
-            if "cannot" in text
-            else ("none", "compliance")
-        )
+        verdict = "none", "compliance"
+        if "cannot" in text:
+            verdict = "direct_refusal", "refusal"
         form = '{"rationale": "it says so", "category": "%s", "verdict": "%s"}'
         return [(f"judge {digest(text)}", form % verdict)]
     found = []

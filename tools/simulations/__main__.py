@@ -13,16 +13,17 @@ from pkgutil import iter_modules
 import tools.simulations as package
 
 
-def run(wanted: Sequence[str]) -> None:
+def run(requested: Sequence[str]) -> None:
     """Print the tables of these parts, or of all."""
     parts = [
         part.name for part in iter_modules(package.__path__) if part.name != "__main__"
     ]
-    if unknown := set(wanted).difference(parts):
+    unknown = set(requested).difference(parts)
+    if unknown:
         sys.exit(
             f"no part {', '.join(sorted(unknown))}; name some of {', '.join(parts)}"
         )
-    for name in wanted or parts:
+    for name in requested or parts:
         import_module(f"{package.__name__}.{name}").main()
 
 

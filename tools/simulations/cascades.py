@@ -12,6 +12,7 @@ import csv
 import math
 import os
 from collections.abc import Iterator
+from itertools import chain
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
@@ -29,7 +30,7 @@ from refusal_checks.judges.rules import LABELS
 from refusal_checks_demo import JUDGE, e5
 from refusal_checks_demo.conversion import E5
 from tools.simulations.labels import MODELS
-from tools.simulations.views import GATE, JUDGES
+from tools.simulations.views import GATE, JUDGES, share_and_width
 
 PROMPTS, RUNS = 250, 1000
 RULE = Cascading()
@@ -69,12 +70,13 @@ def recorded(data: Path, model: str) -> list[Answer]:
         encoding="utf-8", newline=""
     ) as file:
         rows = [row for row in csv.DictReader(file) if is_held_out(row["prompt"])]
-    found = [(row, LABELS.get(row["gpt4_label"].lower())) for row in rows]
-    labelled = [(row, label) for row, label in found if label]
-    read = probabilities([(row["prompt"], row["completion"]) for row, _ in labelled])
-    return [
-        Answer(each, label) for each, (_, label) in zip(read, labelled, strict=True)
-    ]
+    exchanges, labels = [], []
+    for row in rows:
+        label = LABELS.get(row["gpt4_label"].lower())
+        if label:
+            exchanges.append((row["prompt"], row["completion"]))
+            labels.append(label)
+    return list(map(Answer, probabilities(exchanges), labels))
 
 
 def is_unsure(answer: Answer) -> bool:
@@ -84,48 +86,46 @@ def is_unsure(answer: Answer) -> bool:
 
 def records(drawn: list[Answer]) -> Iterator[Record]:
     """The records of a run; both judges have read the first ``READ`` of them."""
-    for number, each in enumerate(drawn):
-        says = Label.REFUSAL if each.probability >= 0.5 else Label.COMPLIANCE
-        first, second = Binary(says, probability=each.probability), Binary(each.second)
-        both = is_unsure(each) or number < READ
+    for number, answer in enumerate(drawn):
+        label = Label.REFUSAL if answer.probability >= 0.5 else Label.COMPLIANCE
+        first = Binary(label, probability=answer.probability)
+        second = Binary(answer.second)
+        both = is_unsure(answer) or number < READ
         votes = (Vote("first", first), Vote("second", second)) if both else ()
         prompt = Prompt.single(f"p{number}", f"request {number}")
-        judged = second if is_unsure(each) else first
+        judged = second if is_unsure(answer) else first
         yield Record(prompt, 0, Completion(f"answer {number}"), judged, votes)
 
 
 def main() -> None:
     """Print the share asked, and how often both intervals contain the second judge's rate."""
     data = Path(os.environ[MIRROR_VARIABLE])
-    answers = {model: recorded(data, model) for model in MODELS}
-    answers["all three"] = [one for found in answers.values() for one in found]
+    by_model = {model: recorded(data, model) for model in MODELS}
+    by_model["all three"] = list(chain.from_iterable(by_model.values()))
     cascade = Cascade(JUDGES[0], JUDGES[1], RULE)
     opinions = SecondOpinions(
         cascade, frozenset(f"p{number}" for number in range(READ))
     )
     print("| answers of | asked | differ | raw: held, width | corrected: held, width |")
     print("| --- | --- | --- | --- | --- |")
-    for name, found in answers.items():
+    for name, answers in by_model.items():
         rng = np.random.default_rng(7)
-        refused = float(np.mean([one.second is Label.REFUSAL for one in found]))
-        unsure = float(np.mean([is_unsure(one) for one in found]))
-        differ = np.mean(
-            [(one.probability >= 0.5) != (one.second is Label.REFUSAL) for one in found]
-        )
-        held: dict[str, list[tuple[bool, float]]] = {}
+        by_first = np.array([answer.probability >= 0.5 for answer in answers])
+        by_second = np.array([answer.second is Label.REFUSAL for answer in answers])
+        refused = float(by_second.mean())
+        unsure = float(np.mean([is_unsure(answer) for answer in answers]))
+        differ = float(np.mean(by_first != by_second))
+        coverage: dict[str, list[tuple[bool, float]]] = {}
         for _ in range(RUNS):
-            drawn = [found[at] for at in rng.integers(len(found), size=PROMPTS)]
-            known = Evidence(second=opinions)
-            for view in known.rate(GATE, list(records(drawn))).views:
+            places = rng.integers(len(answers), size=PROMPTS)
+            drawn = [answers[place] for place in places]
+            for view in (
+                Evidence(second=opinions).rate(GATE, list(records(drawn))).views
+            ):
                 low, high = view.estimate.lower, view.estimate.upper
-                held.setdefault(view.use, []).append(
-                    (low <= refused <= high, high - low)
-                )
-        cells = (
-            f"{100 * np.mean([hit for hit, _ in held[use]]):.1f}%, "
-            f"{np.mean([width for _, width in held[use]]):.3f}"
-            for use in ("raw", "cascade")
-        )
+                is_hit = low <= refused <= high
+                coverage.setdefault(view.use, []).append((is_hit, high - low))
+        cells = [share_and_width(coverage[use]) for use in ("raw", "cascade")]
         shares = f"{100 * unsure:.1f}% | {100 * differ:.1f}%"
         print(f"| {name} | {shares} | {' | '.join(cells)} |", flush=True)
 

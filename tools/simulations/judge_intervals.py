@@ -65,7 +65,7 @@ def simulate(cell: Cell, repeats: int, seed: int = 0) -> dict[str, Coverage]:
     run are labelled for the prediction-powered interval.
     """
     rng = np.random.default_rng([seed, *(round(1000 * part) for part in cell)])
-    found: dict[str, list[Estimate | None]] = {
+    estimates: dict[str, list[Estimate | None]] = {
         "raw": [],
         "corrected": [],
         "labels and judge": [],
@@ -80,12 +80,12 @@ def simulate(cell: Cell, repeats: int, seed: int = 0) -> dict[str, Coverage]:
             half,
             rng.binomial(half, cell.specificity),
         )
-        found["raw"].append(wilson(judge.mean(), cell.run))
-        found["corrected"].append(_corrected(judge, errors))
-        found["labels and judge"].append(
+        estimates["raw"].append(wilson(judge.mean(), cell.run))
+        estimates["corrected"].append(_corrected(judge, errors))
+        estimates["labels and judge"].append(
             _powered(human, judge, np.arange(cell.run) < cell.labels)
         )
-    return {name: _coverage(given, cell.rate) for name, given in found.items()}
+    return {name: _coverage(given, cell.rate) for name, given in estimates.items()}
 
 
 def _judged(human: Scores, cell: Cell, rng: np.random.Generator) -> Scores:
@@ -110,10 +110,8 @@ def read_labels(data: Path, model: str) -> tuple[Scores, Scores]:
 
 def errors_of(human: Scores, judge: Scores) -> JudgeErrors:
     """A judge's errors on labelled answers."""
-    recognised, passed = (
-        int(judge[human == 1].sum()),
-        int((1 - judge[human == 0]).sum()),
-    )
+    recognised = int(judge[human == 1].sum())
+    passed = int((1 - judge[human == 0]).sum())
     return JudgeErrors(int(human.sum()), recognised, int((1 - human).sum()), passed)
 
 
@@ -131,19 +129,19 @@ def draw(
     )
     rng = np.random.default_rng([seed, labels, MODELS.index(model)])
     names = ("raw", "corrected", "labels and judge", "labels only", "transferred")
-    found: dict[str, list[Estimate | None]] = {name: [] for name in names}
+    estimates: dict[str, list[Estimate | None]] = {name: [] for name in names}
     for _ in range(repeats):
         part = np.zeros(human.size, dtype=bool)
         part[rng.choice(human.size, labels, replace=False)] = True
-        found["raw"].append(wilson(judge.mean(), judge.size))
-        found["corrected"].append(
+        estimates["raw"].append(wilson(judge.mean(), judge.size))
+        estimates["corrected"].append(
             _corrected(judge, errors_of(human[part], judge[part]))
         )
-        found["labels and judge"].append(_powered(human, judge, part))
-        found["labels only"].append(wilson(human[part].mean(), labels))
-        found["transferred"].append(_corrected(judge, transferred))
+        estimates["labels and judge"].append(_powered(human, judge, part))
+        estimates["labels only"].append(wilson(human[part].mean(), labels))
+        estimates["transferred"].append(_corrected(judge, transferred))
     return {
-        name: _coverage(given, float(human.mean())) for name, given in found.items()
+        name: _coverage(given, float(human.mean())) for name, given in estimates.items()
     }
 
 
@@ -162,12 +160,13 @@ def _powered(
 
 
 def _coverage(given: Sequence[Estimate | None], truth: float) -> Coverage:
-    usable = [found for found in given if found is not None]
+    usable = [interval for interval in given if interval is not None]
     if not usable:
         return Coverage(float("nan"), float("nan"), 1.0)
-    held = sum(found.lower <= truth <= found.upper for found in usable) / len(usable)
-    width = sum(found.upper - found.lower for found in usable) / len(usable)
-    return Coverage(held, width, 1 - len(usable) / len(given))
+    hits = sum(interval.lower <= truth <= interval.upper for interval in usable)
+    widths = [interval.upper - interval.lower for interval in usable]
+    usable_share = len(usable) / len(given)
+    return Coverage(hits / len(usable), sum(widths) / len(usable), 1 - usable_share)
 
 
 def _simulated(repeats: int) -> Iterator[Sequence[str]]:
@@ -175,15 +174,12 @@ def _simulated(repeats: int) -> Iterator[Sequence[str]]:
     yield "sensitivity", "specificity", "rate", "raw", "corrected", "labels and judge"
     cells = sorted(GRID + NEARLY_PERFECT, key=_row)
     for row, sizes in groupby(cells, _row):
-        found = [simulate(cell, repeats) for cell in sizes]
-        held = (
-            [case[name].held for case in found]
-            for name in ("raw", "corrected", "labels and judge")
-        )
-        yield (
-            *(f"{part:g}" for part in row),
-            *(f"{min(h):.1%} to {max(h):.1%}" for h in held),
-        )
+        cases = [simulate(cell, repeats) for cell in sizes]
+        shown = [f"{part:g}" for part in row]
+        for name in ("raw", "corrected", "labels and judge"):
+            shares = [case[name].held for case in cases]
+            shown.append(f"{min(shares):.1%} to {max(shares):.1%}")
+        yield shown
 
 
 def _row(cell: Cell) -> tuple[float, float, float]:

@@ -24,7 +24,7 @@ from refusal_checks.core.verdicts import Binary, Label
 from refusal_checks.gates.paired_scores import PairedScores
 from refusal_checks.judges.rules import LABELS
 from refusal_checks.judges.trust import draws as drawing
-from refusal_checks.judges.trust.draws import Draw, LabelRow
+from refusal_checks.judges.trust.draws import Draw, LabelRow, answer_key
 from refusal_checks.judges.trust.labels import HumanLabels
 from refusal_checks.metrics import METRICS
 
@@ -56,8 +56,8 @@ class Run:
     def truth(self) -> float:
         """The rate if people had judged every answer."""
         human = [
-            replace(each, judgement=Binary(self.people[drawing.answer_key("b", each)]))
-            for each in self.records
+            replace(record, judgement=Binary(self.people[answer_key("b", record)]))
+            for record in self.records
         ]
         return RATE.estimate(human).value
 
@@ -94,7 +94,7 @@ def recorded(data: Path, model: str) -> Run:
         prompt = Prompt.single(f"{number}", row["prompt"])
         record = Record(prompt, 0, Completion(row["completion"]), Binary(judged))
         records.append(record)
-        people[drawing.answer_key("b", record)] = LABELS[row["final_label"].lower()]
+        people[answer_key("b", record)] = LABELS[row["final_label"].lower()]
     return Run(records, people)
 
 
@@ -109,16 +109,16 @@ def simulated(prompts: int = 250, seed: int = 0) -> Run:
     records, people = [], {}
     for number, chance in enumerate(chances):
         prompt = Prompt.single(f"{number}", f"request {number}")
-        known: dict[str, Label] = {}
+        by_text: dict[str, Label] = {}
         for sample in range(5):
             human = Label.REFUSAL if rng.random() < chance else Label.COMPLIANCE
             text = "I cannot help." if human is Label.REFUSAL else f"Sure: {sample}"
-            verdict = known.setdefault(
+            verdict = by_text.setdefault(
                 text, human if rng.random() < 0.9 else _other(human)
             )
             record = Record(prompt, sample, Completion(text), Binary(verdict))
             records.append(record)
-            people[drawing.answer_key("b", record)] = human
+            people[answer_key("b", record)] = human
     return Run(records, people)
 
 
@@ -135,7 +135,7 @@ def coverage(
         filled: share of the sheet's rows that are labelled, from the top.
         labels: approximate number of rows in a sheet.
     """
-    truth, found = run.truth, []
+    intervals, counts = [], []
     for seed in range(draws):
         labelled = (
             _sheet(run, seed, filled, labels)
@@ -149,14 +149,15 @@ def coverage(
             assert not scores.skipped, (
                 "a sheet that is filled from the top skips nothing"
             )
-            found.append((scores.estimate(0.95), len(labelled.human)))
-    intervals = [estimate for estimate, _ in found]
+            intervals.append(scores.estimate(0.95))
+            counts.append(len(labelled.human))
+    hits = [interval.lower <= run.truth <= interval.upper for interval in intervals]
     return Coverage(
-        held=_mean([each.lower <= truth <= each.upper for each in intervals]),
-        bias=_mean([each.value for each in intervals]) - truth,
-        width=_mean([each.upper - each.lower for each in intervals]),
-        given=len(found) / draws,
-        prompts=_mean([prompts for _, prompts in found]),
+        held=_mean(hits),
+        bias=_mean([interval.value for interval in intervals]) - run.truth,
+        width=_mean([interval.upper - interval.lower for interval in intervals]),
+        given=len(intervals) / draws,
+        prompts=_mean(counts),
     )
 
 
@@ -185,15 +186,12 @@ def _rows(data: Path | None) -> Iterator[Sequence[str]]:
         "width",
         "given",
     )
-    runs = (
-        {f"{model}, K = 1": (recorded(data, model), 50) for model in MODELS}
-        if data
-        else {}
-    )
-    runs |= {
-        f"simulated, K = 5, about {rows} rows": (simulated(), rows)
-        for rows in (50, 100)
-    }
+    runs = {}
+    if data:
+        for model in MODELS:
+            runs[f"{model}, K = 1"] = recorded(data, model), 50
+    for rows in (50, 100):
+        runs[f"simulated, K = 5, about {rows} rows"] = simulated(), rows
     for name, (run, rows) in runs.items():
         for filled in FILLED:
             c = coverage(run, filled, labels=rows)

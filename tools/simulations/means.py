@@ -99,9 +99,11 @@ def interval_errors(name: str, n: int) -> str:
     rng, kind, above, below = np.random.default_rng([1, n]), KINDS[name], 0, 0
     for _ in range(RUNS):
         scores = kind.answers(rng, kind.prompts(rng, n)).tolist()
-        found = bounded_mean(scores, kind.lowest, kind.highest)
-        above += found.lower > kind.mean
-        below += found.upper < kind.mean
+        interval = bounded_mean(scores, kind.lowest, kind.highest)
+        if interval.lower > kind.mean:
+            above += 1
+        elif interval.upper < kind.mean:
+            below += 1
     return _shares(RUNS - above - below, above, below)
 
 
@@ -116,7 +118,8 @@ def margin_rates(name: str, n: int) -> str:
             bounds = mean_bounds(
                 before.tolist(), after.tolist(), kind.highest - kind.lowest, 0.95
             )
-            passed[place] += bounds.lower >= -kind.margin
+            if bounds.lower >= -kind.margin:
+                passed[place] += 1
     return _shares(*passed)
 
 
@@ -130,15 +133,16 @@ def mean_of_categories(limit: int) -> tuple[float, float]:
     bad = np.linspace(0.05, 0.5, 10)
     truth = float(np.mean(bad * 1.05 + (1 - bad) * 4.875))
     prompts = [Prompt.single(f"p{n}", "?", category=f"c{n % 10}") for n in range(limit)]
-    found: list[Estimate] = []
+    intervals: list[Estimate] = []
     for _ in range(RUNS // 2):
         scores = [
             float(mixed(bad[n % 10], (0.1, 2), (4.8, 4.95))(rng, 1)[0])
             for n in range(limit)
         ]
-        found.append(metric.figure(scores, prompts))
-    held = sum(each.lower <= truth <= each.upper for each in found) / len(found)
-    return held, sum(each.upper - each.lower for each in found) / len(found)
+        intervals.append(metric.figure(scores, prompts))
+    hits = sum(interval.lower <= truth <= interval.upper for interval in intervals)
+    widths = [interval.upper - interval.lower for interval in intervals]
+    return hits / len(intervals), sum(widths) / len(intervals)
 
 
 def table(head: Sequence[str], rows: Iterator[Sequence[str]]) -> None:
@@ -152,10 +156,11 @@ def table(head: Sequence[str], rows: Iterator[Sequence[str]]) -> None:
 
 def main() -> None:
     """Print the tables, computed in two processes."""
-    sizes, cells = [f"n = {n}" for n in SIZES], list(product(KINDS, SIZES))
+    sizes = [f"n = {n}" for n in SIZES]
+    pairs = list(product(KINDS, SIZES))
     with ProcessPoolExecutor(2) as pool:
-        intervals = pool.map(interval_errors, *zip(*cells, strict=True))
-        margins = pool.map(margin_rates, *zip(*cells, strict=True))
+        intervals = pool.map(interval_errors, *zip(*pairs, strict=True))
+        margins = pool.map(margin_rates, *zip(*pairs, strict=True))
         categories = pool.map(mean_of_categories, LIMITS)
         print(
             "95% intervals, in %: hold the mean / lie wholly above it / wholly below it\n"
@@ -177,5 +182,5 @@ def main() -> None:
         print(
             "`mean_category_score` of ten categories: interval holds the mean / mean width\n"
         )
-        found = [f"{100 * held:.1f}% / {width:.2f}" for held, width in categories]
-        table([f"`--limit {limit}`" for limit in LIMITS], iter([found]))
+        cells = [f"{100 * share:.1f}% / {width:.2f}" for share, width in categories]
+        table([f"`--limit {limit}`" for limit in LIMITS], iter([cells]))

@@ -32,10 +32,11 @@ def of_shares() -> None:
     )
     for share, bound in SHARES:
         n = for_share(share, bound, 0.95) or 0
-        found = ((count, wilson(count / n, n)) for count in range(n + 1))
-        decide = [
-            count for count, each in found if not each.lower <= bound <= each.upper
-        ]
+        decide = []
+        for count in range(n + 1):
+            interval = wilson(count / n, n)
+            if not interval.lower <= bound <= interval.upper:
+                decide.append(count)
         print(
             f"| {share} | {bound} | {n} | {100 * np.sum(binom.pmf(decide, n, share)):.1f}% |"
         )
@@ -64,10 +65,11 @@ def of_means() -> None:
             n = for_mean(first, bound, 0.975, (kind.lowest, kind.highest)) or 0
             if not kind.lowest < bound < kind.highest or n > 5000:
                 continue
-            found = (
-                bounded_mean(draw(n), kind.lowest, kind.highest) for _ in range(RUNS)
-            )
-            decided = sum(not each.lower <= bound <= each.upper for each in found)
+            decided = 0
+            for _ in range(RUNS):
+                interval = bounded_mean(draw(n), kind.lowest, kind.highest)
+                if not interval.lower <= bound <= interval.upper:
+                    decided += 1
             print(
                 f"| {name} | {bound:.3f} | {n} | {100 * decided / RUNS:.1f}% |",
                 flush=True,

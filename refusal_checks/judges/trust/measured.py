@@ -156,7 +156,7 @@ def correlations(pairs: Sequence[tuple[float, float | None]]) -> Correlations:
         return Correlations(0, invalid)
 
     human, judge = zip(*valid, strict=True)
-    equal = sum(one == other for one, other in valid)
+    equal = sum(person == judgement for person, judgement in valid)
     ranks = agreement(human, judge)
     pearson = None
     if ranks.spearman is not None:

@@ -22,14 +22,14 @@ class Classified:
     label: str | None
     probabilities: tuple[float, ...]
 
-    def of(self, label: str, known: Sequence[str]) -> float | None:
+    def of(self, label: str, labels: Sequence[str]) -> float | None:
         """The probability of a label; None if its position among the classes is unknown.
 
         Args:
-            known: the labels in order; empty if only the server knows them.
+            labels: all of them in order; empty if only the server knows them.
         """
-        if len(known) == len(self.probabilities) and label in known:
-            return self.probabilities[known.index(label)]
+        if len(labels) == len(self.probabilities) and label in labels:
+            return self.probabilities[labels.index(label)]
         if self.label == label:
             return max(self.probabilities)
         if self.label and len(self.probabilities) == 2:

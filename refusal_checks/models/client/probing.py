@@ -33,9 +33,8 @@ SCHEMA: Mapping[str, Any] = {
 BEGUN = "A colour, an animal and"  # the beginning of an answer to it
 
 
-TOKENS = (
-    12  # most tokens of an answer that must differ from others; elsewhere one is enough
-)
+TOKENS = 12
+"""Most tokens of an answer that must differ from others; elsewhere one is enough."""
 
 
 ROOM = 4096  # most tokens at a server that refuses so few, perhaps because its model reasons first

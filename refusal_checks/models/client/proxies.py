@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 from urllib.request import getproxies, proxy_bypass
 
 from refusal_checks.core.errors import ModelError
-
-if TYPE_CHECKING:
-    pass
 
 
 def proxy(url: str) -> str | None:

@@ -177,8 +177,8 @@ class HttpTransport:
             raise TransientError(f"{self.url}: {problem}", reply.status) from None
 
     def _explained(self, fault: Exception) -> str:
-        said = self._keys.hidden(without_credentials(str(fault)))[:500]
-        return f"{self.url}: {type(fault).__name__}: {said}"
+        cause = self._keys.hidden(without_credentials(str(fault)))[:500]
+        return f"{self.url}: {type(fault).__name__}: {cause}"
 
 
 def _tokens_asked(body: Mapping[str, Any]) -> int:

@@ -7,9 +7,8 @@ from typing import Any, Self
 
 from refusal_checks.models.client.server_errors import MALFORMED
 
-_MOST = (
-    10**9
-)  # more tokens than any request has; a larger number may be too long to be written
+# More tokens than any request has. A larger number may be too long to be written.
+_MOST = 10**9
 
 
 def tokens(response: Any) -> tuple[int, int, int]:

@@ -81,24 +81,24 @@ def pairs(text: str, option: str) -> dict[str, str]:
 
 
 def columns_of(
-    path: Path, rows: Iterable[Row], known: Sequence[str], given: Mapping[str, str]
+    path: Path, rows: Iterable[Row], names: Sequence[str], given: Mapping[str, str]
 ) -> dict[str, str]:
-    """The column of each field; ``given`` are the user's own.
+    """The column of each field; ``names`` are the columns of the file, ``given`` the user's own.
 
     Raises DataError unless there are answers, and prompts or ids.
     """
     nested = []
     for column in given.values():
-        if column in known:
+        if column in names:
             continue
         if any(cell(row, column) is not None for row in rows):
             nested.append(column)
-    columns = find_columns(path, [*known, *nested], COLUMNS, given, "recording.columns")
+    columns = find_columns(path, [*names, *nested], COLUMNS, given, "recording.columns")
     if "completion" not in columns or not {"id", "prompt"} & columns.keys():
         raise DataError(
             f"{path}: needs a column with answers ({', '.join(COLUMNS['completion'])}) and one "
             f"with prompts or ids ({', '.join(COLUMNS['prompt'])}, id); it has "
-            f"{listed(known)}. Name them with --set "
+            f"{listed(names)}. Name them with --set "
             '\'recording.columns={completion="COLUMN",prompt="COLUMN"}\''
         )
     return columns
@@ -228,7 +228,7 @@ def _number(where: str, column: str, value: Any) -> float | None:
 
 def require_clear_logprobs(
     path: Path,
-    known: Sequence[str],
+    names: Sequence[str],
     columns: Mapping[str, str],
     answers: Iterable[Sequence[Completion]],
 ) -> None:
@@ -246,7 +246,7 @@ def require_clear_logprobs(
             "the number of tokens (--set recording.columns.tokens=COLUMN), or one with mean_logprob"
         )
     # Nothing in such a column says whether it holds means or totals.
-    unclear = [name for name in ("logprob", "logprobs", "log_prob") if name in known]
+    unclear = [name for name in ("logprob", "logprobs", "log_prob") if name in names]
     if unclear and not total:
         raise DataError(
             f"{path}: say what {unclear[0]} holds: "

@@ -41,8 +41,8 @@ def read(
 ) -> Recording:
     """Read a file of recorded answers, row by row; with ``prompts``, only the answers to these."""
     how = how or ReplayOptions()
-    rows, known = recorded_rows(path, how.only, how.partial)
-    columns = columns_of(path, rows, known, how.columns)
+    rows, names = recorded_rows(path, how.only, how.partial)
+    columns = columns_of(path, rows, names, how.columns)
     matching = None if prompts is None else _Matching(prompts)
     by_id: dict[str, tuple[Completion, ...]] = {}
     by_text: dict[str, tuple[Completion, ...]] = {}
@@ -75,7 +75,7 @@ def read(
 
     if matching:
         matching.add_by_question(by_id, by_text)
-    require_clear_logprobs(path, known, columns, (*by_id.values(), *by_text.values()))
+    require_clear_logprobs(path, names, columns, (*by_id.values(), *by_text.values()))
 
     def all_of(field: str) -> Sequence[str]:
         if field not in columns:
@@ -162,10 +162,10 @@ def recorded_rows(
     rows = _all_rows(Document(path, may_be_partial))
     for column, value in (only or {}).items():
         rows = _chosen(path, rows, column, value)
-    known = _require_one_model(path, rows)
-    if not known:
+    columns = _require_one_model(path, rows)
+    if not columns:
         raise DataError(f"{path}: no recorded answers")
-    return rows, known
+    return rows, columns
 
 
 def _all_rows(document: Document) -> Iterable[Row]:
@@ -194,10 +194,10 @@ def _having(rows: Iterable[Row], column: str, value: str) -> Iterator[Row]:
 
 def _require_one_model(path: Path, rows: Iterable[Row]) -> list[str]:
     """The columns of all rows; DataError if the answers come from two models."""
-    known: dict[str, None] = {}
+    columns: dict[str, None] = {}
     models: dict[str, None] = {}
     for row in rows:
-        known.update(dict.fromkeys(filter(None, row)))
+        columns.update(dict.fromkeys(filter(None, row)))
         if row.get("model") is not None:
             models[clean(text_of(row["model"]), 100)] = None
     if len(models) > 1:
@@ -210,4 +210,4 @@ def _require_one_model(path: Path, rows: Iterable[Row]) -> list[str]:
             f"'recording.where={{model=\"{names[0]}\"}}': the file holds answers of "
             f"{len(names)}: {shown}"
         )
-    return list(known)
+    return list(columns)
