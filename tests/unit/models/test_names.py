@@ -251,6 +251,7 @@ def test_an_adapter_is_known_by_its_files(folder: Folder, tmp_path: Path) -> Non
     adapter.mkdir()
     weights = adapter / "adapter_model.safetensors"
     weights.write_bytes(b"one")
+    (tmp_path / "bold").mkdir()
     args = (
         "--enable-lora",
         "--lora-modules",
@@ -262,7 +263,9 @@ def test_an_adapter_is_known_by_its_files(folder: Folder, tmp_path: Path) -> Non
         model_identity(replace(model, adapter=name)) for name in ("", "calm", "bold")
     ]
     assert len(set(found)) == 3
-    assert describe(model)["adapter"].startswith("calm@sha256:")
+    named = describe(model)["adapter"]
+    assert named.startswith("calm@sha256:")
+    assert named.count("@") == 1, "folders of other adapters are no part of it"
     identity._fingerprint.cache_clear()
     weights.write_bytes(b"two")
     assert model_identity(model) != found[1]

@@ -5,7 +5,12 @@ import math
 import pytest
 from scipy.stats import binomtest
 
-from refusal_checks.metrics.statistics.intervals import Estimate, pooled, wilson
+from refusal_checks.metrics.statistics.intervals import (
+    Estimate,
+    is_wilson,
+    pooled,
+    wilson,
+)
 
 
 @pytest.mark.parametrize("confidence", [0.8, 0.95, 0.99])
@@ -34,3 +39,11 @@ def test_parts_with_clusters_keep_their_wider_intervals() -> None:
     assert both.upper == pytest.approx(
         0.75 + math.hypot(0.1, (wilson(0.9, 200).upper - 0.9) / 2)
     )
+
+
+def test_an_interval_is_wilson_s_only_if_both_its_ends_are() -> None:
+    exact = wilson(0.3, 50, 0.95)
+    assert is_wilson(exact, 0.95)
+    wider = Estimate(0.3, exact.lower, exact.upper + 0.01, 50)
+    assert not is_wilson(wider, 0.95)
+    assert not is_wilson(Estimate(0.3, exact.lower - 0.01, exact.upper, 50), 0.95)

@@ -10,6 +10,7 @@ from refusal_checks.metrics.statistics.intervals import units
 from refusal_checks.metrics.statistics.paired import (
     mcnemar,
     mean_bounds,
+    prompts_for_margin,
     share_bounds,
     tango,
 )
@@ -108,3 +109,12 @@ def test_share_bounds_by_hand() -> None:
     d = found.upper
     assert (80 * d - 0.5) / np.sqrt(80 * d * (1 - d)) == pytest.approx(Z95, abs=1e-6)
     assert found.lower == pytest.approx(-d, abs=1e-9)
+
+
+@pytest.mark.parametrize(("margin", "prompts"), [(0.01, 361), (0.05, 70), (0.1, 34)])
+def test_prompts_for_a_margin_are_the_fewest_with_which_no_flip_shows_it(
+    margin: float, prompts: int
+) -> None:
+    assert prompts_for_margin(margin, 0.95) == prompts
+    assert share_bounds(0, 0, prompts, 0.95).lower >= -margin
+    assert share_bounds(0, 0, prompts - 1, 0.95).lower < -margin
