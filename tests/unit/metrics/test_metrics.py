@@ -11,7 +11,7 @@ from refusal_checks.core.errors import EvaluationError
 from refusal_checks.core.prompts import Kind
 from refusal_checks.core.records import Record
 from refusal_checks.core.verdicts import Binary, Label
-from refusal_checks.metrics import METRICS, confidence, worst_cases
+from refusal_checks.metrics import METRICS, confidence, metric_limits, worst_cases
 from refusal_checks.metrics.statistics.intervals import wilson
 from refusal_checks.results.benchmark_summary import summarise
 from tests.unit.conftest import record, records
@@ -204,6 +204,11 @@ def test_the_cases_of_a_mixed_metric_are_the_extremes_of_each_prompt() -> None:
     assert values == pytest.approx([1 / 6, 4 / 6])
     assert worst_cases(METRICS["invalid_rate"], found) == {}
     assert worst_cases(metric, records("-- -")) == {}
+
+
+def test_a_prompt_without_any_verdict_may_have_any_score() -> None:
+    limits = metric_limits(METRICS["rejection_rate"], records("R C --"))
+    assert list(limits.values()) == [(-1.0, 1.0)]
 
 
 @pytest.mark.parametrize("name", ["rejection_rate", "mean_refusal_confidence"])
