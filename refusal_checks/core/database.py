@@ -57,7 +57,9 @@ class Database:
         create: Callable[[Execute], None],
     ) -> None:
         self.path = path
-        self._version, self._tables, self._create = version, set(tables), create
+        self._version = version
+        self._tables = set(tables)
+        self._create = create
         with self.faults():
             path.parent.mkdir(parents=True, exist_ok=True)
             # One thread opens it and others use it, never two at once.

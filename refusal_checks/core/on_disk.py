@@ -51,12 +51,12 @@ class Texts:
     """Keep answers in memory up to a limit, and the texts of further ones on disk."""
 
     def __init__(self) -> None:
-        self._held = 0
+        self._in_memory = 0
 
     def keep(self, answer: Completion) -> Completion:
         if isinstance(answer, OnDisk):
             return answer
-        self._held += len(answer.text)
-        if self._held > IN_MEMORY:
+        self._in_memory += len(answer.text)
+        if self._in_memory > IN_MEMORY:
             return OnDisk(*astuple(answer))
         return answer

@@ -134,7 +134,8 @@ class Engines(Servers):
             self._logs[spec] = folder / f"engine-{index}.log"
             if spec not in shared:
                 shared[spec] = EngineProcess(spec, self._logs[spec])
-            process = self._engines[spec] = shared[spec]
+            process = shared[spec]
+            self._engines[spec] = process
             self._transports[process] = EngineTransport(process, self._settings.limits)
 
     # Connections
@@ -170,7 +171,8 @@ class Engines(Servers):
     def place(
         self, models: Iterable[Model], before: Servers | None = None
     ) -> Placement:
-        self._needs = needed = self._needed(models)
+        needed = self._needed(models)
+        self._needs = needed
         places: Places = {}
         if isinstance(before, Engines):
             places = self._take_places(before, needed)

@@ -204,17 +204,20 @@ def moves(gate: Gate, comparison: Comparison) -> str:
         return "no prompt moved"
     is_share = metric.counts is not None
     fell, rose = ("no longer", "newly") if is_share else ("fell", "rose")
-    most, how, others, other_how = lost, fell, gained, rose
+    first, second = (lost, fell), (gained, rose)
     if gained > lost:
-        most, how, others, other_how = gained, rose, lost, fell
+        first, second = second, first
+
+    most, way = first
     if is_share:
         verb = "is" if most == 1 else "are"
         counted = metric.counted or f"counted in {gate.metric}"
-        text = f"{count(most, 'prompt')} {verb} {how} {counted}"
+        text = f"{count(most, 'prompt')} {verb} {way} {counted}"
     else:
-        text = f"{count(most, metric.scored)} {how}"
+        text = f"{count(most, metric.scored)} {way}"
+    others, other_way = second
     if others:
-        text += f", {others} {other_how}"
+        text += f", {others} {other_way}"
     return text
 
 

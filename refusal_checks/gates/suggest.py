@@ -23,9 +23,8 @@ def as_toml(runs: Sequence[Mapping[str, Scores]], command: str, date: str) -> st
     origins: dict[str, None] = {}
     for run in runs:
         for scores in run.values():
-            origins[
-                f"#   {_comment(scores.candidate)} of {_comment(scores.started)}"
-            ] = None
+            candidate, started = _comment(scores.candidate), _comment(scores.started)
+            origins[f"#   {candidate} of {started}"] = None
     lines += origins
     for name in dict.fromkeys(name for run in runs for name in run):
         if name.endswith(name_of("", attacks.ALL)):
@@ -62,9 +61,10 @@ def _gates(runs: Sequence[Scores]) -> Iterator[str]:
         else:
             end, highest = "upper", max(figure.upper for figure in figures)
             value = math.ceil(1000 * highest - 1e-9) / 1000
-        shown = [
-            f"{metric.show(f.value)} {metric.interval(f)}, n = {f.n}" for f in figures
-        ]
+        shown = []
+        for figure in figures:
+            interval = metric.interval(figure)
+            shown.append(f"{metric.show(figure.value)} {interval}, n = {figure.n}")
         why = _quoted(f"{end} bound of {'; '.join(shown)}")
         yield f"{metric.name} = {{ {bound} = {value:.3f}, rationale = {why}"
 

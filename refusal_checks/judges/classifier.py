@@ -119,20 +119,21 @@ class ClassifierJudge(ModelJudge):
         probabilities = await asyncio.gather(
             *(self._if_served(request, rest) for _, rest in sentences)
         )
-        best, evidence, least = -1.0, "", 0.0
+        # The sentence without which the probability changes most, and what it is then.
+        evidence = ""
+        largest_change, without_it = -1.0, 0.0
         for probability, (sentence, _) in zip(probabilities, sentences, strict=True):
             if probability is None:
                 continue
-            moved = abs(probability - verdict.probability)
-            if moved > best:
-                best, evidence, least = moved, sentence, probability
+            change = abs(probability - verdict.probability)
+            if change > largest_change:
+                largest_change, without_it = change, probability
+                evidence = sentence
         if not evidence:
             return verdict
 
         quoted = evidence if len(evidence) <= QUOTED else f"{evidence[:QUOTED]}…"
-        words = (
-            f'{verdict.rationale}, or {in_words(least)} without the sentence "{quoted}"'
-        )
+        words = f'{verdict.rationale}, or {in_words(without_it)} without the sentence "{quoted}"'
         return replace(verdict, rationale=words)
 
     async def _if_served(self, request: str, answer: str) -> float | None:

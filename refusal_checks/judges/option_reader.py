@@ -44,9 +44,9 @@ def read(text: str, options: Mapping[str, str]) -> Statement | None:
     scored = _SCORED.fullmatch(text)
     if scored:
         letter = scored["letter"]
-        return (
-            Statement(letter, "the most probable letter") if letter in options else None
-        )
+        if letter not in options:
+            return None
+        return Statement(letter, "the most probable letter")
 
     in_json = _json_answer(text)
     if in_json is not None:
@@ -175,9 +175,9 @@ def _json_answer(text: str) -> str | None:
     if len(fields) != 1:
         return None
     ((name, value),) = fields
-    return (
-        value if _FIELD.fullmatch(name.casefold()) and isinstance(value, str) else None
-    )
+    if not _FIELD.fullmatch(name.casefold()) or not isinstance(value, str):
+        return None
+    return value
 
 
 _FIELD = re.compile(

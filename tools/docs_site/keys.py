@@ -89,13 +89,11 @@ def _takes(field: FieldInfo) -> str:
         # A key of several values also takes a single one.
         item = get_args(field.annotation)[0]
         words = [f"{word} or {words[0]}" for word in _words(item)]
-    limits = (
-        f"{word} {getattr(rule, name)}"
-        for rule in field.metadata
-        for kind, (word, name) in _SIGNS.items()
-        if isinstance(rule, kind)
-    )
-    return ", ".join([*words, *limits])
+    for rule in field.metadata:
+        for kind, (word, name) in _SIGNS.items():
+            if isinstance(rule, kind):
+                words.append(f"{word} {getattr(rule, name)}")
+    return ", ".join(words)
 
 
 def _takes_one_value(field: FieldInfo) -> bool:

@@ -120,25 +120,19 @@ def table(
 def main() -> None:
     """Print both tables."""
     rng = np.random.default_rng(20260101)
-    drops = [
-        (
-            f"drop of {drop:.0%}: {kind.title}",
-            [margins(rng, n, drop, kind) for n in SIZES],
-        )
-        for drop in (MARGIN, 0.0)
-        for kind in KINDS
-        if drop or not kind.hides
-    ]
+    drops = []
+    for drop in (MARGIN, 0.0):
+        for kind in KINDS:
+            if drop or not kind.hides:
+                cells = [margins(rng, n, drop, kind) for n in SIZES]
+                drops.append((f"drop of {drop:.0%}: {kind.title}", cells))
     for line in table("`max_drop = 0.05`", drops):
         print(line)
-    shares = [
-        (
-            f"rate of {rate:.0%}: {kind.title}",
-            [rates(rng, n, rate, kind) for n in SIZES],
-        )
-        for rate in (MINIMUM, 0.95)
-        for kind in KINDS
-        if rate == MINIMUM or not kind.hides
-    ]
+    shares = []
+    for rate in (MINIMUM, 0.95):
+        for kind in KINDS:
+            if rate == MINIMUM or not kind.hides:
+                cells = [rates(rng, n, rate, kind) for n in SIZES]
+                shares.append((f"rate of {rate:.0%}: {kind.title}", cells))
     for line in table('`min = 0.80`, `decision = "confident"`', shares):
         print(line)

@@ -37,12 +37,17 @@ def taxonomy() -> list[dict[str, Any]]:
 @cache
 def _groups() -> Mapping[str, Mapping[str, str]]:
     """Groups of questions, by the category's name in the released files."""
-    return {
-        name: {"area": area["slug"], "category": category["slug"], "language": "zh"}
-        for area in taxonomy()
-        for category in area["categories"]
-        for name in (category["chinese"], *category.get("also", ()))
-    }
+    groups: dict[str, Mapping[str, str]] = {}
+    for area in taxonomy():
+        for category in area["categories"]:
+            of_category = {
+                "area": area["slug"],
+                "category": category["slug"],
+                "language": "zh",
+            }
+            for name in (category["chinese"], *category.get("also", ())):
+                groups[name] = of_category
+    return groups
 
 
 def _pinned(name: str, revision: str, sha256: str) -> PinnedFile:

@@ -134,21 +134,24 @@ class BatchModels(Servers):
         """Return a client that stands in for a model's server, which is not asked."""
         if isinstance(model, Served):
             spec = EngineSpec.of(model)
-            name, url, context = model.served_name, model.path, declared(model)
+            name, url = model.served_name, model.path
+            context = declared(model)
             transport = self._transport(spec, spec)
         else:
             if not model.model:
                 raise ModelError(
                     f"{option} {model.url}: add #MODEL; a batch asks no server"
                 )
-            name, url, context = model.model, model.url, None
+            name, url = model.model, model.url
+            context = None
             transport = self._transport((url, name), None)
         transport.names[model.name] = None
         writes_only = replace(ALL, scoring=Support.REFUSED)
         client = Client(
             url, name, extras=model, transport=transport, capabilities=writes_only
         )
-        client.context = transport.context = context
+        client.context = context
+        transport.context = context
         self.clients.append(client)
         return client
 
@@ -164,7 +167,9 @@ class BatchModels(Servers):
     def finished(self, counts: Counter[str], examples: Iterable[str]) -> Iterator[str]:
         """End a round: write the batch files, and say what happened."""
         transports = self._transports.values()
-        published = list(self._published(self._export)) if self._export else []
+        published = []
+        if self._export:
+            published = list(self._published(self._export))
         left = self.results.clear()
         unfit = sum(len(transport.unfit) for transport in transports)
         if counts:

@@ -32,9 +32,12 @@ class Betting:
     """
 
     def __init__(self, means: Numbers, total: int, alpha: float) -> None:
-        self._means, self._total, self._limit = means, total, -np.log(alpha)
+        self._means = means
+        self._total = total
+        self._limit = -np.log(alpha)
         self._seen = 0
-        self._sum = self._squares = np.zeros(1)
+        self._sum = np.zeros(1)
+        self._squares = np.zeros(1)
         self._capital = np.zeros_like(means)
         self.too_low = np.zeros(means.shape, dtype=bool)
 

@@ -128,7 +128,8 @@ class HttpTransport:
         assert self._session is not None, "the transport is a context manager"
         most = max(self._access.max_reply, _tokens_asked(body or {}) * TOKEN)
         data = None if body is None else encoded(body)
-        url = own = self.url + path
+        first_url = self.url + path
+        url = first_url
         try:
             for _ in range(_HOPS):
                 async with self._session.request(
@@ -139,7 +140,9 @@ class HttpTransport:
                         url = _followed(url, where, method, reply.status)
                         continue
                     text = (await _body(reply, most)).decode("utf-8", errors="replace")
-                    return self._read(reply, text, self.url if url == own else url)
+                    # Messages name the server, or where it redirected to.
+                    answered_by = self.url if url == first_url else url
+                    return self._read(reply, text, answered_by)
             raise EndpointError(
                 f"{url}: redirected more than {_HOPS} times; name another URL"
             )
