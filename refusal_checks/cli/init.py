@@ -87,7 +87,7 @@ def init(
         known = read.catalogue()
         prompts = local_prompts({known[gate.benchmark] for gate in read.gates}, None)
         for line in shown_by(read.gates, prompts, read.settings.confidence):
-            echo(line.said)
+            echo(line.text)
     echo(NEXT)
 
 

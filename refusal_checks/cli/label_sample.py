@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import chain
 from pathlib import Path
 from typing import Annotated
 
@@ -60,7 +61,7 @@ def sample_for_labels(
     path = out or folder.path / "labels.csv"
     try:
         with path.open("xb") as file:
-            file.write(draws.to_csv(row for group in groups for row in group))
+            file.write(draws.to_csv(chain.from_iterable(groups)))
     except FileExistsError:
         raise DataError(
             f"{path}: name another file: this one exists and may hold labels"

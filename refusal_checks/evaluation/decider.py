@@ -115,11 +115,10 @@ class AttackPools:
             for name, benchmark in benchmarks.items()
             if benchmark.definition.under
         }
-        attacks = {
-            name: catalogue[name].attack
-            for pool in pools.values()
-            for name in pool.under
-        }
+        attacks: dict[str, str] = {}
+        for pool in pools.values():
+            for name in pool.under:
+                attacks[name] = catalogue[name].attack
         return cls(pools, attacks)
 
     def add(

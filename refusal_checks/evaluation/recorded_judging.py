@@ -10,6 +10,7 @@ from functools import partial
 from pathlib import Path
 
 from refusal_checks.benchmarks import discover
+from refusal_checks.core.prompts import Prompt
 from refusal_checks.core.records import Completion, Record
 from refusal_checks.core.sampling import Sampling
 from refusal_checks.core.settings import Limits
@@ -30,7 +31,7 @@ from refusal_checks.evaluation.stream import Evaluation
 from refusal_checks.evaluation.verification import adopt, with_reasoned
 from refusal_checks.judges.panel import JudgingMethod
 from refusal_checks.judges.trust.calibration import JudgeIdentity
-from refusal_checks.judges.trust.label_files import LabelFile, Scale
+from refusal_checks.judges.trust.label_files import LabelFile, LabelledAnswer, Scale
 from refusal_checks.judges.trust.measured import MeasuredJudge, judged
 from refusal_checks.models.names import Attached, Replay
 from refusal_checks.models.recordings.columns import ReplayOptions
@@ -49,16 +50,19 @@ def measure(
     say: Callable[[str], None],
 ) -> list[MeasuredJudge]:
     """Measure judges against human labels, each alone and, if several, also together."""
-    labelled = [answer for file in files for answer in file.answers]
-    plan = {
-        file.candidate: [answer.as_prompt for answer in file.answers] for file in files
-    }
+    labelled: list[LabelledAnswer] = []
+    plan: dict[str, Sequence[Prompt]] = {}
+    for file in files:
+        labelled += file.answers
+        plan[file.candidate] = [answer.as_prompt for answer in file.answers]
     answers = {answer.as_prompt.id: (Completion(answer.answer),) for answer in labelled}
     recorded = RecordedJudging(
         judging, limits, engine, scale.name, plan, answers, folder, say
     )
     (by_file,) = recorded.rounds([recorded.judges], store)
-    records = [record for file in files for record in by_file[file.candidate]]
+    records: list[Record] = []
+    for file in files:
+        records += by_file[file.candidate]
 
     panel = next(iter(recorded.judges.values()))
     reading = ReplayOptions()

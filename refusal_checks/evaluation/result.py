@@ -86,20 +86,20 @@ class RunResult:
     @property
     def verdicts(self) -> dict[str, Verdict]:
         """Verdicts by gate id, such as ``xstest_safe-rejection_rate``."""
-        return {
-            self.test_id(run, gate): verdict
-            for run in self.runs
-            for gate, verdict in run.summary.verdicts.items()
-        }
+        verdicts: dict[str, Verdict] = {}
+        for run in self.runs:
+            for gate, verdict in run.summary.verdicts.items():
+                verdicts[self.test_id(run, gate)] = verdict
+        return verdicts
 
     @property
     def errors(self) -> dict[str, str]:
         """Why gates have no verdict, by gate id."""
-        return {
-            self.test_id(run, gate): error
-            for run in self.runs
-            for gate, error in run.summary.errors.items()
-        }
+        errors: dict[str, str] = {}
+        for run in self.runs:
+            for gate, error in run.summary.errors.items():
+                errors[self.test_id(run, gate)] = error
+        return errors
 
     @property
     def figures(self) -> dict[str, Mapping[str, Estimate]]:

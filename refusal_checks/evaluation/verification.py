@@ -416,20 +416,18 @@ def _stored_of_check(
             continue
         prompts, recorded = panels.exchanges(name)
         answers = recorded.known(prompts, store)
-        exchanges = [
-            (prompt, answers[key])
-            for prompt in prompts
-            for key in recorded.keys(prompt)
-        ]
+        exchanges: list[tuple[Prompt, Completion]] = []
+        for prompt in prompts:
+            exchanges += [(prompt, answers[key]) for key in recorded.keys(prompt)]
         for judge in judges:
             yield from _stored_verdicts(judge, exchanges, store)
 
 
 def _stored_of_run(panel: Sequence[Judge], task: Task) -> Iterator[_Exchange]:
     """A random sample of the run's exchanges with stored verdicts; first answers only."""
-    prompts = [
-        (name, prompt) for name, several in task.plan.items() for prompt in several
-    ]
+    prompts: list[tuple[str, Prompt]] = []
+    for name, of_benchmark in task.plan.items():
+        prompts += [(name, prompt) for prompt in of_benchmark]
     for name, prompt in random.sample(prompts, min(LOOKED_AT, len(prompts))):
         judges = [judge for judge in task.judges[name] if judge in panel]
         if not judges:

@@ -67,24 +67,25 @@ def _complete(
     element: Element, xml: Any, seconds: Mapping[str, float], checked: JudgeCheck | None
 ) -> bool:
     """Complete one entry; return False if it belongs to another test."""
-    known = {
-        each.get("name"): each.get("value", "") for each in element.iter("property")
+    properties = {
+        entry.get("name"): entry.get("value", "") for entry in element.iter("property")
     }
-    name = known.get("benchmark")
-    if name is not None and TAG.format("metric") in known:  # others may have a "metric"
+    name = properties.get("benchmark")
+    # A test that is not ours may have a benchmark, and even a "metric".
+    if name is not None and TAG.format("metric") in properties:
         took = seconds.get(name, 0.0)
     elif (
         element.get("name", "").startswith(f"{JUDGE_TEST}[")
-        and "canary_sha256" in known
+        and "canary_sha256" in properties
     ):
         name, took = "judge", checked.seconds / len(checked.checks) if checked else 0.0
     else:
         return False
     element.set("classname", _class(xml, name))
     element.set("time", f"{took:.3f}")
-    if xml.family == "xunit1" and FILE in known:  # xunit2 has no such attributes
-        element.set("file", known[FILE])
-        element.set("line", known.get(LINE, "1"))
+    if xml.family == "xunit1" and FILE in properties:  # xunit2 has no such attributes
+        element.set("file", properties[FILE])
+        element.set("line", properties.get(LINE, "1"))
     return True
 
 
@@ -97,9 +98,9 @@ def _seconds(runs: Sequence[RunSummary]) -> dict[str, float]:
     shares: dict[str, list[float]] = {}
     for run in runs:
         gates = Counter(verdict.gate.benchmark for verdict in run.verdicts.values())
-        answers = sum(found.answers for found in run.benchmarks.values())
-        for name, found in run.benchmarks.items():
+        answers = sum(summary.answers for summary in run.benchmarks.values())
+        for name, summary in run.benchmarks.items():
             if answers and gates[name]:
-                took = (run.manifest.evaluation_s or 0.0) * found.answers / answers
+                took = (run.manifest.evaluation_s or 0.0) * summary.answers / answers
                 shares.setdefault(name, []).append(took / gates[name])
-    return {name: sum(each) / len(each) for name, each in shares.items()}
+    return {name: sum(seconds) / len(seconds) for name, seconds in shares.items()}

@@ -155,19 +155,19 @@ def layers(config: pytest.Config) -> list[Layer]:
     Raises:
         UserError: a ``--set`` is malformed.
     """
-    said = [spec.override(text) for text in value(config, SET) or ()]
+    written = [spec.override(text) for text in value(config, SET) or ()]
     for option in all_options():
         given = value(config, option.name)
         if not option.key or given is None:
             continue
         if option.name.removeprefix("--") in NAMED:
-            said.append(spec.named(option.name, given))
+            written.append(spec.named(option.name, given))
         else:  # a report format
             name = option.key.partition(".")[2]
-            said.append(
+            written.append(
                 Layer({"reports": {name: given}}, where=option.name, option=option.name)
             )
-    return said
+    return written
 
 
 def value(config: pytest.Config, name: str) -> Any:
@@ -229,13 +229,13 @@ def suggest(words: Iterable[str], in_gate: bool) -> None:
                 f"write --set {key}=VALUE in place of {name}: it is a key of the run file"
             )
         if in_gate and name in _KEPT_OUT:
-            said = (
+            message = (
                 f"leave out {name}: `refusal-checks gate` keeps out {_KEPT_OUT[name]}, which could "
                 "repeat gates or mix them up"
             )
             if "timeout" in name:
-                said += "; --set limits.request_timeout=SECONDS limits a request"
-            raise pytest.UsageError(said)
+                message += "; --set limits.request_timeout=SECONDS limits a request"
+            raise pytest.UsageError(message)
         hint = near(name, names, 0.8) if name.startswith("--") else ""
         if hint:
             raise pytest.UsageError(f"unrecognized argument {name}{hint}")
@@ -275,19 +275,23 @@ def require_values(words: Sequence[str], stash: pytest.Stash) -> None:
         _parser(stash[_TAKEN]).parse_known_args(words)
     except argparse.ArgumentError as fault:
         option = next(
-            one for one in all_options() if fault.argument_name in (one.name, one.alias)
+            declared
+            for declared in all_options()
+            if fault.argument_name in (declared.name, declared.alias)
         )
         kind, _, value = fault.message.partition(": ")
         if kind in _KINDS:
-            said = f"{option.name}: write {_KINDS[kind]}, not {value}"
+            message = f"{option.name}: write {_KINDS[kind]}, not {value}"
         elif fault.message.startswith("ignored explicit argument"):
-            said = f"{option.name} takes no value: write {option.name}, or leave it out"
+            message = (
+                f"{option.name} takes no value: write {option.name}, or leave it out"
+            )
         elif "expected" in fault.message:
             form = f"{option.name} {option.settings.get('metavar', '')}".strip()
-            said = f"write {form}: {fault.message}"
+            message = f"write {form}: {fault.message}"
         else:
-            said = f"{option.name}: {fault.message}"
-        raise pytest.UsageError(clean_lines(said)) from None
+            message = f"{option.name}: {fault.message}"
+        raise pytest.UsageError(clean_lines(message)) from None
 
 
 def misread(config: pytest.Config) -> Iterator[str]:
@@ -334,7 +338,9 @@ def _joined(args: Sequence[str]) -> Iterator[str]:
         for option in all_options()
         if option.settings.get("action") != "store_true"
     ]
-    names = {name for option in valued for name in (option.name, option.alias)}
+    names: set[str] = set()
+    for option in valued:
+        names |= {option.name, option.alias}
     words = iter(args)
     for word in words:
         value = next(words, None) if word in names else None

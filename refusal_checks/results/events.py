@@ -34,6 +34,10 @@ class Count:
     done: bool = False
 
 
+def _ignore(benchmark: str, records: Sequence[Record]) -> None:
+    """Stand for a listener where nobody listens."""
+
+
 @dataclass
 class Progress:
     benchmarks: dict[str, Count] = field(default_factory=dict)
@@ -41,9 +45,7 @@ class Progress:
     # tokens that the servers have generated so far; 0 if they do not report them
     tokens: Callable[[], int] = lambda: 0
     # called with benchmark and records of each judged prompt; without records, the benchmark begins
-    judged_so_far: Callable[[str, Sequence[Record]], None] = lambda benchmark, records: (
-        None
-    )
+    judged_so_far: Callable[[str, Sequence[Record]], None] = _ignore
 
     def plan(self, sizes: Mapping[str, int]) -> None:
         for name, size in sizes.items():

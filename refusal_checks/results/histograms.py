@@ -1,4 +1,4 @@
-"""Histograms of refusal confidence per benchmark, as JSON and CSV files."""
+"""Histograms of refusal confidence per benchmark, as JSON files."""
 
 import json
 import math
@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from refusal_checks.core.files import write_json, write_text
+from refusal_checks.core.files import write_json
 from refusal_checks.metrics.refusal import DECISIVE
 
 FOLDER = "histograms"  # of a run's folder
@@ -39,7 +39,7 @@ def histogram(name: str, kind: str, confidences: Sequence[float]) -> Histogram:
 
 
 def write(folder: Path, candidate: str, histogram: Histogram) -> None:
-    """Write a histogram into a run's folder as JSON and CSV."""
+    """Write a histogram into a run's folder."""
     half = BINS // 2
     bins: list[dict[str, float]] = []
     for place, prompts in enumerate(histogram.counts):
@@ -55,12 +55,7 @@ def write(folder: Path, candidate: str, histogram: Histogram) -> None:
         "rejected": histogram.rejected,
         "bins": bins,
     }
-    path = folder / FOLDER / histogram.name
-    write_json(path.with_name(f"{histogram.name}.json"), content)
-    lines = ["from,to,prompts"]
-    lines += [f"{one['from']},{one['to']},{one['prompts']}" for one in bins]
-    text = "".join(f"{line}\n" for line in lines)
-    write_text(path.with_name(f"{histogram.name}.csv"), text)
+    write_json(folder / FOLDER / f"{histogram.name}.json", content)
 
 
 def read(folder: Path) -> Iterator[Histogram]:
@@ -71,7 +66,7 @@ def read(folder: Path) -> Iterator[Histogram]:
             name=content["benchmark"],
             kind=content["kind"],
             n=content["n"],
-            counts=[one["prompts"] for one in content["bins"]],
+            counts=[entry["prompts"] for entry in content["bins"]],
             complied=content["complied"],
             neutral=content["neutral"],
             rejected=content["rejected"],

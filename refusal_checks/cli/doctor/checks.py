@@ -62,12 +62,12 @@ class Diagnosis:
 
     level: Level
     what: str
-    said: str
+    text: str
     remedy: str = ""
 
     def __str__(self) -> str:
-        said = "; ".join(filter(None, (self.said, self.remedy)))
-        return f"{self.level:<4}  {self.what:<12}  {clean(said, 1000)}"
+        line = "; ".join(filter(None, (self.text, self.remedy)))
+        return f"{self.level:<4}  {self.what:<12}  {clean(line, 1000)}"
 
 
 ok, warn, fail = (partial(Diagnosis, level) for level in Level)
@@ -76,24 +76,24 @@ ok, warn, fail = (partial(Diagnosis, level) for level in Level)
 def machine(store: Path) -> Iterator[Diagnosis]:
     """Check memory for an engine's processes, and disk space for answers and weights."""
     free = devices.cpu().memory or 0.0
-    said = f"{free:.1f} GiB free"
+    text = f"{free:.1f} GiB free"
     if free < LEAST_MEMORY:
-        yield warn("memory", said, "an engine needs more; end other processes")
+        yield warn("memory", text, "an engine needs more; end other processes")
     else:
-        yield ok("memory", said)
+        yield ok("memory", text)
     home = Path(os.environ.get("HF_HOME") or "~/.cache/huggingface").expanduser()
     for what, path in (("disk: store", store), ("disk: models", home)):
         there = next(
             parent for parent in (path, *path.absolute().parents) if parent.exists()
         )
         free = shutil.disk_usage(there).free / 2**30
-        said = f"{free:.0f} GiB free at {there}"
+        text = f"{free:.0f} GiB free at {there}"
         if free < 1:
-            yield fail(what, said, "free some space")
+            yield fail(what, text, "free some space")
         elif path == home and free < LEAST_DISK:
-            yield warn(what, said, "weights may not fit; set HF_HOME to another")
+            yield warn(what, text, "weights may not fit; set HF_HOME to another")
         else:
-            yield ok(what, said)
+            yield ok(what, text)
 
 
 def engine(engine: Engine, program: Sequence[str], needed: bool) -> Iterator[Diagnosis]:
@@ -116,12 +116,12 @@ def _gpus(are_needed: bool, has_engine: bool) -> Diagnosis:
             return ok("devices", "no GPU; no model named here needs one")
         missing = fail if has_engine else warn
         return missing("devices", "no GPU", "check nvidia-smi and CUDA_VISIBLE_DEVICES")
-    said = f"GPU {', '.join(gpus.ids)}"
+    text = f"GPU {', '.join(gpus.ids)}"
     if gpus.memory:
-        said += f", {gpus.memory:.0f} GiB each at least"
+        text += f", {gpus.memory:.0f} GiB each at least"
     if gpus.busy:
-        return warn("devices", f"{said}; in use: {', '.join(gpus.busy)}")
-    return ok("devices", said)
+        return warn("devices", f"{text}; in use: {', '.join(gpus.busy)}")
+    return ok("devices", text)
 
 
 def _installed(
@@ -130,8 +130,8 @@ def _installed(
     try:
         require_program(engine, program)
     except ModelError as fault:
-        said = "not installed; no model named here needs it"
-        return bad(engine.title, str(fault)) if bad is fail else ok(engine.title, said)
+        text = "not installed; no model named here needs it"
+        return bad(engine.title, str(fault)) if bad is fail else ok(engine.title, text)
     if program:
         return ok(engine.title, f"started by {program[0]}")
     module = engine.modules[0]
@@ -162,14 +162,14 @@ def model(option: str, number: int, name: str) -> tuple[Model | None, Diagnosis]
     what = option.lstrip("-")
     try:
         parse = names.parse_candidate if what == "candidate" else names.parse_judge
-        found: Model = parse(name)
-        if not isinstance(found, Attached):
-            return found, _weights(found, what, name)
-        listed = attaching.list_contexts(found.url, api_key(option, number), option)
-        wanted = attaching.choose(found.url, found.model, listed, option)
-        if listed and wanted not in listed:
-            return found, warn(what, f"{found.url} does not list {wanted}")
-        return found, ok(what, f"{found.url} has {wanted}")
+        parsed: Model = parse(name)
+        if not isinstance(parsed, Attached):
+            return parsed, _weights(parsed, what, name)
+        listed = attaching.list_contexts(parsed.url, api_key(option, number), option)
+        chosen = attaching.choose(parsed.url, parsed.model, listed, option)
+        if listed and chosen not in listed:
+            return parsed, warn(what, f"{parsed.url} does not list {chosen}")
+        return parsed, ok(what, f"{parsed.url} has {chosen}")
     except ModelError as fault:
         return None, fail(what, str(fault))
 
@@ -185,33 +185,33 @@ def loading(
             yield warn(option.lstrip("-"), missing)
 
 
-def _weights(model: Model, what: str, said: str) -> Diagnosis:
+def _weights(model: Model, what: str, text: str) -> Diagnosis:
     if isinstance(model, Served) and model.weights:
-        return _made(model.weights, what, said)
+        return _made(model.weights, what, text)
     if not isinstance(model, Served) or Path(model.path).is_dir():
-        return ok(what, said)
+        return ok(what, text)
     if "@" in cached_commit(model.path):
-        return ok(what, f"{said}, cached")
+        return ok(what, f"{text}, cached")
     if is_offline():
         fault = "HF_HUB_OFFLINE is set: download it first, or name a folder"
     else:
         fault = unreached_model(model.path)
     if fault:
-        return fail(what, f"{said} is not in the cache", fault)
-    return ok(what, f"{said}, to be downloaded")
+        return fail(what, f"{text} is not in the cache", fault)
+    return ok(what, f"{text}, to be downloaded")
 
 
-def _made(weights: Weights, what: str, said: str) -> Diagnosis:
+def _made(weights: Weights, what: str, text: str) -> Diagnosis:
     try:
         if weights.is_ready():
-            return ok(what, f"{said}, made: {_sized(weights.folder)}")
+            return ok(what, f"{text}, made: {_sized(weights.folder)}")
         weights.check()
     except ModelError as fault:
-        return fail(what, f"{said}: {fault}")
-    said += f", to be made once, into {weights.folder}"
+        return fail(what, f"{text}: {fault}")
+    text += f", to be made once, into {weights.folder}"
     if weights.folder.exists():
-        return warn(what, said, "what is there is damaged, and is made again")
-    return ok(what, said)
+        return warn(what, text, "what is there is damaged, and is made again")
+    return ok(what, text)
 
 
 def _sized(folder: Path) -> str:
@@ -270,7 +270,7 @@ def _unreached(kind: str, name: str, revision: str | None) -> str:
     api = HfApi(endpoint=os.environ.get("HF_ENDPOINT"))
     ask = api.model_info if kind == "model" else api.dataset_info
     try:
-        found = ask(name, revision=revision, timeout=TIMEOUT)
+        info = ask(name, revision=revision, timeout=TIMEOUT)
     except errors.RepositoryNotFoundError:
         return f"{name}: the hub has no such {kind}, or your token may not see it"
     except errors.RevisionNotFoundError:
@@ -278,7 +278,7 @@ def _unreached(kind: str, name: str, revision: str | None) -> str:
     # Any exception: the hub's library passes on those of its HTTP client, which it has replaced.
     except Exception as fault:
         return f"{name}: the hub does not answer: {without_credentials(network_reason(fault))}"
-    if found.gated and not get_token():
+    if info.gated and not get_token():
         return f"{name} is gated: accept its conditions on its page, and set HF_TOKEN"
     return ""
 
@@ -289,15 +289,16 @@ Local = Mapping[str, Sequence[Prompt]]
 
 def local_prompts(benchmarks: Iterable[Benchmark], data: str | None) -> Local:
     """Load the prompts of benchmarks whose data is here or in the mirror that ``--data`` names."""
-    folder, found = None, {}
+    folder = None
+    loaded: dict[str, Sequence[Prompt]] = {}
     with suppress(DataError):
         folder = pinned.mirror_folder(data)
     for benchmark in benchmarks:
         at = benchmark.at(folder)
         if not at.resources or (folder and at.is_in(folder)):
             with suppress(DataError):  # the run says what is wrong
-                found[benchmark.name] = mirror_index.load_checked(at, folder)
-    return found
+                loaded[benchmark.name] = mirror_index.load_checked(at, folder)
+    return loaded
 
 
 def special_prompts(prompts: Local) -> Iterator[Diagnosis]:
@@ -305,12 +306,12 @@ def special_prompts(prompts: Local) -> Iterator[Diagnosis]:
     for name, own in prompts.items():
         special = [prompt for prompt in own if FAMILIES.count(prompt.transcript)]
         if special:
-            said = (
+            text = (
                 f"{name}: {len(special)} of {len(own)} prompts hold special tokens of chat "
                 f"templates, the first is {special[0].id}"
             )
             remedy = "the candidate gets them unchanged; judges get them broken up"
-            yield warn("prompts", said, remedy)
+            yield warn("prompts", text, remedy)
 
 
 def shown_by(

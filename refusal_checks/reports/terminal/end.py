@@ -92,9 +92,10 @@ def _places(runs: Runs, reports: Sequence[str]) -> Iterator[Line]:
     for _, folder in runs:
         yield Line(f"run folder {folder}")
     has_page = any(report.startswith("html report") for report in reports)
-    has_passed = all(
-        verdict.passed for summary, _ in runs for verdict in summary.verdicts.values()
-    )
+    has_passed = True
+    for summary, _ in runs:
+        if not all(verdict.passed for verdict in summary.verdicts.values()):
+            has_passed = False
     if not has_page and not has_passed:
         names = shlex.join(_run_name(folder) for _, folder in runs)
         yield Line(f"to read the answers: refusal-checks report html {names}")

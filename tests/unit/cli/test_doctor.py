@@ -111,7 +111,7 @@ def test_an_engine_fails_where_a_model_needs_it(
 ) -> None:
     own: dict[str, Any] = {"candidate": str(MODEL_DIR)}
     rules: dict[str, Any] = {"judges": ("keyword",)}
-    assert look(tmp_path, **own)["vLLM"].said.startswith("0.32.0, ")
+    assert look(tmp_path, **own)["vLLM"].text.startswith("0.32.0, ")
     told("vLLM", **own, engine="engine.command=no/such")
     assert look(tmp_path, **own, engine="engine.command=sh -c")["vLLM"].level is OK
     stand_in(tmp_path, monkeypatch, 'raise ImportError("libcuda.so.1: no such file")')
