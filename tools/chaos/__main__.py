@@ -72,39 +72,41 @@ class Harness:
         project = Project(self.folder / f"{seed}", self.port)
         with unmounted(project.store.parent):
             how = fault(project, random.Random(seed))
-            found = Counter(runs=1, signals=how.signals, hung=int(not how.in_time))
+            counts = Counter(runs=1, signals=how.signals, hung=int(not how.in_time))
             wait_until(lambda: not project.processes(), 10)
-            found["orphans"] = len(project.processes())
-            found += self._resumed(project, engine)
-        bad = {column: found[column] for column in BAD if found[column]}
-        said = f"{bad}: {project.folder}" if bad else "nothing lost"
-        print(f"{name}, seed {seed}: {said}", flush=True)
+            counts["orphans"] = len(project.processes())
+            counts += self._resumed(project, engine)
+        bad = {column: counts[column] for column in BAD if counts[column]}
+        outcome = f"{bad}: {project.folder}" if bad else "nothing lost"
+        print(f"{name}, seed {seed}: {outcome}", flush=True)
         if not bad:
             shutil.rmtree(project.folder)
-        return found
+        return counts
 
     def _resumed(self, project: Project, engine: bool) -> Counter[str]:
-        given, stored, kept = (
-            list(project.given),
-            project.stored(),
-            project.stored(sound=False),
-        )
+        given = list(project.given)
+        stored = project.stored()
+        kept = project.stored(sound=False)
         in_time = self._run(project, engine)
-        asked, found = project.given[len(given) :], Counter(hung=int(not in_time))
+        asked = project.given[len(given) :]
+
+        counts = Counter(hung=int(not in_time))
+        in_flight = IN_FLIGHT * SAMPLES
         for role in ROLES:
             notes = [note for note in given if note.startswith(role)]
             again = [note for note in asked if note.startswith(role)]
-            different, in_flight = len(set(notes)), IN_FLIGHT * SAMPLES
-            found["lost"] += max(0, different - kept[role] - in_flight)
+            different = len(set(notes))
+            counts["lost"] += max(0, different - kept[role] - in_flight)
             # Of a server that others run, some are asked for again before they decide.
-            most = 0 if engine else REPEATED * (SAMPLES if role == "candidate" else 1)
-            found["repeated"] += max(0, len(notes) - different - in_flight - most)
-            found["repeated"] += max(0, len(again) - (ANSWERS - stored[role]) - most)
-        found["other figures"] = int(project.figures() != self.right[engine])
-        found["lost"] += sum(
-            max(0, ANSWERS - count) for count in project.stored().values()
-        )
-        return found
+            most = 0
+            if not engine:
+                most = REPEATED * (SAMPLES if role == "candidate" else 1)
+            counts["repeated"] += max(0, len(notes) - different - in_flight - most)
+            counts["repeated"] += max(0, len(again) - (ANSWERS - stored[role]) - most)
+        counts["other figures"] = int(project.figures() != self.right[engine])
+        for count in project.stored().values():
+            counts["lost"] += max(0, ANSWERS - count)
+        return counts
 
     def _run(self, project: Project, engine: bool) -> bool:
         if engine:

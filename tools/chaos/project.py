@@ -170,11 +170,11 @@ class Project:
 
     def processes(self, besides: Sequence[int] = ()) -> list[psutil.Process]:
         """The live processes that work in this folder."""
-        found = []
+        own = []
         for process in psutil.process_iter(["cwd", "pid"]):
             if process.info["cwd"] == str(self.folder) and process.pid not in besides:
-                found.append(process)
-        return list(filter(lives, found))
+                own.append(process)
+        return list(filter(lives, own))
 
 
 def ended(run: Forked) -> bool:
