@@ -15,7 +15,7 @@ from refusal_checks.core.store import Store
 from refusal_checks.results.events import Event, Judged
 from refusal_checks.results.run_folder import RunFolder
 from tests.html_page import Page
-from tests.project import KEYWORD, Project, careless
+from tests.project import KEYWORD, Project, careless, wait_for
 
 
 def test_a_run_is_listed_shown_and_exported(project: Project) -> None:
@@ -84,10 +84,15 @@ def test_the_page_is_there_from_the_first_answer_and_becomes_the_report(
 ) -> None:
     path = project.path / "reports" / "page.html"
     pages: list[str] = []
+    judged: list[Event] = []
 
     def look(event: Event) -> None:
-        if isinstance(event, Judged) and not pages and path.exists():
-            pages.append(path.read_text())
+        if isinstance(event, Judged) and event.records and not pages:
+            judged.append(event)
+            # The evaluation waits here, and the page has seen the first prompt.
+            if len(judged) > 1:
+                wait_for("the page of the run", path.exists)
+                pages.append(path.read_text())
 
     project.server.answer = careless
     project.listener = look
