@@ -28,7 +28,7 @@ from tests.forked import Forked
 from tests.plugin.conftest import ROOT
 
 NOT_TRIED = {
-    "mkdocs": "`make lint` builds the site",
+    "mkdocs": "`make docs` builds the site",
     "pip install": "needs a package index, and changes this environment",
     "pre-commit": "needs a network",
     "vllm": "needs a real engine",
