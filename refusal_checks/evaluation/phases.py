@@ -152,9 +152,11 @@ class Pipeline:
         self._progress.phase = "checking the judge"
         await self._check_ratings()
         if self._distrust is None:
-            self._distrust = {}
+            distrust: Mapping[str, str] = {}
             if not self._run.canary.why_idle:
-                self._distrust = await self._check()
+                distrust = await self._check()
+            # Only now: a check that an engine's end breaks off is made again.
+            self._distrust = distrust
         self._progress.phase = ""
         unfit = {
             name: why
