@@ -2,6 +2,7 @@
 
 import csv
 import os
+import shutil
 from pathlib import Path
 
 import pytest
@@ -36,7 +37,7 @@ def gate(engine: EngineProcess, folder: Path, *args: str) -> GateRun:
     command = gate_command(
         *(() if "--candidate" in args else own),
         *("--judge", model, "--set", "judge.template_variables.persona=judge"),
-        *("--judge-prompt", str(PROMPTS)),
+        *(() if "--judge-prompt" in args else ("--judge-prompt", str(PROMPTS))),
         *("--thresholds", ROOT / "thresholds" / "chisafety.toml"),
         *("--max-tokens", "48", "--set", "judge.max_tokens=400"),
         *("--store", folder / "store.sqlite"),
@@ -134,7 +135,10 @@ def test_a_judge_reads_the_options_that_rules_leave(
     """What the toy judge reads means nothing; it is held to the schema, and counted."""
     answers = recorded(tmp_path / "answers.csv")
     recording = ("--candidate", f"replay:{answers}", "--set", "recording.partial=true")
-    args = (*recording, "-k", "chisafety_mcq")
+    prompts = tmp_path / "prompts"
+    shutil.copytree(PROMPTS, prompts)
+    shutil.copy(ROOT / "refusal_checks/judges/prompts/options.md", prompts)
+    args = (*recording, "-k", "chisafety_mcq", "--judge-prompt", str(prompts))
     run = gate(engine, tmp_path, *args)
     assert run.status in (0, 1), run.output
     found = readings(run)
