@@ -20,7 +20,9 @@ from refusal_checks.results.run_folder import RunFolder
 from tests.fake_engines import DEMO, TWO, orphans, requests, starts
 from tests.fake_server import FakeServer
 from tests.project import (
+    CHECK,
     KEYWORD,
+    SAFE_GATE,
     Outcome,
     Project,
     careless,
@@ -116,6 +118,18 @@ def test_an_engine_that_dies_is_started_again_once(engines: Project) -> None:
     assert requests(engines)["candidate"] < 2 * 160, "stored answers are kept"
     engines.evaluate(**DEMO)
     assert len(starts(engines)) == 2, "nothing is missing"
+
+
+def test_a_check_of_judges_that_an_engine_s_end_breaks_off_is_made_again(
+    engines: Project,
+) -> None:
+    engines.setenv("VLLM_FAKE", "die-once")
+    engines.thresholds(SAFE_GATE + CHECK % 0.01)
+    found = engines.evaluate(**DEMO)
+    assert len(starts(engines)) == 2
+    assert found.result.summary.judge, (
+        "no gate is decided before the judges are checked"
+    )
 
 
 def test_of_two_engines_only_the_one_that_died_is_started_again(
