@@ -1,14 +1,13 @@
 """Fake engines in a project, and what can be seen of them."""
 
-import os
 from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import psutil
-import pytest
 
-from refusal_checks.engines.kinds import vllm
 from tests.fake_vllm import REQUESTS, STARTS, TAG
 from tests.project import ROOT, Project
 
@@ -19,11 +18,6 @@ DEMO: dict[str, Any] = {
 }
 TWO = {**DEMO, "judge_args": "--max-model-len 512"}
 """The same with an engine for each."""
-
-LOADS_EARLY = pytest.mark.skipif(
-    not vllm.runs_on_cpu() or len(os.sched_getaffinity(0)) < 2,
-    reason="needs vLLM's CPU build, and a core beside that of a toy's engine",
-)
 
 
 def install(folder: Path) -> None:
@@ -36,6 +30,15 @@ def install(folder: Path) -> None:
         f"import sys; sys.path.insert(0, {str(ROOT)!r})\n"
         "from tests.fake_vllm import main; main()\n"
     )
+
+
+@contextmanager
+def installed(folder: Path) -> Iterator[None]:
+    """A fake ``vllm`` in this folder, of which no process stays behind."""
+    install(folder)
+    yield
+    for process in orphans(folder):
+        process.kill()
 
 
 def orphans(folder: Path) -> list[psutil.Process]:

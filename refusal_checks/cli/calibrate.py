@@ -45,7 +45,7 @@ COLUMN = "labels:"
 """Prefix of a judge whose verdicts are a column of the label files."""
 
 DISAGREEMENTS = 20
-"""Show at most so many disagreements of each judge."""
+"""The most disagreements that are shown for each judge."""
 
 
 def add(app: typer.Typer) -> None:

@@ -30,7 +30,7 @@ from refusal_checks.results.redact import RedactedFolder
 from refusal_checks.results.run_folder import RunFolder, RunView
 
 PROMPTS = 5
-"""A line on the terminal names at most so many prompts."""
+"""The most prompts that one line on the terminal names."""
 
 
 def add(app: typer.Typer) -> None:

@@ -20,7 +20,7 @@ _UNREAD = ("", Reason.UNPARSABLE_VERDICT.value)
 """Marks in ``Shown`` that an unreadable verdict was shown: one example is enough."""
 
 MISTAKES = 10
-"""A message names at most so many of the judge's mistakes."""
+"""The most mistakes of a judge that one message names."""
 
 
 def message(verdict: Verdict) -> str:

@@ -25,7 +25,7 @@ HEADLINES: dict[Answer, str] = {
 """Answers, the most serious first."""
 
 NAMED = 2
-"""A reason names at most so many failed gates."""
+"""The most failed gates that one reason names."""
 
 
 @dataclass(frozen=True)

@@ -31,7 +31,5 @@ def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Project]:
 @pytest.fixture
 def engines(project: Project) -> Iterator[Project]:
     """A project with a fake ``vllm``, of which no process stays behind."""
-    fake_engines.install(project.path)
-    yield project
-    for process in fake_engines.orphans(project.path):
-        process.kill()
+    with fake_engines.installed(project.path):
+        yield project

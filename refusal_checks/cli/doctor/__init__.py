@@ -105,7 +105,7 @@ class Plan:
     def read(cls, named: Sequence[Path], layers: Sequence[Layer]) -> "Plan":
         """Read the run from these files, else from this folder's, else from the shipped file.
 
-        The shipped file is used only if a candidate is named: nobody has chosen its gates yet.
+        Nobody has chosen the gates of the shipped file, so it counts only if a candidate is named.
         """
         alone = RunSpec.of(layers)
         is_chosen = bool(named) or THRESHOLDS.is_file()
