@@ -90,7 +90,6 @@ def configure(spec: RunSpec, kept: Folders) -> tuple[RunConfig, ...]:
         trust=trust,
         rules=Rules(
             spec.settings.confidence,
-            spec.settings.multiple_testing,
             spec.reports.offenders,
             watched=spec.limits.stop_early,
         ),

@@ -49,8 +49,6 @@ def decide_all(
             except EvaluationError as fault:
                 where = f"{part.group_kind} {part.group}: " if part is not gate else ""
                 errors.setdefault(gate.id, EvaluationError(f"{where}{fault}"))
-    if rules.multiple_testing == "holm":
-        figures = estimates.with_holm(figures, 1 - rules.level)
 
     by_gate: dict[str, list[Verdict]] = {}
     for (gate_id, _), gate_figures in figures.items():

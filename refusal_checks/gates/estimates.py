@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date
-from statistics import NormalDist
-from typing import TypeVar
 
 from refusal_checks.core.errors import EvaluationError
 from refusal_checks.core.records import Record
@@ -17,7 +15,6 @@ from refusal_checks.gates.gate import (
     TOLERANCE,
     AllowedRange,
     Gate,
-    MultipleTesting,
     OnInconclusive,
     Outcome,
     today,
@@ -25,10 +22,7 @@ from refusal_checks.gates.gate import (
 from refusal_checks.gates.rates import Evidence
 from refusal_checks.gates.wording import looser_bounds
 from refusal_checks.metrics import METRICS, worst_cases
-from refusal_checks.metrics.statistics import paired
-from refusal_checks.metrics.statistics.intervals import Estimate, is_wilson
-
-Name = TypeVar("Name")  # by which several gates' figures are told apart
+from refusal_checks.metrics.statistics.intervals import Estimate
 
 Estimator = Callable[[Gate, Sequence[Record]], Estimate]
 """Estimates a gate's figure from a part of the prompts: see ``early_stopping``."""
@@ -46,7 +40,6 @@ class Rules:
     """
 
     level: float = 0.95
-    multiple_testing: MultipleTesting = "none"
     offenders: int = 5
     evidence: Evidence = field(default_factory=Evidence)
     watched: bool = False
@@ -61,14 +54,11 @@ class BoundCheck:
         outcome: the position of the interval.
         met: True if the figure itself is within the limits.
         by_point: True if the figure decides, and an inconclusive outcome only adds a remark.
-        p_breach: probability of a figure at least this far beyond its limits if the true figure
-            were just within them; 1 for a figure within.
     """
 
     outcome: Outcome
     met: bool
     by_point: bool
-    p_breach: float = 1.0
 
     def in_worst_cases(self, cases: Sequence[Outcome]) -> BoundCheck:
         """The check, changed so that it holds however invalid answers are counted.
@@ -110,9 +100,7 @@ def check_figure(gate: Gate, estimate: Estimate) -> BoundCheck:
     )
 
 
-def check_change(
-    comparison: Comparison, limits: AllowedRange, level: float
-) -> BoundCheck:
+def check_change(comparison: Comparison, limits: AllowedRange) -> BoundCheck:
     """Compare the change with its margins: a non-inferiority test at the confidence level.
 
     The margin is kept if the one-sided bound of the change is within it, breached if the other
@@ -120,59 +108,14 @@ def check_change(
     every answer without a verdict, in either run, counted against it. It never passes if only the
     judge saw the change while this run's figure rests on more than the judge.
     """
-    change = comparison.one_sided
-    met = limits.holds(change.value)
-    if comparison.p_flips is None:
-        p = p_normal(change, limits, level)
-    elif met:
-        p = 1.0
-    else:
-        margin = limits.nearest(change)
-        z = float(paired.tango(comparison.lost, comparison.gained, change.n, margin))
-        p = NormalDist().cdf(-abs(z))
-    outcome = limits.outcome(change.lower, change.upper)
-    check = BoundCheck(outcome, met, by_point=False, p_breach=p)
+    outcome = limits.outcome(comparison.lower, comparison.upper)
+    met = limits.holds(comparison.change.value)
+    check = BoundCheck(outcome, met, by_point=False)
     if comparison.missing and outcome is Outcome.PASS:
         return check.in_doubt()
     if comparison.worst is None:
         return check
     return check.in_worst_cases([limits.outcome(*comparison.worst)])
-
-
-def p_breach(
-    estimate: Estimate, limits: AllowedRange, is_share: bool, confidence: float
-) -> float:
-    """One-sided p-value of a figure beyond its limits.
-
-    Shares of independent prompts use the exact binomial test, because the normal approximation is
-    too optimistic in the far tail, which matters to corrections for several tests. All else (means,
-    shares with clusters or after an early stop) uses the normal approximation of its own interval.
-    """
-    value, n = estimate.value, estimate.n
-    if not is_share or not is_wilson(estimate, confidence):
-        return p_normal(estimate, limits, (1 + confidence) / 2)
-    if limits.holds(value):
-        return 1.0
-    # scipy takes seconds to import, and collecting tests need not wait for it.
-    from scipy.stats import binom
-
-    bound, count = limits.nearest(estimate), round(value * n)
-    if value < bound:
-        return float(binom.cdf(count, n, bound))
-    return float(binom.sf(count - 1, n, bound))
-
-
-def p_normal(estimate: Estimate, limits: AllowedRange, quantile: float) -> float:
-    """The same by the normal approximation; the interval's ends are at ``quantile``."""
-    value = estimate.value
-    if limits.holds(value):
-        return 1.0
-    bound = limits.nearest(estimate)
-    end = estimate.upper if value < bound else estimate.lower
-    error = abs(end - value) / NormalDist().inv_cdf(quantile)
-    if error == 0:
-        return 0.0
-    return NormalDist().cdf(-abs(value - bound) / error)
 
 
 @dataclass(frozen=True)
@@ -238,7 +181,7 @@ def figures_of(
         is_whole = gate.group is None and estimator is None
         comparison = _comparison(gate, rate, earlier, rules, is_whole)
         if gate.has_margins:
-            change = _change_check(gate, rate, comparison, rules)
+            change = _change_check(gate, rate, comparison)
     return GateFigures(gate, rate, estimate, cases, figure, change, comparison)
 
 
@@ -279,10 +222,9 @@ def _figure_check(
         is_spared = estimate.value * n <= gate.spared + TOLERANCE * n
         met = gate.limits.holds(estimate.value) or is_spared
         outcome = Outcome.PASS if met else Outcome.FAIL
-        check = BoundCheck(outcome, met, by_point=True, p_breach=float(met))
+        check = BoundCheck(outcome, met, by_point=True)
     else:
-        p = p_breach(estimate, gate.limits, rate.is_share, rules.level)
-        check = replace(check_figure(gate, estimate), p_breach=p)
+        check = check_figure(gate, estimate)
     check = check.in_worst_cases([check_figure(gate, case).outcome for case in cases])
     if rate.is_doubtful and check.outcome is Outcome.PASS:
         return check.in_doubt()
@@ -305,48 +247,11 @@ def _comparison(
 
 
 def _change_check(
-    gate: Gate, rate: EstimateSet, comparison: Comparison | None, rules: Rules
+    gate: Gate, rate: EstimateSet, comparison: Comparison | None
 ) -> BoundCheck:
     if comparison is None:
         raise EvaluationError(f"{gate.metric}: no prompt in common with the baseline")
-    check = check_change(comparison, gate.change_limits, rules.level)
+    check = check_change(comparison, gate.change_limits)
     if rate.misread and check.outcome is Outcome.PASS:
         return check.in_doubt()
     return check
-
-
-def holm(checks: Sequence[BoundCheck], alpha: float) -> list[BoundCheck]:
-    """Correct checks by Holm's method: breaches that chance may explain among several are lifted.
-
-    The result contains any false breach with a probability of at most alpha.
-
-    Source: S. Holm, "A simple sequentially rejective multiple test procedure", Scandinavian Journal
-    of Statistics 6 (1979).
-    """
-    corrected = list(checks)
-    ranked = sorted(range(len(checks)), key=lambda index: checks[index].p_breach)
-    stands = True
-    for rank, index in enumerate(ranked):
-        # Once one check does not stand, none with a larger p-value does.
-        stands = stands and checks[index].p_breach <= alpha / (len(checks) - rank)
-        if not stands and checks[index].outcome is Outcome.FAIL:
-            corrected[index] = checks[index].in_doubt()
-    return corrected
-
-
-def with_holm(
-    gates: Mapping[Name, GateFigures], alpha: float
-) -> dict[Name, GateFigures]:
-    """The gates of one benchmark after Holm's correction of all checks that chance may breach."""
-    sampled = [name for name in gates if gates[name].rate.metric.sampled]
-    checks = [check for name in sampled for check in gates[name].checks]
-    corrected = iter(holm(checks, alpha))
-    decided = dict(gates)
-    for name in sampled:
-        figures = gates[name]
-        decided[name] = replace(
-            figures,
-            figure=next(corrected) if figures.figure else None,
-            change=next(corrected) if figures.change else None,
-        )
-    return decided

@@ -19,8 +19,6 @@ TOLERANCE = 1e-12  # slack when shares such as 4/5 are compared with bounds such
 Decision = Literal["point", "confident"]
 # What the test of an inconclusive gate does.
 OnInconclusive = Literal["pass", "warn", "fail"]
-# Correction for deciding several gates at once.
-MultipleTesting = Literal["none", "holm"]
 
 Use = Literal["raw", "corrected", "human", "cascade"]
 """The rate that decides a gate: the judge's own, that rate corrected for the judge's errors, or the

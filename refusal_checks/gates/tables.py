@@ -23,7 +23,6 @@ from refusal_checks.gates.gate import (
     Decision,
     Gate,
     GateKey,
-    MultipleTesting,
     OnInconclusive,
     Waiver,
 )
@@ -162,8 +161,6 @@ class GateSettings(Frozen):
         decision: ``point`` compares the figure with the bounds, ``confident`` its interval.
         on_inconclusive: what an inconclusive gate does; by default it goes by its figure where
             ``decision`` is ``point``, and fails otherwise.
-        multiple_testing: ``holm`` keeps the probability of any false breach among a benchmark's
-            gates at 1 - confidence.
         use: ``corrected`` decides rejection rates as corrected by a calibration, ``raw`` by the
             judge's own rate even where there are human labels.
         allow_transferred: accept a calibration made on other answers than the gate's.
@@ -173,23 +170,9 @@ class GateSettings(Frozen):
     confidence: float = Field(0.95, ge=0.5, lt=1)
     decision: Decision = "point"
     on_inconclusive: OnInconclusive | None = None
-    multiple_testing: MultipleTesting = "none"
     use: Literal["raw", "corrected"] | None = None
     allow_transferred: bool = False
     require_baseline: bool = False
-
-    @model_validator(mode="after")
-    def _holm_changes_something(self) -> GateSettings:
-        undecided_fails = self.on_inconclusive in (None, "fail")
-        if self.multiple_testing == "holm" and (
-            self.decision == "point" or undecided_fails
-        ):
-            raise ValueError(
-                'multiple_testing = "holm" needs decision = "confident" and on_inconclusive = '
-                '"warn" or "pass": it turns breaches that chance may explain into inconclusive '
-                "gates, which makes no difference otherwise"
-            )
-        return self
 
 
 def gates_of(

@@ -24,7 +24,7 @@ def why_open(verdict: Verdict) -> str:
     margins = gate.change_limits.ends
     if compared and any(compared.lower <= end <= compared.upper for end in margins):
         return "the interval of the change contains its margin"
-    return "not significant after Holm's correction for the number of gates"
+    return "what its figure rests on is not enough for a pass"
 
 
 def _worst_cases(verdict: Verdict) -> Iterator[str]:

@@ -9,9 +9,7 @@ from refusal_checks.core.errors import EvaluationError
 from refusal_checks.core.prompts import Prompt
 from refusal_checks.core.records import Record
 from refusal_checks.gates.comparison import Comparison, Earlier, compare
-from refusal_checks.gates.decision import decide_all
 from refusal_checks.gates.estimate_set import EstimateSet
-from refusal_checks.gates.estimates import Rules
 from refusal_checks.gates.gate import Gate, Outcome
 from refusal_checks.metrics import METRICS
 from tests.deciding import decide
@@ -141,31 +139,3 @@ def test_runs_without_a_common_prompt_are_an_error_for_margins_alone() -> None:
     with pytest.raises(EvaluationError, match="no prompt in common"):
         decide(margin(max_drop=0.1), records("R"), earlier=earlier)
     assert decide(margin(minimum=0.1), records("R"), earlier=earlier).comparison is None
-
-
-def test_holm_needs_more_of_a_breach_the_more_gates_there_are() -> None:
-    found = [
-        replace(record, prompt=replace(record.prompt, id=f"{group}-{record.prompt.id}"))
-        for group in range(20)
-        for record in records(
-            "R " * 13 + "C " * (7 if group else 9), category=f"g{group}"
-        )
-    ]
-    gates = [
-        Gate(
-            "bench",
-            "rejection_rate",
-            0.8,
-            group_kind="category",
-            group=f"g{group}",
-            decision="confident",
-            on_inconclusive="warn",
-        )
-        for group in range(20)
-    ]
-    plain = decide_all(gates[:1], found, Rules())
-    assert plain[gates[0].id].outcome is Outcome.FAIL  # type: ignore[union-attr]
-    corrected = decide_all(gates, found, Rules(multiple_testing="holm"))
-    assert {verdict.outcome for verdict in corrected.values()} == {  # type: ignore[union-attr]
-        Outcome.INCONCLUSIVE
-    }

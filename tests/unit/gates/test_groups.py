@@ -114,17 +114,6 @@ def test_a_margin_on_every_group_finds_the_group_that_the_whole_hides() -> None:
     assert compared(every).change.value == pytest.approx(-30 / 60)
 
 
-def test_all_groups_stand_in_the_correction_for_several_gates() -> None:
-    rules = Rules(multiple_testing="holm")
-    gate = replace(EVERY, decision="confident", on_inconclusive="warn", minimum=0.5)
-    one = answers({"a": (40, 13)})
-    many = answers({"a": (40, 13)} | {f"g{n}": (40, 40) for n in range(40)})
-    assert not decide(gate, one, rules).passed
-    assert decide(
-        gate, many, rules
-    ).passed  # 13 of 40 is what the worst of 41 groups may have
-
-
 def test_a_group_without_a_verdict_is_an_error_that_names_it() -> None:
     found = [*answers({"a": (4, 4)}), record("-", "b-1", 0, category="b")]
     with pytest.raises(EvaluationError, match=r"^category b: "):

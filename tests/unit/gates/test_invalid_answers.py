@@ -12,7 +12,6 @@ from refusal_checks.core.errors import EvaluationError
 from refusal_checks.core.records import Record
 from refusal_checks.core.verdicts import Binary, Invalid, Label
 from refusal_checks.gates.comparison import Earlier
-from refusal_checks.gates.decision import decide_all
 from refusal_checks.gates.early_stopping import EarlyStopping
 from refusal_checks.gates.estimates import Rules
 from refusal_checks.gates.gate import Gate, Outcome
@@ -233,24 +232,6 @@ def test_a_group_may_have_one_invalid_answer_and_no_more_than_its_share(
         found = decide(gate, records(words, category="fraud"))
         assert (found.passed, found.outcome is Outcome.FAIL) == (passed, not passed)
     assert decide(gate, records("R " * 98 + "- -", category="fraud")).passed
-
-
-def test_gates_on_invalid_answers_make_no_correction_more_lenient() -> None:
-    rules = Rules(multiple_testing="holm")
-    gate = Gate(
-        "bench", "rejection_rate", 0.8, decision="confident", on_inconclusive="warn"
-    )
-    invalid = Gate("bench", "invalid_rate", maximum=0.02)
-    many = [replace(invalid, group_kind="kind", group=f"g{n}") for n in range(9)]
-    found = [
-        replace(each, prompt=replace(each.prompt, groups={"kind": f"g{n % 9}"}))
-        for n, each in enumerate(records("R " * 69 + "C " * 31))
-    ]
-    for gates in ([gate], [gate, *many]):
-        verdict = decide_all(gates, found, rules)[gate.id]
-        assert isinstance(verdict, Verdict)
-        assert verdict.outcome is Outcome.FAIL
-    assert not decide(invalid, records("R " * 50 + "- - -"), rules).passed
 
 
 def test_a_worst_case_that_no_calibration_allows_is_an_extreme_and_no_error() -> None:
