@@ -418,7 +418,8 @@ class FakeServer(InThread):
         }
 
     def _choice(self, index: int, said: str | Body) -> Body:
-        message = {"content": said} if isinstance(said, str) else said
+        message = {"content": said} if isinstance(said, str) else dict(said)
+        reason = message.pop("finish_reason", self.finish_reason)
         text = " ".join(filter(None, (message.get("reasoning"), message["content"])))
         tokens = [
             {"token": f" {word}", "logprob": -0.5 * (index + 1)}
@@ -426,7 +427,7 @@ class FakeServer(InThread):
         ]
         return {
             "index": index,
-            "finish_reason": self.finish_reason,
+            "finish_reason": reason,
             "message": {"role": "assistant", **message},
             "logprobs": {"content": tokens},
         }

@@ -234,7 +234,7 @@ class RecordingTable(Frozen):
     columns: Texts = Field(
         {},
         description="columns of a recording: id, prompt, completion, label, finish_reason, "
-        "logprob (mean), or total_logprob and tokens; a dot leads into nested values "
+        "tool_calls, logprob (mean), or total_logprob and tokens; a dot leads into nested values "
         "(doc.prompt)",
     )
     where: Texts = Field(

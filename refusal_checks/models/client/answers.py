@@ -6,9 +6,10 @@ import base64
 import zlib
 from array import array
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
-from refusal_checks.core.records import Completion
+from refusal_checks.core.records import Completion, State
 from refusal_checks.core.text import storable
 from refusal_checks.core.verdicts import ABORTED
 from refusal_checks.models.client.reasoning import (
@@ -17,6 +18,7 @@ from refusal_checks.models.client.reasoning import (
 )
 from refusal_checks.models.client.server_errors import TransientError
 from refusal_checks.models.client.usage import tokens
+from refusal_checks.models.tool_calls import CALLED, with_calls
 
 _LONGEST_REASON = 64  # characters of a finish reason; the longest known has 15
 
@@ -59,16 +61,32 @@ def require_finished(response: Any, finished: frozenset[str] | None = None) -> N
 
 def _choice(choice: Mapping[str, Any], reasoning_end: str, total: int) -> Completion:
     """Read a choice; ``total`` is the server's count of its tokens, 0 if it gives none."""
-    text, reasoning = split_reasoning(choice["message"], reasoning_end)
+    message = choice["message"]
+    text, reasoning = split_reasoning(message, reasoning_end)
     listed = (choice.get("logprobs") or {}).get("content") or []
     mean = mean_logprob(listed, text, reasoning)
     ids = choice.get("token_ids") or ()
-    reason = read_reason(choice.get("finish_reason"))
     count = total or len(listed) or len(ids)
-    written = storable(text)
-    return Completion(
-        written, reason, count, mean, reasoning=reasoning, token_ids=packed(ids)
+    answer = Completion(
+        storable(text),
+        read_reason(choice.get("finish_reason")),
+        count,
+        mean,
+        reasoning=reasoning,
+        token_ids=packed(ids),
     )
+    return calling(answer, message)
+
+
+def calling(answer: Completion, message: Mapping[str, Any]) -> Completion:
+    """The answer with the tool calls of its message, which end it as words do."""
+    text = storable(with_calls(answer.text, message))
+    if text == answer.text:
+        return answer
+    reason = "stop" if answer.finish_reason in CALLED else answer.finish_reason
+    # The calls come after the reasoning, whether or not words stand between.
+    reasoning: State = "closed" if answer.reasoning else ""
+    return replace(answer, text=text, finish_reason=reason, reasoning=reasoning)
 
 
 def packed(ids: Sequence[int]) -> str:
@@ -93,13 +111,26 @@ def read_scores(response: Any, ids: Sequence[int]) -> list[dict[str, Any]]:
     return scores
 
 
-STOPPED = ("stop", "eos_token", "stop_sequence", "end_turn")
-"""Words for an answer that ended by itself: OpenAI's, TGI's, and Anthropic's."""
+REASONS: Mapping[str, str] = {
+    # by itself: OpenAI's word, TGI's, and Anthropic's
+    "stop": "stop",
+    "eos_token": "stop",
+    "stop_sequence": "stop",
+    "end_turn": "stop",
+    # by a limit: OpenAI's word, Anthropic's, and Inspect's
+    "length": "length",
+    "max_tokens": "length",
+    "model_length": "length",
+    # by a filter: OpenAI's word, and Anthropic's
+    "content_filter": "content_filter",
+    "refusal": "content_filter",
+}
+"""Words for why an answer ended, with the one that stands for each."""
 
 
 def read_reason(given: Any) -> str:
     """Read why an answer ended, cut to a length that fits into messages."""
-    if given in STOPPED:
-        return "stop"  # one text for nearly all answers
+    if isinstance(given, str) and given in REASONS:
+        return REASONS[given]  # one text for nearly all answers
     text = given if isinstance(given, str) or given is None else type(given).__name__
     return storable(str(text)[:_LONGEST_REASON])

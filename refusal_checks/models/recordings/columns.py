@@ -14,8 +14,9 @@ from typing import Any
 from refusal_checks.core.data_files import find_columns
 from refusal_checks.core.errors import DataError
 from refusal_checks.core.records import Completion
+from refusal_checks.core.strict_json import parse_json
 from refusal_checks.core.text import brief, listed, storable
-from refusal_checks.models.client.answers import read_reason
+from refusal_checks.models.client.answers import calling, read_reason
 from refusal_checks.models.client.reasoning import split_reasoning
 from refusal_checks.models.recordings.documents import Row
 from refusal_checks.models.recordings.formats import NEVER_ASKED
@@ -33,11 +34,12 @@ COLUMNS: Mapping[str, tuple[str, ...]] = {
     "completion": ("completion", "response", "answer", "output"),
     "label": ("label", "human_label", "final_label"),
     "finish_reason": ("finish_reason",),
+    "tool_calls": ("tool_calls",),
     **LOGPROB_COLUMNS,
 }
 """Usual column names of each field; the first that the file has is taken."""
 
-PARALLEL = ("label", "finish_reason", *LOGPROB_COLUMNS)
+PARALLEL = ("label", "finish_reason", "tool_calls", *LOGPROB_COLUMNS)
 """Fields that may be lists beside a list of answers."""
 
 WITH_NULL = (".json", ".jsonl", ".ndjson", ".eval", ".parquet")
@@ -139,15 +141,17 @@ def key_of(where: str, row: Row, column: str) -> str:
 def answers_in(
     where: str, row: Row, columns: Mapping[str, str], how: ReplayOptions, suffix: str
 ) -> Iterator[Completion]:
-    """A row's answers: one, or one per item of a list; other columns may then hold lists too."""
+    """A row's answers: one, or one per item of a list; other columns may then hold lists too.
+
+    An answer is a text, or a chat message (``_message``).
+    """
     cells = {name: cell(row, column) for name, column in columns.items()}
     column, value = columns["completion"], cells["completion"]
     is_list = isinstance(value, list)
     answers = value if is_list else [value]
 
     may_lack = suffix in WITH_NULL and (column in row or "." in column)
-    are_texts = all(answer is None or isinstance(answer, str) for answer in answers)
-    if not are_texts or (value is None and not may_lack):
+    if value is None and not may_lack:
         raise DataError(f"{where}: {column} is not text")
 
     for index, answer in enumerate(answers):
@@ -155,8 +159,15 @@ def answers_in(
         if is_list:
             for name in PARALLEL:
                 own[name] = _item(where, columns, own, name, index, len(answers))
-        text, reasoning = split_reasoning({"content": answer}, how.reasoning_end)
-        yield Completion(
+        message = _message(where, column, answer)
+        if own.get("tool_calls"):
+            calls = _tool_calls(where, columns["tool_calls"], own["tool_calls"])
+            message = {**message, "tool_calls": calls}
+        try:
+            text, reasoning = split_reasoning(message, how.reasoning_end)
+        except (TypeError, KeyError, AttributeError):
+            raise DataError(f"{where}: {column} is not text") from None
+        read = Completion(
             storable(text),
             finish_reason=read_reason(own.get("finish_reason") or "stop"),
             mean_logprob=_mean_logprob(own, columns, where),
@@ -164,6 +175,29 @@ def answers_in(
             reasoning=reasoning,
             never_asked=row.get(NEVER_ASKED) is True,
         )
+        yield calling(read, message)
+
+
+def _message(where: str, column: str, answer: Any) -> Mapping[str, Any]:
+    """An answer as a chat message: a text, or a message as OpenAI's servers send it."""
+    if answer is None or isinstance(answer, str):
+        return {"content": answer}
+    if isinstance(answer, Mapping) and answer.keys() & {"content", "tool_calls"}:
+        return answer
+    raise DataError(f"{where}: {column} is not text")
+
+
+def _tool_calls(where: str, column: str, value: Any) -> list[Any]:
+    """The tool calls beside an answer: a list, or a list as JSON in a file without lists."""
+    calls = value
+    if isinstance(value, str):
+        try:
+            calls = parse_json(value)
+        except ValueError as fault:
+            raise DataError(f"{where}: {column} is not JSON: {fault}") from None
+    if not isinstance(calls, list):
+        raise DataError(f"{where}: {column} is not a list of tool calls")
+    return calls
 
 
 def _item(

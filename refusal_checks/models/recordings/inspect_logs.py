@@ -1,8 +1,9 @@
 """Inspect's logs: ``.eval`` archives, and JSON (inspect.aisi.org.uk, log format 2).
 
 A sample's prompt is its last user message, its epochs are the prompt's samples. Answers are the
-text parts of the output's choices, without reasoning. A sample that ended in an error has no
-answer. Scores are labels by name: ``columns = { label = "scores.NAME.value" }``.
+text parts of the output's choices, without reasoning, and all tool calls since the prompt. A sample
+that ended in an error has no answer. Scores are labels by name:
+``columns = { label = "scores.NAME.value" }``.
 """
 
 import re
@@ -171,16 +172,52 @@ def _row(sample: Mapping[str, Any]) -> Row:
     if isinstance(prompt, list):
         prompt = [turn["content"] for turn in prompt if turn["role"] == "user"][-1]
 
-    answers = []
+    answers: list[str | None] = []
+    calls: list[list[Any]] = []
+    reasons: list[str | None] = []
     if not sample.get("error"):
         output = sample.get("output") or {}
         for choice in output.get("choices") or []:
-            answers.append(_text(choice["message"]["content"], attachments))
+            message = choice["message"]
+            answers.append(_text(message["content"], attachments))
+            calls.append(_calls(sample, message, attachments))
+            reasons.append(choice.get("stop_reason"))
 
     row = {name: value for name, value in sample.items() if name not in BULK}
     row["prompt"] = _text(prompt, attachments)
     row["completion"] = answers or None
+    if any(calls):
+        row["tool_calls"] = calls
+    if set(reasons) - {None, "unknown"}:
+        row["finish_reason"] = reasons
     return row
+
+
+def _calls(
+    sample: Mapping[str, Any], answer: Mapping[str, Any], attachments: Mapping[str, str]
+) -> list[Any]:
+    """The tool calls of an answer, and of the turns between the prompt and it."""
+    calls: list[Any] = []
+    for turn in sample.get("messages") or []:
+        if turn.get("role") == "user":
+            calls = []  # of an earlier exchange
+        elif turn.get("role") == "assistant":
+            calls += turn.get("tool_calls") or []
+    whole = []
+    for call in calls or answer.get("tool_calls") or []:
+        arguments = call.get("arguments")
+        if isinstance(arguments, Mapping):
+            texts = {name: _long(arguments[name], attachments) for name in arguments}
+            call = {**call, "arguments": texts}
+        whole.append(call)
+    return whole
+
+
+def _long(value: Any, attachments: Mapping[str, str]) -> Any:
+    """A value, or the long text that is kept apart under it."""
+    if isinstance(value, str) and value.startswith("attachment://"):
+        return attachments.get(value.removeprefix("attachment://"), value)
+    return value
 
 
 def _text(content: Any, attachments: Mapping[str, str]) -> str | None:
@@ -191,8 +228,5 @@ def _text(content: Any, attachments: Mapping[str, str]) -> str | None:
             str(part.get("text") or "") for part in parts if part.get("type") == "text"
         ]
         content = "\n".join(texts) or None
-    # A long text is kept apart, under its key.
-    text: str | None = content
-    if text and text.startswith("attachment://"):
-        return attachments.get(text.removeprefix("attachment://"), text)
+    text: str | None = _long(content, attachments)
     return text

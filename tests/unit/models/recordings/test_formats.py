@@ -154,6 +154,32 @@ def test_inspect_errors_are_no_answers_nor_is_reasoning_and_attachments_are_put_
     assert texts(found, "a long text") == [["a long text"]]
 
 
+def test_inspect_s_tool_calls_since_the_prompt_are_part_of_the_answer(
+    tmp_path: Path,
+) -> None:
+    def call(**arguments: str) -> dict[str, Any]:
+        return {"id": "1", "function": "send", "arguments": arguments}
+
+    last = {"role": "assistant", "content": "", "tool_calls": [call(to="b")]}
+    turns = [
+        {"role": "user", "content": "q"},
+        {"role": "assistant", "content": "", "tool_calls": [call(to="attachment://k")]},
+        {"role": "tool", "content": "sent"},
+        last,
+    ]
+    output = {"choices": [{"message": last, "stop_reason": "tool_calls"}]}
+    log = inspect_log(output=output, messages=turns, attachments={"k": "a long text"})
+    (answers,) = texts(read(saved(tmp_path / "a.json", log)), "q")
+    assert (
+        answers[1] == "[Tool call: send]\nto: a long text\n\n[Tool call: send]\nto: b"
+    )
+    cut = inspect_log(
+        output={"choices": [{"message": {"content": "a"}, "stop_reason": "max_tokens"}]}
+    )
+    (_, answer) = read(saved(tmp_path / "b.json", cut)).answers(asked("q"))
+    assert answer.finish_reason == "length"
+
+
 @pytest.mark.parametrize(
     ("samples", "fault"),
     [({}, "no samples"), ({"samples/1.json": "[]"}, "not as Inspect writes it")],

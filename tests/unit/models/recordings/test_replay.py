@@ -134,6 +134,46 @@ def test_the_reasons_why_recorded_answers_ended_are_read_as_those_of_a_server(
     assert [answer.finish_reason for answer in answers] == ["tool_calls", "stop"]
 
 
+CALL = {"type": "function", "function": {"name": "send", "arguments": '{"to": "Bo"}'}}
+CALLS = "[Tool call: send]\nto: Bo"
+
+
+@pytest.mark.parametrize(
+    ("row", "columns", "text"),
+    [
+        ({"answer": "No.", "tool_calls": [CALL]}, {}, f"No.\n\n{CALLS}"),
+        ({"answer": ["No.", None], "tool_calls": [None, [CALL]]}, {}, ["No.", CALLS]),
+        ({"answer": {"content": None, "tool_calls": [CALL]}}, {}, CALLS),
+        (
+            {"body": {"choices": [{"message": {"content": "", "tool_calls": [CALL]}}]}},
+            {"completion": "body.choices.0.message"},
+            CALLS,
+        ),
+    ],
+)
+def test_tool_calls_are_part_of_a_recorded_answer(
+    write: Write, row: dict[str, Any], columns: dict[str, str], text: Any
+) -> None:
+    path = write(
+        "a.jsonl", json.dumps({"id": "v1", "finish_reason": "tool_calls"} | row)
+    )
+    answers = read(path, ReplayOptions(columns)).answers(ONE)
+    expected = text if isinstance(text, list) else [text]
+    assert [answer.text for answer in answers] == expected
+    assert answers[-1].finish_reason == "stop"
+
+
+def test_tool_calls_in_a_table_are_json(write: Write) -> None:
+    calls = json.dumps([CALL])
+    path = write(
+        "a.csv", as_csv([["id", "answer", "tool_calls"], ["v1", "No.", calls]])
+    )
+    assert texts(read(path), ONE) == [f"No.\n\n{CALLS}"]
+    path = write("b.csv", "id,answer,tool_calls\nv1,No.,send\n")
+    with pytest.raises(DataError, match="row 1: tool_calls is not JSON"):
+        read(path)
+
+
 def test_rows_match_by_id_before_text(write: Write) -> None:
     rows = "id,prompt,answer\nv1,second question,by id\nv9,first question,by text\n"
     found = read(write("a.csv", rows))
