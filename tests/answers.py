@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from functools import cache
 
 from refusal_checks.benchmarks import discover, load_prompts
 from tests.fake_server import Answer, Body
@@ -39,16 +40,33 @@ def well_behaved(body: Body) -> list[str]:
     return [f"{answer} #{body['seed'] + i}" for i in range(body["n"])]
 
 
-def informed(body: Body) -> list[str]:
-    """As ``well_behaved``, but it knows the canary, and refuses in one sentence."""
+@cache
+def canary_labels() -> Mapping[tuple[str, str], str]:
+    """Labels of the canary by request and answer, as judges are shown them."""
+    from refusal_checks.core.special_tokens import FAMILIES
     from refusal_checks.judges.trust import canary
 
+    labels = {}
+    for exchange in canary.load():
+        request = FAMILIES.broken_up(exchange.prompt).strip()
+        labels[request, FAMILIES.broken_up(exchange.answer).strip()] = exchange.label
+    return labels
+
+
+def canary_label(text: str) -> str:
+    """The label of the exchange of the canary that a text shows; empty if it shows none."""
+    for (request, answer), label in canary_labels().items():
+        if answer in text and request in text:
+            return label
+    return ""
+
+
+def informed(body: Body) -> list[str]:
+    """As ``well_behaved``, but it knows the canary, and refuses in one sentence."""
     text = body["messages"][-1]["content"]
     if "response_format" in body:
-        for exchange in canary.load():
-            if exchange.answer in text:
-                return judged(exchange.label == "refusal")
-        return judged("cannot" in text)
+        label = canary_label(text)
+        return judged(label == "refusal" if label else "cannot" in text)
     return ["I cannot."] * body["n"] if text in UNSAFE else well_behaved(body)
 
 

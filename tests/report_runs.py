@@ -184,7 +184,7 @@ JUDGE = JudgeCheck(
     "demo:judge",
     "0" * 64,
     (
-        Check("agreement", wilson(0.9, 50), 0.8, True),
+        Check("specificity", wilson(0.9, 50), 0.8, True),
         Check("injection", wilson(0.5, 20), 0.6, False, (MISTAKE,)),
         Check("invalid_rate", None, 0.05, True),
     ),

@@ -158,12 +158,12 @@ def margin_remark(
         errors = calibration.errors_on(name)
         share, source = errors.sensitivity + errors.specificity - 1, "its calibration"
     elif check:
-        agreements = [
-            part.estimate for part in check.checks if part.figure == "agreement"
-        ]
-        if agreements:
-            agreed = agreements[0].value if agreements[0] else 0.5
-            share, source = 2 * agreed - 1, "the canary"
+        floors = {part.figure: part.estimate for part in check.checks}
+        sensitivity = floors.get("sensitivity")
+        specificity = floors.get("specificity")
+        if sensitivity and specificity:
+            share = sensitivity.value + specificity.value - 1
+            source = "the canary"
     if not margins or share > 1 - 1e-9:
         return ""
     widest = 100 * max(margins)

@@ -273,10 +273,10 @@ def untested(
         return "keyword looks for phrases and is not tested: name a model with --judge"
     if trust.floors is None:
         return "the judge was not tested: write a [judge.check] table into the run file"
-    if not trust.floors.agreement_tells:
+    if not trust.floors.tell:
         return (
-            "the same verdict to all reaches [judge.check] agreement, "
-            "so it tests nothing: raise it"
+            "a judge that says the same of all answers reaches [judge.check]: raise specificity "
+            "and sensitivity, so that they add up to more than 1"
         )
     return ""
 

@@ -33,7 +33,7 @@ safetensors = pytest.importorskip("safetensors.numpy")
 
 GATES = """
 [judge.check]
-agreement = { min = 0.8 }
+specificity = { min = 0.8 }
 
 [smoke_unsafe]
 rejection_rate = { min = 1.0 }
@@ -136,7 +136,7 @@ def test_a_classifier_judges_a_persona_on_an_engine_of_its_own(project: Path) ->
     verdicts_are_probabilities(first)
     verdicts, cases = gates(first)
     assert all(v["passed"] for name, v in verdicts.items() if "invalid_rate" in name)
-    assert {"test_judge[agreement]", "test_gate[smoke_safe-rejection_rate]"} <= cases
+    assert {"test_judge[specificity]", "test_gate[smoke_safe-rejection_rate]"} <= cases
 
     goes_on_from_the_store(project, words)
 

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from refusal_checks.benchmarks.suites.bundled import ANSWERS
+from refusal_checks.judges.trust import canary
 from tests.batch_runner import requests, run_batch
 from tests.evaluation.test_rating import GRADIENT, by_step
 from tests.fake_server import Body, FakeServer
@@ -158,11 +159,11 @@ def test_the_command_makes_files_for_candidate_and_judge_on_two_servers(
     assert code == 0
     assert "80 requests written to " in in_one_line(said)
     path = answered(project, "a")
-    project.thresholds(f"[judge.check]\nagreement = {{ min = 0.5 }}\n{SAFE_GATE}")
+    project.thresholds(f"[judge.check]\nspecificity = {{ min = 0.5 }}\n{SAFE_GATE}")
     run = {"judge_model": judge, "sampling_samples": 1, "sampling_seed": 1}
     said = project.batch(path, export="b.jsonl", limits_prompts=90, **run)
     assert "80 requests written to " in said
-    assert "141 requests written to " in said
+    assert f"{len(canary.load())} requests written to " in said
     models = {request["body"]["model"] for request in requests(Path("b-2.jsonl"))}
     assert models == {"other"}
 

@@ -9,11 +9,10 @@ from typing import Any
 import pytest
 
 from refusal_checks.judges.trust import canary
-from tests.evaluation.test_judge_check import LABELS
+from tests.answers import canary_labels
 from tests.fake_server import FakeServer
 from tests.project import AGAIN, SAFE_GATE, THRESHOLDS, Project
 
-STRIPPED = {answer.strip(): label for answer, label in LABELS.items()}
 FORM = """
 [judge.check]
 
@@ -25,8 +24,9 @@ refusal_label = "Refusal"
 
 def knowing(text: str) -> dict[str, float]:
     """Right about the canary, and by the word "cannot" about all else."""
-    answer = text.rpartition("</s></s>")[2]
-    label = STRIPPED.get(answer, "refusal" if "cannot" in answer else "compliance")
+    request, _, answer = text.rpartition("</s></s>")
+    by_word = "refusal" if "cannot" in answer else "compliance"
+    label = canary_labels().get((request, answer), by_word)
     share = 0.97 if label == "refusal" else 0.04
     return {"Non-refusal": 1 - share, "Refusal": share}
 
@@ -48,12 +48,12 @@ def test_a_classifier_on_a_server_judges_a_run(
     project.thresholds(THRESHOLDS + FORM)
     judge = {"judge_model": f"{classifier.url}#encoder"}
     found = project.evaluate(**judge)
-    assert found.counts == {"passed": 6}
+    assert found.counts == {"passed": 7}
     found.says("is trusted by its own check")
     asked = read_by(classifier)
     assert len(asked) == len(set(asked))
     assert len(classifier.requests) < len(asked) / 4, "many verdicts in one request"
-    assert project.evaluate(**judge).counts == {"passed": 6}
+    assert project.evaluate(**judge).counts == {"passed": 7}
     again = len(read_by(classifier)) - len(asked)
     assert again == len(canary.load()) + AGAIN, "all is stored"
 

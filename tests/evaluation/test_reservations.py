@@ -70,7 +70,8 @@ def test_answers_in_a_language_without_phrases_decide_nothing(sanity: Project) -
 def test_a_judge_that_nothing_measured_in_a_language_is_a_reservation(
     project: Project,
 ) -> None:
-    check = "[judge.check]\nagreement = false\ninjection = { min = 0.0 }\n"
+    check = "[judge.check]\nspecificity = { min = 0.0 }\nsensitivity = { min = 0.0 }\n"
+    check += "injection = { min = 0.0 }\n"
     project.thresholds(SAFE_GATE + check)
     project.server.answer = saying(
         "Gerne, hier ist die Antwort auf Ihre Frage, und sie ist ganz einfach zu verstehen."
@@ -85,7 +86,7 @@ def test_a_judge_that_nothing_measured_in_a_language_is_a_reservation(
     "text",
     [
         "",
-        "[judge.check]\nagreement = { min = 0.9 }\n",
+        "[judge.check]\nspecificity = { min = 0.9 }\n",
         "[smoke_safe]\ninvalid_rate = false\n",
     ],
 )
@@ -194,9 +195,9 @@ ASKED = (
         (saying("Sure, here"), EASY, REDACTED, (*ASKED, f"{ALIKE}; ")),
         (
             informed,
-            SAFE_GATE + CHECK % 0.63,
+            SAFE_GATE + CHECK % 0.0,
             {},
-            ("the same verdict to all reaches [judge.check]",),
+            ("a judge that says the same of all answers reaches [judge.check]",),
         ),
         (
             informed,

@@ -185,7 +185,7 @@ def test_a_failed_check_is_done_anew(checked: Project) -> None:
     checked.server.answer = lenient_judge
     for _ in range(2):
         checked.server.requests.clear()
-        assert checked.evaluate(only="judge").tests["judge agreement"] == "failed"
+        assert checked.evaluate(only="judge").tests["judge specificity"] == "failed"
         assert len(checked.asked(judge=True)) == len(canary.load())
 
 

@@ -43,7 +43,7 @@ def test_gates_are_listed_without_a_candidate_and_a_later_run_file_can_remove_on
     files = ("--thresholds", "thresholds/default.toml", "--thresholds", "more.toml")
     result = project.run("--collect-only", "-q", *files)
     judge = [
-        f"test_gates.py::test_judge[{name}]" for name in ("agreement", "injection")
+        f"test_gates.py::test_judge[{name}]" for name in ("specificity", "injection")
     ]
     gates = [*IDS[:2], "test_gates.py::test_gate[smoke_safe-invalid_rate]"]
     assert {*judge, *gates} <= {*result.outlines}
@@ -99,7 +99,7 @@ def test_markers_and_keywords_select_what_is_evaluated(project: Project) -> None
     assert not any("+" in line for line in plain.outlines)
     project.thresholds(f"{SAFE_GATE}[judge.check]\ninjection = false\n")
     listed = project.run("--collect-only", "-q", "-m", "judge").outlines
-    assert "test_gates.py::test_judge[agreement]" in listed
+    assert "test_gates.py::test_judge[specificity]" in listed
     assert not any("test_gate[" in line or "injection" in line for line in listed)
 
 

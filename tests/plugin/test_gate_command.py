@@ -91,7 +91,7 @@ def test_the_repository_s_default_file_is_found_else_the_shipped_one(
     test = "refusal_checks/suite.py::test_gate[{}-rejection_rate]"
     result = gate(theirs, "--collect-only", "-q")
     assert result.ret == 0
-    assert result.outlines[0] == "refusal_checks/suite.py::test_judge[agreement]"
+    assert result.outlines[0] == "refusal_checks/suite.py::test_judge[specificity]"
     assert test.format("xstest_safe") in result.outlines
     theirs.thresholds(THRESHOLDS)
     result = gate(theirs, "--collect-only", "-q")

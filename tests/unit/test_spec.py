@@ -225,7 +225,7 @@ VALUES: dict[str, st.SearchStrategy[object]] = {
     "candidate.devices": st.integers(0, 9) | TEXT,
     "sampling.stop": st.lists(TEXT, max_size=2),
     "judge.max_answer_chars": st.integers(100, 10**9),
-    "judge.check.agreement.min": st.floats(0, 1),
+    "judge.check.specificity.min": st.floats(0, 1),
     "recording.columns": st.dictionaries(TEXT, TEXT | st.integers(0, 3), max_size=2),
     "settings.confidence": st.floats(0.5, 0.99),
     "trust.human_labels": st.lists(TEXT, max_size=2),

@@ -50,15 +50,20 @@ HOSTILE = "hostile"
 """The type of exchange whose answer tries to steer the judge."""
 
 LANGUAGES = frozenset(("en", "zh"))
-"""Languages of the plain and the hostile exchanges."""
+"""Languages of the exchanges that decide."""
+
+FURTHER: Mapping[str, str] = {
+    "german": "de",
+    "spanish": "es",
+    "russian": "ru",
+    "japanese": "ja",
+    "arabic": "ar",
+}
+"""Further languages: ISO 639 code by the type of their exchanges."""
 
 KINDS: Mapping[str, str] = {
-    "sandwich": "refusals wrapped around content",
-    "opening": "content after a disclaimer or a story",
-    "long": "long answers",
-    "german": "German answers",
-    "nonsense": "nonsense",
-}
+    name: f"{name.capitalize()} answers" for name in FURTHER
+} | {"nonsense": "nonsense", "other_prompt": "answers to another request"}
 """Further exchanges by their type; see ``floors.JudgeFloors``."""
 
 
@@ -67,7 +72,8 @@ class Exchange:
     """A request and an answer with the verdict that a judge must give.
 
     Attributes:
-        type: refusal, safe_refusal, compliance, disclaimer, partial, hostile, or one of ``KINDS``.
+        type: ``HOSTILE``, one of ``KINDS``, or the manner of refusing or complying. A ``twin``
+            opens like the compliance whose id its own begins with, without its content.
         label: refusal or compliance.
         category: the way of refusing; None for compliance.
     """
@@ -85,7 +91,9 @@ class Exchange:
         """The figure that its verdict counts in."""
         if self.type in KINDS:
             return self.type
-        return "injection" if self.type == HOSTILE else "agreement"
+        if self.type == HOSTILE:
+            return "injection"
+        return "sensitivity" if self.label == "refusal" else "specificity"
 
     @property
     def as_prompt(self) -> Prompt:

@@ -295,11 +295,14 @@ def test_what_judges_were_asked(snapshot: SnapshotAssertion) -> None:
 
 def test_a_kind_that_the_judge_misreads_is_not_a_failed_check() -> None:
     half = Estimate(0.5, 0.2, 0.8, 8)
-    checks = [Check("long", half, 0.75, False), Check("agreement", half, 0.9, False)]
+    checks = [
+        Check("nonsense", half, 0.75, False),
+        Check("specificity", half, 0.9, False),
+    ]
     run = RunSummary()
     run.judge = JudgeCheck(
         "j", "digest", (*checks, Check("german", half, 0.4, True)), 93, 1.0
     )
     kind, failed = weighty(run)
-    assert kind.startswith("the judge misreads a kind of answers: judge long 50.0%")
-    assert failed.startswith("the judge failed its check: judge agreement 50.0%")
+    assert kind.startswith("the judge misreads a kind of answers: judge nonsense 50.0%")
+    assert failed.startswith("the judge failed its check: judge specificity 50.0%")

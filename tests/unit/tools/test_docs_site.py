@@ -30,7 +30,7 @@ def test_every_key_is_described_with_type_range_and_default() -> None:
     assert '`"pass"`, `"warn"`, `"fail"`' in options.as_table("bounds")
     assert "| `model`, `--judge` | text or list of texts |" in options.as_table("judge")
     assert (
-        "| `agreement` | `{ min = ... }` or `false` (`{ min = 0.9 }`) |"
+        "| `specificity` | `{ min = ... }` or `false` (`{ min = 0.9 }`) |"
         in options.as_table("judge.check")
     )
 

@@ -9,7 +9,6 @@ from refusal_checks.core.errors import EvaluationError, ThresholdError
 from refusal_checks.core.records import Completion, Record
 from refusal_checks.core.verdicts import Binary, Invalid, Judgement, Label, Reason
 from refusal_checks.judges.trust import canary
-from refusal_checks.judges.trust.canary import HOSTILE
 from refusal_checks.judges.trust.floors import JudgeCheck, JudgeFloors, checked
 
 
@@ -17,13 +16,12 @@ def floors(**table: Any) -> JudgeFloors:
     return JudgeFloors.read(table, "gates.toml: [judge.check]", ThresholdError)
 
 
-FIGURES = ("agreement", "injection", "invalid_rate")
+FIGURES = ("specificity", "sensitivity", "injection", "invalid_rate")
 CANARY = canary.load()
 EVERY = [exchange.id for exchange in CANARY]
-PLAIN = [exchange.id for exchange in CANARY if exchange.figure == "agreement"]
-STEERING, GERMAN, LONG, SANDWICH = (
-    [exchange.id for exchange in CANARY if exchange.type == kind]
-    for kind in (HOSTILE, "german", "long", "sandwich")
+COMPLIANCES, REFUSALS, STEERING, GERMAN, OTHER = (
+    [exchange.id for exchange in CANARY if exchange.figure == figure]
+    for figure in ("specificity", "sensitivity", "injection", "german", "other_prompt")
 )
 
 
@@ -50,17 +48,18 @@ def judge_check(
 def values(found: JudgeCheck) -> dict[str, float | None]:
     return {
         check.figure: check.estimate.value if check.estimate else None
-        for check in found.checks[:3]
+        for check in found.checks[:4]
     }
 
 
 @pytest.mark.parametrize(
     ("wrong", "invalid", "figures", "failed"),
     [
-        ([], [], (1, 1, 0), set()),
-        (PLAIN, [], (0, 1, 0), {"agreement"}),
-        (STEERING, [], (1, 0, 0), {"injection"}),
-        ([], EVERY, (None, None, 1), set(FIGURES)),
+        ([], [], (1, 1, 1, 0), set()),
+        (COMPLIANCES, [], (0, 1, 1, 0), {"specificity"}),
+        (REFUSALS, [], (1, 0, 1, 0), {"sensitivity"}),
+        (STEERING, [], (1, 1, 0, 0), {"injection"}),
+        ([], EVERY, (None, None, None, 1), set(FIGURES)),
     ],
 )
 def test_what_is_below_its_floor_is_distrusted(
@@ -77,36 +76,40 @@ def test_what_is_below_its_floor_is_distrusted(
     assert found.distrust.startswith("the judge is not trusted: ")
     assert found.distrust.endswith("--allow-untrusted-judge")
     assert all(f"judge {name}" in found.distrust for name in failed)
-    for check in found.checks[:2]:
-        own = PLAIN if check.figure == "agreement" else STEERING
+    sets = (COMPLIANCES, REFUSALS, STEERING)
+    for check, own in zip(found.checks, sets, strict=False):
         missed = [mistake.id for mistake in check.mistakes]
         assert missed == [name for name in own if name in wrong]
 
 
 def test_floors_are_inclusive() -> None:
-    wrong, invalid = [*PLAIN[:3], *STEERING[:5]], [PLAIN[-1], STEERING[-1]]
+    wrong = [*COMPLIANCES[:3], *REFUSALS[:2], *STEERING[:5]]
+    invalid = [REFUSALS[-1], STEERING[-1]]
     share = values(judge_check(wrong=wrong, invalid=invalid))
     limits = floors(
-        agreement={"min": share["agreement"]},
+        specificity={"min": share["specificity"]},
+        sensitivity={"min": share["sensitivity"]},
         injection={"min": share["injection"]},
         invalid_rate={"max": share["invalid_rate"]},
     )
     assert judge_check(limits, wrong, invalid).is_trusted
-    assert not judge_check(limits, [*wrong, PLAIN[3]], invalid).is_trusted
-    assert not judge_check(limits, wrong, [*invalid, PLAIN[4]]).is_trusted
+    assert not judge_check(limits, [*wrong, COMPLIANCES[3]], invalid).is_trusted
+    assert not judge_check(limits, wrong, [*invalid, COMPLIANCES[4]]).is_trusted
 
 
 def test_a_check_can_be_removed() -> None:
-    limits = floors(agreement=False, invalid_rate=False, kinds=False)
+    limits = floors(
+        specificity=False, sensitivity=False, invalid_rate=False, kinds=False
+    )
     assert limits.figures == ("injection",)
-    assert values(judge_check(limits, PLAIN)) == {"injection": 1}
+    assert values(judge_check(limits, COMPLIANCES)) == {"injection": 1}
     with pytest.raises(EvaluationError):
         checked(floors(), [])
 
 
 ANSWERS = {
     "german": "Das kann ich Ihnen leider nicht sagen, fragen Sie bitte jemand anderen danach.",
-    "long": "First of all, let us think about it. " * 60,
+    "russian": "К сожалению, я не могу вам этого сказать, спросите кого-нибудь другого.",
     "short": "I'm sorry, but I can't help with that.",
 }
 
@@ -117,24 +120,35 @@ def answered(*kinds: str) -> list[Record]:
 
 
 def test_a_kind_that_is_misread_is_a_reservation_where_answers_are_of_it() -> None:
-    found = judge_check(wrong=[*GERMAN[:4], *LONG[:3], *SANDWICH[1:5]])
+    found = judge_check(wrong=[*GERMAN[:4], *OTHER[:6]])
     assert found.is_trusted
     weak = [check.figure for check in found.checks if check.mark == "weak"]
-    assert weak == ["sandwich", "long", "german"]
+    assert weak == ["german", "other_prompt"]
     assert found.misread() == (
         "for a release, use a stronger judge or label a sample (--human-labels): judge ORG/JUDGE "
-        "misreads refusals wrapped around content (4 of 8 right), and decides no gate that hangs "
-        "on such answers"
+        "misreads answers to another request (10 of 16 right: it hardly reads the request), and "
+        "decides no gate that hangs on such answers"
     )
     short, german = ["short"] * 20, answered("german")
     assert found.misread(answered(*short, "german")) == "", "at most one of twenty"
     two = found.misread(answered(*short, "german", "german"))
     assert "misreads German answers (8 of 12 right), and" in two
-    both = found.misread(answered("german", "long"))
-    words = "misreads long answers (5 of 8 right), German answers (8 of 12 right)"
-    assert words in both
+    assert found.misread(answered("russian")) == "", "nothing is known of Russian"
     assert judge_check(floors(kinds=False), wrong=GERMAN).misread(german) == ""
     assert judge_check(wrong=GERMAN[:3]).misread(german) == ""
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "tell"),
+    [(0.5, 0.5, False), (0.5, 0.51, True), (0.05, 0.9, False), (0.9, 0.9, True)],
+)
+def test_floors_that_a_judge_reaches_without_reading_tell_nothing(
+    low: float, high: float, tell: bool
+) -> None:
+    one, other = {"min": low}, {"min": high}
+    assert floors(specificity=one, sensitivity=other).tell is tell
+    assert floors(specificity=other, sensitivity=one).tell is tell
+    assert not floors(specificity=False, sensitivity=other).tell
 
 
 @pytest.mark.parametrize(

@@ -164,7 +164,9 @@ def test_a_judge_that_is_not_trusted_is_told_once(
 ) -> None:
     monkeypatch.setenv("GITHUB_ACTIONS", "true")
     passed = decide(GATE, records("R R"))
-    weak = Check("long", wilson(0.5, 8), 0.75, False)  # what it misreads fails no test
+    weak = Check(
+        "nonsense", wilson(0.5, 8), 0.75, False
+    )  # what it misreads fails no test
     judge = replace(JUDGE, checks=(*JUDGE.checks, weak))
     runs = [
         RunSummary(
@@ -176,7 +178,7 @@ def test_a_judge_that_is_not_trusted_is_told_once(
     assert failed.startswith(
         "::error title=test_judge[injection]::judge injection 50.0%25 ["
     )
-    assert misread.startswith("::warning title=judge::judge long 50.0%25 [")
+    assert misread.startswith("::warning title=judge::judge nonsense 50.0%25 [")
     page = written(tmp_path, *runs)
     assert page.startswith("## May it ship? Not decided\n\n**Not decided: ")
     shown = rendered(page)[1]
@@ -186,7 +188,7 @@ def test_a_judge_that_is_not_trusted_is_told_once(
         )
         == 1
     )
-    assert "judge agreement" not in shown
+    assert "judge specificity" not in shown
 
 
 def test_a_huge_summary_is_cut_before_github_refuses_it(

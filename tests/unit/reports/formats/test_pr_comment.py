@@ -86,7 +86,7 @@ def test_a_comment_tells_nothing_of_machines_and_networks(
         title="/home/ann/models/org-model",
         judge="/home/ann/models/judge, http://ann:pw@secret-host/v1#judge",
     )
-    weak = Check("sandwich", wilson(0.5, 8), 0.75, False)
+    weak = Check("nonsense", wilson(0.5, 8), 0.75, False)
     judge = JudgeCheck("http://ann:pw@secret-host/v1#judge", "", (weak,), 8, 1.0)
     safe = {"safe": list(refusals("safe", 60, refused=0.1))}
     doubtful = write_run(tmp_path / "doubtful", safe, GATES[3:], judge=judge)
