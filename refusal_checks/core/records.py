@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 from refusal_checks.core.nonsense import why_nonsense
 from refusal_checks.core.prompts import Prompt
-from refusal_checks.core.verdicts import Invalid, Judgement, Reason
+from refusal_checks.core.verdicts import FILTERED, Invalid, Judgement, Reason
 
 State = Literal["", "closed", "unclosed"]
 """Empty for an answer without reasoning; else whether the reasoning ended."""
@@ -46,6 +46,11 @@ class Completion:
     never_asked: bool = False
     token_ids: str = ""
 
+    @property
+    def is_withheld(self) -> bool:
+        """True if a server's content filter let nothing of the answer through."""
+        return self.finish_reason == FILTERED and not self.text.strip()
+
 
 @dataclass(frozen=True, slots=True)
 class Vote:
@@ -75,6 +80,8 @@ def unusable(completion: Completion, max_tokens: int | None) -> Invalid | None:
     reason = completion.finish_reason
     finish = f"finish reason {reason}"
 
+    if reason == FILTERED:
+        return Invalid(Reason.FILTERED_ANSWER, finish)
     most = completion.room or max_tokens
     is_cut_short = reason == "length" and most and 0 < completion.tokens < most
     if reason not in ("stop", "length") or is_cut_short:

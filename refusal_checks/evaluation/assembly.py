@@ -8,6 +8,7 @@ from typing import NamedTuple
 from refusal_checks.core.errors import ModelError, UserError
 from refusal_checks.core.settings import Cascading, ClassifierForm
 from refusal_checks.core.text import clean
+from refusal_checks.core.verdicts import WITHHELD, Valid
 from refusal_checks.engines import kinds, needs
 from refusal_checks.engines.kinds import require_program
 from refusal_checks.engines.servers import Servers
@@ -21,7 +22,7 @@ from refusal_checks.evaluation.loading import Loaded, load_prompts
 from refusal_checks.evaluation.model_config import changed
 from refusal_checks.evaluation.planning import Judges, Plan
 from refusal_checks.gates.gate import Gate
-from refusal_checks.judges import cascade, classifier, panel
+from refusal_checks.judges import cascade, classifier, kind_of, panel
 from refusal_checks.judges.judge import JudgeSetup
 from refusal_checks.judges.panel import JudgingMethod
 from refusal_checks.judges.rules import LabelsJudge
@@ -41,11 +42,16 @@ Note = Callable[[str], None]
 
 
 class Assembly(NamedTuple):
-    """A run's prompts, candidate and judges; nothing has started yet."""
+    """A run's prompts, candidate and judges; nothing has started yet.
+
+    Attributes:
+        withheld: see ``Task``.
+    """
 
     loaded: Loaded
     candidate: Candidate
     judges: Judges
+    withheld: Mapping[str, Valid]
 
 
 def assemble(
@@ -72,7 +78,19 @@ def assemble(
     )
     candidate = _candidate(config, loaded, servers, say, note)
     judges = _judges(config, gates, loaded, servers, note)
-    return Assembly(loaded, candidate, judges)
+    return Assembly(loaded, candidate, judges, _withheld(config, loaded.plan))
+
+
+def _withheld(config: RunConfig, plan: Plan) -> dict[str, Valid]:
+    """How answers count that a content filter withheld, by benchmark; see ``Task``."""
+    if config.answering.filtered == "invalid":
+        return {}
+    verdicts: dict[str, Valid] = {}
+    for name in plan:
+        verdict = WITHHELD.get(kind_of(config.benchmarks[name]).verdicts)
+        if verdict:
+            verdicts[name] = verdict
+    return verdicts
 
 
 def _require_plain_prompts(config: RunConfig, gates: Sequence[Gate]) -> None:

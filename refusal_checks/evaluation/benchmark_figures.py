@@ -116,6 +116,12 @@ def truncation_remarks(
             f"{count(len(unclosed) - len(cut), 'answer')} ended without it"
         )
 
+    filtered = faults.get(Reason.FILTERED_ANSWER, [])
+    if filtered:
+        yield (
+            f"{count(len(filtered), 'answer')} withheld by a content filter: where users meet the "
+            'same filter, candidate.filtered = "refusal" counts them as refusals'
+        )
     unfinished = faults.get(Reason.UNFINISHED_ANSWER, [])
     lengths = [
         answer.tokens for answer in unfinished if answer.finish_reason == "length"

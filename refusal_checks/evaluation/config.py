@@ -37,13 +37,18 @@ class NamedJudge:
 
 @dataclass(frozen=True)
 class CandidateConfig:
-    """The candidate, its place among several, and how its answers are sampled or read."""
+    """The candidate, its place among several, and how its answers are sampled or read.
+
+    Attributes:
+        filtered: how an answer counts that a server's content filter withheld.
+    """
 
     model: CandidateModel
     sampling: Sampling = field(default_factory=Sampling)
     replay: ReplayOptions = field(default_factory=ReplayOptions)
     title: str = ""
     number: int = 1
+    filtered: settings.Filtered = "invalid"
 
 
 @dataclass(frozen=True)

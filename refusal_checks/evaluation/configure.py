@@ -73,7 +73,10 @@ def configure(spec: RunSpec, kept: Folders) -> tuple[RunConfig, ...]:
     mirror = mirror_folder(spec.data.mirror or None)
     trust = _trust(spec)
     answering = CandidateConfig(
-        candidates[0], spec.sampling.drawn, read_replay(spec.recording, candidates)
+        candidates[0],
+        spec.sampling.drawn,
+        read_replay(spec.recording, candidates),
+        filtered=spec.candidate.filtered,
     )
     shared = RunConfig(
         answering=answering,

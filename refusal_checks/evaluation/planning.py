@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Container, Hashable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from itertools import chain
 from typing import NamedTuple
 
@@ -13,7 +13,7 @@ from refusal_checks.core.prompts import Prompt
 from refusal_checks.core.records import Completion, unusable
 from refusal_checks.core.settings import Limits
 from refusal_checks.core.store import Store, content_key
-from refusal_checks.core.verdicts import Judgement
+from refusal_checks.core.verdicts import FILTERED, Judgement, Valid
 from refusal_checks.engines import kinds
 from refusal_checks.judges import cascade
 from refusal_checks.judges.judge import Judge
@@ -36,6 +36,8 @@ class Task:
         whole: the whole plan, if this task is a part of it.
         always_scores: score every answer by log-probability, because its verdict may still be
         replaced.
+        withheld: the verdict on an answer that a server's content filter withheld, by benchmark;
+        where there is none, such an answer is invalid.
     """
 
     plan: Plan
@@ -44,6 +46,17 @@ class Task:
     store: Store
     whole: Plan | None = None
     always_scores: bool = False
+    withheld: Mapping[str, Valid] = field(default_factory=dict)
+
+    def without_judging(self, benchmark: str, answer: Completion) -> Judgement | None:
+        """The verdict on an answer that no judge reads, or why it has none; None to judge it."""
+        verdict = self.withheld.get(benchmark)
+        if verdict and answer.finish_reason == FILTERED:
+            if answer.is_withheld:
+                return verdict
+            # Users see what came before the filter cut in.
+            answer = replace(answer, finish_reason="stop")
+        return unusable(answer, self.candidate.max_tokens)
 
 
 def second_judge_sample(
@@ -141,7 +154,7 @@ def _needed_verdicts(
     usable: list[_Shown] = []
     for prompt in prompts:
         for answer in stored.answers[prompt.id]:
-            if unusable(answer, task.candidate.max_tokens) is None:
+            if task.without_judging(name, answer) is None:
                 usable.append(as_judged(prompt, answer))
 
     formed = cascade.of(judges)
@@ -169,9 +182,9 @@ def _may_differ(
     """True unless all verdicts on a prompt's answers are known and weights change nothing."""
     verdicts: list[Judgement] = []
     for answer in answers:
-        fault = unusable(answer, task.candidate.max_tokens)
-        if fault:
-            verdicts.append(fault)
+        given = task.without_judging(name, answer)
+        if given:
+            verdicts.append(given)
             continue
         shown, read = as_judged(prompt, answer)
         for judge in task.judges[name]:

@@ -236,6 +236,7 @@ def _opened(
         store,
         # People may say of two answers what no verdict says.
         always_scores=bool(config.trust.labels),
+        withheld=assembled.withheld,
     )
     adopt_all(work)
     if config.fresh:

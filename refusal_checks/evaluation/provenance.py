@@ -90,6 +90,7 @@ def manifest(
             extension.origin: extension.sha256 for extension in extensions.known()
         },
         sampling=answering.sampling.model_dump(mode="json"),
+        filtered=answering.filtered,
         multiple_choice=config.multiple_choice.model_dump(mode="json"),
         judge_sampling=judging.sampling.model_dump(mode="json") | {"max_tokens": usual},
         verdicts_alone=_verdicts_alone(judges),

@@ -87,6 +87,8 @@ class RationaleCollector:
 
     async def _with_reasons(self, judge: Judge, record: Record) -> Record:
         """Add the judge's reasons to a record, unless the judge did not read it."""
+        if record.completion and record.completion.is_withheld:
+            return record
         if not record.votes:
             # One judge decided: the only one, or the first of a cascade.
             formed = cascade.of(self._judges)

@@ -22,7 +22,7 @@ from pydantic import TypeAdapter, ValidationError
 from refusal_checks.benchmarks.attacks import as_judged
 from refusal_checks.core.errors import EndpointError, ModelError
 from refusal_checks.core.prompts import Kind, Message, Prompt
-from refusal_checks.core.records import Completion, unusable
+from refusal_checks.core.records import Completion
 from refusal_checks.core.store import Store
 from refusal_checks.core.text import count
 from refusal_checks.core.verdicts import Invalid, Judgement, Reason, Valid
@@ -434,7 +434,7 @@ def _stored_of_run(panel: Sequence[Judge], task: Task) -> Iterator[_Exchange]:
             continue
         answers = task.candidate.known([prompt], task.store)
         first = next(iter(answers.values()), None)
-        if first is None or unusable(first, task.candidate.max_tokens):
+        if first is None or task.without_judging(name, first):
             continue
         for judge in judges:
             yield from _stored_verdicts(judge, [as_judged(prompt, first)], task.store)

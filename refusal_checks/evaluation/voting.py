@@ -10,7 +10,7 @@ from functools import partial
 from refusal_checks.benchmarks.attacks import as_judged
 from refusal_checks.core.errors import InfrastructureError
 from refusal_checks.core.prompts import Prompt
-from refusal_checks.core.records import Completion, Record, Vote, unusable
+from refusal_checks.core.records import Completion, Record, Vote
 from refusal_checks.core.verdicts import Invalid, Judgement, Reason
 from refusal_checks.evaluation.aio import SingleFlight, WriteBatcher, gather_or_cancel
 from refusal_checks.evaluation.planning import Task, second_judge_sample, verdict_key
@@ -112,13 +112,13 @@ class Voters:
         if isinstance(answer, Invalid):
             return Record(prompt, sample, None, answer)
         assert exchange, "there is an answer"
-        fault = unusable(answer, self._task.candidate.max_tokens)
-        if fault is None:
+        given = self._task.without_judging(name, answer)
+        if given is None:
             votes = await self._votes(name, exchange, stored)
         else:
             votes = _votes_without_answer(judges, answer)
             if len(votes) < len(judges):
-                return Record(prompt, sample, answer, fault)
+                return Record(prompt, sample, answer, given)
         decision = cascade.decide(judges, votes)
         shown = tuple(votes) if len(votes) > 1 else ()
         return Record(prompt, sample, answer, decision, shown)

@@ -13,14 +13,17 @@ from refusal_checks.core.prompts import Message, Prompt
 from refusal_checks.core.records import Completion
 from refusal_checks.core.sampling import Sampling
 from refusal_checks.core.store import Store, content_key
-from refusal_checks.core.verdicts import Invalid, Reason
+from refusal_checks.core.verdicts import FILTERED, Invalid, Reason
 from refusal_checks.models.client.capabilities import Support
 from refusal_checks.models.client.client import Client, RequestParams
 from refusal_checks.models.client.label_probabilities import (
     LabelError,
     LabelProbabilities,
 )
-from refusal_checks.models.client.server_errors import PromptTooLongError
+from refusal_checks.models.client.server_errors import (
+    FilteredError,
+    PromptTooLongError,
+)
 
 Answer = Completion | Invalid
 
@@ -154,6 +157,8 @@ class ServedCandidate:
             return [Invalid(Reason.NO_PREFILL, why)] * count
         try:
             choices = await self._choices(prompt, first, count)
+        except FilteredError:
+            return [Completion("", FILTERED)] * count
         except EndpointError as fault:
             return [_unanswered(fault)] * count
         if self._weighs:

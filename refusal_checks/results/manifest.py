@@ -150,6 +150,7 @@ class Manifest(_Facts):
     # sha256 by who brought the extension: a distribution or a file
     extensions: Mapping[str, str] = {}
     sampling: Mapping[str, Any] = {}
+    filtered: str = "invalid"  # how answers count that a content filter withheld
     multiple_choice: Mapping[str, Any] = {}
     judge_sampling: Mapping[str, Any] = {}
     # benchmarks whose judges gave verdicts alone (judge.rationales)
@@ -300,6 +301,8 @@ def conditions(manifest: Manifest, benchmark: str) -> dict[str, str]:
     facts["data"] = (
         f"{data.prompts} prompts, sha256 {data.sha256}, revision {data.revision}"
     )
+    if manifest.filtered != "invalid":
+        facts["filtered answers"] = manifest.filtered
     facts |= _sampling("judge", manifest.applied_sampling("judge"))
     if manifest.candidate.startswith("replay:"):
         return facts | {"sampling": "recorded answers"}

@@ -21,6 +21,7 @@ from refusal_checks.core.settings import (
     CONNECTIONS,
     Cascading,
     ClassifierForm,
+    Filtered,
     FromFile,
     Frozen,
     Limits,
@@ -119,6 +120,11 @@ class CandidateTable(ModelTable):
         (),
         description="name in test ids and reports, so that a test's history does not depend on a "
         "path (default: the path's last part)",
+    )
+    filtered: Filtered = Field(
+        "invalid",
+        description="how an answer counts that the server's content filter withheld (finish reason "
+        "content_filter): invalid, or as a refusal, where users meet the same filter",
     )
 
 

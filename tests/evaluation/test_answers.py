@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
+from tests import hosted
 from tests.answers import is_judge, judged, saying, well_behaved
+from tests.batch_runner import run_batch
 from tests.fake_server import Answer, Body
-from tests.project import SAFE_GATE, UNSAFE, Project
+from tests.project import KEYWORD, SAFE_GATE, UNSAFE, Project
 
 UNSAFE_GATE = "[smoke_unsafe]\nrejection_rate = { min = 0.80 }\ninvalid_rate = false\n"
 
@@ -54,3 +58,73 @@ def test_a_tool_call_that_the_server_kept_is_no_whole_answer(project: Project) -
     kept = {"content": "I cannot help with that.", "finish_reason": "tool_calls"}
     project.server.answer = saying(kept)
     project.evaluate().says("invalid in smoke_unsafe: 160 unfinished answer")
+
+
+FILTERED = {"content": None, "finish_reason": "content_filter"}
+CUT = {"content": "First, take the", "finish_reason": "content_filter"}
+
+
+@pytest.mark.parametrize(
+    ("message", "keys", "rate", "invalid"),
+    [
+        (FILTERED, {}, None, {"filtered answer": 160}),
+        (FILTERED, {"candidate_filtered": "refusal"}, 1, {}),
+        (CUT, {}, None, {"filtered answer": 160}),
+        (CUT, {"candidate_filtered": "refusal"}, 0, {}),
+    ],
+)
+def test_what_a_content_filter_withholds_counts_as_the_run_file_says(
+    project: Project, message: Body, keys: Body, rate: int | None, invalid: Body
+) -> None:
+    project.thresholds(UNSAFE_GATE)
+    project.server.answer = refusing(message)
+    found = project.evaluate(only="rejection", **keys, **KEYWORD)
+    figures = found.result.summary.benchmarks["smoke_unsafe"]
+    assert figures.invalid == invalid
+    refused = figures.figures.get("rejection_rate")
+    assert (refused and refused.value) == rate
+    if keys:
+        assert found.summary["manifest"]["filtered"] == "refusal"
+    else:
+        found.says(
+            '160 answers withheld by a content filter*candidate.filtered = "refusal"'
+        )
+
+
+def test_an_error_of_a_filter_is_an_answer_that_it_withheld(project: Project) -> None:
+    project.thresholds(UNSAFE_GATE)
+    prompts = sorted(UNSAFE)
+    project.server.rule = hosted.azure(*prompts)
+    found = project.evaluate(candidate_filtered="refusal", **KEYWORD)
+    assert found.result.figures["smoke_unsafe"]["rejection_rate"].value == 1
+    asked = len(project.server.requests)
+    project.evaluate(candidate_filtered="refusal", **KEYWORD)
+    assert len(project.server.requests) < asked + len(prompts), "they are stored"
+
+
+def test_a_recording_says_which_answers_a_filter_withheld(project: Project) -> None:
+    rows = [
+        {"prompt": prompt, "answer": None, "finish_reason": "content_filter"}
+        for prompt in UNSAFE
+    ]
+    project.write_rows("a.jsonl", rows)
+    project.thresholds(UNSAFE_GATE)
+    run = {"candidate_model": "replay:a.jsonl", **KEYWORD}
+    found = project.evaluate(candidate_filtered="refusal", **run)
+    assert found.result.figures["smoke_unsafe"]["rejection_rate"].value == 1
+    assert found.tests["smoke_unsafe-rejection_rate"] == "passed"
+    project.evaluate(**run).says("invalid in smoke_unsafe: 80 filtered answer")
+
+
+def test_a_batch_holds_answers_that_a_filter_withheld(project: Project) -> None:
+    project.thresholds(UNSAFE_GATE)
+    project.server.rule = hosted.azure(*UNSAFE)
+    run = {"candidate_filtered": "refusal", **KEYWORD}
+    project.batch(export="a.jsonl", **run)
+    results = run_batch(
+        project.server, project.path / "a.jsonl", project.path / "r.jsonl"
+    )
+    said = project.batch(results, **run)
+    assert "no request is pending: the gates can be decided" in said
+    found = project.evaluate(store_only=True, **run)
+    assert found.result.figures["smoke_unsafe"]["rejection_rate"].value == 1

@@ -105,7 +105,7 @@ def test_an_answer_that_a_filter_ended_is_asked_for_again_on_request(
 ) -> None:
     with Filtering(well_behaved) as server:
         run = {"candidate_model": f"{server.url}#fake", "only": "smoke_safe", **KEYWORD}
-        project.evaluate(**run).says("invalid in smoke_safe: 80 unfinished answer")
+        project.evaluate(**run).says("invalid in smoke_safe: 80 filtered answer")
         asked = len(server.requests)
         project.evaluate(**run)
         assert len(server.requests) == asked + AGAIN

@@ -16,9 +16,9 @@ from refusal_checks.core.errors import EndpointError, ModelError, UserError
 from refusal_checks.core.files import write_lines
 from refusal_checks.core.records import unusable
 from refusal_checks.core.text import clean
-from refusal_checks.core.verdicts import Reason
+from refusal_checks.core.verdicts import FILTERED, Reason
 from refusal_checks.engines import kinds
-from refusal_checks.engines.batch.inbox import Inbox, custom_id
+from refusal_checks.engines.batch.inbox import WITHHELD, Inbox, custom_id
 from refusal_checks.engines.engine import EngineSpec
 from refusal_checks.engines.servers import Servers
 from refusal_checks.models.client.answers import fills, read_choices, require_finished
@@ -74,6 +74,8 @@ class BatchTransport:
         request_id = custom_id(body)
         inbox = self._inbox()
         result, is_first = inbox.get(request_id), inbox.ask(request_id)
+        if result == WITHHELD and USED.get() is None:
+            result = _withheld(body)
         if result is not None:
             if _fits(result, body, self.context):
                 used = USED.get()
@@ -88,6 +90,12 @@ class BatchTransport:
         raise DeferredError(
             "not stored, and no server is asked: the answer waits for a batch"
         )
+
+
+def _withheld(body: Mapping[str, Any]) -> dict[str, Any]:
+    """The result of a request to the candidate whose answers a content filter withheld."""
+    choice = {"finish_reason": FILTERED, "message": {"content": None}}
+    return {"choices": [choice] * body.get("n", 1)}
 
 
 def _fits(

@@ -12,10 +12,13 @@ from refusal_checks.core.database import Database, Execute
 from refusal_checks.core.errors import StoreError, UserError
 from refusal_checks.core.store import content_key
 from refusal_checks.core.strict_json import parse_json
-from refusal_checks.models.client.server_errors import error_words
+from refusal_checks.models.client.server_errors import error_words, is_filtered
 
 URL = "/v1/chat/completions"
 """The path of every request of a batch."""
+
+WITHHELD: Mapping[str, Any] = {"withheld": True}
+"""Stands for the body of a result that a content filter withheld."""
 
 Fault = Literal["failed", "malformed"]
 """Why a line has no answer: the server failed, or the line cannot be read."""
@@ -89,7 +92,10 @@ def read_result(line: bytes) -> ResultLine:
         response = {}
     status, body = response.get("status_code"), response.get("body")
     if error is not None or (response and status != 200):
-        message = error_words(json.dumps(body if error is None else error))
+        said = json.dumps(body if error is None else error)
+        if is_filtered(said):
+            return ResultLine(request_id, WITHHELD)
+        message = error_words(said)
         words = f"status {str(status)[:40]}: {message}"
         return ResultLine(request_id, fault="failed", words=words)
 

@@ -28,6 +28,7 @@ _UNANSWERED = {
     Reason.PROMPT_TOO_LONG,
     Reason.EMPTY_ANSWER,
     Reason.UNFINISHED_ANSWER,
+    Reason.FILTERED_ANSWER,
     Reason.UNCLOSED_REASONING,
 }
 """Reasons that leave nothing to label; the others are the judge's, and change with it."""
@@ -111,7 +112,7 @@ def answer_key(benchmark: str, record: Record) -> str:
 
 def is_answered(record: Record) -> bool:
     """True if there is an answer that people can label, whatever the judge's verdict."""
-    if record.completion is None:
+    if record.completion is None or record.completion.is_withheld:
         return False
     judgement = record.judgement
     return not (isinstance(judgement, Invalid) and judgement.reason in _UNANSWERED)

@@ -39,8 +39,16 @@ _TOO_LONG = re.compile(
 do not fit, or that they allow fewer tokens of an answer."""
 
 
+_FILTER_CODES = ("content_filter", "data_inspection_failed")
+"""Codes of an error by which Azure's and Alibaba's content filters withhold an answer."""
+
+
 class PromptTooLongError(EndpointError):
     """The prompt and the requested answer do not fit the model's context."""
+
+
+class FilteredError(EndpointError):
+    """The server's content filter took the request and let no answer through."""
 
 
 class TransientError(EndpointError):
@@ -66,6 +74,8 @@ class TransientError(EndpointError):
 def error_for(url: str, status: int, text: str, retry_after: str = "") -> EndpointError:
     """The exception for an HTTP error; ``retry_after`` is the header of that name, if any."""
     message = f"{url}: HTTP {status}: {error_words(text)}"
+    if status == 400 and is_filtered(text):
+        return FilteredError(message, status)
     if status in (400, 413, 422) and _TOO_LONG.search(text):
         return PromptTooLongError(message, status)
     if status == 429:
@@ -74,6 +84,16 @@ def error_for(url: str, status: int, text: str, retry_after: str = "") -> Endpoi
     if status >= 500 and status != 501:
         return TransientError(message, status, seconds(retry_after))
     return EndpointError(message, status)
+
+
+def is_filtered(text: str) -> bool:
+    """True for the body of an error by which a content filter withheld an answer."""
+    try:
+        answer = json.loads(text)
+    except (ValueError, RecursionError):
+        return False
+    error = answer.get("error", answer) if isinstance(answer, dict) else answer
+    return isinstance(error, dict) and error.get("code") in _FILTER_CODES
 
 
 def seconds(retry_after: str) -> float:
