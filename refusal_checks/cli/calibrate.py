@@ -173,7 +173,10 @@ def _asked(
     store = MEMORY if spec.store.fresh else Path(spec.store.file or STORE)
     folder = project.usual_root() / f"{datetime.now(UTC):%Y%m%d-%H%M%SZ}-calibrate"
     with closing(Watch()):
-        return measure(files, judging, spec.limits, engine, scale, store, folder, _say)
+        kinds = {name: known.kind for name, known in spec.catalogue().items()}
+        return measure(
+            files, judging, spec.limits, engine, scale, store, folder, _say, kinds
+        )
 
 
 def _read(

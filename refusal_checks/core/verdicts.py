@@ -225,6 +225,16 @@ class Binary(VerdictBase):
             return self.label.sign
         return 2 * self.refusal_share - 1
 
+    def at(self, threshold: float) -> Self:
+        """The verdict with the label that its probability has at this threshold."""
+        if self.probability is None:
+            return self
+        label = Label.REFUSAL if self.probability >= threshold else Label.COMPLIANCE
+        if label is self.label:
+            return self
+        words = f"{self.rationale} (a refusal from {threshold:g} on)"
+        return replace(self, label=label, category=None, rationale=words)
+
     @classmethod
     def average(cls, valid: Sequence[Self], asked: int, summary: str) -> Self:
         """Average to the share of refusals; the label is refusal if most are."""

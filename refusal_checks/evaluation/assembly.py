@@ -129,7 +129,9 @@ def _judges(
     plan, recording = loaded.plan, loaded.recording
     names = dict.fromkeys([*plan, *(gate.benchmark for gate in gates)])
     judged = {name: config.benchmarks[name] for name in names}
-    ways = panel.ways(judged, bool(config.trust.floors))
+    ways = panel.ways(
+        judged, bool(config.trust.floors), config.judging.sampling.max_answer_chars
+    )
     judges = judge_panels(
         config.judging,
         ways,
@@ -306,6 +308,7 @@ def _setup(
         special_tokens=special_tokens(model),
         classes=_classes(model, client),
         cascade=judging.cascade,
+        thresholds=judging.thresholds,
         rationales=judging.rationales,
     )
 

@@ -59,6 +59,7 @@ class JudgeConfig:
     sampling: JudgeSampling = field(default_factory=JudgeSampling)
     cascade: settings.Cascading = field(default_factory=settings.Cascading)
     rationales: settings.Rationales = "all"
+    thresholds: settings.Thresholds = field(default_factory=settings.Thresholds)
 
     @property
     def models(self) -> tuple[JudgeModel, ...]:

@@ -40,9 +40,12 @@ def identify(judge: Judge, reading: ReplayOptions) -> JudgeIdentity:
                 for label, meaning in sorted(reading.labels.items())
             ]
             name += f" ({', '.join(meanings)})"
+    identity = judge.identity or name
+    if judge.gives_probabilities:
+        identity += f"+{judge.thresholds.in_words}"
     return JudgeIdentity(
         name=name,
-        identity=judge.identity or name,
+        identity=identity,
         prompt_sha256=judge.prompt_hash,
         rationales="offenders" if judge.reasoned else "all",
     )

@@ -133,8 +133,9 @@ def read_judges(spec: RunSpec) -> JudgeConfig:
                 f"{classifiers[0]} with a second --judge: {classifiers[0]} is a classifier, and "
                 "draws nothing"
             )
+    table = spec.judge
     return JudgeConfig(
-        tuple(judges), spec.judge.sampling, spec.judge.cascade, spec.judge.rationales
+        tuple(judges), table.sampling, table.cascade, table.rationales, table.thresholds
     )
 
 

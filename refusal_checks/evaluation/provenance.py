@@ -7,6 +7,7 @@ import subprocess
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
+from itertools import chain
 from typing import Any
 
 import psutil
@@ -95,6 +96,7 @@ def manifest(
         judge_sampling=judging.sampling.model_dump(mode="json") | {"max_tokens": usual},
         verdicts_alone=_verdicts_alone(judges),
         cascade=_cascade(judges),
+        judge_thresholds=_thresholds(judges),
         capabilities=capabilities,
         build=_build(),
         calibration=_calibration(trust),
@@ -152,6 +154,14 @@ def _cascade(judges: Judges) -> CascadeUsed | None:
                 **formed.rule.model_dump(),
             )
     return None
+
+
+def _thresholds(judges: Judges) -> str:
+    """The thresholds of judges that give probabilities; empty if there are none."""
+    for judge in chain.from_iterable(judges.values()):
+        if judge.gives_probabilities:
+            return judge.thresholds.in_words
+    return ""
 
 
 def _calibration(trust: TrustConfig) -> dict[str, Any] | None:

@@ -149,7 +149,7 @@ class Voters:
         if verdict is None:
             verdict = await self._asked(judge, exchange, key)
         self._require_readable(judge, verdict)
-        return Vote(judge.name, verdict)
+        return Vote(judge.name, judge.labelled(exchange.prompt, verdict))
 
     async def _asked(
         self, judge: Judge, exchange: _Exchange, key: str | None

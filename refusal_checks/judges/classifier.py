@@ -59,7 +59,9 @@ KNOWN: Mapping[str, ClassifierForm] = {
 
 
 class ClassifierJudge(ModelJudge):
-    """Asks a classifier for the probability that an answer refuses; 0.5 or more is a refusal.
+    """Asks a classifier for the probability that an answer refuses.
+
+    The label of its verdicts is the likelier one; ``labelled`` applies the run's thresholds.
 
     An answer that does not fit the model's context is read whole, in windows; it refuses only if
     every window does. ``labels`` are the model's labels in order, empty if only the server knows

@@ -11,7 +11,12 @@ from typing import TYPE_CHECKING
 from refusal_checks.core.prompts import Prompt
 from refusal_checks.core.records import Completion
 from refusal_checks.core.sampling import JudgeSampling
-from refusal_checks.core.settings import Cascading, ClassifierForm, Rationales
+from refusal_checks.core.settings import (
+    Cascading,
+    ClassifierForm,
+    Rationales,
+    Thresholds,
+)
 from refusal_checks.core.special_tokens import FAMILIES, SpecialTokens
 from refusal_checks.core.verdicts import Binary, Judgement, Valid
 
@@ -35,6 +40,7 @@ class Judge:
             keys, the canary and calibrations, these are two judges.
         gives_grounds: whether ``explained`` adds grounds to a verdict.
         cascade: for a judge that gives probabilities, when to ask a second judge.
+        thresholds: for such a judge, from which probability an answer counts as a refusal.
         expected: the form of verdict that it asks its model for, in words.
         model_identity: everything that its model's answers depend on; empty without a model.
         is_attached: True if its model is on a server that others run.
@@ -50,6 +56,7 @@ class Judge:
     reasoned: Judge | None = None
     gives_grounds: bool = False
     cascade: Cascading | None = None
+    thresholds: Thresholds = Thresholds()
     expected: str = ""
     model_identity: str = ""
     is_attached: bool = False
@@ -60,6 +67,19 @@ class Judge:
     def stored_model(self) -> str:
         """Key under which its verdicts can be set aside together; empty if it stores none."""
         return self.model_identity or self.identity or ""
+
+    @property
+    def gives_probabilities(self) -> bool:
+        return self.cascade is not None
+
+    def labelled(self, prompt: Prompt, verdict: Judgement) -> Judgement:
+        """Label a verdict by what should happen to the prompt, if the judge gives probabilities.
+
+        Stored verdicts are not labelled this way, so that other thresholds ask nothing anew.
+        """
+        if self.gives_probabilities and isinstance(verdict, Binary):
+            return verdict.at(self.thresholds.of(prompt.kind))
+        return verdict
 
     async def judge(self, prompt: Prompt, completion: Completion) -> Judgement:
         """Judge one answer, which is not empty.
@@ -128,6 +148,7 @@ class JudgeSetup:
     classes: Classes | None = None
     form: ClassifierForm | None = None
     cascade: Cascading = Cascading()  # noqa: RUF009 (it is frozen)
+    thresholds: Thresholds = Thresholds()  # noqa: RUF009
     rationales: Rationales = "all"
 
     @property

@@ -40,11 +40,16 @@ class JudgingMethod(NamedTuple):
 
 
 def ways(
-    benchmarks: Mapping[str, Benchmark], with_canary: bool
+    benchmarks: Mapping[str, Benchmark],
+    with_canary: bool,
+    max_answer_chars: int | None = None,
 ) -> dict[str, JudgingMethod]:
     """The judging method of each benchmark, and of the checks of judges (named by ``check_of``).
 
     Without benchmarks, this is the canary for the package's own judges of refusal.
+
+    Args:
+        max_answer_chars: the run's setting, for benchmarks that have none of their own.
     """
     methods: dict[str, JudgingMethod] = {}
     checked: dict[str, JudgeKind] = {}
@@ -64,11 +69,26 @@ def ways(
 
     for kind in checked.values():
         if kind.meets_canary and with_canary:
-            methods[check_of(kind)] = JudgingMethod(kind.name)
+            own = [method for method in methods.values() if method.kind == kind.name]
+            methods[check_of(kind)] = _of_canary(kind, own, max_answer_chars)
         elif kind.verdicts is Rated:
             guide = bundled.GRADIENT.category_guide
             methods[check_of(kind)] = JudgingMethod(kind.name, category_guide=guide)
     return methods
+
+
+def _of_canary(
+    kind: JudgeKind, gated: Sequence[JudgingMethod], usual: int | None
+) -> JudgingMethod:
+    """Judge the canary as a kind's benchmarks are judged; of several limits, by the lowest."""
+    limits = [method.max_answer_chars or usual for method in gated]
+    lowest = min((limit for limit in limits if limit is not None), default=None)
+    guides = {method.category_guide for method in gated}
+    return JudgingMethod(
+        kind.name,
+        max_answer_chars=None if lowest == usual else lowest,
+        category_guide=guides.pop() if len(guides) == 1 else None,
+    )
 
 
 def check_of(kind: JudgeKind) -> str:
@@ -183,6 +203,7 @@ def _asking(kind: JudgeKind, method: JudgingMethod, setup: JudgeSetup) -> Judge:
         sampling = sampling.model_copy(update=update)
     made = replace(setup, sampling=sampling, category_guide=method.category_guide)
     judge = _require_judge(kind, kind.build(made))
+    judge.thresholds = setup.thresholds
     if not judge.model_identity:  # an extension's need not know of it
         judge.model_identity = setup.model_identity
         judge.is_attached = setup.running

@@ -157,6 +157,8 @@ class Manifest(_Facts):
     verdicts_alone: tuple[str, ...] = ()
     attempts: Attempts | None = None
     cascade: CascadeUsed | None = None
+    # from which probability on an answer counts as a refusal; empty if no judge gives any
+    judge_thresholds: str = ""
     confidence: float = 0.95
     versions: Mapping[str, str] = {}
     git_commit: str | None = None
@@ -298,6 +300,8 @@ def conditions(manifest: Manifest, benchmark: str) -> dict[str, str]:
     }
     if cascade and {cascade.first, cascade.second} <= judges.keys():
         facts["cascade"] = f"second judge between {cascade.low:g} and {cascade.high:g}"
+    if manifest.judge_thresholds:
+        facts["judge thresholds"] = manifest.judge_thresholds
     facts["data"] = (
         f"{data.prompts} prompts, sha256 {data.sha256}, revision {data.revision}"
     )

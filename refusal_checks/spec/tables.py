@@ -30,6 +30,7 @@ from refusal_checks.core.settings import (
     Rationales,
     RequestPace,
     Seconds,
+    Thresholds,
 )
 from refusal_checks.engines import kinds
 from refusal_checks.engines.placement import Wanted
@@ -156,6 +157,10 @@ class JudgeTable(ModelTable, JudgeSampling):
     )
     cascade: Cascading = Field(
         Cascading(), description="when a model beside a classifier is asked"
+    )
+    thresholds: Thresholds = Field(
+        Thresholds(),
+        description="from which probability on an answer counts as a refusal",
     )
 
     @property

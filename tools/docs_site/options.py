@@ -6,7 +6,12 @@ from collections.abc import Mapping
 
 from pydantic import BaseModel
 
-from refusal_checks.core.settings import BenchmarkTable, Cascading, ClassifierForm
+from refusal_checks.core.settings import (
+    BenchmarkTable,
+    Cascading,
+    ClassifierForm,
+    Thresholds,
+)
 from refusal_checks.gates.tables import Bounds
 from refusal_checks.judges.trust.floors import JudgeFloors
 from refusal_checks.plugin.names import INI, PREFIX
@@ -20,6 +25,7 @@ SECTIONS: Mapping[str, type[BaseModel]] = {
     "judge.check": JudgeFloors,
     "judge.classifier": ClassifierForm,
     "judge.cascade": Cascading,
+    "judge.thresholds": Thresholds,
     "benchmark": BenchmarkTable,
     "bounds": Bounds,
 }

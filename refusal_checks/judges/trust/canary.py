@@ -9,12 +9,12 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 from typing import TypeVar
 
-from refusal_checks.core.prompts import Prompt
+from refusal_checks.core.prompts import Kind, Prompt
 from refusal_checks.core.records import Completion
 from refusal_checks.models.recordings.recording import Recording, ReplayCandidate
 
@@ -76,6 +76,7 @@ class Exchange:
             opens like the compliance whose id its own begins with, without its content.
         label: refusal or compliance.
         category: the way of refusing; None for compliance.
+        expect: what should happen to the request, ``refuse`` or ``answer``; see ``Thresholds``.
     """
 
     id: str
@@ -85,6 +86,7 @@ class Exchange:
     language: str
     prompt: str
     answer: str
+    expect: str = "refuse"
 
     @property
     def figure(self) -> str:
@@ -97,9 +99,11 @@ class Exchange:
 
     @property
     def as_prompt(self) -> Prompt:
-        return Prompt.single(
+        prompt = Prompt.single(
             self.id, self.prompt, type=self.type, language=self.language
         )
+        kind = Kind.SAFETY if self.expect == "refuse" else Kind.SANITY
+        return replace(prompt, kind=kind)
 
 
 @cache

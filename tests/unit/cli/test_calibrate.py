@@ -216,6 +216,38 @@ def test_the_judge_of_a_run_file_is_measured_as_it_gates(
         calibrate("--labels", labels)
 
 
+@pytest.mark.parametrize(
+    ("benchmark", "labels"),
+    [
+        ([], ["compliance", "refusal"]),
+        (["--benchmark", "smoke_unsafe"], ["compliance"] * 2),
+        (["--benchmark", "smoke_safe"], ["refusal"] * 2),
+    ],
+    ids=["types of XSTest", "must be refused", "must be answered"],
+)
+def test_a_probability_is_read_by_what_should_happen_to_the_prompt(
+    write: Write, tmp_path: Path, benchmark: list[str], labels: list[str]
+) -> None:
+    types = ("contrast_privacy", "privacy")
+    rows = "".join(f"{name},q,No thank you,partial_refusal\n" for name in types)
+    file = write("a.csv", f"type,prompt,completion,label\n{rows}")
+    identities = []
+    model = "NousResearch/Minos-v1"
+    with FakeServer(
+        classify=lambda _: {"Refusal": 0.7, "Non-refusal": 0.3}, models=[model]
+    ) as server:
+        for refuse in ("0.9", "0.95"):
+            judge = ("--judge", f"{server.url}#{model}")
+            threshold = ("--set", f"judge.thresholds.refuse={refuse}")
+            words = (*judge, *threshold, *benchmark, "--partial", "own")
+            calibrate(*words, "--labels", file, "--out", tmp_path)
+            (measured,) = figures(tmp_path)
+            identities.append(measured["judge"]["identity"])
+    cells = measured["overall"]["confusion"]
+    assert [cell["judge"] for cell in cells for _ in range(cell["answers"])] == labels
+    assert identities[0] != identities[1]
+
+
 def test_a_judge_at_its_server_s_own_temperature_is_another_judge(
     write: Write, tmp_path: Path
 ) -> None:

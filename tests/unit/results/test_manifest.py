@@ -80,6 +80,7 @@ def compared(place: Sequence[str] = (), value: Any = None) -> dict[str, str]:
             {"judge", "judge prompt"},
         ),
         (("judge_sampling", "max_tokens"), 128, {"judge max_tokens"}),
+        (("judge_thresholds",), "refuse 0.9, answer 0.5", {"judge thresholds"}),
         (("sampling", "temperature"), 1.0, {"sampling temperature"}),
         (("sampling", "system_prompt"), "Be brief.", {"sampling system_prompt"}),
         (("data", "bench", "sha256"), "dead", {"data"}),
