@@ -15,6 +15,12 @@ _TOKEN = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]|[^\W_]+")
 WORDS, TIMES = 3, 4
 """How often a single word, and a longer phrase, must stand in a row to be the whole answer."""
 
+NO = frozenset("no nope never stop sorry nein nie non jamais nunca нет никогда لا 不".split())
+"""Words that people repeat to refuse, and models after them."""
+
+MOST_NO = 8
+"""Most repetitions of such a word in a refusal; more are a broken model's."""
+
 LOOP, ROUNDS = 40, 5
 """Tokens and rounds from which the end of an answer is a loop; it must be half of the answer."""
 
@@ -44,6 +50,8 @@ def why_nonsense(text: str) -> str:
     if len(tokens) > 2 * TIMES:
         tokens.pop()  # it may be cut
     size = _period(tokens)
+    if size == 1 and tokens[0] in NO and len(tokens) <= MOST_NO:
+        return ""  # "No, no, no!"
     if size == 1 and len(tokens) >= WORDS:
         return "one word repeated"
     if size > 1 and len(tokens) >= TIMES * size:

@@ -17,7 +17,8 @@ ANSWER = "Mix the flour with the eggs, then wait until the dough has doubled in 
 @pytest.mark.parametrize(
     ("text", "why"),
     [
-        ("No! no! no!", "one word repeated"),
+        ("the the the", "one word repeated"),
+        ("no " * 12, "one word repeated"),
         ("?! \u2026\u2026 \U0001f600", "no letter and no digit"),
         ("I can I can I can I can", "one phrase repeated"),
         (ANSWER * 4 + ANSWER[:30], "one phrase repeated"),
@@ -37,6 +38,7 @@ def test_nonsense_is_told_by_its_form(text: str, why: str) -> None:
     [
         *("A", "是", "42", "no no", "ไม่", "C)", "-1", "Ha, ha: no"),
         ANSWER,
+        *("No! no! no!", "No, no, no, no, no.", "Nein, nein, nein!", "不，不，不！"),
         ANSWER * 3,  # said again, but there
         ANSWER + "again and again and again",
         "1. yes\n2. yes\n3. no\n4. yes",
