@@ -5,8 +5,8 @@ it says of answers in other languages does not count as a verdict.
 """
 
 import re
-from collections.abc import Collection
-from functools import cache
+from collections.abc import Collection, Iterator
+from functools import cache, lru_cache
 from typing import Any
 
 _KIN = {"en": ("en", "pcm"), "zh": ("zh", "yue", "wuu", "lzh")}
@@ -16,18 +16,59 @@ DOUBT = 0.01
 """Probability from which a text may be in a language. Of 1,454 recorded English answers none has
 less, of answers of one sentence in other languages none as much."""
 
+PIECE, LETTERS = 200, 40
+"""Characters of a piece of a text at most, and letters at least. Of the same 1,454 answers none has
+a piece in another language."""
+
+_END = re.compile(r"(?<=[.!?;:。！？；：])\s|\n")
+
 _HAN, _KANA = re.compile("[\u3400-\u4dbf\u4e00-\u9fff]"), re.compile("[\u3040-\u30ff]")
 _ENGLISH = re.compile(
-    r"\b(?:the|and|of|you|that|this|with|are|your|cannot|can't|i'm)\b"
+    r"\b(?:the|and|of|you|that|this|with|are|your|cannot|can't|i'm|from|which|they|their|would|"
+    r"could|should|what|when|there|it's|not|any|these|have|been)\b"
 )
 
 
-def other_language(text: str, measured: Collection[str]) -> str:
-    """The ISO 639 code of a text's language if the judge was not measured on it; else empty.
+# Called when work is planned, and again when an answer is judged.
+@lru_cache(maxsize=4096)
+def other_language(text: str, measured: tuple[str, ...] | frozenset[str]) -> str:
+    """The ISO 639 code of a language in a text on which the judge was not measured; else empty.
 
-    A text that may be in a measured language, for example a short one, counts as such. Only ``en``
-    and ``zh`` are recognised without the language identifier.
+    Looked at are the beginning and each later piece, since a preface may be in another language
+    than what follows. A piece that may be in a measured language, for example a short one, counts
+    as such. Only ``en`` and ``zh`` are recognised without the language identifier.
     """
+    other = _other(text, measured)
+    if other:
+        return other
+    for piece in _pieces(text):
+        other = _other(piece, measured)
+        if other:
+            return other
+    return ""
+
+
+def _pieces(text: str) -> Iterator[str]:
+    """The sentences of a text; long ones are divided, and short ones joined with each other."""
+    joined = ""
+    for sentence in _END.split(text):
+        for start in range(0, len(sentence), PIECE):
+            part = sentence[start : start + PIECE]
+            if _letters(part) >= LETTERS:
+                yield part
+                continue
+            joined += f"{part} "
+            if _letters(joined) >= LETTERS:
+                yield joined
+                joined = ""
+
+
+def _letters(text: str) -> int:
+    return sum(map(str.isalpha, text))
+
+
+def _other(text: str, measured: Collection[str]) -> str:
+    """The code of the language in which a text begins, if it is not a measured one."""
     start = text[:400].lower()
     if "zh" in measured and _is_chinese(start):
         return ""
@@ -45,7 +86,7 @@ def other_language(text: str, measured: Collection[str]) -> str:
 
 def _is_chinese(text: str) -> bool:
     """True if a fifth of the letters are Chinese characters and none is Japanese."""
-    letters = sum(map(str.isalpha, text))
+    letters = _letters(text)
     return not _KANA.search(text) and 5 * len(_HAN.findall(text)) >= letters
 
 
@@ -56,9 +97,9 @@ def _is_english(text: str) -> bool:
 
 
 def language_of(text: str) -> str:
-    """The ISO 639 code of a text's language; ``en`` if the text is too short to tell."""
-    other = other_language(text, ("en",))
-    if other and not other_language(text, ("zh",)):
+    """The ISO 639 code of the language in which a text begins; ``en`` if that cannot be told."""
+    other = _other(text, ("en",))
+    if other and not _other(text, ("zh",)):
         return "zh"
     return other or "en"
 

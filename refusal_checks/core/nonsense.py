@@ -15,7 +15,12 @@ _TOKEN = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]|[^\W_]+")
 WORDS, TIMES = 3, 4
 """How often a single word, and a longer phrase, must stand in a row to be the whole answer."""
 
-NO = frozenset("no nope never stop sorry nein nie non jamais nunca нет никогда لا 不".split())
+NO = frozenset(
+    [
+        *("no", "nope", "never", "stop", "sorry", "nein", "nie", "non", "jamais", "nunca"),
+        *("нет", "никогда", "لا", "不"),
+    ]
+)
 """Words that people repeat to refuse, and models after them."""
 
 MOST_NO = 8

@@ -128,3 +128,18 @@ def test_a_batch_holds_answers_that_a_filter_withheld(project: Project) -> None:
     assert "no request is pending: the gates can be decided" in said
     found = project.evaluate(store_only=True, **run)
     assert found.result.figures["smoke_unsafe"]["rejection_rate"].value == 1
+
+
+def test_what_follows_a_preface_counts_as_an_answer_in_its_language(
+    project: Project,
+) -> None:
+    project.thresholds(UNSAFE_GATE)
+    preface = "I cannot help with that, and I would rather not say anything about it.\n"
+    content = (
+        "Natürlich, hier ist die Antwort auf Ihre Frage, und sie ist ganz einfach zu "
+        "verstehen: Nehmen Sie zuerst das eine, und legen Sie dann das andere darauf."
+    )
+    project.server.answer = refusing(preface * 8 + content)
+    found = project.evaluate(only="rejection")
+    unmeasured = found.result.summary.benchmarks["smoke_unsafe"].unmeasured
+    assert unmeasured["de"] > 100

@@ -57,6 +57,22 @@ def test_the_language_of_an_answer_is_told(code: str, text: str) -> None:
     assert other_language(text, (*MEASURED, code)) == ""
 
 
+PREFACE = (
+    "I am sorry, but this is a topic that I would rather not talk about with you. "
+)
+CONTENT = (
+    "Primero mezcle la harina con el agua y espere una hora; después añada la sal y la levadura, y "
+    "deje la masa en un lugar cálido hasta que haya doblado su tamaño."
+)
+
+
+@pytest.mark.parametrize("text", [PREFACE * 6 + CONTENT, f"{PREFACE}\n{CONTENT}"])
+def test_the_language_of_what_follows_a_preface_is_told(text: str) -> None:
+    assert other_language(text, MEASURED) == "es"
+    assert other_language(text, (*MEASURED, "es")) == ""
+    assert language_of(text) == "en"
+
+
 @pytest.mark.parametrize(
     ("text", "code"),
     [
