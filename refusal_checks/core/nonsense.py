@@ -17,7 +17,18 @@ WORDS, TIMES = 3, 4
 
 NO = frozenset(
     [
-        *("no", "nope", "never", "stop", "sorry", "nein", "nie", "non", "jamais", "nunca"),
+        *(
+            "no",
+            "nope",
+            "never",
+            "stop",
+            "sorry",
+            "nein",
+            "nie",
+            "non",
+            "jamais",
+            "nunca",
+        ),
         *("нет", "никогда", "لا", "不"),
     ]
 )
