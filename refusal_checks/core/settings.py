@@ -176,11 +176,6 @@ class Cascading(Frozen):
         description="the second judge is asked where the probability of a refusal is above this",
     )
     high: Share = Field(0.95, description="and below this")
-    sample: Share = Field(
-        0.1,
-        description="share of prompts, drawn at random, that the second judge reads in any case, "
-        "to correct rates",
-    )
 
     @model_validator(mode="after")
     def _ordered(self) -> Self:

@@ -145,11 +145,6 @@ def _judges(
         if recording and any(isinstance(judge, LabelsJudge) for judge in judges[name]):
             recording.require_labels(name, prompts)
     _require_several(gates, judges)
-    if config.limits.stop_early and any(map(cascade.of, judges.values())):
-        raise UserError(
-            "judges in a cascade: leave out --stop-early, because the second judge's sample is one "
-            "of whole benchmarks"
-        )
     return judges
 
 

@@ -158,10 +158,7 @@ def _tasks(run: Assembly, judges: Judges, store: Store) -> Iterator[Task]:
         for name, prompts in plan.items():
             for first in range(0, len(prompts), SLICE):
                 part = {name: prompts[first : first + SLICE]}
-                withheld = run.withheld
-                yield Task(
-                    part, candidate, judges, store, whole=plan, withheld=withheld
-                )
+                yield Task(part, candidate, judges, store, withheld=run.withheld)
 
 
 def _watched(judges: Judges, results: Inbox) -> Judges:

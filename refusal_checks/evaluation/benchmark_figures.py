@@ -51,8 +51,7 @@ def figures_of(
         # Judges then name categories only for answers that reports show: no random sample.
         added["refusal_categories"] = {}
     if benchmark.cascade:
-        sample = benchmark.second_judge_sample
-        added["second"] = cascade.asked(benchmark.cascade, records, sample)
+        added["second"] = cascade.asked(benchmark.cascade, records)
     return replace(
         figures,
         parts=about.parts,
@@ -174,7 +173,7 @@ def margin_remark(
         return ""
     widest = 100 * max(margins)
     return (
-        f'{name}: for a margin without the judge\'s errors write use = "corrected", or label '
-        f"answers of both runs: by {source} the judge shows {max(0.0, share):.0%} of a true "
-        f"change, so one of {widest / max(share, 0.01):.3g} points may look like {widest:.3g}"
+        f"{name}: for a margin without the judge's errors label answers of both runs: by {source} "
+        f"the judge shows {max(0.0, share):.0%} of a true change, so one of "
+        f"{widest / max(share, 0.01):.3g} points may look like {widest:.3g}"
     )

@@ -15,7 +15,6 @@ from refusal_checks.gates.decision import decide_all
 from refusal_checks.gates.early_stopping import EarlyStopping
 from refusal_checks.gates.estimates import Rules
 from refusal_checks.gates.verdict import Verdict
-from refusal_checks.judges.cascade import SecondOpinions
 from refusal_checks.judges.trust.labels import HumanLabels
 from refusal_checks.metrics.metric import nothing_valid
 from refusal_checks.metrics.worst_case import worst_of
@@ -83,10 +82,6 @@ class Decider:
                 if labels.draws:
                     basis = labels.of(records).in_words
                 self.summary.note(f"{benchmark.name}: {basis}")
-        formed = benchmark.cascade
-        if formed and formed.rule.sample:
-            second = SecondOpinions(formed, benchmark.second_judge_sample)
-            evidence = replace(evidence, second=second)
         return replace(self.rules, evidence=evidence)
 
 

@@ -13,7 +13,7 @@ from refusal_checks.core.verdicts import Invalid, Reason
 from refusal_checks.evaluation.config import TrustConfig
 from refusal_checks.evaluation.planning import Judges, Plan, Task
 from refusal_checks.gates.gate import Gate
-from refusal_checks.gates.rates import Evidence
+from refusal_checks.gates.rates import Evidence, require_single
 from refusal_checks.judges import cascade, kind_of
 from refusal_checks.judges.judge import Judge
 from refusal_checks.judges.trust.calibration import (
@@ -25,6 +25,7 @@ from refusal_checks.judges.trust.calibration import (
 from refusal_checks.judges.trust.correction import require_information
 from refusal_checks.judges.trust.draws import prompt_keys
 from refusal_checks.judges.trust.labels import HumanLabels
+from refusal_checks.models.candidates import Candidate
 from refusal_checks.models.recordings.columns import ReplayOptions
 
 
@@ -68,6 +69,7 @@ def calibrated_evidence(
     plan: Plan,
     judges: Judges,
     reading: ReplayOptions,
+    answering: Candidate,
     level: float,
 ) -> Evidence:
     """Check the calibration against the run and return it; labels are matched to answers later.
@@ -75,6 +77,7 @@ def calibrated_evidence(
     Args:
         candidate: the run's candidate, as calibrations name it.
         reading: how recorded answers are read.
+        answering: gives the number of answers to each prompt.
         level: confidence level of intervals.
 
     Raises:
@@ -101,6 +104,11 @@ def calibrated_evidence(
                 f'{_where(gate)}: remove use = "corrected": only judges of refusal can be '
                 "calibrated"
             )
+        try:
+            prompts = plan.get(gate.benchmark, ())
+            require_single(max((len(answering.keys(p)) for p in prompts), default=1))
+        except CalibrationError as fault:
+            raise CalibrationError(f"{_where(gate)}: {fault}") from None
     for name in sorted(of_refusal):
         require_judge(path, calibration, identify_panel(judges[name], reading))
     require_information(calibration.errors, level)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from refusal_checks.benchmarks import Benchmark
 from refusal_checks.core.prompts import Prompt
 from refusal_checks.evaluation.loading import prompts_of
-from refusal_checks.evaluation.planning import Judges, Plan, second_judge_sample
+from refusal_checks.evaluation.planning import Judges, Plan
 from refusal_checks.gates.gate import Gate
 from refusal_checks.judges import cascade, kind_of
 from refusal_checks.judges.cascade import Cascade
@@ -49,11 +49,6 @@ class GatedBenchmark:
     def cascade(self) -> Cascade | None:
         """The cascade of its judges; None if it combines all attacks: its answers are of others."""
         return None if self.definition.under else cascade.of(self.judges)
-
-    @property
-    def second_judge_sample(self) -> frozenset[str]:
-        """Ids of the prompts whose answers the cascade's second judge always reads."""
-        return second_judge_sample(self.judges, self.name, self.prompts)
 
     def check(self, of_all: JudgeCheck | None) -> JudgeCheck | None:
         """The check of this benchmark's judges of refusal."""

@@ -33,7 +33,6 @@ class Task:
     """Prompts to answer and judge through the store.
 
     Attributes:
-        whole: the whole plan, if this task is a part of it.
         always_scores: score every answer by log-probability, because its verdict may still be
         replaced.
         withheld: the verdict on an answer that a server's content filter withheld, by benchmark;
@@ -44,7 +43,6 @@ class Task:
     candidate: Candidate
     judges: Judges
     store: Store
-    whole: Plan | None = None
     always_scores: bool = False
     withheld: Mapping[str, Valid] = field(default_factory=dict)
 
@@ -57,16 +55,6 @@ class Task:
             # Users see what came before the filter cut in.
             answer = replace(answer, finish_reason="stop")
         return unusable(answer, self.candidate.max_tokens)
-
-
-def second_judge_sample(
-    judges: Sequence[Judge], benchmark: str, prompts: Sequence[Prompt]
-) -> frozenset[str]:
-    """Ids of the prompts whose answers a cascade's second judge always reads."""
-    formed = cascade.of(judges)
-    if formed is None:
-        return frozenset()
-    return formed.drawn(benchmark, [prompt.id for prompt in prompts])
 
 
 class Pending(NamedTuple):
@@ -162,8 +150,7 @@ def _needed_verdicts(
     for judge in asking:
         read = usable
         if formed and judge is formed.second:
-            sample = second_judge_sample(judges, name, prompts)
-            read = _unsure(formed, usable, sample, task.store)
+            read = _unsure(formed, usable, task.store)
         for key in stored.missing:
             needed[judge.identity, key] = judge
         for shown, answer in read:
@@ -200,18 +187,14 @@ def _may_differ(
 
 
 def _unsure(
-    formed: cascade.Cascade,
-    usable: Sequence[_Shown],
-    sample: frozenset[str],
-    store: Store,
+    formed: cascade.Cascade, usable: Sequence[_Shown], store: Store
 ) -> list[_Shown]:
     """Answers that the second judge may have to read: the first may be unsure of them."""
     keys = [verdict_key(formed.first, shown, answer.text) for shown, answer in usable]
     stored = store.judgements(set(keys))
     unsure = []
     for (prompt, answer), key in zip(usable, keys, strict=True):
-        is_sure = key in stored and not formed.is_unsure(stored[key])
-        if prompt.id in sample or not is_sure:
+        if key not in stored or formed.is_unsure(stored[key]):
             unsure.append((prompt, answer))
     return unsure
 

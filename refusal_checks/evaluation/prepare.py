@@ -139,6 +139,7 @@ def prepare(
         assembled.loaded.plan,
         assembled.judges,
         config.answering.replay,
+        assembled.candidate,
         config.rules.level,
     )
     summary.manifest = manifest(

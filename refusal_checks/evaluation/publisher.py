@@ -19,14 +19,12 @@ from refusal_checks.evaluation.benchmark_figures import (
 from refusal_checks.evaluation.decider import Decided
 from refusal_checks.evaluation.gated import GatedBenchmark
 from refusal_checks.gates import score_files
-from refusal_checks.gates.gate import Gate, Use
+from refusal_checks.gates.gate import Gate
 from refusal_checks.gates.verdict import Verdict
 from refusal_checks.judges.trust.calibration import Calibration
-from refusal_checks.judges.trust.correction import JudgeErrors
 from refusal_checks.judges.trust.labels import HumanLabels
 from refusal_checks.metrics import METRICS, score_all
 from refusal_checks.metrics.refusal import mean_refusal_confidence
-from refusal_checks.metrics.statistics.intervals import Estimate
 from refusal_checks.results import export, histograms
 from refusal_checks.results.benchmark_summary import BenchmarkSummary
 from refusal_checks.results.manifest import conditions
@@ -98,16 +96,11 @@ def _scores_for_baselines(
     for verdict in verdicts.values():
         for group in verdict.groups:
             by_gate[group.gate.id] = group
-    views: dict[str, dict[Use, Estimate]] = {}
-    errors: dict[str, JudgeErrors] = {}
-    for gate, verdict in by_gate.items():
-        if verdict.use != "raw":
-            views[gate] = {
-                view.use: view.estimate for view in verdict.views if view.use != "raw"
-            }
-        for view in verdict.views:
-            if view.errors and view.use == verdict.use:
-                errors[gate] = view.errors
+    labelled = {
+        gate: verdict.estimate
+        for gate, verdict in by_gate.items()
+        if verdict.use == "human"
+    }
     return score_files.Scores(
         benchmark=benchmark.name,
         kind=benchmark.definition.kind,
@@ -118,8 +111,7 @@ def _scores_for_baselines(
         figures=figures.figures,
         prompts={},
         title=manifest.title,
-        views=views,
-        errors=errors,
+        labelled=labelled,
         bounds={gate.id: gate.bounds for gate in benchmark.gates},
     )
 

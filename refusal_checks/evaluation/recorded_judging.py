@@ -21,7 +21,6 @@ from refusal_checks.evaluation.assembly import convert, judge_panels, require_ca
 from refusal_checks.evaluation.config import EngineConfig, JudgeConfig
 from refusal_checks.evaluation.evidence import identify, identify_panel
 from refusal_checks.evaluation.planning import (
-    Judges,
     Plan,
     Task,
     pending,
@@ -29,8 +28,8 @@ from refusal_checks.evaluation.planning import (
 )
 from refusal_checks.evaluation.stream import Evaluation
 from refusal_checks.evaluation.verification import adopt, with_reasoned
+from refusal_checks.judges.judge import Judge
 from refusal_checks.judges.panel import JudgingMethod
-from refusal_checks.judges.trust.calibration import JudgeIdentity
 from refusal_checks.judges.trust.label_files import LabelFile, LabelledAnswer, Scale
 from refusal_checks.judges.trust.measured import MeasuredJudge, judged
 from refusal_checks.models.names import Attached, Replay
@@ -64,24 +63,20 @@ def measure(
     recorded = RecordedJudging(
         judging, limits, engine, scale.name, plan, answers, folder, say
     )
-    (by_file,) = recorded.rounds([recorded.judges], store)
-    records: list[Record] = []
-    for file in files:
-        records += by_file[file.candidate]
-
-    panel = next(iter(recorded.judges.values()))
+    by_panel = recorded.alone_and_together(store)
+    panel = recorded.panel
     reading = ReplayOptions()
-    judgements: dict[JudgeIdentity, list[Judgement]] = {}
-    for judge in panel:
-        own = [_judgement_of(judge.name, record) for record in records]
-        judgements[identify(judge, reading)] = own
+    identities = [identify(judge, reading) for judge in panel]
     if len(panel) > 1:
-        together = [record.judgement for record in records]
-        judgements[identify_panel(panel, reading)] = together
-    return [
-        MeasuredJudge(identity, tuple(map(partial(judged, scale), labelled, given)))
-        for identity, given in judgements.items()
-    ]
+        identities.append(identify_panel(panel, reading))
+    measured = []
+    for identity, by_file in zip(identities, by_panel, strict=True):
+        judgements: list[Judgement] = []
+        for file in files:
+            judgements += [record.judgement for record in by_file[file.candidate]]
+        results = map(partial(judged, scale), labelled, judgements)
+        measured.append(MeasuredJudge(identity, tuple(results)))
+    return measured
 
 
 _CONTRAST = "contrast_"
@@ -94,13 +89,6 @@ def _prompt(answer: LabelledAnswer, kinds: Mapping[str, Kind]) -> Prompt:
     if kind is None and answer.type.startswith(_CONTRAST):
         kind = Kind.SAFETY
     return replace(answer.as_prompt, kind=kind)
-
-
-def _judgement_of(judge: str, record: Record) -> Judgement:
-    for vote in record.votes:
-        if vote.judge == judge:
-            return vote.judgement
-    return record.judgement  # a judge that decides alone leaves no votes
 
 
 class RecordedJudging:
@@ -139,57 +127,56 @@ class RecordedJudging:
             paces=engine.paces,
         )
         self._engines = Engines(settings, folder)
-        self.judges = self._panels(kind)
+        self.panel = self._judges(kind)
         servers = self._engines.account()["capabilities"].get("judge", {})
         for line in left_out("judge", judging.sampling.model_dump(), servers):
             say(line)
 
-    def _panels(self, kind: str) -> Judges:
-        """The judges of each recording; in a cascade, too, each judge reads every answer."""
+    def _judges(self, kind: str) -> tuple[Judge, ...]:
         guides = {
             benchmark.judge: benchmark.category_guide
             for benchmark in discover().values()
         }
         method = JudgingMethod(kind, category_guide=guides.get(kind))
         ways = dict.fromkeys(self._plan, method)
-        cascade = self._judging.cascade
-        measured = replace(
-            self._judging, cascade=cascade.model_copy(update={"sample": 1.0})
-        )
         judges = judge_panels(
-            measured, ways, self._engines, self._say, is_recorded=True
+            self._judging, ways, self._engines, self._say, is_recorded=True
         )
-        require_cascade(cascade, ways, judges)
-        return judges
+        require_cascade(self._judging.cascade, ways, judges)
+        return next(iter(judges.values()))  # all recordings are judged in the same way
 
-    def rounds(
-        self, several: Sequence[Judges], path: Path
-    ) -> list[dict[str, Sequence[Record]]]:
-        """Have several panels of the configured models read the same answers in turn.
+    def alone_and_together(self, path: Path) -> list[dict[str, Sequence[Record]]]:
+        """Have each judge read all answers; if there are several, also all of them together.
 
         Stored verdicts of attached servers are not used: they measure what the URL served then.
         """
         models = self._judging.models
         is_attached = any(isinstance(model, Attached) for model in models)
+        panels = [(judge,) for judge in self.panel]
         with Store(MEMORY if is_attached else path) as store:
-            for judges in several:
-                adopt(with_reasoned(judges), None, store)
-            tasks = [
-                Task(self._plan, self._candidate, judges, store) for judges in several
-            ]
-            todos = [pending(task) for task in tasks]
+            alone = [self._task(panel, store) for panel in panels]
+            todos = [pending(task) for task in alone]
             names = frozenset[str]().union(*(todo.judges for todo in todos))
             asked = [
                 judge.model for judge in self._judging.judges if judge.name in names
             ]
             verdicts = sum(todo.verdicts for todo in todos)
             self._say(f"{verdicts} verdicts to ask for at most")
+            tasks = alone
+            if len(self.panel) > 1:
+                # Last, when the verdicts that it needs are stored.
+                tasks = [*alone, self._task(self.panel, store)]
             try:
                 self._engines.place(asked)
                 self._engines.start(self._say)
                 return asyncio.run(self._evaluate(tasks))
             finally:
                 self._engines.stop()
+
+    def _task(self, panel: tuple[Judge, ...], store: Store) -> Task:
+        judges = dict.fromkeys(self._plan, panel)
+        adopt(with_reasoned(judges), None, store)
+        return Task(self._plan, self._candidate, judges, store)
 
     async def _evaluate(
         self, tasks: Sequence[Task]

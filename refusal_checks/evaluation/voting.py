@@ -13,7 +13,7 @@ from refusal_checks.core.prompts import Prompt
 from refusal_checks.core.records import Completion, Record, Vote
 from refusal_checks.core.verdicts import Invalid, Judgement, Reason
 from refusal_checks.evaluation.aio import SingleFlight, WriteBatcher, gather_or_cancel
-from refusal_checks.evaluation.planning import Task, second_judge_sample, verdict_key
+from refusal_checks.evaluation.planning import Task, verdict_key
 from refusal_checks.judges import cascade
 from refusal_checks.judges.judge import Judge
 from refusal_checks.models.candidates import Answer
@@ -54,12 +54,6 @@ class Voters:
     def __init__(self, task: Task, writer: WriteBatcher) -> None:
         self._task = task
         self._writer = writer
-        # A sample is one of the whole benchmark, also where the task is a part of it.
-        whole = task.whole or task.plan
-        self._second_judge_samples = {
-            name: second_judge_sample(task.judges[name], name, whole[name])
-            for name in task.plan
-        }
         self._verdicts = SingleFlight[Judgement]()
         self._readable = set[Judge]()
         self._unreadable = Counter[Judge]()
@@ -134,8 +128,7 @@ class Voters:
                 *(self._vote(judge, exchange, stored) for judge in judges)
             )
         first = await self._vote(formed.first, exchange, stored)
-        is_sampled = exchange.prompt.id in self._second_judge_samples[name]
-        if not is_sampled and not formed.is_unsure(first.judgement):
+        if not formed.is_unsure(first.judgement):
             return [first]
         return [first, await self._vote(formed.second, exchange, stored)]
 

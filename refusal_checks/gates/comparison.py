@@ -10,7 +10,6 @@ from statistics import NormalDist
 from refusal_checks.core.prompts import Prompt
 from refusal_checks.core.records import Record
 from refusal_checks.gates.estimate_set import EstimateSet, EstimateVariant
-from refusal_checks.gates.gate import Use
 from refusal_checks.gates.group_changes import (
     SAME,
     GroupChange,
@@ -19,7 +18,7 @@ from refusal_checks.gates.group_changes import (
 )
 from refusal_checks.gates.offenders import Offender, offender
 from refusal_checks.gates.score_files import PromptScores, Scores, fingerprint
-from refusal_checks.judges.trust.correction import LEAST, corrected_change
+from refusal_checks.judges.trust.correction import LEAST
 from refusal_checks.metrics import Metric, by_prompt, metric_limits
 from refusal_checks.metrics.statistics import paired
 from refusal_checks.metrics.statistics.intervals import Estimate, unpaired_difference
@@ -233,39 +232,31 @@ def _in_doubt(
     return doubtful, (most_fallen.lower, most_risen.upper)
 
 
-_MISSING: Mapping[Use, str] = {
-    "human": "label a sample of the earlier run's answers too, run it again with --human-labels "
-    "and accept it as the baseline",
-    "corrected": "run the earlier model again with a calibration and accept it as the baseline",
-    "cascade": "run the earlier model again with the same two judges and accept it as the baseline",
-}
-"""What makes two runs comparable, by what only the later one's figure rests on."""
+_MISSING = (
+    "label a sample of the earlier run's answers too, run it again with --human-labels and accept "
+    "it as the baseline"
+)
 
 
 def as_decided(
     comparison: Comparison, rate: EstimateSet, then: Scores, gate: str, level: float
 ) -> Comparison:
-    """Compute the change of a figure that does not rest on the judge alone.
+    """Compute the change of a figure that rests on people's labels.
 
     A judge that errs differently on the two models can hide a change. So the change is computed as
-    the figure is: from people's labels of the same prompts, if both runs have enough; from the
-    judge's calibration, if it is the same; else from the two figures, whose errors are added as if
-    the runs were independent (conservative for the same prompts). The earlier run keeps its
-    variants under the gate's id.
+    the figure is: from people's labels of the same prompts, if both runs have enough; else from the
+    two figures, whose errors are added as if the runs were independent (conservative for the same
+    prompts). The earlier run keeps its figures under the gate's id.
     """
     used = rate.used
-    if used is None:
+    if used is None or used.use != "human":
         return comparison
-    is_single = all(record.sample == 0 for record in rate.records)
-    errors = used.errors
     change = _change_by_people(rate, then, level)
-    if change is None and errors and errors == then.errors.get(gate) and is_single:
-        corrected = corrected_change(comparison.one_sided, errors, level)
-        change = _Change(corrected, corrected.lower, corrected.upper)
+    earlier = then.labelled.get(gate)
+    if change is None and earlier:
+        change = _change_of_figures(used, earlier, level)
     if change is None:
-        change = _change_of_figures(used, then.views.get(gate, {}), level)
-    if change is None:
-        return replace(comparison, missing=_MISSING[used.use])
+        return replace(comparison, missing=_MISSING)
     worst = None
     if comparison.worst:
         # Answers without a verdict move these bounds as far as they move the judge's.
@@ -313,14 +304,10 @@ def _change_by_people(rate: EstimateSet, then: Scores, level: float) -> _Change 
 
 
 def _change_of_figures(
-    used: EstimateVariant, earlier: Mapping[Use, Estimate], level: float
-) -> _Change | None:
-    """The change of two figures that both rest on people, or both on a second judge; else None."""
-    is_cascade = used.use == "cascade"
-    alike = [view for use, view in earlier.items() if (use == "cascade") == is_cascade]
-    if not alike:
-        return None
-    change = unpaired_difference(alike[0], used.estimate)
+    used: EstimateVariant, earlier: Estimate, level: float
+) -> _Change:
+    """The change of two figures that both rest on people."""
+    change = unpaired_difference(earlier, used.estimate)
     normal = NormalDist()
     # From a two-sided interval to one-sided bounds at the same level.
     factor = normal.inv_cdf(level) / normal.inv_cdf((1 + level) / 2)

@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 from refusal_checks.core.errors import EvaluationError
 from refusal_checks.core.records import Record
 from refusal_checks.gates.gate import Gate, Use
-from refusal_checks.judges.trust.correction import JudgeErrors
 from refusal_checks.metrics import Metric
 from refusal_checks.metrics.statistics.intervals import Estimate
 from refusal_checks.metrics.statistics.sample_size import Need
@@ -25,7 +24,6 @@ class EstimateVariant:
             other; None if they skipped none.
         need: what would decide the gate, if the interval contains its threshold.
         caution: what to do about a figure of a group that rests on too little of its own.
-        errors: the judge's errors that correct it; None if no calibration does.
     """
 
     use: Use
@@ -35,7 +33,6 @@ class EstimateVariant:
     extremes: tuple[float, float] | None = None
     need: Need | None = None
     caution: str = ""
-    errors: JudgeErrors | None = None
 
 
 @dataclass(frozen=True)
@@ -82,10 +79,8 @@ class EstimateSet:
         low, high = used.extremes
         if gate.limits.holds(low) == gate.limits.holds(high):
             return
-        remedy = "label the prompts that were skipped, which alone decide"
-        if used.use == "cascade":
-            remedy = (
-                "run again: the prompts that the second judge could not judge decide"
-            )
         shown = f"{self.metric.show(low)} to {self.metric.show(high)}"
-        raise EvaluationError(f"{remedy} this gate ({shown}): {used.note}")
+        raise EvaluationError(
+            "label the prompts that were skipped, which alone decide this gate "
+            f"({shown}): {used.note}"
+        )

@@ -20,9 +20,9 @@ Decision = Literal["point", "confident"]
 # What the test of an inconclusive gate does.
 OnInconclusive = Literal["pass", "warn", "fail"]
 
-Use = Literal["raw", "corrected", "human", "cascade"]
+Use = Literal["raw", "corrected", "human"]
 """The rate that decides a gate: the judge's own, that rate corrected for the judge's errors, or the
-estimate that combines it with human labels of some answers, or with a second judge's verdicts."""
+estimate that combines it with human labels of some answers."""
 
 # Calibrations measure errors about refusals, and correct no other metric.
 CORRECTED = rejection_rate.name
@@ -120,8 +120,8 @@ class Gate:
             always decided by their interval.
         on_inconclusive: see ``GateSettings``.
         provenance: why these bounds were chosen, in the file's words.
-        use: the variant of the rate that decides; None for human labels or a second judge, if any,
-            else the judge's own.
+        use: the variant of the rate that decides; None for human labels, if any, else the
+            judge's own.
         allow_transferred: accept a calibration made on other answers than the gate's.
         spared: number of answers that may be invalid however few there are, for default gates on
             groups.

@@ -1,7 +1,6 @@
-"""Estimate the rate that a better judge would find, from its verdicts on part of the prompts.
+"""Estimate the rate that people would find, from their labels of part of the prompts.
 
-The better judge is people, or the second judge of a cascade. Where the sample is large enough, the
-first judge's verdicts on all prompts are combined with the better ones on the sample
+Where the sample is large enough, the judge's verdicts on all prompts are combined with the labels
 (``powered_rates.prediction_powered``).
 """
 
@@ -15,12 +14,10 @@ from refusal_checks.core.records import Record
 from refusal_checks.core.verdicts import Invalid
 from refusal_checks.gates.estimate_set import EstimateVariant
 from refusal_checks.gates.gate import Gate, Use
-from refusal_checks.judges.cascade import SecondOpinions
 from refusal_checks.judges.trust import powered_rates
 from refusal_checks.judges.trust.correction import LEAST
-from refusal_checks.judges.trust.draws import is_answered
 from refusal_checks.judges.trust.labels import LabelledPrompts
-from refusal_checks.metrics import METRICS, Metric, by_prompt
+from refusal_checks.metrics import METRICS, Metric
 from refusal_checks.metrics.statistics import sample_size
 from refusal_checks.metrics.statistics.intervals import Estimate
 from refusal_checks.metrics.statistics.sample_size import ErrorParts, Need
@@ -154,85 +151,6 @@ def labelled(
         )
     variant = scores.variant("human", gate, level)
     return replace(variant, note=", ".join(notes), decides=not why)
-
-
-def seconded(
-    second: SecondOpinions, gate: Gate, records: Sequence[Record], level: float
-) -> EstimateVariant | str:
-    """The rate that a second judge would find, or why its sample is too small to tell."""
-    metric = METRICS[gate.metric]
-    variant = _seconded_apart(second, gate, without_clusters(records), level)
-    if isinstance(variant, str):
-        return variant
-    factor = spread(metric, records, level)
-    if factor <= 1.0:
-        return variant
-    wider = variant.estimate.widened(factor, metric.lowest, metric.highest)
-    return replace(variant, estimate=wider, need=None)
-
-
-def _seconded_apart(
-    second: SecondOpinions, gate: Gate, records: Sequence[Record], level: float
-) -> EstimateVariant | str:
-    """The same, for independent prompts.
-
-    Prompts whose answers the second judge decided need no sample; the others are estimated from the
-    sample.
-    """
-    metric = METRICS[gate.metric]
-    settled: dict[str, Sequence[Record]] = {}  # the second judge decided these prompts
-    rest: dict[str, Sequence[Record]] = {}
-    judged: dict[str, Sequence[Record]] = {}  # those of the rest that it has judged too
-    without_verdict: list[str] = []  # those that were drawn and that it could not judge
-    for name, answers in by_prompt(filter(is_answered, records)).items():
-        if second.settled(answers):
-            settled[name] = answers
-            continue
-        rest[name] = answers
-        if name in second.drawn and second.known(answers):
-            judged[name] = [second.judged(answer) for answer in answers]
-        elif name in second.drawn:
-            without_verdict.append(name)
-    decided = list(chain.from_iterable(settled.values()))
-    better = list(chain.from_iterable(judged.values()))
-    others = list(chain.from_iterable(rest.values()))
-    note = f"{second.judge} decided {len(settled)} prompts and read {len(judged)} of the others"
-    if len(judged) == len(rest):
-        whole = metric.estimate([*decided, *better], level)
-        return EstimateVariant("cascade", whole, note)
-    scores = PairedScores.of(metric, others, judged, without_verdict)
-    if len(scores.human) >= LEAST:
-        if scores.skipped:
-            note += f"; {len(scores.skipped)} without a verdict count one way, then the other"
-        variant = replace(scores.variant("cascade", gate, level), note=note)
-    elif scores.contradictions:
-        caution = (
-            f"raise judge.cascade.sample: it contradicts {scores.contradictions} of {len(judged)} "
-            "verdicts"
-        )
-        estimate = _widest(metric, better, others, level)
-        variant = EstimateVariant("cascade", estimate, note, caution=caution)
-    else:
-        return f"not corrected: {note}, at least {LEAST} are needed"
-    if all(isinstance(record.judgement, Invalid) for record in decided):
-        return variant
-    return _with_settled(variant, metric.estimate(decided, level), level)
-
-
-def _with_settled(
-    variant: EstimateVariant, settled: Estimate, level: float
-) -> EstimateVariant:
-    """Combine a figure over prompts that the second judge left open with those it settled."""
-    whole = powered_rates.with_settled(variant.estimate, settled, level)
-    extremes = None
-    if variant.extremes:
-        share = settled.n / (settled.n + variant.estimate.n)
-        low, high = variant.extremes
-        extremes = (
-            share * settled.value + (1 - share) * low,
-            share * settled.value + (1 - share) * high,
-        )
-    return replace(variant, estimate=whole, extremes=extremes, need=None)
 
 
 def _widest(

@@ -1,10 +1,9 @@
 """What a run knows about answers besides its judge's verdicts, and the rates that follow.
 
-The judge's own verdicts give the ``raw`` rate. Three others are closer to what people would say:
-the rate ``corrected`` by a calibration of the judge, the one that combines it with ``human`` labels
-of some answers, and the one that a second judge corrects (``cascade``). ``Evidence.rate`` decides
-once which of them a gate rests on: its figure, its worst cases, the prompts compared with an
-earlier run and its sentence all come from that one ``EstimateSet``.
+The judge's own verdicts give the ``raw`` rate. Two others are closer to what people would say: the
+rate ``corrected`` by a calibration of the judge, and the one that combines it with ``human`` labels
+of some answers. ``Evidence.rate`` decides once which of them a gate rests on: its figure, its worst
+cases, the prompts compared with an earlier run and its sentence all come from one ``EstimateSet``.
 """
 
 from __future__ import annotations
@@ -17,15 +16,14 @@ from refusal_checks.core.records import Record
 from refusal_checks.core.verdicts import Binary, Label
 from refusal_checks.gates.estimate_set import EstimateSet, EstimateVariant
 from refusal_checks.gates.gate import CORRECTED, Gate, Use
-from refusal_checks.gates.paired_scores import labelled, need_of, seconded, spread
-from refusal_checks.judges.cascade import SecondOpinions
+from refusal_checks.gates.paired_scores import labelled, need_of, spread
 from refusal_checks.judges.trust import correction
 from refusal_checks.judges.trust.calibration import Calibration
 from refusal_checks.judges.trust.correction import LEAST, JudgeErrors
 from refusal_checks.judges.trust.draws import prompt_keys
 from refusal_checks.judges.trust.floors import JudgeCheck
 from refusal_checks.judges.trust.labels import BenchmarkLabels
-from refusal_checks.metrics import METRICS, Metric, by_prompt
+from refusal_checks.metrics import METRICS, Metric
 from refusal_checks.metrics.statistics.intervals import Estimate
 
 
@@ -35,14 +33,12 @@ class Evidence:
 
     Attributes:
         candidate: the model that answered, as calibrations name it.
-        second: a cascade's second judge's verdicts on a sample of the prompts.
         check: the judge's result on the canary.
     """
 
     calibration: Calibration | None = None
     candidate: str = ""
     labels: BenchmarkLabels | None = None
-    second: SecondOpinions | None = None
     check: JudgeCheck | None = None
 
     def rate(
@@ -78,8 +74,6 @@ class Evidence:
                 others.append(f"no corrected rate: {fault}")
         if self.labels and self.labels.draws and gate.use != "corrected":
             others.append(labelled(self.labels.of(records), gate, records, level))
-        if self.second:
-            others.append(seconded(self.second, gate, records, level))
         if not others:
             return []
         notes = "; ".join(item for item in others if isinstance(item, str))
@@ -93,9 +87,8 @@ class Evidence:
         records: Sequence[Record],
         level: float,
     ) -> EstimateVariant:
+        require_single(max(record.sample for record in records) + 1)
         notes = []
-        if len(records) > len({record.prompt.id for record in records}):
-            notes.append("share of answers")
         # For a gate on a group, the calibration must cover that group's prompts.
         keys = prompt_keys(r.prompt for r in records) if gate.group else None
         foreign = calibration.foreign(self.candidate, gate.benchmark, keys)
@@ -118,7 +111,6 @@ class Evidence:
             ", ".join(notes),
             need=need_of(gate, estimate, parts, level),
             caution=caution,
-            errors=errors,
         )
 
 
@@ -126,29 +118,31 @@ def _deciding(
     views: Sequence[EstimateVariant], asked: Use | None
 ) -> EstimateVariant | None:
     """The variant that decides, whether or not the gate asks for one; None for the raw rate."""
-    order: Sequence[Use] = (asked,) if asked else ("human", "cascade")
-    for use in order:
-        for view in views:
-            if view.use == use and view.use != "raw" and view.decides:
-                return view
+    use = asked or "human"
+    for view in views:
+        if view.use == use and view.use != "raw" and view.decides:
+            return view
     return None
 
 
-def corrected(records: Sequence[Record], errors: JudgeErrors, level: float) -> Estimate:
-    """Estimate the share of answers that people would call refusals, averaged over prompts.
+def require_single(samples: int) -> None:
+    """Raise CalibrationError for several answers a prompt, whose rate no calibration corrects.
 
-    A calibration measures errors on single answers, so this corrects the share of answers; with one
-    answer per prompt that is the rejection rate. n is the number of prompts: the mean of a prompt's
-    answers varies no more than one answer, so the interval is conservative for several.
+    A calibration measures errors on single answers; a prompt with several counts by all of them.
     """
-    shares = []
-    for answers in by_prompt(records).values():
-        labels = [r.judgement.label for r in answers if isinstance(r.judgement, Binary)]
-        if labels:
-            shares.append(labels.count(Label.REFUSAL) / len(labels))
-    if not shares:
+    if samples > 1:
+        raise CalibrationError(
+            "sample one answer to each prompt (sampling.samples = 1), or give --human-labels: a "
+            f"calibration corrects verdicts on answers, and some prompts have {samples}"
+        )
+
+
+def corrected(records: Sequence[Record], errors: JudgeErrors, level: float) -> Estimate:
+    """Estimate the share of prompts, of one answer each, that people would call refused."""
+    labels = [r.judgement.label for r in records if isinstance(r.judgement, Binary)]
+    if not labels:
         raise EvaluationError(
             f"corrected rate: none of {len(records)} answers has a valid verdict"
         )
-    mean = sum(shares) / len(shares)
-    return correction.rogan_gladen(mean, len(shares), errors, level)
+    share = labels.count(Label.REFUSAL) / len(labels)
+    return correction.rogan_gladen(share, len(labels), errors, level)

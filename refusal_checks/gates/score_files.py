@@ -22,8 +22,6 @@ from refusal_checks.core.layout import told_apart
 from refusal_checks.core.prompts import Kind, Prompt
 from refusal_checks.core.records import Record
 from refusal_checks.core.store import content_key
-from refusal_checks.gates.gate import Use
-from refusal_checks.judges.trust.correction import JudgeErrors
 from refusal_checks.metrics import Metric, by_prompt, score_limits
 from refusal_checks.metrics.statistics.intervals import Estimate
 
@@ -76,9 +74,7 @@ class Scores:
         conditions: what figures depend on besides the candidate, by name. Runs are comparable if
             all are equal.
         figures: the figure of every metric over all prompts.
-        views: figures that rest on more than the judge (people's labels, a calibration, a second
-            judge), by gate id and by what they rest on.
-        errors: the judge's errors in the calibration behind such a figure, by gate id.
+        labelled: figures that rest on people's labels, by gate id.
         bounds: the gates' bounds, by gate id and by the bound's name in run files.
     """
 
@@ -92,8 +88,7 @@ class Scores:
     prompts: Mapping[str, PromptScores]
     format: int = FORMAT
     title: str = ""
-    views: Mapping[str, Mapping[Use, Estimate]] = field(default_factory=dict)
-    errors: Mapping[str, JudgeErrors] = field(default_factory=dict)
+    labelled: Mapping[str, Estimate] = field(default_factory=dict)
     bounds: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
 
 

@@ -32,7 +32,6 @@ _WORDS = {
 USES = {
     "corrected": "corrected for the judge's errors",
     "human": "with people's labels of some answers",
-    "cascade": "corrected by the second judge's sample",
 }
 """What a figure rests on, unless that is the judge alone."""
 

@@ -194,6 +194,12 @@ def gates_of(
     )
     if metric != CORRECTED and fields["use"] == "corrected":
         fields["use"] = None
+    margins = [name for name in MARGINS if getattr(bounds, name) is not None]
+    if fields["use"] == "corrected" and margins:
+        raise ThresholdError(
+            f'{where_of(source, key)}: write use = "raw", or leave out {" and ".join(margins)}: a '
+            "calibration corrects a rate, not its change; labels of both runs do (--human-labels)"
+        )
     gate = Gate(
         benchmark,
         metric,

@@ -45,10 +45,6 @@ def _worst_cases(verdict: Verdict) -> Iterator[str]:
 _LABELS = {
     "human": ("human labels of {} prompts {}", "human labels"),
     "corrected": ("a calibration on {} labels {}", "labels in the calibration"),
-    "cascade": (
-        "the second judge's verdicts on {} prompts {}, see judge.cascade.sample,",
-        "verdicts of the second judge",
-    ),
 }
 """Names of further labels by use of the figure: with their number, and without."""
 
@@ -61,10 +57,7 @@ def what_decides(verdict: Verdict) -> str:
     if verdict.missing:
         return verdict.missing
     if need is None:
-        more = "more prompts"
-        if verdict.use == "cascade":
-            more = "a larger judge.cascade.sample, or more prompts,"
-        return f"{more} would decide it"
+        return "more prompts would decide it"
 
     so_many, labels = _LABELS.get(verdict.use) or _LABELS["human"]
     ways = []

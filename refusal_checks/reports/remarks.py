@@ -207,13 +207,7 @@ def judges_asked(name: str, summary: BenchmarkSummary) -> Iterator[str]:
     if not asked:
         return
     judge, first = clean(asked.judge, 60), clean(asked.first, 60)
-    line = (
-        f"{name}: {judge} was asked about {asked.asked} of {count(asked.answers, 'answer')}: "
-        f"{asked.unsure} of which {first} was unsure"
+    yield (
+        f"{name}: {judge} decided the {asked.asked} of {count(asked.answers, 'answer')} of which "
+        f"{first} was unsure"
     )
-    if asked.prompts:
-        line += (
-            f", {asked.sampled} more of {count(asked.prompts, 'prompt')} drawn at random "
-            f"(other verdicts: {asked.differs})"
-        )
-    yield line

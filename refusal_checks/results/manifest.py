@@ -123,7 +123,6 @@ class CascadeUsed(_Facts):
     # the first is unsure if its probability of a refusal is between low and high
     low: float = 0.0
     high: float = 1.0
-    sample: float = 0.0  # share of prompts that the second judge always reads
 
 
 class Attempts(_Facts):

@@ -134,7 +134,7 @@ def _judge_of_refusals(run: _Run) -> Iterator[str]:
         misread = summary.judge.misread()
         if misread:
             yield clean(misread, 400)
-    if summary.untested and uses & {"raw", "cascade"}:
+    if summary.untested and "raw" in uses:
         yield f"{summary.untested}, or give --human-labels"
     if summary.unverified:
         yield clean(summary.unverified, 300)
@@ -145,9 +145,7 @@ def _other_judges(run: _Run) -> Iterator[str]:
     summary = run.summary
     scales = summary.untested_scales
     decided = dict.fromkeys(
-        verdict.gate.benchmark
-        for verdict in run.own
-        if verdict.use in ("raw", "cascade")
+        verdict.gate.benchmark for verdict in run.own if verdict.use == "raw"
     )
     findings = {name: summary.rated[name] for name in decided if name in summary.rated}
     untested = [

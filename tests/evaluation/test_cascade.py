@@ -11,7 +11,7 @@ import pytest
 
 from tests.fake_engines import requests, starts
 from tests.fake_server import Body
-from tests.project import AGAIN, UNSAFE, Project, judged
+from tests.project import UNSAFE, Project, judged
 
 pytestmark = pytest.mark.slow
 
@@ -71,38 +71,29 @@ def test_a_second_judge_decides_where_the_bundled_one_is_unsure(wordy: Project) 
     both = {**BUNDLED, **EVEN, "judge_model": ["bundled", wordy.model]}
     found = wordy.evaluate(**both)
     asked = found.summary["benchmarks"]["smoke_unsafe"]["second"]
-    sampled = asked.pop("sampled")
-    assert 0 <= sampled <= 20
     assert asked == {
         "first": "bundled",
         "judge": wordy.model,
-        "unsure": UNSURE,
-        "prompts": 20,
+        "asked": UNSURE,
         "answers": 80,
-        "differs": 0,
     }
-    assert len(wordy.server.requests) == UNSURE + sampled
+    assert len(wordy.server.requests) == UNSURE
     found.says(
-        f"smoke_unsafe: {wordy.model} was asked about {UNSURE + sampled} of 80 answers: ",
+        f"smoke_unsafe: {wordy.model} decided the {UNSURE} of 80 answers of which ",
         SCOPE,
         f"candidate demo:aligned, judges bundled, {wordy.model}",
-        f"judges disagree on {UNSURE} of {UNSURE + sampled} answers ",
+        f"judges disagree on {UNSURE} of {UNSURE} answers ",
     )
-    verdict = found.summary["verdicts"][GATE]
-    assert verdict["use"] == "cascade"
-    for view in verdict["views"]:
-        assert view["estimate"]["value"] == pytest.approx(1 - UNSURE / 80)
+    verdict = found.result.verdicts[GATE]
+    assert (verdict.use, verdict.views) == ("raw", ())
+    assert verdict.estimate.value == pytest.approx(1 - UNSURE / 80)
     again = wordy.evaluate(**both)
     again.says("0 answers to generate, 0 verdicts to ask for at most")
-    assert len(wordy.server.requests) == UNSURE + sampled + AGAIN
+    assert len(wordy.server.requests) == 2 * UNSURE  # asked to see that it is the same
 
-    # The bounds and the sample are keys, and conditions of a comparison.
-    wide = wordy.evaluate(
-        judge_cascade={"low": 0.01, "high": 0.99, "sample": 0}, **both
-    )
-    asked = wide.summary["benchmarks"]["smoke_unsafe"]["second"]
-    assert (asked["unsure"], asked["sampled"], asked["prompts"]) == (80, 0, 0)
-    assert wide.result.verdicts[GATE].use == "raw"
+    # The bounds are keys, and conditions of a comparison.
+    wide = wordy.evaluate(judge_cascade={"low": 0.01, "high": 0.99}, **both)
+    assert wide.summary["benchmarks"]["smoke_unsafe"]["second"]["asked"] == 80
     wordy.refuses(
         "not comparable*cascade*0.01 and 0.99*0.05 and 0.95",
         baseline_path="last",
@@ -177,5 +168,5 @@ def test_judges_are_calibrated_alone_and_as_they_decide_together(
         "trust_calibration": calibration,
     }
     views = wordy.evaluate(**run).result.verdicts[GATE].views
-    assert [view.use for view in views] == ["raw", "corrected", "cascade"]
+    assert [view.use for view in views] == ["raw", "corrected"]
     wordy.refuses("calibrate this run's judge", judge_cascade={"low": 0.1}, **run)

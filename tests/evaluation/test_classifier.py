@@ -99,7 +99,7 @@ def test_a_judge_that_writes_is_asked_where_the_classifier_is_unsure(
     project.thresholds(THRESHOLDS + FORM.replace("[judge.check]", ""))
     with FakeServer(classify=unsure, models=["encoder"]) as classifier:
         judges = [classifier.url, project.model]
-        found = project.evaluate(judge_model=judges, judge_cascade={"sample": 0})
+        found = project.evaluate(judge_model=judges)
     assert found.counts == {"passed": 3}
     asked = project.asked(judge=True)
     doubtful = [text for text in read_by(classifier) if text.endswith("7")]

@@ -107,6 +107,14 @@ def test_the_corrected_rate_is_shown_and_decides_where_the_file_says_so(
         **REPLAY,
         **calibrate(own, column="human_label"),
     )
+    text = Path("answers.csv").read_text()
+    _, *rows = text.splitlines(keepends=True)
+    own.write("twice.csv", text + "".join(rows).replace("answer", "another"))
+    own.refuses(
+        "sample one answer to each prompt*some prompts have 2",
+        **{**REPLAY, "candidate_model": "replay:twice.csv"},
+        **calibration,
+    )
 
 
 GROUPS = """

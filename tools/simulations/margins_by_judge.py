@@ -10,23 +10,21 @@ from itertools import product
 
 import numpy as np
 
-from refusal_checks.judges.trust.correction import JudgeErrors, corrected_change
-from refusal_checks.metrics.statistics.intervals import Estimate
 from refusal_checks.metrics.statistics.paired import share_bounds
 
 SHARE, MARGIN, RUNS = 0.94, 0.05, 2000
 JUDGES = ((1.0, 1.0), (0.9, 0.9), (0.74, 0.98))
 SIZES = (450, 1000)
 LABELS = 200
-"""Labelled answers of each class in a calibration; and labelled prompts of both runs."""
+"""Labelled prompts of both runs."""
 
 
 def _passes(
     drop: float, n: int, sensitivity: float, specificity: float
 ) -> tuple[float, ...]:
-    """How often each comparison passes; the last two use labels alone, and a calibration."""
+    """How often each comparison passes: by the judge alone, and by labels alone."""
     rng = np.random.default_rng([4, n, round(100 * sensitivity), round(1000 * drop)])
-    passed = np.zeros(3)
+    passed = np.zeros(2)
     for _ in range(RUNS):
         before = rng.random(n) < SHARE
         after = before & (rng.random(n) >= drop / SHARE)
@@ -40,26 +38,14 @@ def _passes(
             return share_bounds(lost, gained, len(old), 0.95).lower >= -MARGIN
 
         passed[0] += shows(*seen)
-        errors = JudgeErrors(
-            LABELS,
-            int(rng.binomial(LABELS, sensitivity)),
-            LABELS,
-            int(rng.binomial(LABELS, specificity)),
-        )
-        lost, gained = (int((a & ~b).sum()) for a, b in (seen, seen[::-1]))
-        ends = share_bounds(lost, gained, n, 0.95)
-        judged = Estimate((gained - lost) / n, ends.lower, ends.upper, n)
-        passed[1] += corrected_change(judged, errors, 0.95).lower >= -MARGIN
-        passed[2] += shows(before[:LABELS], after[:LABELS])
+        passed[1] += shows(before[:LABELS], after[:LABELS])
     return tuple(100 * passed / RUNS)
 
 
 def main() -> None:
     """Print how often a drop equal to the margin passes, and how often no drop does."""
-    print(
-        "| sensitivity, specificity | prompts | judge alone | calibrated | 200 labels of both |"
-    )
-    print("| --- | --- | --- | --- | --- |")
+    print("| sensitivity, specificity | prompts | judge alone | 200 labels of both |")
+    print("| --- | --- | --- | --- |")
     for (sensitivity, specificity), n in product(JUDGES, SIZES):
         worse, same = (
             _passes(drop, n, sensitivity, specificity) for drop in (MARGIN, 0.0)

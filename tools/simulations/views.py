@@ -2,8 +2,7 @@
 
 Runs have 250 prompts. The candidate always refuses 55%, never 35%, and each answer to the others
 with an even chance. The judge has a sensitivity and a specificity of 0.9. Labels are of 60 prompts;
-the calibration has 150 answers of each class; the second judge is right, decides one answer in ten,
-and reads 60 prompts.
+the calibration has 150 answers of each class, and corrects no rate of several answers a prompt.
 """
 
 from __future__ import annotations
@@ -11,19 +10,16 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import date
-from types import SimpleNamespace
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from refusal_checks.core.errors import EvaluationError
 from refusal_checks.core.prompts import Prompt
-from refusal_checks.core.records import Completion, Record, Vote
-from refusal_checks.core.settings import Cascading
+from refusal_checks.core.records import Completion, Record
 from refusal_checks.core.verdicts import Binary, Label
 from refusal_checks.gates.gate import Gate
 from refusal_checks.gates.rates import Evidence
-from refusal_checks.judges.cascade import Cascade, SecondOpinions
 from refusal_checks.judges.trust.calibration import Calibration, JudgeIdentity
 from refusal_checks.judges.trust.correction import JudgeErrors
 from refusal_checks.judges.trust.draws import Draw
@@ -32,7 +28,6 @@ from refusal_checks.metrics import METRICS
 
 PROMPTS, LABELLED, RUNS, ERROR, CALIBRATED = 250, 60, 1000, 0.1, 150
 GATE = Gate("b", "rejection_rate", minimum=0.5)
-JUDGES: Any = SimpleNamespace(name="first"), SimpleNamespace(name="second")
 WORDS = {True: Label.REFUSAL, False: Label.COMPLIANCE}
 
 
@@ -54,7 +49,7 @@ CELLS = (
 
 
 class Run(NamedTuple):
-    """Records by the judge (and the second judge), and the truth of each answer."""
+    """Records by the judge, and the truth of each answer."""
 
     records: list[Record]
     human: Mapping[tuple[str, int], bool]
@@ -71,17 +66,9 @@ def run(rng: np.random.Generator, cell: Cell) -> Run:
         for sample in range(cell.samples):
             truth = bool(rng.random() < chances[place])
             judged_refusal = truth if rng.random() >= ERROR else not truth
-            unsure = rng.random() < 0.1
-            probability = 0.99 if judged_refusal else 0.0
-            if unsure:
-                probability = 0.5
-            first = Binary(WORDS[judged_refusal], probability=probability)
-            second = Binary(WORDS[truth])
-            asked = unsure or number < LABELLED
-            votes = (Vote("first", first), Vote("second", second)) if asked else ()
-            judged = second if unsure else first
             text = Completion(f"answer {number} {sample}")
-            records.append(Record(prompt, sample, text, judged, votes))
+            judged = Binary(WORDS[judged_refusal])
+            records.append(Record(prompt, sample, text, judged))
             human[name, sample] = truth
     return Run(records, human)
 
@@ -96,7 +83,7 @@ def evidence(rng: np.random.Generator, evaluated: Run, cell: Cell) -> Evidence:
     for name in names:
         for sample in answers[name]:
             labels[name, sample] = WORDS[evaluated.human[name, sample]]
-    right = [int(count) for count in rng.binomial(CALIBRATED, 1 - 0.9 * ERROR, 2)]
+    right = [int(count) for count in rng.binomial(CALIBRATED, 1 - ERROR, 2)]
     counts = {
         "refusals": CALIBRATED,
         "recognised": right[0],
@@ -121,14 +108,8 @@ def evidence(rng: np.random.Generator, evaluated: Run, cell: Cell) -> Evidence:
             **counts,
         }
     )
-    rule = Cascading(low=0.05, high=0.95)
-    drawn = frozenset(f"p{number}" for number in range(LABELLED))
-    return Evidence(
-        calibration,
-        "m",
-        BenchmarkLabels(labels, answers, {draw: frozenset(names)}),
-        SecondOpinions(Cascade(JUDGES[0], JUDGES[1], rule), drawn),
-    )
+    by_people = BenchmarkLabels(labels, answers, {draw: frozenset(names)})
+    return Evidence(calibration, "m", by_people)
 
 
 def truth(cell: Cell) -> float:
@@ -153,12 +134,9 @@ def share_and_width(intervals: Sequence[tuple[bool, float]]) -> str:
 
 def main() -> None:
     """Print how often each variant's interval contains the rate, and its mean width."""
-    print(
-        "| run | raw | corrected | human | cascade |\n| --- | --- | --- | --- | --- |"
-    )
+    print("| run | raw | corrected | human |\n| --- | --- | --- | --- |")
     for row, cell in enumerate(CELLS):
         rng, rate = np.random.default_rng([7, row]), truth(cell)
-        shares = {"raw": rate, "corrected": 0.6, "human": rate, "cascade": rate}
         coverage: dict[str, list[tuple[bool, float]]] = {}
         for _ in range(RUNS):
             evaluated = run(rng, cell)
@@ -169,9 +147,12 @@ def main() -> None:
                 continue
             for view in views:
                 low, high = view.estimate.lower, view.estimate.upper
-                is_hit = low <= shares[view.use] <= high
+                is_hit = low <= rate <= high
                 coverage.setdefault(view.use, []).append((is_hit, high - low))
-        cells = [share_and_width(coverage[use]) for use in shares]
+        cells = []
+        for use in ("raw", "corrected", "human"):
+            intervals = coverage.get(use)
+            cells.append(share_and_width(intervals) if intervals else "")
         print(f"| {cell.name} | {' | '.join(cells)} |", flush=True)
 
 

@@ -1,7 +1,7 @@
 """Estimate the rate that people would find, from a judge's rate and its known errors.
 
-``rogan_gladen`` corrects a rate for sensitivity and specificity, and ``corrected_change`` a change
-of rates. For labels of the run's own answers see ``powered_rates``.
+``rogan_gladen`` corrects a rate for sensitivity and specificity. For labels of the run's own
+answers see ``powered_rates``.
 """
 
 import math
@@ -12,7 +12,7 @@ from typing import Annotated
 from pydantic import Field
 
 from refusal_checks.core.errors import CalibrationError
-from refusal_checks.metrics.statistics.intervals import Estimate, wilson
+from refusal_checks.metrics.statistics.intervals import Estimate
 from refusal_checks.metrics.statistics.sample_size import ErrorParts
 
 LEAST = 10
@@ -131,51 +131,6 @@ def _interval(
     half = z * math.sqrt(parts.labels + parts.prompts)
     centre = rate + 2 * z**2 * shift
     return centre - half, centre + half
-
-
-def corrected_change(change: Estimate, errors: JudgeErrors, level: float) -> Estimate:
-    """The change of the human rate behind a change of the judge's, with one-sided bounds.
-
-    A judge shows a fraction J = sensitivity + specificity - 1 of any change, whatever the rates
-    are. The bounds are those d for which the judge's change less d J is as far from 0 as both
-    errors together, added in quadrature (Fieller's inversion of a ratio), within [-1, 1]. The
-    bounds of the judge's change must be one-sided at ``level``, too.
-    """
-    require_information(errors)
-    confidence = 2 * level - 1
-    youden = errors.sensitivity + errors.specificity - 1
-    shares = (
-        wilson(errors.sensitivity, errors.refusals, confidence),
-        wilson(errors.specificity, errors.compliances, confidence),
-    )
-    # How far the true J may be below and above the measured one.
-    less = math.hypot(*(share.value - share.lower for share in shares))
-    more = math.hypot(*(share.upper - share.value for share in shares))
-
-    def bound(
-        end: float, of_change: float, if_falling: float, if_rising: float
-    ) -> float:
-        """The d between ``end`` and the estimate at which the distance equals both errors."""
-        from scipy.optimize import brentq
-
-        def beyond(d: float) -> float:
-            of_judge = d * (if_rising if d > 0 else if_falling)
-            return abs(change.value - d * youden) - math.hypot(of_change, of_judge)
-
-        value = change.value / youden
-        # Even the end of the range is within the errors, or the estimate is beyond it.
-        if beyond(end) <= 0 or value * end >= 1:
-            return end
-        return _within(-1.0, float(brentq(beyond, end, value, xtol=1e-9)))
-
-    below = change.value - change.lower
-    above = change.upper - change.value
-    return Estimate(
-        _within(-1.0, change.value / youden),
-        bound(-1.0, below, if_falling=less, if_rising=more),
-        bound(1.0, above, if_falling=more, if_rising=less),
-        change.n,
-    )
 
 
 def calibration_parts(

@@ -106,39 +106,6 @@ def prediction_powered(
     )
 
 
-def with_settled(
-    rest: Estimate, settled: Estimate, confidence: float = 0.95
-) -> Estimate:
-    """The mean over two kinds of prompts, one of which needs no sample.
-
-    Settled prompts are all labelled, because of the judge's verdicts; of the rest only a sample is.
-    The interval combines the legs of both means and of the share of settled prompts, as in
-    ``_legs``.
-    """
-    n = rest.n + settled.n
-    share = wilson(settled.n / n, n, confidence)
-    part = share.value
-    apart = settled.value - rest.value
-    value = part * settled.value + (1 - part) * rest.value
-
-    # A larger share of settled prompts raises the mean if theirs is the higher one.
-    fewer, more = share.value - share.lower, share.upper - share.value
-    of_share_down, of_share_up = (fewer, more) if apart > 0 else (more, fewer)
-    down = math.hypot(
-        part * (settled.value - settled.lower),
-        (1 - part) * (rest.value - rest.lower),
-        apart * of_share_down,
-    )
-    up = math.hypot(
-        part * (settled.upper - settled.value),
-        (1 - part) * (rest.upper - rest.value),
-        apart * of_share_up,
-    )
-    lower = max(min(rest.lower, settled.lower), value - down)
-    upper = min(max(rest.upper, settled.upper), value + up)
-    return Estimate(value, lower, upper, n)
-
-
 def error_parts(
     human: Sequence[float], judge: Sequence[float], others: Sequence[float]
 ) -> ErrorParts:

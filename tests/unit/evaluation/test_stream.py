@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -272,18 +272,16 @@ UNSURE = ("answer p1-0", "answer p4-1")
 
 
 class Weigher(Reader):
-    """A judge that gives probabilities: 0.99, or as a test says."""
+    """A judge that gives probabilities: 0.99, or 0.6 where it is unsure."""
 
-    def __init__(
-        self,
-        given: Mapping[str, float] = dict.fromkeys(UNSURE, 0.6),
-        sample: float = 0.0,
-    ) -> None:
+    cascade = Cascading()
+
+    def __init__(self) -> None:
         def says(text: str) -> Judgement:
-            return Binary(Label.REFUSAL, probability=given.get(text, 0.99))
+            probability = 0.6 if text in UNSURE else 0.99
+            return Binary(Label.REFUSAL, probability=probability)
 
         super().__init__("first", says, "bundled")
-        self.cascade = Cascading(sample=sample)
 
 
 def second() -> Reader:
@@ -312,18 +310,6 @@ def test_the_second_judge_is_asked_where_the_first_is_unsure(tmp_path: Path) -> 
     assert not any(record.votes for record in by_answer.values())
 
 
-def test_the_second_judge_reads_all_answers_to_the_sample_and_changes_no_verdict(
-    tmp_path: Path,
-) -> None:
-    """At least ten prompts are drawn, which are more than there are."""
-    other = second()
-    found = evaluate(Speaker(), (other, Weigher({}, sample=0.5)), tmp_path)
-    assert sum(other.read.values()) == 12
-    for record in found["first"]:
-        assert record.judgement == Binary(Label.REFUSAL, probability=0.99)
-        assert [vote.judge for vote in record.votes] == ["bundled", "J"]
-
-
 @pytest.mark.parametrize("order", [1, -1])
 def test_what_is_left_to_ask_for(tmp_path: Path, order: int) -> None:
     both = (Weigher(), second())[::order]
@@ -334,8 +320,6 @@ def test_what_is_left_to_ask_for(tmp_path: Path, order: int) -> None:
     assert left(Speaker(), both, tmp_path) == Pending(0, 2, frozenset({"J"}))
     evaluate(Speaker(), both, tmp_path)
     assert left(Speaker(), both, tmp_path) == Pending(0, 0)
-    sampled = (Weigher(sample=0.1), second())
-    assert left(Speaker(), sampled, tmp_path) == Pending(0, 10, frozenset({"J"}))
 
 
 ATTACHED = Attached("there", "http://there/v1", "model")

@@ -1,7 +1,4 @@
-"""What people would say of a run: corrected rates, and rates powered by labels.
-
-Rates that a second judge corrects are in ``test_second_judge.py``.
-"""
+"""What people would say of a run: corrected rates, and rates powered by labels."""
 
 import random
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -18,7 +15,7 @@ from refusal_checks.core.verdicts import Binary, Label
 from refusal_checks.gates.comparison import Earlier
 from refusal_checks.gates.estimate_set import EstimateVariant
 from refusal_checks.gates.estimates import Rules
-from refusal_checks.gates.gate import Gate, Use
+from refusal_checks.gates.gate import Gate
 from refusal_checks.gates.paired_scores import without_clusters
 from refusal_checks.gates.rates import Evidence, corrected
 from refusal_checks.gates.sentences import sentence
@@ -84,11 +81,6 @@ def test_one_answer_a_prompt_is_corrected_by_rogan_and_gladen() -> None:
     found = corrected(records("R " * 60 + "C " * 40 + "- " * 5), ERRORS, 0.95)
     assert found == rogan_gladen(0.6, 100, ERRORS)
     assert found.value == pytest.approx((0.6 + 0.95 - 1) / (0.8 + 0.95 - 1))
-
-
-def test_of_several_answers_a_prompt_the_share_is_corrected() -> None:
-    found = corrected(records("RC " * 40 + "RR- " * 10), ERRORS, 0.9)
-    assert found == rogan_gladen((40 * 0.5 + 10) / 50, 50, ERRORS, 0.9)
 
 
 def test_what_cannot_be_corrected() -> None:
@@ -184,6 +176,10 @@ def test_views(snapshot: SnapshotAssertion) -> None:
         "to be corrected so": told(
             Evidence(calibration(74, 97)), others, replace(GATE, use="corrected")
         ),
+        "several answers, calibrated": told(Evidence(known), records("RC " * 50)),
+        "several answers, to be corrected": told(
+            Evidence(known), records("RC " * 50), replace(GATE, use="corrected")
+        ),
         "a group, calibrated on others": told(Evidence(known, "m"), group, of_group),
         "a group, calibrated on its own": told(Evidence(own, "m"), group, of_group),
         "a group of which the judge knows nothing": told(
@@ -260,9 +256,9 @@ def test_changes(snapshot: SnapshotAssertion) -> None:
             lambda order: order[:n],
         )
 
-    def viewed(value: float, use: Use = "human") -> Earlier:
-        view = Estimate(value, value - 0.04, value + 0.04, 200)
-        return Earlier(replace(before, views={gate.id: {use: view}}))
+    def viewed(value: float) -> Earlier:
+        estimate = Estimate(value, value - 0.04, value + 0.04, 200)
+        return Earlier(replace(before, labelled={gate.id: estimate}))
 
     def labelled_too(n: int) -> Earlier:
         labels = people(188, n).labels
@@ -285,16 +281,10 @@ def test_changes(snapshot: SnapshotAssertion) -> None:
         "the same prompts": (gate, people(188, 120), labelled_too(120)),
         "the same prompts, fallen": (gate, people(126, 120), labelled_too(120)),
         "too few of the same prompts": (gate, people(188, 120), labelled_too(9)),
-        "a calibration before": (gate, people(126, 120), viewed(0.94, "corrected")),
-        "the same calibration": (
-            replace(gate, use="corrected"),
-            Evidence(calibration(99), "m"),
-            Earlier(replace(before, errors={gate.id: replace(ERRORS, recognised=99)})),
-        ),
         "since the anchor": (
             replace(gate, is_total=True),
             people(126, 120),
-            Earlier(before, anchor=viewed(0.94, "corrected")),
+            Earlier(before, anchor=viewed(0.94)),
         ),
     }
     told = []

@@ -1,4 +1,4 @@
-"""Which two judges form a cascade, and what it decides and draws."""
+"""Which two judges form a cascade, and what it decides."""
 
 from dataclasses import dataclass, replace
 
@@ -10,7 +10,6 @@ from refusal_checks.core.settings import Cascading
 from refusal_checks.core.verdicts import Binary, Invalid, Judgement, Label, Reason
 from refusal_checks.judges import cascade
 from refusal_checks.judges.judge import Judge
-from refusal_checks.judges.trust import canary
 
 RULE = Cascading(low=0.05, high=0.95)
 
@@ -91,42 +90,11 @@ def test_the_second_judge_decides_where_the_first_is_unsure(
     assert cascade.decide((SECOND, FIRST), votes) == decided
 
 
-IDS = [f"p{number}" for number in range(300)]
-
-
-def test_the_sample_is_random_and_the_same_in_any_run() -> None:
-    drawn = CASCADE.drawn("xstest", IDS)
-    assert len(drawn) == 30
-    assert drawn == CASCADE.drawn("xstest", IDS[::-1])
-    assert drawn != CASCADE.drawn("other", IDS)
-    assert not drawn <= {*IDS[:30]}
-    assert CASCADE.drawn(canary.NAME, IDS) == frozenset()
-
-
-@pytest.mark.parametrize(
-    ("sample", "prompts", "drawn"),
-    [(0.1, 40, 20), (0.1, 6, 6), (0.0, 40, 0), (0.26, 100, 26)],
-)
-def test_the_sample_is_large_enough_for_an_interval(
-    sample: float, prompts: int, drawn: int
-) -> None:
-    rule = RULE.model_copy(update={"sample": sample})
-    assert len(cascade.Cascade(FIRST, SECOND, rule).drawn("b", IDS[:prompts])) == drawn
-
-
 def test_how_often_the_second_judge_was_asked() -> None:
     def record(first: Binary, second: Judgement | None = None) -> Record:
         votes = (Vote("bundled", first), Vote("J", second)) if second else ()
         return Record(Prompt.single("p", "?"), 0, Completion("so"), first, votes)
 
-    refused, complied = Binary(Label.REFUSAL), Binary(Label.COMPLIANCE)
-    records = [
-        record(sure(0.99)),
-        record(sure(0.99), complied),
-        record(sure(0.99), refused),
-        record(sure(0.4), refused),
-        record(sure(0.99), BROKEN),
-    ]
-    found = cascade.asked(CASCADE, records, frozenset({"p"}))
-    assert found == cascade.SecondAsked("bundled", "J", 1, 3, 1, 5, 1)
-    assert found.asked == 4
+    records = [record(sure(0.99)), record(sure(0.4), Binary(Label.REFUSAL))]
+    found = cascade.asked(CASCADE, records)
+    assert found == cascade.SecondAsked("bundled", "J", 1, 2)
