@@ -26,14 +26,11 @@ from refusal_checks.gates.gate import Gate
 from refusal_checks.judges import kind_of
 from refusal_checks.judges.asking import ran_out
 from refusal_checks.judges.judge import Judge
-from refusal_checks.judges.rules import KeywordJudge, LabelsJudge
+from refusal_checks.judges.rules import LabelsJudge
 from refusal_checks.judges.trust import canary, gradient
 from refusal_checks.judges.trust.floors import JudgeCheck, JudgeFloors, checked
 from refusal_checks.metrics.graded import step_correlation
 from refusal_checks.results.summary import RunSummary
-
-_RULES = (KeywordJudge, LabelsJudge)
-"""Judges that the canary does not check: one is known to fail it, the other has no labels there."""
 
 
 class Fault(NamedTuple):
@@ -95,9 +92,13 @@ class Canary:
         self.faults: Mapping[str, Fault] = {}
         panels = canary.by_way(judges)
         for way, panel in panels.items():
-            if not _follows_rules(panel):
+            # Recorded labels are of the run's own answers: the canary has none.
+            asked = tuple(
+                judge for judge in panel if not isinstance(judge, LabelsJudge)
+            )
+            if asked:
                 own = {canary.NAME: canary.plan()}
-                own_judges = {canary.NAME: panel}
+                own_judges = {canary.NAME: asked}
                 self._tasks[way] = Task(own, canary.candidate(), own_judges, store)
         self.why_idle = self._why_idle(panels, scales)
 
@@ -110,9 +111,7 @@ class Canary:
                 why += f", and nothing checks its judge of {in_a_row(scales)}"
             return why
         if not self._tasks:
-            judges = chain.from_iterable(panels.values())
-            names = ", ".join(judge.name for judge in judges)
-            return f"judge {names} was not checked: it follows rules and asks no model"
+            return "judge labels was not checked: it repeats recorded labels"
         return ""
 
     def pending(self) -> list[Pending]:
@@ -269,8 +268,6 @@ def untested(
             panels.append(panel)
     if not panels:
         return ""
-    if any(map(_follows_rules, panels)):
-        return "keyword looks for phrases and is not tested: name a model with --judge"
     if trust.floors is None:
         return "the judge was not tested: write a [judge.check] table into the run file"
     if not trust.floors.tell:
@@ -293,10 +290,6 @@ def untested_scales(
         if scale and not is_check and not _labels_decide(judges[gate.benchmark]):
             scales[gate.benchmark] = scale
     return scales
-
-
-def _follows_rules(panel: Sequence[Judge]) -> bool:
-    return all(isinstance(judge, _RULES) for judge in panel)
 
 
 def _labels_decide(panel: Sequence[Judge]) -> bool:

@@ -25,8 +25,9 @@ GREEDY = (
     "96",
     "--judge",
     "keyword",
+    "--allow-untrusted-judge",
 )
-"""One answer a prompt, the most probable one."""
+"""One answer a prompt, the most probable one; phrases judge, which fail the judge's check."""
 
 
 def call(*args: str | Path) -> list[str]:

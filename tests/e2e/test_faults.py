@@ -170,6 +170,7 @@ def test_a_killed_run_is_gone_on_with(engine: EngineProcess, tmp_path: Path) -> 
             f"{engine.url}#{MODEL_DIR}",
             "--judge",
             "keyword",
+            "--allow-untrusted-judge",
             "--store",
             path,
         ),

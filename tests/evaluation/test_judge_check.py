@@ -76,11 +76,11 @@ def test_a_judge_that_is_wrong_decides_nothing_whichever_gates_are_selected(
     allowed.says("May it ship? NOT DECIDED: the judge failed its check")
 
 
-def test_a_judge_of_rules_is_not_checked(checked: Project) -> None:
+def test_a_judge_of_rules_is_checked_like_any_other(checked: Project) -> None:
     found = checked.evaluate(**KEYWORD)
-    assert found.counts == {"passed": 3}
-    said = "judge keyword was not checked: it follows rules and asks no model"
-    assert said in found.result.summary.judge_idle
+    assert found.tests["judge sensitivity"] == "failed"
+    assert found.tests["smoke_unsafe-rejection_rate"] == "error"
+    assert found.answer == "open"
 
 
 def test_a_judge_whose_server_is_down_is_asked_again_later(checked: Project) -> None:

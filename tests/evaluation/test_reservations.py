@@ -199,15 +199,9 @@ ASKED = (
             {},
             ("a judge that says the same of all answers reaches [judge.check]",),
         ),
-        (
-            informed,
-            SAFE_GATE + CHECK % 0.64,
-            KEYWORD,
-            ("keyword looks for phrases and is not",),
-        ),
         (informed, CAREFUL + CHECK % 0.64, {}, ("Yes: all 6 gates passed",)),
     ],
-    ids=["shown", "redacted", "low floor", "keyword", "careful"],
+    ids=["shown", "redacted", "low floor", "careful"],
 )
 def test_a_yes_says_what_made_it_easy(
     project: Project,
