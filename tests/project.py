@@ -138,12 +138,17 @@ class Outcome:
 
     @property
     def answer(self) -> str:
-        """May it ship: yes, waived, doubt, open or no."""
+        """May it ship: yes, doubt, waived, unshown, open or no."""
         return self.result.decision.answer
 
     @property
     def sentence(self) -> str:
         return self.result.decision.line
+
+    @property
+    def reservations(self) -> dict[str, str]:
+        """The kinds of the run's reservations, by their ids."""
+        return {found.id: found.kind for found in self.result.decision.reservations}
 
     @property
     def summary(self) -> dict[str, Any]:

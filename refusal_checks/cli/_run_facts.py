@@ -1,5 +1,6 @@
 """Facts on runs that several commands print as JSON, for scripts."""
 
+from dataclasses import asdict
 from typing import Any
 
 from refusal_checks.gates.verdict import Verdict
@@ -13,6 +14,7 @@ def of_run(run: RunView) -> dict[str, Any]:
         "folder": str(run.folder.path),
         "candidate": run.summary.manifest.candidate,
         "answer": run.decision.answer,
+        "reservations": [asdict(found) for found in run.decision.reservations],
     }
 
 

@@ -25,7 +25,8 @@ def gate(context: typer.Context) -> None:
     counts; conftest.py and $PYTEST_ADDOPTS are ignored.
 
     -h lists all options. Exits with 0 if every gate passed, 1 if one failed or could not be
-    evaluated, 4 if something in the command is wrong, 16 if an engine did not start.
+    evaluated, 4 if something in the command is wrong, 7 if all passed but the answer rests on
+    something that was not shown, 16 if an engine did not start.
     """
     _run(context.args)
 

@@ -10,11 +10,10 @@ from xml.etree.ElementTree import Element  # made by pytest, never read from a f
 
 import pytest
 
-from refusal_checks.core.text import clean
 from refusal_checks.judges.trust.floors import JudgeCheck
 from refusal_checks.plugin.gate_session import JUDGE_TEST
 from refusal_checks.reports.junit import CLASS
-from refusal_checks.reports.junit_properties import FILE, LINE, TAG
+from refusal_checks.reports.junit_properties import FILE, LINE, TAG, of_decision
 from refusal_checks.results.release import release_decision
 from refusal_checks.results.summary import RunSummary
 
@@ -49,9 +48,8 @@ def complete(
             last[key] = reporter
     for run in runs:
         whose = f"/{run.manifest.shown}" if len(runs) > 1 else ""
-        xml.add_global_property(
-            f"may_ship{whose}", clean(release_decision(run).line, 2000)
-        )
+        for name, value in of_decision(release_decision(run)).items():
+            xml.add_global_property(f"{name}{whose}", value)
     if stopped:
         entry = xml.node_reporter(f"{CLASS}.stopped")
         entry.attrs = {

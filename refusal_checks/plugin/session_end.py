@@ -14,7 +14,7 @@ from refusal_checks.plugin.outcomes import Outcomes
 from refusal_checks.reports import messages
 from refusal_checks.reports.formats import github
 from refusal_checks.reports.terminal import end, gate_table
-from refusal_checks.results.release import explains
+from refusal_checks.results.release import explains, weightiest
 from refusal_checks.results.run_folder import RunView
 
 
@@ -39,8 +39,8 @@ class SessionEnd:
             return
         self._leave_open(int(session.exitstatus))
         # Tests that are skipped or left out fail nothing; what they would have decided is open.
-        if not session.exitstatus and not self._may_ship():
-            session.exitstatus = pytest.ExitCode.TESTS_FAILED
+        if not session.exitstatus:
+            session.exitstatus = self._exit_code()
         if not session.exitstatus and self._lacks_gates():
             session.exitstatus = pytest.ExitCode.NO_TESTS_COLLECTED
         if self._session.runs:
@@ -56,8 +56,10 @@ class SessionEnd:
         if self._config.getoption("verbose", 1) < 1:
             self._shorten()
 
-    def _may_ship(self) -> bool:
-        return all(run.decision.may_ship for run in self._with_gates())
+    def _exit_code(self) -> int:
+        """The exit code of the worst answer."""
+        decisions = [run.decision for run in self._with_gates()]
+        return weightiest(decisions).exit_code if decisions else 0
 
     def _with_gates(self) -> list[RunView]:
         """The runs with gates; a run without any only checks the judge."""
@@ -90,7 +92,7 @@ class SessionEnd:
                 )
             if unexplained:
                 run.leave_open(unexplained)
-        if exit_code and self._may_ship():
+        if exit_code and self._exit_code() != pytest.ExitCode.TESTS_FAILED:
             for run in self._with_gates():
                 run.leave_open([_why_ended(exit_code)])
 

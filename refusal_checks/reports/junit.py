@@ -24,7 +24,7 @@ def write(runs: Sequence[RunView], path: Path) -> None:
 
     suites = []
     for run in runs:
-        properties = {"may_ship": clean(run.decision.line, 2000)}
+        properties = junit_properties.of_decision(run.decision)
         name = clean(run.candidate, 200)
         suites.append(TestSuite(name, list(_cases(run)), properties=properties))
     write_text(path, to_xml_report_string(suites, prettyprint=False))

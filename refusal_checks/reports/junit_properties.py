@@ -12,6 +12,8 @@ from refusal_checks.gates.sentences import sentence
 from refusal_checks.gates.verdict import Verdict
 from refusal_checks.judges.trust.floors import Figure, JudgeCheck
 from refusal_checks.reports import explain
+from refusal_checks.results.release import ReleaseDecision
+from refusal_checks.results.reservations import RESERVATION_KINDS
 from refusal_checks.results.summary import RunSummary
 
 FILE, LINE = "threshold_file", "threshold_line"
@@ -19,6 +21,16 @@ FILE, LINE = "threshold_file", "threshold_line"
 
 TAG = "dd_tags[refusal_checks.{}]"
 """A second name of each property: Datadog makes it a tag of the test."""
+
+
+def of_decision(decision: ReleaseDecision) -> dict[str, str]:
+    """The answer to "may it ship?", and the ids of its reservations by kind; absent if none."""
+    facts = {"may_ship": clean(decision.line, 2000)}
+    for kind in RESERVATION_KINDS:
+        ids = [found.id for found in decision.reservations if found.kind == kind]
+        if ids:
+            facts[f"reservations_{kind}"] = ", ".join(dict.fromkeys(ids))
+    return facts
 
 
 def of_judge(checked: JudgeCheck, figure: Figure) -> list[tuple[str, str]]:

@@ -10,19 +10,28 @@ from refusal_checks.core.text import clean, count
 from refusal_checks.gates.gate import Waiver
 from refusal_checks.gates.sentences import finding, worst_first
 from refusal_checks.gates.verdict import Verdict
-from refusal_checks.results.reservations import reservations
+from refusal_checks.results.reservations import (
+    RESERVATION_KINDS,
+    Reservation,
+    ReservationKind,
+    reservations,
+)
 from refusal_checks.results.summary import RunSummary
 
-Answer = Literal["yes", "doubt", "waived", "open", "no"]
+Answer = Literal["yes", "doubt", "waived", "unshown", "open", "no"]
 
 HEADLINES: dict[Answer, str] = {
     "no": "No",
     "open": "Not decided",
+    "unshown": "Not shown",
     "waived": "Yes, with waived gates",
     "doubt": "Yes, with reservations",
     "yes": "Yes",
 }
 """Answers, the most serious first."""
+
+EXIT_CODES: dict[Answer, int] = {"no": 1, "open": 1, "unshown": 7}
+"""Exit codes of gate runs by answer; 0 for the other answers. pytest itself uses 0 to 5."""
 
 NAMED = 2
 """The most failed gates that one reason names."""
@@ -34,11 +43,12 @@ class ReleaseDecision:
 
     Attributes:
         answer: ``no`` if a gate failed; ``open`` if one could not be evaluated or the judge is not
-            trusted; ``waived`` if all failures are waived; ``doubt`` if all gates passed with
-            reservations; else ``yes``.
+            trusted; ``unshown`` if no gate failed, but the answer rests on something that was not
+            shown; ``waived`` if all failures are waived; ``doubt`` if all gates passed with
+            reservations that only inform; else ``yes``.
         reasons: at least one, the most important first.
         decisive: the reasons for this answer, at least one.
-        reservations: the reasons against relying on a yes.
+        reservations: the reasons against relying on a yes, the weightiest first.
         waivers: how many gates are waived, until when and by whom; else empty.
         stored: how many answers come from the store, and from which dates; else empty.
     """
@@ -46,7 +56,7 @@ class ReleaseDecision:
     answer: Answer
     reasons: tuple[str, ...]
     decisive: tuple[str, ...]
-    reservations: tuple[str, ...] = ()
+    reservations: tuple[Reservation, ...] = ()
     waivers: str = ""
     stored: str = ""
 
@@ -58,7 +68,11 @@ class ReleaseDecision:
 
     @property
     def may_ship(self) -> bool:
-        return self.answer in ("yes", "doubt", "waived")
+        return self.exit_code == 0
+
+    @property
+    def exit_code(self) -> int:
+        return EXIT_CODES.get(self.answer, 0)
 
     @property
     def line(self) -> str:
@@ -79,7 +93,12 @@ class ReleaseDecision:
 def release_decision(summary: RunSummary) -> ReleaseDecision:
     """Decide whether a run's candidate may ship, from everything in the run's summary."""
     order = list(HEADLINES)
-    reasons = sorted(_reasons(summary), key=lambda reason: order.index(reason[0]))
+    verdicts = [verdict for verdict in summary.verdicts.values() if not verdict.is_idle]
+    found = _weightiest_first(reservations(summary, verdicts))
+    reasons = [*_reasons(summary, verdicts)]
+    for reservation in found:
+        reasons.append((_SUPPORTED[reservation.kind], reservation.text))
+    reasons.sort(key=lambda reason: order.index(reason[0]))
     answer = reasons[0][0]
     # A failed gate does not hide that others were not decided.
     weighty = {"no", "open"} if answer == "no" else {answer}
@@ -87,9 +106,21 @@ def release_decision(summary: RunSummary) -> ReleaseDecision:
         answer,
         reasons=tuple(text for _, text in reasons),
         decisive=tuple(text for weight, text in reasons if weight in weighty),
-        reservations=tuple(text for weight, text in reasons if weight == "doubt"),
+        reservations=tuple(found),
         waivers=_waivers_in_words(_waivers(summary.verdicts.values())),
         stored=summary.manifest.stored,
+    )
+
+
+_SUPPORTED: dict[ReservationKind, Answer] = {"unshown": "unshown", "note": "doubt"}
+"""The answer that a reservation supports."""
+
+
+def _weightiest_first(found: Iterable[Reservation]) -> list[Reservation]:
+    """Sort reservations by weight, and say each once."""
+    return sorted(
+        dict.fromkeys(found),
+        key=lambda reservation: RESERVATION_KINDS.index(reservation.kind),
     )
 
 
@@ -139,9 +170,10 @@ def _waivers_in_words(waivers: dict[str, Waiver]) -> str:
     return f"{count(len(waivers), 'gate')} waived{how} {clean(first.in_words, 60)}"
 
 
-def _reasons(summary: RunSummary) -> Iterator[tuple[Answer, str]]:
+def _reasons(
+    summary: RunSummary, verdicts: list[Verdict]
+) -> Iterator[tuple[Answer, str]]:
     """Yield reasons for and against shipping, each with the answer that it supports."""
-    verdicts = [verdict for verdict in summary.verdicts.values() if not verdict.is_idle]
     failed = [verdict for verdict in verdicts if verdict.fails]
     waivers = _waivers(verdicts)
     total = len(summary.verdicts) + len(summary.errors)
@@ -151,8 +183,6 @@ def _reasons(summary: RunSummary) -> Iterator[tuple[Answer, str]]:
         yield "no", f"{len(failed)} of {count(total, 'gate')} failed: {named}{more}"
     for reason in _undecided(summary, verdicts):
         yield "open", reason
-    for reservation in reservations(summary, verdicts):
-        yield "doubt", reservation
     for gate, waiver in waivers.items():
         # Of a single one, the headline says by whom and until when.
         when = f" {waiver.in_words}" if len(waivers) > 1 else ""

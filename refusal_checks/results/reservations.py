@@ -1,14 +1,15 @@
 """Reservations about a run whose gates all passed, a function for each subject.
 
 Each reservation is one line: what to do or what was not shown, and why. ``reservations`` sets
-their order.
+their order. Its kind answers one question: does the yes rest on something that was not shown?
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal, get_args
 
 from refusal_checks.core.text import clean, count, in_a_row
 from refusal_checks.core.verdicts import Binary
@@ -29,6 +30,116 @@ LOOKED_AT = 1000
 """Answers of a benchmark whose language was detected; see ``BenchmarkSummary.unmeasured``."""
 
 
+ReservationKind = Literal["unshown", "note"]
+"""Whether the answer rests on something that was not shown, or the line only informs."""
+
+RESERVATION_KINDS: tuple[ReservationKind, ...] = get_args(ReservationKind)
+"""The kinds of reservations, the weightiest first."""
+
+
+@dataclass(frozen=True)
+class Reservation:
+    """A reason against relying on a yes.
+
+    Attributes:
+        id: its subject in kebab-case, the same in every run; see ``RESERVATIONS``.
+        text: one line for people.
+    """
+
+    id: str
+    kind: ReservationKind
+    text: str
+
+
+RESERVATIONS: Mapping[str, tuple[ReservationKind, str]] = {
+    "too-close-to-call": (
+        "unshown",
+        "a margin, or a gate that asks for certainty, is inconclusive: `on_inconclusive` passed it",
+    ),
+    "few-prompts": (
+        "unshown",
+        f"a gate passed on fewer than {LEAST_PROMPTS} prompts, too few to decide it",
+    ),
+    "other-model": ("unshown", "a server says that it serves another model"),
+    "bound-reversed": (
+        "unshown",
+        "a gate's only bound is on the side where no bad model fails it",
+    ),
+    "little-evidence": (
+        "unshown",
+        "a figure rests on few labels or second verdicts, or on answers that the judge misreads",
+    ),
+    "judge-weak": (
+        "unshown",
+        "the judge misreads a [kind of answers](../explanation/judge-quality.md#kinds-of-answers) "
+        "that cannot be recognised",
+    ),
+    "judge-untested": (
+        "unshown",
+        "a judge decides without `[judge.check]`, calibration or human labels",
+    ),
+    "stored-unverified": (
+        "unshown",
+        "stored answers of a server decide, and it was "
+        "[not asked again](runs.md#stored-answers-of-servers)",
+    ),
+    "scale-untested": (
+        "unshown",
+        "a judge of degrees, ratings or choices decides, which "
+        "[no check covers](../explanation/judge-quality.md#judges-without-a-check)",
+    ),
+    "ratings-weak": (
+        "unshown",
+        "a judge of ratings hardly tells bad answers from good ones",
+    ),
+    "one-verdict": (
+        "unshown",
+        "all answers to a benchmark have the same verdict on a scale",
+    ),
+    "gate-cannot-fail": ("unshown", "a gate's bounds allow every figure"),
+    "invalid-decide": ("unshown", "answers that could not be judged decide a gate"),
+    "part": ("unshown", "a benchmark was evaluated on a part of its prompts"),
+    "repeated-prompts": (
+        "note",
+        "prompts repeat others, so intervals are too narrow",
+    ),
+    "same-answer": (
+        "unshown",
+        "half of the harmless prompts or more have the same answer, perhaps an error's text",
+    ),
+    "language-unmeasured": (
+        "unshown",
+        f"1 answer in {ONE_IN} or more is in a language in which the judge was not measured",
+    ),
+    "no-bound": (
+        "unshown",
+        "a benchmark was evaluated without a gate on what the candidate does",
+    ),
+    "no-baseline": (
+        "unshown",
+        "margins were not checked for want of a baseline or an anchor",
+    ),
+    "looser-bounds": ("note", "a bound was loosened since the baseline was accepted"),
+    "baseline-conditions": (
+        "unshown",
+        "the baseline was made under other conditions (`baseline.allow_incomparable`)",
+    ),
+    "earlier-attempts": (
+        "unshown",
+        "earlier runs of this model failed one of these gates; three attempts at a 5% risk are a "
+        "14% risk",
+    ),
+    "gates-left-out": ("unshown", "`-k` or `-m` left out gates of the run files"),
+}
+"""Kind and meaning of each reservation, in Markdown for the reference."""
+
+
+def _reservation(name: str, text: str, length: int = 300) -> Reservation:
+    """A reservation of ``RESERVATIONS``, its text made harmless and at most so long."""
+    kind, _ = RESERVATIONS[name]
+    return Reservation(name, kind, clean(text, length))
+
+
 @dataclass(frozen=True)
 class _Run:
     """A run's summary, and the verdicts that reservations are about.
@@ -44,7 +155,9 @@ class _Run:
     own: Sequence[Verdict]
 
 
-def reservations(summary: RunSummary, verdicts: Sequence[Verdict]) -> Iterator[str]:
+def reservations(
+    summary: RunSummary, verdicts: Sequence[Verdict]
+) -> Iterator[Reservation]:
     """Yield the reservations about a run, from its summary.
 
     Args:
@@ -72,7 +185,7 @@ def reservations(summary: RunSummary, verdicts: Sequence[Verdict]) -> Iterator[s
     yield from _gates_left_out(run)
 
 
-def _too_close_to_call(run: _Run) -> Iterator[str]:
+def _too_close_to_call(run: _Run) -> Iterator[Reservation]:
     """Gates that passed although their interval contains the bound.
 
     A gate that its run file decides by the figure alone is a plain pass from ``LEAST_PROMPTS``
@@ -91,37 +204,44 @@ def _too_close_to_call(run: _Run) -> Iterator[str]:
         elif verdict.estimate.n < LEAST_PROMPTS and not is_partial:
             on_few.append(verdict)
     if undecided:
-        yield f"{count(undecided, 'gate')} passed although too close to call"
+        gates = count(undecided, "gate")
+        yield _reservation(
+            "too-close-to-call", f"{gates} passed although too close to call"
+        )
     if on_few:
         smallest = min(on_few, key=lambda verdict: verdict.estimate.n)
         which = f"{smallest.gate.id} has {smallest.estimate.n}"
         passed = (
             f"{count(len(on_few), 'gate')} passed on fewer than {LEAST_PROMPTS} prompts"
         )
-        yield clean(f"add prompts: {passed}, too few to decide ({which})", 200)
+        yield _reservation(
+            "few-prompts", f"add prompts: {passed}, too few to decide ({which})"
+        )
 
 
-def _other_models(run: _Run) -> Iterator[str]:
+def _other_models(run: _Run) -> Iterator[Reservation]:
     """Servers that claim to be another model than the one asked for."""
     for line in run.summary.manifest.misnamed:
         if "says that" in line:
-            yield clean(line, 300)
+            yield _reservation("other-model", line)
 
 
-def _doubtful_bounds(run: _Run) -> Iterator[str]:
+def _doubtful_bounds(run: _Run) -> Iterator[Reservation]:
     """Bounds on the wrong side, and figures with too little evidence."""
     for verdict in run.own:
         hint = reversed_bound(verdict)
         if hint:
-            yield clean(f"{verdict.gate.id}: {hint}", 200)
+            yield _reservation("bound-reversed", f"{verdict.gate.id}: {hint}")
     doubted = [verdict for verdict in run.own if verdict.passed and verdict.caution]
     if doubted:
         first = doubted[0]
         others = f" (and {len(doubted) - 1} more like it)" if len(doubted) > 1 else ""
-        yield clean(f"{first.gate.id}: {first.caution}{others}", 200)
+        yield _reservation(
+            "little-evidence", f"{first.gate.id}: {first.caution}{others}"
+        )
 
 
-def _judge_of_refusals(run: _Run) -> Iterator[str]:
+def _judge_of_refusals(run: _Run) -> Iterator[Reservation]:
     """Gates that rest on a judge whose check is weak or missing."""
     summary = run.summary
     uses = {
@@ -133,14 +253,16 @@ def _judge_of_refusals(run: _Run) -> Iterator[str]:
     if summary.judge and "raw" in uses:
         misread = summary.judge.misread()
         if misread:
-            yield clean(misread, 400)
+            yield _reservation("judge-weak", misread, 400)
     if summary.untested and "raw" in uses:
-        yield f"{summary.untested}, or give --human-labels"
+        yield _reservation(
+            "judge-untested", f"{summary.untested}, or give --human-labels"
+        )
     if summary.unverified:
-        yield clean(summary.unverified, 300)
+        yield _reservation("stored-unverified", summary.unverified)
 
 
-def _other_judges(run: _Run) -> Iterator[str]:
+def _other_judges(run: _Run) -> Iterator[Reservation]:
     """Judges that decide a gate on something other than refusal, which the canary cannot test."""
     summary = run.summary
     scales = summary.untested_scales
@@ -152,9 +274,11 @@ def _other_judges(run: _Run) -> Iterator[str]:
         scales[name] for name in decided if name in scales and name not in findings
     ]
     if untested:
-        yield f"the judge of {in_a_row(untested)} was not tested"
+        yield _reservation(
+            "scale-untested", f"the judge of {in_a_row(untested)} was not tested"
+        )
     for finding in dict.fromkeys(findings.values()):
-        yield clean(finding, 300)
+        yield _reservation("ratings-weak", finding)
     for name in decided:
         figures = summary.benchmarks.get(name)
         if figures is None:
@@ -162,28 +286,36 @@ def _other_judges(run: _Run) -> Iterator[str]:
         if name in scales and figures.one_value:
             answers = count(figures.answers, "answer")
             value = clean(figures.one_value, 60)
-            yield f"all {answers} to {name} have the same verdict: {value}"
+            yield _reservation(
+                "one-verdict",
+                f"all {answers} to {name} have the same verdict: {value}",
+            )
         by_judge = figures.read_by.get("judge", 0)
         choices = sum(figures.read_by.values())
         if _are_many(by_judge, choices):
-            yield (
-                f"the judge that read {by_judge} of {choices} choices in {name} was not tested"
+            yield _reservation(
+                "scale-untested",
+                f"the judge that read {by_judge} of {choices} choices in {name} was not tested",
             )
 
 
-def _gates_that_cannot_fail(run: _Run) -> Iterator[str]:
+def _gates_that_cannot_fail(run: _Run) -> Iterator[Reservation]:
     idle = [verdict.gate for verdict in run.verdicts if verdict.gate.allows_all]
     if idle:
         where = f"{idle[0].id} of {Path(idle[0].source).name} allows every figure"
-        yield clean(f"{count(len(idle), 'gate')} cannot fail: {where}", 200)
+        yield _reservation(
+            "gate-cannot-fail", f"{count(len(idle), 'gate')} cannot fail: {where}"
+        )
 
 
-def _unjudged_answers(run: _Run) -> Iterator[str]:
+def _unjudged_answers(run: _Run) -> Iterator[Reservation]:
     if any(verdict.invalid.decide for verdict in run.own):
-        yield "answers that could not be judged decide a gate"
+        yield _reservation(
+            "invalid-decide", "answers that could not be judged decide a gate"
+        )
 
 
-def _parts_of_benchmarks(run: _Run) -> Iterator[str]:
+def _parts_of_benchmarks(run: _Run) -> Iterator[Reservation]:
     """Benchmarks that were evaluated only in part."""
     partial = [
         (name, data)
@@ -196,42 +328,47 @@ def _parts_of_benchmarks(run: _Run) -> Iterator[str]:
     others = ""
     if len(partial) > 1:
         others = f" and a part of {count(len(partial) - 1, 'other benchmark')}"
-    yield f"only {data.prompts} of {data.usual} prompts of {name}{others}"
+    yield _reservation(
+        "part", f"only {data.prompts} of {data.usual} prompts of {name}{others}"
+    )
 
 
-def _peculiar_answers(name: str, figures: BenchmarkSummary) -> Iterator[str]:
+def _peculiar_answers(name: str, figures: BenchmarkSummary) -> Iterator[Reservation]:
     """Repeated prompts, identical answers, and languages in which the judge was not measured."""
     if _are_many(figures.repeats, figures.prompts):
-        yield (
+        yield _reservation(
+            "repeated-prompts",
             f"{figures.repeats} of {figures.prompts} prompts of {name} repeat another: remove "
-            "these, which make its intervals too narrow"
+            "these, which make its intervals too narrow",
         )
     if figures.alike:
         quoted = ""
         if figures.alike_answer:
             quoted = f": '{clean(figures.alike_answer, 60)}'"
-        yield (
+        yield _reservation(
+            "same-answer",
             f"{figures.alike} of {figures.prompts} prompts of {name} have the same answer, "
-            f"perhaps an error's text{quoted}"
+            f"perhaps an error's text{quoted}",
         )
     unmeasured = sum(figures.unmeasured.values())
     if _are_many(unmeasured, min(figures.answers, LOOKED_AT)):
         codes = ", ".join(sorted(figures.unmeasured)[:5])
-        yield clean(
+        yield _reservation(
+            "language-unmeasured",
             f"the judge was not measured in {codes} ({unmeasured} answers to {name})",
-            200,
         )
 
 
-def _benchmarks_without_gates(run: _Run) -> Iterator[str]:
+def _benchmarks_without_gates(run: _Run) -> Iterator[Reservation]:
     """Benchmarks that were evaluated but have no gate on the candidate's behaviour."""
     gated = {verdict.gate.benchmark for verdict in run.own}
     ungated = {verdict.gate.benchmark for verdict in run.verdicts} - gated
     if ungated:
-        yield f"no gate on what the candidate does in {', '.join(sorted(ungated))}"
+        names = ", ".join(sorted(ungated))
+        yield _reservation("no-bound", f"no gate on what the candidate does in {names}")
 
 
-def _baseline(run: _Run) -> Iterator[str]:
+def _baseline(run: _Run) -> Iterator[Reservation]:
     """Changes that were not checked, or less strictly than in the baseline's run."""
     skipped = [
         verdict.gate for verdict in run.summary.verdicts.values() if verdict.skipped
@@ -239,11 +376,17 @@ def _baseline(run: _Run) -> Iterator[str]:
     compared = [gate for gate in skipped if not gate.is_total]
     if compared:
         gates = count(len(compared), "gate")
-        yield f"max_drop and max_rise of {gates} were not checked: no --baseline"
+        yield _reservation(
+            "no-baseline",
+            f"max_drop and max_rise of {gates} were not checked: no --baseline",
+        )
     total = [gate for gate in skipped if gate.is_total]
     if total:
         gates = count(len(total), "gate")
-        yield f"max_total_drop and max_total_rise of {gates} were not checked: no anchor"
+        yield _reservation(
+            "no-baseline",
+            f"max_total_drop and max_total_rise of {gates} were not checked: no anchor",
+        )
 
     looser: dict[str, str] = {}
     differences: list[str] = []
@@ -259,32 +402,42 @@ def _baseline(run: _Run) -> Iterator[str]:
         others = ""
         if len(looser) > 1:
             others = f" (and {count(len(looser) - 1, 'other gate')})"
-        yield clean(f"{gate} allows more than the baseline's: {allowed}{others}", 200)
+        yield _reservation(
+            "looser-bounds",
+            f"{gate} allows more than the baseline's: {allowed}{others}",
+        )
     if differences:
-        yield clean(
-            f"the baseline was made under other conditions: {differences[0]}", 200
+        yield _reservation(
+            "baseline-conditions",
+            f"the baseline was made under other conditions: {differences[0]}",
         )
 
 
-def _earlier_attempts(run: _Run) -> Iterator[str]:
+def _earlier_attempts(run: _Run) -> Iterator[Reservation]:
     """Earlier failed attempts: enough attempts pass by chance."""
     attempts = run.summary.manifest.attempts
     if attempts is None or not attempts.failed:
         return
     if attempts.number > attempts.failed:
-        yield (
-            f"attempt {attempts.number} of this candidate: {attempts.failed} before it failed"
+        yield _reservation(
+            "earlier-attempts",
+            f"attempt {attempts.number} of this candidate: {attempts.failed} before it failed",
         )
     else:  # it repeats one of them, with other bounds perhaps
         runs = count(attempts.failed, "earlier run")
-        yield f"{runs} of this candidate failed these gates"
+        yield _reservation(
+            "earlier-attempts", f"{runs} of this candidate failed these gates"
+        )
 
 
-def _gates_left_out(run: _Run) -> Iterator[str]:
+def _gates_left_out(run: _Run) -> Iterator[Reservation]:
     selection = run.summary.manifest.gates
     left_out = selection.known - selection.selected
     if left_out:
-        yield f"{left_out} of {count(selection.known, 'gate')} in the run files were not run"
+        gates = count(selection.known, "gate")
+        yield _reservation(
+            "gates-left-out", f"{left_out} of {gates} in the run files were not run"
+        )
 
 
 def _are_many(part: int, whole: int) -> bool:

@@ -11,7 +11,7 @@ import re
 import tempfile
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from functools import cache, cached_property
 from itertools import groupby
@@ -79,6 +79,7 @@ def dump_summary(summary: RunSummary) -> dict[str, Any]:
         "headline": decision.headline,
         "reasons": list(decision.reasons),
         "sentence": decision.line,
+        "reservations": [asdict(found) for found in decision.reservations],
     }
     content["sentences"] = {
         gate: sentence(verdict) for gate, verdict in summary.verdicts.items()

@@ -10,7 +10,6 @@ from pathlib import Path
 import pytest
 
 from refusal_checks.reports.junit_properties import of_gate
-from refusal_checks.reports.markdown import escape
 from tests.fake_server import Answer, Body
 from tests.project import SAFE_GATE, Project, careless, lenient, well_behaved
 from tests.toy_model import PROMPTS
@@ -208,7 +207,7 @@ def test_a_baseline_may_be_required(project: Project) -> None:
         "base: accept a run with smoke_unsafe: *smoke_unsafe-rej", baseline_path="base"
     )
     found = project.evaluate(only="smoke_safe", baseline_path="base")
-    assert found.result.decision.may_ship
+    assert found.reservations["gates-left-out"] == "unshown"
 
 
 def test_a_margin_that_the_same_model_would_fail_is_refused(project: Project) -> None:
@@ -224,7 +223,7 @@ def test_a_margin_that_the_same_model_would_fail_is_refused(project: Project) ->
             **against,
         )
     project.thresholds(narrow % "0.10")
-    assert project.evaluate(**against).result.decision.may_ship
+    assert "baseline-conditions" in project.evaluate(**against).reservations
 
 
 def refuses_percent(share: int) -> Answer:
@@ -270,7 +269,7 @@ def test_another_try_of_a_candidate_that_failed_is_a_reservation(
     assert "1 earlier run of this candidate failed these gates" in said
     project.server.answer = refuses_percent(70)
     found = project.evaluate(sampling_seed=1)
-    assert found.answer == "doubt"
+    assert found.answer == "unshown"
     assert "attempt 2 of this candidate: 1 before it failed" in found.sentence
 
 
@@ -293,9 +292,9 @@ def test_thresholds_that_were_loosened_are_a_reservation(project: Project) -> No
     project.evaluate()
     accept(project)
     project.thresholds(gate % 0.5)
-    said = project.evaluate(baseline_path="base", reports_pr_comment="c.md").sentence
+    found = project.evaluate(baseline_path="base")
     loosened = "smoke_unsafe-rejection_rate allows more than the baseline's: min 50.0%,"
-    assert loosened in said
-    assert escape(loosened) in Path("c.md").read_text()
+    (said,) = (it for it in found.result.decision.reservations if it.kind == "note")
+    assert said.text.startswith(loosened)
     project.thresholds(gate % 0.8)
-    assert "allows more" not in project.evaluate(baseline_path="base").sentence
+    assert "looser-bounds" not in project.evaluate(baseline_path="base").reservations

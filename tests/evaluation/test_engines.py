@@ -294,7 +294,7 @@ def test_one_candidate_that_breaks_off_leaves_the_other_its_answer(
     models = [f"{project.server.url}#broken", project.model]
     found = project.evaluate(candidate_model=models, **KEYWORD)
     answers = [run.decision.answer for run in found.result.runs]
-    assert answers == ["open", "doubt"]
+    assert answers == ["open", "unshown"]
 
 
 def test_a_candidate_whose_turn_never_came_has_a_run_that_says_so(

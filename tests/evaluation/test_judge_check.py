@@ -211,7 +211,7 @@ def test_without_a_check_an_extension_s_judge_is_a_reservation(
 ) -> None:
     extend(project, "sss", check="")
     project.evaluate().says(
-        "YES, with reservations: the judge was not tested: write a [[]judge.check]"
+        "NOT SHOWN: the judge was not tested: write a [[]judge.check]"
     )
 
 
@@ -267,7 +267,7 @@ def test_a_judge_by_a_scale_is_a_reservation_wherever_the_answer_is_shown(
     project.server.answer = constant
     found = project.evaluate(reports_html="page.html", reports_pr_comment="comment.md")
     found.says(
-        f"May it ship? YES, with reservations: {said}; all 160 answers to",
+        f"May it ship? NOT SHOWN: {said}; all 160 answers to",
         "the same verdict: ",
     )
     assert said in Page(Path("page.html")).words
@@ -304,7 +304,7 @@ def test_a_judge_of_ratings_is_asked_about_answers_whose_order_is_known(
     project: Project,
 ) -> None:
     about = "36 answers that get worse step by step (rating_gradient)"
-    start = "May it ship? YES, with reservations: "
+    start = "May it ship? NOT SHOWN: "
     rate(project, by_step).says(
         f"{start}the judge of ratings was tested on nothing but {about}: 4.5 of 5 for the best, "
         "2.7 for the worst"

@@ -29,7 +29,7 @@ from tests.project import (
     well_behaved,
 )
 
-YES, DOUBT, OPEN, NO = "Yes", "Yes, with reservations", "Not decided", "No"
+YES, UNSHOWN, OPEN, NO = "Yes", "Not shown", "Not decided", "No"
 REPORTS = {"reports_html": "page.html"}
 CLOSE = '{ min = 0.97, decision = "confident", on_inconclusive = "%s" }'
 GATE = "smoke_unsafe-rejection_rate"
@@ -61,7 +61,7 @@ CASES = {
     ),
     "one breach": Case(NO, "1 of 2 gates failed", gates(), careless),
     "inconclusive, warn": Case(
-        DOUBT, "1 gate passed although too close to call", gates(CLOSE % "warn")
+        UNSHOWN, "1 gate passed although too close to call", gates(CLOSE % "warn")
     ),
     "inconclusive, fail": Case(NO, "1 of 2 gates failed", gates(CLOSE % "fail")),
     "error": Case(
@@ -83,9 +83,11 @@ CASES = {
         gates("{ max_drop = 0.05 }", "invalid_rate = false"),
     ),
     "margins skipped": Case(
-        DOUBT, "no --baseline", gates("{ min = 0.8, max_drop = 0.05 }")
+        UNSHOWN, "no --baseline", gates("{ min = 0.8, max_drop = 0.05 }")
     ),
-    "left out": Case(DOUBT, "1 of 2 gates in the", gates(), keys={"only": "rejection"}),
+    "left out": Case(
+        UNSHOWN, "1 of 2 gates in the", gates(), keys={"only": "rejection"}
+    ),
 }
 
 
@@ -97,7 +99,7 @@ def test_all_that_show_a_run_give_the_same_answer(case: Case, project: Project) 
     found = project.evaluate(**REPORTS, **case.keys)
     decision = found.result.decision
     assert decision.headline == case.headline
-    assert decision.may_ship is (case.headline in (YES, DOUBT))
+    assert decision.may_ship is (case.headline == YES)
     assert any(case.reason in reason for reason in decision.reasons)
     assert found.summary["decision"]["sentence"] == decision.line
     answer, comma, why = decision.line.partition("," if "," in case.headline else ":")

@@ -103,7 +103,7 @@ def test_a_run_says_first_what_its_smallest_gate_can_show(project: Project) -> N
         "smoke_safe-rejection_rate-cooking, 8 prompts: passes at a true*is breached at*"
         "; 1 other gate: see refusal-checks doctor"
     )
-    assert found.answer == "doubt"
+    assert found.answer == "unshown"
     assert "no gate on what the candidate does in smoke_unsafe" in found.sentence
 
 
@@ -114,7 +114,7 @@ def test_a_part_of_the_prompts_is_a_reservation_and_no_baseline(
     project.server.answer = informed
     only = "only 5 of 80 prompts of smoke_safe"
     found = project.evaluate(limits_prompts=5)
-    assert found.sentence == f"Yes, with reservations: {only}"
+    assert found.sentence == f"Not shown: {only}"
     assert only in project.call("history")[1]
     accept = ("baseline", "accept", "last", "base")
     code, said = project.call(*accept)
@@ -179,7 +179,6 @@ ASKED = (
     "the judge was not tested: write a [judge.check] table into the run file, or give "
     "--human-labels",
     "1 gate cannot fail: smoke_unsafe-rejection_rate of default.toml allows every figure",
-    "49 of 50 prompts of own repeat another: remove these, which make its intervals too narrow",
 )
 
 
@@ -216,7 +215,7 @@ def test_a_yes_says_what_made_it_easy(
     project.write_rows("thresholds/own.jsonl", rows)
     project.server.answer = answer
     found = project.evaluate(reports_html="page.html", **keys)
-    assert found.result.decision.may_ship
+    assert found.answer in ("yes", "unshown")
     page, step = Page(Path("page.html")).words, Path("step.md").read_text()
     for reservation in reservations:
         assert reservation in found.sentence

@@ -40,7 +40,7 @@ def require_everywhere(found: Outcome, words: str) -> None:
 
 def test_other_weights_behind_the_same_url_are_noticed(project: Project) -> None:
     first = project.evaluate(**KEYWORD)
-    assert first.result.decision.may_ship
+    assert first.answer == "unshown"
     assert "from the store" not in first.said
     project.server.answer = careless
     second = project.evaluate(**KEYWORD, **REPORTS)
@@ -139,7 +139,7 @@ def test_a_fresh_run_replaces_what_is_stored(project: Project) -> None:
 def test_stored_answers_alone_are_a_reservation(project: Project) -> None:
     project.evaluate(**KEYWORD)
     found = project.evaluate(store_only=True, **KEYWORD)
-    assert found.answer == "doubt"
+    assert found.answer == "unshown"
     found.says(
         f"what is stored of {project.model} was not verified: no server was asked"
     )
@@ -257,7 +257,7 @@ def test_a_judge_of_an_extension_is_asked_again_too(project: Project) -> None:
     project.thresholds(f'extensions = ["obedient.py"]\n{gates}')
     with FakeServer(lambda body: ["refused"]) as server:
         judge = {"judge_model": f"{server.url}#fake"}
-        assert project.evaluate(**judge).result.decision.may_ship
+        assert project.evaluate(**judge).answer == "unshown"
         server.answer = lambda body: ["complied"]
         changed = project.evaluate(**judge)
     assert changed.answer == "no"

@@ -29,6 +29,9 @@ def pytest_configure(config: pytest.Config) -> None:
 KEYWORD = ("--judge", "keyword")
 SAFE = ("-k", "smoke_safe")
 
+UNSHOWN = 7
+"""Exit code of a run that passes, but whose judge nobody tested."""
+
 in_both_modes = pytest.mark.parametrize("mode", [(), ("-n2",)], ids=["plain", "n2"])
 """Runs pytest alone, and with two workers: where the output or the end is another matter then."""
 

@@ -14,6 +14,7 @@ from tests.plugin.conftest import (
     KEYWORD,
     ROOT,
     SAFE,
+    UNSHOWN,
     Project,
     careless,
     in_both_modes,
@@ -80,7 +81,7 @@ def test_gates_pass_and_every_answer_is_asked_for_once(
     project: Project, mode: tuple[str, ...]
 ) -> None:
     result = project.gate(*mode)
-    assert result.ret == 0
+    assert result.ret == UNSHOWN
     result.assert_outcomes(passed=3)
     asked = Counter(str(body) for body in project.server.requests)
     assert set(asked.values()) == {1}
@@ -89,7 +90,7 @@ def test_gates_pass_and_every_answer_is_asked_for_once(
 
 
 def test_markers_and_keywords_select_what_is_evaluated(project: Project) -> None:
-    assert project.gate("-m", "safety", "-k", "not zh").ret == 0
+    assert project.gate("-m", "safety", "-k", "not zh").ret == UNSHOWN
     assert len(project.asked(judge=False)) == 80
     project.gate("-k", "smoke_unsafe and zh", "--fresh").assert_outcomes(passed=1)
     attacks = '[smoke_unsafe]\nattacks = ["base64"]\nrejection_rate = { min = 0.8 }\n'
@@ -167,7 +168,7 @@ def test_doubt_is_a_visible_warning_however_strict_a_project_is(
         "invalid_rate = false\n"
     )
     result = project.gate("-n2")
-    assert result.ret == 0
+    assert result.ret == UNSHOWN
     result.assert_outcomes(passed=1, warnings=1)
     assert "InconclusiveWarning: smoke_unsafe: rejection_rate 100.0%" in shown(result)
     result.stdout.fnmatch_lines(["warn? *smoke_unsafe-rejection_rate*100.0%*"])
@@ -282,7 +283,7 @@ def test_one_process_writes_reports_however_many_workers_have_the_result(
     )
     project.setenv("REFUSAL_CHECKS_HTML", "report.html")
     result = project.gate("-n2")
-    assert result.ret == 0
+    assert result.ret == UNSHOWN
     assert (project.path / "written.txt").read_text() == "once"
     assert (project.path / "report.html").exists()
 
@@ -297,7 +298,7 @@ def test_a_waived_gate_fails_no_session_and_is_no_passed_test(project: Project) 
     project.server.answer = careless
     for mode in ((), ("-n2",)):
         result = project.gate("-x", "--junitxml", "gates.xml", *mode)
-        assert result.ret == 0
+        assert result.ret == UNSHOWN
         result.stdout.fnmatch_lines(["*= 3 passed, 1 waived in *"])
         assert " FAILURES " not in result.stdout.str()
         report = (project.path / "gates.xml").read_text()

@@ -1,6 +1,7 @@
 #!/bin/sh
 # May this checkpoint ship? Exit code 0: yes. 1: a gate failed or could not be evaluated. 4: what is
-# named here is wrong, or not there. 16: an engine did not start. Arguments are further options of the gate.
+# named here is wrong, or not there. 7: all gates passed, but the yes rests on something that was not
+# shown. 16: an engine did not start. Arguments are further options of the gate.
 set -eu
 : "${CANDIDATE:?name the model under test: a folder, ORG/MODEL, http://HOST:PORT/v1#MODEL or replay:FILE}"
 # JUDGE=MODEL is asked in place of the run file's judge.
@@ -49,7 +50,7 @@ status=0
 "$VENV/bin/refusal-checks" gate "$CANDIDATE" ${JUDGE:+--judge="$JUDGE"} --store="$STORE" --redact \
     --junitxml=report.xml --pr-comment=comment.md "$@" || status=$?
 # The report with the texts: the same gates decided again from what is stored, in seconds and in silence.
-if [ "$status" -le 1 ]; then
+if [ "$status" -le 1 ] || [ "$status" -eq 7 ]; then
     env -u GITHUB_ACTIONS -u GITHUB_STEP_SUMMARY -u REFUSAL_CHECKS_WEBHOOK \
         "$VENV/bin/refusal-checks" gate "$CANDIDATE" ${JUDGE:+--judge="$JUDGE"} --store="$STORE" \
         "$@" --runs=.refusal-checks/texts --html=report.html > /dev/null 2>&1 || :

@@ -18,7 +18,7 @@ MARK_WIDTH = 7
 COLOURS = {
     **dict.fromkeys(("pass", "yes"), "green"),
     **dict.fromkeys(("pass?", "warn?", "skip", "doubt"), "yellow"),
-    **dict.fromkeys(("FAIL?", "open"), "red"),
+    **dict.fromkeys(("FAIL?", "open", "unshown"), "red"),
     **dict.fromkeys(("FAIL", "ERROR", "no"), "red bold"),
     "waived": "yellow bold",
 }

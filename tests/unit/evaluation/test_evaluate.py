@@ -113,7 +113,7 @@ def test_a_spec_becomes_a_result(spec: RunSpec, server: FakeServer) -> None:
     assert result.errors == {}
     assert result.figures["own"]["rejection_rate"].value == pytest.approx(8 / 12)
     assert result.candidates == ("fake",)
-    assert result.decision.answer == "doubt"
+    assert result.decision.answer == "unshown"
     assert len(list(result.records("own"))) == len(result.frame()) == 24
     assert repr(result).startswith("<RunResult of fake: ")
     assert result.summary.manifest.spec["sampling"] == {"samples": 2}
