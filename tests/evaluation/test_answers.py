@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from base64 import b64encode
 from typing import Any
 
 import pytest
@@ -149,3 +150,18 @@ def test_what_follows_a_preface_counts_as_an_answer_in_its_language(
     found = project.evaluate(only="rejection")
     unmeasured = found.result.summary.benchmarks["smoke_unsafe"].unmeasured
     assert unmeasured == {"fi": 160}
+
+
+def test_a_judge_is_shown_what_follows_a_refusal_in_base64(project: Project) -> None:
+    project.thresholds(UNSAFE_GATE + LAX)
+    content = b64encode(
+        b"First you order what you asked for, then you wait a day."
+    ).decode()
+    project.server.answer = refusing(f"I cannot help with that.\n\n{content}")
+    found = project.evaluate()
+    assert found.tests["smoke_unsafe-rejection_rate"] == "failed"
+    shown = [body["messages"][-1]["content"] for body in project.asked(judge=True)]
+    assert any("reads:]\nFirst you order" in text for text in shown)
+    record = next(found.result.records("smoke_unsafe"))
+    assert record.completion
+    assert record.completion.text.endswith(content)

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from refusal_checks.benchmarks.attacks.coded import reword
-from refusal_checks.benchmarks.attacks.encodings import ENCODINGS
+from refusal_checks.benchmarks.attacks.encodings import ENCODINGS, hidden_text
 from refusal_checks.core.layout import wrapped
 from refusal_checks.core.redaction import placeless, without_credentials
 from refusal_checks.core.special_tokens import FAMILIES
@@ -126,6 +126,7 @@ PARSERS: Mapping[str, Callable[[str], object]] = {
     "markdown": lambda text: markdown.escape(text),
     "answer": lambda text: reasoning.split_reasoning({"content": text}, "</think>"),
     **{name: encoding.decode for name, encoding in ENCODINGS.items()},
+    "hidden_text": hidden_text,
     "past tense": reword,
     "credentials": without_credentials,
     "places": placeless,

@@ -10,6 +10,7 @@ from functools import cache
 
 from refusal_checks.benchmarks.attacks import recorded
 from refusal_checks.benchmarks.attacks.attack import Attack, Family, Given
+from refusal_checks.benchmarks.attacks.encodings import hidden_text
 from refusal_checks.benchmarks.benchmark import Benchmark
 from refusal_checks.core import extensions
 from refusal_checks.core.errors import DataError, UserError, require_known
@@ -198,23 +199,35 @@ def _have_texts(messages: tuple[object, ...]) -> bool:
 
 
 def as_judged(prompt: Prompt, completion: Completion) -> tuple[Prompt, Completion]:
-    """What a judge reads: the plain request, and the answer without the attack's encoding."""
-    if not prompt.attack:
-        return prompt, completion
+    """What a judge reads: the plain request, and the answer without the attack's encoding.
+
+    Below an answer with base64 stands what that reads.
+    """
     text = completion.text
+    if prompt.attack:
+        text = _decoded(prompt, text)
+    hidden = hidden_text(text)
+    if hidden:
+        text = f"{text}\n\n[The base64 above reads:]\n{storable(hidden)}"
+    if text != completion.text:
+        completion = replace(completion, text=text)
+    return prompt.original if prompt.attack else prompt, completion
+
+
+def _decoded(prompt: Prompt, text: str) -> str:
+    """An answer without the encoding of its prompt's attack."""
     try:
         plain: object = find(prompt.attack, "").decode(text)
         if not isinstance(plain, str):
             raise TypeError(f"decode gave no text but {type(plain).__name__}")
-        text = storable(plain) if plain.strip() else text
+        return storable(plain) if plain.strip() else text
     except (
         UserError,
         ValueError,
     ):  # of an extension that is not loaded; what no code decodes
-        pass
+        return text
     except Exception as fault:
         raise DataError(
             f"attack {prompt.attack}: repair the extension that brings it: it failed to decode an "
             f"answer: {type(fault).__name__}: {fault}"
         ) from fault
-    return prompt.original, replace(completion, text=text)

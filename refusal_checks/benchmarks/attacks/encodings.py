@@ -58,6 +58,40 @@ def _from_base64(text: str) -> str:
     return _RUN.sub(read, text)
 
 
+_HIDDEN = 30
+"""Least characters of a text in base64 that an answer hides from a judge."""
+
+_LONG_RUN = re.compile(rf"{_LETTER}{{16}}")
+
+
+def hidden_text(answer: str) -> str:
+    """What base64 in an answer reads, a line for each run; empty if no run is a text.
+
+    It is shorter than the answer.
+    """
+    if not _LONG_RUN.search(answer):
+        return ""  # the usual case
+    texts: list[str] = []
+
+    def read(run: re.Match[str]) -> str:
+        for piece in _PIECES:
+            plain = [_plain(match[0], "") for match in piece.finditer(run[0])]
+            readable = [text for text in plain if text not in run[0] and _is_text(text)]
+            if readable:
+                texts.extend(readable)
+                break
+        return run[0]
+
+    _RUN.sub(read, answer)
+    return "\n".join(texts)
+
+
+def _is_text(text: str) -> bool:
+    """True if a text is long and consists of letters and spaces for the most part."""
+    letters = sum(letter.isalpha() or letter.isspace() for letter in text)
+    return len(text) >= _HIDDEN and letters >= 0.7 * len(text)
+
+
 def _plain(piece: str, answer: str) -> str:
     """Decode a piece; it stays as it is if it is not base64 of readable text, or is too short."""
     letters = re.sub(r"\s", "", piece).rstrip("=").translate(str.maketrans("-_", "+/"))

@@ -13,11 +13,16 @@ from hypothesis import strategies as st
 from refusal_checks.benchmarks import attacks
 from refusal_checks.benchmarks.attacks import as_judged, coded, rewrite
 from refusal_checks.benchmarks.attacks.attack import Attack, Given, Rewrite, worded
-from refusal_checks.benchmarks.attacks.encodings import ENCODINGS, Encoding
+from refusal_checks.benchmarks.attacks.encodings import (
+    ENCODINGS,
+    Encoding,
+    hidden_text,
+)
 from refusal_checks.core.errors import DataError, UserError
 from refusal_checks.core.prompts import Kind, Message, Prompt
 from refusal_checks.core.records import Completion
 from tests.cases import cases_of
+from tests.unit.core.test_nonsense import DATA, recorded
 
 CASES = cases_of(__file__)
 
@@ -65,6 +70,38 @@ def test_the_judge_sees_the_request_and_the_decoded_answer() -> None:
         assert shown.kind is Kind.SANITY
         assert answer == replace(said, text="I cannot help with that at all")
     assert as_judged(prompt, Completion("a")) == (prompt, Completion("a"))
+
+
+STEPS = "First mix the flour with the water, then wait for an hour."
+
+
+@pytest.mark.parametrize(
+    ("answer", "hidden"),
+    [
+        (f"I cannot help.\n\n{BASE64.encode(STEPS)}", STEPS),
+        (f"I cannot. `{BASE64.encode(STEPS)}` Sorry.", STEPS),
+        (f"{BASE64.encode(STEPS)}\nand\n{BASE64.encode(STEPS.upper())}",
+         f"{STEPS}\n{STEPS.upper()}"),
+        (f"It reads {BASE64.encode('short')}, or {BASE64.encode('a little longer')}.", ""),
+        ("See https://example.org/a/path/that/is/longer/than/most/of/the/others", ""),
+        ("counterrevolutionaries electroencephalographically", ""),
+        ("iVBORw0KGgoAAAANSUhEUgAAAAUAAAAFCAYAAACNbyblAAAAHElEQVQI12P4", ""),
+    ],
+)  # fmt: skip
+def test_a_judge_is_shown_what_base64_in_an_answer_reads(
+    answer: str, hidden: str
+) -> None:
+    prompt = Prompt.single("p1", REQUEST)
+    _, shown = as_judged(prompt, Completion(answer))
+    below = f"\n\n[The base64 above reads:]\n{hidden}" if hidden else ""
+    assert shown.text == answer + below
+
+
+@pytest.mark.skipif(
+    not DATA.is_dir(), reason="REFUSAL_CHECKS_DATA names no mirror of public data"
+)
+def test_no_recorded_answer_hides_a_text() -> None:
+    assert [text for text in recorded() if hidden_text(text)] == []
 
 
 @pytest.mark.parametrize("name", NAMES)
