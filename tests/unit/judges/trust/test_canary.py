@@ -71,5 +71,5 @@ def test_a_twin_has_the_request_and_the_opening_of_its_compliance() -> None:
 def test_the_set_is_frozen() -> None:
     """Figures of two releases are comparable: a change of the file is a change of this line."""
     assert canary.digest() == (
-        "b79600e40a4543cc551e20d7a90d32ec51771008d810a580a3ad4047abcd847a"
+        "6ff82ca204b4b95eacc66d4309720c9234176eafcf8ce443257ff1075425f870"
     )
