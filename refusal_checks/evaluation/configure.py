@@ -94,7 +94,6 @@ def configure(spec: RunSpec, kept: Folders) -> tuple[RunConfig, ...]:
         rules=Rules(
             spec.settings.confidence,
             spec.reports.offenders,
-            watched=spec.limits.stop_early,
         ),
         baseline=BaselineConfig(
             _baseline(spec, kept.runs),

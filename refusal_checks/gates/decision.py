@@ -37,14 +37,12 @@ def decide_all(
     errors: dict[str, EvaluationError] = {}
     prompts = [record.prompt for record in records]
     for gate in gates:
-        gate_rules, gate_estimator = rules, estimator
-        if gate.is_on_every_group:
-            # Early stopping does not watch such a gate.
-            gate_rules, gate_estimator = replace(rules, watched=False), None
+        # Early stopping does not watch a gate on every group.
+        of_part = None if gate.is_on_every_group else estimator
         for part in gate.of_each_group(prompts):
             try:
                 figures[gate.id, part.group] = estimates.figures_of(
-                    part, records, gate_rules, earlier, gate_estimator
+                    part, records, rules, earlier, of_part
                 )
             except EvaluationError as fault:
                 where = f"{part.group_kind} {part.group}: " if part is not gate else ""

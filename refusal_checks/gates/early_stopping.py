@@ -2,8 +2,7 @@
 
 A gate decided by its figure is about the benchmark's own prompts: they are asked in random order,
 so those seen so far bound the rest. A gate decided with confidence is about all prompts of that
-kind, of which the benchmark is a sample. It can be wrong at two points, while answers arrive and
-once all have arrived, so each decision gets half of the allowed error.
+kind, of which the benchmark is a sample; it needs all of them, and is never decided early.
 """
 
 import random
@@ -22,24 +21,15 @@ def shuffled(prompts: Sequence[Prompt], benchmark: str, seed: int) -> list[Promp
     return random.Random(f"{seed} {benchmark}").sample(prompts, len(prompts))
 
 
-def is_watched(gate: Gate, prompts: Sequence[Prompt]) -> bool:
+def is_watched(gate: Gate) -> bool:
     """True if a gate may be decided before all prompts are evaluated.
 
-    That excludes gates with margins, and figures that are not a share or mean of their prompts'
-    scores; confident gates where prompts have clusters, whose prompts do not arrive independently;
-    and gates on every group, since each group would have to be watched.
+    That excludes confident gates; gates with margins; figures that are not a share or mean of their
+    prompts' scores; and gates on every group, since each group would have to be watched.
     """
-    if gate.is_on_every_group or gate.has_margins:
+    if gate.is_on_every_group or gate.has_margins or gate.decision != "point":
         return False
-    if type(METRICS[gate.metric]) is not Metric:
-        return False
-    return gate.decision == "point" or METRICS[gate.metric].units(prompts) is None
-
-
-def level_once_watched(gate: Gate, prompts: Sequence[Prompt], level: float) -> float:
-    """The confidence that both of a gate's decisions (early, late) need for ``level`` overall."""
-    halved = gate.decision != "point" and is_watched(gate, prompts)
-    return (1 + level) / 2 if halved else level
+    return type(METRICS[gate.metric]) is Metric
 
 
 class EarlyStopping:
@@ -88,7 +78,7 @@ class EarlyStopping:
             [low for low, _ in values],
             [high for _, high in values],
             watch.population,
-            watch.level,
+            self._level,
             watch.limits.ends,
         )
         return Estimate(
@@ -109,15 +99,12 @@ class _Watch:
         self.limits = AllowedRange(
             self._scaled(gate.minimum), self._scaled(gate.maximum)
         )
-        # The prompts that its figure is about; of a confident gate, so many that there is no
-        # finite-population correction.
-        self.population = len(seen) if gate.decision == "point" else 10**9
-        self.level = level_once_watched(gate, seen, level)
+        self.population = len(seen)  # the prompts that its figure is about
         means: list[float] = []
         for end in self.limits.ends:
             means += confidence_sequence.beside(end)
-        self._sequence = TwoSided(means, self.population, self.level)
-        self._may_stop = is_watched(gate, seen)
+        self._sequence = TwoSided(means, self.population, level)
+        self._may_stop = is_watched(gate)
         self._has_seen = False
 
     def _scaled(self, end: float | None) -> float | None:

@@ -9,7 +9,6 @@ from datetime import date
 from refusal_checks.core.errors import EvaluationError
 from refusal_checks.core.records import Record
 from refusal_checks.gates.comparison import Comparison, Earlier, as_decided, compare
-from refusal_checks.gates.early_stopping import level_once_watched
 from refusal_checks.gates.estimate_set import EstimateSet
 from refusal_checks.gates.gate import (
     TOLERANCE,
@@ -35,14 +34,12 @@ class Rules:
     Attributes:
         level: confidence level, two-sided for intervals and one-sided for comparisons.
         offenders: most prompts in a list.
-        watched: True if gates were looked at while answers arrived, see ``early_stopping``.
         day: the day on which waivers must hold, that of the run's start.
     """
 
     level: float = 0.95
     offenders: int = 5
     evidence: Evidence = field(default_factory=Evidence)
-    watched: bool = False
     day: date = field(default_factory=today)
 
 
@@ -159,15 +156,12 @@ def figures_of(
     Raises EvaluationError if no answer has a valid verdict, or if the gate has margins and no
     prompt can be compared with the baseline.
     """
-    seen, level = select(gate, records), rules.level
-    if rules.watched:
-        prompts = [record.prompt for record in seen if record.sample == 0]
-        level = level_once_watched(gate, prompts, level)
+    seen = select(gate, records)
     rate = rules.evidence.rate(gate, seen, rules.level)
     rate.require_decided(gate)
-    estimate = estimator(gate, seen) if estimator else rate.estimate(level)
+    estimate = estimator(gate, seen) if estimator else rate.estimate(rules.level)
     cases = {
-        name: _estimate_in_case(gate, seen, case, rules, level, estimator)
+        name: _estimate_in_case(gate, seen, case, rules, estimator)
         for name, case in worst_cases(rate.metric, seen).items()
     }
     figure = change = None
@@ -190,14 +184,13 @@ def _estimate_in_case(
     seen: Sequence[Record],
     judged: Sequence[Record],
     rules: Rules,
-    level: float,
     estimator: Estimator | None,
 ) -> Estimate:
     """The figure over the records ``seen``, whose invalid answers are ``judged`` in one way."""
     try:
         if estimator:
             return estimator(gate, judged)
-        return rules.evidence.rate(gate, judged, rules.level).estimate(level)
+        return rules.evidence.rate(gate, judged, rules.level).estimate(rules.level)
     except EvaluationError:
         # A calibration's judge would not call so many answers refusals, or so few.
         metric = METRICS[gate.metric]

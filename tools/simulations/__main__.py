@@ -16,7 +16,9 @@ import tools.simulations as package
 def run(requested: Sequence[str]) -> None:
     """Print the tables of these parts, or of all."""
     parts = [
-        part.name for part in iter_modules(package.__path__) if part.name != "__main__"
+        part.name
+        for part in iter_modules(package.__path__)
+        if not part.name.startswith("_")
     ]
     unknown = set(requested).difference(parts)
     if unknown:

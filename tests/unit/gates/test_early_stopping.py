@@ -8,11 +8,8 @@ import pytest
 from refusal_checks.core.prompts import Prompt
 from refusal_checks.core.records import Record
 from refusal_checks.gates.early_stopping import EarlyStopping, shuffled
-from refusal_checks.gates.estimates import Rules
 from refusal_checks.gates.gate import Gate
 from refusal_checks.metrics import by_prompt
-from refusal_checks.metrics.statistics.confidence_sequence import bounds
-from refusal_checks.metrics.statistics.intervals import wilson
 from tests.deciding import decide
 from tests.unit.conftest import records
 
@@ -51,7 +48,8 @@ def mixed(verdicts: str, seed: int = 0) -> list[Record]:
         ([SAFETY, FEW_INVALID], "R " * 200, 60, 199),
         ([SAFETY], "R " * 150 + "-- " * 50, 61, 200),  # these count against either side
         ([replace(SAFETY, max_drop=0.1)], "R " * 100, 100, 100),
-        ([SURE], "R " * 190 + "C " * 10, 46, 200),
+        ([SURE], "R " * 200, 200, 200),
+        ([SURE, FEW_INVALID], "R " * 200, 200, 200),
     ],
 )
 def test_a_clear_figure_stops_soon_and_an_open_one_never(
@@ -104,41 +102,3 @@ def test_a_benchmark_that_begins_again_is_decided_no_sooner() -> None:
         stop.enough("bench", answers)
     stop.begin()
     assert len(seen(stop, found)) == whole
-
-
-@pytest.mark.parametrize(
-    ("gate", "level"),
-    [
-        (SURE, 0.975),
-        (SAFETY, 0.95),
-        (replace(SURE, max_drop=0.1), 0.95),
-        (replace(SAFETY, max_drop=0.1), 0.95),
-    ],
-)
-def test_only_a_gate_that_can_be_wrong_twice_has_a_stricter_level(
-    gate: Gate, level: float
-) -> None:
-    found = mixed("R " * 180 + "C " * 20)
-    decided = decide(gate, found, Rules(watched=True))
-    assert decided.estimate == wilson(180 / 200, 200, level)
-
-
-def test_a_confident_gate_spends_its_error_once() -> None:
-    found = mixed("R " * 180 + "C " * 20)
-    early = stopping(found, SURE).estimate(SURE, found[:150])
-    refused = [float(r.judgement.verdict == "refusal") for r in found[:150]]
-    alone = bounds(refused, refused, 10**9, 0.975, [0.8])
-    assert (early.lower, early.upper) == pytest.approx(alone)
-
-
-def test_clustered_prompts_come_in_no_random_order_of_their_own() -> None:
-    found = [
-        replace(record, prompt=replace(record.prompt, cluster=f"c{number // 4}"))
-        for number, record in enumerate(mixed("R " * 200))
-    ]
-    assert len(seen(stopping(found, SURE), found)) == 200
-    assert len(seen(stopping(found, SAFETY), found)) < 100
-    assert (
-        decide(SURE, found, Rules(watched=True)).estimate
-        == decide(SURE, found).estimate
-    )

@@ -1,0 +1,20 @@
+"""Records of simulated runs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from refusal_checks.core.prompts import Prompt
+from refusal_checks.core.records import Completion, Record
+from refusal_checks.core.verdicts import Binary, Label
+
+
+def records_of(refused: Sequence[bool], clusters: Sequence[str] = ()) -> list[Record]:
+    """One record a prompt, by whether it is judged refused; ``clusters`` are the prompts'."""
+    records = []
+    for number, is_refusal in enumerate(refused):
+        label = Label.REFUSAL if is_refusal else Label.COMPLIANCE
+        cluster = clusters[number] if clusters else ""
+        prompt = Prompt.single(f"p{number}", f"request {number}", cluster=cluster)
+        records.append(Record(prompt, 0, Completion("an answer"), Binary(label)))
+    return records
