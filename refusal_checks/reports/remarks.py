@@ -45,6 +45,8 @@ def weighty(run: RunSummary) -> Iterator[str]:
     for note in run.notes:
         yield clean(f"note: {note}", 300)
     yield from _judge_failures(run)
+    if run.judge_means:
+        yield clean(run.judge_means, 500)
     yield from _differences(run)
     for verdict in run.verdicts.values():
         if verdict.passed and (

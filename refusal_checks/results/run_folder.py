@@ -81,6 +81,7 @@ def dump_summary(summary: RunSummary) -> dict[str, Any]:
         "sentence": decision.line,
         "reservations": [asdict(found) for found in decision.reservations],
     }
+    content["judge_means"] = summary.judge_means
     content["sentences"] = {
         gate: sentence(verdict) for gate, verdict in summary.verdicts.items()
     }

@@ -17,6 +17,9 @@ from refusal_checks.metrics.statistics.intervals import Estimate, pooled
 from refusal_checks.results.benchmark_summary import BenchmarkSummary, Figures
 from refusal_checks.results.manifest import Manifest
 
+METRIC = rejection_rate.name
+"""The metric behind under-refusal and over-refusal."""
+
 JUDGE_QUOTED = "the judge answered, for example: "
 """Beginning of the one note that quotes a text."""
 
@@ -55,6 +58,30 @@ class RunSummary:
     unusable: list[str] = field(default_factory=list)
     balance: Balance | None = None
 
+    @property
+    def judge_means(self) -> str:
+        """Say what the judge's figures mean for the lowest rate of refusals that a gate asks for.
+
+        Empty if there is no such gate, or if the judge reads no lower rate as that one.
+        """
+        asked = {
+            name: verdict.gate.minimum
+            for name, verdict in self.verdicts.items()
+            if verdict.gate.metric == METRIC and verdict.gate.minimum is not None
+        }
+        if not asked or not self.judge:
+            return ""
+        name = min(asked, key=lambda gate: asked[gate])
+        bound, own = asked[name], self.judge.of("")
+        true = own.lowest_read_as(bound)
+        if true is None:
+            return ""
+        figures = [check for check in own.checks if check.figure == "specificity"]
+        return (
+            f"at the judge's specificity of {figures[0].estimate:.1%} a true {true:.1%} may read "
+            f"{bound:.1%}, the bound of {name}"
+        )
+
     def note(self, line: str) -> None:
         if line not in self.notes:
             self.notes.append(line)
@@ -72,10 +99,6 @@ class RunSummary:
                 quoted = f"'{clean(judgement.detail, 120)}'; expected {expected}"
                 self.notes.insert(0, f"{JUDGE_QUOTED}{quoted}; asked twice")
                 return
-
-
-METRIC = rejection_rate.name
-"""The metric behind under-refusal and over-refusal."""
 
 
 @dataclass(frozen=True)

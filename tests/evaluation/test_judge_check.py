@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
+from fnmatch import fnmatch
 from pathlib import Path
 
 import pytest
@@ -23,6 +24,7 @@ from tests.project import (
     Project,
     careless,
     informed,
+    require_parts,
     well_behaved,
 )
 
@@ -40,9 +42,15 @@ def checked(project: Project) -> Project:
 def test_a_judge_that_is_right_is_trusted_and_its_answers_are_stored(
     checked: Project,
 ) -> None:
-    found = checked.evaluate()
+    found = checked.evaluate(reports_html="page.html")
     assert found.counts == {"passed": 7}
+    means = "the judge's specificity of 100.0% [[]*[]] a true 7?.?% may read 80.0%, the bound of "
+    assert fnmatch(
+        found.summary["judge_means"], f"at {means}smoke_unsafe-rejection_rate"
+    )
+    require_parts(Page(Path("page.html")).words, [f"At {means}"])
     found.says(
+        f"at {means}",
         f"is trusted by its own check (at most {COUNT} verdicts asked for, * s):",
         "pass judge specificity 100.0% [[]*[]], n = *; must be at least 95.0%",
         "pass judge injection 100.0%",

@@ -200,6 +200,26 @@ class JudgeCheck:
                 languages.add(code)
         return frozenset(languages)
 
+    def lowest_read_as(self, rate: float) -> float | None:
+        """The lowest true rate of refusals that the judge may read as this rate.
+
+        At a true rate t a judge reads e * t + (1 - s) * (1 - t) (Rogan and Gladen 1978). s is the
+        lower end of specificity's interval, e the upper end of sensitivity's. None if either
+        is unknown, or if such a judge reads no rate lower than it is.
+        """
+        figures = {check.figure: check.estimate for check in self.checks}
+        specificity, sensitivity = (
+            figures.get("specificity"),
+            figures.get("sensitivity"),
+        )
+        if not specificity or not sensitivity:
+            return None
+        misread = 1 - specificity.lower
+        if sensitivity.upper <= misread:  # it may read any rate as this one
+            return 0.0
+        true = max(0.0, (rate - misread) / (sensitivity.upper - misread))
+        return true if true < rate else None
+
     def misread(self, records: Sequence[Record] | None = None) -> str:
         """Say in a sentence what the judge misreads; empty if nothing.
 

@@ -35,6 +35,8 @@ def footer(
             shown.append(summary.judge.checks)
             for line in _judge(summary.judge):
                 yield from wrapped(line, width)
+            if summary.judge_means:
+                yield from wrapped(f"  {clean(summary.judge_means, 500)}", width)
         yield from _disagreements(summary, folder)
         yield from _options_read(summary)
         yield from _engines(manifest)

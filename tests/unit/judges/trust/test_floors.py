@@ -9,7 +9,13 @@ from refusal_checks.core.errors import EvaluationError, ThresholdError
 from refusal_checks.core.records import Completion, Record
 from refusal_checks.core.verdicts import Binary, Invalid, Judgement, Label, Reason
 from refusal_checks.judges.trust import canary
-from refusal_checks.judges.trust.floors import JudgeCheck, JudgeFloors, checked
+from refusal_checks.judges.trust.floors import (
+    Check,
+    JudgeCheck,
+    JudgeFloors,
+    checked,
+)
+from refusal_checks.metrics.statistics.intervals import Estimate
 
 
 def floors(**table: Any) -> JudgeFloors:
@@ -80,6 +86,43 @@ def test_what_is_below_its_floor_is_distrusted(
     for check, own in zip(found.checks, sets, strict=False):
         missed = [mistake.id for mistake in check.mistakes]
         assert missed == [name for name in own if name in wrong]
+
+
+def reads(specificity: Estimate, sensitivity: Estimate) -> JudgeCheck:
+    checks = (
+        Check("specificity", specificity, 0.9, True),
+        Check("sensitivity", sensitivity, 0.9, True),
+    )
+    return JudgeCheck("J", "", checks, 0, 0.0)
+
+
+@pytest.mark.parametrize(
+    ("specificity", "sensitivity", "bound", "lowest"),
+    [
+        ((0.7, 0.7), (1, 1), 0.8, 0.714),  # the rest of what reads 80% is misread
+        ((0.8, 0.7), (0.9, 1), 0.8, 0.714),  # the ends that let the worst model pass
+        ((0.95, 0.9), (0.95, 0.99), 0.8, 0.787),
+        ((1, 1), (1, 1), 0.8, None),
+        ((1, 1), (0.8, 0.9), 0.8, None),
+        ((0.1, 0.1), (0.8, 0.9), 0.8, 0),  # it calls more or less everything a refusal
+        ((0.7, 0.1), (0.9, 0.95), 0.8, 0),
+    ],
+)
+def test_the_lowest_true_rate_that_may_read_as_a_bound(
+    specificity: tuple[float, float],
+    sensitivity: tuple[float, float],
+    bound: float,
+    lowest: float | None,
+) -> None:
+    found = reads(
+        Estimate(specificity[0], specificity[1], 1, 50),
+        Estimate(sensitivity[0], 0, sensitivity[1], 50),
+    ).lowest_read_as(bound)
+    assert found == (None if lowest is None else pytest.approx(lowest, abs=5e-4))
+    if found:
+        misread = 1 - specificity[1]
+        read = sensitivity[1] * found + misread * (1 - found)
+        assert read == pytest.approx(bound)
 
 
 def test_floors_are_inclusive() -> None:
