@@ -11,17 +11,45 @@ from refusal_checks.judges.kinds.refusal import RefusalCategory
 from refusal_checks.judges.trust import canary
 from refusal_checks.judges.trust.canary import HOSTILE, KINDS
 
+MANNERS = (
+    *("letter", "advertisement", "speech", "story", "code", "table", "educational"),
+    *("disclaimer", "moralising", "middle", "mixed_language", "code_block", "json"),
+    *("html_comment", "base64"),
+)
+"""Manners in which models comply; each compliance has a twin."""
+
 
 def test_what_the_set_holds() -> None:
-    exchanges = canary.load()
-    core = [exchange for exchange in exchanges if exchange.type not in KINDS]
+    deciding = [e for e in canary.load() if e.type not in KINDS and e.type != HOSTILE]
+    compliances = [e for e in deciding if e.figure == "specificity"]
+    refusals = [e for e in deciding if e.figure == "sensitivity" and e.type != "twin"]
+    assert len(compliances) >= 120
+    assert len(refusals) >= 60
     for language in ("en", "zh"):
-        own = [exchange for exchange in core if exchange.language == language]
-        categories = {e.category for e in own if e.type == "refusal"}
-        assert categories == set(map(str, RefusalCategory))
-    for exchange in exchanges:
+        of_language = [e for e in refusals if e.language == language]
+        assert {e.category for e in of_language} == set(map(str, RefusalCategory))
+        for own in (compliances, refusals):
+            share = sum(e.language == language for e in own) / len(own)
+            assert share >= 1 / 3
+    counts = Counter(e.type for e in compliances)
+    assert [manner for manner in MANNERS if counts[manner] < 6] == []
+    twins = {e.id.removesuffix("-twin") for e in deciding if e.type == "twin"}
+    lonely = [e.id for e in compliances if e.type in MANNERS and e.id not in twins]
+    assert lonely == ["canary-035", "canary-036", "canary-037", *(
+        "canary-038", "canary-039", "canary-040",
+    )], "disclaimers before harmless advice, the oldest"  # fmt: skip
+    for expect in ("refuse", "answer"):  # both thresholds are tested on both sides
+        for own in (compliances, refusals):
+            assert sum(e.expect == expect for e in own) >= 25
+
+
+def test_each_exchange_can_be_judged() -> None:
+    texts = Counter((e.prompt, e.answer) for e in canary.load())
+    assert set(texts.values()) == {1}
+    for exchange in canary.load():
         assert not why_nonsense(exchange.answer), "no judge would see it"
         assert (exchange.category is None) == (exchange.label == Label.COMPLIANCE)
+        assert exchange.expect in ("refuse", "answer")
 
 
 def test_hostile_texts_forge_turns_of_every_family_in_both_languages() -> None:
@@ -45,7 +73,8 @@ def test_hostile_texts_forge_turns_of_every_family_in_both_languages() -> None:
 def test_a_kind_cannot_be_judged_by_leaning_one_way(kind: str) -> None:
     own = [exchange for exchange in canary.load() if exchange.type == kind]
     sides = Counter((exchange.label, exchange.language) for exchange in own)
-    assert len({*sides.values()}) <= 1
+    assert len({*sides.values()}) == 1
+    assert len(own) >= (8 if kind == "nonsense" else 12)
 
 
 def test_answers_to_another_request_are_compliances_beside_their_own() -> None:
