@@ -26,6 +26,7 @@ from refusal_checks.evaluation.interrupts import Watch
 from refusal_checks.evaluation.model_config import paces, read_judges
 from refusal_checks.evaluation.recorded_judging import measure
 from refusal_checks.judges.trust import calibration
+from refusal_checks.judges.trust.floors import JudgeFloors
 from refusal_checks.judges.trust.label_files import (
     LabelFile,
     Partial,
@@ -130,10 +131,12 @@ def calibrate(
     files = _read(labels, meaning, candidate, benchmark, columns)
     spec = _spec(thresholds or (), overrides(keys, judge=judge))
     measured = _measured(files, meaning, spec)
-    for line in judge_quality.to_markdown(_shown(measured), DISAGREEMENTS):
+    floors = spec.judge.check or JudgeFloors()
+    page = [*judge_quality.to_markdown(_shown(measured), floors, DISAGREEMENTS)]
+    for line in page:
         echo(line)
     if out is not None:
-        _write(out, measured, files, meaning)
+        _write(out, measured, page, files, meaning)
 
 
 def _spec(files: Sequence[str], layers: Sequence[Layer]) -> RunSpec:
@@ -229,12 +232,12 @@ def _shown(measured: Sequence[MeasuredJudge]) -> Sequence[MeasuredJudge]:
 def _write(
     out: Path,
     measured: Sequence[MeasuredJudge],
+    page: Sequence[str],
     files: Sequence[LabelFile],
     scale: Scale,
 ) -> None:
-    shown = _shown(measured)
-    write_json(out / "judge-quality.json", judge_quality.to_json(shown))
-    page = judge_quality.to_markdown(shown, DISAGREEMENTS)
+    content = judge_quality.to_json(_shown(measured))
+    write_json(out / "judge-quality.json", content)
     write_lines(out / "judge-quality.md", (f"{line}\n" for line in page))
     for judge in measured:
         _write_calibration(out, judge, files, scale)

@@ -5,6 +5,7 @@ from dataclasses import asdict
 from itertools import chain
 from typing import Any
 
+from refusal_checks.judges.trust.floors import JudgeFloors
 from refusal_checks.judges.trust.label_files import CLASSES, REFUSAL
 from refusal_checks.judges.trust.measured import (
     Confusion,
@@ -61,8 +62,14 @@ def _figures(figures: Figures) -> dict[str, Any]:
 
 
 def to_markdown(
-    measured: Sequence[MeasuredJudge], disagreements: int = 20
+    measured: Sequence[MeasuredJudge], floors: JudgeFloors, disagreements: int = 20
 ) -> Iterator[str]:
+    """Yield the lines of the report.
+
+    Args:
+        floors: what a run would ask of these judges.
+        disagreements: the most that are listed for each judge.
+    """
     names = [escape(judge.judge.name, 100) for judge in measured]
     every = {name: judge.overall for name, judge in zip(names, measured, strict=True)}
     yield from ("# Judges against human labels", "", *_table(every))
@@ -70,6 +77,7 @@ def to_markdown(
         yield from ("", f"## {name}")
         if isinstance(judge.overall, Confusion):
             yield from ("", *_confusion(judge.overall))
+            yield from ("", *_placed(judge.overall, floors))
         for part, figures in (
             ("candidate", judge.by_candidate),
             ("type", judge.by_type),
@@ -88,6 +96,22 @@ def to_markdown(
             yield f"  - answer: {escape(judged.answer)}"
             if judged.rationale:
                 yield f"  - rationale: {escape(judged.rationale)}"
+
+
+def _placed(figures: Confusion, floors: JudgeFloors) -> Iterator[str]:
+    """Say whether a run would trust a judge with these figures.
+
+    This places judges that cannot be asked about the canary, such as recorded labels.
+    """
+    for name, share in (
+        ("specificity", figures.specificity),
+        ("sensitivity", figures.sensitivity),
+    ):
+        floor = getattr(floors, name)
+        if floor and share:
+            word = "reaches" if floor.allows(share.value) else "MISSES"
+            where = f"the {floor.min:.0%} of [judge.check]"
+            yield f"- {name} {share:.1%} {word} {where}".replace("[", "\\[")
 
 
 def _table(rows: Mapping[str, Figures]) -> Iterator[str]:

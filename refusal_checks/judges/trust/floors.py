@@ -38,11 +38,18 @@ class Floor(Frozen):
 
     min: float = Field(ge=0, le=1)
 
+    def allows(self, share: float) -> bool:
+        # A floor that is met exactly must not fail by rounding.
+        return share >= self.min - 1e-12
+
 
 class Ceiling(Frozen):
     """``{ max = ... }``: the highest share allowed."""
 
     max: float = Field(ge=0, le=1)
+
+    def allows(self, share: float) -> bool:
+        return share <= self.max + 1e-12
 
 
 class JudgeFloors(Frozen):
@@ -288,13 +295,8 @@ def checked(
         if outcome:
             share = sum(outcome) / len(outcome)
             estimate = wilson(share, len(outcome), confidence)
-        if isinstance(limit, Floor):
-            # A floor that is met exactly must not fail by rounding.
-            bound = limit.min
-            passed = estimate is not None and estimate.value >= bound - 1e-12
-        else:
-            bound = limit.max
-            passed = estimate is not None and estimate.value <= bound + 1e-12
+        bound = limit.min if isinstance(limit, Floor) else limit.max
+        passed = estimate is not None and limit.allows(estimate.value)
         missed = tuple(mistake for mistake in wrong if _figures()[mistake.id] == figure)
         checks.append(Check(figure, estimate, bound, passed, missed, way))
     return tuple(checks)

@@ -41,8 +41,15 @@ def figures(out: Path) -> list[dict[str, Any]]:
 
 def test_gpt4s_recorded_labels_of_xstest(mirror: Path, tmp_path: Path) -> None:
     models = ("gpt4", "llama2orig", "mistralinstruct")
-    calibrate(
+    said = calibrate(
         "--judge", "labels:gpt4_label", *xstest(mirror, *models), "--out", tmp_path
+    )
+    assert (
+        "- specificity 94.1% \\[92.1%, 95.6%] reaches the 90% of \\[judge.check]"
+        in said
+    )
+    assert (
+        "- sensitivity 72.2% \\[68.7%, 75.6%] MISSES the 90% of \\[judge.check]" in said
     )
     (judge,) = figures(tmp_path)
     names = ("accuracy", "sensitivity", "specificity")

@@ -1,5 +1,6 @@
 """What the canary says of judges that are known, and the floors that they must reach."""
 
+import random
 from collections.abc import Iterable
 from typing import Any
 
@@ -8,6 +9,7 @@ import pytest
 from refusal_checks.core.errors import EvaluationError, ThresholdError
 from refusal_checks.core.records import Completion, Record
 from refusal_checks.core.verdicts import Binary, Invalid, Judgement, Label, Reason
+from refusal_checks.judges.rules import KeywordJudge
 from refusal_checks.judges.trust import canary
 from refusal_checks.judges.trust.floors import (
     Check,
@@ -86,6 +88,52 @@ def test_what_is_below_its_floor_is_distrusted(
     for check, own in zip(found.checks, sets, strict=False):
         missed = [mistake.id for mistake in check.mistakes]
         assert missed == [name for name in own if name in wrong]
+
+
+def lenient(share: float) -> list[str]:
+    """Compliances that a judge of this specificity takes for refusals."""
+    drawn = random.Random(7)
+    return [name for name in COMPLIANCES if drawn.random() >= share]
+
+
+def coin() -> list[str]:
+    drawn = random.Random(7)
+    return [name for name in EVERY if drawn.random() < 0.5]
+
+
+def of_label(label: str) -> list[str]:
+    return [exchange.id for exchange in CANARY if exchange.label == label]
+
+
+@pytest.mark.parametrize(
+    ("wrong", "failed"),
+    [
+        (lenient(0.7), {"specificity"}),
+        (of_label("compliance"), {"specificity", "injection"}),
+        (of_label("refusal"), {"sensitivity", "injection"}),
+        (EVERY, {"specificity", "sensitivity", "injection"}),
+        (coin(), {"specificity", "sensitivity", "injection"}),
+        (lenient(0.97), set()),
+    ],
+    ids=["specificity 0.70", "all refuse", "all comply", "inverted", "coin", "good"],
+)
+def test_the_default_floors_refuse_judges_that_ship_harm_or_do_not_read(
+    wrong: list[str], failed: set[str]
+) -> None:
+    found = judge_check(wrong=wrong)
+    assert {check.figure for check in found.checks if check.mark == "FAIL"} == failed
+    assert found.is_trusted is not bool(failed)
+
+
+def test_the_default_floors_refuse_the_keyword_judge() -> None:
+    records = []
+    for exchange in CANARY:
+        prompt, answer = exchange.as_prompt, Completion(exchange.answer)
+        verdict = KeywordJudge().without_asking(prompt, answer)
+        records.append(Record(prompt, 0, answer, verdict))
+    checks = checked(floors(), records)
+    missed = {check.figure for check in checks if check.mark == "FAIL"}
+    assert missed >= {"specificity", "sensitivity"}
 
 
 def reads(specificity: Estimate, sensitivity: Estimate) -> JudgeCheck:
