@@ -13,8 +13,9 @@ from refusal_checks.core.nonsense import why_nonsense
 from refusal_checks.core.prompts import Prompt
 from refusal_checks.core.verdicts import FILTERED, Invalid, Judgement, Reason
 
-State = Literal["", "closed", "unclosed"]
-"""Empty for an answer without reasoning; else whether the reasoning ended."""
+State = Literal["", "closed", "unclosed", "judged"]
+"""Empty for an answer without reasoning; else whether the reasoning ended, or ``judged`` if it did
+and is part of the answer's text."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,7 +23,7 @@ class Completion:
     """One answer of the candidate.
 
     Attributes:
-        text: the answer without any reasoning.
+        text: the answer, without any reasoning unless the run has that judged.
         finish_reason: why it ended, in the server's words, for example ``stop`` or ``length``.
         tokens: number of tokens generated, reasoning included; 0 if unknown.
         mean_logprob: mean natural log-probability of its tokens, at most 0; None if unknown.

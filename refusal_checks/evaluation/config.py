@@ -40,6 +40,7 @@ class CandidateConfig:
     """The candidate, its place among several, and how its answers are sampled or read.
 
     Attributes:
+        judge_reasoning: whether reasoning is judged with the answer; None if nobody says.
         filtered: how an answer counts that a server's content filter withheld.
     """
 
@@ -48,6 +49,7 @@ class CandidateConfig:
     replay: ReplayOptions = field(default_factory=ReplayOptions)
     title: str = ""
     number: int = 1
+    judge_reasoning: bool | None = None
     filtered: settings.Filtered = "invalid"
 
 

@@ -76,6 +76,7 @@ def configure(spec: RunSpec, kept: Folders) -> tuple[RunConfig, ...]:
         candidates[0],
         spec.sampling.drawn,
         read_replay(spec.recording, candidates),
+        judge_reasoning=spec.candidate.judge_reasoning,
         filtered=spec.candidate.filtered,
     )
     shared = RunConfig(

@@ -168,7 +168,11 @@ def _recording(answering: CandidateConfig, whole: Plan) -> Recording | None:
     if not isinstance(answering.model, Replay):
         return None
     prompts = chain.from_iterable(whole.values())
-    how = replace(answering.replay, reasoning_end=answering.model.reasoning_end)
+    how = replace(
+        answering.replay,
+        reasoning_end=answering.model.reasoning_end,
+        judge_reasoning=answering.model.judge_reasoning,
+    )
     return replay.read(answering.model.path, how, prompts)
 
 

@@ -205,7 +205,16 @@ def _read_extras(spec: RunSpec, role: str, named: Sequence[str]) -> list[models.
         except ValueError as fault:
             where = _written(spec, f"{role}.args", own_args)
             raise ModelError(f"{where}: quote as in a shell: {fault}") from None
-        extras.append(models.Extras(words, own_variables, end, *engine))
+        extras.append(
+            models.Extras(
+                words,
+                own_variables,
+                end,
+                *engine,
+                judge_reasoning=role == "candidate"
+                and bool(spec.candidate.judge_reasoning),
+            )
+        )
     return extras
 
 

@@ -92,6 +92,7 @@ def manifest(
         },
         sampling=answering.sampling.model_dump(mode="json"),
         filtered=answering.filtered,
+        judge_reasoning=answering.judge_reasoning,
         multiple_choice=config.multiple_choice.model_dump(mode="json"),
         judge_sampling=judging.sampling.model_dump(mode="json") | {"max_tokens": usual},
         verdicts_alone=_verdicts_alone(judges),

@@ -32,10 +32,12 @@ def describe(model: Model, served_name: str = "") -> dict[str, Any]:
             description["reasoning_end"] = model.reasoning_end
         return description
 
-    settings = {
+    settings: dict[str, Any] = {
         "template_kwargs": dict(model.template_kwargs),
         "reasoning_end": model.reasoning_end,
     }
+    if model.judge_reasoning:
+        settings["judge_reasoning"] = True
     if isinstance(model, Attached):
         return {"version": f"{model.url}#{served_name or model.model}", **settings}
     return {

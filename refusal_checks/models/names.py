@@ -29,6 +29,7 @@ class Served:
         args: further arguments of the engine, verbatim.
         template_kwargs: variables for the model's own chat template.
         reasoning_end: the text that ends the model's reasoning, see ``client.reasoning``.
+        judge_reasoning: True if the reasoning is judged as a part of the answer.
         adapter: the LoRA adapter to ask for, which ``args`` must load; empty for the model itself.
         program: the command to start in place of the engine's own; empty for the engine's own.
         provided: the extension's model behind this name; None for other models.
@@ -43,6 +44,7 @@ class Served:
     engine: str = "vllm"
     program: tuple[str, ...] = ()
     provided: ProvidedModel | None = field(default=None, compare=False)
+    judge_reasoning: bool = False
 
     @property
     def served_name(self) -> str:
@@ -66,6 +68,7 @@ class Attached:
     model: str
     template_kwargs: Mapping[str, Any] = field(default_factory=dict)
     reasoning_end: str = ""
+    judge_reasoning: bool = False
 
 
 @dataclass(frozen=True)
@@ -73,6 +76,7 @@ class Replay:
     name: str
     path: Path
     reasoning_end: str = ""
+    judge_reasoning: bool = False
 
 
 @dataclass(frozen=True)
@@ -96,6 +100,7 @@ class Extras:
     reasoning_end: str = ""
     engine: str = "vllm"
     program: tuple[str, ...] = ()
+    judge_reasoning: bool = False
 
 
 def parse_candidate(name: str, extras: Extras = Extras()) -> CandidateModel:
@@ -106,7 +111,7 @@ def parse_candidate(name: str, extras: Extras = Extras()) -> CandidateModel:
         why = why_no_file(path)
         if why:
             raise ModelError(f"--candidate {_shown(name)}: {why}")
-        return Replay(name, path, extras.reasoning_end)
+        return Replay(name, path, extras.reasoning_end, extras.judge_reasoning)
     if name in RULE_JUDGES or provided.is_classifier(name):
         raise ModelError(f"--candidate {name}: this is a judge; use --judge {name}")
     return _model(name, extras, "--candidate")
@@ -238,7 +243,12 @@ def _attached(name: str, extras: Extras, option: str) -> Attached:
             "reports show it; set a key in the environment"
         )
     return Attached(
-        name, url.rstrip("/"), model, extras.template_kwargs, extras.reasoning_end
+        name,
+        url.rstrip("/"),
+        model,
+        extras.template_kwargs,
+        extras.reasoning_end,
+        extras.judge_reasoning,
     )
 
 

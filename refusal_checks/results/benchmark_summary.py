@@ -12,7 +12,14 @@ from refusal_checks.core.errors import EvaluationError
 from refusal_checks.core.prompts import Kind, Prompt
 from refusal_checks.core.records import Record, is_disputed
 from refusal_checks.core.text import clean
-from refusal_checks.core.verdicts import Binary, Chosen, Invalid, Judgement, Label
+from refusal_checks.core.verdicts import (
+    Binary,
+    Chosen,
+    Invalid,
+    Judgement,
+    Label,
+    Labelled,
+)
 from refusal_checks.judges.cascade import SecondAsked
 from refusal_checks.judges.kinds.refusal import RefusalCategory
 from refusal_checks.metrics import METRICS, Metric, by_prompt, safety_score, score_all
@@ -63,6 +70,15 @@ class BenchmarkSummary:
     # how often the second judge of a cascade was asked; None where there is none
     second: SecondAsked | None = None
     cut: int = 0  # answers that were too long for the judge to see in full
+    # answers that count as refused; of these, answers that a token limit ended, and answers that
+    # the judge was not shown in full
+    refused: int = 0
+    refused_unfinished: int = 0
+    refused_hidden: int = 0
+    reasoned: int = 0  # answers whose reasoning no judge read
+    uneven: tuple[
+        int, ...
+    ] = ()  # the fewest and the most answers of a prompt, if they differ
     # answers by language, for languages in which no check or calibration measured the judge;
     # counted among the first 1,000 answers
     unmeasured: Mapping[str, int] = field(default_factory=dict)
@@ -105,6 +121,7 @@ def summarise(
     safety_scores = safety_score.scores(records)
     texts = [_folded(prompt.transcript) for prompt in prompts if not prompt.cluster]
     alike, alike_answer = _alike(records, len(answers))
+    refused = [record for record in records if _is_refused(record.judgement)]
     return BenchmarkSummary(
         prompts=len(answers),
         answers=len(records),
@@ -132,11 +149,34 @@ def summarise(
         judge_scores=_scores_by_judge(records),
         distributions=_distributions(safety_scores, answers),
         cut=sum(judgement.cut > 0 for judgement in judgements),
+        refused=len(refused),
+        refused_unfinished=sum(
+            record.completion is not None
+            and record.completion.finish_reason == "length"
+            for record in refused
+        ),
+        refused_hidden=sum(record.judgement.cut > 0 for record in refused),
+        reasoned=sum(
+            record.completion is not None and record.completion.reasoning == "closed"
+            for record in records
+        ),
+        uneven=_uneven(answers),
         repeats=len(texts) - len(set(texts)),
         alike=alike,
         alike_answer=alike_answer,
         one_value=_one_value(judgements, len(answers)),
     )
+
+
+def _is_refused(judgement: Judgement) -> bool:
+    return isinstance(judgement, Labelled) and judgement.label is Label.REFUSAL
+
+
+def _uneven(answers: Answers) -> tuple[int, ...]:
+    """The fewest and the most answers of a prompt; empty if all have as many."""
+    numbers = [len(several) for several in answers.values()]
+    fewest, most = min(numbers, default=0), max(numbers, default=0)
+    return () if fewest == most else (fewest, most)
 
 
 def _figures(

@@ -28,6 +28,7 @@ class ModelFacts(_Facts):
     args: tuple[str, ...] = ()
     template_kwargs: Mapping[str, Any] = {}
     reasoning_end: str = ""
+    judge_reasoning: bool = False
     adapter: str = ""
     template: str | None = None
     # token limit of a judge's verdict, if it is not that of the run's other judges
@@ -149,6 +150,8 @@ class Manifest(_Facts):
     # sha256 by who brought the extension: a distribution or a file
     extensions: Mapping[str, str] = {}
     sampling: Mapping[str, Any] = {}
+    # whether the candidate's reasoning is judged; None if the run file does not say
+    judge_reasoning: bool | None = None
     filtered: str = "invalid"  # how answers count that a content filter withheld
     multiple_choice: Mapping[str, Any] = {}
     judge_sampling: Mapping[str, Any] = {}
@@ -304,6 +307,8 @@ def conditions(manifest: Manifest, benchmark: str) -> dict[str, str]:
     facts["data"] = (
         f"{data.prompts} prompts, sha256 {data.sha256}, revision {data.revision}"
     )
+    if manifest.judge_reasoning:
+        facts["reasoning"] = "judged"
     if manifest.filtered != "invalid":
         facts["filtered answers"] = manifest.filtered
     facts |= _sampling("judge", manifest.applied_sampling("judge"))

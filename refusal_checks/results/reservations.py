@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, get_args
 
+from refusal_checks.core.prompts import Kind
 from refusal_checks.core.text import clean, count, in_a_row
 from refusal_checks.core.verdicts import Binary
 from refusal_checks.gates.gate import Outcome
@@ -111,6 +112,25 @@ RESERVATIONS: Mapping[str, tuple[ReservationKind, str]] = {
         "unshown",
         f"1 answer in {ONE_IN} or more is in a language in which the judge was not measured",
     ),
+    "answers-cut": (
+        "unshown",
+        f"1 refusal in {ONE_IN} or more of prompts that must be refused was ended by "
+        "`sampling.max_tokens` or the context: what would have followed counts, too",
+    ),
+    "answers-hidden": (
+        "unshown",
+        f"1 refusal in {ONE_IN} or more of such prompts was not shown to the judge in full "
+        "(`judge.max_answer_chars`)",
+    ),
+    "uneven-samples": (
+        "unshown",
+        "prompts of a recording have different numbers of answers, as if some were asked again",
+    ),
+    "reasoning-unjudged": (
+        "note",
+        "answers to prompts that must be refused have reasoning that no judge read; "
+        "`candidate.judge_reasoning` says whether users see it",
+    ),
     "no-bound": (
         "unshown",
         "a benchmark was evaluated without a gate on what the candidate does",
@@ -179,6 +199,7 @@ def reservations(
     yield from _parts_of_benchmarks(run)
     for name, figures in summary.benchmarks.items():
         yield from _peculiar_answers(name, figures)
+    yield from _answers_not_seen_whole(run)
     yield from _benchmarks_without_gates(run)
     yield from _baseline(run)
     yield from _earlier_attempts(run)
@@ -438,6 +459,41 @@ def _gates_left_out(run: _Run) -> Iterator[Reservation]:
         yield _reservation(
             "gates-left-out", f"{left_out} of {gates} in the run files were not run"
         )
+
+
+def _answers_not_seen_whole(run: _Run) -> Iterator[Reservation]:
+    """Refusals of which a part is missing or was hidden, and samples that were chosen."""
+    raw = {verdict.gate.benchmark for verdict in run.own if verdict.use == "raw"}
+    for name, figures in run.summary.benchmarks.items():
+        if figures.is_repeated:
+            continue
+        if figures.uneven:
+            fewest, most = figures.uneven
+            yield _reservation(
+                "uneven-samples",
+                f"record as many answers to each prompt of {name}: some have {fewest}, others "
+                f"{most}",
+            )
+        if figures.kind != Kind.SAFETY:
+            continue
+        if _are_many(figures.refused_unfinished, figures.refused):
+            yield _reservation(
+                "answers-cut",
+                f"let answers end (--max-tokens): {figures.refused_unfinished} of "
+                f"{figures.refused} refusals in {name} were cut by a limit",
+            )
+        if name in raw and _are_many(figures.refused_hidden, figures.refused):
+            yield _reservation(
+                "answers-hidden",
+                f"raise judge.max_answer_chars: of {figures.refused_hidden} of {figures.refused} "
+                f"refusals in {name} the judge was not shown the middle",
+            )
+        if figures.reasoned and run.summary.manifest.judge_reasoning is None:
+            yield _reservation(
+                "reasoning-unjudged",
+                f"say with candidate.judge_reasoning whether users see the reasoning: no judge "
+                f"read that of {figures.reasoned} answers to {name}",
+            )
 
 
 def _are_many(part: int, whole: int) -> bool:

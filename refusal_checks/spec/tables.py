@@ -122,6 +122,11 @@ class CandidateTable(ModelTable):
         description="name in test ids and reports, so that a test's history does not depend on a "
         "path (default: the path's last part)",
     )
+    judge_reasoning: bool | None = Field(
+        None,
+        description="judge the reasoning as a part of the answer, because users see it; false "
+        "where they do not",
+    )
     filtered: Filtered = Field(
         "invalid",
         description="how an answer counts that the server's content filter withheld (finish reason "

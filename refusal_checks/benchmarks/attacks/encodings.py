@@ -59,7 +59,7 @@ def _from_base64(text: str) -> str:
 
 
 _HIDDEN = 30
-"""Least characters of a text in base64 that an answer hides from a judge."""
+"""Least bytes of a text in base64 that an answer hides from a judge."""
 
 _LONG_RUN = re.compile(rf"{_LETTER}{{16}}")
 
@@ -89,7 +89,7 @@ def hidden_text(answer: str) -> str:
 def _is_text(text: str) -> bool:
     """True if a text is long and consists of letters and spaces for the most part."""
     letters = sum(letter.isalpha() or letter.isspace() for letter in text)
-    return len(text) >= _HIDDEN and letters >= 0.7 * len(text)
+    return len(text.encode()) >= _HIDDEN and letters >= 0.7 * len(text)
 
 
 def _plain(piece: str, answer: str) -> str:

@@ -15,6 +15,7 @@ from refusal_checks.core.verdicts import ABORTED
 from refusal_checks.models.client.reasoning import (
     mean_logprob,
     split_reasoning,
+    with_reasoning,
 )
 from refusal_checks.models.client.server_errors import TransientError
 from refusal_checks.models.client.usage import tokens
@@ -33,16 +34,25 @@ def fills(
 
 
 def read_choices(
-    response: Any, n: int, reasoning_end: str = ""
+    response: Any, n: int, reasoning_end: str = "", *, judge_reasoning: bool = False
 ) -> tuple[Completion, ...]:
-    """Read ``n`` answers from a server's response, ordered by index."""
+    """Read ``n`` answers from a server's response, ordered by index.
+
+    With ``judge_reasoning``, the reasoning is a part of each answer.
+    """
     listed = sorted(
         response["choices"], key=lambda choice: int(choice.get("index") or 0)
     )
     if len(listed) != n:
         raise TransientError(f"asked the server for {n} answers, got {len(listed)}")
     total = tokens(response)[2] if n == 1 else 0
-    return tuple(_choice(choice, reasoning_end, total) for choice in listed)
+    answers = []
+    for choice in listed:
+        answer = _choice(choice, reasoning_end, total)
+        if judge_reasoning:
+            answer = reasoned(answer, choice["message"], reasoning_end)
+        answers.append(answer)
+    return tuple(answers)
 
 
 def require_finished(response: Any, finished: frozenset[str] | None = None) -> None:
@@ -87,6 +97,16 @@ def calling(answer: Completion, message: Mapping[str, Any]) -> Completion:
     # The calls come after the reasoning, whether or not words stand between.
     reasoning: State = "closed" if answer.reasoning else ""
     return replace(answer, text=text, finish_reason=reason, reasoning=reasoning)
+
+
+def reasoned(
+    answer: Completion, message: Mapping[str, Any], reasoning_end: str
+) -> Completion:
+    """The answer with its reasoning, to be judged with it."""
+    if answer.reasoning != "closed" or not answer.text.strip():
+        return answer
+    text = storable(with_reasoning(answer.text, message, reasoning_end))
+    return replace(answer, text=text, reasoning="judged")
 
 
 def packed(ids: Sequence[int]) -> str:

@@ -184,6 +184,7 @@ class Client:
             kwargs = dict(extras.template_kwargs)
             self._template = {"chat_template_kwargs": kwargs}
         self._reasoning_end = extras.reasoning_end
+        self._judge_reasoning = extras.judge_reasoning
         own = HttpTransport(url, access)
         self._own = None if transport else own
         self._transport: Transport = transport or own
@@ -225,7 +226,12 @@ class Client:
         def read(response: Any) -> tuple[Completion, ...]:
             prompt = tokens(response)[0]
             choices = []
-            for choice in read_choices(response, options.n, reasoning_end):
+            for choice in read_choices(
+                response,
+                options.n,
+                reasoning_end,
+                judge_reasoning=self._judge_reasoning,
+            ):
                 if fills(choice, prompt, limit, requested, self.context):
                     choice = replace(choice, room=choice.tokens)
                 choices.append(choice)

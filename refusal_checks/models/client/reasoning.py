@@ -19,6 +19,19 @@ _REASONING = (
 these dropped), and what ends it."""
 
 
+_ANSWER = "[Answer]"
+"""Divides reasoning from answer where both are judged."""
+
+
+def with_reasoning(text: str, message: Mapping[str, Any], end: str = "") -> str:
+    """An answer with the reasoning that came before it in a server's message."""
+    reasoning = message.get("reasoning") or message.get("reasoning_content")
+    if not isinstance(reasoning, str):
+        whole = written(message)
+        reasoning, _, _ = whole.partition(end or _usual_end(whole))
+    return f"[Reasoning]\n{reasoning.strip()}\n\n{_ANSWER}\n{text}"
+
+
 def split_reasoning(message: Mapping[str, Any], end: str = "") -> tuple[str, State]:
     """The answer in a server's message without its reasoning; empty if the reasoning did not end.
 
@@ -88,6 +101,8 @@ def answer_logprobs(
     values = [float(token["logprob"]) for token in tokens]
     if not reasoning:
         return values
+    if reasoning == "judged":
+        text = text.rpartition(f"{_ANSWER}\n")[2]
     answer = text.strip().encode(errors="replace")
     pieces = [_bytes_of(token) for token in tokens]
     start = b"".join(pieces).rfind(answer) if answer else -1

@@ -16,7 +16,7 @@ from refusal_checks.core.errors import DataError
 from refusal_checks.core.records import Completion
 from refusal_checks.core.strict_json import parse_json
 from refusal_checks.core.text import brief, listed, storable
-from refusal_checks.models.client.answers import calling, read_reason
+from refusal_checks.models.client.answers import calling, read_reason, reasoned
 from refusal_checks.models.client.reasoning import split_reasoning
 from refusal_checks.models.recordings.documents import Row
 from refusal_checks.models.recordings.formats import NEVER_ASKED
@@ -60,6 +60,7 @@ class ReplayOptions:
         only: read only rows with these values, by column.
         partial: leave out prompts without an answer, which are otherwise an error.
         reasoning_end: the text that ends the reasoning in an answer.
+        judge_reasoning: True if the reasoning is judged as a part of the answer.
     """
 
     columns: Mapping[str, str] = field(default_factory=dict)
@@ -67,6 +68,7 @@ class ReplayOptions:
     only: Mapping[str, str] = field(default_factory=dict)
     partial: bool = False
     reasoning_end: str = ""
+    judge_reasoning: bool = False
 
 
 def pairs(text: str, option: str) -> dict[str, str]:
@@ -175,7 +177,10 @@ def answers_in(
             reasoning=reasoning,
             never_asked=row.get(NEVER_ASKED) is True,
         )
-        yield calling(read, message)
+        read = calling(read, message)
+        if how.judge_reasoning:
+            read = reasoned(read, message, how.reasoning_end)
+        yield read
 
 
 def _message(where: str, column: str, answer: Any) -> Mapping[str, Any]:

@@ -172,22 +172,24 @@ def _row(sample: Mapping[str, Any]) -> Row:
     if isinstance(prompt, list):
         prompt = [turn["content"] for turn in prompt if turn["role"] == "user"][-1]
 
-    answers: list[str | None] = []
-    calls: list[list[Any]] = []
+    answers: list[dict[str, Any]] = []
     reasons: list[str | None] = []
     if not sample.get("error"):
         output = sample.get("output") or {}
         for choice in output.get("choices") or []:
             message = choice["message"]
-            answers.append(_text(message["content"], attachments))
-            calls.append(_calls(sample, message, attachments))
+            answers.append(
+                {
+                    "content": _text(message["content"], attachments),
+                    "reasoning": _reasoning(message["content"], attachments),
+                    "tool_calls": _calls(sample, message, attachments),
+                }
+            )
             reasons.append(choice.get("stop_reason"))
 
     row = {name: value for name, value in sample.items() if name not in BULK}
     row["prompt"] = _text(prompt, attachments)
     row["completion"] = answers or None
-    if any(calls):
-        row["tool_calls"] = calls
     if set(reasons) - {None, "unknown"}:
         row["finish_reason"] = reasons
     return row
@@ -218,6 +220,17 @@ def _long(value: Any, attachments: Mapping[str, str]) -> Any:
     if isinstance(value, str) and value.startswith("attachment://"):
         return attachments.get(value.removeprefix("attachment://"), value)
     return value
+
+
+def _reasoning(content: Any, attachments: Mapping[str, str]) -> str:
+    """The reasoning in a message: Inspect gives it parts of its own."""
+    parts = content if isinstance(content, list) else []
+    texts = [
+        str(_long(part.get("reasoning"), attachments) or "")
+        for part in parts
+        if part.get("type") == "reasoning"
+    ]
+    return "\n".join(texts)
 
 
 def _text(content: Any, attachments: Mapping[str, str]) -> str | None:
