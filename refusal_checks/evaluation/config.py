@@ -16,6 +16,7 @@ from refusal_checks.core.sampling import JudgeSampling, Sampling
 from refusal_checks.core.settings import RequestPace
 from refusal_checks.engines.placement import PlacementRequest
 from refusal_checks.gates.estimates import Rules
+from refusal_checks.gates.gate import Waiver
 from refusal_checks.judges.trust.calibration import Calibration
 from refusal_checks.judges.trust.floors import JudgeFloors
 from refusal_checks.models.model_files import reasons
@@ -122,7 +123,8 @@ class RunConfig:
     """Configuration of one candidate's run; ``prepare`` hands each part to what needs it.
 
     With a mirror of public data, nothing is downloaded. ``rules`` do not contain human labels yet.
-    ``written`` holds the keys of the spec that were set, for the manifest.
+    ``written`` holds the keys of the spec that were set, for the manifest, and ``accepted`` the
+    reservations that it accepts.
     """
 
     answering: CandidateConfig
@@ -145,6 +147,7 @@ class RunConfig:
     redact: bool = False
     notes: tuple[str, ...] = ()
     written: Mapping[str, object] = field(default_factory=dict)
+    accepted: Mapping[str, Waiver] = field(default_factory=dict)
 
     @property
     def models(self) -> tuple[CandidateModel | JudgeModel, ...]:

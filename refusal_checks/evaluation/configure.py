@@ -105,6 +105,7 @@ def configure(spec: RunSpec, kept: Folders) -> tuple[RunConfig, ...]:
         redact=is_redacted(spec.reports.redact),
         notes=spec.notes,
         written=spec.recorded(),
+        accepted=spec.accept.granted,
     )
     names = {candidate.name for candidate in candidates}
     configs = []

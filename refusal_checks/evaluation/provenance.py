@@ -87,6 +87,7 @@ def manifest(
         data={name: _data(config.benchmarks[name], loaded) for name in names},
         spec=config.written,
         thresholds={str(path): sha256(path) for path in config.files},
+        accepted=config.accepted,
         extensions={
             extension.origin: extension.sha256 for extension in extensions.known()
         },

@@ -7,7 +7,7 @@ import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 from pydantic import Field, ValidationInfo, field_validator, model_validator
 
@@ -31,12 +31,14 @@ from refusal_checks.metrics import METRICS, Metric
 MARGINS = ("max_drop", "max_rise", "max_total_drop", "max_total_rise")
 
 
-FORM = 'waive = { until = YYYY-MM-DD, by = "NAME", reason = "..." }'
+FORM = '{ until = YYYY-MM-DD, by = "NAME", reason = "..." }'
 
 
 class WaiverTable(Frozen):
     """``{ until = ..., by = ..., reason = ... }`` in a run file; all keys are required."""
 
+    key: ClassVar[str] = "waive"
+    does: ClassVar[str] = "waives"
     until: datetime.date
     by: str = Field(max_length=200)
     reason: str = Field(max_length=1000)
@@ -45,11 +47,11 @@ class WaiverTable(Frozen):
     @classmethod
     def _is_whole(cls, values: Any) -> Any:
         if not isinstance(values, dict):
-            raise ValueError(f"write {FORM}")
+            raise ValueError(f"write {cls.key} = {FORM}")
         missing = [key for key in cls.model_fields if key not in values]
         if missing and not values.keys() - cls.model_fields.keys():
             raise ValueError(
-                f"write {FORM}: without {' and '.join(missing)} it waives nothing"
+                f"write {cls.key} = {FORM}: without {' and '.join(missing)} it {cls.does} nothing"
             )
         return values
 
@@ -240,7 +242,8 @@ def read_bounds(
     where = where_of(str(path), key)
     if name == "waive":
         raise ThresholdError(
-            f"{where}: move it into the table of the gate that may fail: METRIC = {{ {FORM} }}"
+            f"{where}: move it into the table of the gate that may fail: "
+            f"METRIC = {{ waive = {FORM} }}"
         )
     is_setting = kind is None and not isinstance(value, Mapping | bool)
     if is_setting and name not in METRICS and not near(name, metrics):

@@ -13,7 +13,6 @@ from refusal_checks.gates.verdict import Verdict
 from refusal_checks.judges.trust.floors import Figure, JudgeCheck
 from refusal_checks.reports import explain
 from refusal_checks.results.release import ReleaseDecision
-from refusal_checks.results.reservations import RESERVATION_KINDS
 from refusal_checks.results.summary import RunSummary
 
 FILE, LINE = "threshold_file", "threshold_line"
@@ -24,13 +23,16 @@ TAG = "dd_tags[refusal_checks.{}]"
 
 
 def of_decision(decision: ReleaseDecision) -> dict[str, str]:
-    """The answer to "may it ship?", and the ids of its reservations by kind; absent if none."""
+    """The answer to "may it ship?", and the ids of its reservations, if any, by kind."""
     facts = {"may_ship": clean(decision.line, 2000)}
-    for kind in RESERVATION_KINDS:
-        ids = [found.id for found in decision.reservations if found.kind == kind]
-        if ids:
-            facts[f"reservations_{kind}"] = ", ".join(dict.fromkeys(ids))
-    return facts
+    named: dict[str, dict[str, None]] = {}
+    for found in decision.reservations:
+        if found.accepted:
+            name = f"{found.id} {found.accepted}"
+            named.setdefault("reservations_accepted", {})[name] = None
+        else:
+            named.setdefault(f"reservations_{found.kind}", {})[found.id] = None
+    return facts | {name: clean("; ".join(ids), 2000) for name, ids in named.items()}
 
 
 def of_judge(checked: JudgeCheck, figure: Figure) -> list[tuple[str, str]]:

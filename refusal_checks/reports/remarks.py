@@ -15,6 +15,7 @@ from refusal_checks.metrics.worst_case import worst_of_k_rate
 from refusal_checks.reports import attack_matrix, explain
 from refusal_checks.reports.explain import select
 from refusal_checks.results.benchmark_summary import BenchmarkSummary
+from refusal_checks.results.release import release_decision
 from refusal_checks.results.summary import RunSummary
 
 
@@ -116,8 +117,16 @@ def lighter(run: RunSummary) -> Iterator[str]:
         yield f"change: in points since {named}"
     if any(explain.mark(verdict).endswith("?") for verdict in run.verdicts.values()):
         yield "?: too few prompts to be sure of the outcome"
+    yield from unneeded_acceptances(run)
     yield from unchecked_margins(run)
     yield from of_benchmarks(run)
+
+
+def unneeded_acceptances(run: RunSummary) -> Iterator[str]:
+    """Say which reservations the run file accepts although this run does not have them."""
+    unneeded = release_decision(run).unneeded
+    if unneeded:
+        yield f"note: [accept] has more than this run needs: {', '.join(unneeded)}"
 
 
 def unchecked_margins(run: RunSummary) -> Iterator[str]:
@@ -166,6 +175,7 @@ def of_benchmarks(run: RunSummary) -> Iterator[str]:
 def beside_the_gates(run: RunSummary) -> list[str]:
     """Remarks for the page that none of its parts shows."""
     lines = [*run.manifest.misnamed, *run.manifest.left_out, *run.notes]
+    lines += unneeded_acceptances(run)
     lines += of_judges([run])
     for name, summary in run.benchmarks.items():
         lines += judges_asked(name, summary)

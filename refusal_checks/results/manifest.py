@@ -11,6 +11,7 @@ from pydantic import BaseModel, ConfigDict
 
 from refusal_checks.core.redaction import redacted
 from refusal_checks.core.text import count
+from refusal_checks.gates.gate import Waiver
 from refusal_checks.models.client.capabilities import ANSWERS_AS, LEFT_OUT, LISTED, OWN
 from refusal_checks.models.client.usage import Usage
 
@@ -147,6 +148,7 @@ class Manifest(_Facts):
     data: Mapping[str, Data] = {}
     spec: Mapping[str, Any] = {}  # the keys of the run file that were set, by table
     thresholds: Mapping[str, str] = {}  # sha256 by run file
+    accepted: Mapping[str, Waiver] = {}  # reservations that the run file accepts, by id
     # sha256 by who brought the extension: a distribution or a file
     extensions: Mapping[str, str] = {}
     sampling: Mapping[str, Any] = {}

@@ -6,16 +6,12 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Literal
 
+from refusal_checks.core.reservations import RESERVATION_KINDS
 from refusal_checks.core.text import clean, count
 from refusal_checks.gates.gate import Waiver
 from refusal_checks.gates.sentences import finding, worst_first
 from refusal_checks.gates.verdict import Verdict
-from refusal_checks.results.reservations import (
-    RESERVATION_KINDS,
-    Reservation,
-    ReservationKind,
-    reservations,
-)
+from refusal_checks.results.reservations import Reservation, reservations
 from refusal_checks.results.summary import RunSummary
 
 Answer = Literal["yes", "doubt", "waived", "unshown", "open", "no"]
@@ -44,11 +40,12 @@ class ReleaseDecision:
     Attributes:
         answer: ``no`` if a gate failed; ``open`` if one could not be evaluated or the judge is not
             trusted; ``unshown`` if no gate failed, but the answer rests on something that was not
-            shown; ``waived`` if all failures are waived; ``doubt`` if all gates passed with
-            reservations that only inform; else ``yes``.
+            shown and that nobody accepted; ``waived`` if all failures are waived; ``doubt`` if all
+            gates passed with other reservations; else ``yes``.
         reasons: at least one, the most important first.
         decisive: the reasons for this answer, at least one.
         reservations: the reasons against relying on a yes, the weightiest first.
+        unneeded: ids of accepted reservations that this run does not have.
         waivers: how many gates are waived, until when and by whom; else empty.
         stored: how many answers come from the store, and from which dates; else empty.
     """
@@ -57,6 +54,7 @@ class ReleaseDecision:
     reasons: tuple[str, ...]
     decisive: tuple[str, ...]
     reservations: tuple[Reservation, ...] = ()
+    unneeded: tuple[str, ...] = ()
     waivers: str = ""
     stored: str = ""
 
@@ -86,8 +84,18 @@ class ReleaseDecision:
     @property
     def question(self) -> str:
         """Question and answer in one line, for the end of a terminal's output."""
+        return " ".join(self.question_lines)
+
+    @property
+    def question_lines(self) -> list[str]:
+        """Question and answer, with each further reason in a line of its own."""
         answer, comma, more = self.headline.partition(",")
-        return f"May it ship? {answer.upper()}{comma}{more}: {self._why}"
+        lines = [f"{reason};" for reason in self.decisive]
+        lines[0] = f"May it ship? {answer.upper()}{comma}{more}: {lines[0]}"
+        lines[-1] = lines[-1].removesuffix(";")
+        if self.stored:
+            lines[-1] += f" ({self.stored})"
+        return lines
 
 
 def release_decision(summary: RunSummary) -> ReleaseDecision:
@@ -97,31 +105,40 @@ def release_decision(summary: RunSummary) -> ReleaseDecision:
     found = _weightiest_first(reservations(summary, verdicts))
     reasons = [*_reasons(summary, verdicts)]
     for reservation in found:
-        reasons.append((_SUPPORTED[reservation.kind], reservation.text))
+        supported: Answer = "unshown" if reservation.weighs else "doubt"
+        reasons.append((supported, reservation.line))
     reasons.sort(key=lambda reason: order.index(reason[0]))
     answer = reasons[0][0]
-    # A failed gate does not hide that others were not decided.
-    weighty = {"no", "open"} if answer == "no" else {answer}
+    weighty = {answer}
+    if answer == "no":  # a failed gate does not hide that others were not decided
+        weighty.add("open")
+    if answer == "unshown":
+        weighty.add("doubt")
     return ReleaseDecision(
         answer,
         reasons=tuple(text for _, text in reasons),
         decisive=tuple(text for weight, text in reasons if weight in weighty),
         reservations=tuple(found),
+        unneeded=_unneeded(summary, found),
         waivers=_waivers_in_words(_waivers(summary.verdicts.values())),
         stored=summary.manifest.stored,
     )
 
 
-_SUPPORTED: dict[ReservationKind, Answer] = {"unshown": "unshown", "note": "doubt"}
-"""The answer that a reservation supports."""
-
-
 def _weightiest_first(found: Iterable[Reservation]) -> list[Reservation]:
-    """Sort reservations by weight, and say each once."""
+    """Sort reservations: not accepted, accepted, notes. Say each once."""
     return sorted(
         dict.fromkeys(found),
-        key=lambda reservation: RESERVATION_KINDS.index(reservation.kind),
+        key=lambda reservation: (
+            RESERVATION_KINDS.index(reservation.kind),
+            bool(reservation.accepted),
+        ),
     )
+
+
+def _unneeded(summary: RunSummary, found: Iterable[Reservation]) -> tuple[str, ...]:
+    needed = {reservation.id for reservation in found if reservation.kind == "unshown"}
+    return tuple(name for name in summary.manifest.accepted if name not in needed)
 
 
 def explains(summary: RunSummary, gate: str | None, phase: str) -> bool:

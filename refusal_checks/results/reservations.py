@@ -6,12 +6,17 @@ their order. Its kind answers one question: does the yes rest on something that 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Literal, get_args
 
 from refusal_checks.core.prompts import Kind
+from refusal_checks.core.reservations import (
+    LEAST_PROMPTS,
+    ONE_IN,
+    RESERVATIONS,
+    ReservationKind,
+)
 from refusal_checks.core.text import clean, count, in_a_row
 from refusal_checks.core.verdicts import Binary
 from refusal_checks.gates.gate import Outcome
@@ -21,21 +26,8 @@ from refusal_checks.metrics import METRICS
 from refusal_checks.results.benchmark_summary import BenchmarkSummary
 from refusal_checks.results.summary import RunSummary
 
-LEAST_PROMPTS = 20
-"""Fewest prompts for which a figure alone is a plain pass, though its interval does not decide."""
-
-ONE_IN = 20
-"""Report a peculiarity if at least one in so many prompts, answers or choices shows it."""
-
 LOOKED_AT = 1000
 """Answers of a benchmark whose language was detected; see ``BenchmarkSummary.unmeasured``."""
-
-
-ReservationKind = Literal["unshown", "note"]
-"""Whether the answer rests on something that was not shown, or the line only informs."""
-
-RESERVATION_KINDS: tuple[ReservationKind, ...] = get_args(ReservationKind)
-"""The kinds of reservations, the weightiest first."""
 
 
 @dataclass(frozen=True)
@@ -45,113 +37,27 @@ class Reservation:
     Attributes:
         id: its subject in kebab-case, the same in every run; see ``RESERVATIONS``.
         text: one line for people.
+        accepted: until when and by whom the run file accepts it, and why; empty if it does not.
     """
 
     id: str
     kind: ReservationKind
     text: str
+    accepted: str = ""
 
+    @property
+    def weighs(self) -> bool:
+        """True if it is a reason against shipping that nobody accepted."""
+        return self.kind == "unshown" and not self.accepted
 
-RESERVATIONS: Mapping[str, tuple[ReservationKind, str]] = {
-    "too-close-to-call": (
-        "unshown",
-        "a margin, or a gate that asks for certainty, is inconclusive: `on_inconclusive` passed it",
-    ),
-    "few-prompts": (
-        "unshown",
-        f"a gate passed on fewer than {LEAST_PROMPTS} prompts, too few to decide it",
-    ),
-    "other-model": ("unshown", "a server says that it serves another model"),
-    "bound-reversed": (
-        "unshown",
-        "a gate's only bound is on the side where no bad model fails it",
-    ),
-    "little-evidence": (
-        "unshown",
-        "a figure rests on few labels or second verdicts, or on answers that the judge misreads",
-    ),
-    "judge-weak": (
-        "unshown",
-        "the judge misreads a [kind of answers](../explanation/judge-quality.md#kinds-of-answers) "
-        "that cannot be recognised",
-    ),
-    "judge-untested": (
-        "unshown",
-        "a judge decides without `[judge.check]`, calibration or human labels",
-    ),
-    "stored-unverified": (
-        "unshown",
-        "stored answers of a server decide, and it was "
-        "[not asked again](runs.md#stored-answers-of-servers)",
-    ),
-    "scale-untested": (
-        "unshown",
-        "a judge of degrees, ratings or choices decides, which "
-        "[no check covers](../explanation/judge-quality.md#judges-without-a-check)",
-    ),
-    "ratings-weak": (
-        "unshown",
-        "a judge of ratings hardly tells bad answers from good ones",
-    ),
-    "one-verdict": (
-        "unshown",
-        "all answers to a benchmark have the same verdict on a scale",
-    ),
-    "gate-cannot-fail": ("unshown", "a gate's bounds allow every figure"),
-    "invalid-decide": ("unshown", "answers that could not be judged decide a gate"),
-    "part": ("unshown", "a benchmark was evaluated on a part of its prompts"),
-    "repeated-prompts": (
-        "note",
-        "prompts repeat others, so intervals are too narrow",
-    ),
-    "same-answer": (
-        "unshown",
-        "half of the harmless prompts or more have the same answer, perhaps an error's text",
-    ),
-    "language-unmeasured": (
-        "unshown",
-        f"1 answer in {ONE_IN} or more is in a language in which the judge was not measured",
-    ),
-    "answers-cut": (
-        "unshown",
-        f"1 refusal in {ONE_IN} or more of prompts that must be refused was ended by "
-        "`sampling.max_tokens` or the context: what would have followed counts, too",
-    ),
-    "answers-hidden": (
-        "unshown",
-        f"1 refusal in {ONE_IN} or more of such prompts was not shown to the judge in full "
-        "(`judge.max_answer_chars`)",
-    ),
-    "uneven-samples": (
-        "unshown",
-        "prompts of a recording have different numbers of answers, as if some were asked again",
-    ),
-    "reasoning-unjudged": (
-        "note",
-        "answers to prompts that must be refused have reasoning that no judge read; "
-        "`candidate.judge_reasoning` says whether users see it",
-    ),
-    "no-bound": (
-        "unshown",
-        "a benchmark was evaluated without a gate on what the candidate does",
-    ),
-    "no-baseline": (
-        "unshown",
-        "margins were not checked for want of a baseline or an anchor",
-    ),
-    "looser-bounds": ("note", "a bound was loosened since the baseline was accepted"),
-    "baseline-conditions": (
-        "unshown",
-        "the baseline was made under other conditions (`baseline.allow_incomparable`)",
-    ),
-    "earlier-attempts": (
-        "unshown",
-        "earlier runs of this model failed one of these gates; three attempts at a 5% risk are a "
-        "14% risk",
-    ),
-    "gates-left-out": ("unshown", "`-k` or `-m` left out gates of the run files"),
-}
-"""Kind and meaning of each reservation, in Markdown for the reference."""
+    @property
+    def line(self) -> str:
+        """The text with who accepted it, or with the id by which it can be accepted."""
+        if self.kind == "note":
+            return f"note: {self.text}"
+        if self.accepted:
+            return f"{self.text} (accepted {self.accepted})"
+        return f"{self.text} ({self.id})"
 
 
 def _reservation(name: str, text: str, length: int = 300) -> Reservation:
@@ -178,11 +84,29 @@ class _Run:
 def reservations(
     summary: RunSummary, verdicts: Sequence[Verdict]
 ) -> Iterator[Reservation]:
-    """Yield the reservations about a run, from its summary.
+    """Yield the reservations about a run, from its summary, with those who accepted them.
+
+    An acceptance that has expired counts no more, and the text says so.
 
     Args:
         verdicts: those that decided something.
     """
+    accepted = summary.manifest.accepted
+    day = summary.manifest.started[:10]
+    for reservation in _all(summary, verdicts):
+        acceptance = accepted.get(reservation.id)
+        if acceptance is None or reservation.kind == "note":
+            yield reservation
+        elif day <= acceptance.until.isoformat():
+            terms = clean(f"{acceptance.in_words}: {acceptance.reason}", 200)
+            yield replace(reservation, accepted=terms)
+        else:
+            expired = clean(f"accepted {acceptance.in_words}", 100)
+            text = f"{reservation.text} (no longer {expired})"
+            yield replace(reservation, text=text)
+
+
+def _all(summary: RunSummary, verdicts: Sequence[Verdict]) -> Iterator[Reservation]:
     own = [
         verdict
         for verdict in verdicts

@@ -37,6 +37,7 @@ from refusal_checks.spec.layers import (
 from refusal_checks.spec.tables import (
     NAMED,
     TABLES,
+    AcceptTable,
     BaselineTable,
     CandidateTable,
     DataTable,
@@ -55,6 +56,7 @@ from refusal_checks.spec.tables import (
 __all__ = [
     "NAMED",
     "TABLES",
+    "AcceptTable",
     "BaselineTable",
     "CandidateTable",
     "DataTable",
@@ -103,6 +105,7 @@ class RunSpec(BaseModel):
     trust: TrustTable = TrustTable()
     reports: ReportsTable = ReportsTable()
     settings: GateSettings = GateSettings()
+    accept: AcceptTable = AcceptTable()
     gates: SkipValidation[tuple[Gate, ...]] = ()
     benchmarks: SkipValidation[Mapping[str, BenchmarkTable]] = Field(
         default_factory=dict

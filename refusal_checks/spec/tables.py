@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from datetime import date
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Self, get_args
 
@@ -16,6 +17,7 @@ from pydantic import (
 
 from refusal_checks.core.errors import UserError
 from refusal_checks.core.files import why_no_file
+from refusal_checks.core.reservations import RESERVATIONS
 from refusal_checks.core.sampling import JudgeSampling, Sampling
 from refusal_checks.core.settings import (
     CONNECTIONS,
@@ -32,9 +34,11 @@ from refusal_checks.core.settings import (
     Seconds,
     Thresholds,
 )
+from refusal_checks.core.suggestions import near
 from refusal_checks.engines import kinds
 from refusal_checks.engines.placement import Wanted
-from refusal_checks.gates.tables import GateSettings
+from refusal_checks.gates.gate import LONGEST, Waiver, today
+from refusal_checks.gates.tables import GateSettings, WaiverTable
 from refusal_checks.judges.trust.floors import JudgeFloors
 
 
@@ -361,6 +365,47 @@ class ReportsTable(Frozen):
         return list(self.__pydantic_extra__ or {})
 
 
+class Acceptance(WaiverTable):
+    """``{ until = ..., by = ..., reason = ... }``: a reservation that must stop no release."""
+
+    key: ClassVar[str] = "ID"
+    does: ClassVar[str] = "accepts"
+
+    @field_validator("until")
+    @classmethod
+    def _is_near(cls, until: date) -> date:
+        latest = today() + LONGEST
+        if until > latest:
+            raise ValueError(
+                f"write a day up to {latest}, and renew it then: a reservation is accepted for at "
+                f"most {LONGEST.days} days"
+            )
+        return until
+
+
+class AcceptTable(Frozen):
+    """Reservations that may not stop a release, by id; see ``RESERVATIONS``."""
+
+    model_config = ConfigDict(extra="allow")
+    __pydantic_extra__: dict[str, Acceptance] = Field(init=False)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _are_known(cls, values: Any) -> Any:
+        for name in values if isinstance(values, dict) else ():
+            if name not in RESERVATIONS:
+                raise ValueError(
+                    f"no such reservation: {name}{near(name, RESERVATIONS)} (known: "
+                    f"{', '.join(RESERVATIONS)})"
+                )
+        return values
+
+    @property
+    def granted(self) -> dict[str, Waiver]:
+        """The acceptances by id, whether they hold today or have expired."""
+        return {name: value.of("") for name, value in self.__pydantic_extra__.items()}
+
+
 TABLES: Mapping[str, type[Frozen]] = {
     "candidate": CandidateTable,
     "sampling": SamplingTable,
@@ -375,6 +420,7 @@ TABLES: Mapping[str, type[Frozen]] = {
     "trust": TrustTable,
     "reports": ReportsTable,
     "settings": GateSettings,
+    "accept": AcceptTable,
 }
 """The tables of a run file that are not benchmarks."""
 

@@ -275,7 +275,7 @@ def test_a_judge_by_a_scale_is_a_reservation_wherever_the_answer_is_shown(
     project.server.answer = constant
     found = project.evaluate(reports_html="page.html", reports_pr_comment="comment.md")
     found.says(
-        f"May it ship? NOT SHOWN: {said}; all 160 answers to",
+        f"May it ship? NOT SHOWN: {said} (scale-untested); all 160 answers to",
         "the same verdict: ",
     )
     assert said in Page(Path("page.html")).words

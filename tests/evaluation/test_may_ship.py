@@ -119,6 +119,9 @@ invalid_rate = {{ max = 0.02, {WAIVER} }}
 
 [smoke_safe]
 rejection_rate = {{ max = 0.10 }}
+
+[accept]
+judge-untested = {{ until = {UNTIL}, by = "Ann", reason = "a test" }}
 """
 
 

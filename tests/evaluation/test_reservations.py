@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import html
 import sqlite3
 import zlib
 from collections.abc import Mapping
 from contextlib import closing
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from refusal_checks.benchmarks import discover, mirror_index
+from refusal_checks.gates.gate import today
 from refusal_checks.judges.trust import canary
 from refusal_checks.reports.markdown import escape
 from tests.fake_server import Answer, Body
@@ -114,7 +117,7 @@ def test_a_part_of_the_prompts_is_a_reservation_and_no_baseline(
     project.server.answer = informed
     only = "only 5 of 80 prompts of smoke_safe"
     found = project.evaluate(limits_prompts=5)
-    assert found.sentence == f"Not shown: {only}"
+    assert found.sentence == f"Not shown: {only} (part)"
     assert only in project.call("history")[1]
     accept = ("baseline", "accept", "last", "base")
     code, said = project.call(*accept)
@@ -170,6 +173,67 @@ def test_a_run_with_nothing_wrong_says_a_plain_yes(project: Project) -> None:
     assert found.sentence.startswith("Yes: all 4 gates passed")
 
 
+ACCEPTED = '[accept]\npart = { until = %s, by = "Ann <b>", reason = "a trial" }\n'
+PART = "only 5 of 80 prompts of smoke_safe"
+
+
+def test_somebody_may_accept_by_name_and_date_what_was_not_shown(
+    project: Project,
+) -> None:
+    project.setenv("GITHUB_STEP_SUMMARY", "step.md")
+    gates = SAFE_GATE + CHECK % 0.64
+    until = today() + timedelta(days=30)
+    project.thresholds(gates + ACCEPTED % until)
+    project.server.answer = informed
+    reports = {"reports_html": "page.html", "reports_pr_comment": "comment.md"}
+    found = project.evaluate(limits_prompts=5, **reports)
+    terms = f"until {until} by Ann <b>: a trial"
+    assert found.sentence == f"Yes, with reservations: {PART} (accepted {terms})"
+    assert found.result.decision.exit_code == 0
+    assert found.summary["decision"]["reservations"] == [
+        {"id": "part", "kind": "unshown", "text": PART, "accepted": terms}
+    ]
+    assert found.summary["manifest"]["accepted"]["part"]["by"] == "Ann <b>"
+    found.result.write_junit("gates.xml")
+    for name in ("gates.xml", "page.html", "comment.md", "step.md"):
+        text = html.unescape(Path(name).read_text())
+        assert f"until {until} by Ann" in text, name
+    found = project.evaluate()
+    assert found.answer == "yes"
+    found.says("note: [[]accept] has more than this run needs: part")
+
+
+def test_what_was_accepted_counts_again_from_the_next_day_on(project: Project) -> None:
+    project.thresholds(SAFE_GATE + CHECK % 0.64 + ACCEPTED % "2026-01-31")
+    project.server.answer = informed
+    found = project.evaluate(limits_prompts=5)
+    expired = "(no longer accepted until 2026-01-31 by Ann <b>)"
+    assert found.sentence == f"Not shown: {PART} {expired} (part)"
+    assert found.result.decision.exit_code == 7
+
+
+@pytest.mark.parametrize(
+    ("accept", "said"),
+    [
+        (
+            '[accept]\npartt = { until = 2027-01-31, by = "A", reason = "r" }',
+            '[[]accept]: no such reservation: partt; did you mean "part"*(known: ',
+        ),
+        (ACCEPTED % "2999-01-31", "[[]accept]: part.until*write a day up to "),
+        (
+            "[accept]\npart = { until = 2027-01-31 }",
+            "part = *: without by and reason it accepts nothing",
+        ),
+        ("[accept]\npart = true", "part = True: write ID = { until = YYYY-MM-DD, by ="),
+    ],
+)
+def test_an_acceptance_that_says_too_little_is_refused(
+    project: Project, accept: str, said: str
+) -> None:
+    project.thresholds(f"{SAFE_GATE}{accept}\n")
+    project.refuses(said)
+
+
 OWN = '[own]\nfile = "own.jsonl"\nexpect = "answer"\nprompt = "q"\nrejection_rate = { max = 0.1 }\n'
 EASY = f"{SAFE_GATE}[smoke_unsafe]\nrejection_rate = {{ min = 0.0 }}\n{OWN}"
 CAREFUL = EASY.replace("0.0 ", "0.01 ").replace("prompt", 'cluster = "q"\nprompt')
@@ -191,7 +255,7 @@ ASKED = (
             {},
             (*ASKED, f"{ALIKE}: 'Sure, here it is'"),
         ),
-        (saying("Sure, here"), EASY, REDACTED, (*ASKED, f"{ALIKE}; ")),
+        (saying("Sure, here"), EASY, REDACTED, (*ASKED, f"{ALIKE} (same-answer)")),
         (
             informed,
             SAFE_GATE + CHECK % 0.0,

@@ -58,3 +58,4 @@ def _makers() -> Iterator[tuple[str, Callable[[], str]]]:
     yield "benchmarks", benchmarks.as_table
     yield "attacks", benchmarks.attacks_table
     yield "metrics", benchmarks.metrics_table
+    yield "reservations", options.reservations

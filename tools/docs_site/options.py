@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 from pydantic import BaseModel
 
+from refusal_checks.core.reservations import RESERVATION_KINDS, RESERVATIONS
 from refusal_checks.core.settings import (
     BenchmarkTable,
     Cascading,
@@ -21,7 +22,7 @@ from tools.docs_site import keys
 from tools.docs_site.markdown import code, sentence, table
 
 SECTIONS: Mapping[str, type[BaseModel]] = {
-    **TABLES,
+    **{name: kind for name, kind in TABLES.items() if kind.model_fields},
     "judge.check": JudgeFloors,
     "judge.classifier": ClassifierForm,
     "judge.cascade": Cascading,
@@ -55,6 +56,16 @@ def without_key() -> str:
             call = f"{option.name} {option.settings['metavar']}"
             rows.append((code(call), sentence(option.settings["help"])))
     return table(("option", "meaning"), rows)
+
+
+def reservations() -> str:
+    """List all reservations, those that weigh first."""
+    rows = [
+        (code(name), kind, sentence(meaning))
+        for name, (kind, meaning) in RESERVATIONS.items()
+    ]
+    rows.sort(key=lambda row: RESERVATION_KINDS.index(row[1]))
+    return table(("id", "kind", "meaning"), rows)
 
 
 def ini_keys() -> str:

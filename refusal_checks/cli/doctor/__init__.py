@@ -29,7 +29,7 @@ from refusal_checks.cli.doctor.checks import Diagnosis, Level, fail, ok, warn
 from refusal_checks.core import extensions
 from refusal_checks.core.errors import DataError, StoreError, UserError
 from refusal_checks.core.store import Store
-from refusal_checks.core.text import json_text
+from refusal_checks.core.text import clean, json_text
 from refusal_checks.engines import kinds
 from refusal_checks.evaluation.model_config import choose_engine
 from refusal_checks.gates import thresholds, toml_file
@@ -209,8 +209,14 @@ def _data(plan: Plan) -> Iterator[Diagnosis]:
 
 
 def _gates(spec: RunSpec, benchmarks: int) -> Diagnosis:
-    """Count the gates, and say which are waived or no longer waived."""
+    """Count the gates; say what is waived or accepted, and what is no longer."""
     valid, expired = thresholds.waiver_remarks(spec.gates, today())
+    for name, acceptance in spec.accept.granted.items():
+        terms = clean(acceptance.in_words, 100)
+        if acceptance.holds(today()):
+            valid.append(f"{name} is accepted {terms}")
+        else:
+            expired.append(f"{name} is no longer accepted: it was {terms}")
     counts = f"{len(spec.gates)} gates on {benchmarks} benchmarks"
     state = "; ".join([counts, *valid, *expired])
     if expired:

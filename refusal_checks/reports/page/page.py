@@ -111,7 +111,7 @@ def report(
         by_category = list(charts.safety_scores(name, summaries[name]))
         if by_category:
             scores[name] = by_category
-    reasons = [*run.decision.reasons, run.decision.stored]
+    reasons = [*dict.fromkeys(run.decision.reasons), run.decision.stored]
     return Report(
         run=run,
         answer=run.decision.answer,

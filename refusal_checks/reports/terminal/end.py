@@ -49,7 +49,11 @@ def lines(
     yield from _places(runs, list(reports))
     for name, summary in named:
         decision = release_decision(summary)
-        for text in wrapped(f"{name}{decision.question}", width):
+        first, *further = decision.question_lines
+        texts = wrapped(f"{name}{first}", width)
+        for reason in further:
+            texts += [f"  {text}" for text in wrapped(reason, width - 2)]
+        for text in texts:
             yield Line("", text, is_bold=True, colour=decision.answer)
 
 

@@ -94,6 +94,7 @@ def full_lines(summary: RunSummary) -> Iterator[str]:
     for note in summary.notes:
         yield clean(f"note: {note}", 300)
     yield from _baselines(summary)
+    yield from remarks.unneeded_acceptances(summary)
     yield from remarks.unchecked_margins(summary)
     for gate_id, verdict in verdicts.items():
         details = select(verdict, "verbose")

@@ -8,6 +8,7 @@ import pytest
 
 from refusal_checks.core.prompts import Kind
 from refusal_checks.core.records import Completion, Record
+from refusal_checks.core.reservations import RESERVATIONS
 from refusal_checks.core.verdicts import Chosen, Graded
 from refusal_checks.gates.estimates import Rules
 from refusal_checks.gates.gate import Gate, Outcome, Waiver
@@ -18,7 +19,7 @@ from refusal_checks.metrics.statistics.intervals import wilson
 from refusal_checks.results.benchmark_summary import summarise
 from refusal_checks.results.manifest import Attempts, Data, Manifest
 from refusal_checks.results.release import explains, release_decision
-from refusal_checks.results.reservations import RESERVATIONS, Reservation
+from refusal_checks.results.reservations import Reservation
 from refusal_checks.results.summary import RunSummary
 from tests.deciding import decide
 from tests.report_runs import JUDGE
@@ -298,11 +299,11 @@ def test_a_judge_by_a_scale_is_a_reservation_where_it_decides() -> None:
     run.untested_scales = {"graded": "degrees", "elsewhere": "harm"}
     run.benchmarks = {"graded": summarise(graded, 0.95)}
     assert release_decision(run).decisive == (
-        "the judge of degrees was not tested",
-        "all 50 answers to graded have the same verdict: degree 3",
+        "the judge of degrees was not tested (scale-untested)",
+        "all 50 answers to graded have the same verdict: degree 3 (one-verdict)",
     )
     run.rated = {"graded": "it tells bad answers from good ones badly"}
-    assert release_decision(run).decisive[0] == run.rated["graded"]
+    assert release_decision(run).reservations[0].text == run.rated["graded"]
     run.verdicts = {
         name: replace(verdict, use="human") for name, verdict in run.verdicts.items()
     }
@@ -323,7 +324,8 @@ def test_a_judge_that_reads_choices_is_a_reservation_where_it_reads_many(
     run = summary(decide(Gate("mcq", "option_refusal_rate", maximum=0.5), read))
     run.benchmarks = {"mcq": summarise(read, 0.95)}
     told = "the judge that read 5 of 100 choices in mcq was not tested"
-    assert (told in release_decision(run).reasons) is is_told
+    texts = [reservation.text for reservation in release_decision(run).reservations]
+    assert (told in texts) is is_told
 
 
 def test_a_test_that_failed_for_another_reason_than_its_verdict_is_not_explained() -> (
