@@ -42,14 +42,14 @@ class JudgingMethod(NamedTuple):
 def ways(
     benchmarks: Mapping[str, Benchmark],
     with_canary: bool,
-    max_answer_chars: int | None = None,
+    limit: int | None = None,
 ) -> dict[str, JudgingMethod]:
     """The judging method of each benchmark, and of the checks of judges (named by ``check_of``).
 
     Without benchmarks, this is the canary for the package's own judges of refusal.
 
     Args:
-        max_answer_chars: the run's setting, for benchmarks that have none of their own.
+        limit: most characters of an answer that the canary shows; None for the run's setting.
     """
     methods: dict[str, JudgingMethod] = {}
     checked: dict[str, JudgeKind] = {}
@@ -69,26 +69,17 @@ def ways(
 
     for kind in checked.values():
         if kind.meets_canary and with_canary:
-            own = [method for method in methods.values() if method.kind == kind.name]
-            methods[check_of(kind)] = _of_canary(kind, own, max_answer_chars)
+            guides = {
+                method.category_guide
+                for method in methods.values()
+                if method.kind == kind.name
+            }
+            guide = guides.pop() if len(guides) == 1 else None
+            methods[check_of(kind)] = JudgingMethod(kind.name, limit, guide)
         elif kind.verdicts is Rated:
             guide = bundled.GRADIENT.category_guide
             methods[check_of(kind)] = JudgingMethod(kind.name, category_guide=guide)
     return methods
-
-
-def _of_canary(
-    kind: JudgeKind, gated: Sequence[JudgingMethod], usual: int | None
-) -> JudgingMethod:
-    """Judge the canary as a kind's benchmarks are judged; of several limits, by the lowest."""
-    limits = [method.max_answer_chars or usual for method in gated]
-    lowest = min((limit for limit in limits if limit is not None), default=None)
-    guides = {method.category_guide for method in gated}
-    return JudgingMethod(
-        kind.name,
-        max_answer_chars=None if lowest == usual else lowest,
-        category_guide=guides.pop() if len(guides) == 1 else None,
-    )
 
 
 def check_of(kind: JudgeKind) -> str:

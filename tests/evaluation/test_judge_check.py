@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from refusal_checks.benchmarks import discover, load_prompts
+from refusal_checks.core.special_tokens import FAMILIES
 from refusal_checks.judges.trust import canary
 from refusal_checks.reports.markdown import escape
 from tests.answers import canary_labels
@@ -82,6 +83,18 @@ def test_a_judge_that_is_wrong_decides_nothing_whichever_gates_are_selected(
     assert allowed.tests["smoke_safe-rejection_rate"] == "passed"
     assert allowed.answer == "open"
     allowed.says("May it ship? NOT DECIDED: the judge failed its check")
+
+
+def test_the_check_asks_as_the_gates_do(project: Project) -> None:
+    """As many verdicts of an answer, and no more characters of it."""
+    project.thresholds(f"{SAFE}max_answer_chars = 500\n{CHECK % 0}")
+    project.server.answer = informed
+    project.evaluate(only="judge", judge_temperature=0.6, judge_samples=2)
+    asked = [body["messages"][-1]["content"] for body in project.asked(judge=True)]
+    assert len(asked) == 2 * COUNT
+    longer = [e for e in canary.load() if len(FAMILIES.broken_up(e.answer)) > 600]
+    cut = [text for text in asked if "characters of the answer are left out" in text]
+    assert len(cut) >= 2 * len(longer) > 100
 
 
 def test_a_judge_of_rules_is_checked_like_any_other(checked: Project) -> None:

@@ -12,7 +12,7 @@ from refusal_checks.core.sampling import JudgeSampling
 from refusal_checks.core.settings import ClassifierForm
 from refusal_checks.core.verdicts import Binary, Chosen, Graded, Harm, Rated
 from refusal_checks.judges.judge import JudgeKind, JudgeSetup
-from refusal_checks.judges.panel import JudgingMethod, panels, ways
+from refusal_checks.judges.panel import JudgingMethod, panels
 from refusal_checks.judges.rules import JUDGES, KeywordJudge
 from refusal_checks.models.client.client import Client
 from refusal_checks.models.model_files import Classes
@@ -26,28 +26,6 @@ def test_the_benchmark_that_needs_a_model_is_named() -> None:
     why = r"^chisafety_qa, own: name a model with --judge: "
     with pytest.raises(ModelError, match=why):
         panels(methods, [Rule("keyword")], False)
-
-
-@pytest.mark.parametrize(
-    ("usual", "own", "limit"),
-    [
-        (None, (None, None), None),
-        (None, (None, 500), 500),
-        (300, (None, 500), None),
-        (800, (900, 500), 500),
-    ],
-)
-def test_the_canary_is_cut_as_the_strictest_of_the_benchmarks(
-    usual: int | None, own: tuple[int | None, int | None], limit: int | None
-) -> None:
-    """None stands for the run's own limit."""
-    known = benchmarks.discover()
-    gated = {
-        name: replace(known[name], max_answer_chars=chars)
-        for name, chars in zip(("xstest_safe", "xstest_unsafe"), own, strict=True)
-    }
-    methods = ways(gated | {"chisafety_qa": known["chisafety_qa"]}, True, usual)
-    assert methods["[judge]"] == JudgingMethod("refusal", limit)
 
 
 CLASSES = Classes(

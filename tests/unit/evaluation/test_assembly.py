@@ -1,0 +1,30 @@
+"""How the judge's check is asked."""
+
+from dataclasses import replace
+
+import pytest
+
+from refusal_checks.benchmarks import discover
+from refusal_checks.evaluation.assembly import strictest_limit
+
+
+@pytest.mark.parametrize(
+    ("usual", "own", "limit"),
+    [
+        (None, (None, None), None),
+        (None, (None, 500), 500),
+        (300, (None, 500), None),
+        (800, (900, 500), 500),
+    ],
+)
+def test_the_canary_is_cut_as_the_strictest_of_the_benchmarks(
+    usual: int | None, own: tuple[int | None, int | None], limit: int | None
+) -> None:
+    """None stands for the run's own limit."""
+    known = discover()
+    gated = {
+        name: replace(known[name], max_answer_chars=chars)
+        for name, chars in zip(("xstest_safe", "xstest_unsafe"), own, strict=True)
+    }
+    gated["chisafety_qa"] = replace(known["chisafety_qa"], max_answer_chars=100)
+    assert strictest_limit(gated, usual) == limit
