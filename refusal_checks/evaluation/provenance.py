@@ -72,6 +72,7 @@ def manifest(
         started=datetime.now(UTC).isoformat(timespec="seconds"),
         candidate=answering.model.name,
         title=answering.title,
+        recorded_model=loaded.recording.model if loaded.recording else "",
         judge=", ".join(judge.name for judge in judging.judges),
         models=Models(
             candidate=ModelFacts(**describe(answering.model)),

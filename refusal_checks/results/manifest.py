@@ -142,6 +142,7 @@ class Manifest(_Facts):
     candidate: str = ""
     judge: str = ""
     title: str = ""  # the candidate's short name, the same wherever it lies
+    recorded_model: str = ""  # whose answers they are, as a recording says
     models: Models = Models()
     # hash of each judge's prompt, by benchmark and judge
     judge_prompts: Mapping[str, Mapping[str, str]] = {}
@@ -211,8 +212,13 @@ class Manifest(_Facts):
 
     @property
     def misnamed(self) -> list[str]:
-        """Lines on names to check: servers that answer as another model or do not list this one."""
+        """Lines on names to check: recordings and servers that are, or may be, of another model."""
         lines = []
+        if "name" in self.spec.get("candidate", {}) and self._is_of_another_model:
+            lines.append(
+                f"check the name of the candidate: this run calls it {self.title}, and "
+                f"{self.candidate} says that its answers are of {self.recorded_model}"
+            )
         for role, servers in self.capabilities.items():
             for server, facts in servers.items():
                 asked = server.rpartition("#")[2]
@@ -222,6 +228,15 @@ class Manifest(_Facts):
                 elif facts.get(LISTED):
                     lines.append(f"{what}, which it does not list, and answered")
         return lines
+
+    @property
+    def _is_of_another_model(self) -> bool:
+        """True if a recording names another model than the run; folders of names do not count."""
+        names = {
+            name.rpartition("/")[2].casefold()
+            for name in (self.recorded_model, self.title)
+        }
+        return bool(self.recorded_model) and len(names) > 1
 
     @property
     def left_out(self) -> list[str]:

@@ -26,6 +26,7 @@ class Recording:
         texts: recorded prompts by id.
         all_of: function that gives all values of the file's column ``id`` or ``prompt``.
         others: by prompt id, texts of rows with that id that answer another prompt.
+        model: whose answers they are, as the file says; empty if it does not.
     """
 
     path: Path
@@ -34,6 +35,7 @@ class Recording:
     texts: Mapping[str, str]
     all_of: Callable[[str], Sequence[str]] = lambda field: ()
     others: Mapping[str, str] = field(default_factory=dict)
+    model: str = ""
 
     def answers(self, prompt: Prompt) -> tuple[Completion, ...]:
         return self.by_id.get(prompt.id) or self.by_text.get(prompt.request.strip(), ())

@@ -48,10 +48,12 @@ def read(
     by_text: dict[str, tuple[Completion, ...]] = {}
     texts: dict[str, str] = {}
     others: dict[str, str] = {}
+    model = ""
     kept = Texts()
 
     for number, row in enumerate(rows, 1):
         where = f"{path}: row {number}"
+        model = model or clean(text_of(row.get("model")), 100)
         answers = tuple(answers_in(where, row, columns, how, path.suffix))
         key = text = None
         if "id" in columns:
@@ -82,7 +84,7 @@ def read(
             return []
         return list(dict.fromkeys(str(cell(row, columns[field])) for row in rows))
 
-    return Recording(path, by_id, by_text, texts, all_of, others)
+    return Recording(path, by_id, by_text, texts, all_of, others, model)
 
 
 class _Matching:
