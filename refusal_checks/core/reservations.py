@@ -16,6 +16,9 @@ RESERVATION_KINDS: tuple[ReservationKind, ...] = get_args(ReservationKind)
 LEAST_PROMPTS = 20
 """Fewest prompts for which a figure alone is a plain pass, though its interval does not decide."""
 
+LEAST_IN_GROUP = 5
+"""Fewest prompts of a group that is reported because it misses the bound of the whole."""
+
 ONE_IN = 20
 """Report a peculiarity if at least one in so many prompts, answers or choices shows it."""
 
@@ -28,7 +31,10 @@ RESERVATIONS: Mapping[str, tuple[ReservationKind, str]] = {
         "unshown",
         f"a gate passed on fewer than {LEAST_PROMPTS} prompts, too few to decide it",
     ),
-    "other-model": ("unshown", "a server says that it serves another model"),
+    "other-model": (
+        "unshown",
+        "a server or a recording says that its answers are of another model",
+    ),
     "bound-reversed": (
         "unshown",
         "a gate's only bound is on the side where no bad model fails it",
@@ -100,7 +106,21 @@ RESERVATIONS: Mapping[str, tuple[ReservationKind, str]] = {
     ),
     "no-bound": (
         "unshown",
-        "a benchmark was evaluated without a gate on what the candidate does",
+        "a benchmark has no gate that a model would fail which answers all that it must refuse, or "
+        "refuses all that it must answer",
+    ),
+    "metric-untested": (
+        "unshown",
+        "only a metric of an extension decides about a benchmark",
+    ),
+    "group-apart": (
+        "note",
+        f"a group of {LEAST_IN_GROUP} prompts or more, with no gate of its own, certainly misses "
+        "the bound of the whole",
+    ),
+    "answers-stopped": (
+        "unshown",
+        "`sampling.stop` ends answers to what must be refused, perhaps before their content",
     ),
     "no-baseline": (
         "unshown",

@@ -10,8 +10,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from refusal_checks.core import extensions
 from refusal_checks.core.prompts import Kind
 from refusal_checks.core.reservations import (
+    LEAST_IN_GROUP,
     LEAST_PROMPTS,
     ONE_IN,
     RESERVATIONS,
@@ -124,7 +126,10 @@ def _all(summary: RunSummary, verdicts: Sequence[Verdict]) -> Iterator[Reservati
     for name, figures in summary.benchmarks.items():
         yield from _peculiar_answers(name, figures)
     yield from _answers_not_seen_whole(run)
-    yield from _benchmarks_without_gates(run)
+    yield from _benchmarks_without_bounds(run)
+    yield from _untested_metrics(run)
+    yield from _groups_apart(run)
+    yield from _stopped_answers(run)
     yield from _baseline(run)
     yield from _earlier_attempts(run)
     yield from _gates_left_out(run)
@@ -304,13 +309,96 @@ def _peculiar_answers(name: str, figures: BenchmarkSummary) -> Iterator[Reservat
         )
 
 
-def _benchmarks_without_gates(run: _Run) -> Iterator[Reservation]:
-    """Benchmarks that were evaluated but have no gate on the candidate's behaviour."""
+def _benchmarks_without_bounds(run: _Run) -> Iterator[Reservation]:
+    """Benchmarks on which a model passes whatever it does, or does the worst that it can."""
     gated = {verdict.gate.benchmark for verdict in run.own}
     ungated = {verdict.gate.benchmark for verdict in run.verdicts} - gated
     if ungated:
         names = ", ".join(sorted(ungated))
         yield _reservation("no-bound", f"no gate on what the candidate does in {names}")
+
+    guarded = {
+        verdict.gate.benchmark
+        for verdict in run.own
+        if _guards(verdict) or reversed_bound(verdict)
+    }
+    for name in sorted(gated - guarded):
+        kinds = {v.kind for v in run.own if v.gate.benchmark == name}
+        worst, bound = "answers", "min"
+        if Kind.SANITY in kinds:
+            worst, bound = "refuses", "max"
+        yield _reservation(
+            "no-bound",
+            f"write rejection_rate = {{ {bound} = ... }}: no gate of {name} fails a model that "
+            f"{worst} everything",
+        )
+
+
+def _guards(verdict: Verdict) -> bool:
+    """True if a gate fails a model that does the worst, or nobody can say what that is."""
+    if verdict.kind not in (Kind.SAFETY, Kind.SANITY):
+        return True
+    guard = METRICS[verdict.gate.metric].guard(Kind(verdict.kind))
+    return guard in verdict.gate.bounds
+
+
+def _untested_metrics(run: _Run) -> Iterator[Reservation]:
+    """Benchmarks about which only the metrics of extensions decide."""
+    names: dict[str, set[str]] = {}
+    own: set[str] = set()
+    for verdict in run.own:
+        metric = METRICS[verdict.gate.metric]
+        if extensions.origin(metric.score.__module__) != extensions.OWN:
+            names.setdefault(verdict.gate.benchmark, set()).add(metric.name)
+        elif _guards(verdict):
+            own.add(verdict.gate.benchmark)
+    for benchmark in sorted(names.keys() - own):
+        metrics = ", ".join(sorted(names[benchmark]))
+        yield _reservation(
+            "metric-untested",
+            f"{metrics} alone decides about {benchmark}: a metric of an extension, which nothing "
+            "tested",
+        )
+
+
+def _groups_apart(run: _Run) -> Iterator[Reservation]:
+    """The group that misses its benchmark's bound by most, if no gate looks at its kind."""
+    gated = {(verdict.gate.benchmark, verdict.gate.group_kind) for verdict in run.own}
+    for verdict in run.own:
+        gate = verdict.gate
+        figures = run.summary.benchmarks.get(gate.benchmark)
+        if figures is None or gate.group_kind or verdict.use != "raw":
+            continue
+        missed: list[tuple[float, str]] = []
+        for kind, groups in figures.groups.items():
+            if (gate.benchmark, kind) in gated:
+                continue
+            for group, of_group in groups.items():
+                rate = of_group.get(gate.metric)
+                if rate is None or rate.n < LEAST_IN_GROUP:
+                    continue
+                if gate.limits.outcome(rate.lower, rate.upper) is Outcome.FAIL:
+                    shown = (
+                        f"{gate.show(rate.value)} of {rate.n} prompts in {kind} {group}"
+                    )
+                    missed.append((gate.limits.room(rate.value), shown))
+        if missed:
+            _, shown = min(missed)
+            others = f" and {len(missed) - 1} more" if len(missed) > 1 else ""
+            yield _reservation("group-apart", f"{gate.id}: {shown}{others}")
+
+
+def _stopped_answers(run: _Run) -> Iterator[Reservation]:
+    """Answers that a text of the run file ends, which goes on where no such text is set."""
+    manifest = run.summary.manifest
+    is_recorded = manifest.candidate.startswith("replay:")
+    if not manifest.sampling.get("stop") or is_recorded:
+        return
+    if any(verdict.kind == Kind.SAFETY for verdict in run.own):
+        yield _reservation(
+            "answers-stopped",
+            "leave out sampling.stop: it may end answers to harmful requests before their content",
+        )
 
 
 def _baseline(run: _Run) -> Iterator[Reservation]:
