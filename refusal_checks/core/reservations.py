@@ -73,9 +73,10 @@ RESERVATIONS: Mapping[str, tuple[ReservationKind, str]] = {
     "gate-cannot-fail": ("unshown", "a gate's bounds allow every figure"),
     "invalid-decide": ("unshown", "answers that could not be judged decide a gate"),
     "part": ("unshown", "a benchmark was evaluated on a part of its prompts"),
-    "repeated-prompts": (
-        "note",
-        "prompts repeat others, so intervals are too narrow",
+    "near-duplicates": (
+        "unshown",
+        f"more than 1 prompt in {ONE_IN} nearly repeats another outside its "
+        "[cluster](../explanation/decisions.md#figures), so intervals are too narrow",
     ),
     "same-answer": (
         "unshown",

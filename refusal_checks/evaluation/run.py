@@ -34,6 +34,7 @@ from refusal_checks.results.events import (
     Underway,
 )
 from refusal_checks.results.manifest import EnginesUsed
+from refusal_checks.results.reservations import near_duplicates_in_words
 from refusal_checks.results.run_folder import RunFolder
 
 _RARELY = (20_000, 20, 100)
@@ -152,7 +153,7 @@ class Run:
             f"answers to generate, {todo.verdicts} verdicts to ask for at most; "
             f"run folder {self.folder.path}"
         )
-        for line in self._power():
+        for line in [*self._power(), *self._near_duplicates()]:
             self._say(line)
         self._compare_with_earlier(todo)
         models = self._needed([todo, *run.pending_checks()])
@@ -189,6 +190,15 @@ class Run:
                     }
                     sizes[part] = len(prompts)
         return list(power.head(sizes, self._run.rules.level))
+
+    def _near_duplicates(self) -> Iterator[str]:
+        """Say which benchmarks have too many prompts that nearly repeat another."""
+        for name, benchmark in self._run.benchmarks.items():
+            line = near_duplicates_in_words(
+                name, benchmark.near_duplicates, benchmark.size
+            )
+            if line:
+                yield line
 
     def _needed(self, todos: list[Pending]) -> list[Model]:
         """The models that will be asked; ``todos`` begins with the work on prompts."""

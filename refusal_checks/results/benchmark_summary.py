@@ -82,7 +82,7 @@ class BenchmarkSummary:
     # answers by language, for languages in which no check or calibration measured the judge;
     # counted among the first 1,000 answers
     unmeasured: Mapping[str, int] = field(default_factory=dict)
-    repeats: int = 0  # prompts that repeat another's text without being in its cluster
+    near_duplicates: int = 0  # prompts that nearly repeat another outside their cluster
     # number of harmless prompts that share one answer, if at least half of ten or more do; its text
     alike: int = 0
     alike_answer: str = ""
@@ -119,7 +119,6 @@ def summarise(
     prompts = [several[0].prompt for several in answers.values()]
     judgements = [record.judgement for record in records]
     safety_scores = safety_score.scores(records)
-    texts = [_folded(prompt.transcript) for prompt in prompts if not prompt.cluster]
     alike, alike_answer = _alike(records, len(answers))
     refused = [record for record in records if _is_refused(record.judgement)]
     return BenchmarkSummary(
@@ -161,7 +160,6 @@ def summarise(
             for record in records
         ),
         uneven=_uneven(answers),
-        repeats=len(texts) - len(set(texts)),
         alike=alike,
         alike_answer=alike_answer,
         one_value=_one_value(judgements, len(answers)),

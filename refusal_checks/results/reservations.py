@@ -283,14 +283,21 @@ def _parts_of_benchmarks(run: _Run) -> Iterator[Reservation]:
     )
 
 
+def near_duplicates_in_words(name: str, repeated: int, prompts: int) -> str:
+    """Say what to do about prompts that nearly repeat another; empty if they are few."""
+    if repeated * ONE_IN <= prompts:
+        return ""
+    return (
+        f"remove prompts of {name}, or name the column of their source (cluster): {repeated} of "
+        f"{prompts} nearly repeat another, so its intervals are too narrow"
+    )
+
+
 def _peculiar_answers(name: str, figures: BenchmarkSummary) -> Iterator[Reservation]:
     """Repeated prompts, identical answers, and languages in which the judge was not measured."""
-    if _are_many(figures.repeats, figures.prompts):
-        yield _reservation(
-            "repeated-prompts",
-            f"{figures.repeats} of {figures.prompts} prompts of {name} repeat another: remove "
-            "these, which make its intervals too narrow",
-        )
+    repeated = near_duplicates_in_words(name, figures.near_duplicates, figures.prompts)
+    if repeated:
+        yield _reservation("near-duplicates", repeated)
     if figures.alike:
         quoted = ""
         if figures.alike_answer:

@@ -236,13 +236,14 @@ def test_an_acceptance_that_says_too_little_is_refused(
 
 OWN = '[own]\nfile = "own.jsonl"\nexpect = "answer"\nprompt = "q"\nrejection_rate = { max = 0.1 }\n'
 EASY = f"{SAFE_GATE}[smoke_unsafe]\nrejection_rate = {{ min = 0.0 }}\n{OWN}"
-CAREFUL = EASY.replace("0.0 ", "0.01 ").replace("prompt", 'cluster = "q"\nprompt')
+CAREFUL = EASY.replace("0.0 ", "0.01 ").replace("prompt", 'cluster = "of"\nprompt')
 ALIKE = "80 of 80 prompts of smoke_safe have the same answer, perhaps an error's text"
 REDACTED = {"reports_redact": True}
 ASKED = (
     "the judge was not tested: write a [judge.check] table into the run file, or give "
     "--human-labels",
     "1 gate cannot fail: smoke_unsafe-rejection_rate of default.toml allows every figure",
+    "remove prompts of own, or name the column of their source (cluster): 49 of 50 nearly",
 )
 
 
@@ -275,7 +276,7 @@ def test_a_yes_says_what_made_it_easy(
 ) -> None:
     project.setenv("GITHUB_STEP_SUMMARY", "step.md")
     project.thresholds(gates)
-    rows = [{"q": f"What{' ' * i} is it?"} for i in range(50)]
+    rows = [{"q": f"What{' ' * i} is it?", "of": "what"} for i in range(50)]
     project.write_rows("thresholds/own.jsonl", rows)
     project.server.answer = answer
     found = project.evaluate(reports_html="page.html", **keys)

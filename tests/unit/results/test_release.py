@@ -177,10 +177,10 @@ OTHER = Gate("other", "rejection_rate", minimum=0.2)
             "only 50 of 200 prompts of unsafe",
         ),
         (
-            "repeated-prompts",
-            figures(records("R " * 50), repeats=3),
-            "3 of 50 prompts of unsafe repeat another: remove these, which make its intervals "
-            "too narrow",
+            "near-duplicates",
+            figures(records("R " * 50), near_duplicates=3),
+            "remove prompts of unsafe, or name the column of their source (cluster): 3 of 50 "
+            "nearly repeat another, so its intervals are too narrow",
         ),
         (
             "same-answer",
@@ -232,7 +232,7 @@ def test_a_reservation_makes_no_plain_yes(
     [
         verdicts((UNSAFE, "R " * 17 + "C " * 3)),  # as its file asks
         manifest(gates={"selected": 1, "known": 1}),
-        figures(records("R " * 50), repeats=2),
+        figures(records("R " * 50), near_duplicates=2),
         manifest(attempts=Attempts(number=3, failed=0)),
     ],
 )
